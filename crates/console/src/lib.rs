@@ -7,8 +7,10 @@
 
 mod assets;
 mod console;
+mod explaining;
 mod field;
 mod frame;
+mod nav;
 mod pages;
 mod rest;
 mod surface;

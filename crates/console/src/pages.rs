@@ -2,10 +2,13 @@
 
 mod access;
 mod audit;
+mod changes;
 mod confirm;
+mod diffs;
 mod nodes;
 mod rule_form;
 mod rules;
+mod shortcuts;
 mod table;
 mod users;
 mod versions;
@@ -37,8 +40,10 @@ pub enum Page {
     Setup,
     /// Makes the first admin.
     SetUp,
-    /// Language and theme.
+    /// Language, theme and shortcuts.
     Prefer,
+    /// The keys of the keyboard.
+    Shortcuts,
     /// The list of rules.
     Rules,
     /// The form of a new rule.
@@ -59,6 +64,8 @@ pub enum Page {
     ConfirmRollback,
     /// Rolls back.
     RollBack,
+    /// Change sets, and differences of versions.
+    Change(changes::ChangePage),
     /// Nodes.
     Nodes,
     /// Users.
@@ -80,6 +87,7 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/setup", Page::Setup),
     (Method::POST, "/setup", Page::SetUp),
     (Method::POST, "/preferences", Page::Prefer),
+    (Method::GET, "/shortcuts", Page::Shortcuts),
     (Method::GET, "/rules", Page::Rules),
     (Method::GET, "/rules/new", Page::NewRule),
     (Method::POST, "/rules/new", Page::CreateRule),
@@ -91,6 +99,11 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/apps/{app}/versions", Page::Versions),
     (Method::GET, "/apps/{app}/versions/{version}/rollback", Page::ConfirmRollback),
     (Method::POST, "/apps/{app}/versions/{version}/rollback", Page::RollBack),
+    (Method::GET, "/changes", Page::Change(changes::ChangePage::List)),
+    (Method::GET, "/changes/{id}", Page::Change(changes::ChangePage::Show)),
+    (Method::POST, "/changes/{id}", Page::Change(changes::ChangePage::Act)),
+    (Method::GET, "/apps/{app}/versions/diff", Page::Change(changes::ChangePage::Versions)),
+    (Method::GET, "/apps/{app}/versions/{version}/diff", Page::Change(changes::ChangePage::Versions)),
     (Method::GET, "/nodes", Page::Nodes),
     (Method::GET, "/users", Page::Users),
     (Method::POST, "/users", Page::CreateUser),
@@ -107,6 +120,7 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Setup => access::setup(console, visit).await,
         Page::SetUp => access::set_up(console, visit).await,
         Page::Prefer => Ok(access::prefer(console, visit)),
+        Page::Shortcuts => shortcuts::show(visit),
         Page::Rules => rules::list(console, visit).await,
         Page::NewRule => rule_form::new(console, visit).await,
         Page::CreateRule => rule_form::create(console, visit).await,
@@ -117,6 +131,7 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Versions => versions::list(console, visit).await,
         Page::ConfirmRollback => confirm::ask_rollback(console, visit, None).await,
         Page::RollBack => confirm::roll_back(console, visit).await,
+        Page::Change(asked) => changes::answer(console, asked, visit).await,
         Page::Nodes => nodes::list(console, visit).await,
         Page::Users => users::list(console, visit, &[]).await,
         Page::CreateUser => users::create(console, visit).await,
@@ -165,8 +180,17 @@ pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -
             let texts: Vec<_> = faults.iter().map(|it| visit.lang.fault(&it.fault)).collect();
             (StatusCode::UNPROCESSABLE_ENTITY, t.bad_request, texts.join(" · "))
         }
-        Failure::Control(error @ ControlError::Cap { .. }) => {
-            (StatusCode::CONFLICT, t.failed, error.to_string())
+        Failure::Control(
+            error @ (ControlError::Cap { .. }
+            | ControlError::Conflict(_)
+            | ControlError::NeedsApproval { .. }
+            | ControlError::WrongState { .. }),
+        ) => (StatusCode::CONFLICT, t.failed, error.to_string()),
+        Failure::Control(error @ ControlError::Faulty(_)) => {
+            (StatusCode::UNPROCESSABLE_ENTITY, t.bad_request, error.to_string())
+        }
+        Failure::Control(error @ (ControlError::OwnChange | ControlError::NotAuthor { .. })) => {
+            (StatusCode::FORBIDDEN, t.no_right, error.to_string())
         }
         Failure::Bad(detail) => (StatusCode::BAD_REQUEST, t.bad_request, detail),
         Failure::Foreign(detail) => {

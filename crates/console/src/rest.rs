@@ -2,9 +2,13 @@
 
 mod apps;
 mod body;
+mod changes;
+mod content;
 mod etag;
+mod files;
 mod problem;
 mod rules;
+mod versions;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +17,7 @@ use serde_json::{Value, json};
 use tollgate_http_kit::openapi::{self, About, Description, parameter};
 use tollgate_http_kit::{Access, Operation, Reply, reply};
 
+use changes::ChangeCall;
 pub(crate) use problem::failed;
 
 use crate::console::Console;
@@ -49,6 +54,12 @@ pub enum Call {
     ChangeRule,
     /// Deletes a rule.
     DeleteRule,
+    /// Change sets.
+    Change(ChangeCall),
+    /// Versions.
+    Version(versions::VersionCall),
+    /// Rule files.
+    File(files::FileCall),
 }
 
 /// Method, path, call, id, summary.
@@ -113,6 +124,47 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                         let example = json!({"app": "SIP_HOTEL", "description": "hotel supplier interface"});
                         described().takes(json!({"type": "object"}), example)
                     },
+                    Call::Change(ChangeCall::List) => || {
+                        let text = |name, about| parameter(name, false, openapi::string(), None, about);
+                        described().with([
+                            text("app", "Of this app only"),
+                            text(
+                                "state",
+                                "draft, submitted, approved, published, rejected, abandoned or open",
+                            ),
+                            text("cursor", "The `cursor` of the page before"),
+                            text("limit", "1 to 500"),
+                        ])
+                    },
+                    Call::Change(ChangeCall::Create) => || takes(ChangeCall::Create),
+                    Call::Change(ChangeCall::Edit) => || takes(ChangeCall::Edit),
+                    Call::Change(ChangeCall::Resolve) => || takes(ChangeCall::Resolve),
+                    Call::Change(ChangeCall::CheckOps | ChangeCall::Preview) => {
+                        || takes(ChangeCall::CheckOps)
+                    }
+                    Call::Change(
+                        ChangeCall::Approve | ChangeCall::Reject | ChangeCall::Abandon | ChangeCall::Comment,
+                    ) => || takes(ChangeCall::Comment),
+                    Call::Version(versions::VersionCall::Diff) => || {
+                        let about = "The version to compare with";
+                        described().with([parameter("against", false, openapi::string(), None, about)])
+                    },
+                    Call::File(files::FileCall::Explain) => || {
+                        let text = |name, about| parameter(name, true, openapi::string(), None, about);
+                        described().with([
+                            text("app", "The app"),
+                            text("domain", "The domain of the request"),
+                            text("entry", "key=value; once for each entry, in order"),
+                        ])
+                    },
+                    Call::Version(versions::VersionCall::RollBack) => || {
+                        described().takes(json!({"type": "object"}), json!({"reason": "too low for agoda"}))
+                    },
+                    Call::File(files::FileCall::Create | files::FileCall::Change) => || {
+                        let text =
+                            "domain: shop\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n";
+                        described().takes(json!({"type": "object"}), json!({"text": text}))
+                    },
                     Call::LogIn => || {
                         let example = json!({"name": "ann", "password": "a long passphrase"});
                         described().takes(json!({"type": "object"}), example)
@@ -136,7 +188,24 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                 },
             }
         };
-    ROWS.iter().map(row).collect()
+    let mut operations: Vec<_> = ROWS.iter().map(row).collect();
+    let changes = changes::ROWS.iter().map(|(method, path, call, id, summary)| {
+        row(&(method.clone(), *path, Call::Change(*call), *id, *summary))
+    });
+    operations.extend(changes);
+    let versions = versions::ROWS.iter().map(|(method, path, call, id, summary)| {
+        row(&(method.clone(), *path, Call::Version(*call), *id, *summary))
+    });
+    operations.extend(versions);
+    let files = files::ROWS.iter().map(|(method, path, call, id, summary)| {
+        row(&(method.clone(), *path, Call::File(*call), *id, *summary))
+    });
+    operations.extend(files);
+    operations
+}
+
+fn takes(call: ChangeCall) -> Description {
+    described().takes(json!({"type": "object"}), changes::example(call))
 }
 
 fn described() -> Description {
@@ -159,6 +228,9 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::Rule => rules::get(console, visit).await,
         Call::ChangeRule => rules::change(console, visit).await,
         Call::DeleteRule => rules::delete(console, visit).await,
+        Call::Change(call) => changes::answer(console, call, visit).await,
+        Call::Version(call) => versions::answer(console, call, visit).await,
+        Call::File(call) => files::answer(console, call, visit).await,
     }
 }
 

@@ -245,9 +245,17 @@ pub fn get(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<ChangeSet, Contro
 /// [`ControlError`].
 pub fn conflicts(tx: &mut dyn Tx, actor: &Actor, change: &ChangeSet) -> Result<Vec<Conflict>, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, &change.app)?;
+    conflicts_of(tx, &app, &change.ops)
+}
+
+pub(crate) fn conflicts_of(
+    tx: &mut dyn Tx,
+    app: &App,
+    ops: &[ChangeOp],
+) -> Result<Vec<Conflict>, ControlError> {
     let mut conflicts = Vec::new();
-    for op in &change.ops {
-        let now = stored::current(tx, &app, op.kind, &op.key)?;
+    for op in ops {
+        let now = stored::current(tx, app, op.kind, &op.key)?;
         if now.as_ref().map(|it| it.from_version) != op.base {
             conflicts.push(Conflict {
                 kind: op.kind,

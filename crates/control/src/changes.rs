@@ -8,10 +8,11 @@ use crate::actor::Actor;
 use crate::apps::{self, App, must_match};
 use crate::audit::{self, Note};
 use crate::car;
-use crate::change_set::{ChangeOp, ChangeSet, State, content_hash, get, op_values};
+use crate::change_set::{self, ChangeOp, ChangeSet, State, content_hash, get, op_values};
+use crate::checks;
 use crate::compile;
 use crate::content::{Content, FileRule, Kind};
-use crate::error::{ControlError, Fault, FieldFaults, invalid};
+use crate::error::{Conflict, ControlError, Fault, FieldFaults, invalid};
 use crate::file_rules::FileInput;
 use crate::ids::id;
 use crate::published::Change;
@@ -289,6 +290,21 @@ pub fn comment(
     event(tx, actor, id, "comment", &text)?;
     note(tx, actor, &before, "change.comment", &text)?;
     Ok(Change { value: get(tx, actor, id)?, documents: None })
+}
+
+/// What operations would do: with what they begin, what nodes would say, and conflicts with what is there now.
+pub type Look = (Vec<ChangeOp>, checks::Preview, Vec<Conflict>);
+
+/// Looks at operations without a change set. Needs viewer; changes nothing.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn look(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[OpInput]) -> Result<Look, ControlError> {
+    let app = apps::get(tx, actor, Role::Viewer, app)?;
+    let ops = checked(tx, &app, ops)?;
+    let preview = checks::preview(tx, actor, &app.name, &ops)?;
+    let conflicts = change_set::conflicts_of(tx, &app, &ops)?;
+    Ok((ops, preview, conflicts))
 }
 
 /// The state of a change set that waits: approved as soon as it has the approvals that its app needs.

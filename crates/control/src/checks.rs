@@ -12,7 +12,6 @@ use crate::change_set::ChangeOp;
 use crate::compile;
 use crate::content::{Content, FileRule, Kind};
 use crate::error::{ControlError, DocFault};
-use crate::ids::digest;
 use crate::published::Document;
 use crate::role::Role;
 use crate::stored;
@@ -89,8 +88,7 @@ pub fn preview(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[ChangeOp]) -> R
 }
 
 fn document(FileRule { domain, text, .. }: FileRule) -> Document {
-    let sha256 = digest(&text);
-    Document { domain, yaml: text, sha256 }
+    Document::new(domain, text)
 }
 
 /// The documents that nodes get of the current rules of an app, checked.

@@ -12,7 +12,7 @@ use crate::car;
 use crate::checks;
 use crate::content::{Content, Kind};
 use crate::error::{ControlError, Fault, invalid};
-use crate::ids::{digest, hex, sha256};
+use crate::ids::sha256;
 use crate::published::{AppDocuments, Change, Document};
 use crate::role::Role;
 use crate::stored::{self, Op};
@@ -38,6 +38,8 @@ pub struct Version {
     pub comment: String,
     /// Milliseconds UTC.
     pub created_at: i64,
+    /// The change set that it was, if it was one.
+    pub change_id: Option<String>,
 }
 
 /// A rule that differs between two versions.
@@ -67,7 +69,7 @@ pub(crate) fn publish(
         stored::apply(tx, actor, app, version, op)?;
     }
     let documents = if app.state == "active" { checks::documents(tx, app)? } else { Vec::new() };
-    let kept: Vec<_> = documents.iter().map(|it| json!({"domain": it.domain, "yaml": it.yaml})).collect();
+    let kept: Vec<_> = documents.iter().map(|it| json!({"domain": it.domain(), "yaml": it.yaml()})).collect();
     let kept = serde_json::Value::from(kept).to_string();
     tx.execute(
         "INSERT INTO versions (app_id, version, kind, change_id, document, sha256, author, comment, created_at) \
@@ -101,7 +103,7 @@ pub(crate) fn publish(
 pub fn list(tx: &mut dyn Tx, actor: &Actor, app: &str, limit: i64) -> Result<Vec<Version>, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
     let rows = tx.query(
-        "SELECT version, kind, sha256, author, comment, created_at FROM versions WHERE app_id = $1 \
+        "SELECT version, kind, sha256, author, comment, created_at, change_id FROM versions WHERE app_id = $1 \
          ORDER BY version DESC LIMIT $2",
         &[(&app.id).into(), limit.clamp(1, 500).into()],
     )?;
@@ -113,6 +115,7 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, app: &str, limit: i64) -> Result<Vec
             author: row.text(3)?,
             comment: row.text(4)?,
             created_at: row.int(5)?,
+            change_id: row.opt_text(6)?,
         })
     };
     rows.iter().map(read).collect()
@@ -146,8 +149,7 @@ fn read_documents(app: &str, kept: &str) -> Result<Vec<Document>, ControlError> 
     }
     let kept: Vec<Kept> = serde_json::from_str(kept)
         .map_err(|error| ControlError::Document { app: app.to_owned(), reason: error.to_string() })?;
-    let read = |Kept { domain, yaml }: Kept| Document { domain, sha256: digest(&yaml), yaml };
-    Ok(kept.into_iter().map(read).collect())
+    Ok(kept.into_iter().map(|Kept { domain, yaml }| Document::new(domain, yaml)).collect())
 }
 
 /// The documents of every app, as committed: what nodes should have after a start. For the program itself.
@@ -252,12 +254,4 @@ fn ops_to(tx: &mut dyn Tx, app: &App, to: i64) -> Result<Vec<Op>, ControlError> 
     }
     ops.sort_by(|a, b| (a.is_put(), a.key()).cmp(&(b.is_put(), b.key())));
     Ok(ops)
-}
-
-impl Document {
-    /// The hash of the text as hexadecimal digits.
-    #[must_use]
-    pub fn sha256_text(&self) -> String {
-        hex(&self.sha256)
-    }
 }

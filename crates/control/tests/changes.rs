@@ -361,9 +361,9 @@ async fn rows_and_files_are_one_version_and_a_domain_has_one_owner() {
     let made = write("shop", vec![put_file("web", None, file("web", 5)).expect("a file"), put("c", None, 3)]);
     assert_eq!(made.await.expect("published").published_version, Some(3));
     let documents = control.published().borrow().apps[0].documents.clone();
-    let domains: Vec<&str> = documents.iter().map(|it| &*it.domain).collect();
+    let domains: Vec<&str> = documents.iter().map(|it| it.domain()).collect();
     assert_eq!(domains, ["shop", "web"]);
-    assert_eq!(documents[1].yaml, file("web", 5), "byte for byte");
+    assert_eq!(documents[1].yaml(), file("web", 5), "byte for byte");
 
     for (app, domain, part) in [
         ("bank", "web", "another app"),

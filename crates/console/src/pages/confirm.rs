@@ -2,9 +2,11 @@
 
 use askama::Template;
 use hyper::StatusCode;
+use tollgate_control::publishing::Intent;
 use tollgate_control::{ControlError, Role, apps, rules, versions};
 use tollgate_http_kit::Reply;
 
+use super::changes::after;
 use super::rules::rule_href;
 use crate::console::Console;
 use crate::frame::{Frame, page};
@@ -64,11 +66,9 @@ pub(super) async fn ask_delete(
 pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
-    let name = app.clone();
-    match console.control.change(move |tx| rules::delete(tx, &actor, &app, &key, etag)).await {
-        Ok(version) => {
-            Ok(redirect(&query_of("/rules", &[("saved", &name), ("version", &version.to_string())])))
-        }
+    let intent = Intent::Publish;
+    match console.control.change(move |tx| rules::remove(tx, &actor, &app, &key, etag, intent)).await {
+        Ok(done) => Ok(after(&done, "/rules")),
         Err(ControlError::Stale { .. }) => {
             let fault = visit.lang.texts().stale_delete.to_owned();
             ask_delete(console, visit, Some(fault)).await

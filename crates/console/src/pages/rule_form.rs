@@ -3,20 +3,24 @@
 use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::car::CarInput;
+use tollgate_control::publishing::Intent;
 use tollgate_control::rules::Rule;
-use tollgate_control::{ControlError, Fault, FieldFault, NodeState, Role, apps, compile, rules};
+use tollgate_control::{ControlError, Document, Fault, FieldFault, NodeState, Role, apps, compile, rules};
 use tollgate_http_kit::Reply;
 
+use super::changes::after;
 use super::rules::rule_href;
 use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, live, page};
-use crate::web::{Failure, Visit, encoded, query_of, redirect};
+use crate::texts::changes::Texts;
+use crate::web::{Failure, Visit, encoded, redirect};
 
 #[derive(Template)]
 #[template(path = "rule_form.html")]
 struct FormPage {
     f: Frame,
+    c: &'static Texts,
     crumb: String,
     live: Option<(&'static str, String)>,
     delete_href: Option<String>,
@@ -59,7 +63,8 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let is_accepted = visit.field("terms") == "yes";
     let (asked, asked_app) = (input.clone(), app.clone());
     let created = if is_accepted {
-        console.control.change(move |tx| rules::create(tx, &actor, &asked_app, &asked)).await
+        let intent = intent(visit);
+        console.control.change(move |tx| rules::add(tx, &actor, &asked_app, &asked, intent)).await
     } else {
         // Everything else that is wrong is shown at the same time.
         let mut faults = vec![FieldFault { field: "terms", fault: Fault::NotAccepted }];
@@ -72,7 +77,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
         Err(ControlError::Invalid(faults))
     };
     match created {
-        Ok(rule) => Ok(saved(&rule.app, rule.version)),
+        Ok(done) => Ok(after(&done, "/rules")),
         Err(ControlError::Invalid(faults)) => {
             show_new(console, visit, StatusCode::UNPROCESSABLE_ENTITY, &app, &input, &faults).await
         }
@@ -98,8 +103,10 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     }
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (app, asked) = (visit.segment(1), input.clone());
-    match console.control.change(move |tx| rules::update(tx, &actor, &app, etag, &asked)).await {
-        Ok(rule) => Ok(saved(&rule.app, rule.version)),
+    let intent = intent(visit);
+    match console.control.change(move |tx| rules::edit(tx, &actor, &app, etag, &asked, intent)).await {
+        Ok(Some(done)) => Ok(after(&done, "/rules")),
+        Ok(None) => Ok(redirect(&rule_href(&visit.segment(1), &input.key))),
         Err(ControlError::Invalid(faults)) => {
             let (mut rule, now_ms) = read(console, visit).await?;
             rule.etag = etag; // a change by others meanwhile is still found
@@ -122,9 +129,9 @@ async fn read(console: &Console, visit: &Visit) -> Result<(Rule, i64), Failure> 
     Ok(read.await?)
 }
 
-fn saved(app: &str, version: i64) -> Reply {
-    let version = version.to_string();
-    redirect(&query_of("/rules", &[("saved", app), ("version", &version)]))
+/// What a form asks for.
+pub(super) fn intent(visit: &Visit) -> Intent {
+    if visit.field("action") == "draft" { Intent::Draft } else { Intent::Publish }
 }
 
 /// The numbers that people compare.
@@ -207,7 +214,7 @@ fn show(
     form.may_edit = may_edit;
     form.notice = notice;
     let documents = compile::documents(&rule.app, std::slice::from_ref(&rule.car))?;
-    form.yaml = Some(documents.into_iter().map(|it| it.yaml).collect());
+    form.yaml = Some(documents.into_iter().map(Document::into_yaml).collect());
     form.changed = visit.lang.changed(&rule.updated_by, &visit.time(rule.updated_at));
     form.versions_href = format!("/apps/{}/versions", encoded(&rule.app));
     page(status, &form)
@@ -274,6 +281,7 @@ fn form(
         changed: String::new(),
         versions_href: String::new(),
         apps: Vec::new(),
+        c: Texts::of(visit.lang),
         f,
     }
 }

@@ -4,10 +4,11 @@ use hyper::StatusCode;
 use tollgate_control::{Role, apps, versions};
 use tollgate_http_kit::Reply;
 
+use super::changes::change_href;
 use super::table::{TablePage, cell};
 use crate::console::Console;
 use crate::frame::{Frame, page};
-use crate::texts::grouped;
+use crate::texts::{changes::Texts, grouped};
 use crate::web::{Failure, Visit, encoded};
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
@@ -34,6 +35,7 @@ async fn of_all(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 
 async fn of_app(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (actor, name, t) = (visit.actor()?, visit.segment(1), visit.lang.texts());
+    let c = Texts::of(visit.lang);
     let may_edit = actor.may(Role::Editor, &name);
     let asked = name.clone();
     let versions = console.control.read(move |tx| versions::list(tx, &actor, &asked, 200)).await?;
@@ -48,6 +50,7 @@ async fn of_app(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         (t.author, false),
         (t.time, false),
         ("", false),
+        ("", false),
     ];
     for (index, it) in versions.iter().enumerate() {
         let last = if index == 0 {
@@ -61,9 +64,13 @@ async fn of_app(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         list.rows.push(vec![
             cell(grouped(it.version)).class("n").title(&it.sha256),
             cell(kind),
-            cell(&it.comment).class("text"),
+            match &it.change_id {
+                Some(id) => cell(&it.comment).class("text").href(change_href(id)),
+                None => cell(&it.comment).class("text"),
+            },
             cell(&it.author),
             cell(visit.time(it.created_at)).class("time").title(it.created_at.to_string()),
+            cell(c.diff_link).href(format!("/apps/{}/versions/{}/diff", encoded(&name), it.version)),
             last,
         ]);
     }

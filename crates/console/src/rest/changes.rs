@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tollgate_control::change_set::{self, ChangeSet, Query};
 use tollgate_control::changes::{self, ChangeInput, Keep};
 use tollgate_control::publishing::{self, Intent};
-use tollgate_control::{Change, Conflict, ControlError, Kind, checks, reviews};
+use tollgate_control::{Change, Conflict, ControlError, Kind, checks, hex, reviews};
 use tollgate_db::Tx;
 use tollgate_http_kit::{Reply, reply};
 
@@ -72,7 +72,13 @@ pub(super) static ROWS: &[Row] = &[
         "editChange",
         "Replaces title, comment and operations, which voids approvals; needs If-Match",
     ),
-    (Method::GET, "/api/v1/changes/{id}/diff", ChangeCall::Diff, "diffChange", "What it changes, by rule and field"),
+    (
+        Method::GET,
+        "/api/v1/changes/{id}/diff",
+        ChangeCall::Diff,
+        "diffChange",
+        "What it changes, by rule and field",
+    ),
     (
         Method::POST,
         "/api/v1/changes/{id}/check",
@@ -80,11 +86,41 @@ pub(super) static ROWS: &[Row] = &[
         "checkChange",
         "Whether nodes would take it, with line and column, and its conflicts",
     ),
-    (Method::POST, "/api/v1/changes/{id}/submit", ChangeCall::Submit, "submitChange", "Asks for approvals; needs If-Match"),
-    (Method::POST, "/api/v1/changes/{id}/approve", ChangeCall::Approve, "approveChange", "Approves its content; needs If-Match"),
-    (Method::POST, "/api/v1/changes/{id}/reject", ChangeCall::Reject, "rejectChange", "Rejects it with a comment; needs If-Match"),
-    (Method::POST, "/api/v1/changes/{id}/publish", ChangeCall::Publish, "publishChange", "Publishes it; needs If-Match; 409 with all sides of each conflict"),
-    (Method::POST, "/api/v1/changes/{id}/abandon", ChangeCall::Abandon, "abandonChange", "Gives it up; needs If-Match"),
+    (
+        Method::POST,
+        "/api/v1/changes/{id}/submit",
+        ChangeCall::Submit,
+        "submitChange",
+        "Asks for approvals; needs If-Match",
+    ),
+    (
+        Method::POST,
+        "/api/v1/changes/{id}/approve",
+        ChangeCall::Approve,
+        "approveChange",
+        "Approves its content; needs If-Match",
+    ),
+    (
+        Method::POST,
+        "/api/v1/changes/{id}/reject",
+        ChangeCall::Reject,
+        "rejectChange",
+        "Rejects it with a comment; needs If-Match",
+    ),
+    (
+        Method::POST,
+        "/api/v1/changes/{id}/publish",
+        ChangeCall::Publish,
+        "publishChange",
+        "Publishes it; needs If-Match; 409 with all sides of each conflict",
+    ),
+    (
+        Method::POST,
+        "/api/v1/changes/{id}/abandon",
+        ChangeCall::Abandon,
+        "abandonChange",
+        "Gives it up; needs If-Match",
+    ),
     (Method::POST, "/api/v1/changes/{id}/comment", ChangeCall::Comment, "commentChange", "Adds a comment"),
     (
         Method::POST,
@@ -93,23 +129,32 @@ pub(super) static ROWS: &[Row] = &[
         "resolveChange",
         "Decides conflicts: yours or theirs for each rule; needs If-Match",
     ),
-    (Method::POST, "/api/v1/check", ChangeCall::CheckOps, "check", "Checks operations: faults with line and column, conflicts, differences"),
-    (Method::POST, "/api/v1/preview", ChangeCall::Preview, "preview", "The documents that nodes would get with these operations"),
+    (
+        Method::POST,
+        "/api/v1/check",
+        ChangeCall::CheckOps,
+        "check",
+        "Checks operations: faults with line and column, conflicts, differences",
+    ),
+    (
+        Method::POST,
+        "/api/v1/preview",
+        ChangeCall::Preview,
+        "preview",
+        "The documents that nodes would get with these operations",
+    ),
 ];
 
-/// The example of a call that takes a body.
-pub(super) fn example(call: ChangeCall) -> Option<Value> {
-    let ops = || json!([{"op": "put", "key": "pushGeo", "base": 7, "rule": {"max_permits": 100, "rate": 50}}]);
-    Some(match call {
-        ChangeCall::Create => json!({"app": "SIP_HOTEL", "title": "more for pushGeo", "ops": ops()}),
-        ChangeCall::Edit => json!({"title": "more for pushGeo", "comment": "measured", "ops": ops()}),
-        ChangeCall::CheckOps | ChangeCall::Preview => json!({"app": "SIP_HOTEL", "ops": ops()}),
+/// The example of a body.
+pub(super) fn example(call: ChangeCall) -> Value {
+    let ops = json!([{"op": "put", "key": "pushGeo", "base": 7, "rule": {"max_permits": 100, "rate": 50}}]);
+    match call {
+        ChangeCall::Create => json!({"app": "SIP_HOTEL", "title": "more for pushGeo", "ops": ops}),
+        ChangeCall::Edit => json!({"title": "more for pushGeo", "comment": "measured", "ops": ops}),
         ChangeCall::Resolve => json!({"choices": [{"kind": "car", "key": "pushGeo", "keep": "yours"}]}),
-        ChangeCall::Approve | ChangeCall::Reject | ChangeCall::Abandon | ChangeCall::Comment => {
-            json!({"comment": "too low for agoda"})
-        }
-        _ => return None,
-    })
+        ChangeCall::Comment => json!({"comment": "too low for agoda"}),
+        _ => json!({"app": "SIP_HOTEL", "ops": ops}),
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -171,8 +216,12 @@ pub(super) async fn answer(console: &Console, call: ChangeCall, visit: &Visit) -
             let done = console.control.change(move |tx| changes::comment(tx, &actor, &id, &text)).await?;
             Ok(tagged(StatusCode::OK, &change(&done, true), done.etag))
         }
-        ChangeCall::Submit => step(console, visit, |tx, by, id, etag| changes::submit(tx, by, id, etag)).await,
-        ChangeCall::Publish => step(console, visit, |tx, by, id, etag| publishing::publish(tx, by, id, etag)).await,
+        ChangeCall::Submit => {
+            step(console, visit, |tx, by, id, etag| changes::submit(tx, by, id, etag)).await
+        }
+        ChangeCall::Publish => {
+            step(console, visit, |tx, by, id, etag| publishing::publish(tx, by, id, etag)).await
+        }
         ChangeCall::Approve => {
             let text = comment()?;
             step(console, visit, move |tx, by, id, etag| reviews::approve(tx, by, id, etag, &text)).await
@@ -328,7 +377,7 @@ async fn check_ops(console: &Console, visit: &Visit, call: ChangeCall) -> Result
         body["documents"] = preview
             .documents
             .iter()
-            .map(|it| json!({"domain": it.domain(), "yaml": it.yaml(), "sha256": it.sha256_text()}))
+            .map(|it| json!({"domain": it.domain(), "yaml": it.yaml(), "sha256": hex(it.sha256())}))
             .collect();
     }
     Ok(reply::json(StatusCode::OK, &body))

@@ -53,12 +53,7 @@ pub(crate) fn conflict(it: &Conflict) -> Value {
 }
 
 /// What a rule was and is, with the fields that differ.
-pub(super) fn difference(
-    kind: Kind,
-    key: &str,
-    before: Option<&Content>,
-    after: Option<&Content>,
-) -> Value {
+pub(super) fn difference(kind: Kind, key: &str, before: Option<&Content>, after: Option<&Content>) -> Value {
     let fields = by_field(before, after);
     let fields: Vec<Value> = fields
         .into_iter()

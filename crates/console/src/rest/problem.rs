@@ -7,10 +7,11 @@ use tollgate_control::ControlError;
 use tollgate_db::DbError;
 use tollgate_http_kit::{Reply, reply::reply};
 
+use super::content::{conflict, fault};
 use crate::web::{Failure, Visit};
 
 pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
-    let (mut errors, mut retry_after) = (Vec::new(), None);
+    let (mut errors, mut conflicts, mut retry_after) = (Vec::new(), Vec::new(), None);
     let (status, kind, detail) = match failure {
         Failure::NoLogin => (StatusCode::UNAUTHORIZED, "login", "log in by POST /api/v1/login".to_owned()),
         Failure::NoPage => {
@@ -33,6 +34,11 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
                     .map(|it| json!({"pointer": format!("/{}", it.field), "message": it.fault.to_string()}))
                     .collect();
             }
+            match &error {
+                ControlError::Faulty(faults) => errors = faults.iter().map(fault).collect(),
+                ControlError::Conflict(sides) => conflicts = sides.iter().map(conflict).collect(),
+                _ => {}
+            }
             of_control(visit, &error)
         }
         Failure::Page(error) => {
@@ -50,6 +56,9 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
     if !errors.is_empty() {
         body["errors"] = Value::from(errors);
     }
+    if !conflicts.is_empty() {
+        body["conflicts"] = Value::from(conflicts);
+    }
     let mut reply = reply(status, HeaderValue::from_static("application/problem+json"), body.to_string());
     if let Some(seconds) = retry_after {
         reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
@@ -59,12 +68,16 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
 
 fn of_control(visit: &Visit, error: &ControlError) -> (StatusCode, &'static str, String) {
     let (status, kind) = match error {
-        ControlError::Invalid(_) | ControlError::Document { .. } => {
+        ControlError::Invalid(_) | ControlError::Document { .. } | ControlError::Faulty(_) => {
             (StatusCode::UNPROCESSABLE_ENTITY, "invalid")
         }
         ControlError::NoRight { .. } => (StatusCode::FORBIDDEN, "no-right"),
         ControlError::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
         ControlError::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "stale"),
+        ControlError::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+        ControlError::NeedsApproval { .. } => (StatusCode::CONFLICT, "needs-approval"),
+        ControlError::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
+        ControlError::OwnChange | ControlError::NotAuthor { .. } => (StatusCode::FORBIDDEN, "no-right"),
         ControlError::Cap { .. } => (StatusCode::CONFLICT, "cap"),
         ControlError::WrongLogin | ControlError::WrongCode => (StatusCode::UNAUTHORIZED, "login"),
         ControlError::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "too-many"),

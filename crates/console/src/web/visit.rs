@@ -15,7 +15,7 @@ use crate::texts::Lang;
 const MAX_BODY: usize = 1024 * 1024;
 
 /// Most fields of a form.
-const MAX_FIELDS: usize = 100;
+const MAX_FIELDS: usize = 200;
 
 /// One request.
 pub(crate) struct Visit {
@@ -37,6 +37,9 @@ pub(crate) struct Visit {
     pub(crate) actor: Option<Actor>,
     pub(crate) lang: Lang,
     pub(crate) theme: &'static str,
+    pub(crate) has_shortcuts: bool,
+    /// The paths that links may lead to.
+    pub(crate) screens: &'static [&'static str],
     pub(crate) zone: TimeZone,
 }
 
@@ -73,6 +76,8 @@ impl Visit {
             actor: None,
             lang: lang(fields),
             theme,
+            has_shortcuts: cookie_of(fields, "shortcuts").as_deref() != Some("off"),
+            screens: &[],
             zone,
             path,
         }
@@ -108,9 +113,24 @@ impl Visit {
         value(&self.form, name)
     }
 
+    /// A field of the form, if it was sent.
+    pub(crate) fn sent_field(&self, name: &str) -> Option<&str> {
+        self.form.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
+    }
+
     /// A parameter of the query; empty when there is none.
     pub(crate) fn parameter(&self, name: &str) -> &str {
         value(&self.query, name)
+    }
+
+    /// Every value of a parameter of the query.
+    pub(crate) fn parameters(&self, name: &str) -> Vec<&str> {
+        self.query.iter().filter(|(known, _)| known == name).map(|(_, value)| &**value).collect()
+    }
+
+    /// Every field of the form whose name begins with `prefix`: the rest of its name, and its value.
+    pub(crate) fn fields(&self, prefix: &str) -> Vec<(&str, &str)> {
+        self.form.iter().filter_map(|(name, value)| Some((name.strip_prefix(prefix)?, &**value))).collect()
     }
 
     /// A whole number of the query.
