@@ -5,7 +5,9 @@ mod audit;
 mod changes;
 mod confirm;
 mod diffs;
+mod files;
 mod nodes;
+mod rule_acts;
 mod rule_form;
 mod rules;
 mod shortcuts;
@@ -66,6 +68,10 @@ pub enum Page {
     RollBack,
     /// Change sets, and differences of versions.
     Change(changes::ChangePage),
+    /// Rule files.
+    File(files::FilePage),
+    /// What the page of a rule does besides its form.
+    RuleAct(rule_acts::RuleAct),
     /// Nodes.
     Nodes,
     /// Users.
@@ -99,6 +105,15 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/apps/{app}/versions", Page::Versions),
     (Method::GET, "/apps/{app}/versions/{version}/rollback", Page::ConfirmRollback),
     (Method::POST, "/apps/{app}/versions/{version}/rollback", Page::RollBack),
+    (Method::GET, "/files", Page::File(files::FilePage::List)),
+    (Method::GET, "/files/new", Page::File(files::FilePage::New)),
+    (Method::POST, "/files/new", Page::File(files::FilePage::Create)),
+    (Method::GET, "/apps/{app}/files", Page::File(files::FilePage::List)),
+    (Method::GET, "/apps/{app}/files/{domain}", Page::File(files::FilePage::Edit)),
+    (Method::POST, "/apps/{app}/files/{domain}", Page::File(files::FilePage::Change)),
+    (Method::POST, "/apps/{app}/rules/{key}/state", Page::RuleAct(rule_acts::RuleAct::State)),
+    (Method::GET, "/apps/{app}/rules/{key}/yaml", Page::RuleAct(rule_acts::RuleAct::Yaml)),
+    (Method::POST, "/apps/{app}/rules/{key}/yaml", Page::RuleAct(rule_acts::RuleAct::SaveYaml)),
     (Method::GET, "/changes", Page::Change(changes::ChangePage::List)),
     (Method::GET, "/changes/{id}", Page::Change(changes::ChangePage::Show)),
     (Method::POST, "/changes/{id}", Page::Change(changes::ChangePage::Act)),
@@ -132,6 +147,8 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::ConfirmRollback => confirm::ask_rollback(console, visit, None).await,
         Page::RollBack => confirm::roll_back(console, visit).await,
         Page::Change(asked) => changes::answer(console, asked, visit).await,
+        Page::File(asked) => files::answer(console, asked, visit).await,
+        Page::RuleAct(act) => rule_acts::answer(console, act, visit).await,
         Page::Nodes => nodes::list(console, visit).await,
         Page::Users => users::list(console, visit, &[]).await,
         Page::CreateUser => users::create(console, visit).await,

@@ -65,7 +65,7 @@ pub fn publish(
     Ok(Change { value: change, documents: Some(documents) })
 }
 
-/// Makes a change in one call. Needs editor. The change set that it returns is published, or submitted where
+/// Makes a change in one call. Needs editor; of every app if the app is new. The change set that it returns is published, or submitted where
 /// the app needs approvals, or a draft if that was asked for.
 ///
 /// # Errors
@@ -77,7 +77,7 @@ pub fn write(
     input: &ChangeInput,
     intent: Intent,
 ) -> Result<Change<ChangeSet>, ControlError> {
-    let app = apps::get(tx, actor, Role::Editor, app)?;
+    let app = apps::get_or_create(tx, actor, app)?;
     if intent == Intent::Draft
         && let [op] = &*input.ops
         && let Some(draft) = changes::own_draft(tx, actor, &app.name)?
