@@ -1,7 +1,9 @@
 //! The pages. Each reads its visit, calls `control`, and fills a template.
 
 mod access;
+mod app_settings;
 mod audit;
+mod bulk;
 mod changes;
 mod confirm;
 mod diffs;
@@ -68,6 +70,12 @@ pub enum Page {
     RollBack,
     /// Change sets, and differences of versions.
     Change(changes::ChangePage),
+    /// The settings of an app.
+    AppSettings,
+    /// Changes the settings of an app.
+    ChangeApp,
+    /// One action for several rules.
+    Bulk,
     /// Rule files.
     File(files::FilePage),
     /// What the page of a rule does besides its form.
@@ -105,6 +113,9 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/apps/{app}/versions", Page::Versions),
     (Method::GET, "/apps/{app}/versions/{version}/rollback", Page::ConfirmRollback),
     (Method::POST, "/apps/{app}/versions/{version}/rollback", Page::RollBack),
+    (Method::GET, "/apps/{app}/settings", Page::AppSettings),
+    (Method::POST, "/apps/{app}/settings", Page::ChangeApp),
+    (Method::POST, "/rules/bulk", Page::Bulk),
     (Method::GET, "/files", Page::File(files::FilePage::List)),
     (Method::GET, "/files/new", Page::File(files::FilePage::New)),
     (Method::POST, "/files/new", Page::File(files::FilePage::Create)),
@@ -147,6 +158,9 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::ConfirmRollback => confirm::ask_rollback(console, visit, None).await,
         Page::RollBack => confirm::roll_back(console, visit).await,
         Page::Change(asked) => changes::answer(console, asked, visit).await,
+        Page::AppSettings => app_settings::show(console, visit).await,
+        Page::ChangeApp => app_settings::save(console, visit).await,
+        Page::Bulk => bulk::act(console, visit).await,
         Page::File(asked) => files::answer(console, asked, visit).await,
         Page::RuleAct(act) => rule_acts::answer(console, act, visit).await,
         Page::Nodes => nodes::list(console, visit).await,

@@ -8,6 +8,7 @@ mod etag;
 mod files;
 mod problem;
 mod rules;
+mod transfer;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -60,6 +61,8 @@ pub enum Call {
     Version(versions::VersionCall),
     /// Rule files.
     File(files::FileCall),
+    /// Whole apps.
+    Transfer(transfer::TransferCall),
 }
 
 /// Method, path, call, id, summary.
@@ -157,6 +160,13 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                             text("entry", "key=value; once for each entry, in order"),
                         ])
                     },
+                    Call::Transfer(transfer::TransferCall::Export) => {
+                        || described().with([parameter("app", true, openapi::string(), None, "The app")])
+                    }
+                    Call::Transfer(transfer::TransferCall::Import) => || {
+                        let about = "Only show the difference";
+                        described().with([parameter("dry_run", false, openapi::string(), None, about)])
+                    },
                     Call::Version(versions::VersionCall::RollBack) => || {
                         described().takes(json!({"type": "object"}), json!({"reason": "too low for agoda"}))
                     },
@@ -201,6 +211,10 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
         row(&(method.clone(), *path, Call::File(*call), *id, *summary))
     });
     operations.extend(files);
+    let transfer = transfer::ROWS.iter().map(|(method, path, call, id, summary)| {
+        row(&(method.clone(), *path, Call::Transfer(*call), *id, *summary))
+    });
+    operations.extend(transfer);
     operations
 }
 
@@ -231,6 +245,7 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::Change(call) => changes::answer(console, call, visit).await,
         Call::Version(call) => versions::answer(console, call, visit).await,
         Call::File(call) => files::answer(console, call, visit).await,
+        Call::Transfer(call) => transfer::answer(console, call, visit).await,
     }
 }
 

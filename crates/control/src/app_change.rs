@@ -22,8 +22,8 @@ pub struct AppInput {
     pub approvals: String,
 }
 
-/// Changes the description, the state and the approvals. Disabling takes all rules of the app off the nodes, and a later
-/// enabling brings them back; both are a new version. Needs admin of the app.
+/// Changes the description, the state and the approvals. Disabling takes all rules of the app off the nodes,
+/// and a later enabling brings them back; both are a new version. Needs admin of the app.
 ///
 /// # Errors
 /// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one.

@@ -1,5 +1,6 @@
 //! A row of the table of committed rates as YAML, and back: every field, `extras` byte for byte. Pure.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
@@ -108,6 +109,26 @@ pub(crate) fn quoted(text: &str) -> String {
     quoted
 }
 
+/// The row of these fields; those that are missing are empty.
+pub(crate) fn of_texts(texts: &BTreeMap<&str, &str>) -> Result<CarInput, ControlError> {
+    let mut all = members(&CarInput::default());
+    for (name, value) in texts {
+        let Some(slot) = all.get_mut(*name) else {
+            let message = format!("unknown field; expected one of {}", ORDER.join(", "));
+            let path = (*name).to_owned();
+            let fault = DocFault { domain: String::new(), line: 1, column: 1, path, message };
+            return Err(ControlError::Faulty(vec![fault]));
+        };
+        *slot = Value::from(*value);
+    }
+    from_members(all)
+}
+
+fn from_members(all: Map<String, Value>) -> Result<CarInput, ControlError> {
+    serde_json::from_value(Value::Object(all))
+        .map_err(|error| ControlError::Document { app: String::new(), reason: error.to_string() })
+}
+
 /// Reads what [`write`] wrote, or a person. Fields may be missing and in any order.
 ///
 /// # Errors
@@ -136,6 +157,5 @@ pub fn read(yaml: &str) -> Result<CarInput, ControlError> {
     if !faults.is_empty() {
         return Err(ControlError::Faulty(faults));
     }
-    serde_json::from_value(Value::Object(all))
-        .map_err(|error| ControlError::Document { app: String::new(), reason: error.to_string() })
+    from_members(all)
 }

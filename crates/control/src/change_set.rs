@@ -6,7 +6,7 @@ use tollgate_db::{Row, Tx, Value};
 use crate::actor::{Actor, EVERY_APP};
 use crate::apps::{self, App};
 use crate::content::{Content, Kind};
-use crate::error::{Conflict, ControlError};
+use crate::error::{ConflictSides, ControlError};
 use crate::ids::sha256;
 use crate::role::Role;
 use crate::stored;
@@ -86,6 +86,28 @@ pub struct Event {
     pub content_sha256: String,
     /// Milliseconds UTC.
     pub at: i64,
+}
+
+/// A rule that was changed both in a change set and since the base of that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its key.
+    pub key: String,
+    /// What the change set began with; `None`: the rule was not there.
+    pub base: Option<Content>,
+    /// What is there now.
+    pub theirs: Option<Content>,
+    /// What the change set makes of it; `None`: it deletes the rule.
+    pub yours: Option<Content>,
+}
+
+impl From<Conflict> for ConflictSides {
+    fn from(Conflict { kind, key, base, theirs, yours }: Conflict) -> Self {
+        let json = |side: Option<Content>| side.map(|it| it.json());
+        Self { kind: kind.name(), key, base: json(base), theirs: json(theirs), yours: json(yours) }
+    }
 }
 
 /// Operations on rules of one app, which are published together or not at all.

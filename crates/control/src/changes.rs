@@ -8,11 +8,11 @@ use crate::actor::Actor;
 use crate::apps::{self, App, must_match};
 use crate::audit::{self, Note};
 use crate::car;
-use crate::change_set::{self, ChangeOp, ChangeSet, State, content_hash, get, op_values};
+use crate::change_set::{self, ChangeOp, ChangeSet, Conflict, State, content_hash, get, op_values};
 use crate::checks;
 use crate::compile;
 use crate::content::{Content, FileRule, Kind};
-use crate::error::{Conflict, ControlError, Fault, FieldFaults, invalid};
+use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::file_rules::FileInput;
 use crate::ids::id;
 use crate::published::Change;
@@ -199,7 +199,8 @@ pub fn own_draft(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<Option<Cha
     row.map(|row| get(tx, actor, &row.text(0)?)).transpose()
 }
 
-/// Decides conflicts: each rule that was changed meanwhile keeps one side. It is a draft again. For its author.
+/// Decides conflicts: each rule that was changed meanwhile keeps one side. It is a draft again. For its
+/// author.
 ///
 /// # Errors
 /// [`ControlError`].
@@ -292,7 +293,8 @@ pub fn comment(
     Ok(Change { value: get(tx, actor, id)?, documents: None })
 }
 
-/// What operations would do: with what they begin, what nodes would say, and conflicts with what is there now.
+/// What operations would do: with what they begin, what nodes would say, and conflicts with what is there
+/// now.
 pub type Look = (Vec<ChangeOp>, checks::Preview, Vec<Conflict>);
 
 /// Looks at operations without a change set. Needs viewer; changes nothing.

@@ -60,7 +60,7 @@ pub fn preview(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[ChangeOp]) -> R
             (_, Some(Content::File(file))) => {
                 if !stored::may_own(tx, &app, &file.domain)? {
                     let message = "this domain belongs to another app or to the limits of this one";
-                    preview.faults.push(DocFault::at_domain(file, message));
+                    preview.faults.push(DocFault::at_domain(&file.domain, &file.text, message));
                 }
                 files.insert(op.key.clone(), file.clone());
             }

@@ -1,8 +1,8 @@
 //! Why nothing was changed.
 
+use serde_json::Value as Json;
 use tollgate_db::DbError;
 
-use crate::content::{Content, FileRule, Kind};
 use crate::role::Role;
 
 /// Why a function changed nothing.
@@ -71,7 +71,7 @@ pub enum ControlError {
     Faulty(Vec<DocFault>),
     /// Rules of a change set were changed since their base.
     #[error("rules were changed meanwhile: {}", .0.iter().map(|it| &*it.key).collect::<Vec<_>>().join(", "))]
-    Conflict(Vec<Conflict>),
+    Conflict(Vec<ConflictSides>),
     /// The app takes approved change sets only.
     #[error("{app} needs {approvals} approvals for a change: submit a change set")]
     NeedsApproval {
@@ -108,19 +108,19 @@ pub enum ControlError {
     Db(#[from] DbError),
 }
 
-/// A rule that was changed both in a change set and since the base of that.
+/// A rule that was changed both in a change set and since the base of that; its sides as JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Conflict {
-    /// Its kind.
-    pub kind: Kind,
+pub struct ConflictSides {
+    /// `car` or `file`.
+    pub kind: &'static str,
     /// Its key.
     pub key: String,
     /// What the change set began with; `None`: the rule was not there.
-    pub base: Option<Content>,
+    pub base: Option<Json>,
     /// What is there now.
-    pub theirs: Option<Content>,
+    pub theirs: Option<Json>,
     /// What the change set makes of it; `None`: it deletes the rule.
-    pub yours: Option<Content>,
+    pub yours: Option<Json>,
 }
 
 /// A fault of a rule file or of YAML, and its place.
@@ -150,10 +150,10 @@ impl DocFault {
     }
 
     /// A fault of the domain itself.
-    pub(crate) fn at_domain(file: &FileRule, message: &str) -> Self {
-        let line = file.text.lines().position(|line| line.trim_start().starts_with("domain"));
+    pub(crate) fn at_domain(domain: &str, text: &str, message: &str) -> Self {
+        let line = text.lines().position(|line| line.trim_start().starts_with("domain"));
         Self {
-            domain: file.domain.clone(),
+            domain: domain.to_owned(),
             line: line.map_or(1, |index| u32::try_from(index + 1).unwrap_or(u32::MAX)),
             column: 1,
             path: "domain".to_owned(),

@@ -57,7 +57,8 @@ impl FileInput {
     /// ```
     /// # use tollgate_control::{ControlError, file_rules::FileInput};
     /// let text = "domain: shop\ndescriptors:\n  - {key: user, rate_limit: {unit: minute}}\n".to_owned();
-    /// let Err(ControlError::Faulty(faults)) = FileInput { text, ..FileInput::default() }.check() else { panic!() };
+    /// let checked = FileInput { text, ..FileInput::default() }.check();
+    /// let Err(ControlError::Faulty(faults)) = checked else { panic!() };
     /// assert_eq!((faults[0].line, &*faults[0].path), (3, "descriptors[0].rate_limit.requests_per_unit"));
     /// ```
     pub fn check(&self) -> Result<FileRule, ControlError> {
@@ -87,7 +88,7 @@ impl FileInput {
         } else {
             return Ok(file);
         };
-        Err(ControlError::Faulty(vec![DocFault::at_domain(&file, fault)]))
+        Err(ControlError::Faulty(vec![DocFault::at_domain(&file.domain, &file.text, fault)]))
     }
 }
 

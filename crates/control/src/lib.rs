@@ -34,13 +34,14 @@ pub mod rules;
 mod schema;
 pub mod setup;
 mod stored;
+pub mod transfer;
 pub mod users;
 pub mod versions;
 
 pub use actor::Actor;
 pub use content::{Content, FileRule, Kind};
 pub use control::Control;
-pub use error::{Conflict, ControlError, DocFault, Fault, FieldFault, FieldFaults};
+pub use error::{ConflictSides, ControlError, DocFault, Fault, FieldFault, FieldFaults};
 pub use ids::{hex, secret, sha256};
 pub use nodes::{KnownNodes, NodeApp, NodeState, Nodes, Usage};
 pub use published::{AppDocuments, Change, Document, Published};

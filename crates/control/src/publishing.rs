@@ -65,8 +65,8 @@ pub fn publish(
     Ok(Change { value: change, documents: Some(documents) })
 }
 
-/// Makes a change in one call. Needs editor; of every app if the app is new. The change set that it returns is published, or submitted where
-/// the app needs approvals, or a draft if that was asked for.
+/// Makes a change in one call. Needs editor; of every app if the app is new. The change set that it returns is
+/// published, or submitted where the app needs approvals, or a draft if that was asked for.
 ///
 /// # Errors
 /// [`ControlError`].
@@ -109,7 +109,7 @@ fn put_in_force(
 ) -> Result<AppDocuments, ControlError> {
     let found = conflicts(tx, actor, change)?;
     if !found.is_empty() {
-        return Err(ControlError::Conflict(found));
+        return Err(ControlError::Conflict(found.into_iter().map(Into::into).collect()));
     }
     within_caps(tx, app, &change.ops)?;
     let mut ops = Vec::with_capacity(change.ops.len());

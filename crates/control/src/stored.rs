@@ -53,6 +53,9 @@ pub(crate) struct Stored {
     pub(crate) content: Content,
 }
 
+/// By kind and key.
+pub(crate) type ByName<T> = BTreeMap<(Kind, String), T>;
+
 /// Applies `op` as part of `version` of `app`.
 pub(crate) fn apply(
     tx: &mut dyn Tx,
@@ -192,7 +195,7 @@ fn own(tx: &mut dyn Tx, app: &App, file: &FileRule) -> Result<(), ControlError> 
     } else {
         return Ok(());
     };
-    Err(ControlError::Faulty(vec![DocFault::at_domain(file, fault)]))
+    Err(ControlError::Faulty(vec![DocFault::at_domain(&file.domain, &file.text, fault)]))
 }
 
 /// Whether a file of this domain could be one of the app.
@@ -259,6 +262,20 @@ pub(crate) fn current(
     row.map(read).transpose()
 }
 
+/// Every rule that is there now, by kind and key.
+pub(crate) fn current_all(tx: &mut dyn Tx, app: &App) -> Result<ByName<Stored>, ControlError> {
+    let rows = tx.query(
+        "SELECT rule_id, from_version, body FROM rule_versions WHERE app_id = $1 AND to_version IS NULL",
+        &[(&app.id).into()],
+    )?;
+    let read = |row: &Row| {
+        let content = Content::read(&app.name, &row.text(2)?)?;
+        let stored = Stored { rule_id: row.text(0)?, from_version: row.int(1)?, content };
+        Ok(((stored.content.kind(), stored.content.key().to_owned()), stored))
+    };
+    rows.iter().map(read).collect()
+}
+
 /// The rule of this key as version `from_version` of the app wrote it.
 pub(crate) fn written(
     tx: &mut dyn Tx,
@@ -285,7 +302,7 @@ pub(crate) fn at(
     tx: &mut dyn Tx,
     app: &App,
     version: i64,
-) -> Result<BTreeMap<(Kind, String), (String, Content)>, ControlError> {
+) -> Result<ByName<(String, Content)>, ControlError> {
     let rows = tx.query(
         "SELECT rule_id, body FROM rule_versions WHERE app_id = $1 AND from_version <= $2 \
          AND (to_version IS NULL OR to_version > $2)",

@@ -203,7 +203,8 @@ pub fn rollback(
     Ok(Change { value: app.version + 1, documents: Some(documents) })
 }
 
-/// What differs between two versions: each rule with both sides, by kind and key; at most 5,000. Needs viewer.
+/// What differs between two versions: each rule with both sides, by kind and key; at most 5,000. Needs
+/// viewer.
 ///
 /// # Errors
 /// [`ControlError`].

@@ -14,7 +14,7 @@ use tollgate_control::file_rules::{self, FileInput};
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::{
     Actor, Change, Content, Control, ControlError, Kind, KnownNodes, Role, apps, audit, car_yaml, checks,
-    reviews, rules, versions,
+    reviews, rules, transfer, versions,
 };
 use tollgate_db::{TimeSource, Tx};
 
@@ -212,10 +212,8 @@ async fn conflict(keep: Keep, want: i64) {
         run(&control, move |tx| publishing::publish(tx, &by, &id, etag))
     };
     let Err(ControlError::Conflict(sides)) = publish(draft.etag).await else { panic!("b was changed") };
-    let rate_of = |side: &Option<Content>| match side {
-        Some(Content::Car(car)) => car.rate,
-        _ => 0,
-    };
+    let rate_of =
+        |side: &Option<serde_json::Value>| side.as_ref().and_then(|it| it["rate"].as_i64()).unwrap_or(0);
     let shown: Vec<_> = sides
         .iter()
         .map(|it| (&*it.key, rate_of(&it.base), rate_of(&it.theirs), rate_of(&it.yours)))
@@ -426,8 +424,11 @@ async fn rude_operations_are_rejected() {
     assert!(matches!(done, Err(ControlError::Invalid(_))));
 }
 
+/// What one editor does: change sets, each of keys and what they become; `None` deletes.
+type Plan = Vec<Vec<(u8, Option<i64>)>>;
+
 /// Several editors at once, each with change sets of its own: which keys, and put (a rate) or delete.
-async fn edit_at_once(plans: Vec<Vec<Vec<(u8, Option<i64>)>>>) {
+async fn edit_at_once(plans: Vec<Plan>) {
     let folder = tempfile::tempdir().expect("a folder");
     let control = Arc::new(open(folder.path()).await);
     control.change(|tx| apps::create(tx, &Actor::system(), "shop", "")).await.expect("an app");
@@ -484,6 +485,16 @@ async fn edit_at_once(plans: Vec<Vec<Vec<(u8, Option<i64>)>>>) {
     assert_eq!(numbers, (1..=count).collect::<Vec<_>>(), "each accepted change is one version");
     let mut want: BTreeMap<String, i64> = BTreeMap::new();
     for op in accepted.into_iter().flat_map(|it| it.ops) {
+        let began_with = match &op.before {
+            Some(Content::Car(car)) => Some(car.rate),
+            _ => None,
+        };
+        assert_eq!(
+            began_with,
+            want.get(&op.key).copied(),
+            "{} was accepted over a change of another",
+            op.key
+        );
         match op.after {
             Some(Content::Car(car)) => drop(want.insert(op.key, car.rate)),
             _ => drop(want.remove(&op.key)),
@@ -501,7 +512,7 @@ async fn edit_at_once(plans: Vec<Vec<Vec<(u8, Option<i64>)>>>) {
     assert_eq!(found, want);
 }
 
-fn plans(editors: usize) -> impl Strategy<Value = Vec<Vec<Vec<(u8, Option<i64>)>>>> {
+fn plans(editors: usize) -> impl Strategy<Value = Vec<Plan>> {
     let wish = (0..6_u8, prop::option::weighted(0.8, 1..1_000_i64));
     let change = prop::collection::vec(wish, 1..4);
     prop::collection::vec(prop::collection::vec(change, 1..4), editors)
@@ -557,4 +568,37 @@ fn a_fault_in_the_yaml_of_a_row_has_its_place() {
     }
     let input = car_yaml::read("max_permits: 7\nkey: a\nextras: '{\"a\": 1}'\nper:\n").expect("a row");
     assert_eq!((&*input.key, &*input.max_permits, &*input.extras), ("a", "7", "{\"a\": 1}"));
+}
+
+prop_compose! {
+    fn content()(
+        key in "[a-z]{1,6}", rate in 1..=1_000_000_000_i64, is_file in any::<bool>(), note in "\\PC{0,20}",
+        spaces in " {0,3}", state in prop::sample::select(vec!["on", "off"]), comment in "[^\\p{C}]{0,20}",
+    ) -> Content {
+        if is_file {
+            let text = format!(
+                "# {comment}\ndomain: {key}\ndescriptors:\n  - key: user\n    rate_limit: {{unit: hour, requests_per_unit: {}}}\n{spaces}",
+                rate.min(4_000_000_000)
+            );
+            let (description, state) = (comment, state.to_owned());
+            Content::File(FileInput { domain: key, text, description, state }.check().expect("a file"))
+        } else {
+            let extras = serde_json::json!({"note": note}).to_string() + &spaces;
+            let input = CarInput { extras, description: comment, state: state.to_owned(), ..row(&key, rate) };
+            Content::Car(Box::new(input.check().expect("a row")))
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_was_exported_imports_as_it_was(rules in prop::collection::vec(content(), 0..8)) {
+        let rules: BTreeMap<(Kind, String), Content> =
+            rules.into_iter().map(|it| ((it.kind(), it.key().to_owned()), it)).collect();
+        let all = transfer::Imported { app: "shop".to_owned(), rules: rules.into_values().collect() };
+        let yaml = transfer::write(&all);
+        let back = transfer::read(&yaml).map_err(|error| TestCaseError::fail(format!("{error}\n{yaml}")))?;
+        prop_assert_eq!(&back, &all);
+        prop_assert_eq!(transfer::write(&back), yaml);
+    }
 }

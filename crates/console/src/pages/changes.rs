@@ -2,12 +2,10 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::change_set::{self, ChangeSet, Event, Query, State};
+use tollgate_control::change_set::{self, ChangeSet, Conflict, Event, Query, State};
 use tollgate_control::changes::{self, Keep};
 use tollgate_control::diff::by_field;
-use tollgate_control::{
-    Actor, Conflict, Content, ControlError, Kind, Role, checks, publishing, reviews, versions,
-};
+use tollgate_control::{Actor, Content, ControlError, Kind, Role, checks, publishing, reviews, versions};
 use tollgate_http_kit::Reply;
 
 use super::diffs::{Diffs, href, label};

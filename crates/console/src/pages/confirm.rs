@@ -15,18 +15,20 @@ use crate::web::{Failure, Visit, encoded, query_of, redirect};
 
 #[derive(Template)]
 #[template(path = "confirm.html")]
-struct ConfirmPage {
-    f: Frame,
-    crumb: String,
-    fault: Option<String>,
-    action: String,
-    question: &'static str,
-    facts: Vec<(&'static str, String)>,
-    consequence: &'static str,
-    etag: i64,
-    asks_reason: bool,
-    button: &'static str,
-    back: String,
+pub(super) struct ConfirmPage {
+    pub(super) f: Frame,
+    pub(super) crumb: String,
+    pub(super) fault: Option<String>,
+    pub(super) action: String,
+    pub(super) question: &'static str,
+    pub(super) facts: Vec<(&'static str, String)>,
+    pub(super) consequence: &'static str,
+    pub(super) etag: i64,
+    pub(super) asks_reason: bool,
+    pub(super) button: &'static str,
+    pub(super) back: String,
+    /// Fields to send again.
+    pub(super) hidden: Vec<(String, String)>,
 }
 
 pub(super) async fn ask_delete(
@@ -57,6 +59,7 @@ pub(super) async fn ask_delete(
         consequence: t.delete_consequence,
         etag: rule.etag,
         asks_reason: false,
+        hidden: Vec::new(),
         button: t.delete,
         back: "/rules".to_owned(),
     };
@@ -97,6 +100,7 @@ pub(super) async fn ask_rollback(
         consequence: t.rollback_consequence,
         etag: app.version,
         asks_reason: true,
+        hidden: Vec::new(),
         button: t.rollback,
         back: versions,
     };

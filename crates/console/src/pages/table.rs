@@ -14,6 +14,8 @@ pub(super) struct TablePage {
     pub(super) lead: &'static str,
     /// The button that makes a new one.
     pub(super) create: Option<(&'static str, String)>,
+    /// A link beside the title.
+    pub(super) aside: Option<(&'static str, String)>,
     pub(super) live: Option<(&'static str, String)>,
     pub(super) notice: Option<(&'static str, String)>,
     /// Title, text and a command, where there is no row.
@@ -35,6 +37,7 @@ impl TablePage {
             crumb,
             lead: "",
             create: None,
+            aside: None,
             live: None,
             notice: None,
             empty: ("", "", String::new()),

@@ -4,6 +4,7 @@ use hyper::StatusCode;
 use tollgate_control::{Role, apps, versions};
 use tollgate_http_kit::Reply;
 
+use super::app_settings::settings_href;
 use super::changes::change_href;
 use super::table::{TablePage, cell};
 use crate::console::Console;
@@ -42,6 +43,7 @@ async fn of_app(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let title = format!("{name} · {}", t.versions);
     let mut list =
         TablePage::new(Frame::new(visit, "versions", title), format!("{} / {}", t.limits, t.versions));
+    list.aside = Some((c.settings, settings_href(&name)));
     list.empty = (t.no_versions, t.no_versions_text, String::new());
     list.head = vec![
         (t.version, true),

@@ -4,10 +4,10 @@ use hyper::header::{HeaderValue, LOCATION};
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate_control::change_set::{self, ChangeSet, Query};
+use tollgate_control::change_set::{self, ChangeSet, Conflict, Query};
 use tollgate_control::changes::{self, ChangeInput, Keep};
 use tollgate_control::publishing::{self, Intent};
-use tollgate_control::{Change, Conflict, ControlError, Kind, checks, hex, reviews};
+use tollgate_control::{Change, ControlError, Kind, checks, hex, reviews};
 use tollgate_db::Tx;
 use tollgate_http_kit::{Reply, reply};
 

@@ -4,11 +4,11 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_control::car::in_words;
-use tollgate_control::change_set::{ChangeOp, ChangeSet};
+use tollgate_control::change_set::{ChangeOp, ChangeSet, Conflict};
 use tollgate_control::changes::OpInput;
 use tollgate_control::diff::{FieldDiff, by_field};
 use tollgate_control::file_rules::FileInput;
-use tollgate_control::{Conflict, Content, ControlError, DocFault, Kind, car_yaml};
+use tollgate_control::{ConflictSides, Content, ControlError, DocFault, Kind, car_yaml};
 
 use super::body::RuleBody;
 use crate::web::Failure;
@@ -45,10 +45,19 @@ pub(super) fn fault(fault: &DocFault) -> Value {
 }
 
 /// The sides of a conflict.
-pub(crate) fn conflict(it: &Conflict) -> Value {
+pub(super) fn conflict(it: &Conflict) -> Value {
+    sides(&it.clone().into())
+}
+
+/// The sides of a conflict, as an error has them.
+pub(super) fn sides(it: &ConflictSides) -> Value {
+    let side = |json: &Option<Value>| {
+        let read = json.clone().and_then(|json| serde_json::from_value::<Content>(json).ok());
+        side(read.as_ref())
+    };
     json!({
-        "kind": it.kind.name(), "key": it.key, "base": side(it.base.as_ref()),
-        "theirs": side(it.theirs.as_ref()), "yours": side(it.yours.as_ref()),
+        "kind": it.kind, "key": it.key, "base": side(&it.base), "theirs": side(&it.theirs),
+        "yours": side(&it.yours),
     })
 }
 

@@ -7,7 +7,7 @@ use tollgate_control::ControlError;
 use tollgate_db::DbError;
 use tollgate_http_kit::{Reply, reply::reply};
 
-use super::content::{conflict, fault};
+use super::content::{fault, sides};
 use crate::web::{Failure, Visit};
 
 pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
@@ -36,7 +36,7 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
             }
             match &error {
                 ControlError::Faulty(faults) => errors = faults.iter().map(fault).collect(),
-                ControlError::Conflict(sides) => conflicts = sides.iter().map(conflict).collect(),
+                ControlError::Conflict(found) => conflicts = found.iter().map(sides).collect(),
                 _ => {}
             }
             of_control(visit, &error)

@@ -73,8 +73,6 @@ texts! {
     needs_approval: "发布前还需要批准。", "It needs approvals before it can be published.";
     wrong_state: "当前状态不允许此操作。", "This is not possible in its present state.";
     not_author: "只有作者可以修改这个变更单。", "Only its author can change this change set.";
-    was_published: "已发布。", "Published.";
-    waits: "已提交，等待审批。", "Submitted; it waits for approval.";
     compare: "对比版本", "Compare versions";
     from: "从", "From";
     to: "到", "To";
@@ -94,6 +92,7 @@ texts! {
     approvals_hint: "0 表示直接发布；批准只对当时的内容有效", "0 publishes at once; an approval is valid for one content only";
     app_state: "应用状态", "State of the app";
     app_state_hint: "停用后，所有节点都不再执行该应用的规则", "No node enforces the rules of a disabled app";
+    export: "导出 YAML", "Export as YAML";
     saved: "已保存", "Saved";
     settings_stale: "设置已被他人修改。下面是当前设置，请核对后再保存。", "Somebody else changed the settings. They are shown below; check them before you save.";
     selected: "对选中的规则", "Selected limits";

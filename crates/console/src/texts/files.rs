@@ -9,9 +9,7 @@ texts! {
     domain: "域", "Domain";
     lines: "行数", "Lines";
     text: "YAML", "YAML";
-    description: "描述信息", "Description";
     faults: "文件有错误", "The file is faulty";
-    line: "行", "line";
     is_valid: "节点可以读取这个文件。", "Nodes can read this file.";
     check: "检查", "Check";
     save: "保存", "Save";

@@ -14,6 +14,9 @@ use crate::texts::Lang;
 /// Largest body of a form or of JSON.
 const MAX_BODY: usize = 1024 * 1024;
 
+/// Largest body of an import: what the reader of YAML takes.
+const MAX_IMPORT: usize = 16 * 1024 * 1024;
+
 /// Most fields of a form.
 const MAX_FIELDS: usize = 200;
 
@@ -90,7 +93,8 @@ impl Visit {
             let value = value.map(|it| it.as_bytes().to_ascii_lowercase()).unwrap_or_default();
             value.starts_with(b"application/x-www-form-urlencoded")
         };
-        self.body = request.body(MAX_BODY).await.map_err(Failure::Body)?;
+        let max = if self.path == "/api/v1/import" { MAX_IMPORT } else { MAX_BODY };
+        self.body = request.body(max).await.map_err(Failure::Body)?;
         if self.is_api || self.body.is_empty() {
             return Ok(());
         }

@@ -180,3 +180,154 @@ async fn rule_files_are_kept_byte_for_byte_and_explain_a_request() {
     assert_eq!(ann.json("DELETE", &file, Some("\"4\""), "").await.status, 200);
     assert_eq!(ann.get(&file).await.status, 404);
 }
+
+#[tokio::test]
+async fn the_yaml_of_a_rule_is_its_form_and_one_click_changes_its_state() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    ann.post("/rules/new", &format!("{GOOD}&extras=%7B%22a%22%3A%20%201%7D")).await;
+    let path = "/apps/SIP_HOTEL/rules/pushGeo";
+    let page = ann.get(&format!("{path}/yaml")).await.body;
+    assert!(page.contains("rate: 5\n") && page.contains("{\\&#34;a\\&#34;:  1}"), "{page}");
+    let yaml =
+        |text: &str| format!("etag=1&action=save&text={}", text.replace(' ', "+").replace('\n', "%0D%0A"));
+    for (text, line) in [
+        ("key: pushGeo\nmax_permits: 100\nrat: 8\n", "3:1: rat"),
+        ("key: pushGeo\nmax_permits: 100\nrate: 0\n", "3:1: rate"),
+        ("key: other\nmax_permits: 100\n", "1:1: key"),
+    ] {
+        let faulty = ann.post(&format!("{path}/yaml"), &yaml(text)).await;
+        assert!(faulty.status == 422 && faulty.body.contains(line), "{text}: {}", faulty.body);
+    }
+    let saved = ann.post(&format!("{path}/yaml"), &yaml("key: pushGeo\nmax_permits: 90\nrate: 8\n")).await;
+    assert_eq!(saved.status, 303, "{}", saved.body);
+    let form = ann.get(path).await.body;
+    assert!(form.contains("value=\"90\"") && form.contains("<del>5</del> → <ins>8</ins>"), "{form}");
+
+    assert_eq!(ann.post(&format!("{path}/state"), "state=shadow&etag=1").await.place(), path, "an old page");
+    assert!(ann.get(path).await.body.contains("value=\"shadow\""), "not yet: the button is there");
+    let shadow = ann.post(&format!("{path}/state"), "state=shadow&etag=2").await;
+    assert!(shadow.place().starts_with(path), "{}", shadow.place());
+    assert!(ann.get("/api/v1/apps/SIP_HOTEL/rules/pushGeo").await.body.contains("\"state\":\"shadow\""));
+
+    // A draft collects several rules, and nothing is in force before its publication.
+    let draft = ann.post(path, "max_permits=90&rate=1&etag=3&action=draft").await.place().to_owned();
+    let second = ann.post("/rules/new", &GOOD.replace("pushGeo", "other").replace("=save", "=draft")).await;
+    assert_eq!(second.place(), draft);
+    assert_eq!(ann.get("/api/v1/apps/SIP_HOTEL").await.body.matches("\"version\":3").count(), 1);
+    assert_eq!(ann.post(&draft, "action=publish&etag=2").await.status, 303);
+    assert!(ann.get("/rules").await.body.contains("1 / s"));
+}
+
+#[tokio::test]
+async fn several_rows_change_in_one_change_set() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    for key in ["a", "b", "c"] {
+        ann.post("/rules/new", &GOOD.replace("pushGeo", key)).await;
+    }
+    let list = ann.get("/rules").await.body;
+    assert!(list.contains("name=\"pick:SIP_HOTEL/b\" value=\"2\""), "{list}");
+    let bulk =
+        |action: &str, etag: u8| format!("pick:SIP_HOTEL%2Fa=1&pick:SIP_HOTEL%2Fb={etag}&action={action}");
+    assert_eq!(ann.post("/rules/bulk", "action=off").await.place(), "/rules?bulk=none");
+    assert_eq!(ann.post("/rules/bulk", &bulk("off", 1)).await.place(), "/rules?bulk=stale");
+    assert_eq!(ann.post("/rules/bulk", &bulk("off", 2)).await.place(), "/rules?saved=SIP_HOTEL&version=4");
+    let rules = ann.get("/api/v1/rules").await.body;
+    assert_eq!(
+        (rules.matches("\"state\":\"off\"").count(), rules.matches("\"state\":\"on\"").count()),
+        (2, 1)
+    );
+    let picked = "pick:SIP_HOTEL%2Fa=4&pick:SIP_HOTEL%2Fb=4";
+    let export = ann.post("/rules/bulk", &format!("{picked}&action=export")).await;
+    assert!(export.status == 200 && export.body.contains("key: \"a\"\nrate: 5\n"), "{}", export.body);
+    let ask = ann.post("/rules/bulk", &format!("{picked}&action=delete")).await;
+    assert!(ask.status == 200 && ask.body.contains("a, b"), "it asks first: {}", ask.body);
+    assert_eq!(ann.post("/rules/bulk", &format!("{picked}&action=delete-now")).await.status, 303);
+    assert!(ann.get("/api/v1/rules").await.body.contains("\"total\":1"));
+    let mut vic = user(&server, &mut ann, "vic", "viewer").await;
+    assert!(!vic.get("/rules").await.body.contains("/rules/bulk"));
+    assert_eq!(vic.post("/rules/bulk", "pick:SIP_HOTEL%2Fc=3&action=off").await.status, 403);
+}
+
+#[tokio::test]
+async fn the_editor_marks_faulty_lines_and_the_settings_of_an_app_are_for_its_admin() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    assert!(ann.get("/files").await.body.contains("No rule files yet"));
+    assert_eq!(ann.get("/files/new").await.status, 200);
+    let form = |text: &str, action: &str| {
+        let text = text.replace('&', "%26").replace(' ', "+").replace('\n', "%0D%0A");
+        format!("app=SIP_HOTEL&description=&state=on&text={text}&action={action}&sample=user%3Dann")
+    };
+    let good = "domain: web\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n";
+    let faulty = ann.post("/files/new", &form(&good.replace("rate_limit", "ratelimit"), "save")).await;
+    assert_eq!(faulty.status, 422);
+    assert!(
+        faulty.body.contains("<span class=\"bad\">3</span>") && faulty.body.contains("3:"),
+        "{}",
+        faulty.body
+    );
+    let checked = ann.post("/files/new", &form(good, "check")).await;
+    assert!(checked.status == 200 && checked.body.contains("5 per minute"), "{}", checked.body);
+    assert!(ann.get("/api/v1/apps").await.body.contains("\"total\":0"), "nothing was saved");
+    let saved = ann.post("/files/new", &form(good, "save")).await;
+    assert!(saved.place().starts_with("/apps/SIP_HOTEL/files/web"), "{} {}", saved.status, saved.body);
+    assert_eq!(ann.post("/files/new", &form(good, "save")).await.status, 422, "it is there");
+    assert!(ann.get("/files").await.body.contains("web"));
+    let file = "/apps/SIP_HOTEL/files/web";
+    assert!(ann.get(file).await.body.contains("Documents that nodes get"));
+    assert_eq!(ann.post(file, &format!("{}&etag=9", form(good, "save"))).await.status, 412);
+    assert_eq!(ann.post(file, &format!("{}&etag=1", form(good, "delete"))).await.status, 303);
+    assert_eq!(ann.get(file).await.status, 404);
+
+    let settings = "/apps/SIP_HOTEL/settings";
+    let set =
+        |approvals: &str, etag: &str| format!("description=x&approvals={approvals}&state=active&etag={etag}");
+    assert_eq!(ann.post(settings, &set("3", "1")).await.faults().len(), 1);
+    assert_eq!(ann.post(settings, &set("2", "1")).await.status, 303);
+    assert_eq!(ann.post(settings, &set("0", "1")).await.status, 412);
+    let mut ed = user(&server, &mut ann, "ed", "editor").await;
+    assert!(ed.get(settings).await.body.contains("disabled"), "fields that cannot be changed");
+    assert_eq!(ed.post(settings, &set("0", "2")).await.status, 403);
+}
+
+#[tokio::test]
+async fn an_export_imported_elsewhere_exports_the_same() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    ann.post("/rules/new", &format!("{GOOD}&extras=%7B%22a%22%3A%20%201%7D")).await;
+    let text = "domain: web # ours\\ndescriptors:\\n  - {key: user, rate_limit: {rate: 5/minute}}\\n";
+    ann.json("POST", "/api/v1/apps/SIP_HOTEL/files", None, &format!(r#"{{"text": "{text}"}}"#)).await;
+    let yaml = ann.get("/api/v1/export?app=SIP_HOTEL").await;
+    assert!(yaml.status == 200 && yaml.body.contains("web # ours"), "{}", yaml.body);
+
+    let other = Server::start().await;
+    let mut bob = Client::admin(&other).await;
+    let dry = bob.json("POST", "/api/v1/import?dry_run=true", None, &yaml.body).await;
+    assert!(
+        dry.body.contains("\"ok\":true") && dry.body.matches("\"op\":\"create\"").count() == 2,
+        "{}",
+        dry.body
+    );
+    assert!(bob.get("/api/v1/apps").await.body.contains("\"total\":0"), "nothing was written");
+    let done = bob.json("POST", "/api/v1/import", None, &yaml.body).await;
+    assert!(done.status == 200 && done.body.contains("\"published_version\":1"), "{}", done.body);
+    assert_eq!(bob.get("/api/v1/export?app=SIP_HOTEL").await.body, yaml.body);
+    let again = bob.json("POST", "/api/v1/import", None, &yaml.body).await;
+    assert!(again.body.contains("\"changed\":false"), "{}", again.body);
+    for (from, to, part) in [
+        ("tollgate: 1", "tollgate: 2", "tollgate: 1"),
+        ("rate: 5\n", "rate: 0\n", "car[0].rate"),
+        ("rate: 5\n", "rat: 5\n", "unknown field"),
+        ("5/minute", "5/minuet", "files[0]"),
+        ("files:", "filez:", "unknown key"),
+    ] {
+        let faulty = bob.json("POST", "/api/v1/import", None, &yaml.body.replacen(from, to, 1)).await;
+        assert!(faulty.status == 422 && faulty.body.contains(part), "{to}: {}", faulty.body);
+        assert!(faulty.body.contains("\"line\":"), "{to}: {}", faulty.body);
+    }
+    let less = yaml.body.split("files:").next().expect("a part").to_owned();
+    assert_eq!(bob.json("POST", "/api/v1/import", None, &less).await.status, 200);
+    assert_eq!(bob.get("/api/v1/apps/SIP_HOTEL/files/web").await.status, 404, "what is missing is removed");
+}
