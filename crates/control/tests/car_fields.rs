@@ -39,9 +39,9 @@ async fn node(form: CarInput) -> Node {
     let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
     let rule = control.read(|tx| rules::get(tx, &Actor::system(), "SIP_HOTEL", KEY)).await.expect("a rule");
     let document = control.published().borrow().apps[0].documents[0].clone();
-    let policy = tollgate_rule_files::parse_text(&document.domain, &*document.yaml).expect("valid rules");
+    let policy = tollgate_rule_files::parse_text(document.domain(), document.yaml()).expect("valid rules");
     let limiter = Limiter::with_observer(policy, ModelStore::default(), LimiterSettings::default(), ());
-    Node { limiter, form: rule.car.to_input(), yaml: document.yaml }
+    Node { limiter, form: rule.car.to_input(), yaml: document.into_yaml() }
 }
 
 impl Node {
