@@ -4,8 +4,10 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
+use tollgate_core::Algorithm;
 use tollgate_human_text::{InQuotes, show_duration};
 
+use crate::contest::{Entrant, RuleContest};
 use crate::instant::show;
 use crate::reader::Tally;
 use crate::side::{Side, key_text};
@@ -68,6 +70,21 @@ pub(crate) struct RuleReport {
     pub(crate) worst_windows: Vec<WorstWindow>,
     pub(crate) top_denied: Vec<TopDenied>,
     pub(crate) suggested: Vec<Suggested>,
+    /// What other algorithms would have done, where that was asked for.
+    pub(crate) algorithms: Vec<Compared>,
+}
+
+/// One algorithm with the rule's limit and window.
+#[derive(Debug, Serialize)]
+pub(crate) struct Compared {
+    pub(crate) algorithm: String,
+    pub(crate) admitted: u64,
+    pub(crate) denied: u64,
+    pub(crate) wrongly_admitted: u64,
+    pub(crate) wrongly_denied: u64,
+    /// Requests for which memory was missing.
+    pub(crate) not_compared: u64,
+    pub(crate) worst_window: Option<WorstWindow>,
 }
 
 #[derive(Debug, Serialize)]
@@ -124,7 +141,9 @@ impl SideReport {
                 let rate = format!("{} per {window}", rule.limits.get(place)?.quota.limit());
                 Some(Suggested { percentile, limit, window, burst, rate })
             });
+            let contest = side.contest.as_ref().and_then(|contest| contest.rules.get(rule.index)?.as_ref());
             RuleReport {
+                algorithms: contest.map(compared).unwrap_or_default(),
                 path: rule.path.clone(),
                 limits: rule.limits_in_words(),
                 offered: tally.offered,
@@ -158,6 +177,37 @@ impl SideReport {
     }
 }
 
+fn compared(contest: &RuleContest) -> Vec<Compared> {
+    let of = |entrant: &Entrant| {
+        let algorithm = algorithm_name(entrant.quota.algorithm());
+        let worst = entrant.worst.as_ref().map(|worst| WorstWindow {
+            limit: algorithm.clone(),
+            key: key_text(&worst.key),
+            from: show(worst.from_ns),
+            to: show(worst.to_ns),
+            admitted: worst.admitted,
+            allowed: contest.limit,
+        });
+        Compared {
+            algorithm,
+            admitted: entrant.admitted,
+            denied: entrant.denied,
+            wrongly_admitted: entrant.wrongly_admitted,
+            wrongly_denied: entrant.wrongly_denied,
+            not_compared: contest.left_out,
+            worst_window: worst,
+        }
+    };
+    contest.entrants.iter().map(of).collect()
+}
+
+fn algorithm_name(algorithm: &Algorithm) -> String {
+    match algorithm {
+        Algorithm::SlidingWindow { cells } => format!("sliding_window, cells: {cells}"),
+        other => other.name().to_owned(),
+    }
+}
+
 const fn is_compared(track: &RuleTrack) -> bool {
     track.compared > 0
 }
@@ -178,7 +228,7 @@ fn at_percentile(peaks: &std::collections::BTreeMap<u64, u64>, percentile: f64) 
 }
 
 /// `0.617 %`
-fn share(part: u64, whole: u64) -> String {
+pub(crate) fn share(part: u64, whole: u64) -> String {
     format!("{:.3} %", part as f64 * 100.0 / whole.max(1) as f64)
 }
 
@@ -245,6 +295,18 @@ impl SideReport {
                     InQuotes(&worst.key),
                     worst.from,
                     worst.to
+                )?;
+            }
+            for it in &rule.algorithms {
+                let worst = it.worst_window.as_ref().map_or(0, |worst| worst.admitted);
+                let all = it.admitted + it.denied;
+                writeln!(
+                    out,
+                    "    {:<26} denied {}, worst window {worst}, wrongly admitted {}, wrongly denied {}",
+                    it.algorithm,
+                    share(it.denied, all),
+                    share(it.wrongly_admitted, all),
+                    share(it.wrongly_denied, all)
                 )?;
             }
             for top in &rule.top_denied {

@@ -7,6 +7,7 @@ use tollgate_policy::{PATH_SEPARATOR, Rule};
 use tollgate_store::block_on;
 use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore};
 
+use crate::contest::Contest;
 use crate::mapping::{Mapping, fields_of};
 use crate::row::Wanted;
 use crate::track::Tracks;
@@ -59,6 +60,7 @@ pub(crate) struct Side {
     key: Vec<u8>,
     pub(crate) rules: Vec<RuleTally>,
     pub(crate) tracks: Tracks,
+    pub(crate) contest: Option<Contest>,
     pub(crate) admitted: u64,
     pub(crate) denied: u64,
     /// Requests without any descriptor, and those without a rule.
@@ -75,6 +77,7 @@ impl Side {
         mapping: &Mapping,
         wanted: &mut Vec<Wanted>,
         max_bytes: usize,
+        compares_algorithms: bool,
     ) -> Result<Self, SideError> {
         let names = || policy.domains().iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
         let domain = match (&mapping.domain, policy.domains()) {
@@ -120,6 +123,7 @@ impl Side {
             chains: chains.collect(),
             rules: policy.rules().map(|_| RuleTally::default()).collect(),
             tracks: Tracks::new(policy.rules(), max_bytes),
+            contest: compares_algorithms.then(|| Contest::new(policy.rules(), max_bytes)),
             limiter: Limiter::with_observer(policy.clone(), store, LimiterSettings::default(), ()),
             policy,
             scratch: Scratch::new(),
@@ -188,7 +192,7 @@ impl Side {
             descriptors.push(Descriptor::new(&entries[begin..end]));
             begin = end;
         }
-        let shifted = if ns < 100_000_000_000_000_000 { ns + TEN_YEARS_NS } else { ns };
+        let shifted = shifted(ns);
         let request = Request { domain: &self.domain, descriptors: &descriptors, hits: cost };
         let decided =
             block_on(self.limiter.decide(&request, Timestamp::from_nanos(shifted), &mut self.scratch));
@@ -228,6 +232,9 @@ impl Side {
             rule.write_key(0, &self.domain, descriptor.entries, &mut self.key);
             let passes = answered.is_admitted() && !answered.is_shadowed;
             self.tracks.decided(&self.key, rule.index, cost, ns, passes);
+            if let Some(contest) = &mut self.contest {
+                contest.offered(&self.key, rule.index, cost, ns, Timestamp::from_nanos(shifted));
+            }
         }
         drop(answer);
         self.unlimited += u64::from(!is_limited);
@@ -244,6 +251,11 @@ fn keys_of(rule: &Rule) -> Vec<(String, Wanted)> {
     let levels = rule.path.split(PATH_SEPARATOR);
     let keys = levels.map(|level| level.split(['=', ' ']).next().unwrap_or(level));
     keys.map(|key| (key.to_owned(), fields_of(key))).collect()
+}
+
+/// A time on the clock that rules see.
+const fn shifted(ns: u64) -> u64 {
+    if ns < 100_000_000_000_000_000 { ns + TEN_YEARS_NS } else { ns }
 }
 
 /// The text of a tracked key, without the number of its rule.

@@ -1,12 +1,11 @@
 //! `tollgate replay`: what it counts, compares and suggests.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use serde_json::Value;
 use tollgate_replay::Outcome;
 
-use crate::{replay, replay_args};
+use crate::{replay, replay_args, trace_file};
 
 const TEN_A_MINUTE: &str = "domain: web\ndescriptors:\n  - key: remote_address\n    rate_limit: {unit: minute, \
                             requests_per_unit: 10, algorithm: ALGORITHM}\n";
@@ -232,11 +231,7 @@ fn the_boundary_attack_gets_twice_a_fixed_window_and_never_more_than_an_exact_on
 /// Row 126: the table of a real day, by the command itself.
 #[test]
 fn a_real_day_has_the_worst_windows_and_the_errors_that_are_published() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/nasa-1995-08-01.csv.gz");
-    if !path.is_file() {
-        println!("SKIPPED the trace nasa-1995-08-01.csv.gz is not here");
-        return;
-    }
+    let Some(path) = trace_file("nasa-1995-08-01.csv.gz") else { return };
     let limits = [(10, "10s"), (20, "1m"), (100, "1h")];
     for (algorithm, worst, wrongly) in [
         ("sliding_window_log", [10, 20, 100], ["0.000", "0.000"]),
