@@ -7,7 +7,6 @@ use tollgate_rule_files::parse_text;
 use crate::car::Car;
 use crate::cost::{CostUnsupported, cost_key};
 use crate::error::ControlError;
-use crate::ids::digest;
 use crate::published::Document;
 
 /// Largest document that a node takes.
@@ -24,7 +23,7 @@ pub const MAX_DOCUMENT: usize = 4 * 1024 * 1024;
 /// let (key, rate, max_permits) = ("push".into(), "5".into(), "10".into());
 /// let input = CarInput { key, rate, max_permits, ..CarInput::default() };
 /// let documents = documents("SIP_HOTEL", &[input.check()?])?;
-/// let policy = tollgate_rule_files::parse_text("SIP_HOTEL", &*documents[0].yaml)?;
+/// let policy = tollgate_rule_files::parse_text("SIP_HOTEL", documents[0].yaml())?;
 /// let rule = policy.rules().next().expect("one rule");
 /// assert_eq!((&*rule.path, rule.limits[0].requests_per_unit), ("key=push", 5));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -45,8 +44,7 @@ pub fn documents(app: &str, rows: &[Car]) -> Result<Vec<Document>, ControlError>
         let reason = format!("its rules take {} bytes, and nodes take {MAX_DOCUMENT}", yaml.len());
         return Err(ControlError::Document { app: app.to_owned(), reason });
     }
-    let sha256 = digest(&yaml);
-    Ok(vec![Document { domain: app.to_owned(), yaml, sha256 }])
+    Ok(vec![Document::new(app, yaml)])
 }
 
 /// Whether the parser of the nodes accepts this row. The rows of an app do not depend on each other, except
@@ -56,7 +54,7 @@ pub fn documents(app: &str, rows: &[Car]) -> Result<Vec<Document>, ControlError>
 /// [`ControlError::Document`].
 pub fn check(app: &str, row: &Car) -> Result<(), ControlError> {
     for document in documents(app, std::slice::from_ref(row))? {
-        if let Err(faults) = parse_text(&document.domain, document.yaml) {
+        if let Err(faults) = parse_text(document.domain(), document.yaml()) {
             return Err(ControlError::Document { app: app.to_owned(), reason: faults.to_string() });
         }
     }

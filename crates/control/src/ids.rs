@@ -29,11 +29,7 @@ pub fn secret() -> Result<String, ControlError> {
 /// SHA-256 of a text, as hexadecimal digits.
 #[must_use]
 pub fn sha256(text: &str) -> String {
-    hex(&digest(text))
-}
-
-pub(crate) fn digest(text: &str) -> [u8; 32] {
-    Sha256::digest(text).into()
+    hex(&Sha256::digest(text))
 }
 
 /// Hexadecimal digits of bytes.

@@ -11,7 +11,7 @@ use crate::audit::{self, Note};
 use crate::car::{self, Car};
 use crate::compile;
 use crate::error::{ControlError, Fault, invalid};
-use crate::ids::{digest, hex, id, sha256};
+use crate::ids::{id, sha256};
 use crate::published::{AppDocuments, Change, Document};
 use crate::role::Role;
 
@@ -67,7 +67,7 @@ pub(crate) fn publish(
     }
     let rows = if app.state == "active" { rows(tx, &app.id)? } else { Vec::new() };
     let documents = compile::documents(&app.name, &rows)?;
-    let kept: Vec<_> = documents.iter().map(|it| json!({"domain": it.domain, "yaml": it.yaml})).collect();
+    let kept: Vec<_> = documents.iter().map(|it| json!({"domain": it.domain(), "yaml": it.yaml()})).collect();
     let kept = serde_json::Value::from(kept).to_string();
     tx.execute(
         "INSERT INTO versions (app_id, version, kind, change_id, document, sha256, author, comment, created_at) \
@@ -244,8 +244,7 @@ fn read_documents(app: &str, kept: &str) -> Result<Vec<Document>, ControlError> 
     }
     let kept: Vec<Kept> = serde_json::from_str(kept)
         .map_err(|error| ControlError::Document { app: app.to_owned(), reason: error.to_string() })?;
-    let read = |Kept { domain, yaml }: Kept| Document { domain, sha256: digest(&yaml), yaml };
-    Ok(kept.into_iter().map(read).collect())
+    Ok(kept.into_iter().map(|Kept { domain, yaml }| Document::new(domain, yaml)).collect())
 }
 
 /// The documents of every app, as committed: what nodes should have after a start. For the program itself.
@@ -346,13 +345,5 @@ impl Op {
             Self::Put { car, .. } => &car.key,
             Self::Delete { key, .. } => key,
         }
-    }
-}
-
-impl Document {
-    /// The hash of the text as hexadecimal digits.
-    #[must_use]
-    pub fn sha256_text(&self) -> String {
-        hex(&self.sha256)
     }
 }

@@ -262,8 +262,8 @@ proptest! {
             prop_assert!(documents.is_empty());
             return Ok(());
         }
-        let yaml = &documents[0].yaml;
-        let policy = tollgate_rule_files::parse_text("SIP_HOTEL", &**yaml);
+        let yaml = documents[0].yaml();
+        let policy = tollgate_rule_files::parse_text("SIP_HOTEL", yaml);
         let policy = policy.map_err(|faults| TestCaseError::fail(format!("{faults}\n{yaml}")))?;
         let rules: Vec<_> = policy.rules().filter(|rule| !rule.limits.is_empty()).collect();
         prop_assert_eq!(rules.len(), 1);

@@ -67,9 +67,9 @@ impl Bundle {
         Some(FromControl::Document(Document {
             app: app.to_string(),
             version: rules.version,
-            domain: document.domain.clone(),
-            sha256: document.sha256.to_vec(),
-            yaml: document.yaml.clone(),
+            domain: document.domain().to_owned(),
+            sha256: document.sha256().to_vec(),
+            yaml: document.yaml().to_owned(),
         }))
     }
 }

@@ -9,12 +9,13 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tollgate_core::{Clock, Timestamp};
+use tollgate_fleet_proto::published::Published;
 use tollgate_fleet_proto::{Command, FromNode, Overrides, Reply, Report};
 
 use crate::bundle::Outgoing;
 use crate::hub::{Action, Event, Hub, HubSettings};
 use crate::node::NodeState;
-use crate::published::{Prepared, Published};
+use crate::published::Prepared;
 use crate::session::SessionId;
 use crate::tokens::Tokens;
 

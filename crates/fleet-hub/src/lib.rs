@@ -22,7 +22,7 @@ pub use bundle::{Bundle, Outgoing};
 pub use fleet::{CommandError, Fleet, Reports, ReportsError, Seams};
 pub use hub::{Action, Event, Hub, HubSettings};
 pub use node::{AppState, Liveness, NodeState};
-pub use published::{AppDocuments, Document, Prepared, Published};
+pub use published::Prepared;
 pub use service::{FleetService, PeerAddress};
 pub use session::SessionId;
 pub use tokens::{AnyToken, TokenDigests, Tokens};

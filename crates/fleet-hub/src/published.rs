@@ -1,56 +1,12 @@
-//! What is published: all apps with their documents, as the control plane hands them to the hub.
+//! What is published, checked and ready to be sent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
 use tollgate_fleet_proto::{
-    MAX_APPS, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_TEXT_BYTES, Sha256Bytes, app_digest, text_digest,
+    MAX_APPS, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_TEXT_BYTES, Sha256Bytes, app_digest,
 };
-
-/// Everything that nodes should hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Published {
-    /// Every app; one that is missing is removed from the nodes.
-    pub apps: Vec<AppDocuments>,
-}
-
-/// One version of an app.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AppDocuments {
-    /// Its name, of at most 256 bytes.
-    pub app: String,
-    /// From 1; grows with every change, also with a rollback.
-    pub version: u64,
-    /// One per domain, at most 1,000.
-    pub documents: Vec<Document>,
-}
-
-/// The rules of one domain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Document {
-    /// The domain.
-    pub domain: String,
-    /// A rule file of that domain, of at most 4 MiB.
-    pub yaml: String,
-    /// Digest of `yaml`.
-    pub sha256: [u8; 32],
-}
-
-impl Document {
-    /// A document with its digest.
-    ///
-    /// # Example
-    /// ```
-    /// # use tollgate_fleet_hub::Document;
-    /// let document = Document::new("shop", "domain: shop\ndescriptors: []\n");
-    /// assert_eq!(document.domain, "shop");
-    /// ```
-    #[must_use]
-    pub fn new(domain: impl Into<String>, yaml: impl Into<String>) -> Self {
-        let yaml = yaml.into();
-        Self { domain: domain.into(), sha256: text_digest(&yaml), yaml }
-    }
-}
 
 /// One app, ready to be sent.
 #[derive(Debug, PartialEq, Eq)]
@@ -79,7 +35,7 @@ impl Prepared {
         for AppDocuments { app, version, documents } in published.apps.iter().take(MAX_APPS) {
             let name: Arc<str> = app.as_str().into();
             let mut documents = documents.clone();
-            documents.sort_by(|a, b| a.domain.cmp(&b.domain));
+            documents.sort_by(|a, b| a.domain().cmp(b.domain()));
             let known = before.apps.get(&name);
             let known = known.filter(|known| known.version == *version && known.documents == documents);
             let ready = match known {
@@ -88,7 +44,8 @@ impl Prepared {
             };
             match ready {
                 Ok(ready) => {
-                    let domains = ready.documents.iter().map(|it| (it.domain.clone(), Arc::clone(&name)));
+                    let domains =
+                        ready.documents.iter().map(|it| (it.domain().to_owned(), Arc::clone(&name)));
                     prepared.owners.extend(domains);
                     prepared.apps.insert(name, ready);
                 }
@@ -120,14 +77,10 @@ fn prepare(app: &str, version: u64, documents: Vec<Document>) -> Result<Prepared
     if documents.len() > MAX_DOCUMENTS {
         return Err(format!("{} documents; the most is {MAX_DOCUMENTS}", documents.len()));
     }
-    for Document { domain, yaml, sha256 } in &documents {
-        if yaml.len() > MAX_DOCUMENT_BYTES {
-            return Err(format!("domain {domain}: {} bytes; the most is {MAX_DOCUMENT_BYTES}", yaml.len()));
-        }
-        if text_digest(yaml) != *sha256 {
-            return Err(format!("domain {domain}: the SHA-256 differs from the text"));
-        }
+    if let Some(large) = documents.iter().find(|it| it.yaml().len() > MAX_DOCUMENT_BYTES) {
+        let (domain, bytes) = (large.domain(), large.yaml().len());
+        return Err(format!("domain {domain}: {bytes} bytes; the most is {MAX_DOCUMENT_BYTES}"));
     }
-    let sha256 = app_digest(documents.iter().map(|it| (it.domain.as_str(), it.sha256)));
+    let sha256 = app_digest(documents.iter().map(|it| (it.domain(), *it.sha256())));
     Ok(PreparedApp { version, sha256, documents })
 }

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::Timestamp;
-use tollgate_fleet_hub::{
-    Action, AppDocuments, Document, Event, Hub, HubSettings, Liveness, Outgoing, Prepared, Published,
-    SessionId,
-};
+use tollgate_fleet_hub::{Action, Event, Hub, HubSettings, Liveness, Outgoing, Prepared, SessionId};
+use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
 use tollgate_fleet_proto::{
     Ack, Fault, FromControl, FromNode, Held, Hello, Label, MAX_DOCUMENT_BYTES, MAX_LABELS, MAX_REPORT_ROWS,
     MAX_TEXT_BYTES, Nack, Report, RuleCounts, app_digest, text_digest,

@@ -21,7 +21,7 @@ use tollgate_core::{Clock as _, Timestamp};
 use tollgate_fleet_agent::{
     Action, Agent, AgentSettings, Counts, Endpoint, Event, Identity, RuleTotals, Sample, Start,
 };
-use tollgate_fleet_hub::{AppDocuments, Document, Published};
+use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
 use tollgate_fleet_sim::real::{Control, ReportsInMemory};
 
 const APPS: usize = 100;

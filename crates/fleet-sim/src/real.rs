@@ -24,8 +24,9 @@ use tollgate_fleet_agent::{
     run, sample,
 };
 use tollgate_fleet_hub::{
-    AnyToken, Fleet, FleetService, HubSettings, NodeState, Published, Reports, ReportsError, Tokens,
+    AnyToken, Fleet, FleetService, HubSettings, NodeState, Reports, ReportsError, Tokens,
 };
+use tollgate_fleet_proto::published::Published;
 use tollgate_fleet_proto::{Label, Overrides, Reply, Report};
 use tollgate_limiter::follow::FollowSettings;
 use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};

@@ -4,7 +4,7 @@ use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::car::CarInput;
 use tollgate_control::rules::Rule;
-use tollgate_control::{ControlError, Fault, FieldFault, NodeState, Role, apps, compile, rules};
+use tollgate_control::{ControlError, Document, Fault, FieldFault, NodeState, Role, apps, compile, rules};
 use tollgate_http_kit::Reply;
 
 use super::rules::rule_href;
@@ -207,7 +207,7 @@ fn show(
     form.may_edit = may_edit;
     form.notice = notice;
     let documents = compile::documents(&rule.app, std::slice::from_ref(&rule.car))?;
-    form.yaml = Some(documents.into_iter().map(|it| it.yaml).collect());
+    form.yaml = Some(documents.into_iter().map(Document::into_yaml).collect());
     form.changed = visit.lang.changed(&rule.updated_by, &visit.time(rule.updated_at));
     form.versions_href = format!("/apps/{}/versions", encoded(&rule.app));
     page(status, &form)

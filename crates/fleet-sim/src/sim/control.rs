@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use tollgate_fleet_hub::{Action, AppDocuments, Document, Event as HubEvent, Hub, HubSettings, Prepared};
+use tollgate_fleet_hub::{Action, Event as HubEvent, Hub, HubSettings, Prepared};
+use tollgate_fleet_proto::published::{AppDocuments, Document};
 
 use super::content::{self, Kind};
 use super::world::{Bug, Event, World};

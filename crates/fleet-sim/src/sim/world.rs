@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_fleet_agent::{Action as Do, Event as AgentEvent, LinkId, Validated};
-use tollgate_fleet_hub::{Event as HubEvent, Hub, Published, SessionId};
+use tollgate_fleet_hub::{Event as HubEvent, Hub, SessionId};
+use tollgate_fleet_proto::published::Published;
 use tollgate_fleet_proto::{FromControl, FromNode};
 
 use super::content::{self, Kind};
@@ -368,7 +369,7 @@ impl World {
             }
             let shown = shown.iter().find(|shown| shown.id == node.id()).ok_or("a node is unknown")?;
             for app in &self.published.apps {
-                let read = content::read(&app.documents[0].yaml);
+                let read = content::read(app.documents[0].yaml());
                 let in_force = node.in_force.iter().find(|it| it.app == app.app).map(|it| it.version);
                 let shown = shown.apps.iter().find(|it| *it.app == *app.app).ok_or("an app is unknown")?;
                 let is_right = match read.kind {

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tollgate_clock::MonotonicClock;
 use tollgate_core::Clock as _;
 use tollgate_fleet_agent::{Parser, rule_files_parser};
-use tollgate_fleet_hub::{AppDocuments, CommandError, Document, Published, TokenDigests};
+use tollgate_fleet_hub::{CommandError, TokenDigests};
+use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
 use tollgate_fleet_sim::real::{Control, Node, NodeOptions, PATIENCE, ReportsInMemory};
 use tollgate_rule_files::{Options, RuleFile};
 use tollgate_testkit::certificates::Authority;
@@ -195,7 +196,7 @@ fn the_stream_is_encrypted_and_the_server_must_be_trusted() {
 fn a_domain_of_the_nodes_own_files_is_not_taken_over_until_the_files_give_it_up() {
     let folder = tempfile::tempdir().unwrap();
     let control = Control::start(LOOPBACK, &Arc::new(ReportsInMemory::default()));
-    let local = |domain: &str| RuleFile { name: "own.yaml".into(), text: rules(domain, "0").yaml };
+    let local = |domain: &str| RuleFile { name: "own.yaml".into(), text: rules(domain, "0").into_yaml() };
     let options = NodeOptions { local: vec![local("shop")], ..NodeOptions::at(control.address) };
     let node = Node::start(&folder.path().join("a"), "a", options);
     publish(&control, &[app("hotel", 1, rules("hotel", "5")), app("shop", 1, rules("shop", "5"))]);

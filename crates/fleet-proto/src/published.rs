@@ -1,0 +1,98 @@
+//! What nodes should have: made by the control plane's services, sent by its hub.
+
+use crate::digest::{Sha256Bytes, text_digest};
+
+/// The documents of every app, as the last committed change left them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Published {
+    /// By name. An app that is missing is removed from the nodes.
+    pub apps: Vec<AppDocuments>,
+}
+
+/// One version of an app: a node takes all of its documents or none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AppDocuments {
+    /// Its name, of at most 256 bytes.
+    pub app: String,
+    /// 1, 2, 3 …; never goes down, also after a rollback.
+    pub version: u64,
+    /// One for each domain, at most 1,000; empty when the app has no rule.
+    pub documents: Vec<Document>,
+}
+
+/// The rules of one domain, with the digest of their text. The two always agree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Document {
+    domain: String,
+    yaml: String,
+    sha256: Sha256Bytes,
+}
+
+impl Document {
+    /// The rule file `yaml` of this domain, of at most 4 MiB.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_fleet_proto::{published::Document, text_digest};
+    /// let document = Document::new("shop", "domain: shop\ndescriptors: []\n");
+    /// assert_eq!(document.domain(), "shop");
+    /// assert_eq!(*document.sha256(), text_digest(document.yaml()));
+    /// ```
+    #[must_use]
+    pub fn new(domain: impl Into<String>, yaml: impl Into<String>) -> Self {
+        let yaml = yaml.into();
+        Self { domain: domain.into(), sha256: text_digest(&yaml), yaml }
+    }
+
+    /// The domain.
+    #[must_use]
+    pub fn domain(&self) -> &str {
+        &self.domain
+    }
+
+    /// The text of the rule file.
+    #[must_use]
+    pub fn yaml(&self) -> &str {
+        &self.yaml
+    }
+
+    /// Digest of the text.
+    #[must_use]
+    pub const fn sha256(&self) -> &Sha256Bytes {
+        &self.sha256
+    }
+
+    /// The text of the rule file.
+    #[must_use]
+    pub fn into_yaml(self) -> String {
+        self.yaml
+    }
+}
+
+impl Published {
+    /// Puts `documents` in place of an older version of the same app. Returns whether anything changed.
+    pub fn take(&mut self, documents: AppDocuments) -> bool {
+        match self.apps.binary_search_by(|it| it.app.cmp(&documents.app)) {
+            Ok(at) if self.apps[at].version >= documents.version => return false,
+            Ok(at) => self.apps[at] = documents,
+            Err(at) => self.apps.insert(at, documents),
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_an_app_never_goes_down() {
+        let documents = |app: &str, version| AppDocuments { app: app.into(), version, documents: Vec::new() };
+        let mut published = Published::default();
+        for (app, version, is_taken) in [("b", 1, true), ("a", 3, true), ("a", 2, false), ("a", 4, true)] {
+            assert_eq!(published.take(documents(app, version)), is_taken, "{app} {version}");
+        }
+        let held: Vec<_> = published.apps.iter().map(|it| (&*it.app, it.version)).collect();
+        assert_eq!(held, [("a", 4), ("b", 1)]);
+    }
+}
