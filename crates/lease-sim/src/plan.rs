@@ -186,6 +186,8 @@ pub struct Plan {
     /// Served without faults: compared with one exact bucket under the same arrivals, and not asked for the
     /// rate's 95 %.
     pub is_fleet: bool,
+    /// How long hosts wait for a reply; 0: 25 ms.
+    pub deadline_ns: u64,
     /// Where takes are decided.
     pub sharing: Sharing,
     /// Length of the spans whose figures are kept; 0: no such figures.
@@ -277,6 +279,7 @@ impl Plan {
             calm_from_ns,
             measured_ns: (from_ns, from_ns + measured_for_ns),
             is_fleet: false,
+            deadline_ns: 0,
             sharing: Sharing::Leased,
             record_every_ns: 0,
         };
@@ -301,7 +304,8 @@ impl Plan {
     }
 
     pub(crate) fn patience_ns(&self) -> u64 {
-        PATIENCE_NS + 4 * self.far_ns
+        let deadline_ns = if self.deadline_ns == 0 { PATIENCE_NS } else { self.deadline_ns };
+        deadline_ns + 4 * self.far_ns
     }
 
     /// Whether the quota counts windows.

@@ -9,8 +9,9 @@ use tollgate_human_text::{InQuotes, show_duration};
 
 use crate::contest::{Entrant, RuleContest};
 use crate::instant::show;
-use crate::reader::Tally;
+use crate::reserving::Settled;
 use crate::side::{Side, key_text};
+use crate::tally::Tally;
 use crate::timeline::{Timeline, bars};
 use crate::track::{Denied, RuleTrack};
 
@@ -47,6 +48,8 @@ pub(crate) struct SideReport {
     /// Requests without the fields of any descriptor.
     pub(crate) without_descriptor: u64,
     pub(crate) undecided: u64,
+    /// Permits of reservations, if the mapping reserves.
+    pub(crate) settled: Option<Settled>,
     pub(crate) first_error: Option<String>,
     pub(crate) rules: Vec<RuleReport>,
 }
@@ -171,6 +174,7 @@ impl SideReport {
             unlimited: side.unlimited,
             without_descriptor: side.bare,
             undecided: side.undecided,
+            settled: side.reserving.as_ref().map(|reserving| reserving.settled),
             first_error: side.first_error.clone(),
             rules: rules.collect(),
         }
@@ -263,6 +267,13 @@ impl SideReport {
         let all = self.admitted + self.denied;
         writeln!(out, "\nrules {}  domain {}, version {}", self.label, self.domain, self.version)?;
         writeln!(out, "admitted {}, denied {} ({})", self.admitted, self.denied, share(self.denied, all))?;
+        if let Some(it) = self.settled {
+            writeln!(
+                out,
+                "reserved {}, used {}: {} given back, {} charged beyond",
+                it.reserved, it.used, it.returned, it.owed
+            )?;
+        }
         for rule in &self.rules {
             writeln!(out, "\n  {}: {}", rule.path, rule.limits.join("; "))?;
             let &RuleReport { offered, admitted, denied, near, keys, keys_denied, .. } = rule;

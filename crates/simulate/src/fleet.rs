@@ -47,6 +47,9 @@ pub(crate) struct Fleet {
     /// One way of a message to the store, on average.
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = span)]
     latency: Duration,
+    /// How long nodes wait for the store [default: 25ms, or six times the latency if that is longer]
+    #[arg(long, value_name = "TIME", value_parser = span)]
+    deadline: Option<Duration>,
     /// Messages that are lost, in percent.
     #[arg(long, value_name = "PERCENT", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=90))]
     loss: u64,
@@ -194,6 +197,7 @@ impl Fleet {
             calm_from_ns: end_ns,
             measured_ns: (0, end_ns),
             is_fleet: true,
+            deadline_ns: nanos(self.deadline.unwrap_or(Duration::from_millis(25).max(6 * self.latency))),
             sharing,
             record_every_ns: (end_ns / SPANS).max(1),
         }

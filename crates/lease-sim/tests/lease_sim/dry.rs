@@ -46,6 +46,7 @@ fn dry(limit: u64, period_ns: u64, algorithm: Algorithm) -> Plan {
         calm_from_ns: 0,
         measured_ns: (SPAN_NS - 1, SPAN_NS),
         is_fleet: false,
+        deadline_ns: 0,
         sharing: Sharing::Leased,
         record_every_ns: 0,
     }

@@ -198,6 +198,7 @@ impl Fleet {
             calm_from_ns: 0,
             measured_ns: (WARM_NS, end_ns),
             is_fleet: true,
+            deadline_ns: 0,
             sharing: Sharing::Leased,
             record_every_ns: 0,
         }

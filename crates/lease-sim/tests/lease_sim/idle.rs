@@ -69,6 +69,7 @@ fn a_take_of_the_whole_burst_waits_for_idle_nodes_no_longer_than_stated() {
             calm_from_ns: 0,
             measured_ns: (end_ns + 20 * MS, end_ns + within_ns),
             is_fleet: true,
+            deadline_ns: 0,
             sharing: Sharing::Leased,
             record_every_ns: 0,
         };

@@ -53,6 +53,7 @@ fn step(hosts: usize) -> Plan {
         calm_from_ns: 0,
         measured_ns: (end_ns - 1, end_ns),
         is_fleet: false,
+        deadline_ns: 0,
         sharing: Sharing::Leased,
         record_every_ns: 0,
     }

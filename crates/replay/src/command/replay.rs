@@ -176,7 +176,7 @@ impl Replay {
         while let Some(at) = reader.next(&mut row).map_err(|error| error.to_string())? {
             let mut verdicts = [true; 2];
             for (side, verdict) in sides.iter_mut().zip(&mut verdicts) {
-                *verdict = side.decide(|place| reader.value(&row, place), at.ns, at.cost);
+                *verdict = side.decide(|place| reader.value(&row, place), at);
             }
             let [a, b] = verdicts;
             difference.newly_denied += u64::from(a && !b);
@@ -185,6 +185,7 @@ impl Replay {
             progress.step(reader.tally.requests, talk);
         }
         progress.end(talk);
+        sides.iter_mut().for_each(Side::finish);
         let mut notes = reader.notes();
         for (label, side) in ["A", "B"].into_iter().zip(&sides) {
             notes_of(label, side, reader.tally.requests, &mut notes);
