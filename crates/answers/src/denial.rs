@@ -11,7 +11,7 @@ use tollgate_headers::{
     Content, LimitState, PROBLEM_JSON, RetryAfter, Style, Values, fill, fill_header, most_restrictive,
     problem, problem_without_limit,
 };
-use tollgate_limiter::{Answer, Domain, Entry, Limit, Policy, Unmatched};
+use tollgate_limiter::{Answer, Domain, Entry, Kind, Limit, Policy, Unmatched};
 use tollgate_policy::Response;
 
 use crate::limits::{name, shown};
@@ -53,7 +53,8 @@ pub fn denial(
     let response = response.or_else(|| answer.domain().and_then(|domain| domain.response()));
     let rule = rule.map_or("", |rule| rule.path.as_str());
     // A limit beside a denial that is made without one is not what the client exceeded.
-    let limit = shown.and_then(|it| it.limit).and_then(|_| most_restrictive(limits)).copied();
+    let limit = shown.filter(|it| it.limit.is_some() || it.kind == Kind::Blocked);
+    let limit = limit.and_then(|_| most_restrictive(limits)).copied();
     write(status, response, &Values { domain, rule, limit }, limits, fields)
 }
 

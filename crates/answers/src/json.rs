@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Outcome, RetryAfter};
-use tollgate_limiter::{Answer, DescriptorAnswer, Kind, Request};
+use tollgate_limiter::{Answer, DescriptorAnswer, Intervened, Kind, Request};
 
 use crate::limits::shown;
 
@@ -98,6 +98,8 @@ struct Members<'a> {
     rule: Option<&'a str>,
     degraded: Option<&'static str>,
     in_excess: bool,
+    /// `block` or `allow`, where an operator has decided.
+    intervention: Option<&'static str>,
 }
 
 impl<'a> Members<'a> {
@@ -134,6 +136,11 @@ impl<'a> Members<'a> {
             rule: descriptor.and_then(|it| it.rule).map(|rule| rule.path.as_str()),
             degraded: descriptor.and_then(|it| it.degraded).map(|degraded| degraded.name()),
             in_excess: descriptor.is_some_and(|it| it.in_excess),
+            intervention: match descriptor.map(|it| it.kind) {
+                Some(Kind::Blocked) => Some(Intervened::Blocked.name()),
+                Some(Kind::Allowed) => Some(Intervened::Allowed.name()),
+                _ => None,
+            },
         }
     }
 
@@ -168,6 +175,10 @@ impl<'a> Members<'a> {
         }
         if self.in_excess {
             out.extend_from_slice(b",\"excess\":true");
+        }
+        if self.intervention.is_some() {
+            out.extend_from_slice(b",\"intervention\":");
+            text(self.intervention, out);
         }
     }
 }

@@ -1,9 +1,11 @@
 //! The limits of an answer, as header fields and problems list them.
 
+use std::time::Duration;
+
 use http::{HeaderMap, HeaderValue};
 use tollgate_core::RetryAfter;
-use tollgate_headers::{DEGRADED, EXCESS, LimitState, most_restrictive};
-use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Limit, Rule};
+use tollgate_headers::{BLOCKED, DEGRADED, EXCESS, LimitState, most_restrictive};
+use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Kind as Shown, Limit, Rule};
 
 /// The limits that bind, one for each descriptor that has one, in their order.
 #[must_use]
@@ -45,6 +47,13 @@ pub(crate) fn name<'a>(rule: &'a Rule, limit: &'a Limit) -> &'a str {
 /// The limit that binds `descriptor`. While the request passes, no limit makes it wait: a rule in shadow mode
 /// and a soft one may have denied without effect.
 fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitState<'a>> {
+    if descriptor.kind == Shown::Blocked {
+        let mut blocked = LimitState::new(BLOCKED, Duration::ZERO, descriptor.decision.as_ref()?);
+        if passes {
+            blocked.retry_after = RetryAfter::Now;
+        }
+        return Some(blocked);
+    }
     let limit = descriptor.limit?;
     Some(LimitState {
         name: descriptor.rule.map_or(&limit.name, |rule| name(rule, limit)),

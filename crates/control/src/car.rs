@@ -132,9 +132,6 @@ impl CarInput {
         if sharing == "leased" && pre_permits > 0 {
             faults.add("pre_permits", Fault::LeasedOverdraft);
         }
-        if need_permits > 1 && crate::cost::cost_key(need_permits).is_err() {
-            faults.add("need_permits", Fault::CostUnsupported);
-        }
         faults.check()?;
         Ok(Car {
             key,
@@ -211,7 +208,7 @@ fn name(text: &str, max: usize, punctuation: &str, allowed: &'static str) -> Res
 }
 
 /// A whole number in digits; spaces around it are a slip of the hand.
-fn whole(text: &str, default: Option<i64>, min: i64, max: i64) -> Result<i64, Fault> {
+pub(crate) fn whole(text: &str, default: Option<i64>, min: i64, max: i64) -> Result<i64, Fault> {
     let text = text.trim_matches(' ');
     match default {
         Some(default) if text.is_empty() => return Ok(default),

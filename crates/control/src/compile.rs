@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use tollgate_rule_files::parse_text;
 
 use crate::car::Car;
-use crate::cost::{CostUnsupported, cost_key};
 use crate::error::ControlError;
 use crate::published::Document;
 
@@ -32,10 +31,7 @@ pub fn documents(app: &str, rows: &[Car]) -> Result<Vec<Document>, ControlError>
     let mut yaml = format!("domain: {}\ndescriptors:\n", quoted(app));
     let head = yaml.len();
     for row in rows.iter().filter(|row| row.state != "off") {
-        write_row(&mut yaml, row).map_err(|CostUnsupported| ControlError::Document {
-            app: app.to_owned(),
-            reason: format!("{}: nodes do not enforce need_permits above 1 yet", row.key),
-        })?;
+        write_row(&mut yaml, row);
     }
     if yaml.len() == head {
         return Ok(Vec::new());
@@ -61,8 +57,7 @@ pub fn check(app: &str, row: &Car) -> Result<(), ControlError> {
     Ok(())
 }
 
-fn write_row(yaml: &mut String, row: &Car) -> Result<(), CostUnsupported> {
-    let cost = cost_key(row.need_permits)?;
+fn write_row(yaml: &mut String, row: &Car) {
     let mut limit = format!(
         "{{algorithm: token_bucket, unit: second, requests_per_unit: {}, burst: {}",
         row.rate, row.max_permits
@@ -71,8 +66,8 @@ fn write_row(yaml: &mut String, row: &Car) -> Result<(), CostUnsupported> {
     if row.pre_permits > 0 {
         let _ = write!(limit, ", overdraft: {}", row.pre_permits);
     }
-    if let Some(cost) = cost {
-        let _ = write!(limit, ", cost: {cost}");
+    if row.need_permits > 1 {
+        let _ = write!(limit, ", cost: {}", row.need_permits);
     }
     for (key, value, default) in
         [("sharing", &row.sharing, "exact"), ("on_store_failure", &row.on_store_failure, "allow")]
@@ -93,7 +88,6 @@ fn write_row(yaml: &mut String, row: &Car) -> Result<(), CostUnsupported> {
             "  - {{key: key, value: {key}, descriptors: [{{key: {per}{shadow}, rate_limit: {limit}}}]}}"
         )
     };
-    Ok(())
 }
 
 /// A name between quotes. Names have no character that YAML escapes.

@@ -1,6 +1,8 @@
 //! What nodes reported last, in memory: for pages that show where a version is in force.
 
 use std::collections::BTreeMap;
+use std::pin::Pin;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -58,6 +60,19 @@ impl NodeState {
 pub trait Nodes: Send + Sync {
     /// Every known node, by name.
     fn nodes(&self) -> Vec<NodeState>;
+
+    /// Has a node carry out a command of the stream, whose body and answer are JSON. The error says why there
+    /// is no answer; the node may have carried it out all the same.
+    fn command<'a>(
+        &'a self,
+        node: &'a str,
+        kind: &'static str,
+        body: String,
+        patience: Duration,
+    ) -> Pin<Box<dyn Future<Output = Result<String, String>> + Send + 'a>> {
+        let _ = (node, kind, body, patience);
+        Box::pin(async { Err("the node is not connected".to_owned()) })
+    }
 
     /// What is known of a rule's bucket; `None` until a node reports it.
     fn usage(&self, app: &str, key: &str) -> Option<Usage> {

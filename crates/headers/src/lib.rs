@@ -16,7 +16,7 @@ mod write;
 
 pub use fill::{Values, fill, fill_header};
 pub use limit::{LimitState, most_restrictive};
-pub use problem::{PROBLEM_JSON, detail, problem, problem_without_limit};
+pub use problem::{BLOCKED, PROBLEM_JSON, detail, problem, problem_without_limit};
 pub use read::{Generation, Reading, read};
 pub use span::MAX_SECONDS;
 pub use style::{Ietf, Style, UnknownStyle};

@@ -23,6 +23,9 @@ const UNKNOWN: &str = concat!(
     r#""title":"Request cannot be satisfied due to temporary server capacity constraints","status":"#
 );
 
+/// The name of the limit of 0 that a request meets which an operator has blocked.
+pub const BLOCKED: &str = "blocked";
+
 /// The body for a client that was denied without a limit: by the rule at the path `rule` or, if that is
 /// empty, because no rule admits its request. No wait helps. The type is `about:blank`: none is registered
 /// for it.
@@ -90,6 +93,9 @@ fn quote(text: &str, out: &mut String) {
 /// A sentence for people: which limit denied, and when to retry.
 #[must_use]
 pub fn detail(limit: &LimitState<'_>) -> String {
+    if let (BLOCKED, 0, Some(span)) = (limit.name, limit.limit, wait(limit.retry_after)) {
+        return format!("Such requests are blocked; try again in {}.", Span(seconds(span)));
+    }
     let name = shown_name(limit.name);
     let rate = Rate(limit);
     match wait(limit.retry_after) {

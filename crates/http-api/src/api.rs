@@ -114,8 +114,7 @@ impl<S: Store + 'static> HttpApi<S> {
             }
             Route::Explain => {
                 let target = query::descriptor(request.query().unwrap_or_default(), self.caps)?;
-                let (rules, settings) = (self.limiter.rules(), self.limiter.settings());
-                Ok(explain::answer(rules.policy(), &target, settings, &self.settings.style))
+                Ok(explain::answer(&self.limiter, &target, self.clock.now(), &self.settings.style))
             }
             Route::Keys => {
                 if request.query().is_none_or(str::is_empty) {

@@ -273,6 +273,9 @@ pub(crate) struct Explained {
     pub(crate) asked: Vec<String>,
     /// How each entry matched, up to the first that did not: `exact`, `network`, `pattern` or `default`.
     pub(crate) steps: Vec<&'static str>,
+    /// What an operator has decided about it, whatever the rule says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) intervention: Option<ExplainedIntervention>,
     /// Why no rule applies: `unknown_domain`, `no_rule_begins`, `untaken`, `no_rule_ends`, or `exception`
     /// (the rules name it without a limit); null when a rule does.
     #[schema(required)]
@@ -293,6 +296,17 @@ pub(crate) struct Explained {
     pub(crate) denied: Option<DeniedPreview>,
     /// All of it as text, as `tollgate explain` prints it.
     pub(crate) text: String,
+}
+
+/// A block or an allowance by an operator.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ExplainedIntervention {
+    /// `block` or `allow`.
+    pub(crate) action: &'static str,
+    /// How many of the entries it names; 0 for the whole domain.
+    pub(crate) entries: usize,
+    /// Milliseconds until it ends, rounded up.
+    pub(crate) left_ms: u64,
 }
 
 /// The rule that applies.

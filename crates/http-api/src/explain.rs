@@ -3,29 +3,36 @@
 use bytes::Bytes;
 use hyper::StatusCode;
 use tollgate_answers::{Preview, preview};
+use tollgate_core::Timestamp;
 use tollgate_headers::Style;
 use tollgate_http_kit::Reply;
 use tollgate_http_kit::reply::json;
-use tollgate_limiter::explain::{Applied, Explanation, Known, Verdict, explain};
-use tollgate_limiter::{Entry, LimiterSettings, Policy};
+use tollgate_limiter::explain::{Applied, Explanation, Known, Verdict};
+use tollgate_limiter::{Entry, Limiter, Policy};
 use tollgate_policy::{Charge, Matched, Unmatched};
+use tollgate_store::Store;
 
-use crate::bodies::{ChargedLimit, DeniedPreview, Explained, ExplainedRule, OtherRule};
+use crate::bodies::{
+    ChargedLimit, DeniedPreview, Explained, ExplainedIntervention, ExplainedRule, OtherRule,
+};
 use crate::query::Target;
 
 /// Answers for one descriptor.
-pub(crate) fn answer(
-    policy: &Policy,
+pub(crate) fn answer<S: Store>(
+    limiter: &Limiter<S>,
     target: &Target<'_>,
-    settings: &LimiterSettings,
+    now: Timestamp,
     style: &Style,
 ) -> Reply {
     let Target { domain, entries } = target;
     let entries: Vec<Entry<'_>> = entries.iter().map(|(key, value)| Entry { key, value }).collect();
-    let explanation = explain(policy, domain, &entries, settings.unmatched);
+    let explanation = limiter.explain(domain, &entries, now);
+    let (rules, settings) = (limiter.rules(), limiter.settings());
     let denied = match settings.shadow_mode {
         true => None,
-        false => preview(policy, domain, &entries, settings.unmatched, style).map(DeniedPreview::from),
+        false => {
+            preview(rules.policy(), domain, &entries, settings.unmatched, style).map(DeniedPreview::from)
+        }
     };
     json(StatusCode::OK, &shape(explanation, denied))
 }
@@ -65,6 +72,11 @@ fn shape(explanation: Explanation, denied: Option<DeniedPreview>) -> Explained {
         domain: explanation.domain,
         asked: explanation.asked,
         steps: steps.collect(),
+        intervention: explanation.intervention.map(|found| ExplainedIntervention {
+            action: found.action.name(),
+            entries: found.entries,
+            left_ms: found.left.as_nanos().div_ceil(1_000_000) as u64,
+        }),
         why_none,
         unmatched: explanation.unmatched.map(Unmatched::name),
         rule,

@@ -7,14 +7,16 @@
 //! The difference divided by 100,000 is the cost of one. `store` takes from the store alone, by a ready key;
 //! `decide` and `deny` are whole decisions about one descriptor, `two` about two, `together` about two that
 //! are charged together; `throttle` and `throttle-deny` bring their own quota, sixteen at a time; `reserve`
-//! holds a permit and commits it; `outage` decides while a shared store is down.
+//! holds a permit and commits it; `beside-50000` decides about one descriptor while operators block 50,000
+//! others of its domain, and `elsewhere` while they block some of another; `outage` decides while a shared store is down.
 
 use std::hint::black_box;
 use std::time::Duration;
 
 use tollgate_core::{Cost, Quota, Timestamp};
 use tollgate_limiter::{
-    Descriptor, Entry, Limiter, LimiterSettings, Request, ReserveTerms, Scratch, Throttle,
+    Descriptor, Entry, Intervened, Intervention, Limiter, LimiterSettings, Request, ReserveTerms, Scratch,
+    Throttle,
 };
 use tollgate_store::suite::OutageStore;
 use tollgate_store::{Charge, Counter, Key, Store, Verdicts, block_on};
@@ -41,6 +43,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     let limiter: Limiter<MemoryStore> =
         Limiter::new(policy, MemoryStore::default(), LimiterSettings::default());
+    if what.starts_with("beside") || what == "elsewhere" {
+        let domain = if what == "elsewhere" { "bank" } else { "shop" };
+        let block = |n: u32| Intervention {
+            domain: domain.to_owned(),
+            entries: vec![("api_key".to_owned(), format!("{n:020}"))],
+            action: Intervened::Blocked,
+            until: NOON + Duration::from_secs(60),
+        };
+        let count = what.strip_prefix("beside-").map_or(Ok(9), str::parse)?;
+        limiter.intervene((0..count).map(block).collect(), NOON);
+    }
     let [mine, theirs, denied] = [
         [Entry { key: "api_key", value: "0123456789abcdefghij" }],
         [Entry { key: "address", value: "192.168.100.200" }],

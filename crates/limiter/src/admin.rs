@@ -1,9 +1,9 @@
 //! Inspects or resets the counters of one descriptor, by its domain and entries.
 
-use tollgate_core::{Decision, Timestamp};
+use tollgate_core::{Algorithm, Decision, Refill, Timestamp};
 use tollgate_observe::{Degraded, Observer};
-use tollgate_policy::{Entry, Rule};
-use tollgate_store::{Counter, Key, Store, StoreError};
+use tollgate_policy::{Entry, Limit, Rule};
+use tollgate_store::{Counter, Key, Sharing, Store, StoreError};
 
 use crate::limiter::Limiter;
 
@@ -24,6 +24,11 @@ pub struct KeyReport {
     /// Whether a state is kept; without one the decision is that of a fresh quota. Of a reset: whether there
     /// was one to forget.
     pub is_tracked: bool,
+    /// Permits that are there, of a bucket that refills steadily: negative when it is overdrawn. Of all others
+    /// what remains.
+    pub tokens: i64,
+    /// Kept in this node's memory: other nodes have their own.
+    pub is_local: bool,
     /// Set if the store did not answer: the decision is then by this node's share of the limit.
     pub degraded: Option<Degraded>,
 }
@@ -119,11 +124,26 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 key: bytes.escape_ascii().to_string(),
                 decision: inspection.decision,
                 excess: limit.excess,
+                tokens: tokens(limit, &inspection.decision),
+                is_local: rule.sharing == Sharing::Local || !self.store.is_remote(),
                 is_tracked: if forget { was_tracked } else { inspection.is_tracked },
                 degraded,
             });
         }
         Ok(reports)
+    }
+}
+
+/// How many permits a counter has: a decision's `remaining` counts those that may be taken in advance.
+fn tokens(limit: &Limit, decision: &Decision) -> i64 {
+    let remaining = i64::try_from(decision.remaining()).unwrap_or(i64::MAX);
+    match limit.quota.algorithm() {
+        Algorithm::TokenBucket { refill: Refill::Continuous, .. } if !limit.period.is_zero() => {
+            let missing = decision.reset_after().as_nanos() * u128::from(limit.requests_per_unit);
+            let missing = missing.div_ceil(limit.period.as_nanos());
+            i64::try_from(i128::from(limit.quota.burst()) - missing.cast_signed()).unwrap_or(remaining)
+        }
+        _ => remaining,
     }
 }
 

@@ -15,7 +15,6 @@ use crate::answer::Answer;
 use crate::charge::Batch;
 use crate::limiter::Limiter;
 use crate::outage::Operation;
-use crate::plan::plan;
 use crate::queue::Patience;
 use crate::request::{Descriptor, Request, RequestError};
 use crate::rules::Rules;
@@ -104,10 +103,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         }
         scratch.clear();
         let rules = self.rules.load();
-        let Some(domain) = rules.policy().domain(request.domain) else {
-            return Ok(self.answer_of_no_domain(rules, request, scratch));
+        let Some(domain) = self.plan(&rules, request, None, now, scratch)? else {
+            return Ok(self.answer_of_no_domain(rules, request, now, scratch));
         };
-        plan(domain, request, &self.settings, domain.charge() == Charge::Together, scratch)?;
         if scratch.queues {
             drop(rules);
             // Boxed, so that the future of a decision stays small.
@@ -160,12 +158,17 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         &self,
         rules: Guard<Arc<Rules<O>>>,
         request: &Request<'_>,
+        now: Timestamp,
         scratch: &'s mut Scratch,
     ) -> Answer<'s, O> {
         let outcome = match self.settings.unmatched {
             Unmatched::Admit => Outcome::Admit,
             Unmatched::Deny => Outcome::Deny,
         };
+        let hits = |it: &Descriptor<'_>| it.hits.unwrap_or(request.hits);
+        let statuses = request.descriptors.iter().map(|it| Status { outcome, ..Status::free(hits(it)) });
+        scratch.statuses.extend(statuses);
+        let outcome = self.intervene_without_rules(request, now, outcome, scratch);
         let is_shadowed = self.settings.shadow_mode && outcome == Outcome::Deny;
         let overall = if is_shadowed { Outcome::Admit } else { outcome };
         // Before the first rules nothing is decided: a surface answers with an error.
@@ -173,9 +176,6 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             true => self.observer.no_rules(),
             false => self.observer.unknown_domain(request.domain, overall),
         }
-        let hits = |it: &Descriptor<'_>| it.hits.unwrap_or(request.hits);
-        let statuses = request.descriptors.iter().map(|it| Status { outcome, ..Status::free(hits(it)) });
-        scratch.statuses.extend(statuses);
         Answer {
             rules,
             domain: None,

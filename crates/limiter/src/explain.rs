@@ -11,6 +11,8 @@ use tollgate_policy::{
 };
 use tollgate_store::Sharing;
 
+use crate::interventions::InForce;
+
 /// Most other rules that are listed beside the one that applies, and most names of a list to choose from.
 const MOST: usize = 10;
 
@@ -24,6 +26,9 @@ pub struct Explanation {
     pub asked: Vec<String>,
     /// How the entries were matched, from the first on; shorter than `asked` if one matches nothing.
     pub steps: Vec<Matched>,
+    /// What an operator has said, whatever the rules say; `None` where rules are explained that are not in
+    /// force.
+    pub intervention: Option<InForce>,
     /// What applies, or why nothing does.
     pub verdict: Verdict,
     /// What becomes of a request with this descriptor alone, as no rule matches it; `None` where a rule
@@ -125,6 +130,7 @@ pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>], unmatched: 
         domain: domain.to_owned(),
         asked: entries.iter().map(spell).collect(),
         steps: Vec::new(),
+        intervention: None,
         verdict: Verdict::NoRuleEnds,
         unmatched: Some(unmatched),
         others: Vec::new(),
@@ -246,6 +252,9 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "domain   {}", self.domain)?;
         writeln!(f, "asked    {}", self.asked.join(PATH_SEPARATOR))?;
+        if let Some(found) = &self.intervention {
+            writeln!(f, "operator {found}")?;
+        }
         let (taken, left) = self.asked.split_at(self.steps.len().min(self.asked.len()));
         let next = left.first().map_or("", String::as_str);
         match &self.verdict {

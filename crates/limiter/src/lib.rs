@@ -11,6 +11,8 @@ mod charge;
 mod decide;
 pub mod explain;
 pub mod follow;
+mod intervene;
+mod interventions;
 mod keys;
 mod limiter;
 mod outage;
@@ -29,6 +31,10 @@ mod trace;
 
 pub use admin::{KeyError, KeyReport};
 pub use answer::{Answer, DescriptorAnswer};
+pub use interventions::{
+    InForce, Intervening, Intervention, LONGEST_INTERVENTION, MAX_INTERVENTION_BYTES,
+    MAX_INTERVENTION_ENTRIES, MAX_INTERVENTIONS,
+};
 pub use limiter::{Limiter, MAX_IN_FLIGHT};
 pub use queue::{Patience, PollLeft};
 pub use request::{Descriptor, LimitOverride, Request, RequestError};
@@ -42,7 +48,7 @@ pub use shares::ReservationShare;
 pub use slots::{BadSlotId, SlotAnswer, SlotError, SlotId};
 /// What transports need of the crates below, so that they know only `limiter`.
 pub use tollgate_observe::{
-    CALL, DENIED, Degraded, DomainReport, Format, Kind, Latency, Metrics, ObserveSettings, Observer, Report,
-    RuleReport, StoreStats, THROTTLE, Throttle, Throttled, TopKey, Totals,
+    CALL, DENIED, Degraded, DomainReport, Format, Intervened, Kind, Latency, Metrics, ObserveSettings,
+    Observer, Report, RuleReport, StoreStats, THROTTLE, Throttle, Throttled, TopKey, Totals,
 };
 pub use tollgate_policy::{Domain, Entry, Limit, OnStoreFailure, Policy, Rule, Unit, Unmatched};

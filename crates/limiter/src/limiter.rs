@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use arc_swap::{ArcSwap, Guard};
+use parking_lot::Mutex;
 use tollgate_core::Timestamp;
 use tollgate_observe::{Metrics, Observer, Report, RulesLoaded};
 use tollgate_policy::Policy;
 use tollgate_store::Store;
 
+use crate::interventions::Interventions;
 use crate::queue::lines::Lines;
 use crate::reserve::table::Table;
 use crate::rules::Rules;
@@ -27,6 +29,10 @@ pub const MAX_IN_FLIGHT: usize = 256;
 /// What it does is reported to its observer: [`Metrics`], or `()` for none.
 pub struct Limiter<S: Store, O: Observer = Metrics> {
     pub(crate) rules: ArcSwap<Rules<O>>,
+    /// What operators have blocked and allowed.
+    pub(crate) interventions: ArcSwap<Interventions>,
+    /// Held while either of the two changes.
+    pub(crate) changing: Mutex<()>,
     pub(crate) store: S,
     pub(crate) settings: LimiterSettings,
     pub(crate) observer: O,
@@ -65,7 +71,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     #[must_use]
     pub fn with_observer(policy: Policy, store: S, settings: LimiterSettings, observer: O) -> Self {
         let reservations = Arc::new(Table::new(settings.max_reservations));
-        let rules = Rules { observed: observer.prepare(&policy), policy, generation: 0 };
+        let (observed, interventions) = (observer.prepare(&policy), Interventions::default());
+        let rules = Rules::new(policy, observed, 0, &interventions, Timestamp::ZERO);
         observer.rules_loaded(RulesLoaded::InForce { version: rules.policy.version() }, Timestamp::ZERO);
         let table = Arc::clone(&reservations);
         observer.watch_reservations(move || table.stats());
@@ -77,6 +84,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         observer.watch_queue(move || waiting.stats());
         Self {
             rules: ArcSwap::from_pointee(rules),
+            interventions: ArcSwap::from_pointee(interventions),
+            changing: Mutex::new(()),
             store,
             observer,
             store_fails: AtomicBool::new(false),
@@ -89,10 +98,12 @@ impl<S: Store, O: Observer> Limiter<S, O> {
 
     /// Puts `policy` into force from `now` on; counters of rules that are in both keep their counts.
     pub fn replace(&self, policy: Policy, now: Timestamp) {
+        let _changing = self.changing.lock();
         let old = self.rules.load();
         let policy = policy.migrated_from(old.policy(), now);
         let generation = old.generation + 1;
-        let rules = Rules { observed: self.observer.prepare(&policy), policy, generation };
+        let observed = self.observer.prepare(&policy);
+        let rules = Rules::new(policy, observed, generation, &self.interventions.load(), now);
         self.observer.rules_loaded(RulesLoaded::InForce { version: rules.policy.version() }, now);
         self.rules.store(Arc::new(rules));
         self.lines.refresh();

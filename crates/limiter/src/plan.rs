@@ -1,9 +1,10 @@
 //! From a request to the takes that it needs: which rules, which limits, which counters.
 
 use tollgate_core::{Cost, Outcome};
-use tollgate_policy::{Domain, Limit, Override, Rule};
+use tollgate_policy::{Domain, Entry, Limit, Override, Rule};
 use tollgate_store::{Origin, Sharing};
 
+use crate::interventions::InForce;
 use crate::request::{Descriptor, Request, RequestError};
 use crate::scratch::{Item, Scratch};
 use crate::settings::LimiterSettings;
@@ -19,11 +20,32 @@ pub(crate) fn plan(
     is_together: bool,
     scratch: &mut Scratch,
 ) -> Result<(), RequestError> {
+    plan_with(domain, request, settings, is_together, scratch, |_| None)
+}
+
+/// As [`plan`], where operators intervene: what `intervention` finds for a descriptor goes before its rule.
+#[inline(always)]
+pub(crate) fn plan_with(
+    domain: &Domain,
+    request: &Request<'_>,
+    settings: &LimiterSettings,
+    is_together: bool,
+    scratch: &mut Scratch,
+    intervention: impl Fn(&[Entry<'_>]) -> Option<InForce>,
+) -> Result<(), RequestError> {
     let first = domain.rules().first().map_or(0, |rule| rule.index);
     let (mut any_replaces, mut any_denied, mut queues) = (false, false, false);
     for (index, descriptor) in request.descriptors.iter().enumerate() {
         let rule = domain.find(descriptor.entries);
-        let status = status(rule, first, descriptor, request.hits, settings);
+        let mut status = status(rule, first, descriptor, request.hits, settings);
+        // A rule with slots is asked for them in another way.
+        if rule.is_none_or(|rule| rule.slots.is_none())
+            && let Some(found) = intervention(descriptor.entries)
+        {
+            found.apply(&mut status);
+            // It is not limited; the rules whose place its own takes are not either.
+            any_replaces |= rule.is_some_and(|rule| !rule.replaces.is_empty());
+        }
         let next = Next {
             descriptor: index as u32,
             rule: status.rule.unwrap_or(0),
@@ -142,7 +164,7 @@ pub(crate) fn status(
 fn replace(domain: &Domain, settings: &LimiterSettings, scratch: &mut Scratch) {
     let Scratch { items, statuses, .. } = scratch;
     let rule_of = |status: &Status| match (status.kind, status.rule) {
-        (Kind::Limited | Kind::Unlimited | Kind::Replaced, Some(place)) => {
+        (Kind::Limited | Kind::Unlimited | Kind::Replaced | Kind::Allowed, Some(place)) => {
             Some(&domain.rules()[place as usize])
         }
         _ => None,
@@ -153,6 +175,9 @@ fn replace(domain: &Domain, settings: &LimiterSettings, scratch: &mut Scratch) {
             other != index && rule_of(status).is_some_and(|other| other.replaces.contains(&rule.name))
         });
         if is_replaced {
+            if statuses[index].kind == Kind::Allowed {
+                continue; // it is not limited anyhow
+            }
             statuses[index].kind = Kind::Replaced;
             statuses[index].remaining = 0;
             statuses[index].outcome = Outcome::Admit;

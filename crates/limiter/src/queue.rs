@@ -29,7 +29,7 @@ use self::lines::{Claim, Place, Ticket};
 use self::pace::Pace;
 use crate::answer::Answer;
 use crate::limiter::Limiter;
-use crate::plan::{make_together, plan};
+use crate::plan::make_together;
 use crate::request::{Request, RequestError};
 use crate::scratch::{Item, Scratch};
 use crate::settle;
@@ -106,10 +106,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             // Those that are in force now: they may have changed while it waited.
             let rules = self.rules.load();
             scratch.clear();
-            let Some(domain) = rules.policy().domain(request.domain) else {
-                return Ok(self.answer_of_no_domain(rules, request, scratch));
+            let Some(domain) = self.plan(&rules, request, None, now, scratch)? else {
+                return Ok(self.answer_of_no_domain(rules, request, now, scratch));
             };
-            plan(domain, request, &self.settings, domain.charge() == Charge::Together, scratch)?;
             let Claims { mut list, descriptors, max_wait } = claims(domain, scratch);
             let charge = if list.is_empty() { domain.charge() } else { Charge::Together };
             if charge != domain.charge() {

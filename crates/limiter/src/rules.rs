@@ -1,7 +1,13 @@
 //! The rules in force.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use hashbrown::HashMap;
+use tollgate_core::Timestamp;
 use tollgate_observe::{Metrics, Observer};
-use tollgate_policy::Policy;
+use tollgate_policy::{Domain, Policy};
+
+use crate::interventions::Interventions;
 
 /// The rules in force, and what was made ready for them.
 pub struct Rules<O: Observer = Metrics> {
@@ -10,13 +16,62 @@ pub struct Rules<O: Observer = Metrics> {
     pub(crate) observed: O::Rules,
     /// Counts the policies of one limiter.
     pub(crate) generation: u64,
+    /// Where each domain is in the policy; beyond its end, as [`aside`] writes it, while operators intervene
+    /// in it. So the check that each look-up makes anyhow finds these domains, and decisions in others cost
+    /// not one instruction more.
+    places: HashMap<String, AtomicU64>,
+}
+
+/// The place of a domain, and that of its interventions in their list.
+const fn aside(domain: usize, slot: usize) -> u64 {
+    1 << 63 | (slot as u64) << 32 | domain as u64
 }
 
 impl<O: Observer> Rules<O> {
+    pub(crate) fn new(
+        policy: Policy,
+        observed: O::Rules,
+        generation: u64,
+        interventions: &Interventions,
+        now: Timestamp,
+    ) -> Self {
+        let place = |domain: &Domain| (domain.name().to_owned(), AtomicU64::new(domain.index() as u64));
+        let places = policy.domains().iter().map(place).collect();
+        let rules = Self { policy, observed, generation, places };
+        rules.set_aside(interventions, now);
+        rules
+    }
+
     /// The rules.
     #[must_use]
     pub const fn policy(&self) -> &Policy {
         &self.policy
+    }
+
+    /// The domain of that name, if no operator intervenes in it; [`Policy::domain`] finds the others too.
+    #[inline]
+    pub(crate) fn usual(&self, name: &str) -> Option<&Domain> {
+        self.places.get(name).and_then(|place| self.policy.domains().get(place.load(Relaxed) as usize))
+    }
+
+    /// The domain of that name, and where its interventions may be in their list.
+    pub(crate) fn unusual(&self, name: &str) -> Option<(&Domain, usize)> {
+        let place = self.places.get(name)?.load(Relaxed);
+        let domain = self.policy.domains().get(place as u32 as usize)?;
+        Some((domain, (place >> 32) as usize & 0x7fff_ffff))
+    }
+
+    /// Has [`usual`](Self::usual) pass over the domains that `interventions` are about.
+    pub(crate) fn set_aside(&self, interventions: &Interventions, now: Timestamp) {
+        for domain in self.policy.domains() {
+            let place = match interventions.slot(domain.name(), now) {
+                Some(slot) => aside(domain.index(), slot),
+                None => domain.index() as u64,
+            };
+            if let Some(kept) = self.places.get(domain.name()) {
+                kept.store(place, Relaxed);
+            }
+        }
     }
 }
 

@@ -220,7 +220,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             degraded: None,
         };
         let concluded = match rules.policy().domain(request.domain) {
-            None => self.answer_of_no_domain(rules, request, scratch),
+            None => self.answer_of_no_domain(rules, request, now, scratch),
             Some(domain) => {
                 let rule = domain.find(entries);
                 let first = domain.rules().first().map_or(0, |rule| rule.index);
@@ -229,7 +229,10 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 if let Some(rule) = rule.filter(|rule| !rule.limits.is_empty()) {
                     return Err(SlotError::CountsPermits { rule: rule.path.clone() });
                 }
-                if let Some(place) = rule.and_then(|rule| Place::of(rule, domain.name(), entries)) {
+                if let Some(found) = self.intervention(request.domain, entries, now) {
+                    self.observer.intervened(found.action);
+                    found.apply(&mut status);
+                } else if let Some(place) = rule.and_then(|rule| Place::of(rule, domain.name(), entries)) {
                     (status.kind, status.is_shadow_rule) = (Kind::Limited, place.rule.shadow_mode);
                     match self.take_slot(&place, id, now).await {
                         Taken::Decided { slots, acquired, degraded } => {
@@ -247,7 +250,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                     }
                 }
                 scratch.statuses.push(status);
-                if rule.is_none() {
+                if rule.is_none() && scratch.statuses[0].kind == Kind::Free {
                     self.decide_unmatched(domain, request, scratch);
                 }
                 let overall = settle::overall(&mut scratch.statuses);

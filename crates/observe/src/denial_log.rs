@@ -162,6 +162,7 @@ fn write_denial(Line { level, left_out }: Line, domain: &Domain, entries: &[Entr
         descriptor = cut(entries).as_str(),
         hits = status.hits,
         unmatched = is_unmatched.then_some(true),
+        blocked = (status.kind == Kind::Blocked).then_some(true),
         retry_after_ms = wait_ms(wait),
         never_fits = (wait == RetryAfter::Never).then_some(true),
         degraded = status.degraded.map(crate::status::Degraded::name),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
 
 use prometheus_client::collector::Collector;
@@ -15,6 +16,7 @@ use crate::rule_meters::{
     OVERRIDDEN, RuleCounters, RuleMetric, UNMATCHED, UNMATCHED_ADMITTED, UNMATCHED_DENIED, stat_keys,
 };
 use crate::shared::{BATCH_SIZES, Global, Shared, StoreStats};
+use crate::status::Intervened;
 use crate::throttled::THROTTLE;
 
 /// The label of all domains that no file is about.
@@ -34,6 +36,7 @@ impl Collector for Exposition {
         self.rules(&mut to)?;
         self.excess(&mut to)?;
         self.domains(&mut to)?;
+        self.interventions(&mut to)?;
         self.calls(&mut to)?;
         self.stores(&mut to)?;
         self.reservations(&mut to)?;
@@ -250,6 +253,21 @@ impl Exposition {
         let denied = self.0.globals.sum(Global::UnknownDomainDenied as usize);
         series(UNKNOWN, "admit", unknown.saturating_sub(denied))?;
         series(UNKNOWN, "deny", denied)
+    }
+
+    /// Blocks and allowances by operators.
+    fn interventions(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let in_force = self.0.interventions.load(Relaxed);
+        let help = "Blocks and allowances by operators in force";
+        to.encode_descriptor("tollgate_interventions", help, None, MetricType::Gauge)?
+            .encode_gauge(&in_force)?;
+        let help = "Descriptors decided by a block or an allowance";
+        let mut family =
+            to.encode_descriptor("tollgate_intervened_descriptors", help, None, MetricType::Counter)?;
+        for (how, of) in [(Intervened::Blocked, Global::Blocked), (Intervened::Allowed, Global::Allowed)] {
+            count(&mut family.encode_family(&[("action", how.name())])?, self.0.globals.sum(of as usize))?;
+        }
+        Ok(())
     }
 
     fn calls(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -32,7 +32,7 @@ pub use rule_meters::RuleMeters;
 pub use sampling::CALL;
 pub use settings::ObserveSettings;
 pub use shared::StoreStats;
-pub use status::{Degraded, Kind, LimitRef, Status, retry_after};
+pub use status::{Degraded, Intervened, Kind, LimitRef, Status, retry_after};
 pub use text_format::Format;
 pub use throttled::{THROTTLE, Throttle, Throttled};
 pub use top_keys::TopKey;

@@ -5,6 +5,7 @@
 //! clients send. Not here: serving the text (the server), logs and traces.
 
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::registry::Registry;
@@ -24,6 +25,7 @@ use crate::sampling::Sampling;
 use crate::settings::ObserveSettings;
 use crate::sharded_counters::ThreadSlot;
 use crate::shared::{BATCH_SIZES, Global, Shared, StoreStats};
+use crate::status::Intervened;
 use crate::text_format::{Format, text_of};
 use crate::throttled::{Throttle, Throttled};
 use crate::unknown_domains::UnknownDomains;
@@ -125,6 +127,8 @@ impl Metrics {
     #[must_use]
     pub fn report(&self, policy: &Policy, rules: &RuleMeters, reservations: u64, now: Timestamp) -> Report {
         let loads = self.shared.loads().clone();
+        let unknown = self.shared.globals.sum(Global::UnknownDomain as usize);
+        let unknown_denied = self.shared.globals.sum(Global::UnknownDomainDenied as usize);
         Report {
             version: policy.version().to_owned(),
             loaded_at: loads.last_good,
@@ -133,6 +137,8 @@ impl Metrics {
             throttle: Totals::of(&self.shared.throttle),
             throttle_top_limited: self.shared.throttle_top.get().map_or_else(Vec::new, |top| top.top(now)),
             reservations,
+            unknown_requests: (unknown.saturating_sub(unknown_denied), unknown_denied),
+            unknown_domains: self.unknown_domains.names(),
         }
     }
 
@@ -230,6 +236,18 @@ impl Observer for Metrics {
 
     fn no_rules(&self) {
         self.count(ThreadSlot::here(), Global::NoRules, 1);
+    }
+
+    fn interventions_changed(&self, in_force: usize) {
+        self.shared.interventions.store(in_force as u64, Relaxed);
+    }
+
+    fn intervened(&self, how: Intervened) {
+        let of = match how {
+            Intervened::Blocked => Global::Blocked,
+            Intervened::Allowed => Global::Allowed,
+        };
+        self.count(ThreadSlot::here(), of, 1);
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use tollgate_policy::{Domain, Entry, Policy};
 use tollgate_store::{StoreError, StoreName};
 use tracing::Span;
 
-use crate::status::Status;
+use crate::status::{Intervened, Status};
 use crate::throttled::{Throttle, Throttled};
 
 /// Receives what a limiter does. Most calls are made while a request is decided, and must neither block nor
@@ -46,6 +46,12 @@ pub trait Observer: Send + Sync + 'static {
 
     /// A request came while no rules were loaded, so that nothing was decided.
     fn no_rules(&self);
+
+    /// Blocks and allowances by operators were replaced; so many are in force.
+    fn interventions_changed(&self, in_force: usize);
+
+    /// A descriptor was decided by a block or an allowance.
+    fn intervened(&self, how: Intervened);
 
     /// The store was called with a batch of `takes`.
     fn store_called(&self, takes: usize);
@@ -233,6 +239,10 @@ impl Observer for () {
 
     #[inline(always)]
     fn no_rules(&self) {}
+
+    fn interventions_changed(&self, _: usize) {}
+
+    fn intervened(&self, _: Intervened) {}
 
     #[inline(always)]
     fn store_called(&self, _: usize) {}

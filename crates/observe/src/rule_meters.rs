@@ -180,10 +180,14 @@ impl RuleMeters {
             let counters = match (status.kind, status.rule) {
                 (Kind::Replaced, _) => continue,
                 (Kind::Free, _) | (_, None) => {
-                    let index = if status.kind == Kind::Overridden { OVERRIDDEN } else { UNMATCHED };
+                    any_denied |= status.outcome == Outcome::Deny;
+                    let index = match status.kind {
+                        Kind::Blocked | Kind::Allowed => continue, // counted as such
+                        Kind::Overridden => OVERRIDDEN,
+                        _ => UNMATCHED,
+                    };
                     domain.counters.add(thread, index, 1);
                     free += usize::from(index == UNMATCHED);
-                    any_denied |= status.outcome == Outcome::Deny;
                     continue;
                 }
                 (_, Some(place)) => &*self.rules[domain.first_rule + place as usize].counters,

@@ -1,5 +1,6 @@
 //! The counters of one observer, as the exposition reads them.
 
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -25,6 +26,10 @@ pub(crate) enum Global {
     Shadowed,
     BadRequest,
     StoreErrors,
+    /// Descriptors that an operator has blocked.
+    Blocked,
+    /// Descriptors that an operator has allowed.
+    Allowed,
     Takes,
     /// The first batch bucket; those of [`BATCH_SIZES`] and one more follow.
     Batches,
@@ -86,6 +91,8 @@ pub(crate) struct Shared {
     pub(crate) reservations: Mutex<Option<WatchedReservations>>,
     pub(crate) slots: Mutex<Option<WatchedSlots>>,
     pub(crate) queue: Mutex<Option<WatchedQueue>>,
+    /// Blocks and allowances in force.
+    pub(crate) interventions: AtomicU64,
     pub(crate) max_rule_series: usize,
     pub(crate) details: ValueSeries,
     pub(crate) throttle: RuleCounters,
@@ -105,6 +112,7 @@ impl Shared {
             reservations: Mutex::default(),
             slots: Mutex::default(),
             queue: Mutex::default(),
+            interventions: AtomicU64::default(),
             max_rule_series: settings.max_rule_series,
             details: ValueSeries::new(settings.max_value_series),
             throttle: ShardedCounters::default(),

@@ -68,6 +68,30 @@ pub enum Kind {
     Limited,
     /// By the limit that came with it.
     Overridden,
+    /// An operator has blocked it, whatever its rule says.
+    Blocked,
+    /// An operator has allowed it: it is admitted and not counted.
+    Allowed,
+}
+
+/// What an operator has done about a key, a caller or a domain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Intervened {
+    /// Its requests are denied.
+    Blocked,
+    /// Its requests are admitted and not counted.
+    Allowed,
+}
+
+impl Intervened {
+    /// The name in metrics and replies.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blocked => "block",
+            Self::Allowed => "allow",
+        }
+    }
 }
 
 /// How a decision was made without the store. Ordered: an answer reports the greatest of its descriptors'.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tollgate_buffers::recycle;
-use tollgate_limiter::{Answer, Descriptor, Entry, MAX_IN_FLIGHT, Patience, Request, Scratch};
+use tollgate_limiter::{Answer, Descriptor, Entry, Kind, MAX_IN_FLIGHT, Patience, Request, Scratch};
 use tollgate_store::Store;
 
 use crate::arguments::{Arguments, integer};
@@ -189,11 +189,11 @@ impl<'a> Check<'a> {
     fn write(self, answer: &Answer<'_>, reply: &mut Reply<'_>) {
         let is_denied = !answer.is_admitted();
         let descriptor = answer.descriptor(0);
-        let limited = descriptor.as_ref().filter(|it| it.limit.is_some());
+        let limited = descriptor.as_ref().filter(|it| it.limit.is_some() || it.kind == Kind::Blocked);
         let (limit, remaining, retry, reset) = match limited {
             None => (NO_LIMIT, NO_LIMIT, -1, 0),
             Some(it) => (
-                it.limit.map_or(NO_LIMIT, |limit| saturate(limit.burst())),
+                it.limit.map_or(0, |limit| saturate(limit.burst())), // 0 where an operator has blocked it
                 saturate(it.remaining()),
                 if is_denied { TimeUnit::Seconds.retry_after(it.retry_after()) } else { -1 },
                 TimeUnit::Seconds.duration(it.reset_after()),

@@ -14,6 +14,7 @@ use tollgate_envoy_rls::proto::rls::{
     Code, Duration, HeaderValue, RateLimit, RateLimitOverride, RateLimitRequest, Unit, Value,
 };
 use tollgate_envoy_rls::{HeaderNames, Limits, ReplyOptions};
+use tollgate_limiter::{Intervened, Intervention};
 
 #[tokio::test]
 async fn three_pass_and_the_fourth_is_over() {
@@ -375,5 +376,25 @@ async fn a_request_above_a_soft_limit_is_marked_in_a_header_field() {
         assert_eq!((response.overall_code(), marked), (code, marks));
         let limit = response.statuses[0].current_limit.as_ref().map(|limit| limit.requests_per_unit);
         assert_eq!((limit, response.statuses[0].limit_remaining), (Some(1), 0));
+    }
+}
+
+#[tokio::test]
+async fn what_an_operator_blocks_is_over_its_limit_and_what_is_allowed_is_not_counted() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let one = |value: &str, action| Intervention {
+        domain: "shop".to_owned(),
+        entries: vec![("api_key".to_owned(), value.to_owned())],
+        action,
+        until: crate::common::NOW + std::time::Duration::from_secs(60),
+    };
+    let list = vec![one("bad", Intervened::Blocked), one("good", Intervened::Allowed)];
+    assert_eq!(server.limiter.intervene(list, crate::common::NOW).in_force, 2);
+    for _ in 0..5 {
+        let blocked = client.ask(request(vec![descriptor("api_key", "bad")])).await.expect("an answer");
+        assert_eq!((blocked.overall_code(), blocked.statuses[0].limit_remaining), (Code::OverLimit, 0));
+        let allowed = client.ask(request(vec![descriptor("api_key", "good")])).await.expect("an answer");
+        assert_eq!(allowed.overall_code(), Code::Ok);
     }
 }

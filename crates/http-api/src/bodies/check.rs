@@ -149,6 +149,9 @@ macro_rules! decision {
             /// It passes above a limit, within the `excess` of that limit.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             excess: bool,
+            /// `block` or `allow`, where an operator has decided it, whatever the rule says.
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            intervention: Option<String>,
             $($more)*
         }
     };

@@ -4,7 +4,7 @@
 use crate::common::{Server, one};
 use serde_json::{Value, json};
 use tollgate_http_api::HttpSettings;
-use tollgate_limiter::{Limiter, LimiterSettings, Unmatched};
+use tollgate_limiter::{Intervened, Intervention, Limiter, LimiterSettings, Unmatched};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 
 /// The reply to a denied client with `entry`, as `/v1/explain` shows it.
@@ -146,4 +146,48 @@ async fn it_shows_what_a_request_gets_that_no_rule_matches() {
             assert_eq!(preview, (status != Value::Null).then(|| reply.text().to_owned()), "{query}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_block_is_shown_by_check_explain_and_the_reply_to_the_client() {
+    let noon = crate::common::NOW;
+    let limiter = Limiter::new(
+        crate::common::policy(crate::common::RULES),
+        MemoryStore::new(MemoryConfig::default()),
+        LimiterSettings::default(),
+    );
+    let intervention = |key: &str, action| Intervention {
+        domain: "shop".to_owned(),
+        entries: vec![(key.to_owned(), "x".to_owned())],
+        action,
+        until: noon + std::time::Duration::from_millis(59_001),
+    };
+    limiter.intervene(
+        vec![intervention("user", Intervened::Blocked), intervention("told", Intervened::Allowed)],
+        noon,
+    );
+    let api = crate::common::api_over(limiter, HttpSettings::default());
+    let server = Server::serve(api, crate::common::loopback()).await;
+    let mut client = server.client().await;
+    let blocked = client.post("/v1/check?status=429", &one_x("user")).await;
+    assert_eq!((blocked.status, blocked.header("retry-after")), (429, Some("60")));
+    assert_eq!(blocked.json()["detail"], "Such requests are blocked; try again in 60 seconds.");
+    let json = client.post("/v1/check", &one_x("user")).await.json();
+    assert_eq!((&json["outcome"], &json["retry_after_ms"]), (&json!("deny"), &json!(59_001)));
+    assert_eq!(
+        (&json["intervention"], &json["rule"], &json["limit"]),
+        (&json!("block"), &json!("user"), &Value::Null)
+    );
+    for _ in 0..3 {
+        let json = client.post("/v1/check", &one_x("told")).await.json();
+        assert_eq!((&json["outcome"], &json["remaining"]), (&json!("admit"), &Value::Null));
+        assert_eq!(json["descriptors"][0]["intervention"], "allow");
+    }
+    let json = client.get("/v1/explain?domain=shop&entry=user=x").await.json();
+    assert_eq!(json["intervention"], json!({"action": "block", "entries": 1, "left_ms": 59_001}));
+    assert_eq!(client.get("/v1/explain?domain=shop&entry=user=y").await.json()["intervention"], Value::Null);
+}
+
+fn one_x(key: &str) -> String {
+    one(key, "x")
 }

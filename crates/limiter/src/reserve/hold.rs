@@ -14,7 +14,6 @@ use crate::charge::Batch;
 use crate::keys::Share;
 use crate::limiter::Limiter;
 use crate::outage::Operation;
-use crate::plan::plan;
 use crate::request::Request;
 use crate::scratch::{Item, Scratch};
 use crate::settle::{self, ItemResult};
@@ -83,10 +82,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         scratch.clear();
         let rules = self.rules.load();
         let (mut holding, mut place) = (Holding::default(), None);
-        let answer = match rules.policy().domain(request.domain) {
-            None => self.answer_of_no_domain(rules, request, scratch),
+        let answer = match self.plan(&rules, request, Some(true), now, scratch)? {
+            None => self.answer_of_no_domain(rules, request, now, scratch),
             Some(domain) => {
-                plan(domain, request, &self.settings, true, scratch)?;
                 if scratch.keys.len() > LONGEST_KEYS {
                     return Err(ReserveError::LongKeys { bytes: scratch.keys.len(), most: LONGEST_KEYS });
                 }

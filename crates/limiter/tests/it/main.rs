@@ -7,6 +7,7 @@ mod decide;
 mod excess;
 mod explain;
 mod follow;
+mod interventions;
 mod keys;
 mod laws;
 mod leaving;

@@ -5,10 +5,11 @@ mod degraded;
 mod queue;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::common::{NOON, RULES, Server, memory, policy, story};
 use tollgate_core::ManualClock;
-use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_limiter::{Intervened, Intervention, Limiter, LimiterSettings};
 use tollgate_resp_api::{RespApi, RespSettings};
 use tollgate_store_memory::MemoryStore;
 
@@ -271,6 +272,27 @@ fn slots_are_acquired_renewed_and_released() {
                 "TOLLGATE.CHECK shop export x",
                 "-ERR rule export limits what runs at the same time, so there are no permits to take; acquire a slot and release it (docs/concurrency.md)",
             ),
+        ],
+    );
+}
+
+#[test]
+fn a_block_is_a_limit_of_zero_until_it_ends_and_an_allowance_is_none() {
+    let server = Server::start(RespSettings::default());
+    let one = |value: &str, action| Intervention {
+        domain: "shop".to_owned(),
+        entries: vec![("user".to_owned(), value.to_owned())],
+        action,
+        until: NOON + Duration::from_secs(90),
+    };
+    let list = vec![one("eve", Intervened::Blocked), one("ann", Intervened::Allowed)];
+    assert_eq!(server.api.limiter().intervene(list, NOON).in_force, 2);
+    story(
+        &server,
+        &[
+            ("TOLLGATE.CHECK shop user eve", r#"[1, 0, 0, 90, 90, "user"]"#),
+            ("TOLLGATE.CHECK shop user ann COST 5", r#"[0, -1, -1, -1, 0, "user"]"#),
+            ("TOLLGATE.CHECK shop user bob", r#"[0, 2, 1, -1, 60, "user"]"#),
         ],
     );
 }

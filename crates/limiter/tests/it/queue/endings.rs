@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_limiter::{Intervened, Intervention, Limiter, LimiterSettings};
 use tollgate_store::ModelStore;
 use tollgate_store::suite::{Down, OutageStore};
 
@@ -53,6 +53,28 @@ fn rules_that_change_hold_for_those_that_wait() {
         hall.pass_ms(2_000);
         assert_eq!((hall.seen()[one], hall.seen()[two]), (first, second), "{rule}");
     }
+}
+
+#[test]
+fn an_operator_ends_the_wait_of_those_that_it_blocks_and_of_those_that_it_allows() {
+    let limiter = limiter(RULES);
+    let mut hall = Hall::new(&limiter);
+    for caller in ["slow=a", "slow=b", "slow=c"] {
+        hall.ask_for(&[(caller, 4)], LONG);
+    }
+    let [a, b, c] = ["slow=a", "slow=b", "slow=c"].map(|caller| hall.ask(caller));
+    hall.pass_ms(100);
+    let one = |value: &str, action| Intervention {
+        domain: "d".to_owned(),
+        entries: vec![("slow".to_owned(), value.to_owned())],
+        action,
+        until: hall.now() + Duration::from_secs(60),
+    };
+    limiter.intervene(vec![one("a", Intervened::Blocked), one("b", Intervened::Allowed)], hall.now());
+    hall.pass_ms(0);
+    assert_eq!((hall.seen()[a], hall.seen()[b], hall.seen()[c]), (Denied(100), Passed(100), Waits));
+    let again = hall.ask("slow=a");
+    assert_eq!(hall.seen()[again], Denied(0), "it does not wait");
 }
 
 #[test]

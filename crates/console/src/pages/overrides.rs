@@ -1,0 +1,109 @@
+//! Blocks and allowances: the list with what is left of each, adding one, ending one early.
+
+use hyper::StatusCode;
+use tollgate_control::actor::EVERY_APP;
+use tollgate_control::overrides::{self, Action, OverrideInput};
+use tollgate_control::{ControlError, FieldFault, Role};
+use tollgate_http_kit::Reply;
+
+use super::table::{TablePage, cell};
+use crate::console::Console;
+use crate::field::Field;
+use crate::frame::{Frame, page};
+use crate::texts::Lang;
+use crate::texts::overrides::{Texts, left};
+use crate::web::{Failure, Visit, redirect};
+
+pub(super) fn lines(text: &str) -> Vec<String> {
+    text.lines().map(|it| it.trim_end_matches('\r')).filter(|it| !it.is_empty()).map(str::to_owned).collect()
+}
+
+/// The inputs of a new one, with what was entered, or what the query suggests.
+pub(super) fn inputs(lang: Lang, faults: &[FieldFault], value: impl Fn(&str) -> String) -> Vec<Field> {
+    let t = Texts::of(lang);
+    let minutes = value("minutes");
+    let minutes = if minutes.is_empty() { "60" } else { &minutes };
+    let inputs = vec![
+        Field::text("domain", t.domain, t.domain_hint, &value("domain")).required().mono(),
+        Field::text("entries", t.entries, t.entries_hint, &value("entries")).area(),
+        Field::text("action", t.action, "", &value("action")).of(&[("block", t.block), ("allow", t.allow)]),
+        Field::text("minutes", t.minutes, t.minutes_hint, minutes).required().number(),
+        Field::text("reason", t.reason, "", &value("reason")).required(),
+    ];
+    inputs.into_iter().map(|it| it.faulted(lang, faults)).collect()
+}
+
+pub(super) async fn list(console: &Console, visit: &Visit, faults: &[FieldFault]) -> Result<Reply, Failure> {
+    let (actor, lang, t) = (visit.actor()?, visit.lang, Texts::of(visit.lang));
+    let (by, search) = (actor.clone(), visit.parameter("search").to_owned());
+    let work = move |tx: &mut dyn tollgate_db::Tx| -> Result<_, ControlError> {
+        let found = overrides::list(tx, &by, &search, overrides::MAX_LISTED)?;
+        Ok((found, tx.now_ms()))
+    };
+    let ((found, _), now_ms) = console.control.read(work).await?;
+    let mut list =
+        TablePage::new(Frame::new(visit, "overrides", t.title), format!("{} / {}", t.crumb, t.title));
+    list.empty = (t.empty, t.about, String::new());
+    list.head = vec![
+        (t.domain, false),
+        (t.entries, false),
+        (t.action, false),
+        (t.left, false),
+        (t.until, false),
+        (t.reason, false),
+        (t.author, false),
+        ("", false),
+    ];
+    for one in found {
+        let named = if one.entries.is_empty() { t.whole_domain.to_owned() } else { one.named() };
+        let (tag, text) = match one.action {
+            Action::Block => ("tag bad", t.block),
+            Action::Allow => ("tag ok", t.allow),
+        };
+        let end = match actor.may(Role::Editor, &one.app) {
+            true => cell(t.end).post(format!("/overrides/{}/end", one.id), "end", "1"),
+            false => cell(""),
+        };
+        list.rows.push(vec![
+            cell(&one.domain).class("mono"),
+            cell(named).class("mono"),
+            cell(text).tag(tag),
+            cell(left(lang, one.until - now_ms)),
+            cell(visit.time(one.until)).class("time").title(one.until.to_string()),
+            cell(&one.reason).class("text"),
+            cell(&one.author),
+            end,
+        ]);
+    }
+    let may_add = actor.may(Role::Editor, EVERY_APP) || actor.roles.iter().any(|it| it.1 >= Role::Editor);
+    if may_add {
+        list.form_title = t.add;
+        list.action = "/overrides";
+        list.button = t.add;
+        let of_form = !visit.is_safe;
+        list.inputs = inputs(lang, faults, |name| {
+            if of_form { visit.field(name) } else { visit.parameter(name) }.to_owned()
+        });
+    }
+    page(if faults.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY }, &list)
+}
+
+pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let input = OverrideInput {
+        domain: visit.field("domain").to_owned(),
+        entries: lines(visit.field("entries")),
+        action: visit.field("action").to_owned(),
+        minutes: visit.field("minutes").to_owned(),
+        reason: visit.field("reason").to_owned(),
+    };
+    match console.control.create_override(&visit.actor()?, input).await {
+        Ok(_) => Ok(redirect("/overrides")),
+        Err(ControlError::Invalid(faults)) => list(console, visit, &faults).await,
+        Err(error) => Err(error.into()),
+    }
+}
+
+pub(super) async fn end(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    console.control.end_override(&visit.actor()?, &visit.segment(1)).await?;
+    Ok(redirect("/overrides"))
+}

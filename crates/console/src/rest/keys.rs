@@ -1,0 +1,73 @@
+//! Keys as JSON: what nodes count, resetting it, and the buckets of an app's request classes.
+
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use tollgate_control::keys::{Answers, Counter, MAX_KEYS, Question};
+use tollgate_http_kit::{Reply, reply};
+
+use crate::console::Console;
+use crate::web::{Failure, Visit};
+
+fn question(visit: &Visit) -> Question {
+    Question { domain: visit.parameter("domain").to_owned(), entries: visit.parameters("entry") }
+}
+
+pub(super) async fn inspect(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let answers = console.control.inspect_key(&visit.actor()?, &question(visit)).await?;
+    Ok(reply::json(StatusCode::OK, &shown(&answers)))
+}
+
+pub(super) async fn reset(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let answers = console.control.reset_key(&visit.actor()?, &question(visit)).await?;
+    Ok(reply::json(StatusCode::OK, &shown(&answers)))
+}
+
+pub(super) async fn live(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, app, keys) = (visit.actor()?, visit.segment(3), visit.parameters("key"));
+    if !(1..=MAX_KEYS).contains(&keys.len()) {
+        return Err(Failure::Bad("expected ?key=KEY, once for each of 1 to 100 keys".to_owned()));
+    }
+    let found = console.control.live_keys(&actor, &app, &keys).await?;
+    let keys: Vec<Value> = keys
+        .iter()
+        .zip(&found)
+        .map(|(key, answers)| {
+            let tokens = answers.tokens(0);
+            let usage = console.control.nodes().usage(&app, key);
+            json!({
+                "key": key, "tokens": tokens.map(|it| it.0), "tokens_most": tokens.map(|it| it.1),
+                "nodes": answers.nodes.len(), "local": answers.is_local,
+                "last_used": usage.map(|it| it.last_used_ms),
+            })
+        })
+        .collect();
+    Ok(reply::json(StatusCode::OK, &json!({"app": app, "keys": keys})))
+}
+
+fn shown(answers: &Answers) -> Value {
+    let known = answers.known();
+    let nodes: Vec<Value> = answers
+        .nodes
+        .iter()
+        .map(|it| match &it.known {
+            Ok(known) => {
+                json!({"node": it.node, "limits": known.limits.iter().map(counter).collect::<Vec<_>>()})
+            }
+            Err(error) => json!({"node": it.node, "error": error}),
+        })
+        .collect();
+    let overridden = known.and_then(|it| it.overridden.as_ref());
+    json!({
+        "rule": known.and_then(|it| it.rule.as_ref()), "none": known.and_then(|it| it.none.as_ref()),
+        "override": overridden.map(|it| json!({"action": it.action, "left_ms": it.left_ms})),
+        "local": answers.is_local, "live_nodes": answers.live, "nodes": nodes,
+    })
+}
+
+fn counter(counter: &Counter) -> Value {
+    json!({
+        "limit": counter.limit, "counter": counter.key, "max": counter.max, "tokens": counter.tokens,
+        "reset_after_ms": counter.reset_after_ms, "tracked": counter.tracked, "local": counter.local,
+        "degraded": counter.degraded,
+    })
+}

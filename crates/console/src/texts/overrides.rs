@@ -1,0 +1,78 @@
+//! Texts of the screens of blocks and of key look-up.
+
+texts! {
+    crumb: "观察", "Traffic";
+    title: "临时封禁", "Blocks";
+    about: "封禁或放行一个键、一个调用方或整个域，到期自动失效；一秒内在所有节点生效，优先于规则。", "Block or allow a key, a caller or a whole domain for a time. It takes effect on all nodes within a second, before any rule, and ends by itself.";
+    empty: "没有生效中的封禁或放行", "Nothing is blocked or allowed";
+    domain: "域", "Domain";
+    domain_hint: "应用标识或规则文件的域", "The app, or the domain of a rule file";
+    entries: "条目", "Entries";
+    entries_hint: "每行一个 key=value，匹配描述符的前几个条目；留空表示整个域", "One key=value per line: the first entries of a descriptor. Leave empty for the whole domain";
+    whole_domain: "整个域", "Whole domain";
+    action: "操作", "Action";
+    block: "封禁", "Block";
+    allow: "放行", "Allow";
+    minutes: "时长（分钟）", "Minutes";
+    minutes_hint: "编辑者最多 1440（24 小时），审批者最多 43200（30 天）", "Up to 1,440 (24 hours) for editors and 43,200 (30 days) for approvers";
+    reason: "原因", "Reason";
+    left: "剩余时间", "Time left";
+    until: "到期时间", "Ends at";
+    author: "创建者", "By";
+    end: "提前结束", "End now";
+    add: "新增封禁或放行", "New block or allowance";
+    keys: "键查询", "Key lookup";
+    keys_about: "节点只保存键的哈希，无法列出全部键：请输入要查询的域和条目。", "Nodes keep hashes of keys and cannot list them: name the domain and the entries to look up.";
+    key_entries_hint: "每行一个 key=value，与请求的描述符完全一致", "One key=value per line, exactly as the request's descriptor has them";
+    look_up: "查询", "Look up";
+    rule: "规则", "Rule";
+    limit: "限制", "Limit";
+    counter: "计数键", "Counter";
+    node: "节点", "Node";
+    all_nodes: "所有节点共享", "Shared by all nodes";
+    tokens: "当前令牌数", "Tokens";
+    full_in: "恢复满额", "Full in";
+    never: "不恢复", "Never";
+    unused: "未使用或已恢复满额", "Unused, or full again";
+    no_nodes: "没有在线节点，无法查询。", "No node is connected, so nothing can be looked up.";
+    no_counter: "没有计数器", "No counter";
+    sum: "各节点合计", "Sum of the nodes";
+    reset: "重置", "Reset";
+    reset_done: "已重置：下一个请求从满额开始。", "Reset: its next request finds a full quota.";
+    override_this: "封禁或放行此键", "Block or allow this key";
+    degraded: "存储不可用，本节点自行计数", "The store is unavailable; the node counts by itself";
+}
+
+/// A time that is left, in the two largest units.
+pub(crate) fn left(lang: crate::texts::Lang, ms: i64) -> String {
+    let seconds = ms.max(0).unsigned_abs().div_ceil(1_000);
+    let units = match lang {
+        crate::texts::Lang::Zh => [" 天", " 小时", " 分", " 秒"],
+        crate::texts::Lang::En => [" d", " h", " min", " s"],
+    };
+    let counts = [seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60];
+    let first = counts.iter().position(|it| *it > 0).unwrap_or(3);
+    let shown = counts.iter().zip(units).skip(first).take(2).filter(|(count, _)| **count > 0);
+    let texts: Vec<_> = shown.map(|(count, unit)| format!("{count}{unit}")).collect();
+    if texts.is_empty() { format!("0{}", units[3]) } else { texts.join(" ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::texts::Lang;
+
+    #[test]
+    fn a_time_left_has_its_two_largest_units() {
+        for (ms, zh, en) in [
+            (0, "0 秒", "0 s"),
+            (1, "1 秒", "1 s"),
+            (90_000, "1 分 30 秒", "1 min 30 s"),
+            (3_600_000, "1 小时", "1 h"),
+            (2_592_000_000, "30 天", "30 d"),
+            (90_061_000, "1 天 1 小时", "1 d 1 h"),
+        ] {
+            assert_eq!((&*left(Lang::Zh, ms), &*left(Lang::En, ms)), (zh, en));
+        }
+    }
+}

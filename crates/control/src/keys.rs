@@ -1,0 +1,290 @@
+//! Keys: what nodes count for a descriptor, by its domain and entries; and resetting it.
+//!
+//! Counters are on the nodes or in their store, so a node is asked by a command over its stream: one node
+//! where all share a store, every live node where each counts by itself. Not here: how a command gets there
+//! ([`Nodes::command`](crate::Nodes::command)), what a node answers (`fleet-agent`).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::actor::{Actor, EVERY_APP};
+use crate::audit::{self, Note};
+use crate::control::Control;
+use crate::error::{ControlError, FieldFaults};
+use crate::nodes::{NodeState, Nodes};
+use crate::overrides::{owner, read_domain, read_entries};
+use crate::role::Role;
+
+/// How long a node has for its answer.
+pub const PATIENCE: Duration = Duration::from_secs(2);
+/// Most nodes that are asked for one key.
+pub const MAX_NODES_ASKED: usize = 200;
+/// Most keys of one look-up of several.
+pub const MAX_KEYS: usize = 100;
+
+/// One counter on a node, or in the store that it shares.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Counter {
+    /// The limit in words.
+    pub limit: String,
+    /// The counter's key.
+    pub key: String,
+    /// The most permits that it holds.
+    pub max: u64,
+    /// Permits that are there; negative when overdrawn.
+    pub tokens: i64,
+    /// Until it is full; `None`: never.
+    pub reset_after_ms: Option<u64>,
+    /// Whether it was ever used, and is not full again.
+    pub tracked: bool,
+    /// Only this node's.
+    pub local: bool,
+    /// How the node counts while its store does not answer.
+    pub degraded: Option<String>,
+}
+
+/// A block or an allowance that a node enforces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Overridden {
+    /// `block` or `allow`.
+    pub action: String,
+    /// Until it ends.
+    pub left_ms: u64,
+}
+
+/// What a node knows of a key.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Known {
+    /// The path of its rule.
+    pub rule: Option<String>,
+    /// Its counters, one for each limit of the rule.
+    pub limits: Vec<Counter>,
+    /// Why nothing is counted.
+    pub none: Option<String>,
+    /// What an operator has done about it.
+    #[serde(rename = "override")]
+    pub overridden: Option<Overridden>,
+}
+
+/// The answer of one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The node's name.
+    pub node: String,
+    /// What it knows, or why there is no answer.
+    pub known: Result<Known, String>,
+}
+
+/// The answers of the nodes that were asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// One where all nodes share the counters.
+    pub nodes: Vec<Answer>,
+    /// Nodes that are live.
+    pub live: usize,
+    /// Each node counts by itself.
+    pub is_local: bool,
+}
+
+impl Answers {
+    /// The least and the most permits of the limit at `index` on any node, and their sum.
+    #[must_use]
+    pub fn tokens(&self, index: usize) -> Option<(i64, i64, i64)> {
+        let known = self.nodes.iter().filter_map(|it| it.known.as_ref().ok());
+        let tokens: Vec<i64> = known.filter_map(|it| it.limits.get(index)).map(|it| it.tokens).collect();
+        let (least, most) = (tokens.iter().min()?, tokens.iter().max()?);
+        Some((*least, *most, tokens.iter().fold(0, |sum, it| sum.saturating_add(*it))))
+    }
+
+    /// The first answer that knows the rule, or any.
+    #[must_use]
+    pub fn known(&self) -> Option<&Known> {
+        let mut known = self.nodes.iter().filter_map(|it| it.known.as_ref().ok());
+        let first = known.next()?;
+        if first.rule.is_some() { Some(first) } else { known.find(|it| it.rule.is_some()).or(Some(first)) }
+    }
+}
+
+/// A key as people and programs name it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// The domain.
+    pub domain: String,
+    /// Entries as `key=value`.
+    pub entries: Vec<String>,
+}
+
+type Entries = Vec<(String, String)>;
+
+impl Question {
+    fn check(&self) -> Result<(String, Entries), ControlError> {
+        let mut faults = FieldFaults::default();
+        let domain = faults.take("domain", read_domain(&self.domain), String::new());
+        let entries = faults.take("entries", read_entries(&self.entries), Vec::new());
+        if entries.is_empty() && self.entries.is_empty() {
+            faults.add("entries", crate::error::Fault::Required);
+        }
+        faults.check()?;
+        Ok((domain, entries))
+    }
+}
+
+impl Control {
+    /// What nodes count for a key. Needs viewer of the domain's app.
+    ///
+    /// # Errors
+    /// [`ControlError`]. That a node does not answer is a part of the answer.
+    pub async fn inspect_key(&self, actor: &Actor, question: &Question) -> Result<Answers, ControlError> {
+        let (domain, entries) = question.check()?;
+        let (actor, of) = (actor.clone(), domain.clone());
+        let now_ms = self
+            .read(move |tx| {
+                let app = owner(tx, &of)?;
+                actor.must(Role::Viewer, &app)?;
+                Ok(tx.now_ms())
+            })
+            .await?;
+        Ok(self.ask_nodes("inspect", json!({"domain": domain, "entries": entries}).to_string(), now_ms).await)
+    }
+
+    /// Has nodes forget the counters of a key, so that its next request finds full quotas. Needs editor of the
+    /// domain's app.
+    ///
+    /// # Errors
+    /// [`ControlError`]: no node was asked.
+    pub async fn reset_key(&self, actor: &Actor, question: &Question) -> Result<Answers, ControlError> {
+        let (domain, entries) = question.check()?;
+        let body = json!({"domain": domain, "entries": entries});
+        let (actor, text) = (actor.clone(), body.to_string());
+        // Recorded before it is sent: a node that does not answer may have done it.
+        let now_ms = self
+            .write(move |tx| {
+                let app = owner(tx, &domain)?;
+                actor.must(Role::Editor, &app)?;
+                let pairs: Vec<_> = entries.iter().map(|(key, value)| format!("{key}={value}")).collect();
+                let note = Note {
+                    action: "key.reset",
+                    target: format!("{domain} {}", pairs.join(" ")),
+                    app: if app == EVERY_APP { None } else { Some(&app) },
+                    ..Note::default()
+                };
+                audit::append(tx, &actor, note)?;
+                Ok(tx.now_ms())
+            })
+            .await?;
+        Ok(self.ask_nodes("reset", text, now_ms).await)
+    }
+
+    /// The buckets of up to [`MAX_KEYS`] request classes of an app, in the order asked for; of a class with
+    /// `per`, no value is named, so that there is nothing to show. Needs viewer.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn live_keys(
+        &self,
+        actor: &Actor,
+        app: &str,
+        keys: &[String],
+    ) -> Result<Vec<Answers>, ControlError> {
+        actor.must(Role::Viewer, app)?;
+        if keys.len() > MAX_KEYS {
+            return Err(ControlError::Cap { what: "keys of one look-up", max: MAX_KEYS as i64 });
+        }
+        let now_ms = self.read(|tx| Ok(tx.now_ms())).await?;
+        let lists: Vec<_> = keys.iter().map(|key| [["key", key.as_str()]]).collect();
+        let body = json!({"domain": app, "keys": lists}).to_string();
+        let (live, nodes) = self.live_nodes(now_ms);
+        let mut answers = vec![Answers { live, ..Answers::default() }; keys.len()];
+        for (node, answer) in ask(self.nodes_shared(), &nodes, "inspect", &body).await {
+            let read = answer.and_then(|text| {
+                #[derive(Deserialize)]
+                struct Several {
+                    keys: Vec<Known>,
+                }
+                let read = serde_json::from_str::<Several>(&text);
+                read.map(|it| it.keys).map_err(|error| error.to_string())
+            });
+            for (at, of) in answers.iter_mut().enumerate() {
+                let known = read.as_ref().map_err(Clone::clone);
+                let known = known.and_then(|it| it.get(at).cloned().ok_or_else(|| "no answer".to_owned()));
+                // One answer is enough where the nodes share a counter.
+                let is_local = known.as_ref().is_ok_and(|it| it.limits.iter().any(|it| it.local));
+                if is_local || !of.nodes.iter().any(|it| it.known.is_ok()) {
+                    of.is_local |= is_local;
+                    of.nodes.push(Answer { node: node.clone(), known });
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    fn live_nodes(&self, now_ms: i64) -> (usize, Vec<NodeState>) {
+        let mut live: Vec<_> = self.nodes().nodes().into_iter().filter(|it| it.is_live(now_ms)).collect();
+        let count = live.len();
+        live.truncate(MAX_NODES_ASKED);
+        (count, live)
+    }
+
+    /// Asks one node after another until one answers, and then the others, if each counts by itself.
+    async fn ask_nodes(&self, kind: &'static str, body: String, now_ms: i64) -> Answers {
+        let (live, nodes) = self.live_nodes(now_ms);
+        let mut answers = Answers { live, ..Answers::default() };
+        for (index, node) in nodes.iter().enumerate() {
+            let asked = ask(self.nodes_shared(), std::slice::from_ref(node), kind, &body).await;
+            answers.take(asked);
+            let Some(Ok(known)) = answers.nodes.last().map(|it| &it.known) else {
+                if index >= 2 {
+                    break; // three that do not answer: the others are not waited for one by one
+                }
+                continue;
+            };
+            answers.is_local = known.limits.iter().any(|it| it.local);
+            if answers.is_local {
+                let others = nodes.get(index + 1..).unwrap_or_default();
+                answers.take(ask(self.nodes_shared(), others, kind, &body).await);
+            }
+            break;
+        }
+        answers
+    }
+}
+
+impl Answers {
+    fn take(&mut self, asked: Vec<(String, Result<String, String>)>) {
+        for (node, answer) in asked {
+            let known =
+                answer.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+            self.nodes.push(Answer { node, known });
+        }
+    }
+}
+
+/// Asks all of `nodes` at the same time; in their order.
+async fn ask(
+    by: Arc<dyn Nodes>,
+    nodes: &[NodeState],
+    kind: &'static str,
+    body: &str,
+) -> Vec<(String, Result<String, String>)> {
+    let mut asked = JoinSet::new();
+    for (index, node) in nodes.iter().enumerate() {
+        let (by, id, body) = (Arc::clone(&by), node.id.clone(), body.to_owned());
+        asked.spawn(async move { (index, by.command(&id, kind, body, PATIENCE).await) });
+    }
+    let mut answers: Vec<_> = nodes.iter().map(|it| (it.name.clone(), Err("no answer".to_owned()))).collect();
+    while let Some(done) = asked.join_next().await {
+        if let Ok((index, answer)) = done
+            && let Some(kept) = answers.get_mut(index)
+        {
+            kept.1 = answer;
+        }
+    }
+    answers
+}

@@ -1,0 +1,161 @@
+//! Each field of the table of committed rates, from the form through the database and the compiled rule to the
+//! decision of a node, and back into the form.
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_control::car::CarInput;
+use tollgate_control::{Actor, Control, ControlError, KnownNodes, rules};
+use tollgate_core::{RetryAfter, Timestamp};
+use tollgate_db::TimeSource;
+use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
+use tollgate_store::{ModelStore, block_on};
+
+const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
+const KEY: &str = "pushGeoHotelList";
+
+fn form() -> CarInput {
+    let (key, rate, max_permits) = (KEY.to_owned(), "5".to_owned(), "10".to_owned());
+    CarInput { key, rate, max_permits, ..CarInput::default() }
+}
+
+/// A node with the rules that the control plane published of one form, and the form as it is read back.
+struct Node {
+    limiter: Limiter<ModelStore, ()>,
+    form: CarInput,
+    yaml: String,
+}
+
+async fn node(form: CarInput) -> Node {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = Arc::new(KnownNodes::default());
+    let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
+    let made = control.change(move |tx| rules::create(tx, &Actor::system(), "SIP_HOTEL", &form));
+    assert_eq!(made.await.expect("a rule").app, "SIP_HOTEL");
+    drop(control);
+    // What follows is read from the disk.
+    let nodes = Arc::new(KnownNodes::default());
+    let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
+    let rule = control.read(|tx| rules::get(tx, &Actor::system(), "SIP_HOTEL", KEY)).await.expect("a rule");
+    let document = control.published().borrow().apps[0].documents[0].clone();
+    let policy = tollgate_rule_files::parse_text(document.domain(), document.yaml()).expect("valid rules");
+    let limiter = Limiter::with_observer(policy, ModelStore::default(), LimiterSettings::default(), ());
+    Node { limiter, form: rule.car.to_input(), yaml: document.into_yaml() }
+}
+
+impl Node {
+    /// Whether a hit at `ms` is admitted, how many permits remain, and how long a denied caller waits in ms.
+    fn hit_of(&self, domain: &str, key: &str, ms: u64) -> (bool, u64, u64) {
+        let entries = [Entry { key: "key", value: key }];
+        let request = Request { domain, descriptors: &[Descriptor::new(&entries)], hits: 1 };
+        let (now, mut scratch) = (NOON + Duration::from_millis(ms), Scratch::new());
+        let answer = block_on(self.limiter.decide(&request, now, &mut scratch)).expect("a decision");
+        let wait = match answer.retry_after() {
+            RetryAfter::After(span) => u64::try_from(span.as_millis()).expect("short"),
+            RetryAfter::Now => 0,
+            RetryAfter::Never => u64::MAX,
+        };
+        (answer.is_admitted(), answer.descriptor(0).expect("one").remaining(), wait)
+    }
+
+    fn hit(&self, ms: u64) -> (bool, u64, u64) {
+        self.hit_of("SIP_HOTEL", KEY, ms)
+    }
+
+    /// How many hits at `ms` are admitted one after another.
+    fn admitted(&self, ms: u64) -> usize {
+        (0..1_000).take_while(|_| self.hit(ms).0).count()
+    }
+}
+
+#[tokio::test]
+async fn app_is_the_domain() {
+    let node = node(form()).await;
+    assert_eq!(node.admitted(0), 10);
+    assert!(node.hit_of("SIP_FLIGHT", KEY, 0).0, "another app is not limited by it");
+}
+
+#[tokio::test]
+async fn key_is_the_request_class_and_unique_in_its_app() {
+    let node = node(form()).await;
+    assert_eq!((node.form.key.as_str(), node.admitted(0)), (KEY, 10));
+    assert!(node.hit_of("SIP_HOTEL", "deleteHotel", 0).0, "another class is not limited by it");
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = Arc::new(KnownNodes::default());
+    let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
+    let add = |app| control.change(move |tx| rules::create(tx, &Actor::system(), app, &form()));
+    add("SIP_HOTEL").await.expect("the first");
+    add("SIP_FLIGHT").await.expect("of another app");
+    assert!(matches!(add("SIP_HOTEL").await, Err(ControlError::Invalid(_))));
+}
+
+#[tokio::test]
+async fn rate_is_permits_per_second() {
+    let node = node(CarInput { rate: "4".to_owned(), ..form() }).await;
+    assert_eq!((node.form.rate.as_str(), node.admitted(0)), ("4", 10));
+    assert_eq!(node.hit(249), (false, 0, 1));
+    assert_eq!(node.hit(250), (true, 0, 0));
+    assert_eq!(node.admitted(1_250), 4);
+}
+
+#[tokio::test]
+async fn max_permits_is_the_burst() {
+    let node = node(CarInput { max_permits: "7".to_owned(), ..form() }).await;
+    assert_eq!((node.form.max_permits.as_str(), node.admitted(0)), ("7", 7));
+    assert_eq!(node.admitted(3_600_000), 7, "it never holds more");
+}
+
+#[tokio::test]
+async fn need_permits_is_what_one_request_takes() {
+    let node = node(CarInput { need_permits: "3".to_owned(), ..form() }).await;
+    assert_eq!(node.form.need_permits, "3");
+    assert_eq!((node.hit(0), node.hit(0), node.hit(0)), ((true, 7, 0), (true, 4, 0), (true, 1, 0)));
+    assert_eq!(node.hit(0), (false, 0, 400), "two permits are missing, at five a second");
+    assert_eq!(node.hit(399), (false, 0, 1));
+    assert_eq!(node.hit(400), (true, 0, 0));
+}
+
+#[tokio::test]
+async fn pre_permits_are_taken_in_advance_and_repaid_first() {
+    let form = CarInput { need_permits: "4".to_owned(), pre_permits: "6".to_owned(), ..form() };
+    let node = node(form).await;
+    assert_eq!(node.form.pre_permits, "6");
+    assert_eq!(node.admitted(0), 3, "2 of the third request's 4 permits are taken in advance");
+    // While permits are owed nothing is granted, though 4 more would be within the overdraft.
+    assert_eq!(node.hit(399), (false, 0, 1));
+    assert!(node.hit(400).0, "the debt is repaid, and 4 are taken in advance");
+    assert_eq!(node.hit(1_199), (false, 0, 1));
+    assert!(node.hit(1_200).0);
+    assert_eq!(node.admitted(3_600_000), 3, "the overdraft raises no burst");
+}
+
+#[tokio::test]
+async fn priority_and_factor_are_kept_and_change_no_decision() {
+    let plain = node(form()).await;
+    let (g, u) = ("0.25".to_owned(), "12.000001".to_owned());
+    let tuned = node(CarInput { g, u, ..form() }).await;
+    assert_eq!((tuned.form.g.as_str(), tuned.form.u.as_str()), ("0.25", "12.000001"));
+    assert_eq!(tuned.yaml, plain.yaml, "only the task reads them");
+}
+
+#[tokio::test]
+async fn extras_come_back_byte_for_byte_and_change_no_decision() {
+    let extras = r#"{"b": 1,   "a": [2, "酒店"], "c": "{{x}}"}"#;
+    let node = node(CarInput { extras: extras.to_owned(), ..form() }).await;
+    assert_eq!((node.form.extras.as_str(), node.admitted(0)), (extras, 10));
+}
+
+#[tokio::test]
+async fn state_shadow_counts_and_never_denies() {
+    let node = node(CarInput { state: "shadow".to_owned(), ..form() }).await;
+    assert_eq!(node.form.state, "shadow");
+    let entries = [Entry { key: "key", value: KEY }];
+    let request = Request { domain: "SIP_HOTEL", descriptors: &[Descriptor::new(&entries)], hits: 1 };
+    for hit in 0..12 {
+        let mut scratch = Scratch::new();
+        let answer = block_on(node.limiter.decide(&request, NOON, &mut scratch)).expect("a decision");
+        let shown = answer.descriptor(0).expect("one");
+        assert_eq!((answer.is_admitted(), shown.is_shadowed), (true, hit >= 10), "hit {hit}");
+    }
+}

@@ -1,0 +1,291 @@
+//! Overrides and keys, from the control plane to limiters of nodes, without sockets between them.
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
+
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_control::car::CarInput;
+use tollgate_control::keys::Question;
+use tollgate_control::overrides::{self, OverrideInput};
+use tollgate_control::{
+    Actor, Control, ControlError, Fault, KnownNodes, NodeState, Nodes, Role, audit, rules,
+};
+use tollgate_core::{Clock, Cost, ManualClock, Timestamp};
+use tollgate_db::TimeSource;
+use tollgate_fleet_agent::{carry_out, put_in_force};
+use tollgate_fleet_proto::Command;
+use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
+use tollgate_store::{ModelStore, block_on};
+
+async fn open(folder: &Path, nodes: Arc<dyn Nodes>) -> Control {
+    Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
+}
+
+fn actor(app: &str, role: Role) -> Actor {
+    let roles = vec![(app.to_owned(), role)];
+    Actor { kind: "user", user_id: "u".to_owned(), name: "ann".to_owned(), roles, ..Actor::system() }
+}
+
+fn input(entries: &[&str], minutes: &str) -> OverrideInput {
+    OverrideInput {
+        domain: "shop".to_owned(),
+        entries: entries.iter().map(|it| (*it).to_owned()).collect(),
+        action: "block".to_owned(),
+        minutes: minutes.to_owned(),
+        reason: "floods".to_owned(),
+    }
+}
+
+fn row(key: &str) -> CarInput {
+    let (key, rate, max_permits) = (key.to_owned(), "1".to_owned(), "5".to_owned());
+    CarInput { key, rate, max_permits, ..CarInput::default() }
+}
+
+fn fields(error: ControlError) -> Vec<(&'static str, Fault)> {
+    match error {
+        ControlError::Invalid(faults) => faults.into_iter().map(|it| (it.field, it.fault)).collect(),
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn an_editor_blocks_for_a_day_an_approver_for_thirty_and_each_is_checked_and_recorded() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = open(folder.path(), Arc::new(KnownNodes::default())).await;
+    control.change(|tx| rules::create(tx, &Actor::system(), "shop", &row("a"))).await.expect("a rule");
+    let (editor, approver) = (actor("shop", Role::Editor), actor("shop", Role::Approver));
+    for by in [actor("shop", Role::Viewer), actor("bank", Role::Admin)] {
+        let refused = control.create_override(&by, input(&["key=a"], "5")).await;
+        assert!(matches!(refused, Err(ControlError::NoRight { need: Role::Editor, .. })), "{refused:?}");
+    }
+    for (by, minutes, is_good) in [
+        (&editor, "0", false),
+        (&editor, "1", true),
+        (&editor, "1440", true),
+        (&editor, "1441", false),
+        (&approver, "1441", true),
+        (&approver, "43200", true),
+        (&approver, "43201", false),
+        (&approver, "1.5", false),
+        (&approver, "", false),
+    ] {
+        let made = control.create_override(by, input(&[&format!("key={minutes}")], minutes)).await;
+        match made {
+            Ok(made) => {
+                assert!(is_good, "{minutes}");
+                let minutes: i64 = minutes.parse().expect("a number");
+                assert_eq!(made.until - made.created_at, minutes * 60_000);
+                control.end_override(by, &made.id).await.expect("ended");
+            }
+            Err(error) => {
+                assert!(!is_good, "{minutes}: {error}");
+                assert_eq!(fields(error)[0].0, "minutes");
+            }
+        }
+    }
+    let long = format!("key={}", "x".repeat(1_025));
+    for (bad, field) in [
+        (OverrideInput { action: "ban".into(), ..input(&["key=a"], "5") }, "action"),
+        (OverrideInput { reason: " ".into(), ..input(&["key=a"], "5") }, "reason"),
+        (OverrideInput { reason: "x".repeat(501), ..input(&["key=a"], "5") }, "reason"),
+        (input(&["key"], "5"), "entries"),
+        (input(&["=a"], "5"), "entries"),
+        (input(&["key=a\n"], "5"), "entries"),
+        (input(&[&long], "5"), "entries"),
+        (input(&["a=b"; 17], "5"), "entries"),
+    ] {
+        let error = control.create_override(&editor, bad).await.expect_err(field);
+        assert_eq!(fields(error)[0].0, field);
+    }
+    // A domain that no app owns takes the right over all apps.
+    let foreign = OverrideInput { domain: "local".into(), ..input(&[], "5") };
+    let refused = control.create_override(&approver, foreign.clone()).await;
+    assert!(matches!(refused, Err(ControlError::NoRight { .. })));
+    control.create_override(&actor("*", Role::Editor), foreign).await.expect("made");
+    // The same key twice.
+    control.create_override(&editor, input(&["key=a"], "5")).await.expect("made");
+    let again = control.create_override(&editor, input(&["key=a"], "9")).await.expect_err("twice");
+    assert_eq!(fields(again), [("entries", Fault::Duplicate)]);
+    let (chain, actions) = control
+        .read(|tx| {
+            let entries = audit::list(tx, &Actor::system(), "", "", 0, 50)?;
+            Ok((audit::verify(tx, &Actor::system())?, entries))
+        })
+        .await
+        .expect("read");
+    assert!(matches!(chain, audit::Chain::Whole(_)));
+    let of = |action: &str| actions.iter().filter(|it| it.action == action).count();
+    assert_eq!((of("override.create"), of("override.end")), (6, 4));
+}
+
+#[tokio::test]
+async fn those_in_force_are_published_and_survive_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = open(folder.path(), Arc::new(KnownNodes::default())).await;
+    let by = Actor::system();
+    let mut published = control.overrides();
+    assert!(published.borrow_and_update().overrides.is_empty());
+    let ann = control.create_override(&by, input(&["user=ann", "path=/x"], "5")).await.expect("made");
+    assert!(published.has_changed().expect("open"));
+    let shown = Arc::clone(&published.borrow_and_update());
+    assert_eq!((shown.revision, shown.overrides.len()), (1, 1));
+    assert_eq!(shown.overrides[0].until_ms, ann.until.unsigned_abs());
+    assert_eq!(shown.overrides[0].entries[1].value, "/x");
+    control.create_override(&by, input(&[], "5")).await.expect("made");
+    control.end_override(&by, &ann.id).await.expect("ended");
+    let gone = control.end_override(&by, &ann.id).await;
+    assert!(matches!(gone, Err(ControlError::NotFound { what: "override", .. })));
+    let shown = Arc::clone(&published.borrow_and_update());
+    assert_eq!((shown.revision, shown.overrides.len()), (3, 1));
+    drop(control);
+    let control = open(folder.path(), Arc::new(KnownNodes::default())).await;
+    assert_eq!(*control.overrides().borrow(), shown);
+    let viewer = actor("bank", Role::Viewer);
+    let seen = control.read(move |tx| overrides::list(tx, &viewer, "", 10)).await.expect("a list");
+    assert_eq!((seen.0.len(), seen.1), (0, 0), "of another app");
+    let found = control.read(|tx| overrides::list(tx, &Actor::system(), "FLOODS", 10)).await.expect("a list");
+    assert_eq!((found.0.len(), found.1), (1, 1));
+}
+
+/// Two nodes, each with a limiter of its own.
+struct TwoNodes {
+    limiters: Vec<Arc<Limiter<ModelStore, ()>>>,
+    clock: ManualClock,
+    /// Those that answer.
+    answering: Vec<bool>,
+}
+
+impl TwoNodes {
+    fn new(answering: [bool; 2]) -> Self {
+        let rules = "{domain: shop, descriptors: [{key: key, rate_limit: {algorithm: token_bucket, rate: 1/s burst 5}}]}";
+        let limiter = || {
+            let policy = tollgate_rule_files::parse_text("shop", rules).expect("rules");
+            Arc::new(Limiter::with_observer(policy, ModelStore::default(), LimiterSettings::default(), ()))
+        };
+        let wall = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970");
+        let clock = ManualClock::at(Timestamp::ZERO + wall);
+        Self { limiters: vec![limiter(), limiter()], clock, answering: answering.to_vec() }
+    }
+
+    fn take(&self, node: usize, key: &str, hits: u64) -> bool {
+        let entries = [Entry { key: "key", value: key }];
+        let request = Request { domain: "shop", descriptors: &[Descriptor::new(&entries)], hits };
+        let mut scratch = Scratch::new();
+        let decided = block_on(self.limiters[node].decide(&request, self.clock.now(), &mut scratch));
+        decided.expect("a decision").is_admitted()
+    }
+}
+
+impl Nodes for TwoNodes {
+    fn nodes(&self) -> Vec<NodeState> {
+        let node = |n: usize| NodeState {
+            id: n.to_string(),
+            name: format!("node-{n}"),
+            last_seen_ms: i64::MAX,
+            ..NodeState::default()
+        };
+        vec![node(0), node(1)]
+    }
+
+    fn command<'a>(
+        &'a self,
+        node: &'a str,
+        kind: &'static str,
+        body: String,
+        patience: Duration,
+    ) -> Pin<Box<dyn Future<Output = Result<String, String>> + Send + 'a>> {
+        let index: usize = node.parse().expect("a number");
+        let limiter = Arc::clone(&self.limiters[index]);
+        let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
+        let answers = self.answering[index];
+        Box::pin(async move {
+            if !answers {
+                return Err(format!("no reply within {patience:?}"));
+            }
+            let runtime = tokio::runtime::Handle::current();
+            let work = move || {
+                carry_out(limiter, clock, runtime)(Command { command: 1, kind: kind.to_owned(), body })
+            };
+            let reply = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
+            if reply.error.is_empty() { Ok(reply.body) } else { Err(reply.error) }
+        })
+    }
+}
+
+fn question(entry: &str) -> Question {
+    Question { domain: "shop".to_owned(), entries: vec![entry.to_owned()] }
+}
+
+#[tokio::test]
+async fn a_key_is_looked_up_on_every_node_that_counts_by_itself_and_reset_there() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = Arc::new(TwoNodes::new([true, true]));
+    let control = open(folder.path(), Arc::clone(&nodes) as _).await;
+    let by = Actor::system();
+    assert!(nodes.take(0, "a", 3) && nodes.take(1, "a", 1));
+    let answers = control.inspect_key(&by, &question("key=a")).await.expect("answers");
+    assert_eq!((answers.is_local, answers.live, answers.tokens(0)), (true, 2, Some((2, 4, 6))));
+    let known = answers.known().expect("one");
+    assert_eq!((known.rule.as_deref(), known.limits[0].max), (Some("key"), 5));
+    assert_eq!(known.limits[0].reset_after_ms, Some(3_000));
+    let live = control.live_keys(&by, "shop", &["a".to_owned(), "b".to_owned()]).await.expect("answers");
+    assert_eq!((live[0].tokens(0), live[1].tokens(0)), (Some((2, 4, 6)), Some((5, 5, 10))));
+    let reset = control.reset_key(&by, &question("key=a")).await.expect("answers");
+    assert_eq!(reset.tokens(0), Some((5, 5, 10)));
+    assert!(nodes.take(0, "a", 5));
+    // What no rule limits is an answer, and what cannot be asked is a fault.
+    let none = control.inspect_key(&by, &question("other=a")).await.expect("answers");
+    assert_eq!(none.known().expect("one").none.as_deref(), Some("no rule of domain \"shop\" limits other=a"));
+    let bad = control.inspect_key(&by, &question("other")).await.expect_err("no value");
+    assert_eq!(fields(bad)[0].0, "entries");
+    for role in Role::ALL {
+        let by = actor("*", role);
+        assert!(control.inspect_key(&by, &question("key=a")).await.is_ok());
+        assert_eq!(
+            control.reset_key(&by, &question("key=a")).await.is_ok(),
+            role >= Role::Editor,
+            "{role:?}"
+        );
+    }
+    let foreign = actor("bank", Role::Admin);
+    assert!(matches!(
+        control.inspect_key(&foreign, &question("key=a")).await,
+        Err(ControlError::NoRight { .. })
+    ));
+    let many: Vec<_> = (0..101).map(|n| n.to_string()).collect();
+    assert!(matches!(control.live_keys(&by, "shop", &many).await, Err(ControlError::Cap { max: 100, .. })));
+}
+
+#[tokio::test]
+async fn a_node_that_does_not_answer_is_named_and_the_others_answer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = open(folder.path(), Arc::new(TwoNodes::new([false, true]))).await;
+    let answers = control.inspect_key(&Actor::system(), &question("key=a")).await.expect("answers");
+    assert_eq!(answers.nodes[0].known, Err("no reply within 2s".to_owned()));
+    assert_eq!(answers.tokens(0), Some((5, 5, 5)));
+    let live = control.live_keys(&Actor::system(), "shop", &["a".to_owned()]).await.expect("answers");
+    assert_eq!((live[0].nodes.len(), live[0].tokens(0)), (2, Some((5, 5, 5))));
+}
+
+#[tokio::test]
+async fn an_override_gets_from_the_control_plane_to_decisions_and_ends() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = Arc::new(TwoNodes::new([true, true]));
+    let control = open(folder.path(), Arc::clone(&nodes) as _).await;
+    let clock: Arc<dyn Clock> = Arc::new(nodes.clock.clone());
+    let mut enforce = put_in_force(Arc::clone(&nodes.limiters[0]), clock);
+    let made = control.create_override(&Actor::system(), input(&["key=a"], "2")).await.expect("made");
+    enforce((**control.overrides().borrow()).clone());
+    assert!(!nodes.take(0, "a", 1) && nodes.take(0, "b", 1));
+    let shown = control.inspect_key(&Actor::system(), &question("key=a")).await.expect("answers");
+    let overridden = shown.known().and_then(|it| it.overridden.clone()).expect("a block");
+    assert!(overridden.action == "block" && (60_000..=121_000).contains(&overridden.left_ms));
+    nodes.clock.advance(Duration::from_secs(121));
+    assert!(nodes.take(0, "a", 1), "it ends by itself");
+    nodes.clock.set(Timestamp::ZERO + Duration::from_millis(made.created_at.unsigned_abs()));
+    control.end_override(&Actor::system(), &made.id).await.expect("ended");
+    enforce((**control.overrides().borrow()).clone());
+    assert!(nodes.take(0, "a", Cost::ONE.permits()), "it was ended early");
+}

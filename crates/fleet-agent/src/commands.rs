@@ -1,0 +1,115 @@
+//! Commands of the control plane about keys: look up, reset, explain.
+//!
+//! Bodies are JSON, `{"domain": …, "entries": [[key, value], …]}`. A reply has the counters of the rule, or
+//! says why there is none. Not here: who may ask (the control plane).
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::runtime::Handle;
+use tollgate_core::{Clock, Timestamp};
+use tollgate_fleet_proto::{Command, Reply};
+use tollgate_limiter::{Entry, KeyError, KeyReport, Limiter, Observer};
+use tollgate_store::{Store, StoreError};
+
+/// Most keys of one look-up.
+const MOST_KEYS: usize = 100;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Question {
+    domain: String,
+    #[serde(default)]
+    entries: Vec<(String, String)>,
+    /// Several keys of the domain instead.
+    #[serde(default)]
+    keys: Vec<Vec<(String, String)>>,
+}
+
+/// What [`Seams::command`](crate::Seams::command) is for a node with this limiter. Stores are asked on
+/// `runtime`.
+pub fn carry_out<S: Store, O: Observer>(
+    limiter: Arc<Limiter<S, O>>,
+    clock: Arc<dyn Clock>,
+    runtime: Handle,
+) -> Arc<dyn Fn(Command) -> Reply + Send + Sync> {
+    Arc::new(move |Command { command, kind, body }| {
+        let answered = match serde_json::from_str(&body) {
+            Ok(question) => runtime.block_on(answer(&limiter, &kind, &question, clock.now())),
+            Err(error) => Err(format!("invalid body of the command: {error}")),
+        };
+        let (body, error) = match answered {
+            Ok(body) => (body.to_string(), String::new()),
+            Err(error) => (String::new(), error),
+        };
+        Reply { command, error, body }
+    })
+}
+
+async fn answer<S: Store, O: Observer>(
+    limiter: &Limiter<S, O>,
+    kind: &str,
+    question: &Question,
+    now: Timestamp,
+) -> Result<Value, String> {
+    let Question { domain, entries, keys } = question;
+    match kind {
+        "inspect" if !keys.is_empty() => {
+            let mut found = Vec::new();
+            for entries in keys.iter().take(MOST_KEYS) {
+                found.push(about(limiter, domain, entries, false, now).await?);
+            }
+            Ok(json!({ "keys": found }))
+        }
+        "inspect" => about(limiter, domain, entries, false, now).await,
+        "reset" => about(limiter, domain, entries, true, now).await,
+        "explain" => {
+            let entries = borrowed(entries);
+            Ok(json!({"text": limiter.explain(domain, &entries, now).to_string()}))
+        }
+        _ => Err(format!("unknown command {kind:?}")),
+    }
+}
+
+fn borrowed(entries: &[(String, String)]) -> Vec<Entry<'_>> {
+    entries.iter().map(|(key, value)| Entry { key, value }).collect()
+}
+
+/// The counters of one key. That it has none is an answer; that the store does not say is an error.
+async fn about<S: Store, O: Observer>(
+    limiter: &Limiter<S, O>,
+    domain: &str,
+    entries: &[(String, String)],
+    forget: bool,
+    now: Timestamp,
+) -> Result<Value, String> {
+    let entries = borrowed(entries);
+    let found = match forget {
+        true => limiter.reset(domain, &entries, now).await,
+        false => limiter.inspect(domain, &entries, now).await,
+    };
+    let mut value = match found {
+        Ok(reports) => json!({
+            "rule": reports.first().map(|it| &it.rule),
+            "limits": reports.iter().map(shown).collect::<Vec<_>>(),
+        }),
+        Err(KeyError::Store(error @ StoreError::Unsupported { .. })) => json!({"none": error.to_string()}),
+        Err(KeyError::Store(error)) => return Err(error.to_string()),
+        Err(error) => json!({"none": error.to_string()}),
+    };
+    if let Some(found) = limiter.intervention(domain, &entries, now) {
+        let left_ms = u64::try_from(found.left.as_millis()).unwrap_or(u64::MAX);
+        value["override"] = json!({"action": found.action.name(), "left_ms": left_ms});
+    }
+    Ok(value)
+}
+
+fn shown(report: &KeyReport) -> Value {
+    let reset = u64::try_from(report.decision.reset_after().as_nanos().div_ceil(1_000_000)).ok();
+    json!({
+        "limit": report.limit, "key": report.key, "max": report.decision.limit(), "tokens": report.tokens,
+        "remaining": report.decision.remaining(), "reset_after_ms": reset, "tracked": report.is_tracked,
+        "local": report.is_local, "degraded": report.degraded.map(|it| it.name()),
+    })
+}

@@ -1,0 +1,140 @@
+//! Putting interventions in force, and finding them for a request.
+
+use std::sync::Arc;
+
+use tollgate_core::{Outcome, Timestamp};
+use tollgate_observe::{Observer, Status};
+use tollgate_policy::{Charge, Domain, Entry};
+use tollgate_store::Store;
+
+use crate::explain::{Explanation, explain};
+use crate::interventions::{InForce, Intervening, Intervention, Interventions};
+use crate::limiter::Limiter;
+use crate::plan::{plan, plan_with};
+use crate::request::{Request, RequestError};
+use crate::rules::Rules;
+use crate::scratch::Scratch;
+
+impl<S: Store, O: Observer> Limiter<S, O> {
+    /// Puts `list` in force instead of the interventions before, whatever the rules say, and keeps it so when
+    /// rules change. Each ends by itself; the caps of this module drop what is above them.
+    ///
+    /// What clients hold already stays: reservations, slots, permits that were leased to a program.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate_core::{RetryAfter, Timestamp};
+    /// # use tollgate_limiter::{Descriptor, Entry, Intervened, Intervention};
+    /// # use tollgate_limiter::{Limiter, LimiterSettings, Policy, Request, Scratch};
+    /// # use tollgate_store::{ModelStore, block_on};
+    /// let limiter: Limiter<ModelStore> =
+    ///     Limiter::new(Policy::empty(), ModelStore::default(), LimiterSettings::default());
+    /// let noon = Timestamp::from_unix_seconds(1_700_000_000);
+    /// let until = noon + Duration::from_secs(60);
+    /// let entries = vec![("user".to_owned(), "mallory".to_owned())];
+    /// let block = Intervention { domain: "shop".into(), entries, action: Intervened::Blocked, until };
+    /// assert_eq!(limiter.intervene(vec![block], noon).in_force, 1);
+    ///
+    /// let entries = [Entry { key: "user", value: "mallory" }];
+    /// let request = Request { domain: "shop", descriptors: &[Descriptor::new(&entries)], hits: 1 };
+    /// let mut scratch = Scratch::new();
+    /// let answer = block_on(limiter.decide(&request, noon, &mut scratch))?;
+    /// assert_eq!(answer.retry_after(), RetryAfter::After(Duration::from_secs(60)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn intervene(&self, list: Vec<Intervention>, now: Timestamp) -> Intervening {
+        let (interventions, result) = Interventions::new(list, now);
+        let _changing = self.changing.lock();
+        self.interventions.store(Arc::new(interventions));
+        self.rules.load().set_aside(&self.interventions.load(), now);
+        self.observer.interventions_changed(result.in_force);
+        self.lines.refresh(); // those that wait look again
+        result
+    }
+
+    /// The intervention that decides a descriptor of `entries`.
+    #[must_use]
+    pub fn intervention(&self, domain: &str, entries: &[Entry<'_>], now: Timestamp) -> Option<InForce> {
+        self.interventions.load().of(domain)?.find(entries, now)
+    }
+
+    /// What a descriptor of `entries` meets in the rules in force, and the intervention that goes before
+    /// them.
+    #[must_use]
+    pub fn explain(&self, domain: &str, entries: &[Entry<'_>], now: Timestamp) -> Explanation {
+        let mut explanation = explain(self.rules.load().policy(), domain, entries, self.settings.unmatched);
+        explanation.intervention = self.intervention(domain, entries, now);
+        explanation
+    }
+
+    /// Applies what operators say of a domain without rules to `scratch`; returns the outcome of the request,
+    /// which is `outcome` unless they say anything.
+    #[cold]
+    pub(crate) fn intervene_without_rules(
+        &self,
+        request: &Request<'_>,
+        now: Timestamp,
+        outcome: Outcome,
+        scratch: &mut Scratch,
+    ) -> Outcome {
+        let interventions = self.interventions.load();
+        let Some(of) = interventions.of(request.domain) else { return outcome };
+        for (descriptor, status) in request.descriptors.iter().zip(&mut scratch.statuses) {
+            if let Some(found) = of.find(descriptor.entries, now) {
+                self.observer.intervened(found.action);
+                found.apply(status);
+            }
+        }
+        let denies = |status: &Status| status.outcome == Outcome::Deny;
+        if scratch.statuses.iter().any(denies) { Outcome::Deny } else { Outcome::Admit }
+    }
+
+    /// Plans `request`, and returns its domain; `None` of a domain without rules. `is_together` as `None`:
+    /// as the domain says.
+    #[inline(always)]
+    pub(crate) fn plan<'r>(
+        &self,
+        rules: &'r Rules<O>,
+        request: &Request<'_>,
+        is_together: Option<bool>,
+        now: Timestamp,
+        scratch: &mut Scratch,
+    ) -> Result<Option<&'r Domain>, RequestError> {
+        let Some(domain) = rules.usual(request.domain) else {
+            return self.plan_aside(rules, request, is_together, now, scratch);
+        };
+        let is_together = is_together.unwrap_or_else(|| domain.charge() == Charge::Together);
+        plan(domain, request, &self.settings, is_together, scratch)?;
+        Ok(Some(domain))
+    }
+
+    /// As [`plan`](Self::plan), of a domain in which operators intervene.
+    #[cold]
+    #[inline(never)]
+    fn plan_aside<'r>(
+        &self,
+        rules: &'r Rules<O>,
+        request: &Request<'_>,
+        is_together: Option<bool>,
+        now: Timestamp,
+        scratch: &mut Scratch,
+    ) -> Result<Option<&'r Domain>, RequestError> {
+        let Some((domain, slot)) = rules.unusual(request.domain) else { return Ok(None) };
+        let interventions = self.interventions.load();
+        let of = interventions.at(slot, request.domain);
+        let is_together = is_together.unwrap_or_else(|| domain.charge() == Charge::Together);
+        plan_with(domain, request, &self.settings, is_together, scratch, |entries| {
+            let found = of?.find(entries, now)?;
+            self.observer.intervened(found.action);
+            Some(found)
+        })?;
+        if of.is_none_or(|of| of.is_over(now))
+            && let Some(_changing) = self.changing.try_lock()
+        {
+            // All of them, since others may have been put in force meanwhile.
+            self.rules.load().set_aside(&self.interventions.load(), now);
+        }
+        Ok(Some(domain))
+    }
+}
