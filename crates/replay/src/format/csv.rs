@@ -51,7 +51,7 @@ impl Columns {
         Ok(())
     }
 
-    /// The usual line, without quotes: the same fields as by the parser; only those that are wanted are copied.
+    /// The usual line, without quotes: the same fields as by the parser. Only the wanted ones are copied.
     fn read_plain(&self, line: &str, row: &mut Row) -> Result<(), &'static str> {
         let (mut columns, mut begin) = (self.places.iter(), 0);
         loop {
