@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use tollgate_core::{Algorithm, Align, Cost, LeakyForm, Period, Quota, Refill, Shape, State, Timestamp};
-use tollgate_replay::ExactLog;
+use tollgate_exact::ExactLog;
 use tollgate_store::{Counter, Key};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 

@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     TollgateFixedWindow,
     /// Ours without a key: a quota and its state behind a lock.
     TollgateUnkeyed,
+    /// The library's limiter by key.
+    TollgateKeyed,
     /// governor without a key.
     GovernorUnkeyed,
     /// governor's keyed limiter (dashmap).
@@ -42,6 +44,7 @@ impl Kind {
             Self::TollgateBatch => "**tollgate, batches of 16**",
             Self::TollgateFixedWindow => "**tollgate, fixed_window**",
             Self::TollgateUnkeyed => "**tollgate, no key**",
+            Self::TollgateKeyed => "**tollgate, library by key**",
             Self::GovernorUnkeyed => "governor direct",
             Self::Governor => "governor keyed",
             Self::Throttlecrab => "throttlecrab library",
@@ -91,6 +94,7 @@ pub(crate) fn make(kind: Kind, allowance: Allowance, keys: u64) -> Option<Box<dy
         }
         Kind::TollgateFixedWindow => Some(Box::new(tollgate::Tollgate::fixed_window(allowance)?)),
         Kind::TollgateUnkeyed => Some(Box::new(tollgate::Unkeyed::new(allowance)?)),
+        Kind::TollgateKeyed => Some(Box::new(tollgate::Keyed::new(allowance)?)),
         Kind::Floor => Some(Box::new(floor::Floor::new(allowance, keys))),
         Kind::FloorBatch => Some(Box::new(floor::Batches(floor::Floor::new(allowance, keys)))),
         #[cfg(feature = "peers")]

@@ -27,18 +27,21 @@ const KINDS: [Kind; 10] = [
     Kind::TollgateUnkeyed,
 ];
 
-/// One contender: a number of passes over 1,024 requests for a number of keys.
+/// One contender: a number of passes over the same requests for a number of keys.
 #[derive(clap::Args)]
 pub(crate) struct Decide {
     /// Who.
-    kind: Kind,
+    pub(crate) kind: Kind,
     /// How many passes.
-    passes: u64,
+    pub(crate) passes: u64,
     #[arg(long, default_value_t = 1_000)]
-    keys: u64,
+    pub(crate) keys: u64,
+    /// How many of it, each with these keys: the places of keys are random, and this is their mean.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) of_it: usize,
     /// With nothing left to admit.
     #[arg(long)]
-    denied: bool,
+    pub(crate) denied: bool,
 }
 
 impl Decide {
@@ -47,10 +50,14 @@ impl Decide {
     /// Writes how many were admitted.
     pub(crate) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let allowance = if self.denied { Allowance::NONE } else { Allowance::MANY };
-        let contender = make(self.kind, allowance, self.keys).context("not in this build")?;
-        prepare(contender.as_ref(), self.keys, allowance);
+        let one = |_| {
+            let contender = make(self.kind, allowance, self.keys).context("not in this build")?;
+            prepare(contender.as_ref(), self.keys, allowance);
+            Ok(contender)
+        };
+        let contenders = (0..self.of_it).map(one).collect::<anyhow::Result<Vec<_>>>()?;
         let requests = Requests::new(Self::PASS, self.keys, Spread::Uniform, 1);
-        let admitted = counted(contender.as_ref(), requests.keys(), self.passes);
+        let admitted = counted(&contenders, requests.keys(), self.passes);
         ensure!(
             (admitted == 0) == self.denied,
             "{} admitted {admitted}: not what was to be counted",
@@ -61,7 +68,7 @@ impl Decide {
     }
 
     /// Instructions of one decision.
-    fn count(&self) -> anyhow::Result<f64> {
+    pub(crate) fn count(&self) -> anyhow::Result<f64> {
         let mut child = Command::new("valgrind");
         child.args([
             "--tool=callgrind",
@@ -69,7 +76,7 @@ impl Decide {
             "--toggle-collect=*instructions::counted*",
         ]);
         child.arg(std::env::current_exe()?).arg("decide").arg(self.kind.word()).arg(self.passes.to_string());
-        child.arg("--keys").arg(self.keys.to_string());
+        child.args(["--keys", &self.keys.to_string(), "--of-it", &self.of_it.to_string()]);
         if self.denied {
             child.arg("--denied");
         }
@@ -82,14 +89,14 @@ impl Decide {
             .context("no count from valgrind")?;
         let collected: f64 = line.1.trim().parse()?;
         ensure!(collected > 0.0, "valgrind did not see the loop");
-        Ok(collected / (self.passes * Self::PASS as u64) as f64)
+        Ok(collected / (self.passes * (self.of_it * Self::PASS) as u64) as f64)
     }
 }
 
 /// The loop that callgrind counts; it goes by this name.
 #[inline(never)]
-fn counted(contender: &dyn Contender, keys: &[String], passes: u64) -> u64 {
-    (0..passes).map(|_| contender.pass(keys)).sum()
+fn counted(contenders: &[Box<dyn Contender>], keys: &[String], passes: u64) -> u64 {
+    contenders.iter().map(|contender| (0..passes).map(|_| contender.pass(keys)).sum::<u64>()).sum()
 }
 
 /// Counts everybody, admitting and denying.
@@ -105,7 +112,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
             let keys = settings.size(1_000, 1_000, 20);
             let most = settings.size(50, 50, 1);
             let passes = if kind == Kind::Limitador { most.min(2) } else { most };
-            row.push(figure(Decide { kind, passes, keys, denied }.count()?));
+            row.push(figure(Decide { kind, passes, keys, of_it: 1, denied }.count()?));
         }
         rows.push(row);
     }

@@ -5,6 +5,7 @@
 
 mod accuracy;
 mod contender;
+mod count;
 #[cfg(feature = "peers")]
 mod echo;
 #[cfg(feature = "peers")]
@@ -19,8 +20,8 @@ mod machine;
 mod memory;
 #[cfg(feature = "peers")]
 mod observed;
-#[cfg(feature = "shared")]
-#[cfg_attr(not(feature = "peers"), allow(dead_code, reason = "servers other than Redis are the peers'"))]
+mod pictures;
+#[cfg_attr(not(feature = "peers"), allow(dead_code, reason = "servers other than ours are the peers'"))]
 mod process;
 mod report;
 mod requests;
@@ -34,6 +35,7 @@ mod shared;
 mod stopwatch;
 #[cfg(feature = "peers")]
 mod surfaces;
+mod surge;
 
 use std::io::Write as _;
 
@@ -57,6 +59,9 @@ enum What {
     Machine,
     /// Instructions a decision, counted by valgrind.
     Instructions,
+    /// Instructions of the hot paths beside their baselines; fails where they differ.
+    #[command(hide = true)]
+    Count(count::Count),
     /// Nanoseconds a decision, in this process.
     InProcess,
     /// Bytes a key, and the slowest decision while the table grows.
@@ -71,6 +76,8 @@ enum What {
     Http,
     /// What we add to an echo of the same protocol, one request at a time.
     Echo,
+    /// Twenty times the usual load on one key: what its limit admits, what the others get.
+    Surge,
     /// What watching costs.
     Observed,
     /// Memory of a server with all surfaces open that tracks 100 keys.
@@ -117,6 +124,8 @@ impl What {
             #[cfg(feature = "shared")]
             Self::Shared(shared) => shared.run(settings, |table| show(table, settings)),
             Self::Machine => show(&machine::table(), settings),
+            Self::Count(count) => count.run(settings),
+            Self::Surge => show_each(&surge::run(settings)?),
             _ if !cfg!(feature = "peers") => with_peers(),
             Self::InProcess => show_each(&in_process::run(settings)?),
             Self::Memory => show(&memory::run(settings)?, settings),
@@ -186,6 +195,12 @@ fn show(table: &Table, settings: &Settings) -> anyhow::Result<()> {
     writeln!(std::io::stdout(), "{}", table.text())?;
     if let Some(page) = &settings.markdown {
         table.write_into(page)?;
+    }
+    if let Some(file) = &settings.json {
+        pictures::add_json(table, file)?;
+    }
+    if let Some(folder) = &settings.svg {
+        pictures::draw(table, folder)?;
     }
     Ok(())
 }

@@ -13,6 +13,10 @@ use crate::machine;
 /// Names the server to measure, where it is not to be built.
 const BINARY: &str = "TOLLGATE_BIN";
 
+/// How long a server may take to listen, and how often that is looked for.
+const PATIENCE: Duration = Duration::from_secs(10);
+const ASKS_EVERY: Duration = Duration::from_millis(20);
+
 /// A running server; stopped when dropped.
 pub(crate) struct Process {
     pub(crate) port: u16,
@@ -33,8 +37,24 @@ impl Process {
         Self::start_on(free_port()?, command)
     }
 
+    /// The same for one that may take this long to begin.
+    pub(crate) fn start_patiently(
+        patience: Duration,
+        command: impl FnOnce(u16) -> anyhow::Result<Command>,
+    ) -> anyhow::Result<Self> {
+        Self::start_within(patience, free_port()?, command)
+    }
+
     /// The same on a given port.
     pub(crate) fn start_on(
+        port: u16,
+        command: impl FnOnce(u16) -> anyhow::Result<Command>,
+    ) -> anyhow::Result<Self> {
+        Self::start_within(PATIENCE, port, command)
+    }
+
+    fn start_within(
+        patience: Duration,
         port: u16,
         command: impl FnOnce(u16) -> anyhow::Result<Command>,
     ) -> anyhow::Result<Self> {
@@ -48,13 +68,13 @@ impl Process {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn()?;
         let mut process = Self { port, child };
-        process.wait().with_context(|| format!("{command:?}"))?;
+        process.wait(patience).with_context(|| format!("{command:?}"))?;
         Ok(process)
     }
 
     /// Waits until it listens.
-    fn wait(&mut self) -> anyhow::Result<()> {
-        for _ in 0..500 {
+    fn wait(&mut self, patience: Duration) -> anyhow::Result<()> {
+        for _ in 0..patience.as_millis() / ASKS_EVERY.as_millis() {
             if TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
                 return Ok(());
             }
@@ -62,7 +82,7 @@ impl Process {
                 bail!("it ended before it listened: {status}");
             }
             #[allow(clippy::disallowed_methods, reason = "asks again until it listens")]
-            std::thread::sleep(Duration::from_millis(20));
+            std::thread::sleep(ASKS_EVERY);
         }
         bail!("nobody listens on port {}", self.port)
     }
@@ -76,6 +96,11 @@ impl Process {
             nanos += times.split(' ').next().context("schedstat")?.parse::<f64>()?;
         }
         Ok(nanos / 1e9)
+    }
+
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Sends it a signal.

@@ -23,6 +23,12 @@ pub(crate) struct Settings {
     /// Page to put the tables into, each between its marks; made where it is not there.
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
+    /// File that each table is added to as one JSON object a line.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Folder that each table's first column of figures is drawn into, as an SVG file.
+    #[arg(long, global = true, value_name = "FOLDER")]
+    pub(crate) svg: Option<PathBuf>,
 }
 
 impl Settings {

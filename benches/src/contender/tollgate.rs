@@ -1,7 +1,7 @@
 //! Ours: the memory store under one quota, the machine's clock read once a call; and the library's limiter
 //! without keys.
 
-use tollgate::{Quota, RateLimiter};
+use tollgate::{KeyedRateLimiter, Quota, RateLimiter};
 use tollgate_clock::SystemClock;
 use tollgate_core::{Algorithm, Clock as _, Cost, Decision, Period, Refill};
 use tollgate_store::{Charge, Counter, Key, Take, Verdicts};
@@ -89,5 +89,21 @@ impl Unkeyed {
 impl Contender for Unkeyed {
     fn pass(&self, keys: &[String]) -> u64 {
         keys.iter().map(|_| u64::from(self.0.check().is_ok())).sum()
+    }
+}
+
+/// The library's limiter by key.
+pub(crate) struct Keyed(KeyedRateLimiter<str>);
+
+impl Keyed {
+    pub(crate) fn new(allowance: Allowance) -> Option<Self> {
+        let quota = Quota::token_bucket(1, allowance.every).burst(u64::from(allowance.burst));
+        Some(Self(RateLimiter::keyed(quota).ok()?))
+    }
+}
+
+impl Contender for Keyed {
+    fn pass(&self, keys: &[String]) -> u64 {
+        keys.iter().map(|key| u64::from(self.0.check(key.as_str()).is_ok())).sum()
     }
 }

@@ -8,6 +8,7 @@
 mod assets;
 mod chart;
 mod console;
+mod explaining;
 mod field;
 mod frame;
 mod nav;

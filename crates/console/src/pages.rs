@@ -2,14 +2,20 @@
 
 mod access;
 mod account;
+mod app_settings;
 mod audit;
+mod bulk;
+mod changes;
 mod confirm;
+mod diffs;
 mod failed;
+mod files;
 mod keys;
 mod nodes;
 mod overrides;
 mod overview;
 mod problem_list;
+mod rule_acts;
 mod rule_form;
 mod rule_history;
 mod rules;
@@ -74,6 +80,18 @@ pub enum Page {
     ConfirmRollback,
     /// Rolls back.
     RollBack,
+    /// Change sets, and differences of versions.
+    Change(changes::ChangePage),
+    /// The settings of an app.
+    AppSettings,
+    /// Changes the settings of an app.
+    ChangeApp,
+    /// One action for several rules.
+    Bulk,
+    /// Rule files.
+    File(files::FilePage),
+    /// What the page of a rule does besides its form.
+    RuleAct(rule_acts::RuleAct),
     /// Nodes.
     Nodes,
     /// Users.
@@ -149,6 +167,23 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/apps/{app}/versions", Page::Versions),
     (Method::GET, "/apps/{app}/versions/{version}/rollback", Page::ConfirmRollback),
     (Method::POST, "/apps/{app}/versions/{version}/rollback", Page::RollBack),
+    (Method::GET, "/apps/{app}/settings", Page::AppSettings),
+    (Method::POST, "/apps/{app}/settings", Page::ChangeApp),
+    (Method::POST, "/rules/bulk", Page::Bulk),
+    (Method::GET, "/files", Page::File(files::FilePage::List)),
+    (Method::GET, "/files/new", Page::File(files::FilePage::New)),
+    (Method::POST, "/files/new", Page::File(files::FilePage::Create)),
+    (Method::GET, "/apps/{app}/files", Page::File(files::FilePage::List)),
+    (Method::GET, "/apps/{app}/files/{domain}", Page::File(files::FilePage::Edit)),
+    (Method::POST, "/apps/{app}/files/{domain}", Page::File(files::FilePage::Change)),
+    (Method::POST, "/apps/{app}/rules/{key}/state", Page::RuleAct(rule_acts::RuleAct::State)),
+    (Method::GET, "/apps/{app}/rules/{key}/yaml", Page::RuleAct(rule_acts::RuleAct::Yaml)),
+    (Method::POST, "/apps/{app}/rules/{key}/yaml", Page::RuleAct(rule_acts::RuleAct::SaveYaml)),
+    (Method::GET, "/changes", Page::Change(changes::ChangePage::List)),
+    (Method::GET, "/changes/{id}", Page::Change(changes::ChangePage::Show)),
+    (Method::POST, "/changes/{id}", Page::Change(changes::ChangePage::Act)),
+    (Method::GET, "/apps/{app}/versions/diff", Page::Change(changes::ChangePage::Versions)),
+    (Method::GET, "/apps/{app}/versions/{version}/diff", Page::Change(changes::ChangePage::Versions)),
     (Method::GET, "/nodes", Page::Nodes),
     (Method::GET, "/users", Page::Users),
     (Method::POST, "/users", Page::CreateUser),
@@ -198,6 +233,12 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Versions => versions::list(console, visit).await,
         Page::ConfirmRollback => confirm::ask_rollback(console, visit, None).await,
         Page::RollBack => confirm::roll_back(console, visit).await,
+        Page::Change(asked) => changes::answer(console, asked, visit).await,
+        Page::AppSettings => app_settings::show(console, visit).await,
+        Page::ChangeApp => app_settings::save(console, visit).await,
+        Page::Bulk => bulk::act(console, visit).await,
+        Page::File(asked) => files::answer(console, asked, visit).await,
+        Page::RuleAct(act) => rule_acts::answer(console, act, visit).await,
         Page::Nodes => nodes::list(console, visit).await,
         Page::Users => users::list(console, visit).await,
         Page::CreateUser => users::create(console, visit).await,

@@ -3,8 +3,11 @@
 mod access;
 mod apps;
 mod body;
+mod changes;
+mod content;
 mod etag;
 mod events;
+mod files;
 mod history;
 mod keys;
 mod lists;
@@ -14,12 +17,15 @@ mod rules;
 mod schema;
 mod shapes;
 mod traffic_shapes;
+mod transfer;
+mod versions;
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
-use tollgate_http_kit::openapi::{self, About, Description};
+use tollgate_http_kit::openapi::{self, About, Description, parameter};
 use tollgate_http_kit::{Access, Operation, Reply, reply};
 
+use changes::ChangeCall;
 pub use problem::PROBLEMS;
 pub(crate) use problem::failed;
 
@@ -83,6 +89,14 @@ pub enum Call {
     CreateOverride,
     /// Ends a block or an allowance.
     EndOverride,
+    /// Change sets.
+    Change(ChangeCall),
+    /// Versions.
+    Version(versions::VersionCall),
+    /// Rule files.
+    File(files::FileCall),
+    /// Whole apps.
+    Transfer(transfer::TransferCall),
 }
 
 /// Method, path, call, id, summary.
@@ -216,6 +230,54 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                     Call::Problems => traffic_shapes::problems,
                     Call::Unlimited => traffic_shapes::unlimited,
                     Call::Events => traffic_shapes::events,
+                    Call::Change(ChangeCall::List) => || {
+                        let text = |name, about| parameter(name, false, openapi::string(), None, about);
+                        described().with([
+                            text("app", "Of this app only"),
+                            text(
+                                "state",
+                                "draft, submitted, approved, published, rejected, abandoned or open",
+                            ),
+                            text("cursor", "The `cursor` of the page before"),
+                            text("limit", "1 to 500"),
+                        ])
+                    },
+                    Call::Change(ChangeCall::Create) => || takes(ChangeCall::Create),
+                    Call::Change(ChangeCall::Edit) => || takes(ChangeCall::Edit),
+                    Call::Change(ChangeCall::Resolve) => || takes(ChangeCall::Resolve),
+                    Call::Change(ChangeCall::CheckOps | ChangeCall::Preview) => {
+                        || takes(ChangeCall::CheckOps)
+                    }
+                    Call::Change(
+                        ChangeCall::Approve | ChangeCall::Reject | ChangeCall::Abandon | ChangeCall::Comment,
+                    ) => || takes(ChangeCall::Comment),
+                    Call::Version(versions::VersionCall::Diff) => || {
+                        let about = "The version to compare with";
+                        described().with([parameter("against", false, openapi::string(), None, about)])
+                    },
+                    Call::File(files::FileCall::Explain) => || {
+                        let text = |name, about| parameter(name, true, openapi::string(), None, about);
+                        described().with([
+                            text("app", "The app"),
+                            text("domain", "The domain of the request"),
+                            text("entry", "key=value; once for each entry, in order"),
+                        ])
+                    },
+                    Call::Transfer(transfer::TransferCall::Export) => {
+                        || described().with([parameter("app", true, openapi::string(), None, "The app")])
+                    }
+                    Call::Transfer(transfer::TransferCall::Import) => || {
+                        let about = "Only show the difference";
+                        described().with([parameter("dry_run", false, openapi::string(), None, about)])
+                    },
+                    Call::Version(versions::VersionCall::RollBack) => || {
+                        described().takes(json!({"type": "object"}), json!({"reason": "too low for agoda"}))
+                    },
+                    Call::File(files::FileCall::Create | files::FileCall::Change) => || {
+                        let text =
+                            "domain: shop\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n";
+                        described().takes(json!({"type": "object"}), json!({"text": text}))
+                    },
                     _ => described,
                 },
             }
@@ -229,7 +291,29 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
         summary,
         describe: *describe,
     };
-    ROWS.iter().map(row).chain(access::ROWS.iter().map(access)).collect()
+    let mut operations: Vec<_> = ROWS.iter().map(row).collect();
+    let changes = changes::ROWS.iter().map(|(method, path, call, id, summary)| {
+        row(&(method.clone(), *path, Call::Change(*call), *id, *summary))
+    });
+    operations.extend(changes);
+    let versions = versions::ROWS.iter().map(|(method, path, call, id, summary)| {
+        row(&(method.clone(), *path, Call::Version(*call), *id, *summary))
+    });
+    operations.extend(versions);
+    let files = files::ROWS.iter().map(|(method, path, call, id, summary)| {
+        row(&(method.clone(), *path, Call::File(*call), *id, *summary))
+    });
+    operations.extend(files);
+    let transfer = transfer::ROWS.iter().map(|(method, path, call, id, summary)| {
+        row(&(method.clone(), *path, Call::Transfer(*call), *id, *summary))
+    });
+    operations.extend(transfer);
+    operations.extend(access::ROWS.iter().map(access));
+    operations
+}
+
+fn takes(call: ChangeCall) -> Description {
+    described().takes(json!({"type": "object"}), changes::example(call))
 }
 
 fn described() -> Description {
@@ -265,6 +349,10 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::Overrides => overrides::list(console, visit).await,
         Call::CreateOverride => overrides::create(console, visit).await,
         Call::EndOverride => overrides::end(console, visit).await,
+        Call::Change(call) => changes::answer(console, call, visit).await,
+        Call::Version(call) => versions::answer(console, call, visit).await,
+        Call::File(call) => files::answer(console, call, visit).await,
+        Call::Transfer(call) => transfer::answer(console, call, visit).await,
     }
 }
 

@@ -22,6 +22,8 @@ macro_rules! texts {
 }
 
 pub(crate) mod access;
+pub(crate) mod changes;
+pub(crate) mod files;
 pub(crate) mod nav;
 pub(crate) mod overrides;
 pub(crate) mod traffic;

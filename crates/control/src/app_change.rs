@@ -11,8 +11,19 @@ use crate::published::Change;
 use crate::role::Role;
 use crate::versions;
 
-/// Changes the description and the state. Disabling takes all rules of the app off the nodes, and a later
-/// enabling brings them back; both are a new version. Needs admin of the app.
+/// What an admin sets of an app.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AppInput {
+    /// For people.
+    pub description: String,
+    /// `active` or `disabled`; empty leaves it as it is.
+    pub state: String,
+    /// Approvals that a change needs, 0 to 2; empty leaves them as they are.
+    pub approvals: String,
+}
+
+/// Changes the description, the state and the approvals. Disabling takes all rules of the app off the nodes,
+/// and a later enabling brings them back; both are a new version. Needs admin of the app.
 ///
 /// # Errors
 /// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one.
@@ -21,22 +32,31 @@ pub fn update(
     actor: &Actor,
     name: &str,
     etag: i64,
-    description: &str,
-    state: &str,
+    input: &AppInput,
 ) -> Result<Change<App>, ControlError> {
     let before = get(tx, actor, Role::Admin, name)?;
     must_match(etag, before.etag)?;
     let mut faults = FieldFaults::default();
-    let description = faults.take("description", car::text(description, car::MAX_DESCRIPTION), String::new());
+    let description =
+        faults.take("description", car::text(&input.description, car::MAX_DESCRIPTION), String::new());
+    let state = if input.state.is_empty() { &*before.state } else { &*input.state };
     if !["active", "disabled"].contains(&state) {
         faults.add("state", Fault::Choice { expected: "active, disabled" });
     }
+    let approvals = match &*input.approvals {
+        "" => before.approvals,
+        "0" => 0,
+        "1" => 1,
+        "2" => 2,
+        _ => faults.take("approvals", Err(Fault::Whole { min: 0, max: 2 }), 0),
+    };
     faults.check()?;
     tx.execute(
-        "UPDATE apps SET description = $2, state = $3, etag = etag + 1, updated_at = $4 WHERE id = $1",
-        &[(&before.id).into(), (&description).into(), state.into(), tx.now_ms().into()],
+        "UPDATE apps SET description = $2, state = $3, approvals = $5, etag = etag + 1, updated_at = $4 \
+         WHERE id = $1",
+        &[(&before.id).into(), (&description).into(), state.into(), tx.now_ms().into(), approvals.into()],
     )?;
-    let mut app = App { description, state: state.to_owned(), etag: etag + 1, ..before.clone() };
+    let mut app = App { description, state: state.to_owned(), approvals, etag: etag + 1, ..before.clone() };
     let (shown, after) = (before.shown(), app.shown());
     let note = Note {
         action: "app.update",

@@ -25,6 +25,8 @@ pub struct App {
     pub description: String,
     /// The version that nodes should have; 0 before the first change.
     pub version: i64,
+    /// Approvals that a change needs, 0 to 2.
+    pub approvals: i64,
     /// `active` or `disabled`; a disabled app has no rule on any node.
     pub state: String,
     /// Goes up with each change.
@@ -46,11 +48,13 @@ impl App {
             etag: row.int(5)?,
             updated_at: row.int(6)?,
             rules: row.int(7)?,
+            approvals: row.int(8)?,
         })
     }
 
     pub(crate) fn shown(&self) -> serde_json::Value {
-        json!({"name": self.name, "description": self.description, "state": self.state})
+        let Self { name, description, state, approvals, .. } = self;
+        json!({"name": name, "description": description, "state": state, "approvals": approvals})
     }
 }
 
@@ -66,7 +70,7 @@ pub fn get(tx: &mut dyn Tx, actor: &Actor, need: Role, name: &str) -> Result<App
 pub(crate) fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<App>, ControlError> {
     let row = tx.query_one(
         "SELECT id, name, description, version, state, etag, updated_at, \
-         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id) FROM apps WHERE name = $1",
+         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id), approvals FROM apps WHERE name = $1",
         &[name.into()],
     )?;
     Ok(row.as_ref().map(App::read).transpose()?)
@@ -79,7 +83,7 @@ pub(crate) fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<App>, ControlEr
 pub fn list(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<App>, ControlError> {
     let rows = tx.query(
         "SELECT id, name, description, version, state, etag, updated_at, \
-         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id) FROM apps ORDER BY name",
+         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id), approvals FROM apps ORDER BY name",
         &[],
     )?;
     let apps: Vec<App> = rows.iter().map(App::read).collect::<Result<_, _>>()?;
@@ -123,6 +127,10 @@ fn insert(tx: &mut dyn Tx, actor: &Actor, name: &str, description: &str) -> Resu
     if find(tx, name)?.is_some() {
         return Err(invalid("app", Fault::Duplicate));
     }
+    // The domain of its limits has the name of the app, and a domain has one owner.
+    if tx.query_one("SELECT 1 FROM domains WHERE domain = $1", &[name.into()])?.is_some() {
+        return Err(invalid("app", Fault::Duplicate));
+    }
     let count = tx.query_one("SELECT COUNT(*) FROM apps", &[])?.map_or(Ok(0), |row| row.int(0))?;
     if count >= MAX_APPS {
         return Err(ControlError::Cap { what: "apps", max: MAX_APPS });
@@ -142,6 +150,7 @@ fn insert(tx: &mut dyn Tx, actor: &Actor, name: &str, description: &str) -> Resu
         state: "active".to_owned(),
         etag: 1,
         updated_at: now,
+        approvals: 0,
         rules: 0,
     };
     let (target, after) = (name.to_owned(), Some(app.shown()));

@@ -18,7 +18,8 @@ const KEY: &str = "A-Z a-z 0-9 _ . : / -";
 
 /// A row as people and programs enter it: texts that are not checked yet. Empty optional fields mean their
 /// defaults.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct CarInput {
     /// Request class.
     pub key: String,
@@ -101,7 +102,7 @@ impl CarInput {
     /// ```
     pub fn check(&self) -> Result<Car, ControlError> {
         let mut faults = FieldFaults::default();
-        let key = faults.take("key", name(&self.key, 128, ".:/", KEY), String::new());
+        let key = faults.take("key", rule_key(&self.key), String::new());
         let max_permits = whole(&self.max_permits, None, 1, MAX_NUMBER);
         let burst = max_permits.as_ref().copied().unwrap_or(MAX_NUMBER);
         let max_permits = faults.take("max_permits", max_permits, 1);
@@ -179,6 +180,11 @@ impl Car {
 /// A [`Fault`].
 pub fn app_name(text: &str) -> Result<String, Fault> {
     name(text, 64, ".", APP)
+}
+
+/// The key of a rule.
+pub(crate) fn rule_key(text: &str) -> Result<String, Fault> {
+    name(text, 128, ".:/", KEY)
 }
 
 /// Millionths as a decimal number.

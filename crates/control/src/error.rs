@@ -1,5 +1,6 @@
 //! Why nothing was changed.
 
+use serde_json::Value as Json;
 use tollgate_db::DbError;
 
 use crate::role::Role;
@@ -71,6 +72,37 @@ pub enum ControlError {
         /// What the parser reports.
         reason: String,
     },
+    /// Rule files are faulty.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))]
+    Faulty(Vec<DocFault>),
+    /// Rules of a change set were changed since their base.
+    #[error("rules were changed meanwhile: {}", .0.iter().map(|it| &*it.key).collect::<Vec<_>>().join(", "))]
+    Conflict(Vec<ConflictSides>),
+    /// The app takes approved change sets only.
+    #[error("{app} needs {approvals} approvals for a change: submit a change set")]
+    NeedsApproval {
+        /// The app.
+        app: String,
+        /// How many.
+        approvals: i64,
+    },
+    /// A change set is in another state than this needs.
+    #[error("the change set is {state}; {needed}")]
+    WrongState {
+        /// Its state.
+        state: String,
+        /// What is possible instead.
+        needed: &'static str,
+    },
+    /// The author of a change set would approve it.
+    #[error("nobody approves a change set of their own; another approver has to")]
+    OwnChange,
+    /// Somebody else would edit a change set.
+    #[error("only its author, {author}, edits this change set")]
+    NotAuthor {
+        /// The author.
+        author: String,
+    },
     /// The operating system has no random numbers.
     #[error("the operating system returned no random numbers")]
     NoRandomness,
@@ -94,6 +126,74 @@ impl ControlError {
             error,
             Constraint(_) | TooManyRows { .. } | Shape { .. } | Newer { .. } | Changed { .. } | Panicked
         )
+    }
+}
+
+/// A rule that was changed both in a change set and since the base of that; its sides as JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConflictSides {
+    /// `car` or `file`.
+    pub kind: &'static str,
+    /// Its key.
+    pub key: String,
+    /// What the change set began with; `None`: the rule was not there.
+    pub base: Option<Json>,
+    /// What is there now.
+    pub theirs: Option<Json>,
+    /// What the change set makes of it; `None`: it deletes the rule.
+    pub yours: Option<Json>,
+}
+
+/// A fault of a rule file or of YAML, and its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DocFault {
+    /// The domain of the file; empty for a text that is not a file yet.
+    pub domain: String,
+    /// From 1.
+    pub line: u32,
+    /// From 1.
+    pub column: u32,
+    /// The path of the key, such as `descriptors[2].rate_limit.unit`.
+    pub path: String,
+    /// What is wrong, and what to write instead.
+    pub message: String,
+}
+
+impl DocFault {
+    pub(crate) fn of(domain: &str, fault: &tollgate_rule_files::Fault) -> Self {
+        Self {
+            domain: domain.to_owned(),
+            line: fault.place.line,
+            column: fault.place.column,
+            path: fault.path.clone(),
+            message: fault.message.clone(),
+        }
+    }
+
+    /// A fault of the domain itself.
+    pub(crate) fn at_domain(domain: &str, text: &str, message: &str) -> Self {
+        let line = text.lines().position(|line| line.trim_start().starts_with("domain"));
+        Self {
+            domain: domain.to_owned(),
+            line: line.map_or(1, |index| u32::try_from(index + 1).unwrap_or(u32::MAX)),
+            column: 1,
+            path: "domain".to_owned(),
+            message: message.to_owned(),
+        }
+    }
+}
+
+impl std::fmt::Display for DocFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { domain, line, column, path, message } = self;
+        if !domain.is_empty() {
+            write!(f, "{domain}:")?;
+        }
+        write!(f, "{line}:{column}: ")?;
+        if !path.is_empty() {
+            write!(f, "{path}: ")?;
+        }
+        f.write_str(message)
     }
 }
 

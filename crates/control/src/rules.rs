@@ -1,20 +1,18 @@
 //! Rows of the table of committed rates: lists in pages, and changes, each of which is a version of its app.
 
-use serde_json::Value as Json;
 use tollgate_db::{Row, Tx, Value};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::apps::{self, must_match};
-use crate::audit::{self, Note};
 use crate::car::{Car, CarInput};
-use crate::compile;
+use crate::change_set::ChangeSet;
+use crate::changes::{ChangeInput, OpInput};
+use crate::content::{Content, Kind};
 use crate::error::{ControlError, Fault, FieldFault, invalid};
 use crate::published::Change;
+use crate::publishing::{self, Intent};
 use crate::role::Role;
-use crate::versions::{self, Op, read_car};
-
-/// Most rules of an app.
-pub const MAX_RULES: i64 = 20_000;
+use crate::stored::read_car;
 
 /// A row with its app.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -181,13 +179,30 @@ fn find(tx: &mut dyn Tx, app: &str, key: &str) -> Result<Option<Rule>, ControlEr
 /// Adds a row, and its app if that is new. Needs editor; of every app if the app is new.
 ///
 /// # Errors
-/// [`ControlError`]; [`ControlError::Invalid`] names every field at fault, `app` among them.
+/// [`ControlError`]; [`ControlError::Invalid`] names every field at fault, `app` among them, and
+/// [`ControlError::NeedsApproval`] says that [`add`] has to propose it.
 pub fn create(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &str,
     input: &CarInput,
 ) -> Result<Change<Rule>, ControlError> {
+    let Change { value, documents } = add(tx, actor, app, input, Intent::Publish)?;
+    in_force(tx, actor, &value)?;
+    Ok(Change { value: get(tx, actor, &value.app, &input.key)?, documents })
+}
+
+/// [`create`] as a change set: published, submitted or a draft.
+///
+/// # Errors
+/// As [`create`].
+pub fn add(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &str,
+    input: &CarInput,
+    intent: Intent,
+) -> Result<Change<ChangeSet>, ControlError> {
     let (named, car) = (crate::car::app_name(app), input.check());
     let (app, car) = match (named, car) {
         (Ok(app), Ok(car)) => (app, car),
@@ -199,27 +214,17 @@ pub fn create(
         (_, Err(error)) => return Err(error),
     };
     let app = apps::get_or_create(tx, actor, &app)?;
-    if app.rules >= MAX_RULES {
-        return Err(ControlError::Cap { what: "rules of an app", max: MAX_RULES });
-    }
     if find(tx, &app.name, &car.key)?.is_some() {
         return Err(invalid("key", Fault::Duplicate));
     }
-    compile::check(&app.name, &car)?;
-    let (key, after) = (car.key.clone(), json(&car));
-    let ops = [Op::create(tx, car)?];
-    let documents = versions::publish(tx, actor, &app, "publish", &key, &ops)?;
-    let target = format!("{}/{key}", app.name);
-    let note =
-        Note { action: "rule.create", target, app: Some(&app.name), after: Some(after), ..Note::default() };
-    audit::append(tx, actor, note)?;
-    Ok(Change { value: get(tx, actor, &app.name, &key)?, documents: Some(documents) })
+    write_one(tx, actor, &app.name, (&car.key.clone(), None, Some(car)), intent)
 }
 
 /// Replaces the fields of a row; its key stays. Needs editor.
 ///
 /// # Errors
-/// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one.
+/// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one, and
+/// [`ControlError::NeedsApproval`] when [`edit`] has to propose it.
 pub fn update(
     tx: &mut dyn Tx,
     actor: &Actor,
@@ -227,33 +232,42 @@ pub fn update(
     etag: i64,
     input: &CarInput,
 ) -> Result<Change<Rule>, ControlError> {
+    let Change { value, documents } = edit(tx, actor, app, etag, input, Intent::Publish)?;
+    if let Some(change) = &value {
+        in_force(tx, actor, change)?;
+    }
+    Ok(Change { value: get(tx, actor, app, &input.key)?, documents })
+}
+
+/// [`update`] as a change set: published, submitted or a draft; `None` when nothing changes.
+///
+/// # Errors
+/// As [`update`].
+pub fn edit(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &str,
+    etag: i64,
+    input: &CarInput,
+    intent: Intent,
+) -> Result<Change<Option<ChangeSet>>, ControlError> {
     let app = apps::get(tx, actor, Role::Editor, app)?;
     let before = get(tx, actor, &app.name, &input.key)?;
     must_match(etag, before.etag)?;
     let car = input.check()?;
     if car == before.car {
-        return Ok(Change { value: before, documents: None }); // nothing to publish
+        return Ok(Change { value: None, documents: None }); // nothing to publish
     }
-    compile::check(&app.name, &car)?;
-    let (key, shown, after) = (car.key.clone(), json(&before.car), json(&car));
-    let ops = [Op::Put { rule_id: before.id, car }];
-    let documents = versions::publish(tx, actor, &app, "publish", &key, &ops)?;
-    let note = Note {
-        action: "rule.update",
-        target: format!("{}/{key}", app.name),
-        app: Some(&app.name),
-        before: Some(shown),
-        after: Some(after),
-        reason: "",
-    };
-    audit::append(tx, actor, note)?;
-    Ok(Change { value: get(tx, actor, &app.name, &key)?, documents: Some(documents) })
+    let rule = (&*car.key.clone(), Some(etag), Some(car));
+    let Change { value, documents } = write_one(tx, actor, &app.name, rule, intent)?;
+    Ok(Change { value: Some(value), documents })
 }
 
 /// Removes a row; a rollback brings it back. Needs editor. Returns the version without it.
 ///
 /// # Errors
-/// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one.
+/// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one, and
+/// [`ControlError::NeedsApproval`] when [`remove`] has to propose it.
 pub fn delete(
     tx: &mut dyn Tx,
     actor: &Actor,
@@ -261,25 +275,101 @@ pub fn delete(
     key: &str,
     etag: i64,
 ) -> Result<Change<i64>, ControlError> {
+    let Change { value, documents } = remove(tx, actor, app, key, etag, Intent::Publish)?;
+    Ok(Change { value: in_force(tx, actor, &value)?, documents })
+}
+
+/// [`delete`] as a change set: published, submitted or a draft.
+///
+/// # Errors
+/// As [`delete`].
+pub fn remove(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &str,
+    key: &str,
+    etag: i64,
+    intent: Intent,
+) -> Result<Change<ChangeSet>, ControlError> {
     let app = apps::get(tx, actor, Role::Editor, app)?;
     let before = get(tx, actor, &app.name, key)?;
     must_match(etag, before.etag)?;
-    let ops = [Op::Delete { rule_id: before.id, key: key.to_owned() }];
-    let documents = versions::publish(tx, actor, &app, "publish", key, &ops)?;
-    let (target, before) = (format!("{}/{key}", app.name), Some(json(&before.car)));
-    let note = Note { action: "rule.delete", target, app: Some(&app.name), before, ..Note::default() };
-    audit::append(tx, actor, note)?;
-    Ok(Change { value: app.version + 1, documents: Some(documents) })
+    write_one(tx, actor, &app.name, (key, Some(etag), None), intent)
+}
+
+/// A change set of one row: its key, the etag that it begins with, and what it becomes.
+fn write_one(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &str,
+    (key, base, after): (&str, Option<i64>, Option<Car>),
+    intent: Intent,
+) -> Result<Change<ChangeSet>, ControlError> {
+    let after = after.map(|car| Content::Car(Box::new(car)));
+    let op = OpInput { kind: Kind::Car, key: key.to_owned(), base, after };
+    publishing::write(tx, actor, app, &ChangeInput { ops: vec![op], ..ChangeInput::default() }, intent)
+}
+
+/// The version that a change set became.
+fn in_force(tx: &mut dyn Tx, actor: &Actor, change: &ChangeSet) -> Result<i64, ControlError> {
+    let app = apps::get(tx, actor, Role::Viewer, &change.app)?;
+    let needs = ControlError::NeedsApproval { app: app.name, approvals: app.approvals };
+    change.published_version.ok_or(needs)
+}
+
+/// A version of one row: what it said from then on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Past {
+    /// The version of the app.
+    pub version: i64,
+    /// Who made it.
+    pub author: String,
+    /// What it is about.
+    pub comment: String,
+    /// The change set, if it was one.
+    pub change_id: Option<String>,
+    /// Milliseconds UTC.
+    pub at: i64,
+    /// What it says.
+    pub content: Content,
+}
+
+/// Who changed a rule how: its versions, the newest first, at most 100. Needs viewer.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn past(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &str,
+    kind: Kind,
+    key: &str,
+) -> Result<Vec<Past>, ControlError> {
+    let app = apps::get(tx, actor, Role::Viewer, app)?;
+    let rows = tx.query(
+        "SELECT from_version, versions.author, versions.comment, versions.change_id, versions.created_at, body \
+         FROM rules JOIN rule_versions ON rule_versions.rule_id = rules.id \
+         JOIN versions ON versions.app_id = rules.app_id AND versions.version = from_version \
+         WHERE rules.app_id = $1 AND rules.kind = $2 AND rules.key = $3 ORDER BY from_version DESC LIMIT 100",
+        &[(&app.id).into(), kind.name().into(), key.into()],
+    )?;
+    let read = |row: &Row| {
+        Ok(Past {
+            version: row.int(0)?,
+            author: row.text(1)?,
+            comment: row.text(2)?,
+            change_id: row.opt_text(3)?,
+            at: row.int(4)?,
+            content: Content::read(&app.name, &row.text(5)?)?,
+        })
+    };
+    rows.iter().map(read).collect()
 }
 
 /// Whether the actor could add a rule somewhere.
 #[must_use]
 pub fn may_create(actor: &Actor) -> bool {
     actor.may(Role::Editor, EVERY_APP) || actor.roles.iter().any(|(_, role)| *role >= Role::Editor)
-}
-
-fn json(car: &Car) -> Json {
-    serde_json::to_value(car).unwrap_or_default() // texts and numbers cannot fail
 }
 
 impl Rule {

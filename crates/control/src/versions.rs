@@ -1,36 +1,27 @@
 //! Versions of an app: each change is a new one, and so is a rollback. Their documents are kept.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use serde_json::json;
-use tollgate_db::{Row, Tx, Value};
+use tollgate_db::{Row, Tx};
 
 use crate::actor::Actor;
 use crate::apps::{self, App};
 use crate::audit::{self, Note};
-use crate::car::{self, Car};
-use crate::compile;
+use crate::car;
+use crate::checks;
+use crate::content::{Content, Kind};
 use crate::error::{ControlError, Fault, invalid};
-use crate::ids::{id, sha256};
+use crate::ids::sha256;
 use crate::published::{AppDocuments, Change, Document};
 use crate::role::Role;
+use crate::stored::{self, Op};
 
 /// Versions of an app whose documents are kept; the content of older ones is kept as rows.
 const KEPT: i64 = 200;
 
-/// A change of one row.
-#[derive(Clone, Debug)]
-pub(crate) enum Op {
-    /// A new row, or other content for one that is there.
-    Put {
-        rule_id: String,
-        car: Car,
-    },
-    Delete {
-        rule_id: String,
-        key: String,
-    },
-}
+/// Most rules of a difference.
+const MAX_DIFFS: usize = 5_000;
 
 /// A version of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +38,21 @@ pub struct Version {
     pub comment: String,
     /// Milliseconds UTC.
     pub created_at: i64,
+    /// The change set that it was, if it was one.
+    pub change_id: Option<String>,
+}
+
+/// A rule that differs between two versions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleDiff {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its key.
+    pub key: String,
+    /// What it said; `None`: it was not there.
+    pub before: Option<Content>,
+    /// What it says; `None`: it is not there.
+    pub after: Option<Content>,
 }
 
 /// Applies `ops` and makes the next version of `app` of the result.
@@ -60,13 +66,9 @@ pub(crate) fn publish(
 ) -> Result<AppDocuments, ControlError> {
     let (version, now) = (app.version + 1, tx.now_ms());
     for op in ops {
-        match op {
-            Op::Put { rule_id, car } => put(tx, actor, app, version, rule_id, car)?,
-            Op::Delete { rule_id, .. } => delete(tx, version, rule_id)?,
-        }
+        stored::apply(tx, actor, app, version, op)?;
     }
-    let rows = if app.state == "active" { rows(tx, &app.id)? } else { Vec::new() };
-    let documents = compile::documents(&app.name, &rows)?;
+    let documents = if app.state == "active" { checks::documents(tx, app)? } else { Vec::new() };
     let kept: Vec<_> = documents.iter().map(|it| json!({"domain": it.domain(), "yaml": it.yaml()})).collect();
     let kept = serde_json::Value::from(kept).to_string();
     tx.execute(
@@ -94,104 +96,6 @@ pub(crate) fn publish(
     Ok(AppDocuments { app: app.name.clone(), version: version.unsigned_abs(), documents })
 }
 
-fn put(
-    tx: &mut dyn Tx,
-    actor: &Actor,
-    app: &App,
-    version: i64,
-    rule_id: &str,
-    car: &Car,
-) -> Result<(), ControlError> {
-    tx.execute(
-        "INSERT INTO rules (id, app_id, kind, key) VALUES ($1, $2, 'car', $3) ON CONFLICT (id) DO NOTHING",
-        &[rule_id.into(), (&app.id).into(), (&car.key).into()],
-    )?;
-    let search = format!("{} {} {}", app.name, car.key, car.description).to_lowercase();
-    tx.execute(
-        "INSERT INTO car (rule_id, app_id, key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, \
-         extras, description, per, sharing, on_store_failure, state, search, etag, updated_at, updated_by) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $19, $17, $18) \
-         ON CONFLICT (rule_id) DO UPDATE SET rate = $4, max_permits = $5, need_permits = $6, pre_permits = $7, \
-         g_micro = $8, u_micro = $9, extras = $10, description = $11, per = $12, sharing = $13, \
-         on_store_failure = $14, state = $15, search = $16, etag = $19, updated_at = $17, \
-         updated_by = $18",
-        &[
-            rule_id.into(),
-            (&app.id).into(),
-            (&car.key).into(),
-            car.rate.into(),
-            car.max_permits.into(),
-            car.need_permits.into(),
-            car.pre_permits.into(),
-            car.g_micro.into(),
-            car.u_micro.into(),
-            (&car.extras).into(),
-            (&car.description).into(),
-            (&car.per).into(),
-            (&car.sharing).into(),
-            (&car.on_store_failure).into(),
-            (&car.state).into(),
-            search.into(),
-            tx.now_ms().into(),
-            (&actor.name).into(),
-            version.into(), // unlike a count, it is new also for a row that is brought back
-        ],
-    )?;
-    close(tx, version, rule_id)?;
-    let body = serde_json::to_string(car).unwrap_or_default(); // texts and numbers cannot fail
-    tx.execute(
-        "INSERT INTO rule_versions (rule_id, from_version, app_id, to_version, body, sha256) \
-         VALUES ($1, $2, $3, NULL, $4, $5)",
-        &[rule_id.into(), version.into(), (&app.id).into(), (&body).into(), sha256(&body).into()],
-    )?;
-    Ok(())
-}
-
-fn delete(tx: &mut dyn Tx, version: i64, rule_id: &str) -> Result<(), ControlError> {
-    close(tx, version, rule_id)?;
-    tx.execute("DELETE FROM car WHERE rule_id = $1", &[rule_id.into()])?;
-    tx.execute("DELETE FROM rules WHERE id = $1", &[rule_id.into()])?;
-    Ok(())
-}
-
-fn close(tx: &mut dyn Tx, version: i64, rule_id: &str) -> Result<(), ControlError> {
-    let values = [rule_id.into(), version.into()];
-    tx.execute(
-        "UPDATE rule_versions SET to_version = $2 WHERE rule_id = $1 AND to_version IS NULL",
-        &values,
-    )?;
-    Ok(())
-}
-
-/// The rows of an app in the order of their keys.
-fn rows(tx: &mut dyn Tx, app_id: &str) -> Result<Vec<Car>, ControlError> {
-    let rows = tx.query(
-        "SELECT key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, description, per, \
-         sharing, on_store_failure, state FROM car WHERE app_id = $1 ORDER BY key",
-        &[app_id.into()],
-    )?;
-    rows.iter().map(|row| read_car(row, 0)).collect()
-}
-
-/// The row whose columns begin at `first`.
-pub(crate) fn read_car(row: &Row, first: usize) -> Result<Car, ControlError> {
-    Ok(Car {
-        key: row.text(first)?,
-        rate: row.int(first + 1)?,
-        max_permits: row.int(first + 2)?,
-        need_permits: row.int(first + 3)?,
-        pre_permits: row.int(first + 4)?,
-        g_micro: row.int(first + 5)?,
-        u_micro: row.int(first + 6)?,
-        extras: row.text(first + 7)?,
-        description: row.text(first + 8)?,
-        per: row.text(first + 9)?,
-        sharing: row.text(first + 10)?,
-        on_store_failure: row.text(first + 11)?,
-        state: row.text(first + 12)?,
-    })
-}
-
 /// The newest versions of an app, at most `limit`, which is at most 500. Needs viewer.
 ///
 /// # Errors
@@ -199,7 +103,7 @@ pub(crate) fn read_car(row: &Row, first: usize) -> Result<Car, ControlError> {
 pub fn list(tx: &mut dyn Tx, actor: &Actor, app: &str, limit: i64) -> Result<Vec<Version>, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
     let rows = tx.query(
-        "SELECT version, kind, sha256, author, comment, created_at FROM versions WHERE app_id = $1 \
+        "SELECT version, kind, sha256, author, comment, created_at, change_id FROM versions WHERE app_id = $1 \
          ORDER BY version DESC LIMIT $2",
         &[(&app.id).into(), limit.clamp(1, 500).into()],
     )?;
@@ -211,6 +115,7 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, app: &str, limit: i64) -> Result<Vec
             author: row.text(3)?,
             comment: row.text(4)?,
             created_at: row.int(5)?,
+            change_id: row.opt_text(6)?,
         })
     };
     rows.iter().map(read).collect()
@@ -298,52 +203,56 @@ pub fn rollback(
     Ok(Change { value: app.version + 1, documents: Some(documents) })
 }
 
-/// What turns the current rows into those of version `to`.
+/// What differs between two versions: each rule with both sides, by kind and key; at most 5,000. Needs
+/// viewer.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn difference(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &str,
+    from: i64,
+    to: i64,
+) -> Result<Vec<RuleDiff>, ControlError> {
+    let app = apps::get(tx, actor, Role::Viewer, app)?;
+    if let Some(unknown) = [from, to].into_iter().find(|it| !(0..=app.version).contains(it)) {
+        return Err(ControlError::NotFound { what: "version", name: unknown.to_string() });
+    }
+    let (mut old, new) = (stored::at(tx, &app, from)?, stored::at(tx, &app, to)?);
+    let mut diffs = Vec::new();
+    for ((kind, key), (_, after)) in new {
+        let before = old.remove(&(kind, key.clone())).map(|(_, content)| content);
+        if before.as_ref() != Some(&after) {
+            diffs.push(RuleDiff { kind, key, before, after: Some(after) });
+        }
+    }
+    let removed = old.into_iter().map(|((kind, key), (_, content))| RuleDiff {
+        kind,
+        key,
+        before: Some(content),
+        after: None,
+    });
+    diffs.extend(removed);
+    diffs.sort_by(|a, b| (a.kind, &a.key).cmp(&(b.kind, &b.key)));
+    diffs.truncate(MAX_DIFFS);
+    Ok(diffs)
+}
+
+/// What turns the current rules into those of version `to`.
 fn ops_to(tx: &mut dyn Tx, app: &App, to: i64) -> Result<Vec<Op>, ControlError> {
-    let id_and_body = |row: &Row| Ok((row.text(0)?, row.text(1)?));
-    let app_id: Value = (&app.id).into();
-    let rows = tx.query(
-        "SELECT rule_id, body FROM rule_versions WHERE app_id = $1 AND from_version <= $2 \
-         AND (to_version IS NULL OR to_version > $2)",
-        &[app_id.clone(), to.into()],
-    )?;
-    let then: Vec<(String, String)> = rows.iter().map(id_and_body).collect::<Result<_, ControlError>>()?;
-    let rows = tx.query(
-        "SELECT rule_id, body FROM rule_versions WHERE app_id = $1 AND to_version IS NULL",
-        &[app_id],
-    )?;
-    let now: HashMap<String, String> = rows.iter().map(id_and_body).collect::<Result<_, ControlError>>()?;
-    let read = |body: &str| {
-        serde_json::from_str::<Car>(body)
-            .map_err(|error| ControlError::Document { app: app.name.clone(), reason: error.to_string() })
-    };
-    let kept: std::collections::HashSet<&str> = then.iter().map(|(rule_id, _)| &**rule_id).collect();
+    let then = stored::at(tx, app, to)?;
+    let now = stored::at(tx, app, app.version)?;
+    let kept: HashSet<&str> = then.values().map(|(rule_id, _)| &**rule_id).collect();
     let mut ops = Vec::new();
     // Removals first: a key may have been deleted and made again.
-    for (rule_id, body) in now.iter().filter(|(rule_id, _)| !kept.contains(&***rule_id)) {
-        ops.push(Op::Delete { rule_id: rule_id.clone(), key: read(body)?.key });
+    for ((kind, key), (rule_id, _)) in now.iter().filter(|(_, (rule_id, _))| !kept.contains(&**rule_id)) {
+        ops.push(Op::Delete { rule_id: rule_id.clone(), kind: *kind, key: key.clone() });
     }
-    for (rule_id, body) in then.iter().filter(|(rule_id, body)| now.get(rule_id) != Some(body)) {
-        ops.push(Op::Put { rule_id: rule_id.clone(), car: read(body)? });
+    for (name, rule) in then.iter().filter(|(name, rule)| now.get(*name) != Some(rule)) {
+        debug_assert_eq!(name.1, rule.1.key());
+        ops.push(Op::Put { rule_id: rule.0.clone(), content: rule.1.clone() });
     }
     ops.sort_by(|a, b| (a.is_put(), a.key()).cmp(&(b.is_put(), b.key())));
     Ok(ops)
-}
-
-impl Op {
-    /// A new row.
-    pub(crate) fn create(tx: &dyn Tx, car: Car) -> Result<Self, ControlError> {
-        Ok(Self::Put { rule_id: id(tx.now_ms())?, car })
-    }
-
-    const fn is_put(&self) -> bool {
-        matches!(self, Self::Put { .. })
-    }
-
-    fn key(&self) -> &str {
-        match self {
-            Self::Put { car, .. } => &car.key,
-            Self::Delete { key, .. } => key,
-        }
-    }
 }

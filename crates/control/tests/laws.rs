@@ -46,7 +46,7 @@ const OPERATIONS: &[Operation] = &[
     ("roll back", Role::Editor, false, |tx, by| versions::rollback(tx, by, "shop", 2, 1, "why").map(drop)),
     ("new app by rule", Role::Editor, true, |tx, by| rules::create(tx, by, "new", &input("a", 1)).map(drop)),
     ("update app", Role::Admin, false, |tx, by| {
-        app_change::update(tx, by, "shop", 1, "x", "disabled").map(drop)
+        app_change::update(tx, by, "shop", 1, &app_change::AppInput::default()).map(drop)
     }),
     ("create app", Role::Admin, true, |tx, by| apps::create(tx, by, "new", "").map(drop)),
     ("users", Role::Admin, true, |tx, by| users::list(tx, by).map(drop)),

@@ -77,6 +77,11 @@ impl Instants {
 }
 
 fn read(text: &str, unit: Option<Unit>) -> Option<u64> {
+    if !text.starts_with('+')
+        && let Ok(whole) = text.parse::<u64>()
+    {
+        return whole.checked_mul(unit.unwrap_or(Unit::of_size(whole)).nanos());
+    }
     let text = text.trim().trim_start_matches('[').trim_end_matches(']');
     let bytes = text.as_bytes();
     if bytes.get(2) == Some(&b'/') {

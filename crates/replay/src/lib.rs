@@ -5,23 +5,24 @@
 //! (`rule-files`), the binary's other commands (`server`).
 
 mod command;
-mod exact_log;
+mod contest;
 mod format;
 mod generate;
+mod html;
 mod instant;
-mod line;
 mod mapping;
 mod reader;
 mod report;
+mod reserving;
 mod row;
 mod side;
 mod source;
 mod suggest;
+mod tally;
+mod texts;
 mod timeline;
 mod track;
 mod verify;
 
 pub use command::{Bound, Outcome, Replay};
-pub use exact_log::ExactLog;
-pub use line::Line;
 pub use verify::{Claim, Verdict, Verifier, Worst};

@@ -4,16 +4,30 @@
 //! YAML file, or `--map KEY=VALUE`, with the same keys.
 
 use std::path::Path;
+use std::time::Duration;
 
-use tollgate_human_text::{did_you_mean, one_of};
+use tollgate_human_text::{did_you_mean, one_of, parse_duration};
 use tollgate_rule_files::read_flat_yaml;
 
 use crate::format::Format;
 use crate::instant::Unit;
 use crate::row::Wanted;
 
-const KEYS: [&str; 8] =
-    ["admitted", "columns", "cost", "descriptors", "domain", "format", "time", "time_unit"];
+const KEYS: [&str; 10] = [
+    "admitted",
+    "columns",
+    "commit_after",
+    "cost",
+    "descriptors",
+    "domain",
+    "format",
+    "reserve",
+    "time",
+    "time_unit",
+];
+
+/// Reservations of a server live for five minutes at most.
+const LONGEST_COMMIT: Duration = Duration::from_secs(240);
 
 const TIME: [&str; 14] = [
     "time",
@@ -74,6 +88,10 @@ pub(crate) struct Mapping {
     pub(crate) unit: Option<Unit>,
     /// Fields whose sum is the cost; none: each line costs 1.
     pub(crate) cost: Vec<String>,
+    /// Fields and numbers whose sum is reserved first; empty: the cost is taken at once.
+    pub(crate) reserve: Vec<String>,
+    /// When the cost is committed after that.
+    pub(crate) commit_after: Duration,
     pub(crate) domain: Option<String>,
     /// Entries of each descriptor: a key and the field that has its value.
     pub(crate) descriptors: Vec<Vec<(String, String)>>,
@@ -144,6 +162,11 @@ impl Mapping {
                     Some(unit.ok_or_else(|| format!("unknown unit {name}; use {}", one_of(&Unit::NAMES)))?);
             }
             "cost" => self.cost = words('+'),
+            "reserve" => self.reserve = words('+'),
+            "commit_after" => {
+                let span = parse_duration(&one()?).filter(|span| *span <= LONGEST_COMMIT);
+                self.commit_after = span.ok_or("write a time up to 4m, such as 500ms or 5s")?;
+            }
             "domain" => self.domain = Some(one()?),
             "descriptors" => {
                 self.descriptors =
@@ -208,6 +231,11 @@ pub(crate) fn fields_of(key: &str) -> Wanted {
 /// The fields that name a client.
 pub(crate) fn client() -> Wanted {
     Wanted(CLIENT.map(str::to_owned).to_vec())
+}
+
+/// Whether a descriptor has the value of the field `name` as it is.
+pub(crate) fn is_as_it_is(name: &str) -> bool {
+    !WITH_PORT.contains(&name) && name != "x_forwarded_for"
 }
 
 /// The value of the field `name` as a descriptor has it: an address of Envoy without its port, of a list of

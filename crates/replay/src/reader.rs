@@ -3,52 +3,22 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use tollgate_human_text::{InQuotes, clip_to};
 
 use crate::format::{Columns, Common, Format, json};
-use crate::instant::{Instants, show};
-use crate::mapping::{Mapping, value_of};
+use crate::instant::{Instants, Unit, show};
+use crate::mapping::{Mapping, is_as_it_is, value_of};
 use crate::row::{Names, Row, Wanted};
 use crate::source::{Lines, MAX_LINE, Next};
+use crate::tally::{Broken, Tally};
 
 /// Broken lines that are quoted.
 const QUOTED: usize = 3;
 /// Requests that wait for their place, at most, and bytes of their fields.
 const MAX_WAITING: usize = 1 << 20;
 const MAX_WAITING_BYTES: usize = 256 << 20;
-
-/// A broken line.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Broken {
-    pub(crate) line: u64,
-    pub(crate) why: String,
-    pub(crate) quote: String,
-}
-
-/// What became of the lines.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Tally {
-    /// Lines, without empty ones and the heading.
-    pub(crate) lines: u64,
-    /// Those that were requests.
-    pub(crate) requests: u64,
-    /// Those that the mapping says were not admitted.
-    pub(crate) not_admitted: u64,
-    pub(crate) broken: u64,
-    /// The first broken lines.
-    pub(crate) first_broken: Vec<Broken>,
-    /// Requests whose time is before that of a line above.
-    pub(crate) back: u64,
-    /// By how much, at most.
-    pub(crate) most_back_ns: u64,
-    /// Those that were more than the tolerance back.
-    pub(crate) late: u64,
-    /// Why the log ended before its end.
-    pub(crate) cut_off: Option<String>,
-    pub(crate) first_ns: Option<u64>,
-    pub(crate) last_ns: u64,
-}
 
 /// Why reading stops.
 #[derive(Debug, thiserror::Error)]
@@ -71,12 +41,14 @@ pub(crate) struct ReadSettings {
 pub(crate) struct At {
     pub(crate) ns: u64,
     pub(crate) cost: u64,
+    /// What is reserved before the cost is known, if the mapping says so.
+    pub(crate) reserved: Option<u64>,
     /// It came too late, and is of the latest time before it instead.
     pub(crate) is_late: bool,
 }
 
 /// A request that waits for its place: by time, then by line.
-struct Waiting(u64, u64, u64, Row);
+struct Waiting(u64, u64, At, Row);
 
 impl PartialEq for Waiting {
     fn eq(&self, other: &Self) -> bool {
@@ -102,7 +74,10 @@ pub(crate) struct Reader {
     wanted: Vec<Wanted>,
     names: Names,
     time_place: usize,
-    cost_places: std::ops::Range<usize>,
+    cost_places: Range<usize>,
+    /// Fields of what is reserved, and numbers that are added.
+    reserve_places: Range<usize>,
+    reserve_more: Option<u64>,
     condition_place: usize,
     format: Option<Format>,
     columns: Option<Columns>,
@@ -110,6 +85,10 @@ pub(crate) struct Reader {
     /// Names of columns, for messages.
     header: Vec<String>,
     instants: Instants,
+    /// Of the names that the time may have.
+    units: Vec<Option<Unit>>,
+    /// By place and rank: whether a descriptor has the value as it is.
+    as_it_is: Vec<Vec<bool>>,
     /// The latest time that was read, and the latest that was handed on.
     newest_ns: u64,
     handed_ns: u64,
@@ -128,6 +107,13 @@ impl Reader {
         let cost_begins = all.len();
         all.extend(mapping.cost.iter().map(|field| Wanted(vec![field.clone()])));
         let cost_places = cost_begins..all.len();
+        let (numbers, fields): (Vec<_>, Vec<_>) =
+            mapping.reserve.iter().partition(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+        let reserve_begins = all.len();
+        all.extend(fields.into_iter().map(|field| Wanted(vec![field.clone()])));
+        let reserve_places = reserve_begins..all.len();
+        let more =
+            numbers.iter().fold(0_u64, |sum, number| sum.saturating_add(number.parse().unwrap_or(u64::MAX)));
         let condition_place = all.len();
         all.extend(mapping.admitted.iter().map(|condition| Wanted(vec![condition.field.clone()])));
         let names = Names::new(&all);
@@ -137,13 +123,19 @@ impl Reader {
             settings,
             common: Common::new(&names),
             names,
-            wanted: all,
             time_place,
             cost_places,
+            reserve_places,
+            reserve_more: (!mapping.reserve.is_empty()).then_some(more),
             condition_place,
             columns: None,
             header: Vec::new(),
             instants: Instants::default(),
+            units: (0..all[time_place].0.len()).map(|rank| mapping.unit(rank)).collect(),
+            as_it_is: all
+                .iter()
+                .map(|Wanted(names)| names.iter().map(|name| is_as_it_is(name)).collect())
+                .collect(),
             newest_ns: 0,
             handed_ns: 0,
             waiting: BinaryHeap::new(),
@@ -151,6 +143,7 @@ impl Reader {
             has_ended: false,
             tally: Tally::default(),
             mapping,
+            wanted: all,
         }
     }
 
@@ -158,7 +151,11 @@ impl Reader {
     #[inline]
     pub(crate) fn value<'a>(&self, row: &'a Row, place: usize) -> Option<&'a str> {
         let value = row.get(place)?;
-        let name = row.rank(place).and_then(|rank| self.wanted.get(place)?.0.get(rank));
+        let rank = row.rank(place)?;
+        if self.as_it_is.get(place)?.get(rank).is_some_and(|is| *is) {
+            return Some(value);
+        }
+        let name = self.wanted.get(place)?.0.get(rank);
         Some(name.map_or(value, |name| value_of(name, value)))
     }
 
@@ -175,15 +172,15 @@ impl Reader {
                     || self.waiting_bytes > MAX_WAITING_BYTES
                     || first.0.saturating_add(self.settings.tolerance_ns) < self.newest_ns
             });
-            if is_due && let Some(Reverse(Waiting(ns, _, cost, fields))) = self.waiting.pop() {
+            if is_due && let Some(Reverse(Waiting(_, _, at, fields))) = self.waiting.pop() {
                 self.waiting_bytes -= fields.bytes();
                 *row = fields;
-                return Ok(Some(self.hand_on(At { ns, cost, is_late: false })));
+                return Ok(Some(self.hand_on(at)));
             }
             match self.read(row)? {
                 Some(at) => {
                     self.waiting_bytes += row.bytes();
-                    self.waiting.push(Reverse(Waiting(at.ns, self.lines.number, at.cost, row.clone())))
+                    self.waiting.push(Reverse(Waiting(at.ns, self.lines.number, at, row.clone())))
                 }
                 None if self.waiting.is_empty() => return Ok(None),
                 None => self.has_ended = true,
@@ -257,7 +254,7 @@ impl Reader {
             self.tally.lines += 1;
             return Err("not UTF-8".to_owned());
         };
-        if line.trim().is_empty() {
+        if line.bytes().all(|byte| byte.is_ascii_whitespace()) {
             return Ok(None);
         }
         let format = *self.format.get_or_insert_with(|| Format::guess(line));
@@ -277,7 +274,7 @@ impl Reader {
             _ => self.common.read(line, row)?,
         }
         let Some(time) = row.get(self.time_place) else { return Err(self.missing(self.time_place, "time")) };
-        let unit = row.rank(self.time_place).and_then(|rank| self.mapping.unit(rank));
+        let unit = row.rank(self.time_place).and_then(|rank| self.units.get(rank).copied().flatten());
         let Some(ns) = self.instants.read(time, unit) else {
             return Err(format!("{} is not a time", InQuotes(&clip_to(time, 40))));
         };
@@ -290,15 +287,28 @@ impl Reader {
                 return Ok(None);
             }
         }
-        let mut cost = u64::from(self.cost_places.is_empty());
-        for place in self.cost_places.clone() {
-            let Some(text) = row.get(place) else { return Err(self.missing(place, "cost")) };
+        let cost = match self.cost_places.is_empty() {
+            true => 1,
+            false => self.sum(row, self.cost_places.clone(), "cost")?,
+        };
+        let reserved = match self.reserve_more {
+            Some(more) => Some(self.sum(row, self.reserve_places.clone(), "reserve")?.saturating_add(more)),
+            None => None,
+        };
+        Ok(Some(At { ns, cost, reserved, is_late: false }))
+    }
+
+    /// The sum of the numbers in these places.
+    fn sum(&self, row: &Row, places: Range<usize>, what: &str) -> Result<u64, String> {
+        let mut sum = 0_u64;
+        for place in places {
+            let Some(text) = row.get(place) else { return Err(self.missing(place, what)) };
             let part: u64 = text.parse().map_err(|_| {
                 format!("{} is not a cost; a cost is a whole number", InQuotes(&clip_to(text, 40)))
             })?;
-            cost = cost.checked_add(part).ok_or("the cost is above 2^64")?;
+            sum = sum.checked_add(part).ok_or("the cost is above 2^64")?;
         }
-        Ok(Some(At { ns, cost, is_late: false }))
+        Ok(sum)
     }
 
     /// Says that a field is not there, and which are.

@@ -4,11 +4,14 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
+use tollgate_core::Algorithm;
 use tollgate_human_text::{InQuotes, show_duration};
 
+use crate::contest::{Entrant, RuleContest};
 use crate::instant::show;
-use crate::reader::Tally;
+use crate::reserving::Settled;
 use crate::side::{Side, key_text};
+use crate::tally::Tally;
 use crate::timeline::{Timeline, bars};
 use crate::track::{Denied, RuleTrack};
 
@@ -45,6 +48,8 @@ pub(crate) struct SideReport {
     /// Requests without the fields of any descriptor.
     pub(crate) without_descriptor: u64,
     pub(crate) undecided: u64,
+    /// Permits of reservations, if the mapping reserves.
+    pub(crate) settled: Option<Settled>,
     pub(crate) first_error: Option<String>,
     pub(crate) rules: Vec<RuleReport>,
 }
@@ -68,6 +73,21 @@ pub(crate) struct RuleReport {
     pub(crate) worst_windows: Vec<WorstWindow>,
     pub(crate) top_denied: Vec<TopDenied>,
     pub(crate) suggested: Vec<Suggested>,
+    /// What other algorithms would have done, where that was asked for.
+    pub(crate) algorithms: Vec<Compared>,
+}
+
+/// One algorithm with the rule's limit and window.
+#[derive(Debug, Serialize)]
+pub(crate) struct Compared {
+    pub(crate) algorithm: String,
+    pub(crate) admitted: u64,
+    pub(crate) denied: u64,
+    pub(crate) wrongly_admitted: u64,
+    pub(crate) wrongly_denied: u64,
+    /// Requests for which memory was missing.
+    pub(crate) not_compared: u64,
+    pub(crate) worst_window: Option<WorstWindow>,
 }
 
 #[derive(Debug, Serialize)]
@@ -124,7 +144,9 @@ impl SideReport {
                 let rate = format!("{} per {window}", rule.limits.get(place)?.quota.limit());
                 Some(Suggested { percentile, limit, window, burst, rate })
             });
+            let contest = side.contest.as_ref().and_then(|contest| contest.rules.get(rule.index)?.as_ref());
             RuleReport {
+                algorithms: contest.map(compared).unwrap_or_default(),
                 path: rule.path.clone(),
                 limits: rule.limits_in_words(),
                 offered: tally.offered,
@@ -152,9 +174,41 @@ impl SideReport {
             unlimited: side.unlimited,
             without_descriptor: side.bare,
             undecided: side.undecided,
+            settled: side.reserving.as_ref().map(|reserving| reserving.settled),
             first_error: side.first_error.clone(),
             rules: rules.collect(),
         }
+    }
+}
+
+fn compared(contest: &RuleContest) -> Vec<Compared> {
+    let of = |entrant: &Entrant| {
+        let algorithm = algorithm_name(entrant.quota.algorithm());
+        let worst = entrant.worst.as_ref().map(|worst| WorstWindow {
+            limit: algorithm.clone(),
+            key: key_text(&worst.key),
+            from: show(worst.from_ns),
+            to: show(worst.to_ns),
+            admitted: worst.admitted,
+            allowed: contest.limit,
+        });
+        Compared {
+            algorithm,
+            admitted: entrant.admitted,
+            denied: entrant.denied,
+            wrongly_admitted: entrant.wrongly_admitted,
+            wrongly_denied: entrant.wrongly_denied,
+            not_compared: contest.left_out,
+            worst_window: worst,
+        }
+    };
+    contest.entrants.iter().map(of).collect()
+}
+
+fn algorithm_name(algorithm: &Algorithm) -> String {
+    match algorithm {
+        Algorithm::SlidingWindow { cells } => format!("sliding_window, cells: {cells}"),
+        other => other.name().to_owned(),
     }
 }
 
@@ -178,7 +232,7 @@ fn at_percentile(peaks: &std::collections::BTreeMap<u64, u64>, percentile: f64) 
 }
 
 /// `0.617 %`
-fn share(part: u64, whole: u64) -> String {
+pub(crate) fn share(part: u64, whole: u64) -> String {
     format!("{:.3} %", part as f64 * 100.0 / whole.max(1) as f64)
 }
 
@@ -213,6 +267,13 @@ impl SideReport {
         let all = self.admitted + self.denied;
         writeln!(out, "\nrules {}  domain {}, version {}", self.label, self.domain, self.version)?;
         writeln!(out, "admitted {}, denied {} ({})", self.admitted, self.denied, share(self.denied, all))?;
+        if let Some(it) = self.settled {
+            writeln!(
+                out,
+                "reserved {}, used {}: {} given back, {} charged beyond",
+                it.reserved, it.used, it.returned, it.owed
+            )?;
+        }
         for rule in &self.rules {
             writeln!(out, "\n  {}: {}", rule.path, rule.limits.join("; "))?;
             let &RuleReport { offered, admitted, denied, near, keys, keys_denied, .. } = rule;
@@ -245,6 +306,18 @@ impl SideReport {
                     InQuotes(&worst.key),
                     worst.from,
                     worst.to
+                )?;
+            }
+            for it in &rule.algorithms {
+                let worst = it.worst_window.as_ref().map_or(0, |worst| worst.admitted);
+                let all = it.admitted + it.denied;
+                writeln!(
+                    out,
+                    "    {:<26} denied {}, worst window {worst}, wrongly admitted {}, wrongly denied {}",
+                    it.algorithm,
+                    share(it.denied, all),
+                    share(it.wrongly_admitted, all),
+                    share(it.wrongly_denied, all)
                 )?;
             }
             for top in &rule.top_denied {

@@ -7,7 +7,10 @@ use tollgate_policy::{PATH_SEPARATOR, Rule};
 use tollgate_store::block_on;
 use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore};
 
+use crate::contest::Contest;
 use crate::mapping::{Mapping, fields_of};
+use crate::reader::At;
+use crate::reserving::Reserving;
 use crate::row::Wanted;
 use crate::track::Tracks;
 
@@ -32,8 +35,24 @@ pub(crate) struct RuleTally {
 /// Keys of a descriptor, and the places of their values in a row.
 #[derive(Clone, Debug)]
 struct Chain {
-    entries: Vec<(String, usize)>,
+    entries: Vec<(String, Origin)>,
     came: u64,
+}
+
+/// Where the value of an entry comes from.
+#[derive(Clone, Debug)]
+enum Origin {
+    /// The field at this place of what was wanted.
+    Field(usize),
+    /// The mapping has it: `model="large"`.
+    Text(String),
+}
+
+/// The text of a field that is written in quotes.
+fn quoted(field: &Wanted) -> Option<String> {
+    let Wanted(names) = field;
+    let [name] = names.as_slice() else { return None };
+    name.strip_prefix('"')?.strip_suffix('"').map(str::to_owned)
 }
 
 /// Why rules cannot be replayed.
@@ -59,6 +78,9 @@ pub(crate) struct Side {
     key: Vec<u8>,
     pub(crate) rules: Vec<RuleTally>,
     pub(crate) tracks: Tracks,
+    pub(crate) contest: Option<Contest>,
+    /// `None` where costs are taken at once.
+    pub(crate) reserving: Option<Reserving>,
     pub(crate) admitted: u64,
     pub(crate) denied: u64,
     /// Requests without any descriptor, and those without a rule.
@@ -75,6 +97,7 @@ impl Side {
         mapping: &Mapping,
         wanted: &mut Vec<Wanted>,
         max_bytes: usize,
+        compares_algorithms: bool,
     ) -> Result<Self, SideError> {
         let names = || policy.domains().iter().map(|it| it.name()).collect::<Vec<_>>().join(", ");
         let domain = match (&mapping.domain, policy.domains()) {
@@ -107,7 +130,12 @@ impl Side {
             }
         };
         let chains = chains.into_iter().map(|entries| Chain {
-            entries: entries.into_iter().map(|(key, field)| (key, place(field))).collect(),
+            entries: (entries.into_iter())
+                .map(|(key, field)| match quoted(&field) {
+                    Some(text) => (key, Origin::Text(text)),
+                    None => (key, Origin::Field(place(field))),
+                })
+                .collect(),
             came: 0,
         });
         let store = MemoryStore::new(MemoryConfig {
@@ -120,6 +148,8 @@ impl Side {
             chains: chains.collect(),
             rules: policy.rules().map(|_| RuleTally::default()).collect(),
             tracks: Tracks::new(policy.rules(), max_bytes),
+            reserving: (!mapping.reserve.is_empty()).then(|| Reserving::new(mapping.commit_after)),
+            contest: compares_algorithms.then(|| Contest::new(policy.rules(), max_bytes)),
             limiter: Limiter::with_observer(policy.clone(), store, LimiterSettings::default(), ()),
             policy,
             scratch: Scratch::new(),
@@ -134,6 +164,13 @@ impl Side {
             undecided: 0,
             first_error: None,
         })
+    }
+
+    /// Ends the trace: what is reserved is committed.
+    pub(crate) fn finish(&mut self) {
+        if let Some(reserving) = &mut self.reserving {
+            reserving.finish(&self.limiter);
+        }
     }
 
     pub(crate) fn domain(&self) -> &str {
@@ -151,20 +188,20 @@ impl Side {
     }
 
     /// Decides a request; true if it is admitted. `value` has the fields by their places.
-    pub(crate) fn decide<'a>(
-        &mut self,
-        value: impl Fn(usize) -> Option<&'a str>,
-        ns: u64,
-        cost: u64,
-    ) -> bool {
+    pub(crate) fn decide<'a>(&mut self, value: impl Fn(usize) -> Option<&'a str>, at: At) -> bool {
+        let At { ns, cost, reserved, .. } = at;
         // `recycle` needs the entries of this call to live no longer than it.
         let Self { entries: kept, chains, .. } = self;
         let mut entries: Vec<Entry<'_>> = recycle(std::mem::take(kept));
         self.ends.clear();
         for chain in chains.iter_mut() {
             let begin = entries.len();
-            for (key, place) in &chain.entries {
-                match value(*place) {
+            for (key, origin) in &chain.entries {
+                let value = match origin {
+                    Origin::Field(place) => value(*place),
+                    Origin::Text(text) => Some(text.as_str()),
+                };
+                match value {
                     Some(value) => entries.push(Entry { key, value }),
                     None => break,
                 }
@@ -188,15 +225,29 @@ impl Side {
             descriptors.push(Descriptor::new(&entries[begin..end]));
             begin = end;
         }
-        let shifted = if ns < 100_000_000_000_000_000 { ns + TEN_YEARS_NS } else { ns };
-        let request = Request { domain: &self.domain, descriptors: &descriptors, hits: cost };
-        let decided =
-            block_on(self.limiter.decide(&request, Timestamp::from_nanos(shifted), &mut self.scratch));
+        let shifted = shifted(ns);
+        let now = Timestamp::from_nanos(shifted);
+        let hits = reserved.unwrap_or(cost);
+        let request = Request { domain: &self.domain, descriptors: &descriptors, hits };
+        let decided = match &mut self.reserving {
+            None => block_on(self.limiter.decide(&request, now, &mut self.scratch))
+                .map_err(|error| error.to_string()),
+            Some(reserving) => {
+                reserving.commit_due(&self.limiter, now);
+                let reserved = self.limiter.reserve(&request, Reserving::terms(), now, &mut self.scratch);
+                block_on(reserved).map_err(|error| error.to_string()).map(|reserved| {
+                    if let Some(id) = reserved.id {
+                        reserving.made(id, cost, now);
+                    }
+                    reserved.answer
+                })
+            }
+        };
         let answer = match decided {
             Ok(answer) => answer,
             Err(error) => {
                 self.undecided += 1;
-                self.first_error.get_or_insert_with(|| error.to_string());
+                self.first_error.get_or_insert(error);
                 self.descriptors = recycle(descriptors);
                 *kept = recycle(entries);
                 return true;
@@ -228,6 +279,9 @@ impl Side {
             rule.write_key(0, &self.domain, descriptor.entries, &mut self.key);
             let passes = answered.is_admitted() && !answered.is_shadowed;
             self.tracks.decided(&self.key, rule.index, cost, ns, passes);
+            if let Some(contest) = &mut self.contest {
+                contest.offered(&self.key, rule.index, cost, ns, now);
+            }
         }
         drop(answer);
         self.unlimited += u64::from(!is_limited);
@@ -244,6 +298,11 @@ fn keys_of(rule: &Rule) -> Vec<(String, Wanted)> {
     let levels = rule.path.split(PATH_SEPARATOR);
     let keys = levels.map(|level| level.split(['=', ' ']).next().unwrap_or(level));
     keys.map(|key| (key.to_owned(), fields_of(key))).collect()
+}
+
+/// A time on the clock that rules see.
+const fn shifted(ns: u64) -> u64 {
+    if ns < 100_000_000_000_000_000 { ns + TEN_YEARS_NS } else { ns }
 }
 
 /// The text of a tracked key, without the number of its rule.

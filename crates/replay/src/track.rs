@@ -7,10 +7,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
+use tollgate_exact::{ExactLog, Line};
 use tollgate_policy::{Limit, Rule};
-
-use crate::exact_log::ExactLog;
-use crate::line::Line;
 
 /// A limit as the exact arithmetic sees it.
 #[derive(Clone, Copy, Debug)]

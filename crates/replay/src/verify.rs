@@ -7,9 +7,7 @@
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
-
-use crate::exact_log::ExactLog;
-use crate::line::Line;
+use tollgate_exact::{ExactLog, Line};
 
 /// What is claimed of each key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

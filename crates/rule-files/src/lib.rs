@@ -14,6 +14,7 @@ mod read;
 mod revision;
 mod watch;
 mod yaml_tree;
+mod yaml_value;
 
 pub use error::LoadError;
 pub use fault::{Fault, Faults};
@@ -21,3 +22,4 @@ pub use flat_yaml::{FlatEntry, read_flat_yaml};
 pub use folder::RuleFile;
 pub use load::{Options, RuleSet, load, parse, parse_text};
 pub use watch::{FileSource, WatchHandle, WatchSettings};
+pub use yaml_value::{YamlKind, YamlValue, read_yaml};

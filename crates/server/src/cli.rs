@@ -8,6 +8,7 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 
 use tollgate_load::Bench;
 use tollgate_replay::{Bound, Replay};
+use tollgate_simulate::Simulate;
 use tollgate_top::{Healthcheck, Top};
 
 use crate::command::{Check, Completions, Explain, Import, Man, Serve};
@@ -29,6 +30,7 @@ Examples:
   tollgate import nginx /etc/nginx/nginx.conf
   tollgate bound access.log.gz --limit 100 --window 1m
   tollgate replay access.log.gz --rules examples/rules --map domain=shop
+  tollgate simulate edge
   tollgate top
   tollgate bench --target resp://127.0.0.1:6390";
 
@@ -40,6 +42,7 @@ enum Command {
     Import(Import),
     Bound(Box<Bound>),
     Replay(Box<Replay>),
+    Simulate(Box<Simulate>),
     Bench(Box<Bench>),
     Top(Top),
     Healthcheck(Healthcheck),
@@ -60,6 +63,7 @@ impl Cli {
             Command::Import(import) => import.run(out, talk),
             Command::Bound(bound) => bound.run(out, talk).map(Into::into),
             Command::Replay(replay) => replay.run(out, talk).map(Into::into),
+            Command::Simulate(simulate) => simulate.run(out, talk).map(Into::into),
             Command::Bench(bench) => bench.run(out, talk).map(Into::into),
             Command::Top(top) => top.run(out, talk).map(Into::into),
             Command::Healthcheck(healthcheck) => healthcheck.run(talk).map(Into::into),

@@ -52,3 +52,12 @@ impl From<tollgate_top::Ending> for Ending {
         }
     }
 }
+
+impl From<tollgate_simulate::Outcome> for Ending {
+    fn from(outcome: tollgate_simulate::Outcome) -> Self {
+        match outcome {
+            tollgate_simulate::Outcome::Yes => Self::Yes,
+            tollgate_simulate::Outcome::CouldNotTell => Self::CouldNotTell,
+        }
+    }
+}

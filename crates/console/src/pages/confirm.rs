@@ -2,9 +2,11 @@
 
 use askama::Template;
 use hyper::StatusCode;
+use tollgate_control::publishing::Intent;
 use tollgate_control::{ControlError, Role, apps, rules, versions};
 use tollgate_http_kit::Reply;
 
+use super::changes::after;
 use super::rules::rule_href;
 use crate::console::Console;
 use crate::frame::{Frame, page};
@@ -13,18 +15,20 @@ use crate::web::{Failure, Visit, encoded, query_of, redirect};
 
 #[derive(Template)]
 #[template(path = "confirm.html")]
-struct ConfirmPage {
-    f: Frame,
-    crumb: String,
-    fault: Option<String>,
-    action: String,
-    question: &'static str,
-    facts: Vec<(&'static str, String)>,
-    consequence: &'static str,
-    etag: i64,
-    asks_reason: bool,
-    button: &'static str,
-    back: String,
+pub(super) struct ConfirmPage {
+    pub(super) f: Frame,
+    pub(super) crumb: String,
+    pub(super) fault: Option<String>,
+    pub(super) action: String,
+    pub(super) question: &'static str,
+    pub(super) facts: Vec<(&'static str, String)>,
+    pub(super) consequence: &'static str,
+    pub(super) etag: i64,
+    pub(super) asks_reason: bool,
+    pub(super) button: &'static str,
+    pub(super) back: String,
+    /// Fields to send again.
+    pub(super) hidden: Vec<(String, String)>,
 }
 
 pub(super) async fn ask_delete(
@@ -55,6 +59,7 @@ pub(super) async fn ask_delete(
         consequence: t.delete_consequence,
         etag: rule.etag,
         asks_reason: false,
+        hidden: Vec::new(),
         button: t.delete,
         back: "/rules".to_owned(),
     };
@@ -64,11 +69,9 @@ pub(super) async fn ask_delete(
 pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
-    let name = app.clone();
-    match console.control.change(move |tx| rules::delete(tx, &actor, &app, &key, etag)).await {
-        Ok(version) => {
-            Ok(redirect(&query_of("/rules", &[("saved", &name), ("version", &version.to_string())])))
-        }
+    let intent = Intent::Publish;
+    match console.control.change(move |tx| rules::remove(tx, &actor, &app, &key, etag, intent)).await {
+        Ok(done) => Ok(after(&done, "/rules")),
         Err(ControlError::Stale { .. }) => {
             let fault = visit.lang.texts().stale_delete.to_owned();
             ask_delete(console, visit, Some(fault)).await
@@ -97,6 +100,7 @@ pub(super) async fn ask_rollback(
         consequence: t.rollback_consequence,
         etag: app.version,
         asks_reason: true,
+        hidden: Vec::new(),
         button: t.rollback,
         back: versions,
     };

@@ -129,7 +129,16 @@ async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Sa
             let texts: Vec<_> = faults.iter().map(|it| visit.lang.fault(&it.fault)).collect();
             Said::new(StatusCode::UNPROCESSABLE_ENTITY, t.bad_request, texts.join(" · "))
         }
-        error @ ControlError::Cap { .. } => Said::new(StatusCode::CONFLICT, t.failed, error.to_string()),
+        error @ (ControlError::Cap { .. }
+        | ControlError::Conflict(_)
+        | ControlError::NeedsApproval { .. }
+        | ControlError::WrongState { .. }) => Said::new(StatusCode::CONFLICT, t.failed, error.to_string()),
+        error @ ControlError::Faulty(_) => {
+            Said::new(StatusCode::UNPROCESSABLE_ENTITY, t.bad_request, error.to_string())
+        }
+        error @ (ControlError::OwnChange | ControlError::NotAuthor { .. }) => {
+            Said::new(StatusCode::FORBIDDEN, t.no_right, error.to_string())
+        }
         ControlError::Stale { .. } => Said::new(StatusCode::PRECONDITION_FAILED, t.failed, t.failed_text),
         ControlError::Db(DbError::DiskFull) => {
             tracing::error!(request = %visit.request_id, "the disk is full");

@@ -3,20 +3,28 @@
 use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::car::CarInput;
-use tollgate_control::rules::Rule;
-use tollgate_control::{ControlError, Document, Fault, FieldFault, NodeState, Role, apps, compile, rules};
+use tollgate_control::diff::by_field;
+use tollgate_control::publishing::Intent;
+use tollgate_control::rules::{Past, Rule};
+use tollgate_control::{
+    ControlError, Document, Fault, FieldFault, Kind, NodeState, Role, apps, compile, rules,
+};
 use tollgate_http_kit::Reply;
 
+use super::changes::{after, change_href};
+use super::diffs::label;
 use super::rules::rule_href;
 use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, live, page};
-use crate::web::{Failure, Visit, encoded, query_of, redirect};
+use crate::texts::changes::Texts;
+use crate::web::{Failure, Visit, encoded, redirect};
 
 #[derive(Template)]
 #[template(path = "rule_form.html")]
 struct FormPage {
     f: Frame,
+    c: &'static Texts,
     crumb: String,
     live: Option<(&'static str, String)>,
     delete_href: Option<String>,
@@ -37,7 +45,23 @@ struct FormPage {
     yaml: Option<String>,
     changed: String,
     versions_href: String,
+    /// Where the rule is, for what is done with it besides the form; empty for a new one.
+    href: String,
+    /// State, class and text of a button for each other state.
+    states: Vec<(&'static str, &'static str, &'static str)>,
+    past: Vec<PastView>,
     apps: Vec<String>,
+}
+
+/// A version of the rule: who, when, and what differs from the one before.
+struct PastView {
+    version: i64,
+    href: String,
+    author: String,
+    at: String,
+    ms: i64,
+    /// Field, before, after.
+    fields: Vec<(&'static str, String, String)>,
 }
 
 pub(super) async fn new(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
@@ -59,7 +83,8 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let is_accepted = visit.field("terms") == "yes";
     let (asked, asked_app) = (input.clone(), app.clone());
     let created = if is_accepted {
-        console.control.change(move |tx| rules::create(tx, &actor, &asked_app, &asked)).await
+        let intent = intent(visit);
+        console.control.change(move |tx| rules::add(tx, &actor, &asked_app, &asked, intent)).await
     } else {
         // Everything else that is wrong is shown at the same time.
         let mut faults = vec![FieldFault { field: "terms", fault: Fault::NotAccepted }];
@@ -72,7 +97,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
         Err(ControlError::Invalid(faults))
     };
     match created {
-        Ok(rule) => Ok(saved(&rule.app, rule.version)),
+        Ok(done) => Ok(after(&done, "/rules")),
         Err(ControlError::Invalid(faults)) => {
             show_new(console, visit, StatusCode::UNPROCESSABLE_ENTITY, &app, &input, &faults).await
         }
@@ -81,7 +106,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 pub(super) async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (rule, now_ms) = read(console, visit).await?;
+    let (rule, now_ms, past) = read(console, visit).await?;
     let mut input = rule.car.to_input();
     // Numbers of a link, such as a suggestion, are filled in and not saved.
     for (field, name) in [(&mut input.rate, "rate"), (&mut input.max_permits, "max_permits")] {
@@ -89,7 +114,7 @@ pub(super) async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Fail
             visit.parameter(name).clone_into(field);
         }
     }
-    show(console, visit, StatusCode::OK, &rule, now_ms, &input, &[], None)
+    show(console, visit, StatusCode::OK, (&rule, now_ms, &past), &input, &[], None)
 }
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
@@ -97,40 +122,83 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let mut input = input(visit);
     input.key = visit.segment(3);
     if visit.field("action") == "preset" {
-        let (rule, now_ms) = read(console, visit).await?;
+        let (rule, now_ms, past) = read(console, visit).await?;
         let number = visit.field("preset").trim().to_owned();
         (input.rate, input.max_permits) = (number.clone(), number);
-        return show(console, visit, StatusCode::OK, &rule, now_ms, &input, &[], None);
+        return show(console, visit, StatusCode::OK, (&rule, now_ms, &past), &input, &[], None);
     }
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (app, asked) = (visit.segment(1), input.clone());
-    match console.control.change(move |tx| rules::update(tx, &actor, &app, etag, &asked)).await {
-        Ok(rule) => Ok(saved(&rule.app, rule.version)),
+    let intent = intent(visit);
+    match console.control.change(move |tx| rules::edit(tx, &actor, &app, etag, &asked, intent)).await {
+        Ok(Some(done)) => Ok(after(&done, "/rules")),
+        Ok(None) => Ok(redirect(&rule_href(&visit.segment(1), &input.key))),
         Err(ControlError::Invalid(faults)) => {
-            let (mut rule, now_ms) = read(console, visit).await?;
+            let (mut rule, now_ms, past) = read(console, visit).await?;
             rule.etag = etag; // a change by others meanwhile is still found
             let status = StatusCode::UNPROCESSABLE_ENTITY;
-            show(console, visit, status, &rule, now_ms, &input, &faults, None)
+            show(console, visit, status, (&rule, now_ms, &past), &input, &faults, None)
         }
         Err(ControlError::Stale { .. }) => {
-            let (rule, now_ms) = read(console, visit).await?;
+            let (rule, now_ms, past) = read(console, visit).await?;
             let now = format!("{} {}", visit.lang.texts().stale, in_words(visit, &rule));
             let notice = Some(("warn", now));
-            show(console, visit, StatusCode::PRECONDITION_FAILED, &rule, now_ms, &input, &[], notice)
+            show(console, visit, StatusCode::PRECONDITION_FAILED, (&rule, now_ms, &past), &input, &[], notice)
         }
         Err(error) => Err(error.into()),
     }
 }
 
-async fn read(console: &Console, visit: &Visit) -> Result<(Rule, i64), Failure> {
+/// The rule, when it was read, and its versions.
+type Read = (Rule, i64, Vec<Past>);
+
+async fn read(console: &Console, visit: &Visit) -> Result<Read, Failure> {
     let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
-    let read = console.control.read(move |tx| Ok((rules::get(tx, &actor, &app, &key)?, tx.now_ms())));
+    let read = console.control.read(move |tx| {
+        let past = rules::past(tx, &actor, &app, Kind::Car, &key)?;
+        Ok((rules::get(tx, &actor, &app, &key)?, tx.now_ms(), past))
+    });
     Ok(read.await?)
 }
 
-fn saved(app: &str, version: i64) -> Reply {
-    let version = version.to_string();
-    redirect(&query_of("/rules", &[("saved", app), ("version", &version)]))
+/// The states that it is not in, as buttons.
+fn states(c: &Texts, now: &str) -> Vec<(&'static str, &'static str, &'static str)> {
+    let all = [("on", "btn", c.switch_on), ("shadow", "btn", c.try_shadow), ("off", "btn", c.switch_off)];
+    all.into_iter().filter(|it| it.0 != now).collect()
+}
+
+/// At most this many versions are shown.
+const MAX_PAST: usize = 10;
+
+fn past_views(visit: &Visit, app: &str, past: &[Past]) -> Vec<PastView> {
+    let view = |(index, it): (usize, &Past)| {
+        let before = past.get(index + 1).map(|it| &it.content);
+        let is_first = before.is_none();
+        let fields = by_field(before, Some(&it.content)).into_iter().filter(|_| !is_first);
+        let versions = format!("/apps/{}/versions/{}/diff", encoded(app), it.version);
+        PastView {
+            version: it.version,
+            href: it.change_id.as_deref().map_or(versions, change_href),
+            author: it.author.clone(),
+            at: visit.time(it.at),
+            ms: it.at,
+            fields: fields
+                .map(|it| {
+                    (
+                        label(visit.lang, &it.field),
+                        it.before.unwrap_or_default(),
+                        it.after.unwrap_or_default(),
+                    )
+                })
+                .collect(),
+        }
+    };
+    past.iter().enumerate().take(MAX_PAST).map(view).collect()
+}
+
+/// What a form asks for.
+pub(super) fn intent(visit: &Visit) -> Intent {
+    if visit.field("action") == "draft" { Intent::Draft } else { Intent::Publish }
 }
 
 /// The numbers that people compare.
@@ -187,13 +255,11 @@ async fn show_new(
     page(status, &form)
 }
 
-#[allow(clippy::too_many_arguments, reason = "a rule, what was entered instead, and what is wrong with that")]
 fn show(
     console: &Console,
     visit: &Visit,
     status: StatusCode,
-    rule: &Rule,
-    now_ms: i64,
+    (rule, now_ms, past): (&Rule, i64, &[Past]),
     input: &CarInput,
     faults: &[FieldFault],
     notice: Option<(&'static str, String)>,
@@ -207,7 +273,10 @@ fn show(
     form.live = Some(live(visit.lang, &console.control.nodes().nodes(), now_ms, has));
     form.crumb = format!("{} / {}", t.limits, t.edit_rule);
     form.delete_href = may_edit.then(|| format!("{href}/delete"));
-    form.action = href;
+    form.action.clone_from(&href);
+    form.href = href;
+    form.states = states(form.c, &rule.car.state);
+    form.past = past_views(visit, &rule.app, past);
     form.etag = Some(rule.etag);
     form.button = t.save;
     form.may_edit = may_edit;
@@ -279,7 +348,11 @@ fn form(
         yaml: None,
         changed: String::new(),
         versions_href: String::new(),
+        href: String::new(),
+        states: Vec::new(),
+        past: Vec::new(),
         apps: Vec::new(),
+        c: Texts::of(visit.lang),
         f,
     }
 }

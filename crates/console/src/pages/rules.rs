@@ -7,7 +7,7 @@ use tollgate_http_kit::Reply;
 
 use crate::console::Console;
 use crate::frame::{Frame, counted, live, page};
-use crate::texts::{Lang, grouped};
+use crate::texts::{Lang, changes, grouped};
 use crate::web::{Failure, Visit, encoded, query_of};
 
 /// Rows of a page, as people choose.
@@ -17,6 +17,9 @@ const SIZES: [i64; 4] = [10, 25, 50, 100];
 #[template(path = "rules.html")]
 struct RulesPage {
     f: Frame,
+    c: &'static changes::Texts,
+    /// Some row can be changed.
+    may_change: bool,
     live: (&'static str, String),
     notice: Option<(&'static str, String)>,
     sizes: [i64; 4],
@@ -40,6 +43,7 @@ struct Row {
     app_href: String,
     key: String,
     href: String,
+    etag: i64,
     state: String,
     state_text: &'static str,
     burst: String,
@@ -84,6 +88,8 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let around = (found.page - 2).max(1)..=(found.page + 2).min(last);
     let list = RulesPage {
         f: Frame::new(visit, "rules", t.list_long),
+        c: changes::Texts::of(visit.lang),
+        may_change: rows.iter().any(|row| row.may_edit),
         live: all_live(console, visit.lang, &nodes, now_ms),
         notice: notice(visit, &nodes, now_ms),
         sizes: SIZES,
@@ -114,6 +120,7 @@ fn row(console: &Console, visit: &Visit, rule: &Rule, may_edit: bool) -> Row {
         key: car.key.clone(),
         delete_href: format!("{href}/delete"),
         href,
+        etag: rule.etag,
         state_text: state_text(visit.lang, &car.state),
         state: car.state.clone(),
         burst: grouped(car.max_permits),
@@ -148,6 +155,12 @@ fn all_live(console: &Console, lang: Lang, nodes: &[NodeState], now_ms: i64) -> 
 
 /// What the page before did, and where that is in force.
 fn notice(visit: &Visit, nodes: &[NodeState], now_ms: i64) -> Option<(&'static str, String)> {
+    let c = changes::Texts::of(visit.lang);
+    match visit.parameter("bulk") {
+        "none" => return Some(("info", c.nothing_selected.to_owned())),
+        "stale" => return Some(("warn", c.bulk_stale.to_owned())),
+        _ => {}
+    }
     let (app, version) = (visit.parameter("saved"), visit.number("version", 0));
     if tollgate_control::car::app_name(app).is_err() || version < 1 {
         return None;

@@ -10,6 +10,12 @@ use crate::frame::Frame;
 pub(super) struct TablePage {
     pub(super) f: Frame,
     pub(super) crumb: String,
+    /// What the screen is for.
+    pub(super) lead: &'static str,
+    /// The button that makes a new one.
+    pub(super) create: Option<(&'static str, String)>,
+    /// A link beside the title.
+    pub(super) aside: Option<(&'static str, String)>,
     pub(super) live: Option<(&'static str, String)>,
     pub(super) notice: Option<(&'static str, String)>,
     /// Title, text and a command, where there is no row.
@@ -29,6 +35,9 @@ impl TablePage {
         Self {
             f,
             crumb,
+            lead: "",
+            create: None,
+            aside: None,
             live: None,
             notice: None,
             empty: ("", "", String::new()),

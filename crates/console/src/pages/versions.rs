@@ -4,10 +4,12 @@ use hyper::StatusCode;
 use tollgate_control::{Role, apps, versions};
 use tollgate_http_kit::Reply;
 
+use super::app_settings::settings_href;
+use super::changes::change_href;
 use super::table::{TablePage, cell};
 use crate::console::Console;
 use crate::frame::{Frame, page};
-use crate::texts::grouped;
+use crate::texts::{changes::Texts, grouped};
 use crate::web::{Failure, Visit, encoded};
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
@@ -34,12 +36,14 @@ async fn of_all(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 
 async fn of_app(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (actor, name, t) = (visit.actor()?, visit.segment(1), visit.lang.texts());
+    let c = Texts::of(visit.lang);
     let may_edit = actor.may(Role::Editor, &name);
     let asked = name.clone();
     let versions = console.control.read(move |tx| versions::list(tx, &actor, &asked, 200)).await?;
     let title = format!("{name} · {}", t.versions);
     let mut list =
         TablePage::new(Frame::new(visit, "versions", title), format!("{} / {}", t.limits, t.versions));
+    list.aside = Some((c.settings, settings_href(&name)));
     list.empty = (t.no_versions, t.no_versions_text, String::new());
     list.head = vec![
         (t.version, true),
@@ -47,6 +51,7 @@ async fn of_app(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         (t.comment, false),
         (t.author, false),
         (t.time, false),
+        ("", false),
         ("", false),
     ];
     for (index, it) in versions.iter().enumerate() {
@@ -61,9 +66,13 @@ async fn of_app(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         list.rows.push(vec![
             cell(grouped(it.version)).class("n").title(&it.sha256),
             cell(kind),
-            cell(&it.comment).class("text"),
+            match &it.change_id {
+                Some(id) => cell(&it.comment).class("text").href(change_href(id)),
+                None => cell(&it.comment).class("text"),
+            },
             cell(&it.author),
             cell(visit.time(it.created_at)).class("time").title(it.created_at.to_string()),
+            cell(c.diff_link).href(format!("/apps/{}/versions/{}/diff", encoded(&name), it.version)),
             last,
         ]);
     }

@@ -2,8 +2,9 @@
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
+use tollgate_control::app_change::{self, AppInput};
 use tollgate_control::apps::{self, App};
-use tollgate_control::{ControlError, Role, app_change};
+use tollgate_control::{ControlError, Role};
 use tollgate_http_kit::{Reply, reply};
 
 use super::body::{AppBody, LoginBody, read};
@@ -53,24 +54,19 @@ async fn current(console: &Console, visit: &Visit) -> Result<App, Failure> {
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     visit.actor()?;
     let body: AppBody = read(visit)?;
-    let state = if body.state.is_empty() { "active".to_owned() } else { body.state };
-    update(console, visit, body.description, state).await
+    let approvals = body.approvals.map_or_else(String::new, |it| it.to_string());
+    update(console, visit, AppInput { description: body.description, state: body.state, approvals }).await
 }
 
 pub(super) async fn disable(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let before = current(console, visit).await?;
-    update(console, visit, before.description, "disabled".to_owned()).await
+    let (description, state) = (before.description, "disabled".to_owned());
+    update(console, visit, AppInput { description, state, ..AppInput::default() }).await
 }
 
-async fn update(
-    console: &Console,
-    visit: &Visit,
-    description: String,
-    state: String,
-) -> Result<Reply, Failure> {
+async fn update(console: &Console, visit: &Visit, input: AppInput) -> Result<Reply, Failure> {
     let (actor, name, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
-    let changed =
-        console.control.change(move |tx| app_change::update(tx, &actor, &name, etag, &description, &state));
+    let changed = console.control.change(move |tx| app_change::update(tx, &actor, &name, etag, &input));
     match changed.await {
         Ok(app) => Ok(tagged(StatusCode::OK, &shown(&app), app.etag)),
         Err(ControlError::Stale { .. }) => {
@@ -84,6 +80,6 @@ async fn update(
 fn shown(app: &App) -> Value {
     json!({
         "app": app.name, "description": app.description, "version": app.version, "state": app.state,
-        "rules": app.rules, "updated_at": app.updated_at,
+        "rules": app.rules, "approvals": app.approvals, "updated_at": app.updated_at,
     })
 }

@@ -26,6 +26,15 @@ pub(super) struct AppBody {
     pub(super) description: String,
     #[serde(default)]
     pub(super) state: String,
+    #[serde(default)]
+    pub(super) approvals: Option<u32>,
+    // What a reply has besides, so that it can be sent back.
+    #[serde(default, rename = "version")]
+    _version: IgnoredAny,
+    #[serde(default, rename = "rules")]
+    _rules: IgnoredAny,
+    #[serde(default, rename = "updated_at")]
+    _updated_at: IgnoredAny,
 }
 
 /// The body of a rule. Members are checked by the same code as the fields of the form.

@@ -7,6 +7,7 @@ use tollgate_control::ControlError;
 use tollgate_db::DbError;
 use tollgate_http_kit::{Reply, reply::reply};
 
+use super::content::{fault, sides};
 use crate::web::{Failure, Visit};
 
 /// The kinds of problems: what follows `/problems/` in their `type`. `docs/control-api.md` describes each.
@@ -21,16 +22,18 @@ pub const PROBLEMS: &[&str] = &[
     "invalid",
     "login",
     "login-only",
+    "needs-approval",
     "no-right",
     "not-found",
     "stale",
     "token",
     "too-many",
     "unavailable",
+    "wrong-state",
 ];
 
 pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
-    let (mut errors, mut retry_after) = (Vec::new(), None);
+    let (mut errors, mut conflicts, mut retry_after) = (Vec::new(), Vec::new(), None);
     let (status, kind, detail) = match failure {
         Failure::NoLogin => (StatusCode::UNAUTHORIZED, "login", "log in by POST /api/v1/login".to_owned()),
         Failure::NoToken => {
@@ -57,6 +60,11 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
                     .map(|it| json!({"pointer": format!("/{}", it.field), "message": it.fault.to_string()}))
                     .collect();
             }
+            match &error {
+                ControlError::Faulty(faults) => errors = faults.iter().map(fault).collect(),
+                ControlError::Conflict(found) => conflicts = found.iter().map(sides).collect(),
+                _ => {}
+            }
             of_control(visit, &error)
         }
         Failure::Page(error) => {
@@ -80,6 +88,9 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
     if !errors.is_empty() {
         body["errors"] = Value::from(errors);
     }
+    if !conflicts.is_empty() {
+        body["conflicts"] = Value::from(conflicts);
+    }
     let mut reply = reply(status, HeaderValue::from_static("application/problem+json"), body.to_string());
     if status == StatusCode::UNAUTHORIZED {
         reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"tollgate\""));
@@ -92,11 +103,15 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
 
 fn of_control(visit: &Visit, error: &ControlError) -> (StatusCode, &'static str, String) {
     let (status, kind) = match error {
-        ControlError::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
+        ControlError::Invalid(_) | ControlError::Faulty(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
         ControlError::NoRight { .. } => (StatusCode::FORBIDDEN, "no-right"),
         ControlError::LoginOnly => (StatusCode::FORBIDDEN, "login-only"),
         ControlError::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
         ControlError::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "stale"),
+        ControlError::Conflict(_) => (StatusCode::CONFLICT, "conflict"),
+        ControlError::NeedsApproval { .. } => (StatusCode::CONFLICT, "needs-approval"),
+        ControlError::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
+        ControlError::OwnChange | ControlError::NotAuthor { .. } => (StatusCode::FORBIDDEN, "no-right"),
         ControlError::Cap { .. } => (StatusCode::CONFLICT, "cap"),
         ControlError::WrongLogin | ControlError::WrongCode | ControlError::WrongLink => {
             (StatusCode::UNAUTHORIZED, "login")

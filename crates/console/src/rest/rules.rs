@@ -5,11 +5,13 @@ use hyper::header::{HeaderValue, LOCATION};
 use serde_json::{Value, json};
 use tollgate_control::ControlError;
 use tollgate_control::car::in_words;
+use tollgate_control::publishing::Intent;
 use tollgate_control::rules::{self, Query, Rule, Sort};
 use tollgate_http_kit::{Reply, reply};
 
 use super::body::{RuleBody, read};
 use super::etag::{if_match, tagged};
+use super::files::waits;
 use crate::console::Console;
 use crate::web::{Failure, Visit, encoded};
 
@@ -40,7 +42,13 @@ pub(super) async fn list(console: &Console, visit: &Visit, app: String) -> Resul
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (actor, app) = (visit.actor()?, visit.segment(3));
     let input = read::<RuleBody>(visit)?.input(None)?;
-    let rule = console.control.change(move |tx| rules::create(tx, &actor, &app, &input)).await?;
+    let (by, name, key) = (actor.clone(), app.clone(), input.key.clone());
+    let intent = intent(visit)?;
+    let done = console.control.change(move |tx| rules::add(tx, &by, &name, &input, intent)).await?;
+    if done.published_version.is_none() {
+        return Ok(waits(&done));
+    }
+    let rule = console.control.read(move |tx| rules::get(tx, &actor, &app, &key)).await?;
     let mut reply = tagged(StatusCode::CREATED, &shown(&rule), rule.etag);
     let place = format!("/api/v1/apps/{}/rules/{}", encoded(&rule.app), encoded(&rule.car.key));
     if let Ok(place) = HeaderValue::try_from(place) {
@@ -62,8 +70,13 @@ async fn current(console: &Console, visit: &Visit) -> Result<Rule, Failure> {
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (actor, app, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
     let input = read::<RuleBody>(visit)?.input(Some(visit.segment(5)))?;
-    match console.control.change(move |tx| rules::update(tx, &actor, &app, etag, &input)).await {
-        Ok(rule) => Ok(tagged(StatusCode::OK, &shown(&rule), rule.etag)),
+    let intent = intent(visit)?;
+    match console.control.change(move |tx| rules::edit(tx, &actor, &app, etag, &input, intent)).await {
+        Ok(Some(done)) if done.published_version.is_none() => Ok(waits(&done)),
+        Ok(_) => {
+            let rule = current(console, visit).await?;
+            Ok(tagged(StatusCode::OK, &shown(&rule), rule.etag))
+        }
         Err(ControlError::Stale { .. }) => stale(console, visit).await,
         Err(error) => Err(error.into()),
     }
@@ -71,10 +84,23 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
 
 pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (actor, app, key, etag) = (visit.actor()?, visit.segment(3), visit.segment(5), if_match(visit)?);
-    match console.control.change(move |tx| rules::delete(tx, &actor, &app, &key, etag)).await {
-        Ok(version) => Ok(reply::json(StatusCode::OK, &json!({"version": version}))),
+    let intent = intent(visit)?;
+    match console.control.change(move |tx| rules::remove(tx, &actor, &app, &key, etag, intent)).await {
+        Ok(done) => match done.published_version {
+            Some(version) => Ok(reply::json(StatusCode::OK, &json!({"version": version}))),
+            None => Ok(waits(&done)),
+        },
         Err(ControlError::Stale { .. }) => stale(console, visit).await,
         Err(error) => Err(error.into()),
+    }
+}
+
+/// `draft=true` makes a draft of what would be published.
+fn intent(visit: &Visit) -> Result<Intent, Failure> {
+    match visit.parameter("draft") {
+        "" | "false" => Ok(Intent::Publish),
+        "true" => Ok(Intent::Draft),
+        _ => Err(Failure::Bad("invalid `draft`: expected true or false".to_owned())),
     }
 }
 

@@ -16,8 +16,11 @@ use crate::texts::Lang;
 /// Largest body of a form or of JSON.
 const MAX_BODY: usize = 1024 * 1024;
 
+/// Largest body of an import: what the reader of YAML takes.
+const MAX_IMPORT: usize = 16 * 1024 * 1024;
+
 /// Most fields of a form.
-const MAX_FIELDS: usize = 110;
+const MAX_FIELDS: usize = 200;
 
 /// One request.
 pub(crate) struct Visit {
@@ -103,7 +106,8 @@ impl Visit {
             let value = value.map(|it| it.as_bytes().to_ascii_lowercase()).unwrap_or_default();
             value.starts_with(b"application/x-www-form-urlencoded")
         };
-        self.body = request.body(MAX_BODY).await.map_err(Failure::Body)?;
+        let max = if self.path == "/api/v1/import" { MAX_IMPORT } else { MAX_BODY };
+        self.body = request.body(max).await.map_err(Failure::Body)?;
         if self.is_api || self.body.is_empty() {
             return Ok(());
         }
@@ -136,10 +140,15 @@ impl Visit {
         value(&self.query, name)
     }
 
-    /// All values of a parameter of the query.
+    /// Every value of a parameter of the query.
     pub(crate) fn parameters(&self, name: &str) -> Vec<String> {
         let of_name = self.query.iter().filter(|(known, _)| known == name);
         of_name.map(|(_, value)| value.clone()).collect()
+    }
+
+    /// Every field of the form whose name begins with `prefix`: the rest of its name, and its value.
+    pub(crate) fn fields(&self, prefix: &str) -> Vec<(&str, &str)> {
+        self.form.iter().filter_map(|(name, value)| Some((name.strip_prefix(prefix)?, &**value))).collect()
     }
 
     /// A whole number of the query.

@@ -1,6 +1,7 @@
 //! The console over real sockets: from the setup code to a rule on the watch, and what is rejected.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
+mod changes;
 mod contract;
 mod docs;
 mod errors;

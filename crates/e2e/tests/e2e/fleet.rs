@@ -207,10 +207,15 @@ impl Traffic {
         Self { asking, end, answered }
     }
 
+    /// Requests that have been answered so far.
+    pub(crate) fn answered(&self) -> usize {
+        self.answered.load(Ordering::Relaxed)
+    }
+
     /// Waits until this number of further requests has been answered.
     pub(crate) async fn more(&self, requests: usize) {
-        let to = self.answered.load(Ordering::Relaxed) + requests;
-        until("more requests", async || (self.answered.load(Ordering::Relaxed) >= to).then_some(())).await;
+        let to = self.answered() + requests;
+        until("more requests", async || (self.answered() >= to).then_some(())).await;
     }
 
     /// Ends it; all requests in the order of their answers.

@@ -41,6 +41,7 @@ mod reload;
 mod rls_cases;
 mod slots;
 mod start;
+mod surge;
 mod tls;
 mod together;
 mod top;

@@ -11,12 +11,14 @@ use super::bound::Reading;
 use super::outcome::Outcome;
 use super::progress::Progress;
 use crate::generate::{Plan, Shape, generate};
+use crate::html::html;
 use crate::reader::Reader;
 use crate::report::{Difference, Report, SideReport};
 use crate::row::Row;
 use crate::side::Side;
 use crate::source::{Lines, Source};
 use crate::suggest::yaml;
+use crate::texts::Lang;
 use crate::timeline::Timeline;
 
 /// Replay a log with a set of rules, or compare two sets on it.
@@ -29,6 +31,7 @@ use crate::timeline::Timeline;
   tollgate replay access.log.gz --rules examples/rules --map domain=shop
   tollgate replay day.csv --rules today.yaml --rules tomorrow.yaml --json
   tollgate replay day.csv --rules today.yaml --percentile 99 --suggest
+  tollgate replay day.csv --rules today.yaml --html report.html --lang zh-CN
   tollgate replay --generate surge --requests 1000000 --seed 7 > trace.csv")]
 pub struct Replay {
     /// The log; `-` is standard input.
@@ -42,6 +45,16 @@ pub struct Replay {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+    /// Also decide each rule's requests by every algorithm, with the rule's limit and window. Takes as much
+    /// memory as one more set of rules.
+    #[arg(long)]
+    algorithms: bool,
+    /// Write the report as one HTML file too, with charts, and with what --algorithms finds.
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Language of that file.
+    #[arg(long, value_name = "LANG", default_value = "en", requires = "html")]
+    lang: Lang,
     /// Print a rule file with numbers that are enough for --percentile of the keys, instead of the report.
     #[arg(long, conflicts_with = "json")]
     suggest: bool,
@@ -119,6 +132,14 @@ impl Replay {
             writeln!(talk, "error: {why}")?;
             return Ok(Outcome::CouldNotTell);
         }
+        if let Some(path) = &self.html {
+            let page = html(report, &replayed.notes, self.lang);
+            if let Err(error) = std::fs::write(path, page) {
+                writeln!(talk, "error: cannot write {}: {error}", path.display())?;
+                return Ok(Outcome::CouldNotTell);
+            }
+            writeln!(talk, "report written to {}", path.display())?;
+        }
         match (self.json, self.suggest, report.rules.last()) {
             (true, ..) => {
                 serde_json::to_writer_pretty(&mut *out, report)?;
@@ -143,7 +164,8 @@ impl Replay {
         for path in &self.rules {
             let policy = load(path)?;
             let max_bytes = (self.max_memory as usize) << 20;
-            let side = Side::new(policy, &mapping, &mut wanted, max_bytes);
+            let compares_algorithms = self.algorithms || self.html.is_some();
+            let side = Side::new(policy, &mapping, &mut wanted, max_bytes, compares_algorithms);
             sides.push(side.map_err(|error| format!("{}: {error}", path.display()))?);
         }
         let mut progress = Progress::new(source.so_far, source.size);
@@ -154,7 +176,7 @@ impl Replay {
         while let Some(at) = reader.next(&mut row).map_err(|error| error.to_string())? {
             let mut verdicts = [true; 2];
             for (side, verdict) in sides.iter_mut().zip(&mut verdicts) {
-                *verdict = side.decide(|place| reader.value(&row, place), at.ns, at.cost);
+                *verdict = side.decide(|place| reader.value(&row, place), at);
             }
             let [a, b] = verdicts;
             difference.newly_denied += u64::from(a && !b);
@@ -163,6 +185,7 @@ impl Replay {
             progress.step(reader.tally.requests, talk);
         }
         progress.end(talk);
+        sides.iter_mut().for_each(Side::finish);
         let mut notes = reader.notes();
         for (label, side) in ["A", "B"].into_iter().zip(&sides) {
             notes_of(label, side, reader.tally.requests, &mut notes);

@@ -27,6 +27,8 @@ fn every_command_of_the_page_runs() {
         ("llm.yaml", &today.replace("web", "llm").replace("remote_address", "tenant")),
         ("tokens.csv", "1700000000000,ann,2,1\n1700000000001,ann,2,2\n"),
         ("map.yaml", blocks("yaml").first().expect("a mapping")),
+        ("llm-day.csv", "t_us,context_tokens,generated_tokens\n0,3,44\n4314579,2,1\n"),
+        ("reserve.yaml", blocks("yaml").get(1).expect("another")),
     ] {
         std::fs::write(folder.path().join(name), text).expect("written");
     }
@@ -35,7 +37,11 @@ fn every_command_of_the_page_runs() {
         let (command, to) = line.split_once(" > ").map_or((line, None), |(command, to)| (command, Some(to)));
         let words = command.split_whitespace().map(|word| {
             let path = folder.path().join(word);
-            if path.is_file() { path.display().to_string() } else { word.to_owned() }
+            if path.is_file() || word.ends_with(".html") {
+                path.display().to_string()
+            } else {
+                word.to_owned()
+            }
         });
         let words: Vec<String> = words.collect();
         let (outcome, out, talk) = match (words[0].as_str(), words[1].as_str()) {

@@ -5,11 +5,13 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, Cost, LeakyForm, Period, Quota, Refill, State, Timestamp};
-use tollgate_replay::{Claim, ExactLog, Verifier};
+use tollgate_exact::ExactLog;
+use tollgate_replay::{Claim, Verifier};
+
+use crate::trace_file;
 
 const GCRA: Algorithm =
     Algorithm::TokenBucket { burst: None, initial: None, overdraft: 0, refill: Refill::Continuous };
@@ -21,11 +23,7 @@ const BEGINS_S: u64 = 315_360_000;
 
 /// (second, client) of every request.
 fn trace() -> Option<Vec<(u64, u32)>> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/nasa-1995-08-01.csv.gz");
-    let Ok(file) = std::fs::File::open(path) else {
-        println!("SKIPPED the trace nasa-1995-08-01.csv.gz is not here");
-        return None;
-    };
+    let file = std::fs::File::open(trace_file("nasa-1995-08-01.csv.gz")?).expect("a file");
     let lines = BufReader::new(flate2::read::GzDecoder::new(file)).lines().skip(1);
     let rows = lines.map(|line| {
         let line = line.expect("text");

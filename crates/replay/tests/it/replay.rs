@@ -1,12 +1,11 @@
 //! `tollgate replay`: what it counts, compares and suggests.
 
 use std::fmt::Write as _;
-use std::path::Path;
 
 use serde_json::Value;
 use tollgate_replay::Outcome;
 
-use crate::{replay, replay_args};
+use crate::{replay, replay_args, trace_file};
 
 const TEN_A_MINUTE: &str = "domain: web\ndescriptors:\n  - key: remote_address\n    rate_limit: {unit: minute, \
                             requests_per_unit: 10, algorithm: ALGORITHM}\n";
@@ -232,11 +231,7 @@ fn the_boundary_attack_gets_twice_a_fixed_window_and_never_more_than_an_exact_on
 /// Row 126: the table of a real day, by the command itself.
 #[test]
 fn a_real_day_has_the_worst_windows_and_the_errors_that_are_published() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/nasa-1995-08-01.csv.gz");
-    if !path.is_file() {
-        println!("SKIPPED the trace nasa-1995-08-01.csv.gz is not here");
-        return;
-    }
+    let Some(path) = trace_file("nasa-1995-08-01.csv.gz") else { return };
     let limits = [(10, "10s"), (20, "1m"), (100, "1h")];
     for (algorithm, worst, wrongly) in [
         ("sliding_window_log", [10, 20, 100], ["0.000", "0.000"]),
@@ -268,5 +263,88 @@ fn a_real_day_has_the_worst_windows_and_the_errors_that_are_published() {
                 assert_eq!(shares, wrongly, "{algorithm}");
             }
         }
+    }
+}
+
+const TOKENS: &str = "domain: llm\ndescriptors:\n  - key: model\n    rate_limit: {unit: second, \
+                      requests_per_unit: 100, algorithm: token_bucket, burst: 1000}\n";
+
+/// What is reserved is taken at once; what was not used comes back when it is committed, and what was used
+/// beyond is owed.
+#[test]
+fn a_cost_that_is_known_afterwards_is_reserved_and_committed() {
+    // A thousand at first and a hundred a second: 600 are reserved each time.
+    let trace = "t_s,input,output\n0,500,20\n1,500,200\n2,500,0\n3,500,0\n7,500,0\n";
+    let map = "--map descriptors=model=\"large\" --map cost=input+output --map reserve=input+100";
+    for (after, admitted, settled) in [
+        // Of 1000, 600, of which 80 come back; 580 at 1, too few; 680 at 2, 100 come back; 280 at 3; 680 at 7.
+        ("0s", 3, [1_800, 1_520, 280, 0]),
+        // Nothing has come back at 7, where 500 are there.
+        ("8s", 2, [1_200, 1_020, 180, 0]),
+    ] {
+        let (outcome, out, talk) =
+            replay(trace, &[TOKENS], &format!("{map} --map commit_after={after} --json"));
+        assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""));
+        let side = &json(&out)["rules"][0];
+        assert_eq!(side["admitted"], admitted, "{after}: {out}");
+        let got = ["reserved", "used", "returned", "owed"]
+            .map(|name| side["settled"][name].as_u64().expect("a number"));
+        assert_eq!(got, settled, "{after}: {side}");
+    }
+    // Only the input is reserved: the output is owed, and repaid by what comes.
+    let map = map.replace("+100", "");
+    let (_, out, _) = replay(trace, &[TOKENS], &format!("{map} --map commit_after=0s"));
+    assert!(out.contains("reserved 1000, used 1220: 0 given back, 220 charged beyond"), "{out}");
+    for (map, want) in [
+        ("--map reserve=nothing", "no field for reserve: there is no nothing"),
+        ("--map reserve=input --map commit_after=1h", "write a time up to 4m"),
+    ] {
+        let (_, _, talk) = replay(trace, &[TOKENS], map);
+        assert!(talk.contains(want), "{map}: {talk}");
+    }
+}
+
+/// Two hours of calls of a language model: cost is context and generated tokens, of which the second are known
+/// afterwards. The sum of all costs is that of the file, whichever way they are taken.
+#[test]
+fn a_real_trace_of_a_language_model_is_replayed_with_its_tokens_taken_and_reserved() {
+    for (name, requests) in [("azure-llm-2023-conv.csv.gz", 19_366), ("azure-llm-2023-code.csv.gz", 8_819)] {
+        let Some(path) = trace_file(name) else { return };
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("rules.yaml");
+        let run = |limit: u64, more: &str| {
+            let rules = TOKENS.replace("unit: second", "unit: minute").replace("100,", &format!("{limit},"));
+            std::fs::write(&file, rules.replace("burst: 1000", "burst: 200000")).expect("written");
+            let args = format!(
+                "--json --strict --rules {} --map descriptors=model=\"large\" --map \
+                 cost=context_tokens+generated_tokens {more}",
+                file.display()
+            );
+            let (outcome, out, talk) = replay_args(Some(&path), &args);
+            assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""), "{name}");
+            json(&out)["rules"][0].clone()
+        };
+        let plenty = run(1_000_000_000, "--map reserve=context_tokens+2000 --map commit_after=5s");
+        assert_eq!(plenty["admitted"], requests, "{name}");
+        let of = |side: &Value, what: &str| side["settled"][what].as_u64().expect("a number");
+        assert_eq!(
+            of(&plenty, "used") + of(&plenty, "returned"),
+            of(&plenty, "reserved") + of(&plenty, "owed")
+        );
+        assert!(of(&plenty, "returned") > 0);
+        // Scarce: of the limit's tokens, no more are used than the bucket had, and what is owed at the end.
+        let (at_once, reserved) =
+            (run(100_000, ""), run(100_000, "--map reserve=context_tokens+2000 --map commit_after=5s"));
+        let admitted = |side: &Value| side["admitted"].as_u64().expect("a number");
+        println!(
+            "{name}: {} of {requests} at once, {} reserved, used {} of reserved {}",
+            admitted(&at_once),
+            admitted(&reserved),
+            of(&reserved, "used"),
+            of(&reserved, "reserved")
+        );
+        assert!(admitted(&at_once) < requests && admitted(&reserved) < requests, "{name}");
+        let minutes = 3_502_u64.div_ceil(60);
+        assert!(of(&reserved, "used") <= 200_000 + 100_000 * minutes + of(&reserved, "owed"), "{name}");
     }
 }

@@ -1,0 +1,172 @@
+//! A chart as SVG.
+
+use std::fmt::Write as _;
+
+use crate::chart::{Chart, Form, Range, Series};
+use crate::escape::escaped;
+use crate::scale::{label, ticks};
+use crate::style;
+
+pub(crate) const WIDTH: f64 = 760.0;
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 64.0;
+const RIGHT: f64 = 16.0;
+const TOP: f64 = 34.0;
+const BOTTOM: f64 = 46.0;
+
+/// Where values are on the page.
+struct Frame {
+    x: Range,
+    y: Range,
+    top: f64,
+    height: f64,
+}
+
+impl Frame {
+    fn x(&self, value: f64) -> f64 {
+        LEFT + (value - self.x.low) / (self.x.high - self.x.low) * (WIDTH - LEFT - RIGHT)
+    }
+
+    fn y(&self, value: f64) -> f64 {
+        let bottom = self.height - BOTTOM;
+        bottom - (value - self.y.low) / (self.y.high - self.y.low) * (bottom - self.top)
+    }
+}
+
+/// The chart as an element of a page, which has the styles and says the title.
+#[must_use]
+pub fn svg(chart: &Chart) -> String {
+    let mut out = String::new();
+    let title = escaped(&chart.title);
+    let _ = write!(out, "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\"><title>{title}</title>");
+    draw(chart, 0.0, &mut out);
+    out.push_str("</svg>");
+    out
+}
+
+/// The chart as a file of its own, with its title.
+#[must_use]
+pub fn svg_file(chart: &Chart) -> String {
+    const TITLE: f64 = 26.0;
+    let mut out = String::new();
+    let (title, height) = (escaped(&chart.title), HEIGHT + TITLE);
+    let _ = write!(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
+         viewBox=\"0 0 {WIDTH} {height}\" role=\"img\"><title>{title}</title><style>{}</style>\
+         <rect width=\"{WIDTH}\" height=\"{height}\" rx=\"8\" style=\"fill:var(--ground)\"/>\
+         <text class=\"title\" x=\"{RIGHT}\" y=\"24\">{title}</text>",
+        style::CHART
+    );
+    draw(chart, TITLE, &mut out);
+    out.push_str("</svg>\n");
+    out
+}
+
+fn draw(chart: &Chart, above: f64, out: &mut String) {
+    let frame = Frame { x: chart.x_range(), y: chart.y_range(), top: TOP + above, height: HEIGHT + above };
+    legend(chart, above, out);
+    axes(chart, &frame, out);
+    for (level, name) in &chart.marks {
+        let y = frame.y(*level);
+        let right = WIDTH - RIGHT;
+        let _ = write!(out, "<path class=\"mark limit\" d=\"M{LEFT} {y:.1}H{right}\"/>");
+        let _ = write!(
+            out,
+            "<text x=\"{right}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            y - 5.0,
+            escaped(name)
+        );
+    }
+    for series in &chart.series {
+        shape(series, &frame, out);
+    }
+}
+
+fn legend(chart: &Chart, above: f64, out: &mut String) {
+    let mut x = LEFT;
+    let y = above + 18.0;
+    for series in &chart.series {
+        let (class, name) = (series.color.class(), escaped(&series.name));
+        let _ = write!(
+            out,
+            "<rect class=\"key {class}\" x=\"{x:.0}\" y=\"{:.0}\" width=\"12\" height=\"12\" rx=\"3\"/>\
+             <text x=\"{:.0}\" y=\"{y:.0}\">{name}</text>",
+            y - 10.0,
+            x + 17.0
+        );
+        x += 38.0 + series.name.chars().map(wide).sum::<f64>();
+    }
+}
+
+/// About how wide a character is.
+pub(crate) fn wide(character: char) -> f64 {
+    if character.is_ascii() { 6.4 } else { 12.0 }
+}
+
+fn axes(chart: &Chart, frame: &Frame, out: &mut String) {
+    let (bottom, right) = (frame.height - BOTTOM, WIDTH - RIGHT);
+    for tick in ticks(frame.y, 5, chart.y.unit) {
+        let y = frame.y(tick);
+        let _ = write!(
+            out,
+            "<path class=\"axis\" d=\"M{LEFT} {y:.1}H{right}\"/><text x=\"{:.0}\" y=\"{:.1}\" \
+             text-anchor=\"end\">{}</text>",
+            LEFT - 8.0,
+            y + 4.0,
+            label(tick, chart.y.unit)
+        );
+    }
+    for tick in ticks(frame.x, 8, chart.x.unit) {
+        let x = frame.x(tick);
+        let _ = write!(
+            out,
+            "<path class=\"axis\" d=\"M{x:.1} {bottom}v5\"/><text x=\"{x:.1}\" y=\"{}\" \
+             text-anchor=\"middle\">{}</text>",
+            bottom + 19.0,
+            label(tick, chart.x.unit)
+        );
+    }
+    let middle = (LEFT + right) / 2.0;
+    let _ = write!(
+        out,
+        "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+        frame.height - 8.0,
+        escaped(&chart.x.label)
+    );
+    let (x, y) = (14.0, f64::midpoint(frame.top, bottom));
+    let _ = write!(
+        out,
+        "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" transform=\"rotate(-90 {x} {y})\">{}</text>",
+        escaped(&chart.y.label)
+    );
+}
+
+fn shape(series: &Series, frame: &Frame, out: &mut String) {
+    let class = series.color.class();
+    let finite = series.points.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
+    let at: Vec<(f64, f64)> = finite.map(|&(x, y)| (frame.x(x), frame.y(y))).collect();
+    let (Some(first), Some(last)) = (at.first(), at.last()) else { return };
+    if series.form == Form::Dots {
+        for (x, y) in &at {
+            let _ = write!(out, "<circle class=\"dot {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.5\"/>");
+        }
+        return;
+    }
+    let mut path = format!("M{:.1} {:.1}", first.0, first.1);
+    for (x, y) in &at[1..] {
+        let _ = match series.form {
+            Form::Line => write!(path, "L{x:.1} {y:.1}"),
+            _ => write!(path, "H{x:.1}V{y:.1}"),
+        };
+    }
+    if series.form == Form::Area {
+        let zero = frame.y(0.0);
+        let _ = write!(
+            out,
+            "<path class=\"area {class}\" d=\"{path}L{:.1} {zero:.1}L{:.1} {zero:.1}Z\"/>",
+            last.0, first.0
+        );
+    }
+    let _ = write!(out, "<path class=\"line {class}\" d=\"{path}\"/>");
+}

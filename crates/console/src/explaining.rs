@@ -1,0 +1,59 @@
+//! What the rules of an app make of a request, without counting anything.
+
+use tollgate_control::{ControlError, Fault, FieldFault, Role};
+use tollgate_limiter::explain::explain as explain_request;
+use tollgate_policy::{Entry, Policy, Unmatched};
+use tollgate_rule_files::{Options, RuleFile, parse};
+
+use crate::console::Console;
+use crate::web::{Failure, Visit};
+
+/// Most entries of a request.
+const MAX_ENTRIES: usize = 32;
+
+/// What the rules of `app` that are published make of a request: `entries` has one `key=value` on each line.
+pub(crate) async fn explain(
+    console: &Console,
+    visit: &Visit,
+    app: &str,
+    domain: &str,
+    entries: &str,
+) -> Result<String, Failure> {
+    visit.actor()?.must(Role::Viewer, app)?;
+    let published = console.control.published().borrow().clone();
+    let found = published.apps.iter().find(|it| it.app == app);
+    let unknown = || ControlError::NotFound { what: "app", name: app.to_owned() };
+    let files: Vec<RuleFile> = found
+        .ok_or_else(unknown)?
+        .documents
+        .iter()
+        .map(|it| RuleFile { name: it.domain().into(), text: it.yaml().to_owned() })
+        .collect();
+    let policy = parse(&files, &Options::default()).map(|rules| rules.policy).unwrap_or_default();
+    explain_by(&policy, domain, entries)
+}
+
+/// What a text that is not saved yet makes of a request.
+pub(crate) fn explain_text(text: &str, domain: &str, entries: &str) -> Result<String, Failure> {
+    let file = RuleFile { name: "file.yaml".into(), text: text.to_owned() };
+    let policy = parse(&[file], &Options::default()).map(|rules| rules.policy).unwrap_or_default();
+    explain_by(&policy, domain, entries)
+}
+
+fn explain_by(policy: &Policy, domain: &str, entries: &str) -> Result<String, Failure> {
+    let wrong = || {
+        let fault =
+            FieldFault { field: "entry", fault: Fault::Characters { allowed: "key=value on each line" } };
+        Failure::Control(ControlError::Invalid(vec![fault]))
+    };
+    let lines = entries.lines().map(str::trim).filter(|line| !line.is_empty());
+    let read = |line| match str::split_once(line, '=') {
+        Some((key, value)) if !key.is_empty() => Ok(Entry { key, value }),
+        _ => Err(wrong()),
+    };
+    let entries: Vec<Entry<'_>> = lines.take(MAX_ENTRIES).map(read).collect::<Result<_, _>>()?;
+    if entries.is_empty() {
+        return Err(wrong());
+    }
+    Ok(explain_request(policy, domain, &entries, Unmatched::Admit).to_string())
+}

@@ -1,0 +1,104 @@
+//! The settings of an app: what it is for, its approvals, and whether it is in force.
+
+use askama::Template;
+use hyper::StatusCode;
+use tollgate_control::app_change::{self, AppInput};
+use tollgate_control::apps::{self, App};
+use tollgate_control::{ControlError, FieldFault, Role};
+use tollgate_http_kit::Reply;
+
+use crate::console::Console;
+use crate::field::Field;
+use crate::frame::{Frame, page};
+use crate::texts::changes::Texts;
+use crate::web::{Failure, Visit, encoded, query_of, redirect};
+
+#[derive(Template)]
+#[template(path = "app_settings.html")]
+struct SettingsPage {
+    f: Frame,
+    c: &'static Texts,
+    app: String,
+    versions_href: String,
+    action: String,
+    export_href: String,
+    notice: Option<(&'static str, String)>,
+    etag: i64,
+    inputs: Vec<Field>,
+    may_edit: bool,
+}
+
+pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let app = read(console, visit).await?;
+    let notice = (visit.parameter("done") == "1").then(|| ("ok", Texts::of(visit.lang).saved.to_owned()));
+    form(visit, StatusCode::OK, &app, &input_of(&app), &[], notice)
+}
+
+async fn read(console: &Console, visit: &Visit) -> Result<App, Failure> {
+    let (actor, name) = (visit.actor()?, visit.segment(1));
+    Ok(console.control.read(move |tx| apps::get(tx, &actor, Role::Viewer, &name)).await?)
+}
+
+fn input_of(app: &App) -> AppInput {
+    let App { description, state, approvals, .. } = app.clone();
+    AppInput { description, state, approvals: approvals.to_string() }
+}
+
+pub(super) async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, name) = (visit.actor()?, visit.segment(1));
+    let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
+    let field = |name: &str| visit.field(name).to_owned();
+    let input =
+        AppInput { description: field("description"), state: field("state"), approvals: field("approvals") };
+    let asked = input.clone();
+    match console.control.change(move |tx| app_change::update(tx, &actor, &name, etag, &asked)).await {
+        Ok(app) => Ok(redirect(&query_of(&settings_href(&app.name), &[("done", "1")]))),
+        Err(ControlError::Invalid(faults)) => {
+            let mut app = read(console, visit).await?;
+            app.etag = etag; // a change by others meanwhile is still found
+            form(visit, StatusCode::UNPROCESSABLE_ENTITY, &app, &input, &faults, None)
+        }
+        Err(ControlError::Stale { .. }) => {
+            let app = read(console, visit).await?;
+            let notice = Some(("warn", Texts::of(visit.lang).settings_stale.to_owned()));
+            form(visit, StatusCode::PRECONDITION_FAILED, &app, &input_of(&app), &[], notice)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Where the settings of an app are.
+pub(super) fn settings_href(app: &str) -> String {
+    format!("/apps/{}/settings", encoded(app))
+}
+
+fn form(
+    visit: &Visit,
+    status: StatusCode,
+    app: &App,
+    input: &AppInput,
+    faults: &[FieldFault],
+    notice: Option<(&'static str, String)>,
+) -> Result<Reply, Failure> {
+    let (t, c) = (visit.lang.texts(), Texts::of(visit.lang));
+    let numbers = [("0", "0"), ("1", "1"), ("2", "2")];
+    let states = [("active", t.active), ("disabled", t.disabled)];
+    let inputs = vec![
+        Field::text("description", t.description, t.description_hint, &input.description),
+        Field::text("approvals", c.approvals, c.approvals_hint, &input.approvals).of(&numbers),
+        Field::text("state", c.app_state, c.app_state_hint, &input.state).of(&states),
+    ];
+    let settings = SettingsPage {
+        f: Frame::new(visit, "versions", format!("{} · {}", app.name, c.settings)),
+        c,
+        versions_href: format!("/apps/{}/versions", encoded(&app.name)),
+        action: settings_href(&app.name),
+        export_href: query_of("/api/v1/export", &[("app", &app.name)]),
+        notice,
+        etag: app.etag,
+        inputs: inputs.into_iter().map(|it| it.faulted(visit.lang, faults)).collect(),
+        may_edit: visit.actor()?.may(Role::Admin, &app.name),
+        app: app.name.clone(),
+    };
+    page(status, &settings)
+}

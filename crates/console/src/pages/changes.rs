@@ -1,0 +1,408 @@
+//! Change sets: the list, and one with its difference, its checks and what was said of it.
+
+use askama::Template;
+use hyper::StatusCode;
+use tollgate_control::change_set::{self, ChangeSet, Conflict, Event, Query, State};
+use tollgate_control::changes::{self, Keep};
+use tollgate_control::diff::by_field;
+use tollgate_control::{Actor, Content, ControlError, Kind, Role, checks, publishing, reviews, versions};
+use tollgate_http_kit::Reply;
+
+use super::diffs::{Diffs, href, label};
+use crate::console::Console;
+use crate::frame::{Frame, page};
+use crate::texts::changes::Texts;
+use crate::texts::{Lang, grouped};
+use crate::web::{Failure, Visit, encoded, query_of, redirect};
+
+/// Change sets of a page of the list.
+const SIZE: usize = 50;
+
+/// A page of change sets.
+#[derive(Clone, Copy, Debug)]
+pub enum ChangePage {
+    /// The list.
+    List,
+    /// One.
+    Show,
+    /// What is done with one.
+    Act,
+    /// What differs between two versions.
+    Versions,
+}
+
+pub(super) async fn answer(console: &Console, asked: ChangePage, visit: &Visit) -> Result<Reply, Failure> {
+    match asked {
+        ChangePage::List => list(console, visit).await,
+        ChangePage::Show => show(console, visit, StatusCode::OK, None, None).await,
+        ChangePage::Act => act(console, visit).await,
+        ChangePage::Versions => version_diff(console, visit).await,
+    }
+}
+
+#[derive(Template)]
+#[template(path = "changes.html")]
+struct ListPage {
+    f: Frame,
+    c: &'static Texts,
+    states: Vec<(&'static str, &'static str)>,
+    state: String,
+    app: String,
+    rows: Vec<Row>,
+    older: Option<String>,
+}
+
+struct Row {
+    href: String,
+    title: String,
+    app: String,
+    state: &'static str,
+    class: &'static str,
+    rules: String,
+    author: String,
+    at: String,
+    ms: i64,
+}
+
+async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, c) = (visit.actor()?, Texts::of(visit.lang));
+    let state =
+        if visit.parameter("state").is_empty() { "open" } else { visit.parameter("state") }.to_owned();
+    let app = visit.parameter("app").to_owned();
+    let query = Query {
+        app: app.clone(),
+        state: if state == "all" { String::new() } else { state.clone() },
+        before: visit.parameter("before").to_owned(),
+        limit: SIZE as i64,
+    };
+    let found = console.control.read(move |tx| change_set::list(tx, &actor, &query)).await?;
+    let mut states = vec![("open", c.open), ("all", c.all)];
+    states.extend(State::ALL.map(|it| (it.name(), state_text(visit.lang, it).0)));
+    let last = found.last().filter(|_| found.len() == SIZE);
+    let list = ListPage {
+        f: Frame::new(visit, "changes", c.title),
+        c,
+        states,
+        older: last.map(|it| query_of("/changes", &[("app", &app), ("state", &state), ("before", &it.id)])),
+        rows: found.iter().map(|it| row(visit, it)).collect(),
+        state,
+        app,
+    };
+    page(StatusCode::OK, &list)
+}
+
+fn row(visit: &Visit, it: &ChangeSet) -> Row {
+    let (state, class) = state_text(visit.lang, it.state);
+    Row {
+        href: change_href(&it.id),
+        title: it.title.clone(),
+        app: it.app.clone(),
+        state,
+        class,
+        rules: grouped(it.rules),
+        author: it.author.clone(),
+        at: visit.time(it.updated_at),
+        ms: it.updated_at,
+    }
+}
+
+/// Where a change set is shown.
+pub(super) fn change_href(id: &str) -> String {
+    format!("/changes/{}", encoded(id))
+}
+
+/// The page to go to after a change: the version that it became, or the change set that waits.
+pub(super) fn after(change: &ChangeSet, back: &str) -> Reply {
+    match change.published_version {
+        Some(version) => {
+            redirect(&query_of(back, &[("saved", &change.app), ("version", &version.to_string())]))
+        }
+        None => redirect(&change_href(&change.id)),
+    }
+}
+
+fn state_text(lang: Lang, state: State) -> (&'static str, &'static str) {
+    let c = Texts::of(lang);
+    match state {
+        State::Draft => (c.state_draft, "tag"),
+        State::Submitted => (c.state_submitted, "tag warn"),
+        State::Approved => (c.state_approved, "tag info"),
+        State::Published => (c.state_published, "tag ok"),
+        State::Rejected => (c.state_rejected, "tag bad"),
+        State::Abandoned => (c.state_abandoned, "tag"),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "change.html")]
+struct ShowPage {
+    f: Frame,
+    c: &'static Texts,
+    app: String,
+    state: (&'static str, &'static str),
+    notice: Option<(&'static str, String)>,
+    steps: Vec<(&'static str, &'static str)>,
+    conflicts: Vec<ConflictView>,
+    is_author: bool,
+    comment: String,
+    d: Diffs,
+    checks: Vec<(&'static str, &'static str, String)>,
+    faults: Vec<String>,
+    author: String,
+    base: i64,
+    published: Option<(i64, String)>,
+    hash: String,
+    may_edit: bool,
+    action: String,
+    etag: i64,
+    said: String,
+    fault: Option<String>,
+    /// Action, class, text.
+    buttons: Vec<(&'static str, &'static str, &'static str)>,
+    /// Class, who, did what, when, when in milliseconds, in their words.
+    events: Vec<(&'static str, String, &'static str, String, i64, String)>,
+}
+
+struct ConflictView {
+    href: String,
+    key: String,
+    name: String,
+    /// Field, base, theirs, yours.
+    rows: Vec<(&'static str, String, String, String)>,
+}
+
+async fn show(
+    console: &Console,
+    visit: &Visit,
+    status: StatusCode,
+    notice: Option<(&'static str, String)>,
+    fault: Option<String>,
+) -> Result<Reply, Failure> {
+    let (actor, id, c) = (visit.actor()?, visit.segment(1), Texts::of(visit.lang));
+    let by = actor.clone();
+    let read = console.control.read(move |tx| {
+        let found = change_set::get(tx, &by, &id)?;
+        if found.state.is_closed() {
+            return Ok((found, Vec::new(), Vec::new()));
+        }
+        let faults = checks::preview(tx, &by, &found.app, &found.ops)?.faults;
+        let conflicts = change_set::conflicts(tx, &by, &found)?;
+        Ok((found, faults, conflicts))
+    });
+    let (found, faults, conflicts) = read.await?;
+    let approvers = found.approved_by();
+    let approvals = format!("{}/{} {}", approvers.len(), found.needed, approvers.join(", "));
+    let has_approvals = i64::try_from(approvers.len()).is_ok_and(|count| count >= found.needed);
+    let checks = vec![
+        if faults.is_empty() {
+            ("ok", c.check_parser, c.ok.to_owned())
+        } else {
+            ("bad", c.check_parser, faults.len().to_string())
+        },
+        if conflicts.is_empty() {
+            ("ok", c.check_conflicts, c.ok.to_owned())
+        } else {
+            ("bad", c.check_conflicts, conflicts.len().to_string())
+        },
+        (if has_approvals { "ok" } else { "" }, c.check_approvals, approvals),
+    ];
+    let href = change_href(&found.id);
+    let versions = |version: i64| format!("/apps/{}/versions/{version}/diff", encoded(&found.app));
+    let shown = ShowPage {
+        f: Frame::new(visit, "changes", found.title.clone()),
+        c,
+        state: state_text(visit.lang, found.state),
+        notice,
+        steps: steps(c, found.state),
+        conflicts: conflicts.iter().map(|it| conflict_view(visit.lang, &found.app, it)).collect(),
+        is_author: found.is_by(&actor) && actor.may(Role::Editor, &found.app),
+        d: Diffs::of_ops(visit, &found.app, &found.ops, &href),
+        checks: if found.state.is_closed() { Vec::new() } else { checks },
+        faults: faults.iter().map(ToString::to_string).collect(),
+        base: found.base_version,
+        published: found.published_version.map(|it| (it, versions(it))),
+        may_edit: actor.may(Role::Editor, &found.app),
+        action: href,
+        etag: found.etag,
+        said: if fault.is_some() { visit.field("comment").to_owned() } else { String::new() },
+        fault,
+        buttons: buttons(c, &found, &actor),
+        events: found.events.iter().rev().map(|it| event(visit, c, &found, it)).collect(),
+        app: found.app,
+        comment: found.comment,
+        author: found.author,
+        hash: found.content_sha256,
+    };
+    page(status, &shown)
+}
+
+fn steps(c: &Texts, state: State) -> Vec<(&'static str, &'static str)> {
+    let at = match state {
+        State::Draft => 0,
+        State::Submitted => 1,
+        State::Approved => 2,
+        State::Published => 4,
+        State::Rejected | State::Abandoned => 1,
+    };
+    let is_bad = matches!(state, State::Rejected | State::Abandoned);
+    let class = |index: usize| match index {
+        _ if index < at => "done",
+        _ if index == at && is_bad => "bad",
+        _ if index == at => "now",
+        _ => "",
+    };
+    let names = [c.step_draft, c.step_submitted, c.step_approved, c.step_published];
+    names.into_iter().enumerate().map(|(index, name)| (name, class(index))).collect()
+}
+
+/// What this actor may do with it now, the first as the main one.
+fn buttons(c: &Texts, it: &ChangeSet, actor: &Actor) -> Vec<(&'static str, &'static str, &'static str)> {
+    let (may_approve, is_author) = (actor.may(Role::Approver, &it.app), it.is_by(actor));
+    let is_free = it.needed == 0;
+    let mut buttons = Vec::new();
+    let waits = matches!(it.state, State::Submitted | State::Approved);
+    if it.state == State::Approved || (is_free && matches!(it.state, State::Draft | State::Submitted)) {
+        buttons.push(("publish", "btn primary", c.publish));
+    } else if it.state == State::Draft {
+        buttons.push(("submit", "btn primary", c.submit));
+    }
+    if waits && may_approve && !is_author {
+        let is_main = buttons.is_empty();
+        buttons.push(("approve", if is_main { "btn primary" } else { "btn" }, c.approve));
+    }
+    buttons.push(("comment", "btn", c.say));
+    if waits && may_approve {
+        buttons.push(("reject", "btn danger", c.reject));
+    }
+    if !it.state.is_closed() && (is_author || actor.may(Role::Admin, &it.app)) {
+        buttons.push(("abandon", "btn plain", c.abandon));
+    }
+    buttons
+}
+
+fn event(
+    visit: &Visit,
+    c: &Texts,
+    change: &ChangeSet,
+    it: &Event,
+) -> (&'static str, String, &'static str, String, i64, String) {
+    let is_void = it.content_sha256 != change.content_sha256;
+    let (class, did) = match &*it.verdict {
+        "submit" => ("now", c.did_submit),
+        "approve" if is_void => ("", c.did_approve_old),
+        "approve" => ("ok", c.did_approve),
+        "reject" => ("bad", c.did_reject),
+        "publish" => ("ok", c.did_publish),
+        "abandon" => ("bad", c.did_abandon),
+        "edit" => ("", c.did_edit),
+        _ => ("", c.did_comment),
+    };
+    (class, it.user.clone(), did, visit.time(it.at), it.at, it.comment.clone())
+}
+
+fn conflict_view(lang: Lang, app: &str, it: &Conflict) -> ConflictView {
+    let c = Texts::of(lang);
+    let value = |side: Option<&Content>, field: &str| {
+        let fields = by_field(None, side);
+        if side.is_none() {
+            c.absent.to_owned()
+        } else {
+            fields.into_iter().find(|it| it.field == field).and_then(|it| it.after).unwrap_or_default()
+        }
+    };
+    let (base, theirs, yours) = (it.base.as_ref(), it.theirs.as_ref(), it.yours.as_ref());
+    let mut names: Vec<String> = Vec::new();
+    for (old, new) in [(base, theirs), (base, yours), (theirs, yours)] {
+        for field in by_field(old, new) {
+            if !names.contains(&field.field) {
+                names.push(field.field);
+            }
+        }
+    }
+    ConflictView {
+        href: href(app, it.kind, &it.key),
+        key: it.key.clone(),
+        name: format!("{}/{}", it.kind.name(), it.key),
+        rows: names
+            .iter()
+            .map(|name| (label(lang, name), value(base, name), value(theirs, name), value(yours, name)))
+            .collect(),
+    }
+}
+
+async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, id, c) = (visit.actor()?, visit.segment(1), Texts::of(visit.lang));
+    let etag: i64 = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
+    let (action, comment) = (visit.field("action").to_owned(), visit.field("comment").to_owned());
+    let choices = choices(visit);
+    let done = console.control.change(move |tx| match &*action {
+        "submit" => changes::submit(tx, &actor, &id, etag),
+        "approve" => reviews::approve(tx, &actor, &id, etag, &comment),
+        "reject" => reviews::reject(tx, &actor, &id, etag, &comment),
+        "publish" => publishing::publish(tx, &actor, &id, etag),
+        "abandon" => changes::abandon(tx, &actor, &id, etag, &comment),
+        "resolve" => changes::resolve(tx, &actor, &id, etag, &choices),
+        _ => changes::comment(tx, &actor, &id, &comment),
+    });
+    let bad = |text: &'static str| Some(("bad", text.to_owned()));
+    let (status, notice, fault) = match done.await {
+        Ok(done) => return Ok(redirect(&change_href(&done.id))),
+        Err(ControlError::Invalid(faults)) => {
+            let fault = faults.first().map(|it| visit.lang.fault(&it.fault));
+            (StatusCode::UNPROCESSABLE_ENTITY, None, fault)
+        }
+        Err(ControlError::Stale { .. }) => (StatusCode::PRECONDITION_FAILED, bad(c.stale), None),
+        Err(ControlError::Conflict(_)) => (StatusCode::CONFLICT, bad(c.conflict), None),
+        Err(ControlError::Faulty(_)) => (StatusCode::UNPROCESSABLE_ENTITY, None, None),
+        Err(ControlError::OwnChange) => (StatusCode::FORBIDDEN, bad(c.own_change), None),
+        Err(ControlError::NotAuthor { .. }) => (StatusCode::FORBIDDEN, bad(c.not_author), None),
+        Err(ControlError::NeedsApproval { .. }) => (StatusCode::CONFLICT, bad(c.needs_approval), None),
+        Err(ControlError::WrongState { .. }) => (StatusCode::CONFLICT, bad(c.wrong_state), None),
+        Err(error) => return Err(error.into()),
+    };
+    show(console, visit, status, notice, fault).await
+}
+
+/// The sides that were chosen, by kind and key.
+fn choices(visit: &Visit) -> Vec<(Kind, String, Keep)> {
+    let read = |(name, value): (&str, &str)| {
+        let (kind, key) = name.split_once('/')?;
+        let keep = if value == "yours" { Keep::Yours } else { Keep::Theirs };
+        Some((kind.parse().ok()?, key.to_owned(), keep))
+    };
+    visit.fields("keep:").into_iter().filter_map(read).collect()
+}
+
+#[derive(Template)]
+#[template(path = "version_diff.html")]
+struct VersionsPage {
+    f: Frame,
+    app: String,
+    versions_href: String,
+    from: i64,
+    to: i64,
+    d: Diffs,
+}
+
+async fn version_diff(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, app, c) = (visit.actor()?, visit.segment(1), Texts::of(visit.lang));
+    // The form names both; a link has the newer one in its path.
+    let in_path = visit.segment(3);
+    let to = if in_path == "diff" { visit.parameter("version").to_owned() } else { in_path };
+    let unknown = || ControlError::NotFound { what: "version", name: to.clone() };
+    let to: i64 = to.parse().map_err(|_| unknown())?;
+    let from = visit.number("against", to - 1);
+    let name = app.clone();
+    let found = console.control.read(move |tx| versions::difference(tx, &actor, &name, from, to)).await?;
+    let versions_href = format!("/apps/{}/versions", encoded(&app));
+    let path = query_of(&format!("{versions_href}/{to}/diff"), &[("against", &from.to_string())]);
+    let shown = VersionsPage {
+        f: Frame::new(visit, "versions", format!("{} · {from} → {to}", c.compare)),
+        d: Diffs::of_versions(visit, &app, &found, &path),
+        app,
+        versions_href,
+        from,
+        to,
+    };
+    page(StatusCode::OK, &shown)
+}

@@ -1,0 +1,139 @@
+//! What the page of a rule does besides its form: another state by one click, and the same rule as YAML.
+
+use askama::Template;
+use hyper::StatusCode;
+use tollgate_control::car::CarInput;
+use tollgate_control::publishing::Intent;
+use tollgate_control::rules::{self, Rule};
+use tollgate_control::{ControlError, DocFault, Role, car_yaml};
+use tollgate_http_kit::Reply;
+
+use super::changes::after;
+use super::rule_form::intent;
+use super::rules::rule_href;
+use crate::console::Console;
+use crate::frame::{Frame, page};
+use crate::texts::changes::Texts;
+use crate::web::{Failure, Visit, redirect};
+
+/// What is done with a rule.
+#[derive(Clone, Copy, Debug)]
+pub enum RuleAct {
+    /// On, shadow or off.
+    State,
+    /// Its YAML.
+    Yaml,
+    /// Saves its YAML.
+    SaveYaml,
+}
+
+pub(super) async fn answer(console: &Console, act: RuleAct, visit: &Visit) -> Result<Reply, Failure> {
+    match act {
+        RuleAct::State => set_state(console, visit).await,
+        RuleAct::Yaml => {
+            let rule = read(console, visit).await?;
+            let text = car_yaml::write(&rule.car.to_input());
+            show(visit, StatusCode::OK, &rule, rule.etag, text, &[], None)
+        }
+        RuleAct::SaveYaml => save(console, visit).await,
+    }
+}
+
+async fn read(console: &Console, visit: &Visit) -> Result<Rule, Failure> {
+    let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
+    Ok(console.control.read(move |tx| rules::get(tx, &actor, &app, &key)).await?)
+}
+
+async fn set_state(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, app) = (visit.actor()?, visit.segment(1));
+    let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
+    let rule = read(console, visit).await?;
+    let href = rule_href(&rule.app, &rule.car.key);
+    let input = CarInput { state: visit.field("state").to_owned(), ..rule.car.to_input() };
+    let done = console.control.change(move |tx| rules::edit(tx, &actor, &app, etag, &input, Intent::Publish));
+    match done.await {
+        Ok(Some(done)) => Ok(after(&done, &href)),
+        // The page shows what is there now, with its state.
+        Ok(None) | Err(ControlError::Stale { .. }) => Ok(redirect(&href)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[derive(Template)]
+#[template(path = "rule_yaml.html")]
+struct YamlPage {
+    f: Frame,
+    c: &'static Texts,
+    href: String,
+    etag: i64,
+    text: String,
+    lines: Vec<bool>,
+    faults: Vec<String>,
+    notice: Option<(&'static str, String)>,
+    may_edit: bool,
+}
+
+fn show(
+    visit: &Visit,
+    status: StatusCode,
+    rule: &Rule,
+    etag: i64,
+    text: String,
+    faults: &[DocFault],
+    notice: Option<(&'static str, String)>,
+) -> Result<Reply, Failure> {
+    let c = Texts::of(visit.lang);
+    let lines = 1..=u32::try_from(text.lines().count().max(1)).unwrap_or(1);
+    let yaml = YamlPage {
+        f: Frame::new(visit, "rules", format!("{} / {}", rule.app, rule.car.key)),
+        c,
+        href: rule_href(&rule.app, &rule.car.key),
+        etag,
+        lines: lines.map(|line| faults.iter().any(|it| it.line == line)).collect(),
+        text,
+        faults: faults.iter().map(ToString::to_string).collect(),
+        notice,
+        may_edit: visit.actor()?.may(Role::Editor, &rule.app),
+    };
+    page(status, &yaml)
+}
+
+async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, app) = (visit.actor()?, visit.segment(1));
+    let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
+    let rule = read(console, visit).await?;
+    actor.must(Role::Editor, &rule.app)?;
+    let text = visit.field("text").replace("\r\n", "\n");
+    let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
+    let input = match car_yaml::read(&text) {
+        Ok(input) => input,
+        Err(ControlError::Faulty(faults)) => {
+            return show(visit, unprocessable, &rule, etag, text, &faults, None);
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let at = |field: &str, message: String| {
+        let line = text.lines().position(|line| line.trim_start().starts_with(&format!("{field}:")));
+        let line = line.map_or(1, |index| u32::try_from(index + 1).unwrap_or(1));
+        DocFault { domain: String::new(), line, column: 1, path: field.to_owned(), message }
+    };
+    if input.key != rule.car.key {
+        let fault = at("key", "a rule keeps its key; make a new rule for another key".to_owned());
+        return show(visit, unprocessable, &rule, etag, text, &[fault], None);
+    }
+    let (href, asked) = (rule_href(&rule.app, &rule.car.key), intent(visit));
+    match console.control.change(move |tx| rules::edit(tx, &actor, &app, etag, &input, asked)).await {
+        Ok(Some(done)) => Ok(after(&done, &format!("{href}/yaml"))),
+        Ok(None) => Ok(redirect(&format!("{href}/yaml"))),
+        Err(ControlError::Invalid(faults)) => {
+            let faults: Vec<_> = faults.iter().map(|it| at(it.field, visit.lang.fault(&it.fault))).collect();
+            show(visit, unprocessable, &rule, etag, text, &faults, None)
+        }
+        Err(ControlError::Stale { .. }) => {
+            let notice = Some(("warn", visit.lang.texts().stale.to_owned()));
+            let etag = rule.etag;
+            show(visit, StatusCode::PRECONDITION_FAILED, &rule, etag, text, &[], notice)
+        }
+        Err(error) => Err(error.into()),
+    }
+}

@@ -1,0 +1,89 @@
+//! An app as one YAML document, and back.
+
+use hyper::header::HeaderValue;
+use hyper::{Method, StatusCode};
+use serde_json::{Value, json};
+use tollgate_control::publishing::Intent;
+use tollgate_control::{ControlError, transfer};
+use tollgate_http_kit::{Reply, reply};
+
+use super::changes::made_reply;
+use super::content::{conflict, differences, fault};
+use super::files::waits;
+use crate::console::Console;
+use crate::web::{Failure, Visit};
+
+/// An operation on whole apps.
+#[derive(Clone, Copy, Debug)]
+pub enum TransferCall {
+    /// An app as YAML.
+    Export,
+    /// Makes an app equal to YAML.
+    Import,
+}
+
+type Row = (Method, &'static str, TransferCall, &'static str, &'static str);
+
+/// Method, path, call, id, summary.
+pub(super) static ROWS: &[Row] = &[
+    (
+        Method::GET,
+        "/api/v1/export",
+        TransferCall::Export,
+        "exportApp",
+        "All rules of an app as one YAML document, sorted by key",
+    ),
+    (
+        Method::POST,
+        "/api/v1/import",
+        TransferCall::Import,
+        "importApp",
+        "Makes an app equal to a YAML document, as one change set; `dry_run=true` only shows the difference",
+    ),
+];
+
+pub(super) async fn answer(console: &Console, call: TransferCall, visit: &Visit) -> Result<Reply, Failure> {
+    match call {
+        TransferCall::Export => export(console, visit).await,
+        TransferCall::Import => import(console, visit).await,
+    }
+}
+
+async fn export(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, app) = (visit.actor()?, visit.parameter("app").to_owned());
+    let yaml = console.control.read(move |tx| transfer::export(tx, &actor, &app)).await?;
+    Ok(reply::reply(StatusCode::OK, HeaderValue::from_static("application/yaml"), yaml))
+}
+
+async fn import(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let actor = visit.actor()?;
+    let is_dry = match visit.parameter("dry_run") {
+        "" | "false" => false,
+        "true" => true,
+        _ => return Err(Failure::Bad("invalid `dry_run`: expected true or false".to_owned())),
+    };
+    let text = std::str::from_utf8(&visit.body);
+    let text = text.map_err(|_| Failure::Bad("invalid request body: expected YAML in UTF-8".to_owned()))?;
+    let all = match transfer::read(text) {
+        Err(ControlError::Faulty(faults)) if is_dry => {
+            let errors: Vec<Value> = faults.iter().map(fault).collect();
+            return Ok(reply::json(StatusCode::OK, &json!({"ok": false, "errors": errors})));
+        }
+        all => all?,
+    };
+    if is_dry {
+        let look = console.control.read(move |tx| transfer::dry_run(tx, &actor, &all)).await?;
+        let (ops, preview, conflicts) = look;
+        let errors: Vec<Value> = preview.faults.iter().map(fault).collect();
+        let conflicts: Vec<Value> = conflicts.iter().map(conflict).collect();
+        let is_ok = errors.is_empty() && conflicts.is_empty();
+        let body = json!({"ok": is_ok, "errors": errors, "conflicts": conflicts, "diff": differences(&ops)});
+        return Ok(reply::json(StatusCode::OK, &body));
+    }
+    let done = console.control.change(move |tx| transfer::import(tx, &actor, &all, Intent::Publish)).await?;
+    Ok(match done {
+        None => reply::json(StatusCode::OK, &json!({"changed": false})),
+        Some(done) if done.published_version.is_none() => waits(&done),
+        Some(done) => made_reply(StatusCode::OK, &done),
+    })
+}

@@ -1,0 +1,369 @@
+//! Change sets as they are read: operations on rules of one app, each with the version that it began with.
+
+use serde_json::json;
+use tollgate_db::{Row, Tx, Value};
+
+use crate::actor::{Actor, EVERY_APP};
+use crate::apps::{self, App};
+use crate::content::{Content, Kind};
+use crate::error::{ConflictSides, ControlError};
+use crate::ids::sha256;
+use crate::role::Role;
+use crate::stored;
+
+/// Where a change set is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Its author works on it.
+    Draft,
+    /// It waits for approvals.
+    Submitted,
+    /// It has the approvals that its app needs.
+    Approved,
+    /// It is a version of its app.
+    Published,
+    /// An approver said no; its author may edit it.
+    Rejected,
+    /// Its author gave it up.
+    Abandoned,
+}
+
+impl State {
+    /// All states.
+    pub const ALL: [Self; 6] =
+        [Self::Draft, Self::Submitted, Self::Approved, Self::Published, Self::Rejected, Self::Abandoned];
+
+    /// Its name in the database and in the API.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Draft => "draft",
+            Self::Submitted => "submitted",
+            Self::Approved => "approved",
+            Self::Published => "published",
+            Self::Rejected => "rejected",
+            Self::Abandoned => "abandoned",
+        }
+    }
+
+    /// Whether nothing happens to it any more.
+    #[must_use]
+    pub const fn is_closed(self) -> bool {
+        matches!(self, Self::Published | Self::Abandoned)
+    }
+
+    fn read(name: &str) -> Self {
+        Self::ALL.into_iter().find(|it| it.name() == name).unwrap_or(Self::Draft)
+    }
+}
+
+/// A change of one rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeOp {
+    /// The kind of the rule.
+    pub kind: Kind,
+    /// The key of the rule.
+    pub key: String,
+    /// The version of the app that wrote what the change begins with; `None`: the rule must not exist yet.
+    pub base: Option<i64>,
+    /// What it begins with.
+    pub before: Option<Content>,
+    /// What it makes of the rule; `None` deletes it.
+    pub after: Option<Content>,
+}
+
+/// What somebody said of a change set, or did with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub(crate) user_id: String,
+    /// Who.
+    pub user: String,
+    /// `submit`, `edit`, `comment`, `approve`, `reject`, `publish`, `abandon`.
+    pub verdict: String,
+    /// In their words.
+    pub comment: String,
+    /// The content that it was about.
+    pub content_sha256: String,
+    /// Milliseconds UTC.
+    pub at: i64,
+}
+
+/// A rule that was changed both in a change set and since the base of that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its key.
+    pub key: String,
+    /// What the change set began with; `None`: the rule was not there.
+    pub base: Option<Content>,
+    /// What is there now.
+    pub theirs: Option<Content>,
+    /// What the change set makes of it; `None`: it deletes the rule.
+    pub yours: Option<Content>,
+}
+
+impl From<Conflict> for ConflictSides {
+    fn from(Conflict { kind, key, base, theirs, yours }: Conflict) -> Self {
+        let json = |side: Option<Content>| side.map(|it| it.json());
+        Self { kind: kind.name(), key, base: json(base), theirs: json(theirs), yours: json(yours) }
+    }
+}
+
+/// Operations on rules of one app, which are published together or not at all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChangeSet {
+    /// Sorts by the time at which it was made.
+    pub id: String,
+    pub(crate) app_id: String,
+    /// The app.
+    pub app: String,
+    /// Where it is on its way.
+    pub state: State,
+    /// What it is about.
+    pub title: String,
+    /// Why.
+    pub comment: String,
+    pub(crate) author_id: String,
+    /// Who made it.
+    pub author: String,
+    /// The version of the app at which it began.
+    pub base_version: i64,
+    /// The version that it became.
+    pub published_version: Option<i64>,
+    /// Of its operations with their bases: what an approval is about.
+    pub content_sha256: String,
+    /// Goes up with each change.
+    pub etag: i64,
+    /// Milliseconds UTC.
+    pub created_at: i64,
+    /// Milliseconds UTC.
+    pub updated_at: i64,
+    /// By kind and key; empty in lists.
+    pub ops: Vec<ChangeOp>,
+    /// What happened to it, the first first; empty in lists.
+    pub events: Vec<Event>,
+    /// How many rules it changes.
+    pub rules: i64,
+    /// Approvals that its app needs.
+    pub needed: i64,
+}
+
+impl ChangeSet {
+    /// The approvers of the content as it is now.
+    #[must_use]
+    pub fn approved_by(&self) -> Vec<&str> {
+        let mut users: Vec<(&str, &str)> = Vec::new();
+        for event in self.events.iter().filter(|it| it.content_sha256 == self.content_sha256) {
+            users.retain(|(id, _)| *id != event.user_id || !matches!(&*event.verdict, "approve" | "reject"));
+            if event.verdict == "approve" && event.user_id != self.author_id {
+                users.push((&event.user_id, &event.user));
+            }
+        }
+        users.into_iter().map(|(_, name)| name).collect()
+    }
+
+    /// Whether the actor is its author.
+    #[must_use]
+    pub fn is_by(&self, actor: &Actor) -> bool {
+        self.author_id == actor.user_id
+    }
+
+    /// What it makes of its app, for the audit.
+    pub(crate) fn shown(&self) -> serde_json::Value {
+        let sign = |op: &ChangeOp| match (&op.base, &op.after) {
+            (None, _) => '+',
+            (_, None) => '-',
+            _ => '~',
+        };
+        let rules: Vec<String> =
+            self.ops.iter().take(100).map(|op| format!("{}{}", sign(op), op.key)).collect();
+        json!({
+            "change": self.id, "title": self.title, "state": self.state.name(), "rules": rules,
+            "content_sha256": self.content_sha256,
+        })
+    }
+}
+
+/// Which change sets, the newest first.
+#[derive(Clone, Debug, Default)]
+pub struct Query {
+    /// Of this app only, unless empty.
+    pub app: String,
+    /// In this state; `open` for those that are not closed; empty for all.
+    pub state: String,
+    /// Made before this one, unless empty.
+    pub before: String,
+    /// At most as many, 1 to 500.
+    pub limit: i64,
+}
+
+const LIST: &str = "SELECT changes.id, changes.app_id, apps.name, changes.state, title, comment, author_id, author, \
+     base_version, published_version, content_sha256, changes.etag, changes.created_at, changes.updated_at, \
+     (SELECT COUNT(*) FROM change_ops WHERE change_id = changes.id), apps.approvals \
+     FROM changes JOIN apps ON apps.id = changes.app_id \
+     WHERE ($1 = '' OR apps.name = $1) AND ($2 = '' OR changes.state = $2 OR \
+     ($2 = 'open' AND changes.state IN ('draft', 'submitted', 'approved', 'rejected'))) \
+     AND ($3 = '' OR changes.id < $3) \
+     AND ($4 = 1 OR REPLACE($5, '/' || apps.name || '/', '') <> $5) ORDER BY changes.id DESC LIMIT $6";
+
+/// Change sets of apps that the actor may see, without their operations.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn list(tx: &mut dyn Tx, actor: &Actor, query: &Query) -> Result<Vec<ChangeSet>, ControlError> {
+    if !query.app.is_empty() {
+        actor.must(Role::Viewer, &query.app)?;
+    }
+    // Names of apps have no slashes.
+    let visible: String = actor.roles.iter().map(|(app, _)| format!("/{app}/")).collect();
+    let rows = tx.query(
+        LIST,
+        &[
+            (&query.app).into(),
+            (&query.state).into(),
+            (&query.before).into(),
+            actor.may(Role::Viewer, EVERY_APP).into(),
+            visible.into(),
+            query.limit.clamp(1, 500).into(),
+        ],
+    )?;
+    rows.iter().map(ChangeSet::read).collect()
+}
+
+/// A change set with its operations. Needs viewer of its app.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn get(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<ChangeSet, ControlError> {
+    let unknown = || ControlError::NotFound { what: "change set", name: id.to_owned() };
+    let row = tx.query_one(
+        "SELECT changes.id, changes.app_id, apps.name, changes.state, title, comment, author_id, author, \
+         base_version, published_version, content_sha256, changes.etag, changes.created_at, changes.updated_at, \
+         (SELECT COUNT(*) FROM change_ops WHERE change_id = changes.id), apps.approvals \
+         FROM changes JOIN apps ON apps.id = changes.app_id WHERE changes.id = $1",
+        &[id.into()],
+    )?;
+    let mut change = ChangeSet::read(&row.ok_or_else(unknown)?)?;
+    actor.must(Role::Viewer, &change.app)?;
+    let rows = tx.query(
+        "SELECT kind, key, base_from_version, base_body, body FROM change_ops WHERE change_id = $1 \
+         ORDER BY kind, key",
+        &[id.into()],
+    )?;
+    change.ops = rows.iter().map(|row| ChangeOp::read(&change.app, row)).collect::<Result<_, _>>()?;
+    let rows = tx.query(
+        "SELECT user_id, user_name, verdict, comment, content_sha256, at FROM approvals WHERE change_id = $1 \
+         ORDER BY seq",
+        &[id.into()],
+    )?;
+    change.events = rows.iter().map(Event::read).collect::<Result<_, _>>()?;
+    Ok(change)
+}
+
+/// The rules that were changed since the base of `change`.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn conflicts(tx: &mut dyn Tx, actor: &Actor, change: &ChangeSet) -> Result<Vec<Conflict>, ControlError> {
+    let app = apps::get(tx, actor, Role::Viewer, &change.app)?;
+    conflicts_of(tx, &app, &change.ops)
+}
+
+pub(crate) fn conflicts_of(
+    tx: &mut dyn Tx,
+    app: &App,
+    ops: &[ChangeOp],
+) -> Result<Vec<Conflict>, ControlError> {
+    let mut conflicts = Vec::new();
+    for op in ops {
+        let now = stored::current(tx, app, op.kind, &op.key)?;
+        if now.as_ref().map(|it| it.from_version) != op.base {
+            conflicts.push(Conflict {
+                kind: op.kind,
+                key: op.key.clone(),
+                base: op.before.clone(),
+                theirs: now.map(|it| it.content),
+                yours: op.after.clone(),
+            });
+        }
+    }
+    Ok(conflicts)
+}
+
+/// The hash of operations with their bases.
+pub(crate) fn content_hash(app: &App, ops: &[ChangeOp]) -> String {
+    let mut parts: Vec<_> = ops
+        .iter()
+        .map(|op| {
+            let after = op.after.as_ref().map(Content::body);
+            (op.kind.name(), &op.key, op.base, after)
+        })
+        .collect();
+    parts.sort();
+    sha256(&json!([app.id, parts]).to_string())
+}
+
+/// What is written of an operation.
+pub(crate) fn op_values(change_id: &str, seq: usize, op: &ChangeOp) -> [Value; 7] {
+    [
+        change_id.into(),
+        i64::try_from(seq).unwrap_or(i64::MAX).into(),
+        op.kind.name().into(),
+        (&op.key).into(),
+        op.base.into(),
+        op.before.as_ref().map(Content::body).into(),
+        op.after.as_ref().map(Content::body).into(),
+    ]
+}
+
+impl ChangeSet {
+    fn read(row: &Row) -> Result<Self, ControlError> {
+        Ok(Self {
+            id: row.text(0)?,
+            app_id: row.text(1)?,
+            app: row.text(2)?,
+            state: State::read(&row.text(3)?),
+            title: row.text(4)?,
+            comment: row.text(5)?,
+            author_id: row.text(6)?,
+            author: row.text(7)?,
+            base_version: row.int(8)?,
+            published_version: row.opt_int(9)?,
+            content_sha256: row.text(10)?,
+            etag: row.int(11)?,
+            created_at: row.int(12)?,
+            updated_at: row.int(13)?,
+            rules: row.int(14)?,
+            needed: row.int(15)?,
+            ops: Vec::new(),
+            events: Vec::new(),
+        })
+    }
+}
+
+impl ChangeOp {
+    fn read(app: &str, row: &Row) -> Result<Self, ControlError> {
+        let content = |text: Option<String>| text.map(|body| Content::read(app, &body)).transpose();
+        Ok(Self {
+            kind: row.text(0)?.parse().unwrap_or(Kind::Car),
+            key: row.text(1)?,
+            base: row.opt_int(2)?,
+            before: content(row.opt_text(3)?)?,
+            after: content(row.opt_text(4)?)?,
+        })
+    }
+}
+
+impl Event {
+    fn read(row: &Row) -> Result<Self, ControlError> {
+        Ok(Self {
+            user_id: row.text(0)?,
+            user: row.text(1)?,
+            verdict: row.text(2)?,
+            comment: row.text(3)?,
+            content_sha256: row.text(4)?,
+            at: row.int(5)?,
+        })
+    }
+}

@@ -1,0 +1,192 @@
+//! From a change set to a version of its app; and the changes that are published in the call that makes them.
+
+use serde_json::json;
+use tollgate_db::Tx;
+
+use crate::actor::Actor;
+use crate::apps::{self, App};
+use crate::audit::{self, Note};
+use crate::change_set::{ChangeOp, ChangeSet, State, conflicts, get};
+use crate::changes::{self, ChangeInput, event, in_state, reached};
+use crate::content::{Content, Kind};
+use crate::error::{ControlError, Fault, invalid};
+use crate::file_rules::MAX_FILES;
+use crate::published::{AppDocuments, Change};
+use crate::role::Role;
+use crate::stored::{self, Op};
+use crate::versions;
+
+/// Most rules of an app.
+pub const MAX_RULES: i64 = 20_000;
+
+/// How far a change goes in one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intent {
+    /// It becomes a draft, or part of the author's newest draft of the app.
+    Draft,
+    /// It is published; where the app needs approvals, it is submitted instead.
+    Publish,
+}
+
+/// Makes an approved change set the next version of its app. Needs editor. Changes of other rules since its
+/// base do not matter.
+///
+/// # Errors
+/// [`ControlError::Conflict`] with all sides of each rule that was changed meanwhile, and others.
+pub fn publish(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    id: &str,
+    etag: i64,
+) -> Result<Change<ChangeSet>, ControlError> {
+    let open = [State::Draft, State::Submitted, State::Approved];
+    let before = in_state(tx, actor, id, etag, &open, "it cannot be published")?;
+    if before.ops.is_empty() {
+        return Err(invalid("ops", Fault::Required));
+    }
+    // Counted again: the app may need more approvals by now.
+    let is_asked = before.state != State::Draft || before.needed == 0;
+    if !is_asked || reached(&before) != State::Approved {
+        return Err(ControlError::NeedsApproval { app: before.app, approvals: before.needed });
+    }
+    let app = apps::get(tx, actor, Role::Editor, &before.app)?;
+    event(tx, actor, id, "publish", "")?;
+    let documents = put_in_force(tx, actor, &app, &before)?;
+    let change = get(tx, actor, id)?;
+    let note = Note {
+        action: "change.publish",
+        target: app.name.clone(),
+        app: Some(&app.name),
+        before: Some(json!({"version": app.version})),
+        after: Some(json!({"version": app.version + 1, "published": change.shown()})),
+        reason: &change.comment,
+    };
+    audit::append(tx, actor, note)?;
+    Ok(Change { value: change, documents: Some(documents) })
+}
+
+/// Makes a change in one call. Needs editor; of every app if the app is new. The change set that it returns is
+/// published, or submitted where the app needs approvals, or a draft if that was asked for.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn write(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &str,
+    input: &ChangeInput,
+    intent: Intent,
+) -> Result<Change<ChangeSet>, ControlError> {
+    let app = apps::get_or_create(tx, actor, app)?;
+    if intent == Intent::Draft
+        && let [op] = &*input.ops
+        && let Some(draft) = changes::own_draft(tx, actor, &app.name)?
+    {
+        return changes::add(tx, actor, &draft.id, op);
+    }
+    if intent == Intent::Draft {
+        return changes::create(tx, actor, &app.name, input);
+    }
+    if app.approvals > 0 {
+        let draft = changes::create(tx, actor, &app.name, input)?.value;
+        return changes::submit(tx, actor, &draft.id, draft.etag);
+    }
+    let draft = changes::insert(tx, actor, &app, input)?;
+    if draft.ops.is_empty() {
+        return Err(invalid("ops", Fault::Required));
+    }
+    let documents = put_in_force(tx, actor, &app, &draft)?;
+    note_direct(tx, actor, &app, &draft)?;
+    Ok(Change { value: get(tx, actor, &draft.id)?, documents: Some(documents) })
+}
+
+/// Applies the operations of a change set as one version, and closes it.
+fn put_in_force(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    change: &ChangeSet,
+) -> Result<AppDocuments, ControlError> {
+    let found = conflicts(tx, actor, change)?;
+    if !found.is_empty() {
+        return Err(ControlError::Conflict(found.into_iter().map(Into::into).collect()));
+    }
+    within_caps(tx, app, &change.ops)?;
+    let mut ops = Vec::with_capacity(change.ops.len());
+    for op in &change.ops {
+        let now = stored::current(tx, app, op.kind, &op.key)?;
+        match (now, &op.after) {
+            (Some(now), Some(after)) => ops.push(Op::Put { rule_id: now.rule_id, content: after.clone() }),
+            (None, Some(after)) => ops.push(Op::create(tx, after.clone())?),
+            (Some(now), None) => {
+                ops.push(Op::Delete { rule_id: now.rule_id, kind: op.kind, key: op.key.clone() });
+            }
+            (None, None) => {}
+        }
+    }
+    let documents = versions::publish(tx, actor, app, "publish", &change.title, &ops)?;
+    let version = app.version + 1;
+    tx.execute(
+        "UPDATE versions SET change_id = $3 WHERE app_id = $1 AND version = $2",
+        &[(&app.id).into(), version.into(), (&change.id).into()],
+    )?;
+    tx.execute(
+        "UPDATE changes SET state = 'published', published_version = $2, etag = etag + 1, updated_at = $3 \
+         WHERE id = $1",
+        &[(&change.id).into(), version.into(), tx.now_ms().into()],
+    )?;
+    Ok(documents)
+}
+
+fn within_caps(tx: &mut dyn Tx, app: &App, ops: &[ChangeOp]) -> Result<(), ControlError> {
+    for (kind, max, what) in [
+        (Kind::Car, MAX_RULES, "rules of an app"),
+        (Kind::File, i64::try_from(MAX_FILES).unwrap_or(i64::MAX), "files of an app"),
+    ] {
+        let added = |op: &&ChangeOp| op.kind == kind && op.base.is_none();
+        let added = i64::try_from(ops.iter().filter(added).count()).unwrap_or(i64::MAX);
+        if added == 0 {
+            continue;
+        }
+        let count = tx.query_one(
+            "SELECT COUNT(*) FROM rules WHERE app_id = $1 AND kind = $2",
+            &[(&app.id).into(), kind.name().into()],
+        )?;
+        if count.map_or(Ok(0), |row| row.int(0))? + added > max {
+            return Err(ControlError::Cap { what, max });
+        }
+    }
+    Ok(())
+}
+
+/// The entry of the audit of a change that was made in one call: for one rule with its content.
+fn note_direct(tx: &mut dyn Tx, actor: &Actor, app: &App, change: &ChangeSet) -> Result<(), ControlError> {
+    let [op] = &*change.ops else {
+        let note = Note {
+            action: "change.publish",
+            target: app.name.clone(),
+            app: Some(&app.name),
+            before: Some(json!({"version": app.version})),
+            after: Some(json!({"version": app.version + 1, "published": change.shown()})),
+            reason: &change.comment,
+        };
+        return audit::append(tx, actor, note);
+    };
+    let action = match (op.kind, &op.before, &op.after) {
+        (Kind::Car, None, _) => "rule.create",
+        (Kind::Car, _, None) => "rule.delete",
+        (Kind::Car, ..) => "rule.update",
+        (Kind::File, None, _) => "file.create",
+        (Kind::File, _, None) => "file.delete",
+        (Kind::File, ..) => "file.update",
+    };
+    let note = Note {
+        action,
+        target: format!("{}/{}", app.name, op.key),
+        app: Some(&app.name),
+        before: op.before.as_ref().map(Content::json),
+        after: op.after.as_ref().map(Content::json),
+        reason: &change.comment,
+    };
+    audit::append(tx, actor, note)
+}

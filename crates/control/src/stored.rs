@@ -1,0 +1,335 @@
+//! Rules in the database: the current ones, and those of every version.
+
+use std::collections::BTreeMap;
+
+use tollgate_db::{Row, Tx};
+
+use crate::actor::Actor;
+use crate::apps::App;
+use crate::car::Car;
+use crate::content::{Content, FileRule, Kind};
+use crate::error::{ControlError, DocFault};
+use crate::ids::{id, sha256};
+
+/// A change of one rule.
+#[derive(Clone, Debug)]
+pub(crate) enum Op {
+    /// A new rule, or other content for one that is there.
+    Put {
+        rule_id: String,
+        content: Content,
+    },
+    Delete {
+        rule_id: String,
+        kind: Kind,
+        key: String,
+    },
+}
+
+impl Op {
+    /// A new rule.
+    pub(crate) fn create(tx: &dyn Tx, content: Content) -> Result<Self, ControlError> {
+        Ok(Self::Put { rule_id: id(tx.now_ms())?, content })
+    }
+
+    pub(crate) const fn is_put(&self) -> bool {
+        matches!(self, Self::Put { .. })
+    }
+
+    pub(crate) fn key(&self) -> &str {
+        match self {
+            Self::Put { content, .. } => content.key(),
+            Self::Delete { key, .. } => key,
+        }
+    }
+}
+
+/// A rule that is there.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    pub(crate) rule_id: String,
+    /// The version of its app that wrote it, which is its etag.
+    pub(crate) from_version: i64,
+    pub(crate) content: Content,
+}
+
+/// By kind and key.
+pub(crate) type ByName<T> = BTreeMap<(Kind, String), T>;
+
+/// Applies `op` as part of `version` of `app`.
+pub(crate) fn apply(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    version: i64,
+    op: &Op,
+) -> Result<(), ControlError> {
+    match op {
+        Op::Put { rule_id, content } => put(tx, actor, app, version, rule_id, content),
+        Op::Delete { rule_id, kind, key } => {
+            close(tx, version, rule_id)?;
+            match kind {
+                Kind::Car => tx.execute("DELETE FROM car WHERE rule_id = $1", &[rule_id.into()])?,
+                Kind::File => {
+                    tx.execute(
+                        "DELETE FROM domains WHERE domain = $1 AND app_id = $2",
+                        &[key.into(), (&app.id).into()],
+                    )?;
+                    tx.execute("DELETE FROM rule_files WHERE rule_id = $1", &[rule_id.into()])?
+                }
+            };
+            tx.execute("DELETE FROM rules WHERE id = $1", &[rule_id.into()])?;
+            Ok(())
+        }
+    }
+}
+
+fn put(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    version: i64,
+    rule_id: &str,
+    content: &Content,
+) -> Result<(), ControlError> {
+    tx.execute(
+        "INSERT INTO rules (id, app_id, kind, key) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING",
+        &[rule_id.into(), (&app.id).into(), content.kind().name().into(), content.key().into()],
+    )?;
+    match content {
+        Content::Car(car) => put_car(tx, actor, app, version, rule_id, car)?,
+        Content::File(file) => put_file(tx, actor, app, version, rule_id, file)?,
+    }
+    close(tx, version, rule_id)?;
+    let body = content.body();
+    tx.execute(
+        "INSERT INTO rule_versions (rule_id, from_version, app_id, to_version, body, sha256) \
+         VALUES ($1, $2, $3, NULL, $4, $5)",
+        &[rule_id.into(), version.into(), (&app.id).into(), (&body).into(), sha256(&body).into()],
+    )?;
+    Ok(())
+}
+
+fn put_car(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    version: i64,
+    rule_id: &str,
+    car: &Car,
+) -> Result<(), ControlError> {
+    let search = format!("{} {} {}", app.name, car.key, car.description).to_lowercase();
+    tx.execute(
+        "INSERT INTO car (rule_id, app_id, key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, \
+         extras, description, per, sharing, on_store_failure, state, search, etag, updated_at, updated_by) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $19, $17, $18) \
+         ON CONFLICT (rule_id) DO UPDATE SET rate = $4, max_permits = $5, need_permits = $6, pre_permits = $7, \
+         g_micro = $8, u_micro = $9, extras = $10, description = $11, per = $12, sharing = $13, \
+         on_store_failure = $14, state = $15, search = $16, etag = $19, updated_at = $17, \
+         updated_by = $18",
+        &[
+            rule_id.into(),
+            (&app.id).into(),
+            (&car.key).into(),
+            car.rate.into(),
+            car.max_permits.into(),
+            car.need_permits.into(),
+            car.pre_permits.into(),
+            car.g_micro.into(),
+            car.u_micro.into(),
+            (&car.extras).into(),
+            (&car.description).into(),
+            (&car.per).into(),
+            (&car.sharing).into(),
+            (&car.on_store_failure).into(),
+            (&car.state).into(),
+            search.into(),
+            tx.now_ms().into(),
+            (&actor.name).into(),
+            version.into(), // unlike a count, it is new also for a row that is brought back
+        ],
+    )?;
+    Ok(())
+}
+
+fn put_file(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    version: i64,
+    rule_id: &str,
+    file: &FileRule,
+) -> Result<(), ControlError> {
+    own(tx, app, file)?;
+    tx.execute(
+        "INSERT INTO rule_files (rule_id, app_id, domain, text, description, state, etag, updated_at, updated_by) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (rule_id) DO UPDATE SET text = $4, \
+         description = $5, state = $6, etag = $7, updated_at = $8, updated_by = $9",
+        &[
+            rule_id.into(),
+            (&app.id).into(),
+            (&file.domain).into(),
+            (&file.text).into(),
+            (&file.description).into(),
+            (&file.state).into(),
+            version.into(),
+            tx.now_ms().into(),
+            (&actor.name).into(),
+        ],
+    )?;
+    Ok(())
+}
+
+/// Makes the app the owner of the file's domain. A domain has one owner, whichever node it reaches.
+fn own(tx: &mut dyn Tx, app: &App, file: &FileRule) -> Result<(), ControlError> {
+    tx.execute(
+        "INSERT INTO domains (domain, app_id) VALUES ($1, $2) ON CONFLICT (domain) DO NOTHING",
+        &[(&file.domain).into(), (&app.id).into()],
+    )?;
+    let owner = tx.query_one("SELECT app_id FROM domains WHERE domain = $1", &[(&file.domain).into()])?;
+    let owner = owner.map(|row| row.text(0)).transpose()?;
+    let fault = if owner.as_deref() != Some(&*app.id) {
+        "this domain belongs to another app; choose another name"
+    } else if file.domain == app.name {
+        "this domain belongs to the limits of the app itself; choose another name"
+    } else {
+        return Ok(());
+    };
+    Err(ControlError::Faulty(vec![DocFault::at_domain(&file.domain, &file.text, fault)]))
+}
+
+/// Whether a file of this domain could be one of the app.
+pub(crate) fn may_own(tx: &mut dyn Tx, app: &App, domain: &str) -> Result<bool, ControlError> {
+    let owner = tx.query_one("SELECT app_id FROM domains WHERE domain = $1", &[domain.into()])?;
+    let owner = owner.map(|row| row.text(0)).transpose()?;
+    Ok(domain != app.name && owner.is_none_or(|owner| owner == app.id))
+}
+
+fn close(tx: &mut dyn Tx, version: i64, rule_id: &str) -> Result<(), ControlError> {
+    let values = [rule_id.into(), version.into()];
+    tx.execute(
+        "UPDATE rule_versions SET to_version = $2 WHERE rule_id = $1 AND to_version IS NULL",
+        &values,
+    )?;
+    Ok(())
+}
+
+/// The rows of an app in the order of their keys.
+pub(crate) fn cars(tx: &mut dyn Tx, app_id: &str) -> Result<Vec<Car>, ControlError> {
+    let rows = tx.query(
+        "SELECT key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, description, per, \
+         sharing, on_store_failure, state FROM car WHERE app_id = $1 ORDER BY key",
+        &[app_id.into()],
+    )?;
+    rows.iter().map(|row| read_car(row, 0)).collect()
+}
+
+/// The files of an app in the order of their domains.
+pub(crate) fn files(tx: &mut dyn Tx, app_id: &str) -> Result<Vec<FileRule>, ControlError> {
+    let rows = tx.query(
+        "SELECT domain, text, description, state FROM rule_files WHERE app_id = $1 ORDER BY domain",
+        &[app_id.into()],
+    )?;
+    rows.iter().map(|row| read_file(row, 0)).collect()
+}
+
+pub(crate) fn read_file(row: &Row, first: usize) -> Result<FileRule, ControlError> {
+    Ok(FileRule {
+        domain: row.text(first)?,
+        text: row.text(first + 1)?,
+        description: row.text(first + 2)?,
+        state: row.text(first + 3)?,
+    })
+}
+
+/// The rule of this key, if it is there now.
+pub(crate) fn current(
+    tx: &mut dyn Tx,
+    app: &App,
+    kind: Kind,
+    key: &str,
+) -> Result<Option<Stored>, ControlError> {
+    let row = tx.query_one(
+        "SELECT rules.id, rule_versions.from_version, rule_versions.body FROM rules JOIN rule_versions \
+         ON rule_versions.rule_id = rules.id AND rule_versions.to_version IS NULL \
+         WHERE rules.app_id = $1 AND rules.kind = $2 AND rules.key = $3",
+        &[(&app.id).into(), kind.name().into(), key.into()],
+    )?;
+    let read = |row: Row| {
+        let (rule_id, from_version) = (row.text(0)?, row.int(1)?);
+        Ok(Stored { rule_id, from_version, content: Content::read(&app.name, &row.text(2)?)? })
+    };
+    row.map(read).transpose()
+}
+
+/// Every rule that is there now, by kind and key.
+pub(crate) fn current_all(tx: &mut dyn Tx, app: &App) -> Result<ByName<Stored>, ControlError> {
+    let rows = tx.query(
+        "SELECT rule_id, from_version, body FROM rule_versions WHERE app_id = $1 AND to_version IS NULL",
+        &[(&app.id).into()],
+    )?;
+    let read = |row: &Row| {
+        let content = Content::read(&app.name, &row.text(2)?)?;
+        let stored = Stored { rule_id: row.text(0)?, from_version: row.int(1)?, content };
+        Ok(((stored.content.kind(), stored.content.key().to_owned()), stored))
+    };
+    rows.iter().map(read).collect()
+}
+
+/// The rule of this key as version `from_version` of the app wrote it.
+pub(crate) fn written(
+    tx: &mut dyn Tx,
+    app: &App,
+    kind: Kind,
+    key: &str,
+    from_version: i64,
+) -> Result<Option<Content>, ControlError> {
+    let rows = tx.query(
+        "SELECT body FROM rule_versions WHERE app_id = $1 AND from_version = $2",
+        &[(&app.id).into(), from_version.into()],
+    )?;
+    for row in &rows {
+        let content = Content::read(&app.name, &row.text(0)?)?;
+        if content.kind() == kind && content.key() == key {
+            return Ok(Some(content));
+        }
+    }
+    Ok(None)
+}
+
+/// The rules of version `version` by kind and key, each with its id.
+pub(crate) fn at(
+    tx: &mut dyn Tx,
+    app: &App,
+    version: i64,
+) -> Result<ByName<(String, Content)>, ControlError> {
+    let rows = tx.query(
+        "SELECT rule_id, body FROM rule_versions WHERE app_id = $1 AND from_version <= $2 \
+         AND (to_version IS NULL OR to_version > $2)",
+        &[(&app.id).into(), version.into()],
+    )?;
+    let read = |row: &Row| {
+        let content = Content::read(&app.name, &row.text(1)?)?;
+        Ok(((content.kind(), content.key().to_owned()), (row.text(0)?, content)))
+    };
+    rows.iter().map(read).collect()
+}
+
+/// The row whose columns begin at `first`.
+pub(crate) fn read_car(row: &Row, first: usize) -> Result<Car, ControlError> {
+    Ok(Car {
+        key: row.text(first)?,
+        rate: row.int(first + 1)?,
+        max_permits: row.int(first + 2)?,
+        need_permits: row.int(first + 3)?,
+        pre_permits: row.int(first + 4)?,
+        g_micro: row.int(first + 5)?,
+        u_micro: row.int(first + 6)?,
+        extras: row.text(first + 7)?,
+        description: row.text(first + 8)?,
+        per: row.text(first + 9)?,
+        sharing: row.text(first + 10)?,
+        on_store_failure: row.text(first + 11)?,
+        state: row.text(first + 12)?,
+    })
+}

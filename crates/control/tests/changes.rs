@@ -1,0 +1,604 @@
+//! Change sets: approvals, conflicts, rights, and that the sum of what was accepted is what is in force.
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use tollgate_control::app_change::{self, AppInput};
+use tollgate_control::car::CarInput;
+use tollgate_control::change_set::{self, ChangeSet, State};
+use tollgate_control::changes::{self, ChangeInput, Keep, OpInput};
+use tollgate_control::file_rules::{self, FileInput};
+use tollgate_control::publishing::{self, Intent};
+use tollgate_control::{
+    Actor, Change, Content, Control, ControlError, Kind, KnownNodes, Role, apps, audit, car_yaml, checks,
+    reviews, rules, transfer, versions,
+};
+use tollgate_db::{TimeSource, Tx};
+
+type Done<T> = Result<Change<T>, ControlError>;
+
+async fn open(folder: &Path) -> Control {
+    let nodes = Arc::new(KnownNodes::default());
+    Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
+}
+
+fn user(name: &str, role: Role) -> Actor {
+    let (id, roles) = (name.to_owned(), vec![("shop".to_owned(), role)]);
+    Actor { kind: "user", user_id: id, name: name.to_owned(), roles, ..Actor::system() }
+}
+
+fn row(key: &str, rate: i64) -> CarInput {
+    let (key, rate) = (key.to_owned(), rate.to_string());
+    CarInput { key, rate, max_permits: "100".to_owned(), ..CarInput::default() }
+}
+
+fn put(key: &str, base: Option<i64>, rate: i64) -> OpInput {
+    let after = Some(Content::Car(Box::new(row(key, rate).check().expect("a row"))));
+    OpInput { kind: Kind::Car, key: key.to_owned(), base, after }
+}
+
+fn change(ops: &[OpInput]) -> ChangeInput {
+    ChangeInput { ops: ops.to_vec(), comment: "because".to_owned(), ..ChangeInput::default() }
+}
+
+fn file(domain: &str, limit: u32) -> String {
+    format!(
+        "domain: {domain}\ndescriptors:\n  - key: user\n    rate_limit: {{unit: minute, requests_per_unit: {limit}}}\n"
+    )
+}
+
+fn put_file(domain: &str, base: Option<i64>, text: String) -> Result<OpInput, ControlError> {
+    let file = FileInput { text, ..FileInput::default() }.check()?;
+    let after = Some(Content::File(file));
+    Ok(OpInput { kind: Kind::File, key: domain.to_owned(), base, after })
+}
+
+/// The app `shop` with the rules `a` and `b`, and as many approvals.
+async fn shop(control: &Control, approvals: &str) {
+    for key in ["a", "b"] {
+        control
+            .change(move |tx| rules::create(tx, &Actor::system(), "shop", &row(key, 1)))
+            .await
+            .expect("a rule");
+    }
+    approvals_of(control, approvals).await;
+}
+
+async fn approvals_of(control: &Control, approvals: &str) {
+    let input = AppInput { approvals: approvals.to_owned(), ..AppInput::default() };
+    control
+        .change(move |tx| {
+            let etag = apps::get(tx, &Actor::system(), Role::Admin, "shop")?.etag;
+            app_change::update(tx, &Actor::system(), "shop", etag, &input)
+        })
+        .await
+        .expect("set");
+}
+
+async fn run(
+    control: &Control,
+    work: impl Fn(&mut dyn Tx) -> Done<ChangeSet> + Send + 'static,
+) -> Result<ChangeSet, ControlError> {
+    control.change(work).await
+}
+
+async fn rate(control: &Control, key: &'static str) -> i64 {
+    let read = control.read(move |tx| rules::get(tx, &Actor::system(), "shop", key));
+    read.await.expect("a rule").car.rate
+}
+
+#[tokio::test]
+async fn an_approval_holds_for_one_content() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = open(folder.path()).await;
+    shop(&control, "1").await;
+    let (ann, bob) = (user("ann", Role::Approver), user("bob", Role::Approver));
+    let by = ann.clone();
+    let draft = run(&control, move |tx| changes::create(tx, &by, "shop", &change(&[put("a", Some(1), 5)])));
+    let draft = draft.await.expect("a draft");
+    let id = draft.id.clone();
+    let step = |by: &Actor, etag: i64, work: fn(&mut dyn Tx, &Actor, &str, i64) -> Done<ChangeSet>| {
+        let (by, id) = (by.clone(), id.clone());
+        run(&control, move |tx| work(tx, &by, &id, etag))
+    };
+    let publish = publishing::publish;
+    let approve: fn(&mut dyn Tx, &Actor, &str, i64) -> Done<ChangeSet> =
+        |tx, by, id, etag| reviews::approve(tx, by, id, etag, "good");
+    assert!(matches!(step(&ann, 1, publish).await, Err(ControlError::NeedsApproval { .. })));
+    let submitted = step(&ann, 1, changes::submit).await.expect("submitted");
+    assert_eq!((submitted.state, submitted.etag), (State::Submitted, 2));
+    assert!(matches!(step(&ann, 2, approve).await, Err(ControlError::OwnChange)));
+    assert!(
+        matches!(step(&bob, 1, approve).await, Err(ControlError::Stale { .. })),
+        "seen before the submission"
+    );
+    let approved = step(&bob, 2, approve).await.expect("approved");
+    assert_eq!((approved.state, approved.approved_by()), (State::Approved, vec!["bob"]));
+
+    // An edit voids it, and the same content again brings it back.
+    let edit = |rate: i64, etag: i64| {
+        let (by, id) = (ann.clone(), id.clone());
+        run(&control, move |tx| changes::edit(tx, &by, &id, etag, &change(&[put("a", Some(1), rate)])))
+    };
+    let edited = edit(6, approved.etag).await.expect("edited");
+    assert_eq!((edited.state, edited.approved_by().len()), (State::Draft, 0));
+    let waiting = step(&ann, edited.etag, changes::submit).await.expect("submitted");
+    assert_eq!(waiting.state, State::Submitted);
+    assert!(matches!(step(&ann, waiting.etag, publish).await, Err(ControlError::NeedsApproval { .. })));
+    let back = edit(5, waiting.etag).await.expect("edited");
+    let back = step(&ann, back.etag, changes::submit).await.expect("submitted");
+    assert_eq!(back.state, State::Approved);
+
+    // The app needs more meanwhile; the same approver twice is one.
+    approvals_of(&control, "2").await;
+    assert!(matches!(step(&ann, back.etag, publish).await, Err(ControlError::NeedsApproval { .. })));
+    let twice = step(&bob, back.etag, approve).await.expect("approved again");
+    assert_eq!(twice.state, State::Submitted);
+    let third = step(&user("cyd", Role::Admin), twice.etag, approve).await.expect("approved");
+    assert_eq!(third.state, State::Approved);
+    assert_eq!(rate(&control, "a").await, 1);
+    let published = step(&user("eve", Role::Editor), third.etag, publish).await.expect("published");
+    assert_eq!((published.state, published.published_version), (State::Published, Some(3)));
+    assert_eq!(rate(&control, "a").await, 5);
+    assert!(matches!(step(&ann, published.etag, publish).await, Err(ControlError::WrongState { .. })));
+}
+
+#[tokio::test]
+async fn a_rejected_change_can_be_edited_and_an_abandoned_one_cannot() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = open(folder.path()).await;
+    shop(&control, "1").await;
+    let (ann, bob) = (user("ann", Role::Editor), user("bob", Role::Approver));
+    let by = ann.clone();
+    let write = move |tx: &mut dyn Tx| {
+        publishing::write(tx, &by, "shop", &change(&[put("a", Some(1), 5)]), Intent::Publish)
+    };
+    let waiting = run(&control, write).await.expect("submitted");
+    assert_eq!((waiting.state, rate(&control, "a").await), (State::Submitted, 1));
+    let direct = control.change({
+        let by = ann.clone();
+        move |tx| rules::update(tx, &by, "shop", 1, &row("a", 9))
+    });
+    assert!(matches!(direct.await, Err(ControlError::NeedsApproval { approvals: 1, .. })));
+
+    let id = waiting.id.clone();
+    let reject = |comment: &'static str| {
+        let (by, id) = (bob.clone(), id.clone());
+        run(&control, move |tx| reviews::reject(tx, &by, &id, 2, comment))
+    };
+    assert!(matches!(reject(" ").await, Err(ControlError::Invalid(_))), "without a reason");
+    assert_eq!(reject("too low").await.expect("rejected").state, State::Rejected);
+    let other = {
+        let (by, id) = (user("eve", Role::Editor), id.clone());
+        run(&control, move |tx| changes::edit(tx, &by, &id, 3, &change(&[put("a", Some(1), 7)]))).await
+    };
+    assert!(matches!(other, Err(ControlError::NotAuthor { .. })));
+    let (by, edited) = (ann.clone(), id.clone());
+    let edited =
+        run(&control, move |tx| changes::edit(tx, &by, &edited, 3, &change(&[put("a", Some(1), 7)])));
+    assert_eq!(edited.await.expect("edited").state, State::Draft);
+    let (by, given_up) = (ann.clone(), id.clone());
+    let abandoned = run(&control, move |tx| changes::abandon(tx, &by, &given_up, 4, "not needed")).await;
+    let abandoned = abandoned.expect("abandoned");
+    let said: Vec<&str> = abandoned.events.iter().map(|it| &*it.verdict).collect();
+    assert_eq!(said, ["submit", "reject", "edit", "abandon"]);
+    let late =
+        run(&control, move |tx| changes::edit(tx, &ann, &id, 5, &change(&[put("a", Some(1), 8)]))).await;
+    assert!(matches!(late, Err(ControlError::WrongState { .. })));
+}
+
+/// Of two change sets the later one decides its conflict.
+async fn conflict(keep: Keep, want: i64) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = open(folder.path()).await;
+    shop(&control, "0").await;
+    let (ann, bob) = (user("ann", Role::Editor), user("bob", Role::Editor));
+    let ops = [put("a", Some(1), 5), put("b", Some(2), 6), put("new", None, 7)];
+    let by = ann.clone();
+    let draft =
+        run(&control, move |tx| changes::create(tx, &by, "shop", &change(&ops))).await.expect("a draft");
+    let by = bob.clone();
+    let other = move |tx: &mut dyn Tx| {
+        let ops = [put("c", None, 1), put("b", Some(2), 60)];
+        publishing::write(tx, &by, "shop", &change(&ops), Intent::Publish)
+    };
+    assert_eq!(run(&control, other).await.expect("published").published_version, Some(3));
+
+    let publish = |etag: i64| {
+        let (by, id) = (ann.clone(), draft.id.clone());
+        run(&control, move |tx| publishing::publish(tx, &by, &id, etag))
+    };
+    let Err(ControlError::Conflict(sides)) = publish(draft.etag).await else { panic!("b was changed") };
+    let rate_of =
+        |side: &Option<serde_json::Value>| side.as_ref().and_then(|it| it["rate"].as_i64()).unwrap_or(0);
+    let shown: Vec<_> = sides
+        .iter()
+        .map(|it| (&*it.key, rate_of(&it.base), rate_of(&it.theirs), rate_of(&it.yours)))
+        .collect();
+    assert_eq!(shown, [("b", 1, 60, 6)]);
+    assert_eq!((rate(&control, "a").await, rate(&control, "b").await), (1, 60), "all or nothing");
+
+    let (by, id, etag) = (ann.clone(), draft.id.clone(), draft.etag);
+    let resolved =
+        run(&control, move |tx| changes::resolve(tx, &by, &id, etag, &[(Kind::Car, "b".to_owned(), keep)]));
+    let resolved = resolved.await.expect("resolved");
+    assert_ne!(resolved.content_sha256, draft.content_sha256, "an approval does not cover it");
+    publish(resolved.etag).await.expect("published");
+    assert_eq!((rate(&control, "a").await, rate(&control, "new").await), (5, 7));
+    assert_eq!(rate(&control, "b").await, want);
+}
+
+#[tokio::test]
+async fn changes_of_other_rules_merge_and_of_the_same_rule_show_three_sides() {
+    conflict(Keep::Theirs, 60).await;
+    conflict(Keep::Yours, 6).await;
+}
+
+#[tokio::test]
+async fn each_version_has_exactly_one_entry_of_the_audit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = open(folder.path()).await;
+    shop(&control, "0").await;
+    let ann = || user("ann", Role::Admin);
+    let several = [put("a", Some(1), 5), put("c", None, 6)];
+    run(&control, move |tx| publishing::write(tx, &ann(), "shop", &change(&several), Intent::Publish))
+        .await
+        .expect("version 3");
+    let rejected = [put("a", Some(1), 6)];
+    run(&control, move |tx| publishing::write(tx, &ann(), "shop", &change(&rejected), Intent::Publish))
+        .await
+        .expect_err("a conflict");
+    let op = put_file("shop-files", None, file("shop-files", 5)).expect("a file");
+    run(&control, move |tx| {
+        let draft = changes::create(tx, &ann(), "shop", &change(std::slice::from_ref(&op)))?.value;
+        publishing::publish(tx, &ann(), &draft.id, draft.etag)
+    })
+    .await
+    .expect("version 4");
+    control.change(move |tx| rules::delete(tx, &ann(), "shop", "b", 2)).await.expect("version 5");
+    control.change(move |tx| versions::rollback(tx, &ann(), "shop", 5, 2, "worse")).await.expect("version 6");
+    let off = AppInput { state: "disabled".to_owned(), ..AppInput::default() };
+    control.change(move |tx| app_change::update(tx, &ann(), "shop", 2, &off)).await.expect("version 7");
+    let (entries, made) = control
+        .read(|tx| {
+            let by = Actor::system();
+            Ok((audit::list(tx, &by, "shop", "", 0, 500)?, versions::list(tx, &by, "shop", 500)?))
+        })
+        .await
+        .expect("read");
+    let puts_in_force = |entry: &&audit::Entry| {
+        let one_rule = ["rule.create", "rule.update", "rule.delete", "file.create"].contains(&&*entry.action);
+        let is_state =
+            entry.action == "app.update" && entry.after.as_ref().is_some_and(|it| it.contains("disabled"));
+        one_rule || is_state || ["change.publish", "app.rollback"].contains(&&*entry.action)
+    };
+    assert_eq!(entries.iter().filter(puts_in_force).count(), made.len(), "{entries:#?}");
+    assert_eq!(made.len(), 7);
+}
+
+/// An operation on the change set of this id and etag.
+type Operation = (&'static str, Role, fn(&mut dyn Tx, &Actor, &str, i64) -> Result<(), ControlError>);
+
+const OPERATIONS: &[Operation] = &[
+    ("get", Role::Viewer, |tx, by, id, _| change_set::get(tx, by, id).map(drop)),
+    ("list", Role::Viewer, |tx, by, _, _| {
+        let query = change_set::Query { app: "shop".to_owned(), limit: 1, ..change_set::Query::default() };
+        change_set::list(tx, by, &query).map(drop)
+    }),
+    ("preview", Role::Viewer, |tx, by, _, _| checks::preview(tx, by, "shop", &[]).map(drop)),
+    ("difference", Role::Viewer, |tx, by, _, _| versions::difference(tx, by, "shop", 1, 2).map(drop)),
+    ("past", Role::Viewer, |tx, by, _, _| rules::past(tx, by, "shop", Kind::Car, "a").map(drop)),
+    ("files", Role::Viewer, |tx, by, _, _| file_rules::list(tx, by, "shop").map(drop)),
+    ("create", Role::Editor, |tx, by, _, _| {
+        changes::create(tx, by, "shop", &change(&[put("n", None, 1)])).map(drop)
+    }),
+    ("write", Role::Editor, |tx, by, _, _| {
+        let input = change(&[put("n", None, 1)]);
+        publishing::write(tx, by, "shop", &input, Intent::Publish).map(drop)
+    }),
+    ("comment", Role::Editor, |tx, by, id, _| changes::comment(tx, by, id, "so").map(drop)),
+    ("publish", Role::Editor, |tx, by, id, etag| publishing::publish(tx, by, id, etag).map(drop)),
+    ("approve", Role::Approver, |tx, by, id, etag| reviews::approve(tx, by, id, etag, "").map(drop)),
+    ("reject", Role::Approver, |tx, by, id, etag| reviews::reject(tx, by, id, etag, "no").map(drop)),
+    ("abandon that of another", Role::Admin, |tx, by, id, etag| {
+        changes::abandon(tx, by, id, etag, "").map(drop)
+    }),
+];
+
+#[tokio::test]
+async fn every_operation_on_a_change_set_asks_for_its_role() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = open(folder.path()).await;
+    shop(&control, "0").await;
+    let made = run(&control, |tx| {
+        let ann = user("ann", Role::Editor);
+        let draft = changes::create(tx, &ann, "shop", &change(&[put("a", Some(1), 5)]))?.value;
+        changes::submit(tx, &ann, &draft.id, draft.etag)
+    });
+    let made = made.await.expect("submitted");
+    for (name, need, call) in OPERATIONS {
+        for bound in ["*", "shop", "other"] {
+            for role in [None].into_iter().chain(Role::ALL.map(Some)) {
+                let roles = role.map(|role| (bound.to_owned(), role)).into_iter().collect();
+                let by = Actor { roles, ..user("bob", Role::Viewer) };
+                let want = bound != "other" && role.is_some_and(|role| role >= *need);
+                let (id, etag) = (made.id.clone(), made.etag);
+                // The error at the end undoes what the call did.
+                let done = control.change(move |tx| -> Done<()> {
+                    call(tx, &by, &id, etag)?;
+                    Err(ControlError::Hash)
+                });
+                match done.await.expect_err("undone") {
+                    ControlError::Hash => assert!(want, "{name} by {role:?} of {bound}"),
+                    ControlError::NoRight { .. } => assert!(!want, "{name} by {role:?} of {bound}"),
+                    other => panic!("{name} by {role:?} of {bound}: {other}"),
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn rows_and_files_are_one_version_and_a_domain_has_one_owner() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = open(folder.path()).await;
+    shop(&control, "0").await;
+    let by = Actor::system;
+    let write = |app: &'static str, ops: Vec<OpInput>| {
+        let input = change(&ops);
+        run(&control, move |tx| {
+            if app != "shop" && apps::list(tx, &by())?.iter().all(|it| it.name != app) {
+                apps::create(tx, &by(), app, "")?;
+            }
+            publishing::write(tx, &by(), app, &input, Intent::Publish)
+        })
+    };
+    let made = write("shop", vec![put_file("web", None, file("web", 5)).expect("a file"), put("c", None, 3)]);
+    assert_eq!(made.await.expect("published").published_version, Some(3));
+    let documents = control.published().borrow().apps[0].documents.clone();
+    let domains: Vec<&str> = documents.iter().map(|it| it.domain()).collect();
+    assert_eq!(domains, ["shop", "web"]);
+    assert_eq!(documents[1].yaml(), file("web", 5), "byte for byte");
+
+    for (app, domain, part) in [
+        ("bank", "web", "another app"),
+        ("shop", "shop", "limits of the app itself"),
+        ("bank", "shop", "another app"),
+    ] {
+        let rejected = write(app, vec![put_file(domain, None, file(domain, 1)).expect("a file")]).await;
+        let Err(ControlError::Faulty(faults)) = rejected else { panic!("{app} {domain}") };
+        assert!(faults[0].message.contains(part) && faults[0].line == 1, "{faults:?}");
+    }
+    let taken = control.change(move |tx| apps::create(tx, &by(), "web", "")).await;
+    assert!(matches!(taken, Err(ControlError::Invalid(_))), "an app of the name of a domain");
+    let Err(ControlError::Faulty(faults)) = put_file("web", None, file("web", 5).replace("minute", "minuet"))
+    else {
+        panic!("a unit")
+    };
+    assert_eq!((faults[0].line, &*faults[0].path), (4, "descriptors[0].rate_limit.unit"));
+
+    // Its removal frees the domain; a rollback wants it back.
+    let delete = OpInput { kind: Kind::File, key: "web".to_owned(), base: Some(3), after: None };
+    assert_eq!(write("shop", vec![delete]).await.expect("published").published_version, Some(4));
+    write("bank", vec![put_file("web", None, file("web", 9)).expect("a file")]).await.expect("free now");
+    let back = control.change(move |tx| versions::rollback(tx, &by(), "shop", 4, 3, "again")).await;
+    assert!(matches!(back, Err(ControlError::Faulty(_))), "the bank owns it");
+    let delete = OpInput { kind: Kind::File, key: "web".to_owned(), base: Some(1), after: None };
+    write("bank", vec![delete]).await.expect("published");
+    control.change(move |tx| versions::rollback(tx, &by(), "shop", 4, 3, "again")).await.expect("version 5");
+    let shop = control.published().borrow().apps.iter().find(|it| it.app == "shop").cloned().expect("shop");
+    assert_eq!((shop.version, shop.documents), (5, documents));
+}
+
+#[tokio::test]
+async fn rude_operations_are_rejected() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = open(folder.path()).await;
+    shop(&control, "0").await;
+    let mut forged = row("a", 1).check().expect("a row");
+    forged.rate = 0;
+    let forged = Some(Content::Car(Box::new(forged)));
+    let op = |kind, key: &str, base, after| OpInput { kind, key: key.to_owned(), base, after };
+    for (name, ops) in [
+        ("nothing", vec![]),
+        ("a base that is to come", vec![put("a", Some(9), 5)]),
+        ("a base of another rule", vec![put("a", Some(2), 5)]),
+        ("deletes what it says is not there", vec![op(Kind::Car, "a", None, None)]),
+        ("twice the same rule", vec![put("a", Some(1), 5), put("a", Some(1), 6)]),
+        ("another key than its rule", vec![op(Kind::Car, "z", None, put("a", None, 1).after)]),
+        ("another kind than its rule", vec![op(Kind::File, "a", None, put("a", None, 1).after)]),
+        ("a rate that no form accepts", vec![op(Kind::Car, "a", Some(1), forged)]),
+        ("a pattern as key", vec![op(Kind::Car, "a*", Some(1), None)]),
+    ] {
+        let input = change(&ops);
+        let done =
+            run(&control, move |tx| publishing::write(tx, &Actor::system(), "shop", &input, Intent::Publish));
+        let error = done.await.expect_err(name);
+        assert!(matches!(error, ControlError::Invalid(_) | ControlError::NotFound { .. }), "{name}: {error}");
+    }
+    let long = ChangeInput { title: "t".repeat(201), ..change(&[put("a", Some(1), 5)]) };
+    let done = run(&control, move |tx| changes::create(tx, &Actor::system(), "shop", &long)).await;
+    assert!(matches!(done, Err(ControlError::Invalid(_))));
+}
+
+/// What one editor does: change sets, each of keys and what they become; `None` deletes.
+type Plan = Vec<Vec<(u8, Option<i64>)>>;
+
+/// Several editors at once, each with change sets of its own: which keys, and put (a rate) or delete.
+async fn edit_at_once(plans: Vec<Plan>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = Arc::new(open(folder.path()).await);
+    control.change(|tx| apps::create(tx, &Actor::system(), "shop", "")).await.expect("an app");
+    let editors = plans.into_iter().enumerate().map(|(number, plan)| {
+        let control = Arc::clone(&control);
+        tokio::spawn(async move {
+            let mut accepted = Vec::new();
+            for wishes in plan {
+                let by = user(&format!("editor{number}"), Role::Editor);
+                let reader = by.clone();
+                let draft = run(&control, move |tx| {
+                    let mut ops: BTreeMap<String, OpInput> = BTreeMap::new();
+                    for (key, rate) in &wishes {
+                        let key = format!("k{key}");
+                        let base = match rules::get(tx, &reader, "shop", &key) {
+                            Ok(rule) => Some(rule.etag),
+                            Err(ControlError::NotFound { .. }) => None,
+                            Err(error) => return Err(error),
+                        };
+                        match rate {
+                            Some(rate) => drop(ops.insert(key.clone(), put(&key, base, *rate))),
+                            None if base.is_some() => {
+                                let op = OpInput { kind: Kind::Car, key: key.clone(), base, after: None };
+                                ops.insert(key, op);
+                            }
+                            None => {}
+                        }
+                    }
+                    if ops.is_empty() {
+                        ops.insert("x".to_owned(), put(&format!("own{number}"), None, 1));
+                    }
+                    changes::create(tx, &reader, "shop", &change(&ops.into_values().collect::<Vec<_>>()))
+                })
+                .await
+                .expect("a draft");
+                tokio::task::yield_now().await; // others publish between the reading and the publication
+                let id = draft.id.clone();
+                match run(&control, move |tx| publishing::publish(tx, &by, &id, draft.etag)).await {
+                    Ok(done) => accepted.push(done),
+                    Err(ControlError::Conflict(_)) => {}
+                    Err(other) => panic!("{other}"),
+                }
+            }
+            accepted
+        })
+    });
+    let mut accepted = Vec::new();
+    for editor in editors.collect::<Vec<_>>() {
+        accepted.extend(editor.await.expect("an editor"));
+    }
+    accepted.sort_by_key(|it| it.published_version);
+    let numbers: Vec<_> = accepted.iter().filter_map(|it| it.published_version).collect();
+    let count = i64::try_from(accepted.len()).expect("few");
+    assert_eq!(numbers, (1..=count).collect::<Vec<_>>(), "each accepted change is one version");
+    let mut want: BTreeMap<String, i64> = BTreeMap::new();
+    for op in accepted.into_iter().flat_map(|it| it.ops) {
+        let began_with = match &op.before {
+            Some(Content::Car(car)) => Some(car.rate),
+            _ => None,
+        };
+        assert_eq!(
+            began_with,
+            want.get(&op.key).copied(),
+            "{} was accepted over a change of another",
+            op.key
+        );
+        match op.after {
+            Some(Content::Car(car)) => drop(want.insert(op.key, car.rate)),
+            _ => drop(want.remove(&op.key)),
+        }
+    }
+    let query = rules::Query {
+        app: "shop".to_owned(),
+        search: String::new(),
+        sort: rules::Sort::Key,
+        page: 1,
+        size: 500,
+    };
+    let page = control.read(move |tx| rules::list(tx, &Actor::system(), &query)).await.expect("a page");
+    let found: BTreeMap<String, i64> = page.rules.into_iter().map(|it| (it.car.key, it.car.rate)).collect();
+    assert_eq!(found, want);
+}
+
+fn plans(editors: usize) -> impl Strategy<Value = Vec<Plan>> {
+    let wish = (0..6_u8, prop::option::weighted(0.8, 1..1_000_i64));
+    let change = prop::collection::vec(wish, 1..4);
+    prop::collection::vec(prop::collection::vec(change, 1..4), editors)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 6, ..ProptestConfig::default() })]
+    #[test]
+    fn the_sum_of_what_two_and_32_editors_had_accepted_is_in_force(two in plans(2), many in plans(32)) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).build().expect("a runtime");
+        runtime.block_on(async {
+            edit_at_once(two).await;
+            edit_at_once(many).await;
+        });
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_row_as_yaml_is_the_row(
+        key in "[A-Za-z0-9_:/-]{1,20}", burst in 1..=1_000_000_000_i64, g in 0..=1_000_000_000_i64,
+        description in "[^\\p{C}]{0,60}", state in prop::sample::select(vec!["on", "shadow", "off"]),
+        text in "\\PC{0,40}|[\\x00-\\x{a0}\\x{2028}\\x{feff}\\x{ffff}\\x{1ffff}]{0,9}", spaces in " {0,3}",
+    ) {
+        let extras = serde_json::to_string(&serde_json::json!({"note": text})).expect("JSON");
+        let extras = extras.replacen(':', &format!(":{spaces}"), 1) + &spaces;
+        let (max_permits, g) = (burst.to_string(), tollgate_control::car::in_words(g));
+        let input = CarInput {
+            key, max_permits, g, description, extras, state: state.to_owned(), ..CarInput::default()
+        };
+        let form = input.check().expect("a row").to_input();
+        let yaml = car_yaml::write(&form);
+        let back = car_yaml::read(&yaml);
+        let back = back.map_err(|error| TestCaseError::fail(format!("{error}\n{yaml}")))?;
+        prop_assert_eq!(&back, &form);
+        prop_assert_eq!(back.extras, input.extras);
+        prop_assert_eq!(car_yaml::write(&form), yaml);
+    }
+}
+
+#[test]
+fn a_fault_in_the_yaml_of_a_row_has_its_place() {
+    for (yaml, want) in [
+        ("key: a\nrat: 5\n", "2:1: rat: unknown field"),
+        ("key: a\nrate: [1, 2]\n", "2:1: rate: expected one value"),
+        ("key: a\nrate: {x: 1}\n", "2:7: rate: is a value"),
+        ("- a\n", "1:1: settings are a map"),
+        ("key: \"a\nrate: 1", "not YAML"),
+        ("key: a\nkey: b\n", "2:1: "),
+    ] {
+        let error = car_yaml::read(yaml).expect_err(yaml).to_string();
+        assert!(error.contains(want), "{yaml:?}: {error}");
+    }
+    let input = car_yaml::read("max_permits: 7\nkey: a\nextras: '{\"a\": 1}'\nper:\n").expect("a row");
+    assert_eq!((&*input.key, &*input.max_permits, &*input.extras), ("a", "7", "{\"a\": 1}"));
+}
+
+prop_compose! {
+    fn content()(
+        key in "[a-z]{1,6}", rate in 1..=1_000_000_000_i64, is_file in any::<bool>(), note in "\\PC{0,20}",
+        spaces in " {0,3}", state in prop::sample::select(vec!["on", "off"]), comment in "[^\\p{C}]{0,20}",
+    ) -> Content {
+        if is_file {
+            let text = format!(
+                "# {comment}\ndomain: {key}\ndescriptors:\n  - key: user\n    rate_limit: {{unit: hour, requests_per_unit: {}}}\n{spaces}",
+                rate.min(4_000_000_000)
+            );
+            let (description, state) = (comment, state.to_owned());
+            Content::File(FileInput { domain: key, text, description, state }.check().expect("a file"))
+        } else {
+            let extras = serde_json::json!({"note": note}).to_string() + &spaces;
+            let input = CarInput { extras, description: comment, state: state.to_owned(), ..row(&key, rate) };
+            Content::Car(Box::new(input.check().expect("a row")))
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_was_exported_imports_as_it_was(rules in prop::collection::vec(content(), 0..8)) {
+        let rules: BTreeMap<(Kind, String), Content> =
+            rules.into_iter().map(|it| ((it.kind(), it.key().to_owned()), it)).collect();
+        let all = transfer::Imported { app: "shop".to_owned(), rules: rules.into_values().collect() };
+        let yaml = transfer::write(&all);
+        let back = transfer::read(&yaml).map_err(|error| TestCaseError::fail(format!("{error}\n{yaml}")))?;
+        prop_assert_eq!(&back, &all);
+        prop_assert_eq!(transfer::write(&back), yaml);
+    }
+}

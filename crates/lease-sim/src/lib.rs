@@ -1,0 +1,19 @@
+//! Nodes, a store and the network between them in one process and on made-up clocks, from one seed. What is
+//! simulated is the machines, the messages and the callers; the code of leases is the one that serves.
+//!
+//! A [`Plan`] says what happens, a [`World`] runs it, and every law of leases is checked as it runs. Tests
+//! draw plans from seeds; the command `tollgate simulate` makes them from options. Not here: what is charted.
+
+#![allow(clippy::expect_used, reason = "a plan that cannot be run is a mistake of the code that made it")]
+
+mod checker;
+mod plan;
+mod rng;
+mod served;
+mod world;
+
+pub use checker::Broken;
+pub use plan::{Costs, Gaps, Kind, MS, Phase, Plan, Sharing, Trouble};
+pub use rng::Rng;
+pub use served::{Host, Moment, Recording, Served};
+pub use world::{Outcome, World};

@@ -1,0 +1,306 @@
+//! Decisions are true: a ledger asked call by call answers as `core` does, and what a lease's decisions
+//! report can be taken.
+
+use std::time::Duration;
+
+use tollgate_core::{Algorithm, Align, Cost, Decision, Period, Quota, Refill, RetryAfter, Timestamp};
+use tollgate_lease::{LeaseRequest, Ledger, LedgerCall, MOST_NODES, Mono, Node, Op, Terms, Verdict};
+
+use tollgate_lease_sim::Rng;
+
+const BEGIN_US: u64 = 1_780_000_000_000_000;
+
+fn bucket(limit: u64, period: Duration, burst: u64) -> Quota {
+    let refill = Refill::Continuous;
+    let algorithm = Algorithm::TokenBucket { burst: Some(burst), initial: None, overdraft: 0, refill };
+    Quota::new(limit, Period::Span(period), algorithm).expect("within bounds")
+}
+
+fn window(limit: u64, period: Duration, align: Align) -> Quota {
+    Quota::new(limit, Period::Span(period), Algorithm::FixedWindow { align }).expect("within bounds")
+}
+
+/// One node, alone with its ledger, on a network without delay.
+#[derive(Clone)]
+struct Alone {
+    quota: Quota,
+    terms: Terms,
+    ledger: Ledger,
+    node: Node,
+    now_ns: u64,
+    from_leases: u64,
+}
+
+impl Alone {
+    fn new(quota: Quota) -> Self {
+        let terms = Terms::of(&quota).expect("can be leased");
+        Self { quota, terms, ledger: Ledger::default(), node: Node::new(7), now_ns: 0, from_leases: 0 }
+    }
+
+    fn take(&mut self, cost: u64) -> Decision {
+        let now = Mono(self.now_ns);
+        let mut step = self.node.take(&self.terms, Cost(cost), now);
+        for _ in 0..10 {
+            let before = step.send;
+            if let Some(request) = step.send {
+                let reply = self.call(Op::Lease(request));
+                self.node.on_grant(&self.terms, &reply, now);
+            }
+            match step.verdict {
+                Verdict::Decided(decision) => {
+                    self.from_leases += 1;
+                    return decision;
+                }
+                Verdict::Central => {
+                    let reply = self.call(Op::Take { cost, times: 1 });
+                    self.node.on_central(&self.terms, &reply, now, now);
+                    return self.terms.decision(&reply, cost);
+                }
+                Verdict::Wait => assert!(before.is_some(), "waits for nothing"),
+            }
+            step = self.node.retake(&self.terms, Cost(cost), now);
+        }
+        panic!("a take waits forever");
+    }
+
+    fn call(&mut self, op: Op) -> tollgate_lease::LedgerReply {
+        let now_us = BEGIN_US + self.now_ns / 1_000;
+        let window_ends_us = self.terms.window_ends_us(&self.quota, Timestamp::from_nanos(now_us * 1_000));
+        self.ledger.apply(&self.terms, LedgerCall { op, window_ends_us }, now_us)
+    }
+
+    fn is_admitted_after(&self, wait: Duration, cost: u64) -> bool {
+        let mut later = self.clone();
+        later.now_ns += wait.as_nanos() as u64;
+        later.take(cost).is_admitted()
+    }
+}
+
+#[test]
+fn a_ledger_asked_call_by_call_answers_as_core_does() {
+    let second = Duration::from_secs(1);
+    for (at, quota) in [
+        bucket(10, second, 10),
+        bucket(3, second, 7),
+        bucket(997, Duration::from_millis(700), 50),
+        bucket(1_000_000, second, 5),
+        window(10, second, Align::Calendar),
+        window(10, Duration::from_millis(250), Align::FirstHit),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut rng = Rng::new(at as u64);
+        let terms = Terms::of(&quota).expect("can be leased");
+        let is_first_hit = terms.begins_with_first_hit();
+        let (mut ledger, mut state, mut now_us) = (Ledger::default(), quota.fresh(), BEGIN_US);
+        for _ in 0..3_000 {
+            now_us += rng.pick(&[0, 1, 1_000, 40_000, 400_000, 3_000_000]);
+            let now = Timestamp::from_nanos(now_us * 1_000);
+            let cost = rng.pick(&[0, 1, 1, 1, 2, 5, 8, 100]);
+            let (op, ours) = match rng.range(0, 9) {
+                0..=1 if cost == 0 => continue,
+                0 if is_first_hit => continue, // a first hit that is given back never was
+                0 => (Op::GiveBack { cost }, quota.give_back(&mut state, Cost(cost), now)),
+                1 => (Op::Charge { cost }, quota.charge(&mut state, Cost(cost), now)),
+                _ => (Op::Take { cost, times: 1 }, quota.take(&mut state, Cost(cost), now)),
+            };
+            let call = LedgerCall { op, window_ends_us: terms.window_ends_us(&quota, now) };
+            let mut reply = ledger.apply(&terms, call, now_us);
+            if !matches!(op, Op::Take { .. }) {
+                reply.admitted = 1; // core tells a charge and a return as admitted, whatever is owed
+            }
+            let theirs = terms.decision(&reply, cost);
+            let told = |decision: &Decision| (decision.is_admitted(), decision.limit(), decision.remaining());
+            assert_eq!(told(&theirs), told(&ours), "{op:?} at {now_us} of {quota:?}");
+            let near = |a: Duration, b: Duration| a.abs_diff(b) <= Duration::from_micros(1);
+            assert!(near(theirs.reset_after(), ours.reset_after()), "{op:?}: {theirs:?} for {ours:?}");
+            match (theirs.retry_after(), ours.retry_after()) {
+                (RetryAfter::After(a), RetryAfter::After(b)) => {
+                    assert!(near(a, b), "{op:?}: {a:?} for {b:?}")
+                }
+                (a, b) => assert_eq!(a, b, "{op:?} at {now_us}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn merged_takes_are_answered_as_if_they_had_come_one_after_another() {
+    for quota in [bucket(10, Duration::from_secs(1), 10), window(10, Duration::from_secs(1), Align::Calendar)]
+    {
+        let terms = Terms::of(&quota).expect("can be leased");
+        let now = Timestamp::from_nanos(BEGIN_US * 1_000);
+        let (mut ledger, mut state) = (Ledger::default(), quota.fresh());
+        let call = LedgerCall {
+            op: Op::Take { cost: 3, times: 5 },
+            window_ends_us: terms.window_ends_us(&quota, now),
+        };
+        let reply = ledger.apply(&terms, call, BEGIN_US);
+        for nth in 0..5 {
+            let one = quota.take(&mut state, Cost(3), now);
+            assert_eq!(terms.decision_of(&reply, 3, nth, 5), one, "the {nth}th");
+        }
+    }
+}
+
+/// I7 and I11, for a single node: the reported permits can be taken, and not earlier than reported.
+#[test]
+fn what_a_leasing_node_reports_can_be_taken() {
+    let second = Duration::from_secs(1);
+    for (at, quota) in [
+        bucket(1_000, second, 1_000),
+        bucket(2_000, second, 300),
+        bucket(997, Duration::from_millis(700), 900),
+        window(3_000, second, Align::Calendar),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut rng = Rng::new(at as u64);
+        let mut alone = Alone::new(quota.clone());
+        let (mut denied, mut early) = (0_u32, 0_u32);
+        for turn in 0..6_000 {
+            let speed = [2_000_000, 400_000, 100_000][turn / 500 % 3];
+            alone.now_ns += rng.range(0, speed);
+            let cost = rng.pick(&[1, 1, 1, 1, 2, 7, 30]);
+            let decision = alone.take(cost);
+            assert_eq!(decision.limit(), quota.limit());
+            let left = decision.remaining();
+            if left > 0 {
+                let mut clone = alone.clone();
+                let taken = clone.take(left);
+                assert!(
+                    taken.is_admitted(),
+                    "{left} told to be left at {turn}: {decision:?}, {taken:?} {:?} {:?}",
+                    alone.node,
+                    alone.ledger
+                );
+            }
+            if let RetryAfter::After(wait) = decision.retry_after() {
+                denied += 1;
+                assert!(wait > Duration::ZERO);
+                // The drift that is allowed for, and a microsecond for the ledger's clock.
+                let wait = wait + Duration::from_micros(2);
+                assert!(alone.is_admitted_after(wait, cost), "{cost} at {turn}: not after {wait:?}");
+                let before = (wait * 9 / 10).saturating_sub(Duration::from_micros(100));
+                early += u32::from(alone.is_admitted_after(before, cost));
+            }
+        }
+        assert!(denied > 100 && alone.from_leases > 3_000, "{denied} denied, {} leased", alone.from_leases);
+        assert!(early * 20 <= denied, "{early} of {denied} would have been admitted a tenth earlier");
+    }
+}
+
+/// A host that stood still, say: what it held is not lost to others for the rest of the window.
+#[test]
+fn permits_that_lapse_unspent_are_reported_and_come_back() {
+    let mut alone = Alone::new(window(3_000, Duration::from_secs(60), Align::Calendar));
+    while alone.node.held() == 0 {
+        alone.now_ns += 100_000;
+        assert!(alone.take(1).is_admitted());
+    }
+    let (held, taken) = (alone.node.held(), alone.ledger.taken);
+    alone.now_ns += alone.terms.tau_us() * 1_000;
+    let now = Mono(alone.now_ns);
+    let request = alone.node.on_time(&alone.terms, now).expect("news for the ledger");
+    assert_eq!((request.held, alone.node.lapsed()), (0, held));
+    let reply = alone.call(Op::Lease(request));
+    assert!(alone.node.on_grant(&alone.terms, &reply, now));
+    assert_eq!((reply.out, reply.taken), (0, taken - held));
+    assert_eq!(alone.node.on_time(&alone.terms, now), None, "it is reported once");
+}
+
+/// Those that the ledger does not know of go back to the lease, and only the others to the ledger, whose book
+/// has the first as out.
+#[test]
+fn what_is_given_back_in_part_to_the_lease_is_all_there_again() {
+    let mut alone = Alone::new(window(3_000, Duration::from_secs(60), Align::Calendar));
+    let mut takes = 0;
+    while alone.node.spent() < 50 {
+        alone.now_ns += 100_000;
+        assert!(alone.take(1).is_admitted());
+        takes += 1;
+    }
+    let (spent, now) = (alone.node.spent(), Mono(alone.now_ns));
+    let rest = alone.node.give_back(&alone.terms, Cost(spent), now).expect_err("some are reported");
+    assert!(rest < Cost(spent), "and some are not");
+    alone.call(Op::GiveBack { cost: rest.permits() });
+    let request = alone.node.give_up(&alone.terms, now).expect("it holds some");
+    let reply = alone.call(Op::Lease(request));
+    assert_eq!((reply.out, reply.taken), (0, takes - spent), "only what was taken centrally");
+}
+
+/// A lease ends a little before its window does: what is granted then can never be spent.
+#[test]
+fn right_before_a_windows_end_takes_go_to_the_ledger() {
+    let mut alone = Alone::new(window(3_000, Duration::from_secs(1), Align::Calendar));
+    while alone.now_ns < 999_000_000 {
+        alone.now_ns += 1_000_000;
+        assert!(alone.take(1).is_admitted());
+    }
+    let (spent, taken) = (alone.node.spent(), alone.ledger.taken);
+    assert!(alone.from_leases > 900, "{}", alone.from_leases);
+    assert!(alone.take(1).is_admitted());
+    assert_eq!((alone.node.spent(), alone.ledger.taken), (spent, taken + 1));
+    alone.now_ns += 2_000_000;
+    assert!(alone.take(1).is_admitted() && alone.ledger.taken < 500, "the next window");
+}
+
+/// What a window denied meanwhile does not swallow what comes back; what was charged beyond it is forgiven,
+/// and no take is admitted too many.
+#[test]
+fn what_comes_back_to_a_full_window_can_be_taken_again() {
+    let mut alone = Alone::new(window(10, Duration::from_secs(1), Align::Calendar));
+    let request = LeaseRequest { node: 7, seq: 1, held: 0, spent: 0, want: 4, need: 4, least: 1 };
+    assert_eq!(alone.call(Op::Lease(request)).granted, 4);
+    assert_eq!(alone.call(Op::Take { cost: 1, times: 20 }).admitted, 6);
+    alone.call(Op::Charge { cost: 5 });
+    let back =
+        alone.call(Op::Lease(LeaseRequest { seq: 2, spent: 1, want: 0, need: 0, least: 0, ..request }));
+    assert_eq!((back.taken, back.out), (7, 0), "one is spent and three are back");
+    assert_eq!(alone.call(Op::Take { cost: 1, times: 20 }).admitted, 3);
+    // A return of what was taken is set against all that was counted, as in core.
+    assert_eq!(alone.call(Op::GiveBack { cost: 1 }).taken, 26);
+}
+
+#[test]
+fn a_node_for_which_the_ledger_has_no_place_takes_centrally() {
+    let quota = bucket(1_000_000, Duration::from_secs(1), 1_000_000);
+    let mut alone = Alone::new(quota);
+    for node in 0..MOST_NODES as u64 {
+        let request =
+            LeaseRequest { node: 1_000 + node, seq: 1, held: 0, spent: 0, want: 1, need: 1, least: 1 };
+        assert_eq!(alone.call(Op::Lease(request)).granted, 1);
+    }
+    for _ in 0..100 {
+        alone.now_ns += 100_000;
+        assert!(alone.take(5).is_admitted());
+    }
+    assert_eq!((alone.ledger.entries.len(), alone.from_leases), (MOST_NODES, 0));
+}
+
+/// A double holds every whole number up to 2^53: what the script works with stays below.
+#[test]
+fn terms_fit_a_double_and_are_never_faster_than_their_quota() {
+    let (mut rng, mut leased) = (Rng::new(1), 0);
+    for _ in 0..20_000 {
+        let most = (rng.pick(&[10, 1_000, 1_000_000, 1_000_000_000]), rng.pick(&[10, 10_000, 4_000_000_000]));
+        let (limit, burst) = (rng.range(1, most.0), rng.range(1, most.1));
+        let period_ns =
+            rng.pick(&[1_000_000, 700_000_000, 1_000_000_000, 60_000_000_000, 86_400_000_000_000]);
+        let refill = Refill::Continuous;
+        let algorithm = Algorithm::TokenBucket { burst: Some(burst), initial: None, overdraft: 0, refill };
+        let period = Period::Span(Duration::from_nanos(period_ns));
+        let Ok(quota) = Quota::new(limit, period, algorithm) else { continue };
+        let Some(terms) = Terms::of(&quota) else { continue };
+        leased += 1;
+        assert!(terms.full() + terms.max_promised() + terms.per_us() < 1 << 53, "{quota:?}");
+        // Units in a permit's time, for what they should be.
+        let ours = u128::from(terms.interval()) * u128::from(limit) * 1_000;
+        let asked = u128::from(terms.per_us()) * u128::from(period_ns);
+        assert!(ours >= asked, "too fast: {quota:?}");
+        assert!((ours - asked) * 1_000_000 <= asked, "off by more than 1 ppm: {quota:?}");
+    }
+    assert!(leased > 10_000, "only {leased} could be leased");
+}

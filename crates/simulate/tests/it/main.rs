@@ -1,0 +1,191 @@
+//! `tollgate simulate`: what each pattern shows, and what fleets do.
+#![allow(clippy::expect_used, reason = "helpers of a test count as no test to clippy")]
+
+use clap::Parser;
+use serde_json::Value;
+use tollgate_simulate::{Outcome, Simulate};
+
+#[derive(Parser)]
+struct Cli {
+    #[command(flatten)]
+    simulate: Simulate,
+}
+
+fn simulate(args: &str) -> (Outcome, String, String) {
+    let cli = Cli::try_parse_from(std::iter::once("simulate").chain(args.split_whitespace()));
+    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let outcome = cli.unwrap_or_else(|error| panic!("{error}")).simulate.run(&mut out, &mut talk);
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (outcome.expect("written"), text(out), text(talk))
+}
+
+fn json(args: &str) -> Value {
+    let (outcome, out, talk) = simulate(&format!("{args} --json"));
+    assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""), "{args}");
+    serde_json::from_str(&out).expect("JSON")
+}
+
+/// Figures of each algorithm or way of sharing.
+fn figures<'a>(found: &'a Value, list: &str, name: &str, figure: &'a str) -> Vec<(&'a str, f64)> {
+    let runs = found[0][list].as_array().expect("a list");
+    let of = |run: &'a Value| {
+        let name = runs.iter().find(|it| *it == run).and_then(|it| it[name].as_str()).expect("a name");
+        (name, run[figure].as_f64().expect("a number"))
+    };
+    runs.iter().map(of).collect()
+}
+
+/// Rows 9 and 38: twice the limit around the edge of a fixed window, and no more than the limit by a strict
+/// one, whatever the numbers.
+#[test]
+fn a_fixed_window_admits_twice_its_limit_around_the_edge_and_a_strict_one_does_not() {
+    for (args, limit) in
+        [("edge", 100.0), ("edge --limit 7 --window 10s", 7.0), ("edge --limit 1 --window 1m", 1.0)]
+    {
+        let found = json(args);
+        for (name, most) in figures(&found, "runs", "algorithm", "most_in_window") {
+            match name {
+                "fixed_window" => assert_eq!(most, 2.0 * limit, "{args}"),
+                "sliding_window, cells: 10" => assert_eq!(most, limit, "{args}"),
+                _ => assert!((limit..2.0 * limit).contains(&most), "{args}: {name} {most}"),
+            }
+        }
+    }
+}
+
+/// Row 10: finer cells pass more of a steady flood and deny less at a time, and none passes more than the limit.
+#[test]
+fn finer_cells_are_smoother_and_none_admits_more_than_the_limit() {
+    let found = json("cells");
+    let admitted = figures(&found, "runs", "algorithm", "admitted");
+    assert_eq!(admitted.len(), 5);
+    assert!(admitted[..4].windows(2).all(|pair| pair[0].1 < pair[1].1), "{admitted:?}");
+    assert!(admitted[3].1 <= admitted[4].1, "{admitted:?}");
+    let most = figures(&found, "runs", "algorithm", "most_in_window");
+    assert!(most.iter().all(|(_, most)| *most == 100.0), "{most:?}");
+}
+
+/// Row 13
+#[test]
+fn a_burst_leaves_a_token_bucket_at_once_and_a_queue_evenly() {
+    let found = json("burst");
+    let delays = figures(&found, "runs", "algorithm", "longest_delay_ms");
+    assert_eq!(delays[0], ("token_bucket", 0.0));
+    assert!(delays[1].1 >= 900.0, "{delays:?}");
+    let of = |place: usize| found[0]["series"][place].as_array().expect("points").clone();
+    let at = |point: &Value| point[0].as_f64().expect("seconds");
+    // The twentieth has left at the beginning, or after nineteen intervals of 50 ms.
+    assert_eq!((at(&of(0)[20]), (at(&of(1)[20]) * 1e3).round()), (0.0, 950.0));
+}
+
+#[test]
+fn a_cold_key_begins_at_a_third_of_the_rate_and_warms_up_to_all_of_it() {
+    let found = json("warm-up");
+    let rate = |second: usize| found[0]["series"][1][second][1].as_f64().expect("a rate");
+    assert!((30.0..45.0).contains(&rate(0)), "{}", rate(0));
+    assert!((0..13).all(|second| rate(second) <= rate(second + 1) + 3.0));
+    assert!(rate(13) >= 90.0 && rate(20) == 0.0, "{} {}", rate(13), rate(20));
+    assert!((30.0..45.0).contains(&rate(25)), "cold again: {}", rate(25));
+}
+
+#[test]
+fn leases_and_the_store_keep_the_bound_and_leases_seldom_ask() {
+    for args in [
+        "fleet --duration 10s",
+        "fleet --duration 10s --nodes 3 --uneven 20 --latency 5ms",
+        "fleet --duration 10s --nodes 16 --loss 5 --outage 4s..5s",
+        "fleet --duration 5s --nodes 1 --rate 50 --demand 0.5",
+    ] {
+        let found = json(args);
+        let of = |figure| figures(&found, "ways", "sharing", figure);
+        let over = of("above_bound");
+        assert!(over.iter().all(|(_, over)| *over < 1.0), "{args}: {over:?}");
+        let calls = of("store_calls");
+        assert!(calls[0].1 > 0.0 && calls[2].1 == 0.0, "{args}: {calls:?}");
+        if !args.contains("--rate 50") {
+            assert!(calls[1].1 * 2.0 < calls[0].1, "{args}: {calls:?}");
+        }
+        let share = of("of_one_bucket");
+        assert!(share.iter().all(|(_, share)| *share <= 1.001), "{args}: {share:?}");
+        let least = if args.contains("outage") { 0.8 } else { 0.95 };
+        assert!(share[0].1 > least && share[1].1 > least, "{args}: {share:?}");
+        if args.contains("--uneven") {
+            assert!(share[2].1 < 0.8, "idle nodes keep what the busy one lacks: {share:?}");
+        }
+    }
+}
+
+#[test]
+fn while_the_store_is_away_nodes_deny_or_go_by_their_share() {
+    let args = "fleet --duration 10s --nodes 4 --outage 4s..8s";
+    let denying = json(args);
+    let by_share = json(&format!("{args} --fail-local"));
+    for (place, way) in ["exact", "leased"].into_iter().enumerate() {
+        let share = |found: &Value| found[0]["ways"][place]["of_one_bucket"].as_f64().expect("a share");
+        let admitted =
+            |found: &Value| found[0]["ways"][place]["admitted_by_share"].as_u64().expect("a count");
+        assert_eq!(admitted(&denying), 0, "{way}");
+        assert!(admitted(&by_share) > 2_000 && share(&by_share) > share(&denying) + 0.2, "{way}: {by_share}");
+    }
+}
+
+#[test]
+fn what_cannot_be_simulated_is_said() {
+    for (args, want) in [
+        ("fleet --lease 100ms --horizon 100ms", "error: --lease must be at least twice --horizon\n"),
+        ("fleet --rate 10000000 --duration 1h", "are too many; choose a lower rate"),
+        ("fleet --duration 2s --outage 3s..4s", "error: --outage: at 3s the run has ended\n"),
+        ("edge --html /nowhere/x.html", "error: cannot write /nowhere/x.html"),
+        ("edge --svg /dev/null/x", "error: cannot write /dev/null/x/edge.svg"),
+        ("cells --window 1us1ns", "error: "),
+    ] {
+        let (outcome, _, talk) = simulate(args);
+        assert!(outcome == Outcome::CouldNotTell && talk.contains(want), "{args}: {talk}");
+    }
+    for args in [
+        "fleet --nodes 0",
+        "fleet --demand nan",
+        "fleet --outage 4s..2s",
+        "edge --limit 0",
+        "edge --window 0s",
+    ] {
+        assert!(Cli::try_parse_from(std::iter::once("simulate").chain(args.split(' '))).is_err(), "{args}");
+    }
+}
+
+#[test]
+fn charts_are_written_as_text_as_files_and_on_a_page_in_both_languages() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("page.html");
+    for (lang, want) in [("en", "Around the edge of a window"), ("zh-CN", "窗口边界")] {
+        let args = format!("all --svg {0} --html {1} --lang {lang}", folder.path().display(), page.display());
+        let (outcome, out, talk) = simulate(&args);
+        assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""));
+        let html = std::fs::read_to_string(&page).expect("written");
+        let svg = std::fs::read_to_string(folder.path().join("edge.svg")).expect("written");
+        assert!(html.contains(&format!("lang=\"{lang}\"")) && html.matches("<svg").count() == 4, "{lang}");
+        assert!([&out, &html, &svg].into_iter().all(|text| text.contains(want)), "{lang}: {out}");
+        assert!(out.contains('█') && out.contains("fixed_window"), "{out}");
+    }
+}
+
+/// The pictures of the docs are what the command draws.
+#[test]
+fn the_pictures_of_the_docs_are_those_of_the_command() {
+    let folder = tempfile::tempdir().expect("a folder");
+    simulate(&format!("all --svg {}", folder.path().display()));
+    simulate(&format!("fleet --outage 8s..10s --svg {}", folder.path().display()));
+    let docs = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures");
+    let draws = std::env::var_os("TOLLGATE_DRAW_PICTURES").is_some();
+    let mut count = 0;
+    for file in std::fs::read_dir(folder.path()).expect("a folder") {
+        let name = file.expect("a file").file_name();
+        let read = |folder: &std::path::Path| std::fs::read_to_string(folder.join(&name)).expect("a picture");
+        if draws {
+            std::fs::write(docs.join(&name), read(folder.path())).expect("written");
+        }
+        assert_eq!(read(&docs), read(folder.path()), "{name:?}: `docs/choosing.md` says how it is made");
+        count += 1;
+    }
+    assert_eq!(count, 6);
+}
