@@ -117,10 +117,8 @@ async fn a_viewer_of_another_app_sees_nothing_of_this_one() {
     let mut ann = Client::admin(&server).await;
     ann.post("/rules/new", RULE).await;
     ann.post("/rules/new", &RULE.replace("SIP_HOTEL", "BANK")).await;
-    ann.post("/users", "name=vic&password=another+good+password&role=viewer&app=BANK").await;
+    let mut vic = Client::user(&server, "vic", "viewer", "BANK").await;
     reported(&server).await;
-    let mut vic = Client::new(&server);
-    vic.post("/login", "name=vic&password=another+good+password").await;
     for path in [
         "/",
         "/top",
@@ -180,9 +178,7 @@ async fn a_reader_of_events_gets_what_changed_since_its_last_one() {
     // An id of another process counts as nothing seen.
     assert!(ann.get("/api/v1/events?topics=changes&after=x-9.9.9.9.9").await.body.contains("event: changes"));
     // A disabled user gets nothing more.
-    ann.post("/users", "name=vic&password=another+good+password&role=viewer&app=*").await;
-    let mut vic = Client::new(&server);
-    vic.post("/login", "name=vic&password=another+good+password").await;
+    let mut vic = Client::user(&server, "vic", "viewer", "*").await;
     assert_eq!(vic.get("/api/v1/events?topics=changes&after=x").await.status, 200);
     ann.post("/users/vic/state", "state=disabled").await;
     assert_eq!(vic.get("/api/v1/events?topics=changes&after=x").await.status, 401);

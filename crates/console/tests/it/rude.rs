@@ -223,7 +223,8 @@ async fn every_field_of_every_form_is_held_to_its_bounds_and_kept() {
                     if reply.status == 422 && is_faulted {
                         let again = again.unwrap_or_else(|| panic!("the form is not there: {what}"));
                         let is_secret = ["password", "again", "current", "action"].contains(&&**name);
-                        let is_choice = reply.body.contains(&format!("<select id=\"{name}\""));
+                        let is_choice = reply.body.contains(&format!("<select id=\"{name}\""))
+                            || reply.body.contains(&format!("type=\"checkbox\" id=\"{name}\""));
                         let is_kept = again.fields.iter().any(|(known, _)| known == name)
                             && (reply.body.contains(&escaped(&value))
                                 || is_choice
