@@ -10,6 +10,7 @@ use tollgate_db::{Db, TimeSource, Tx};
 use crate::actor::{Actor, EVERY_APP};
 use crate::attempts::Attempts;
 use crate::audit::{self, Note};
+use crate::epoch;
 use crate::error::{ControlError, Fault, FieldFaults};
 use crate::ids::secret;
 use crate::logins::{self, Login};
@@ -50,6 +51,14 @@ impl Control {
         let published = watch::Sender::new(Arc::new(current.clone()));
         let (passwords, attempts) = (Passwords::default(), Attempts::default());
         Ok(Self { db, current: Mutex::new(current), published, nodes, passwords, attempts })
+    }
+
+    /// The name of the database, by which nodes know whether versions compare.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn epoch(&self) -> Result<String, ControlError> {
+        self.db.write(epoch::epoch).await
     }
 
     /// The documents that nodes should have, now and after each change.

@@ -14,6 +14,7 @@ pub mod car;
 pub mod compile;
 mod control;
 mod cost;
+mod epoch;
 mod error;
 mod ids;
 pub mod logins;

@@ -18,6 +18,6 @@ mod yaml_tree;
 pub use error::LoadError;
 pub use fault::{Fault, Faults};
 pub use flat_yaml::{FlatEntry, read_flat_yaml};
-pub use folder::RuleFile;
+pub use folder::{RuleFile, read as read_files};
 pub use load::{Options, RuleSet, load, parse, parse_text};
 pub use watch::{FileSource, WatchHandle, WatchSettings};

@@ -189,7 +189,7 @@ fn every_fault_of_every_layer_is_reported_at_once_with_its_place() {
             "tollgate.yaml:1:1: max_conections: unknown setting; did you mean max_connections?",
             "tollgate.yaml:3:1: log_level: takes one value; write it without a list",
             "environment: MERGE_DOMAIN_CONFIG: invalid switch \"perhaps\": expected true or false",
-            "settings: no rules given; add --rules FOLDER",
+            "settings: no rules given; add --rules FOLDER, or --control URL for those of a control plane",
             "command line: --http: invalid address \"8080\": expected host:port, such as 127.0.0.1:8081, unix:/path or off",
             "environment: TOLLGATE_WORKERS: invalid number \"0\": expected a whole number from 1 to 1024",
             "command line: --drain-delay: invalid duration \"5 fortnights\": expected something like 500ms, 5s or 1h30m",

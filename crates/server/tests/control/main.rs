@@ -1,0 +1,10 @@
+//! A control plane and its nodes as real processes: rules arrive, faults are survived, errors say what to do.
+#![cfg(feature = "control")]
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a failed step of a test must say which")]
+
+mod away;
+mod commands;
+mod embedded;
+mod processes;
+mod rules;
+mod tls;
