@@ -5,10 +5,12 @@ use std::sync::LazyLock;
 
 use bytes::Bytes;
 use flate2::{Compression, write::GzEncoder};
-use hyper::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, HeaderValue, VARY};
+use http_body_util::{BodyExt as _, Collected, Full};
+use hyper::body::Body as _;
+use hyper::header::{ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY};
 use hyper::{HeaderMap, StatusCode};
 use tollgate_control::sha256;
-use tollgate_http_kit::{Reply, reply::reply};
+use tollgate_http_kit::reply::{HTML, Reply, reply};
 
 /// One style sheet; `assets/README.md` lists its classes.
 const STYLE: &str = concat!(
@@ -21,10 +23,18 @@ const STYLE: &str = concat!(
     include_str!("../assets/css/chart.css"),
 );
 
+/// One script; each part is a block of its own.
+const SCRIPT: &str = concat!(
+    include_str!("../assets/js/page.js"),
+    include_str!("../assets/js/keys.js"),
+    include_str!("../assets/js/away.js"),
+    include_str!("../assets/js/editor.js"),
+);
+
 /// Name, type, text.
 const ASSETS: &[(&str, &str, &str)] = &[
     ("console.css", "text/css; charset=utf-8", STYLE),
-    ("console.js", "text/javascript; charset=utf-8", include_str!("../assets/console.js")),
+    ("console.js", "text/javascript; charset=utf-8", SCRIPT),
     ("icon.svg", "image/svg+xml", include_str!("../assets/icon.svg")),
 ];
 
@@ -55,6 +65,21 @@ pub(crate) fn asset(name: &str, accepts_gzip: bool) -> Option<Reply> {
     Some(asset)
 }
 
+/// A page as gzip, if it is long enough to gain from it. Not for replies to posts: some show a secret
+/// once, and the length of a compressed page would give parts of it away.
+pub(crate) async fn shortened(reply: Reply) -> Reply {
+    let is_page = reply.headers().get(CONTENT_TYPE) == Some(&HTML);
+    if !is_page || reply.body().size_hint().lower() < 1_000 {
+        return reply;
+    }
+    let (mut parts, body) = reply.into_parts();
+    // A whole body in memory does not fail.
+    let body = body.collect().await.map(Collected::to_bytes).unwrap_or_default();
+    parts.headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    parts.headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+    Reply::from_parts(parts, Full::new(compressed(&body, Compression::new(5))))
+}
+
 /// `body` as gzip.
 pub(crate) fn compressed(body: &[u8], level: Compression) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 3), level);
@@ -71,8 +96,8 @@ pub(crate) fn accepts_gzip(fields: &HeaderMap) -> bool {
     values.flat_map(|it| it.split(',')).any(|it| {
         let mut parts = it.split(';').map(str::trim);
         let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
-        let refuses = |it: &str| it.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0_f32));
-        is_gzip && !parts.any(refuses)
+        let is_off = |it: &str| it.strip_prefix("q=").is_some_and(|q| q.parse() == Ok(0.0_f32));
+        is_gzip && !parts.any(is_off)
     })
 }
 

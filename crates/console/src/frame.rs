@@ -2,23 +2,27 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::{NodeState, Role, actor::EVERY_APP, rules};
+use tollgate_control::{NodeState, rules};
 use tollgate_http_kit::{Reply, reply};
 
 use crate::assets::VERSION;
-use crate::texts::{Lang, Texts};
+use crate::nav::{self, Group};
+use crate::texts::{Lang, Texts, nav as words};
 use crate::web::{Failure, Visit};
 
 /// The parts that all templates share.
 pub(crate) struct Frame {
     pub(crate) t: &'static Texts,
+    /// Texts of the navigation.
+    pub(crate) n: &'static words::Texts,
+    pub(crate) menu: Vec<Group>,
     pub(crate) is_zh: bool,
     pub(crate) theme: &'static str,
     pub(crate) title: String,
-    pub(crate) nav: &'static str,
     pub(crate) path: String,
     pub(crate) user: String,
-    pub(crate) is_admin: bool,
+    /// Keys of the keyboard do something.
+    pub(crate) has_shortcuts: bool,
     pub(crate) may_create: bool,
     pub(crate) assets: &'static str,
 }
@@ -28,14 +32,15 @@ impl Frame {
         let actor = visit.actor.as_ref();
         Self {
             t: visit.lang.texts(),
+            n: words::Texts::of(visit.lang),
+            menu: nav::groups(visit, nav),
             is_zh: visit.lang == Lang::Zh,
             theme: visit.theme,
             title: title.into(),
-            nav,
             // A page that answers a post is not one to come back to.
             path: if visit.is_safe { visit.target.clone() } else { "/".to_owned() },
             user: actor.map_or_else(String::new, |it| it.name.clone()),
-            is_admin: actor.is_some_and(|it| it.may(Role::Admin, EVERY_APP)),
+            has_shortcuts: visit.has_shortcuts,
             may_create: actor.is_some_and(rules::may_create),
             assets: &VERSION,
         }

@@ -9,6 +9,7 @@ mod assets;
 mod console;
 mod field;
 mod frame;
+mod nav;
 mod pages;
 mod rest;
 mod surface;

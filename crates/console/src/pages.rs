@@ -6,6 +6,7 @@ mod confirm;
 mod nodes;
 mod rule_form;
 mod rules;
+mod shortcuts;
 mod table;
 mod users;
 mod versions;
@@ -37,8 +38,10 @@ pub enum Page {
     Setup,
     /// Makes the first admin.
     SetUp,
-    /// Language and theme.
+    /// Language, theme and shortcuts.
     Prefer,
+    /// The keys of the keyboard.
+    Shortcuts,
     /// The list of rules.
     Rules,
     /// The form of a new rule.
@@ -80,6 +83,7 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/setup", Page::Setup),
     (Method::POST, "/setup", Page::SetUp),
     (Method::POST, "/preferences", Page::Prefer),
+    (Method::GET, "/shortcuts", Page::Shortcuts),
     (Method::GET, "/rules", Page::Rules),
     (Method::GET, "/rules/new", Page::NewRule),
     (Method::POST, "/rules/new", Page::CreateRule),
@@ -107,6 +111,7 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Setup => access::setup(console, visit).await,
         Page::SetUp => access::set_up(console, visit).await,
         Page::Prefer => Ok(access::prefer(console, visit)),
+        Page::Shortcuts => shortcuts::show(visit),
         Page::Rules => rules::list(console, visit).await,
         Page::NewRule => rule_form::new(console, visit).await,
         Page::CreateRule => rule_form::create(console, visit).await,

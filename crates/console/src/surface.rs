@@ -65,6 +65,12 @@ static OPERATIONS: LazyLock<Vec<Operation<Route>>> = LazyLock::new(|| {
     rows
 });
 
+/// The paths of the pages that a link can lead to. The first page only redirects.
+static SCREENS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
+    let screens = pages::PAGES.iter().filter(|it| it.0 == Method::GET && !matches!(it.2, Page::Home));
+    screens.map(|it| it.1).collect()
+});
+
 impl Console {
     async fn visit(
         &self,
@@ -76,6 +82,7 @@ impl Console {
             let is_short = assets::accepts_gzip(request.headers());
             return assets::asset(&visit.segment(1), is_short).ok_or(Failure::NoPage);
         }
+        visit.screens = &SCREENS;
         check(request.headers(), &self.settings.hosts, visit.is_safe)?;
         if !visit.is_safe {
             visit.read_body(request).await?;
@@ -105,6 +112,9 @@ impl Api for Console {
             Err(failure) if visit.is_api => rest::failed(&visit, failure),
             Err(failure) => pages::failed(self, &visit, failure).await,
         };
+        if visit.is_safe && assets::accepts_gzip(request.headers()) {
+            reply = assets::shortened(reply).await;
+        }
         let fields = reply.headers_mut();
         for (name, value) in HEADERS {
             fields.insert(HeaderName::from_static(name), HeaderValue::from_static(value));

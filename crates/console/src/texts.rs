@@ -21,6 +21,8 @@ macro_rules! texts {
     };
 }
 
+pub(crate) mod nav;
+
 texts! {
     html_lang: "zh-CN", "en";
     skip: "跳到内容", "Skip to content";
@@ -45,7 +47,6 @@ texts! {
     wrong_code: "设置码错误、已使用或已过期。重启控制端会打印新的设置码。", "The setup code is wrong, used or expired. Restart the control plane to print a new one.";
     limits: "限流管理", "Rate limits";
     limits_short: "限流", "Limits";
-    list: "限流列表", "Limits";
     list_long: "限流信息列表", "Rate limits";
     create: "限流新增", "New limit";
     fleet: "节点管理", "Fleet";

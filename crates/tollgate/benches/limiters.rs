@@ -44,8 +44,31 @@ fn main() {
             || timed(threads, |_| ours.check().is_ok()),
         );
     }
+    refilled_by_a_thread();
     keyed();
     by_key();
+}
+
+/// Beside a queue of tokens that a thread fills each millisecond: what a take costs, and the thread.
+fn refilled_by_a_thread() {
+    let (tokens, taken) = std::sync::mpsc::sync_channel(1_000_000);
+    let taken = std::sync::Mutex::new(taken);
+    let is_over = std::sync::atomic::AtomicBool::new(false);
+    let ours = ours(PLENTY, PLENTY);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(std::sync::atomic::Ordering::Relaxed) {
+                while tokens.try_send(()).is_ok() {}
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+        });
+        compare(
+            "direct, a thread fills a queue",
+            || timed(1, |_| taken.lock().expect("no panic").recv().is_ok()),
+            || timed(1, |_| ours.check().is_ok()),
+        );
+        is_over.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
 }
 
 fn keyed() {

@@ -42,6 +42,12 @@ pub struct Quotas<K: ?Sized> {
 }
 
 impl<K: ?Sized> Quotas<K> {
+    /// Whether keys may have quotas of their own.
+    #[must_use]
+    pub const fn differ(&self) -> bool {
+        self.resolver.is_some()
+    }
+
     /// The quota that `of` says for a key, or `otherwise` where it says `None`.
     pub fn by(otherwise: Quota, of: impl Fn(&K) -> Option<Quota> + Send + Sync + 'static) -> Self {
         Self { resolver: Some(Arc::new(of)), ..Self::from(otherwise) }

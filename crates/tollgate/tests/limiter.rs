@@ -10,6 +10,8 @@ use tollgate::{
     RateLimiter, Refill, RestoreError, Timestamp, check_all,
 };
 
+#[path = "limiter/background_refill.rs"]
+mod background_refill;
 #[path = "limiter/quotas_by_key.rs"]
 mod quotas_by_key;
 #[path = "limiter/rules.rs"]
@@ -439,6 +441,54 @@ fn threads_share_the_permits_and_no_more() {
         // A fixed window also counts what it denies, so a permit that is given back meanwhile is lost.
         let is_right = if quota == quotas()[1] { (10..=20).contains(&admitted) } else { admitted == 20 };
         assert!(is_right, "{admitted} by {quota:?}");
+    }
+}
+
+/// The time stands, so a permit comes back only where a caller gives it back. Costs differ, and the rate and
+/// the burst change while permits are taken.
+#[test]
+fn threads_share_the_permits_while_the_quota_changes_and_permits_come_back() {
+    const BURST: u64 = 1_000;
+    const CHANGES: u64 = 60;
+    for seed in 0..20 {
+        let (limiter, _) = direct(Quota::per_hour(700).burst(BURST));
+        let held = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..3_u64 {
+                let (limiter, held) = (&limiter, &held);
+                scope.spawn(move || {
+                    let mut random = (seed * 3 + thread + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                    let mut own = 0;
+                    for _ in 0..2_000 {
+                        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                        let n = (random >> 33) % 9 + 1;
+                        if (random >> 60) < 6 && own >= n {
+                            // Before the permits are back, so that nobody can have them twice.
+                            held.fetch_sub(n, Ordering::SeqCst);
+                            own -= n;
+                            limiter.give_back(n);
+                            continue;
+                        }
+                        let taken = match random >> 63 {
+                            0 => limiter.take_at_most(n),
+                            _ => n * u64::from(limiter.check_n(n).is_ok()),
+                        };
+                        own += taken;
+                        let all = held.fetch_add(taken, Ordering::SeqCst) + taken;
+                        assert!(all <= BURST, "{all} at once");
+                    }
+                });
+            }
+            scope.spawn(|| {
+                for change in 0..CHANGES {
+                    let quota = if change % 2 == 0 { Quota::per_day(1_300) } else { Quota::per_hour(700) };
+                    limiter.reconfigure(quota.burst(BURST)).expect("a quota");
+                }
+            });
+        });
+        let rest = (0..=BURST).take_while(|_| limiter.check().is_ok()).count() as u64;
+        let all = held.into_inner() + rest;
+        assert!((BURST - CHANGES..=BURST).contains(&all), "seed {seed}: {all} of {BURST}");
     }
 }
 

@@ -10,7 +10,7 @@ use http::{Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use smallvec::SmallVec;
 use tokio::time::Sleep;
-use tollgate::{Clock, Decision, MonotonicClock, Quota, QuotaError, check_all};
+use tollgate::{Clock, MonotonicClock, Quota, QuotaError, check_all};
 use tollgate_headers::LimitState;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -18,7 +18,7 @@ use tower_service::Service;
 use crate::body::Body;
 use crate::grpc;
 use crate::key::{Head, Key, KeyBytes};
-use crate::limit::{Limit, Paid, Place};
+use crate::limit::{Limit, Paid, Place, Stated};
 use crate::replies::{Replies, rejection};
 
 pub(crate) const NO_KEY: &str = "the request lacks what it is counted by";
@@ -145,7 +145,7 @@ impl<S: Clone, C> Clone for RateLimit<S, C> {
 }
 
 /// What each limit that counted a request has decided, by its place among the limits.
-type Counted = SmallVec<[(usize, Decision); 1]>;
+type Counted = SmallVec<[(usize, Stated); 1]>;
 
 enum Verdict<C: Clock + 'static> {
     Pass(Counted),
@@ -166,7 +166,7 @@ impl<C: Clock + 'static> Shared<C> {
                 Ok(admitted) => {
                     // Nobody looks at what has no fields.
                     let counted = match self.replies.has_fields() {
-                        true => Counted::from_buf([(0, admitted.decision())]),
+                        true => Counted::from_buf([(0, limit.stated(&key, admitted.decision()))]),
                         false => Counted::new(),
                     };
                     if admitted.delay().is_zero() {
@@ -176,8 +176,8 @@ impl<C: Clock + 'static> Shared<C> {
                     Verdict::Later(Box::new((counted, admitted.delay(), paid)))
                 }
                 Err(denied) => {
-                    let state = limit.state(&denied.decision());
-                    self.denial(&[state], head)
+                    let stated = limit.stated(&key, denied.decision());
+                    self.denial(&[limit.state(&stated)], head)
                 }
             },
             Place::Uncounted => Verdict::Pass(Counted::new()),
@@ -206,8 +206,8 @@ impl<C: Clock + 'static> Shared<C> {
             return Verdict::Pass(Counted::new());
         }
         let counted = places.iter().enumerate().map(|(place, (index, key))| match &answer {
-            Err(by) if by.index == place => (*index, by.denied.decision()),
-            _ => (*index, self.limits[*index].limiter().peek(key)),
+            Err(by) if by.index == place => (*index, self.limits[*index].stated(key, by.denied.decision())),
+            _ => (*index, self.limits[*index].stated(key, self.limits[*index].limiter().peek(key))),
         });
         let counted: Counted = counted.collect();
         match answer {
@@ -227,7 +227,7 @@ impl<C: Clock + 'static> Shared<C> {
     }
 
     fn states(&self, counted: &Counted) -> SmallVec<[LimitState<'_>; 1]> {
-        counted.iter().map(|(index, decision)| self.limits[*index].state(decision)).collect()
+        counted.iter().map(|(index, stated)| self.limits[*index].state(stated)).collect()
     }
 }
 

@@ -64,5 +64,5 @@ pub use layer::{RateLimit, RateLimitLayer, ResponseFuture};
 pub use limit::{Limit, MissingKey};
 pub use queue::{Queue, QueueLayer};
 pub use replies::{BodyError, Replies};
-pub use tollgate::{Quota, QuotaError};
+pub use tollgate::{Quota, QuotaError, Quotas};
 pub use tollgate_headers::{Generation, Ietf, Reading, Style, TemplateError, UnknownStyle};

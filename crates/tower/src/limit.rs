@@ -3,7 +3,7 @@
 use std::fmt;
 
 use http::StatusCode;
-use tollgate::{Clock, Decision, KeyedRateLimiter, MonotonicClock, Quota, QuotaError};
+use tollgate::{Bounds, Clock, Decision, KeyedRateLimiter, MonotonicClock, Quota, QuotaError, Quotas};
 use tollgate_headers::LimitState;
 
 use crate::key::{Head, Key, KeyBytes, key_of};
@@ -44,6 +44,8 @@ pub struct Limit<C = MonotonicClock> {
     keys: Vec<Key>,
     missing: MissingKey,
     cost: u64,
+    /// Keys may have quotas of their own.
+    has_own_quotas: bool,
 }
 
 impl Limit {
@@ -54,6 +56,27 @@ impl Limit {
     pub fn new(quota: Quota) -> Result<Self, QuotaError> {
         Self::with_clock(quota, MonotonicClock::new())
     }
+
+    /// A limit whose keys have quotas of their own, which fields and bodies show.
+    ///
+    /// # Errors
+    /// As [`Limit::new`].
+    ///
+    /// # Example
+    /// ```
+    /// use http::HeaderName;
+    /// use tollgate_tower::{Key, Limit, Quota, Quotas};
+    ///
+    /// let quotas = Quotas::by(Quota::per_second(10), |key: &[u8]| {
+    ///     key.starts_with(b"premium-").then(|| Quota::per_second(100))
+    /// });
+    /// let limit = Limit::with_quotas(quotas)?.by(Key::header(HeaderName::from_static("x-api-key")));
+    /// assert_eq!(limit.limiter().bounds_of(b"premium-7").limit, 100);
+    /// # Ok::<(), tollgate_tower::QuotaError>(())
+    /// ```
+    pub fn with_quotas(quotas: Quotas<[u8]>) -> Result<Self, QuotaError> {
+        Self::with_clock(quotas, MonotonicClock::new())
+    }
 }
 
 impl<C: Clock + 'static> Limit<C> {
@@ -61,13 +84,16 @@ impl<C: Clock + 'static> Limit<C> {
     ///
     /// # Errors
     /// As there.
-    pub fn with_clock(quota: Quota, clock: C) -> Result<Self, QuotaError> {
+    pub fn with_clock(quota: impl Into<Quotas<[u8]>>, clock: C) -> Result<Self, QuotaError> {
+        let quotas = quota.into();
+        let has_own_quotas = quotas.differ();
         Ok(Self {
             name: "default".into(),
-            limiter: KeyedRateLimiter::with_clock(quota, clock)?,
+            limiter: KeyedRateLimiter::with_clock(quotas, clock)?,
             keys: Vec::new(),
             missing: MissingKey::default(),
             cost: 1,
+            has_own_quotas,
         })
     }
 
@@ -127,14 +153,28 @@ impl<C: Clock + 'static> Limit<C> {
         Paid::new(&self.limiter, key, self.cost)
     }
 
-    /// What the fields of a reply say of `decision`.
-    pub(crate) fn state(&self, decision: &Decision) -> LimitState<'_> {
-        let bounds = self.limiter.bounds();
+    /// `decision` for `key`, with what its reply needs.
+    #[inline]
+    pub(crate) fn stated(&self, key: &[u8], decision: Decision) -> Stated {
+        let own = self.has_own_quotas.then(|| Box::new(self.limiter.bounds_of(key)));
+        Stated { decision, own }
+    }
+
+    /// What the fields of a reply say of a decision.
+    pub(crate) fn state(&self, Stated { decision, own }: &Stated) -> LimitState<'_> {
+        let bounds = own.as_ref().map_or_else(|| self.limiter.bounds(), |own| **own);
         LimitState {
             burst: bounds.burst.max(decision.remaining()),
             ..LimitState::new(&self.name, bounds.window.unwrap_or_default(), decision)
         }
     }
+}
+
+/// A decision, with the bounds of the key's own quota where keys have one: on the heap, since it is moved
+/// with the requests of all.
+pub(crate) struct Stated {
+    decision: Decision,
+    own: Option<Box<Bounds>>,
 }
 
 /// Where a request is counted.
@@ -178,6 +218,7 @@ impl<C> Clone for Limit<C> {
             keys: self.keys.clone(),
             missing: self.missing,
             cost: self.cost,
+            has_own_quotas: self.has_own_quotas,
         }
     }
 }

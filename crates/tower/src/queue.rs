@@ -124,7 +124,8 @@ impl<C: Clock + 'static> Shared<C> {
             AcquireError::NeverFits { .. } => Decision::never(limit, remaining, reset_ns),
             _ => return Err(rejection(StatusCode::SERVICE_UNAVAILABLE, BUSY, is_grpc)),
         };
-        Err(self.replies.denial(&[self.limit.state(&decision)], is_grpc))
+        let stated = self.limit.stated(key, decision);
+        Err(self.replies.denial(&[self.limit.state(&stated)], is_grpc))
     }
 }
 

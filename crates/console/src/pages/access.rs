@@ -139,13 +139,13 @@ pub(super) async fn set_up(console: &Console, visit: &Visit) -> Result<Reply, Fa
 
 pub(super) fn prefer(console: &Console, visit: &Visit) -> Reply {
     let mut reply = redirect(place(visit.field("back")));
-    for (name, allowed) in [("lang", &["zh", "en"][..]), ("theme", &["light", "dark"])] {
-        let value = visit.field(name);
-        if allowed.contains(&value) {
-            add_cookie(&mut reply, cookie(name, value, YEAR_S, console.settings.is_secure));
-        } else if name == "theme" && visit.field("lang").is_empty() {
-            add_cookie(&mut reply, cookie(name, "", 0, console.settings.is_secure));
-        }
+    // What is empty or on is the default, which needs no cookie.
+    for (name, allowed) in
+        [("lang", &["zh", "en"][..]), ("theme", &["light", "dark", ""]), ("shortcuts", &["off", "on"])]
+    {
+        let Some(value) = visit.sent_field(name).filter(|it| allowed.contains(it)) else { continue };
+        let kept = if matches!(value, "" | "on") { ("", 0) } else { (value, YEAR_S) };
+        add_cookie(&mut reply, cookie(name, kept.0, kept.1, console.settings.is_secure));
     }
     reply
 }

@@ -37,6 +37,9 @@ pub(crate) struct Visit {
     pub(crate) actor: Option<Actor>,
     pub(crate) lang: Lang,
     pub(crate) theme: &'static str,
+    pub(crate) has_shortcuts: bool,
+    /// The paths that links may lead to.
+    pub(crate) screens: &'static [&'static str],
     pub(crate) zone: TimeZone,
 }
 
@@ -73,6 +76,8 @@ impl Visit {
             actor: None,
             lang: lang(fields),
             theme,
+            has_shortcuts: cookie_of(fields, "shortcuts").as_deref() != Some("off"),
+            screens: &[],
             zone,
             path,
         }
@@ -106,6 +111,11 @@ impl Visit {
     /// A field of the form; empty when it was not sent.
     pub(crate) fn field(&self, name: &str) -> &str {
         value(&self.form, name)
+    }
+
+    /// A field of the form, if it was sent.
+    pub(crate) fn sent_field(&self, name: &str) -> Option<&str> {
+        self.form.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
     /// A parameter of the query; empty when there is none.

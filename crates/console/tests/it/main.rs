@@ -3,6 +3,8 @@
 
 mod server;
 
+use std::io::Read as _;
+
 use server::{Client, Server};
 
 const GOOD: &str =
@@ -278,4 +280,34 @@ async fn every_page_is_in_one_language() {
             assert!(!chinese.contains(&format!(">{label}<")), "{path}: {label}");
         }
     }
+}
+
+#[tokio::test]
+async fn pages_and_assets_are_sent_compressed_to_those_who_accept_it() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    ann.post("/rules/new", GOOD).await;
+    let asset = {
+        let page = ann.get("/rules").await.body;
+        let (_, rest) = page.split_once("/assets/console.css?").expect("a style sheet");
+        format!("/assets/console.css?{}", rest.split('"').next().expect("its version"))
+    };
+    for path in ["/rules", &asset] {
+        let plain = ann.get(path).await;
+        assert_eq!(plain.field("content-encoding"), None, "{path}");
+        let (fields, body) = ann.bytes(path, "Accept-Encoding: br, gzip").await;
+        assert!(
+            fields.contains("content-encoding: gzip\r\n") && fields.contains("vary: accept-encoding"),
+            "{fields}"
+        );
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&*body).read_to_string(&mut text).expect("gzip of text");
+        assert!(body.len() * 2 < plain.body.len(), "{path}: {} of {} bytes", body.len(), plain.body.len());
+        assert_eq!(text.len(), plain.body.len(), "{path}");
+    }
+    // A reply to a post may show a secret, so its length says nothing.
+    let failed = ann
+        .send("POST", "/rules/new", &["Accept-Encoding: gzip", "Sec-Fetch-Site: same-origin"], "app=")
+        .await;
+    assert_eq!((failed.status, failed.field("content-encoding")), (422, None));
 }

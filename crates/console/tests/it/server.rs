@@ -97,7 +97,14 @@ impl Client {
         self.exchange(host, method, path, &[], "").await
     }
 
-    async fn exchange(&mut self, host: &str, method: &str, path: &str, fields: &[&str], body: &str) -> Reply {
+    /// The head and the body of a reply as they were sent.
+    pub(crate) async fn bytes(&self, path: &str, field: &str) -> (String, Vec<u8>) {
+        let answer = self.raw(&self.address.to_string(), "GET", path, &[field], "").await;
+        let end = answer.windows(4).position(|it| it == b"\r\n\r\n").expect("a head") + 4;
+        (String::from_utf8(answer[..end].to_vec()).expect("a head in ASCII"), answer[end..].to_vec())
+    }
+
+    async fn raw(&self, host: &str, method: &str, path: &str, fields: &[&str], body: &str) -> Vec<u8> {
         let mut request = format!("{method} {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n");
         for field in fields {
             request += &format!("{field}\r\n");
@@ -115,6 +122,11 @@ impl Client {
         drop(socket.write_all(body.as_bytes()).await);
         let mut answer = Vec::new();
         drop(socket.read_to_end(&mut answer).await);
+        answer
+    }
+
+    async fn exchange(&mut self, host: &str, method: &str, path: &str, fields: &[&str], body: &str) -> Reply {
+        let answer = self.raw(host, method, path, fields, body).await;
         let answer = String::from_utf8(answer).expect("UTF-8");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a reply");
         let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");

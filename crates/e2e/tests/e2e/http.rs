@@ -91,5 +91,8 @@ async fn send(
     stream.write_all(request.as_bytes()).await?;
     let mut text = Vec::new();
     timeout(PATIENCE, stream.read_to_end(&mut text)).await??;
+    if text.is_empty() {
+        return Err(std::io::ErrorKind::UnexpectedEof.into()); // closed without an answer
+    }
     Ok(Answer::parse(&String::from_utf8_lossy(&text)))
 }

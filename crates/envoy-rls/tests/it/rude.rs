@@ -364,7 +364,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// What a client sends that asks so many calls at once, and then a ping, before it has read anything.
+/// What a client sends that asks many calls at once, and then a ping, before it has read anything.
 fn at_once(calls: u32) -> Vec<u8> {
     let field = |tag: u8, value: &str| [&[tag, value.len() as u8], value.as_bytes()].concat();
     let first =

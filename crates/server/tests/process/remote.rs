@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use tokio::time::Instant;
 use tollgate_remote::{AcquireError, Answer, DecidedBy, OnFailure, Permits, RemoteError, Service, TlsFiles};
 use tollgate_testkit::certificates::Authority;
+use tollgate_testkit::redis::{Options, Redis};
 
 use super::*;
 
@@ -392,5 +393,50 @@ fn programs_hand_out_leased_permits_by_themselves_where_the_rule_and_they_allow_
         assert_eq!(leased, 0, "the rule does not allow it");
         let (_, leased) = asked("plenty", running.service(), 1, 3_000).await;
         assert_eq!(leased, 0, "the program does not want it");
+    });
+}
+
+/// Leases within leases: the store's account, nodes that hold permits of it, programs that hold permits of
+/// theirs. Costs and demand differ by program, and so do the ends.
+#[test]
+fn leases_of_programs_and_of_nodes_over_one_redis_together_keep_the_limit() {
+    const RATE: u64 = 6_000;
+    const BURST: u64 = 3_000;
+    const LIMITS: &str = "
+domain: shop
+descriptors:
+  - key: tenant
+    rate_limit: {rate: 6000/s burst 3000, sharing: leased}
+";
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let (folder, url) = (rules(LIMITS), format!("redis://{}", redis.address()));
+    let nodes: Vec<Server> =
+        (0..2).map(|_| Server::start(folder.path(), &["--store", &url, "--store-deadline", "5s"])).collect();
+    run(async {
+        let began = Instant::now();
+        let programs = [(0, &[1][..], 6_000), (0, &[1, 9, 2], 2_000), (1, &[40, 1], 700), (1, &[3], 1_500)];
+        let mut calls = tokio::task::JoinSet::new();
+        for (node, costs, count) in programs {
+            let address =
+                nodes[node].says("grpc").and_then(|text| text.split(' ').next()).expect("an address");
+            let limiter = service(&format!("grpc://{address}"), None).with_leases().limiter("shop", "tenant");
+            calls.spawn(async move {
+                let (mut permits, mut by_lease) = (0, 0_u64);
+                for cost in costs.iter().copied().cycle().take(count) {
+                    let answer = limiter.check_n("one", cost).await.expect("an answer");
+                    permits += if answer.is_admitted { cost } else { 0 };
+                    by_lease += u64::from(answer.decided_by == DecidedBy::Lease);
+                }
+                (permits, by_lease)
+            });
+        }
+        let counts = calls.join_all().await;
+        let elapsed = began.elapsed();
+        let total: u64 = counts.iter().map(|(permits, _)| permits).sum();
+        let most = BURST + (RATE as f64 * elapsed.as_secs_f64()).ceil() as u64;
+        assert!(total <= most, "{total} of {most} in {elapsed:?}: {counts:?}");
+        // Leased permits decay and travel, but the burst is there for whoever asks.
+        assert!(total >= BURST / 2, "{total} in {elapsed:?}: {counts:?}");
+        assert!(counts.iter().any(|(_, by_lease)| *by_lease > 0), "{counts:?}");
     });
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{HeaderName, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use tollgate::{Clock, ManualClock, TokioClock};
-use tollgate_tower::{Body, Key, Limit, MissingKey, Quota, RateLimitLayer, Replies, Style};
+use tollgate_tower::{Body, Key, Limit, MissingKey, Quota, Quotas, RateLimitLayer, Replies, Style};
 use tower::limit::ConcurrencyLimitLayer;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
@@ -242,4 +242,34 @@ fn the_layer_and_its_service_are_clone_send_and_sync() {
     let layer = RateLimitLayer::per_peer(Quota::per_second(1)).expect("a quota");
     all(&layer);
     all(&layer.layer(()));
+}
+
+#[tokio::test]
+async fn keys_with_quotas_of_their_own_see_their_own_numbers() {
+    let clock = ManualClock::default();
+    let of = |key: &[u8]| key.starts_with(b"premium").then(|| Quota::per_hour(5).burst(3));
+    let quotas = || Quotas::by(Quota::per_minute(2), of);
+    let limit = |quotas| Limit::with_clock(quotas, clock.clone()).expect("a quota").by(by_user());
+    let ietf = || Replies::default().headers("draft-11".parse().expect("a style"));
+    for is_alone in [true, false] {
+        let limits = match is_alone {
+            true => RateLimitLayer::new(limit(quotas())),
+            false => RateLimitLayer::new(limit(quotas())).and(limit(Quotas::from(Quota::per_second(1_000)))),
+        };
+        let site = Site::new(limits.replies(ietf()));
+        for (user, admitted, policy) in
+            [("ann", 2, r#""default";q=2;w=60"#), ("premium-bob", 3, r#""default";q=5;w=3600"#)]
+        {
+            for _ in 0..admitted {
+                let passed = site.ask_as(user).await;
+                assert_eq!(passed.status(), StatusCode::OK, "{user}");
+                let shown = passed.headers()["ratelimit-policy"].to_str().expect("a text");
+                assert!(shown.starts_with(policy), "{user}: {shown}");
+            }
+            let denied = site.ask_as(user).await;
+            assert_eq!(denied.status(), StatusCode::TOO_MANY_REQUESTS, "{user}");
+            let shown = denied.headers()["ratelimit-policy"].to_str().expect("a text");
+            assert!(shown.starts_with(policy), "{user}: {shown}");
+        }
+    }
 }

@@ -1,0 +1,64 @@
+// What every screen must be: accessible, in one language, within the window, without a fault.
+import { violations } from "./browser.mjs";
+
+/** Each combination in which a screen is looked at. */
+export const LOOKS = ["zh", "en"].flatMap((lang) =>
+  ["light", "dark"].flatMap((theme) => [360, 1440].map((width) => ({ lang, theme, width }))),
+);
+
+export const nameOf = ({ lang, theme, width }) => `${lang}-${theme}-${width}`;
+
+/** Shows pages of this window in one look. */
+export async function wear(page, url, { lang, theme, width }) {
+  await page.setViewportSize({ width, height: 900 });
+  await page.context().addCookies([
+    { name: "lang", value: lang, url },
+    { name: "theme", value: theme, url },
+  ]);
+}
+
+/** Words that are written alike in both languages. */
+const SHARED = new Set(
+  `Tollgate QPS JSON YAML API REST IP URL TLS CSP SSE CPU ID UTC SHA CSV NDJSON HTTP HTTPS gRPC Redis SQLite mTLS CAR GET
+   POST PUT ms GB MB KB kB MiB KiB GiB Ctrl Enter Esc OIDC p50 p99 ok n k g j s h d G U S V English Envoy RFC curl PEM tgl`
+    .split(/\s+/)
+    .filter(Boolean),
+);
+
+/** What is wrong with the page as it is shown now. `data` holds the words that users entered. */
+export async function faultsOf(page, lang, data) {
+  const faults = [...page.faults.splice(0), ...(await violations(page))];
+  const seen = await page.evaluate(readTexts);
+  if (seen.lang !== (lang === "zh" ? "zh-CN" : "en")) faults.push(`the page says that it is in ${seen.lang}`);
+  if (seen.overflow > 0) faults.push(`${seen.overflow} px wider than the window`);
+  for (const text of seen.texts) {
+    const foreign = lang === "zh" ? englishIn(text, data) : (text.match(/[\u4e00-\u9fff]+/g) ?? []);
+    if (foreign.length > 0) faults.push(`not in ${lang}: ${foreign.join(" ")} (in ${JSON.stringify(text)})`);
+  }
+  return faults;
+}
+
+function englishIn(text, data) {
+  const words = text.match(/[A-Za-z][A-Za-z0-9_.-]*/g) ?? [];
+  return words.map((it) => it.replace(/[.-]+$/, "")).filter((it) => !SHARED.has(it) && !data.has(it));
+}
+
+/** Runs in the page: its language, how much too wide it is, and its texts except code and what users entered. */
+function readTexts() {
+  const isCode = (element) => element.closest("code, pre, kbd, samp, textarea, script, style, time, svg text, .mono, [lang]:not(html)");
+  const texts = [document.title];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const text = node.textContent.trim();
+    if (text !== "" && !isCode(node.parentElement)) texts.push(text);
+  }
+  for (const element of document.body.querySelectorAll("[aria-label], [title], [placeholder], [alt]")) {
+    if (isCode(element)) continue;
+    for (const name of ["aria-label", "title", "placeholder", "alt"]) {
+      const value = element.getAttribute(name);
+      if (value && !/^[0-9a-f]{32,}$/.test(value)) texts.push(value);
+    }
+  }
+  const overflow = document.documentElement.scrollWidth - window.innerWidth;
+  return { lang: document.documentElement.lang, overflow, texts };
+}

@@ -1,0 +1,183 @@
+// The form of a limit, and the list of limits.
+import { api, logIn } from "../browser.mjs";
+import { assert, faultOf, path, shows } from "../expect.mjs";
+import { until } from "../until.mjs";
+
+/** Asks a node until it denies; how long after `began` that was. */
+async function deniedAfter(fleet, app, key, began) {
+  await until(`${app} ${key} is limited`, async () => {
+    const replies = await Promise.all(fleet.nodes.map((node) => fleet.check(node, app, key, 3)));
+    return replies.every((it) => it.outcome === "deny");
+  });
+  return Math.round(performance.now() - began);
+}
+
+async function everyRejectionIsBesideItsField({ fleet, kept, note }) {
+  const page = kept.admin;
+  await page.goto(`${fleet.url}/rules/new`);
+  const fill = async (values) => {
+    for (const [name, value] of Object.entries(values)) await page.locator(`#${name}`).fill(value);
+  };
+  const submit = () => page.getByRole("button", { name: "Create", exact: true }).click();
+  await fill({ app: "", key: "a*", max_permits: "0", rate: "1.5" });
+  await submit();
+  for (const field of ["app", "key", "max_permits", "rate", "terms"]) {
+    await until(`a fault beside ${field}`, async () => (await faultOf(page, field)) !== "");
+  }
+  assert.equal(await page.locator("#key").inputValue(), "a*", "what was entered is kept");
+  assert.equal(await page.locator("#rate").getAttribute("aria-invalid"), "true");
+
+  await page.locator("#preset").fill("2");
+  await page.getByRole("button", { name: "Fill in" }).click();
+  assert.deepEqual(
+    [await page.locator("#max_permits").inputValue(), await page.locator("#rate").inputValue()],
+    ["2", "2"],
+  );
+  await fill({ app: "SIP_HOTEL", key: "pushGeoHotelList", description: "42" });
+  await page.locator("#terms").check();
+  const began = performance.now();
+  await submit();
+  await shows(page, "live on 3 of 3 nodes");
+  const shown = Math.round(performance.now() - began);
+  const denied = await deniedAfter(fleet, "SIP_HOTEL", "pushGeoHotelList", began);
+  note(`all three nodes deny ${denied} ms after the click; the page says so after ${shown} ms`);
+
+  await page.goto(`${fleet.url}/rules/new`);
+  await fill({ app: "SIP_HOTEL", key: "pushGeoHotelList" });
+  await page.locator("#terms").check();
+  await submit();
+  await shows(page, "Already exists").catch(() => null);
+  assert.notEqual(await faultOf(page, "key"), "", "a duplicate is rejected beside the key");
+}
+
+async function byTheKeyboardAlone({ fleet, kept }) {
+  const page = kept.admin;
+  await page.goto(`${fleet.url}/nodes`);
+  await page.keyboard.press("g");
+  await page.keyboard.press("l");
+  await page.waitForURL(`${fleet.url}/rules`);
+  await page.keyboard.press("/");
+  assert.equal(await page.evaluate(() => document.activeElement?.getAttribute("name")), "search");
+  await page.keyboard.type("nothing like it");
+  await page.keyboard.press("Enter");
+  await shows(page, "No rule matches");
+  await page.keyboard.press("?");
+  await until("the dialog of shortcuts", () => page.locator("dialog[open]").isVisible());
+  await page.keyboard.press("Escape");
+  await until("it is gone", async () => (await page.locator("dialog").count()) === 0);
+  await page.keyboard.press("n");
+  await page.waitForURL(`${fleet.url}/rules/new`);
+  // Tab from the start of the page through every control of the form, in reading order.
+  await page.locator("a.skip").focus();
+  await page.keyboard.press("Enter");
+  const tabTo = async (id) => {
+    for (let presses = 0; presses < 30; presses++) {
+      await page.keyboard.press("Tab");
+      const at = await page.evaluate(() => ({
+        id: document.activeElement?.id ?? "",
+        isShown: getComputedStyle(/** @type {Element} */ (document.activeElement)).outlineStyle !== "none",
+      }));
+      if (at.id === id) return assert.ok(at.isShown, `the focus on ${id} can be seen`);
+    }
+    assert.fail(`Tab never reaches ${id}`);
+  };
+  for (const [id, text] of [["app", "SIP_HOTEL"], ["key", "byKeys"], ["max_permits", "3"], ["rate", "1"]]) {
+    await tabTo(id);
+    await page.keyboard.press("Control+a");
+    await page.keyboard.type(text);
+  }
+  await tabTo("terms");
+  await page.keyboard.press("Space");
+  await page.keyboard.press("Enter");
+  await page.waitForURL((at) => at.pathname === "/rules");
+  await shows(page, "byKeys");
+  await page.keyboard.press("j");
+  const isInRow = () => page.evaluate(() => document.activeElement?.closest("tbody tr") !== null);
+  assert.ok(await isInRow(), "j moves to the first row");
+  // Turned off, the keys do nothing.
+  await page.goto(`${fleet.url}/shortcuts`);
+  await page.getByRole("button", { name: "Turn them off" }).click();
+  await shows(page, "Shortcuts are off");
+  await page.keyboard.press("n");
+  await page.keyboard.press("?");
+  assert.equal(path(page), "/shortcuts");
+  assert.equal(await page.locator("dialog").count(), 0);
+  await page.getByRole("button", { name: "Turn them on" }).click();
+  await shows(page, "Shortcuts are on");
+}
+
+const MANY = 1_234;
+
+async function aListOfManyRules({ fleet, kept, note }) {
+  const page = kept.admin;
+  const began = performance.now();
+  for (let from = 0; from < MANY; from += 8) {
+    const numbers = Array.from({ length: Math.min(8, MANY - from) }, (_, index) => from + index);
+    const made = numbers.map((number) => {
+      const rule = { key: `key-${String(number).padStart(4, "0")}`, max_permits: number + 1, rate: number + 1 };
+      return api(page, "POST", `${fleet.url}/api/v1/apps/MANY/rules`, rule);
+    });
+    for (const it of await Promise.all(made)) assert.equal(it.status, 201, JSON.stringify(it.body));
+  }
+  note(`${MANY} rules made over the API in ${((performance.now() - began) / 1000).toFixed(1)} s`);
+  await page.goto(`${fleet.url}/rules?app=MANY`);
+  const head = await page.locator("main thead th").allInnerTexts();
+  const eight = ["App", "Request key", "Burst", "Rate", "Tokens now", "Description", "Last update", "Delete"];
+  assert.deepEqual(head.filter((it) => eight.includes(it.trim())).length, 8, head.join(", "));
+  const counts = async () => (await page.locator(".foot > span").innerText()).trim();
+  assert.match(await counts(), /^Showing 1 to 10 of 1,234 entries/);
+  await page.locator("#size").selectOption("100");
+  await page.waitForURL(/size=100/);
+  assert.equal(await page.locator("main tbody tr").count(), 100);
+  assert.match(await counts(), /^Showing 1 to 100 of 1,234 entries/);
+  await page.getByRole("link", { name: "Next" }).click();
+  await page.waitForURL(/page=2/);
+  assert.match(await counts(), /^Showing 101 to 200 of 1,234 entries/);
+  await page.getByRole("link", { name: "Rate" }).click();
+  await page.waitForURL(/sort=rate/);
+  await shows(page, "key-1233");
+  await page.locator("input[name=search]").fill("KEY-00");
+  await page.locator("input[name=search]").press("Enter");
+  await page.waitForURL(/search=/);
+  assert.match(await counts(), /of 100 entries \(filtered from/);
+
+  await page.goto(`${fleet.url}/rules?search=key-0500`);
+  await page.getByRole("link", { name: /^Delete / }).click();
+  await shows(page, "key-0500");
+  await shows(page, "MANY");
+  await page.getByRole("button", { name: "Delete" }).click();
+  await page.waitForURL((at) => at.pathname === "/rules");
+  await page.goto(`${fleet.url}/rules?search=key-0500`);
+  await shows(page, "No rule matches");
+  // A rollback brings it back.
+  await page.goto(`${fleet.url}/apps/MANY/versions`);
+  await page.getByRole("link", { name: "Roll back" }).first().click();
+  await page.locator("#reason").fill("B3");
+  await page.getByRole("button", { name: "Roll back" }).click();
+  await page.waitForURL((at) => at.pathname === "/rules");
+  await page.goto(`${fleet.url}/rules?search=key-0500`);
+  assert.equal(await page.locator("main tbody tr").count(), 1);
+}
+
+async function liveTokens({ fleet, kept, window }) {
+  await api(kept.admin, "POST", `${fleet.url}/api/v1/apps/LIVE/rules`, { key: "slow", max_permits: 1000, rate: 1 });
+  const page = await window();
+  await logIn(page, fleet.url);
+  const node = fleet.nodes[0];
+  await until("the rule is in force", async () => (await fleet.check(node, "LIVE", "slow", 600)).limit !== null);
+  await until("the list shows fewer tokens", async () => {
+    await page.goto(`${fleet.url}/rules?app=LIVE`);
+    const tokens = page.locator("main tbody tr .meter");
+    if ((await tokens.count()) === 0) return false;
+    return Number((await tokens.first().innerText()).replace(/[^0-9].*$/, "")) < 900;
+  });
+  const time = page.locator("main tbody td.time [title]");
+  assert.match(await time.getAttribute("title"), /^[0-9]{13}$/, "the milliseconds are shown on hover");
+}
+
+export default [
+  { id: "B2", name: "every rejection is beside its field; then all nodes deny", run: everyRejectionIsBesideItsField },
+  { id: "B14", name: "by the keyboard alone", run: byTheKeyboardAlone },
+  { id: "B3", name: "a list of 1,234 rules: pages, search, order, delete and undo", run: aListOfManyRules },
+  { id: "B3-live", name: "tokens fall while requests run", run: liveTokens },
+];

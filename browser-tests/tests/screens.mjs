@@ -1,0 +1,117 @@
+// Every screen in both languages, both themes, narrow and wide.
+import { gzipSync } from "node:zlib";
+import { logIn, shot } from "../browser.mjs";
+import { assert, path, shows } from "../expect.mjs";
+import { LOOKS, faultsOf, nameOf, wear } from "../inspect.mjs";
+import { patterns, places } from "../routes.mjs";
+
+/** Pages that are not looked at through links, and why. */
+const APART = {
+  "/": "leads to another page",
+  "/login": "looked at without a login",
+  "/setup": "looked at before the first user",
+};
+
+/** Words that the tests themselves entered. */
+const DATA = new Set(
+  `ann vic SHOP pay SIP_HOTEL pushGeoHotelList byKeys EDIT shared BACK quote MANY LIVE slow too low B3 system
+   SIP_HOTEL pushGeoHotelList provider node-1 node-2 node-3 127.0.0.1 Chromium`
+    .split(/\s+/)
+    .filter(Boolean),
+);
+
+async function lookAt(page, name, url, target, failures) {
+  for (const look of LOOKS) {
+    await wear(page, url, look);
+    await page.goto(url + target);
+    const faults = await faultsOf(page, look.lang, DATA);
+    if (faults.length === 0) continue;
+    failures.push(`${target} ${nameOf(look)}:\n  ${[...new Set(faults)].join("\n  ")}`);
+    await shot(page, process.env.TOLLGATE_SCREENSHOTS ?? "target/browser", `failed-B13${name}-${nameOf(look)}`);
+  }
+}
+
+const flat = (pattern) => pattern.replace(/[^a-z0-9]+/gi, "-").replace(/-$/, "");
+
+async function beforeTheFirstUser({ fleet, window }) {
+  const failures = [];
+  const page = await window();
+  await lookAt(page, "-setup", fleet.url, new URL(fleet.setupLink).pathname, failures);
+  assert.deepEqual(failures, []);
+}
+
+async function everyScreen({ fleet, window, kept, note }) {
+  const wanted = patterns().filter((it) => !(it in APART));
+  const storageState = await kept.admin.context().storageState();
+  const found = await places(await window({ storageState }), fleet.url, wanted);
+  assert.deepEqual(wanted.filter((it) => !found.has(it)), [], "screens that no link leads to");
+  const failures = [];
+  const queue = [...found, ["/missing", "/missing"]];
+  const [first, second, outside] = [await window({ storageState }), await window({ storageState }), await window()];
+  const work = async (page) => {
+    for (let next = queue.pop(); next; next = queue.pop()) {
+      await lookAt(page, flat(next[0]), fleet.url, next[1], failures);
+    }
+  };
+  await Promise.all([work(first), work(second)]);
+  await lookAt(outside, "-login", fleet.url, "/login", failures);
+  note(`${found.size + 3} screens, ${LOOKS.length} looks of each`);
+  assert.equal(failures.length, 0, failures.join("\n"));
+}
+
+async function theMenuOfNarrowScreens({ fleet, window, kept }) {
+  // Also without JavaScript.
+  const page = await window({ storageState: await kept.admin.context().storageState(), javaScriptEnabled: false });
+  await page.setViewportSize({ width: 360, height: 800 });
+  await page.goto(`${fleet.url}/rules`);
+  const link = page.getByRole("link", { name: "Nodes", exact: true });
+  assert.ok(!(await link.isVisible()));
+  await page.getByRole("button", { name: "Menu" }).click();
+  await link.click();
+  await page.waitForURL(`${fleet.url}/nodes`);
+}
+
+async function ourOwnErrorPages({ fleet, window }) {
+  const viewer = await window();
+  await logIn(viewer, fleet.url);
+  for (const [target, status] of [
+    ["/nowhere", 404],
+    ["/apps/NONE/rules/none", 404],
+    ["/apps/BACK/versions/999/rollback", 404],
+  ]) {
+    const reply = await viewer.goto(fleet.url + target);
+    assert.equal(reply.status(), status, target);
+    const id = reply.headers()["x-request-id"];
+    await shows(viewer, id);
+    assert.ok((await viewer.locator("main a").count()) > 0, "there is a way back");
+  }
+  const outside = await window();
+  await outside.goto(`${fleet.url}/nowhere`);
+  assert.ok(["/login", "/nowhere"].includes(path(outside)));
+}
+
+async function bytesOfTheFirstLoad({ fleet, window, kept, note }) {
+  const page = await window({ storageState: await kept.admin.context().storageState() });
+  const sizes = [];
+  page.on("response", (response) => sizes.push(response.request().sizes().then((it) => [response.url(), it])));
+  await page.goto(`${fleet.url}/rules?size=100`, { waitUntil: "networkidle" });
+  const all = await Promise.all(sizes);
+  const total = all.reduce((sum, [, it]) => sum + it.responseBodySize + it.responseHeadersSize, 0);
+  note(`the list of 100 rules loads ${(total / 1000).toFixed(1)} kB: ${all
+    .map(([url, it]) => `${new URL(url).pathname} ${(it.responseBodySize / 1000).toFixed(1)}`)
+    .join(", ")}`);
+  assert.ok(total < 300_000, `${total} bytes`);
+  const style = await (await fetch(`${fleet.url}/assets/console.css`)).text();
+  assert.ok(gzipSync(style).length < 20_000, "the style sheet stays small");
+}
+
+export const before = [
+  { id: "B13-setup", name: "the setup in every look", isSetup: true, run: beforeTheFirstUser },
+];
+
+export default [
+  { id: "B13", name: "every screen: axe, language, width, no error", run: everyScreen },
+  { id: "B13-menu", name: "the menu of narrow screens, without JavaScript", run: theMenuOfNarrowScreens },
+  { id: "B12", name: "our own error pages", run: ourOwnErrorPages },
+  { id: "B16", name: "bytes of the first load", run: bytesOfTheFirstLoad },
+];
