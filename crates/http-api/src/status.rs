@@ -28,7 +28,7 @@ impl<S: Store> HttpApi<S> {
             ready: state.is_ready,
             draining: state.is_draining,
             rules: ReadyRules {
-                loaded: !policy.domains().is_empty(),
+                loaded: policy.is_loaded(),
                 version: policy.version().to_owned(),
                 domains: policy.domains().len(),
                 rules: policy.domains().iter().map(|domain| domain.rules().len()).sum(),

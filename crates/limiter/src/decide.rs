@@ -169,9 +169,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let is_shadowed = self.settings.shadow_mode && outcome == Outcome::Deny;
         let overall = if is_shadowed { Outcome::Admit } else { outcome };
         // Before the first rules nothing is decided: a surface answers with an error.
-        match rules.policy().domains().is_empty() {
-            true => self.observer.no_rules(),
-            false => self.observer.unknown_domain(request.domain, overall),
+        match rules.policy().is_loaded() {
+            false => self.observer.no_rules(),
+            true => self.observer.unknown_domain(request.domain, overall),
         }
         let hits = |it: &Descriptor<'_>| it.hits.unwrap_or(request.hits);
         let statuses = request.descriptors.iter().map(|it| Status { outcome, ..Status::free(hits(it)) });

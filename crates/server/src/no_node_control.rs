@@ -25,10 +25,6 @@ impl Controlled {
         match *self {}
     }
 
-    pub(crate) const fn has_apps(&self) -> bool {
-        match *self {}
-    }
-
     pub(crate) const fn status(&self) -> watch::Receiver<()> {
         match *self {}
     }

@@ -100,7 +100,7 @@ impl Node {
 
     /// Whether rules are loaded.
     pub(crate) fn has_rules(&self) -> bool {
-        !self.limiter.rules().policy().domains().is_empty()
+        self.limiter.rules().policy().is_loaded()
     }
 
     /// Whether the process is about to end.
@@ -110,8 +110,7 @@ impl Node {
 
     /// Whether clients should use this process.
     pub(crate) fn is_ready(&self) -> bool {
-        let has_rules = self.has_rules() || self.rules.control().is_some_and(Controlled::has_apps);
-        has_rules && !self.is_draining() && (!self.needs_store || self.limiter.store().is_up())
+        self.has_rules() && !self.is_draining() && (!self.needs_store || self.limiter.store().is_up())
     }
 
     /// Readiness, and each change of it.

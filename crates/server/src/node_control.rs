@@ -59,11 +59,6 @@ impl Controlled {
         self.local.as_ref().and_then(LocalFiles::error)
     }
 
-    /// Whether apps of the control plane are in force, perhaps without a rule.
-    pub(crate) fn has_apps(&self) -> bool {
-        self.status.borrow().apps > 0
-    }
-
     /// What is shown of the agent, and each change of it.
     pub(crate) fn status(&self) -> watch::Receiver<Status> {
         self.status.clone()
@@ -167,7 +162,7 @@ pub(crate) fn start(
 /// Waits for saved rules; and for the first ones, if there are none at all.
 fn wait(controlled: &Controlled, limiter: &NodeLimiter, patience: Duration) {
     let began = Instant::now();
-    let has_rules = || !limiter.rules().policy().domains().is_empty() || controlled.has_apps();
+    let has_rules = || limiter.rules().policy().is_loaded();
     loop {
         let (waited, is_started) = (began.elapsed(), controlled.status.borrow().started);
         let is_over = match is_started {

@@ -3,7 +3,9 @@
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a failed step of a test must say which")]
 
 mod away;
+mod click;
 mod commands;
+mod docs;
 mod embedded;
 mod processes;
 mod rules;

@@ -224,16 +224,22 @@ impl Node {
         (status, body)
     }
 
-    /// Whether a request of this domain and key is admitted, and whether a rule matched it.
-    pub(crate) fn check(&self, domain: &str, key: &str) -> (bool, bool) {
+    /// What becomes of a request of this domain and key: `admit`, `limited` (admitted by a rule), `deny`, or
+    /// `undecided`.
+    pub(crate) fn check(&self, domain: &str, key: &str) -> &'static str {
         let (_, body) = self.get(&format!("/v1/check?domain={domain}&entry=key={key}"));
         let body: Value = serde_json::from_str(&body).expect("JSON");
-        (body["outcome"] == "admit", body["limit"].is_u64())
+        match (body["outcome"].as_str(), body["rule"].is_string()) {
+            (Some("admit"), false) => "admit",
+            (Some("admit"), true) => "limited",
+            (Some("deny"), _) => "deny",
+            _ => "undecided",
+        }
     }
 
-    /// Waits until a rule of this domain and key is in force, and uses its permits up; the next is denied.
+    /// Waits until a rule of this domain and key is in force, and its permits are used up.
     pub(crate) fn wait_denied(&self, domain: &str, key: &str) {
-        wait(&format!("{domain}/{key} is denied"), || (!self.check(domain, key).0).then_some(()));
+        wait(&format!("{domain}/{key} is denied"), || (self.check(domain, key) == "deny").then_some(()));
     }
 
     pub(crate) fn ready(&self) -> (u16, Value) {

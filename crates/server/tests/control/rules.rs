@@ -9,7 +9,7 @@ fn a_rule_made_by_the_form_and_one_by_the_api_deny_on_all_three_nodes() {
     let nodes = three(&control, folder.path());
     for node in &nodes {
         assert_eq!(node.ready().0, 503, "without rules: {:?}", node.ready());
-        assert_eq!(node.check("shop", "push"), (true, false), "nothing is limited yet");
+        assert_eq!(node.check("shop", "push"), "undecided", "it does not know what is limited");
     }
     let form = "app=shop&key=push&max_permits=2&rate=1&description=&terms=yes&action=save";
     let fields = "Content-Type: application/x-www-form-urlencoded\r\nSec-Fetch-Site: same-origin\r\n";
@@ -59,7 +59,7 @@ fn a_wrong_token_is_rejected_with_the_reason_and_the_node_is_not_ready() {
     assert_eq!((&ready["ready"], &ready["control"]["connected"]), (&false.into(), &false.into()));
     assert!(ready["control"]["away_since"].is_string(), "{ready}");
     assert_eq!(node.metric("tollgate_control_connected"), Some(0));
-    assert_eq!(node.check("shop", "push"), (true, false));
+    assert_eq!(node.check("shop", "push"), "undecided");
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn an_app_whose_domain_the_node_has_in_a_file_is_rejected_and_the_others_are_not
     control.create_rule("books", "push", 1);
     node.wait_denied("books", "push");
     node.wait_denied("shop", "local");
-    assert_eq!(node.check("shop", "push"), (true, false), "the domain belongs to the file");
+    assert_eq!(node.check("shop", "push"), "admit", "the domain belongs to the file");
     let fault = wait("the console shows the clash", || {
         let (_, page) = control.get("/nodes");
         page.contains("shop.yaml").then_some(page)
@@ -110,6 +110,6 @@ fn the_last_rule_of_an_app_goes_and_the_node_stays_ready() {
         .try_send("DELETE", "/api/v1/apps/shop/rules/push", "If-Match: \"1\"\r\n", "")
         .expect("an answer");
     assert!(status < 300, "{status} {said}");
-    wait("nothing is limited", || (node.check("shop", "push") == (true, false)).then_some(()));
+    wait("nothing is limited", || (node.check("shop", "push") == "admit").then_some(()));
     assert_eq!(node.ready().0, 200, "a fleet must not leave its load balancers with its last rule");
 }
