@@ -1,6 +1,6 @@
 //! A console with a few rules and three nodes that are not real, to look at.
 //!
-//! `cargo run -p tollgate-console --example demo`, then open the link that it prints.
+//! `cargo run -p tollgate-console --example demo`, then open the link that it prints. An address may follow.
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "an example that fails says where")]
 
 use std::sync::Arc;
@@ -62,8 +62,9 @@ async fn main() {
         nodes.0.report(node);
     }
     let code = control.setup_code().await.expect("a code").expect("no user yet");
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:8070").await.expect("port 8070 is free");
-    println!("http://127.0.0.1:8070/setup?code={code}");
+    let address = std::env::args().nth(1).unwrap_or_else(|| "127.0.0.1:8070".to_owned());
+    let listener = tokio::net::TcpListener::bind(&*address).await.expect("a free address");
+    println!("http://{address}/setup?code={code}");
     let console = Console::new(control, ConsoleSettings::default());
     let surface = Arc::new(HttpSurface::new(console, SurfaceSettings::default()));
     let (_running, drain) = watch::channel(false);
