@@ -17,6 +17,8 @@ mod embedded;
 mod ending;
 mod example;
 mod family;
+#[cfg(feature = "control")]
+mod folder_lock;
 mod import;
 mod node;
 #[cfg_attr(not(feature = "control"), path = "no_node_control.rs")]

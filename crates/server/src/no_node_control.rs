@@ -10,7 +10,6 @@ use tollgate_rule_files::{Options, RuleSet};
 
 use crate::any_store::NodeLimiter;
 use crate::settings::{NodeControl, Settings};
-use crate::start::StartError;
 
 /// There is no control plane.
 #[derive(Debug)]
@@ -49,6 +48,6 @@ pub(crate) const fn start(
     _: &Settings,
     _: &Arc<NodeLimiter>,
     _: &Arc<dyn Clock>,
-) -> Result<Controlled, StartError> {
+) -> Result<Controlled, String> {
     match *control {}
 }

@@ -8,6 +8,8 @@ mod local_files;
 mod metrics;
 mod seams;
 
+use std::fs::File;
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,8 +28,8 @@ use tollgate_tls::{TlsClient, TlsClientFiles};
 use self::local_files::LocalFiles;
 use self::metrics::ControlMetrics;
 use crate::any_store::NodeLimiter;
+use crate::folder_lock;
 use crate::settings::{ControlAt, NodeControl, Settings};
-use crate::start::StartError;
 use crate::worker::small_runtime;
 
 /// How long saved rules may take to be put in force.
@@ -44,6 +46,7 @@ pub(crate) struct Controlled {
     /// What the start and the log call the control plane.
     name: String,
     _stop: oneshot::Sender<()>,
+    _lock: File,
 }
 
 impl Controlled {
@@ -96,21 +99,24 @@ impl Controlled {
 /// as long as `--control-wait` says.
 ///
 /// # Errors
-/// The folder of the state or a certificate cannot be used, or the system gives no thread.
+/// What cannot be used, and what to do: the folder of the state, a certificate.
 pub(crate) fn start(
     control: &NodeControl,
     (rules, options): (Option<&RuleSet>, &Options),
     settings: &Settings,
     limiter: &Arc<NodeLimiter>,
     clock: &Arc<dyn Clock>,
-) -> Result<Controlled, StartError> {
-    let unusable = |what: String| StartError::Control(what);
+) -> Result<Controlled, String> {
     let folder = control.state_dir.display();
-    let in_folder = |error: std::io::Error| {
-        unusable(format!("state-dir {folder} cannot be used: {error}; give another folder by --state-dir"))
+    let in_folder = |error: io::Error| {
+        format!("state-dir {folder} cannot be used: {error}; give another folder by --state-dir")
     };
-    let random = tollgate_control::secret().map_err(|error| unusable(error.to_string()))?;
+    let random = tollgate_control::secret().map_err(|error| error.to_string())?;
     let mut state_dir = StateDir::open(&control.state_dir).map_err(in_folder)?;
+    let lock = folder_lock::lock(&control.state_dir).map_err(in_folder)?.ok_or_else(|| {
+        let what = "is in use by another node; give each node a folder of its own by --state-dir";
+        format!("state-dir {folder} {what}")
+    })?;
     let identity = state_dir.identify(&random[..32]).map_err(in_folder)?;
     let seed = u64::from_str_radix(&random[48..], 16).unwrap_or_default();
     let label = |(key, value): &(String, String)| Label { key: key.clone(), value: value.clone() };
@@ -124,12 +130,14 @@ pub(crate) fn start(
     let endpoint = endpoint(control)?;
     let name = endpoint.uri.to_string();
     let follow = FollowSettings::default(); // the control plane guards against dropped rules
-    let apply = FollowApply::new(Arc::clone(limiter), Arc::clone(clock), follow)?;
+    let no_thread = |error: io::Error| format!("the system gives no thread: {error}");
+    let apply = FollowApply::new(Arc::clone(limiter), Arc::clone(clock), follow).map_err(no_thread)?;
     let (to_agent, local_files) = mpsc::channel(1);
     let local = match paths.is_empty() {
         true => None,
         false => {
-            Some(LocalFiles::watch(paths, options, rules.map(|rules| rules.revision.clone()), to_agent)?)
+            let loaded = rules.map(|rules| rules.revision.clone());
+            Some(LocalFiles::watch(paths, options, loaded, to_agent).map_err(no_thread)?)
         }
     };
     let (status, shown) = watch::channel(Status::default());
@@ -145,16 +153,17 @@ pub(crate) fn start(
         status,
     };
     let (stop, stopped) = oneshot::channel();
-    let runtime = small_runtime()?;
-    std::thread::Builder::new().name("control".into()).spawn(move || {
+    let runtime = small_runtime().map_err(no_thread)?;
+    let thread = std::thread::Builder::new().name("control".into()).spawn(move || {
         runtime.block_on(async {
             tokio::select! {
                 () = run(agent, start, state_dir, endpoint, seams) => {}
                 _ = stopped => {}
             }
         });
-    })?;
-    let controlled = Controlled { status: shown, local, name, _stop: stop };
+    });
+    thread.map_err(no_thread)?;
+    let controlled = Controlled { status: shown, local, name, _stop: stop, _lock: lock };
     wait(&controlled, limiter, control.wait);
     Ok(controlled)
 }
@@ -176,9 +185,9 @@ fn wait(controlled: &Controlled, limiter: &NodeLimiter, patience: Duration) {
     }
 }
 
-fn endpoint(control: &NodeControl) -> Result<Endpoint, StartError> {
+fn endpoint(control: &NodeControl) -> Result<Endpoint, String> {
     let ControlAt::Url(uri) = &control.at else {
-        return Err(StartError::Control("the control plane of this process has no address".to_owned()));
+        return Err("the control plane of this process has no address".to_owned());
     };
     let tls = match uri.scheme_str() {
         Some("https") => {
@@ -188,7 +197,7 @@ fn endpoint(control: &NodeControl) -> Result<Endpoint, StartError> {
             };
             let files =
                 TlsClientFiles { ca_file: control.ca.clone(), certificate_file, key_file, insecure: false };
-            let client = TlsClient::load(files).map_err(|error| StartError::Control(error.to_string()))?;
+            let client = TlsClient::load(files).map_err(|error| error.to_string())?;
             Some(Arc::new(client))
         }
         _ => None,

@@ -29,7 +29,7 @@ pub(crate) enum StartError {
     #[error("{0}")]
     Store(String),
     /// The control plane cannot be used as it is configured.
-    #[error("control: {0}")]
+    #[error("{0}")]
     Control(String),
     /// The system gives no thread.
     #[error(transparent)]
@@ -80,7 +80,8 @@ pub(crate) fn node(
     let rules = match &settings.control {
         Some(control) => {
             let local = (rules.as_ref(), &options);
-            NodeRules::Control(node_control::start(control, local, settings, &limiter, &clock)?)
+            let controlled = node_control::start(control, local, settings, &limiter, &clock);
+            NodeRules::Control(controlled.map_err(StartError::Control)?)
         }
         None => follow_files(rules, options, settings, &limiter, &clock)?,
     };

@@ -131,7 +131,7 @@ enum ServeError {
     Rules(RulesError),
     #[error("{0}")]
     Store(String),
-    #[error("control: {0}")]
+    #[error("{0}")]
     Control(String),
     #[error(transparent)]
     Bind(#[from] BindError),

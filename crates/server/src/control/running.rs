@@ -22,6 +22,7 @@ use super::metrics::PortMetrics;
 use super::node_token::{self, NodeTokens};
 use super::plane::Plane;
 use super::port::Port;
+use crate::folder_lock;
 use crate::settings::ControlSettings;
 use crate::surfaces::http::reachable;
 
@@ -29,8 +30,6 @@ use crate::surfaces::http::reachable;
 const MOST_THREADS: usize = 4;
 /// How often certificates are checked for changes.
 const CERTIFICATE_CHECK: Duration = Duration::from_secs(5);
-/// The file that one process locks.
-const LOCK: &str = "lock";
 
 /// Why a control plane does not start.
 #[derive(Debug, thiserror::Error)]
@@ -217,12 +216,7 @@ impl Drop for Running {
 fn lock(path: &Path, folder: &str) -> Result<File, StartError> {
     let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable)?;
-    let file = File::options().create(true).append(true).open(path.join(LOCK)).map_err(unusable)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(StartError::InUse(folder.to_owned())),
-        Err(fs::TryLockError::Error(source)) => Err(unusable(source)),
-    }
+    folder_lock::lock(path).map_err(unusable)?.ok_or_else(|| StartError::InUse(folder.to_owned()))
 }
 
 /// The address with the port that was chosen, and the socket.

@@ -57,6 +57,10 @@ fn one_process_has_the_folder_and_secrets_are_for_their_owner_only() {
         ran(&["control", "--listen", "127.0.0.1:0", "--data-dir", data.to_str().expect("text")]);
     assert_eq!(code, Some(2));
     assert!(said.contains("in use by another tollgate"), "{said}");
+    let state = folder.path().join("a");
+    let _node = Node::start(&control, &state, &["--control-wait", "0"]);
+    let said = Process::try_start(Node::command(&control, &state, &[])).expect_err("the same folder");
+    assert!(said.contains("in use by another node") && said.contains("--state-dir"), "{said}");
     let token = std::fs::read_to_string(control.token_file()).expect("a token");
     control.process.signal("TERM");
     let screen = control.process.screen.clone();
