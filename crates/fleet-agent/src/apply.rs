@@ -56,7 +56,7 @@ impl FollowApply {
 impl Apply for FollowApply {
     fn apply(&self, revision: &str, parsed: Parsed) -> Result<(), String> {
         let before = self.follower.state().updates;
-        // A node that has heard of no app yet does not know what is limited, and decides nothing.
+        // A node without any app yet does not know what is limited, and decides nothing.
         let is_known = parsed.holds_apps || !parsed.policy.domains().is_empty();
         let policy = if is_known { parsed.policy } else { Policy::empty() };
         let update = RuleUpdate::new(revision, Ok(policy)).warnings(parsed.warnings);

@@ -191,7 +191,7 @@ impl Fleet {
         self.state().hub.nodes_known()
     }
 
-    /// How often a node was told to connect again later, because too many came at once.
+    /// How often a node was sent away for a while, because too many came at once.
     #[must_use]
     pub fn hellos_deferred(&self) -> u64 {
         self.state().hub.deferred()

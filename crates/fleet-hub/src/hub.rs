@@ -123,7 +123,7 @@ pub struct Hub {
     published: Arc<Prepared>,
     overrides: Option<Arc<Overrides>>,
     last_bundle: u64,
-    /// Nodes that were told to connect again later.
+    /// How often a node was sent away for a while.
     deferred: u64,
     /// Grows with everything that [`Hub::nodes`] shows, except time.
     revision: u64,
@@ -201,7 +201,7 @@ impl Hub {
         self.revision
     }
 
-    /// How often a node was told to connect again later.
+    /// How often a node was sent away for a while.
     #[must_use]
     pub const fn deferred(&self) -> u64 {
         self.deferred

@@ -24,7 +24,7 @@ impl Embedded {
         let Some(node) = &mut settings.control else { return Ok(Self(None)) };
         let ControlAt::Embedded(plane) = &node.at else { return Ok(Self(None)) };
         let running = control::start(plane, true).map_err(|error| error.to_string())?;
-        let url = running.own_url.parse().map_err(|_| format!("{} is no address", running.own_url))?;
+        let url = running.own_url.parse().map_err(|_| format!("invalid address {}", running.own_url))?;
         node.token_file = Some(plane.data_dir.join(control::NODE_TOKEN));
         node.at = ControlAt::Url(url);
         Ok(Self(Some(running)))

@@ -123,7 +123,7 @@ pub(crate) fn start(
     let labels = control.labels.iter().map(label).collect();
     let agent = AgentSettings::new(identity, control.name.clone().unwrap_or_else(host_name), labels, seed);
     let paths = &settings.rules.paths;
-    // Files that cannot be used were told of already; they come once they can.
+    // Files that cannot be used were reported already; the watcher supplies them once they are valid.
     let local = rules.and_then(|_| read_files(paths).ok()).unwrap_or_default();
     let (marker, saved) = (state_dir.marker().map_err(in_folder)?, state_dir.load().map_err(in_folder)?);
     let start = Start { saved, marker, local };

@@ -27,7 +27,7 @@ pub struct TlsFiles {
     /// DNS name or IP address that a client's certificate must hold, among its subject alternative names.
     /// Without `client_ca` it has no effect.
     pub client_name: Option<String>,
-    /// Clients without a certificate are let in too, and the surface tells them apart.
+    /// Clients without a certificate are let in too, and the surface distinguishes them.
     pub is_client_optional: bool,
 }
 

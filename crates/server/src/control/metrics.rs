@@ -72,7 +72,7 @@ impl Collector for FleetMetrics {
             ),
             (
                 "tollgate_control_hellos_deferred",
-                "Nodes that were told to connect again later because too many came at once",
+                "Nodes that were sent away for a while because too many came at once",
                 self.fleet.hellos_deferred(),
             ),
         ];

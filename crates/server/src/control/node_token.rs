@@ -1,5 +1,5 @@
-//! The token that admits nodes: made at the first start, kept in a file of the data folder that only its owner
-//! reads.
+//! The token that admits nodes: made at the first start, and kept in a file of the data folder that only its
+//! owner can read.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};

@@ -44,7 +44,7 @@ impl Plane {
         let settings = HubSettings::new(control.epoch().await?, &replica[..16]);
         let reports = Arc::new(StoredReports(Arc::clone(&control)));
         let fleet = Fleet::new(settings, Seams { clock, reports, tokens: Arc::new(tokens) });
-        let _ = nodes.0.set(fleet.clone()); // it is empty: nobody else has it
+        let _ = nodes.0.set(fleet.clone()); // it is empty: nothing else has set it
         let (metrics, publications) = (Arc::<PlaneMetrics>::default(), Arc::<AtomicU64>::default());
         metrics.add(FleetMetrics { fleet: fleet.clone(), publications: Arc::clone(&publications) });
         Ok(Self { control, fleet, metrics, publications, overrides: watch::Sender::default() })

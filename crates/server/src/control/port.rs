@@ -1,5 +1,5 @@
-//! The one port: browsers and programs by HTTP/1.1, nodes by HTTP/2. A connection is told apart by its first
-//! bytes, since those of HTTP/2 are always the same.
+//! The one port: browsers and programs by HTTP/1.1, nodes by HTTP/2. The first bytes of a
+//! connection show which it is, since those of HTTP/2 are always the same.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -178,7 +178,7 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
             () = plane.run() => {}
             () = watch_certificate(certificates) => {}
         }
-        let _ = at_end.send(()); // nobody waits when the process is cut off
+        let _ = at_end.send(()); // without a receiver when the process is cut off
     });
     accepts.recv().map_err(io::Error::other)??;
     let banner = ControlBanner { url, node_url, data_dir: folder, setup_code };

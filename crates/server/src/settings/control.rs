@@ -1,7 +1,7 @@
 //! The control plane: where a node finds it, and how it is run.
 //!
-//! Every row has one name. `tollgate control` leaves the prefix `control-` of its flags out: its `--listen` is
-//! `--control-listen` of `tollgate serve --control embedded`.
+//! Every row has one name. `tollgate control` leaves the prefix `control-` of its flags out: its `--listen`
+//! is `--control-listen` of `tollgate serve --control embedded`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! From a click to in force, measured: a rule is saved by the API, and three nodes are asked over and over until
-//! each denies by it. It prints the figures.
+//! From a click to in force, measured: a rule is saved by the API, and three nodes are asked over and over
+//! until each is limited by it. It prints the figures.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
