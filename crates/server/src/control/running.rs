@@ -237,7 +237,8 @@ fn tls(settings: &ControlSettings) -> Result<Option<Tls>, TlsError> {
         client_name: None,
         is_client_optional: true, // browsers have none
     };
-    Tls::load(files, &["h2", "http/1.1"]).map(Some)
+    // Browsers offer both, and pages are served by HTTP/1.1; nodes offer HTTP/2 alone.
+    Tls::load(files, &["http/1.1", "h2"]).map(Some)
 }
 
 fn url(has_tls: bool, address: &Address) -> String {

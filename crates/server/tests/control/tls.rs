@@ -31,6 +31,26 @@ fn over_tls_only_nodes_with_a_certificate_are_admitted_where_one_is_asked_for() 
     let process = Process::start(control(&path("data"), &address, &flags));
     assert!(process.says("console").is_some_and(|it| it.starts_with("https://")), "{}", process.screen);
 
+    if Command::new("curl").arg("--version").output().is_ok() {
+        let mut curl = Command::new("curl");
+        curl.args([
+            "-s",
+            "--cacert",
+            &text("ca.pem"),
+            "-o",
+            "/dev/null",
+            "-w",
+            "%{http_version} %{http_code}",
+        ]);
+        let ran = curl.arg(format!("https://{address}/setup")).output().expect("curl");
+        assert_eq!(
+            String::from_utf8_lossy(&ran.stdout),
+            "1.1 200",
+            "pages, to a client that offers HTTP/2 too"
+        );
+    } else {
+        println!("SKIPPED the page over TLS: there is no curl on this machine");
+    }
     let node = |name: &str, certificate: &[&str]| {
         let mut command = tollgate();
         command.args([
