@@ -3,6 +3,8 @@
 use std::fs;
 
 use serde_json::Value;
+use tollgate_fleet_agent::{Marker, StateDir};
+use tollgate_fleet_proto::Held;
 
 use super::processes::*;
 
@@ -61,7 +63,9 @@ fn torn_saved_rules_are_replaced_by_those_before_or_by_none_and_never_stop_a_nod
         node.wait_denied("shop", "push");
         assert_eq!(node.check("shop", "pull"), "admit", "cut at {cut}: the version before");
     }
-    fs::write(state.join("rules.previous"), b"x").expect("torn too");
+    for copy in ["rules", "rules.previous"] {
+        fs::write(state.join(copy), b"x").expect("torn");
+    }
     let node = Node::start(&control, &state, &["--control-wait", "0"]);
     assert_eq!(node.ready().0, 503);
     control.start_again();
@@ -105,4 +109,30 @@ fn after_a_kill_in_a_publication_clients_see_the_state_before_or_after() {
     verify.args(["control", "--data-dir"]).arg(folder.path().join("data")).args(["audit", "verify"]);
     let verified = verify.output().expect("it runs");
     assert!(verified.status.success(), "{verified:?}");
+}
+
+#[test]
+fn a_version_that_crashed_a_node_is_left_out_there_and_holds_up_no_other_app() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = Control::start(&folder.path().join("data"));
+    let state = folder.path().join("a");
+    let node = Node::start(&control, &state, &[]);
+    control.create_rule("books", "first", 1);
+    node.wait_denied("books", "first");
+    drop(node);
+    control.create_rule("shop", "push", 1);
+    // What a node leaves behind that crashes while it applies version 1 of the app.
+    let crashing = Held { app: "shop".to_owned(), version: 1, sha256: vec![0; 32] };
+    let marker = Marker { apps: vec![crashing], ..Marker::default() };
+    StateDir::open(&state).and_then(|state| state.mark(&marker)).expect("written");
+    let node = Node::start(&control, &state, &[]);
+    node.wait_denied("books", "first");
+    control.create_rule("books", "second", 1);
+    node.wait_denied("books", "second");
+    assert_eq!(node.check("shop", "push"), "admit", "version 1 is left out");
+    wait("the console shows why", || {
+        control.get("/nodes").1.contains("crashed while applying").then_some(())
+    });
+    control.create_rule("shop", "pull", 1);
+    node.wait_denied("shop", "push");
 }
