@@ -26,6 +26,7 @@ try {
   for (const test of tests) {
     if (only.length > 0 && !test.isSetup && !only.includes(test.id)) continue;
     await run(test, { browser, fleet, kept });
+    if (test.isSetup && counts.failed > 0) break; // nothing else can pass
   }
 } finally {
   await fleet?.stop();

@@ -25,7 +25,7 @@ class Process {
   }
 
   start() {
-    this.child = spawn(binary, this.args, { stdio: ["ignore", "pipe", "pipe"] });
+    this.child = spawn(binary, this.args, { stdio: ["ignore", "pipe", "pipe"], env: { PATH: process.env.PATH } });
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream.on("data", (bytes) => (this.output += bytes));
     }
@@ -89,7 +89,8 @@ export class Fleet {
   /** The reply of a node to one request of this app and key. */
   async check(node, app, key, hits = 1) {
     const body = { domain: app, descriptors: [[{ key: "key", value: key }]], hits };
-    const reply = await fetch(`${node.url}/v1/check`, { method: "POST", body: JSON.stringify(body) });
+    const headers = { "content-type": "application/json" };
+    const reply = await fetch(`${node.url}/v1/check`, { method: "POST", headers, body: JSON.stringify(body) });
     return reply.json();
   }
 

@@ -29,6 +29,7 @@ const SCRIPT: &str = concat!(
     include_str!("../assets/js/keys.js"),
     include_str!("../assets/js/away.js"),
     include_str!("../assets/js/editor.js"),
+    include_str!("../assets/js/live.js"),
 );
 
 /// Name, type, text.

@@ -1,7 +1,7 @@
 //! The console and how it is reached.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use jiff::tz::TimeZone;
 use tollgate_control::Control;
@@ -29,6 +29,8 @@ pub struct Console {
     pub(crate) control: Arc<Control>,
     pub(crate) settings: ConsoleSettings,
     requests: AtomicU64,
+    /// Readers of events that wait.
+    pub(crate) readers: AtomicUsize,
     /// Distinguishes the requests of this process from those of others.
     prefix: String,
 }
@@ -38,7 +40,7 @@ impl Console {
     #[must_use]
     pub fn new(control: Arc<Control>, settings: ConsoleSettings) -> Self {
         let prefix = tollgate_control::secret().map_or_else(|_| "r".to_owned(), |it| it[..8].to_owned());
-        Self { control, settings, requests: AtomicU64::new(0), prefix }
+        Self { control, settings, requests: AtomicU64::new(0), readers: AtomicUsize::new(0), prefix }
     }
 
     /// The name of the login cookie: with the prefix that browsers guard where they may.

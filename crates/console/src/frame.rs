@@ -7,12 +7,14 @@ use tollgate_http_kit::{Reply, reply};
 
 use crate::assets::VERSION;
 use crate::nav::{self, Group};
-use crate::texts::{Lang, Texts, nav as words};
+use crate::texts::{Lang, Texts, access, nav as words};
 use crate::web::{Failure, Visit};
 
 /// The parts that all templates share.
 pub(crate) struct Frame {
     pub(crate) t: &'static Texts,
+    /// The texts of access.
+    pub(crate) a: &'static access::Texts,
     /// Texts of the navigation.
     pub(crate) n: &'static words::Texts,
     pub(crate) menu: Vec<Group>,
@@ -32,6 +34,7 @@ impl Frame {
         let actor = visit.actor.as_ref();
         Self {
             t: visit.lang.texts(),
+            a: access::Texts::of(visit.lang),
             n: words::Texts::of(visit.lang),
             menu: nav::groups(visit, nav),
             is_zh: visit.lang == Lang::Zh,

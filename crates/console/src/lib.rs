@@ -6,6 +6,7 @@
 //! beneath both pages and API; sockets and TLS (`net`).
 
 mod assets;
+mod chart;
 mod console;
 mod field;
 mod frame;
@@ -17,3 +18,4 @@ mod texts;
 mod web;
 
 pub use console::{Console, ConsoleSettings};
+pub use rest::PROBLEMS;

@@ -71,7 +71,7 @@ const GROUPS: &[(Text, &[Row])] = &[
         |t| t.system,
         &[
             ("users", "/users", 'u', Need::Admin, |t| t.users),
-            ("tokens", "/tokens", 't', Need::Admin, |t| t.tokens),
+            ("tokens", "/tokens", 't', Need::Login, |t| t.tokens),
             ("audit", "/audit", 'a', Need::Admin, |t| t.audit),
             ("settings", "/settings", 's', Need::Admin, |t| t.settings),
         ],

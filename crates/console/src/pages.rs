@@ -1,32 +1,38 @@
 //! The pages. Each reads its visit, calls `control`, and fills a template.
 
 mod access;
+mod account;
 mod audit;
 mod confirm;
+mod failed;
 mod nodes;
+mod overview;
+mod problem_list;
 mod rule_form;
+mod rule_history;
 mod rules;
+mod sections;
+mod settings;
 mod shortcuts;
 mod table;
+mod tokens;
+mod top;
 mod users;
 mod versions;
 
 pub(crate) use access::with_login;
+pub(crate) use failed::failed;
 
-use askama::Template;
-use hyper::header::{HeaderValue, RETRY_AFTER};
-use hyper::{Method, StatusCode};
-use tollgate_control::{ControlError, setup};
+use hyper::Method;
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
-use crate::frame::{Frame, page};
-use crate::web::{Failure, Visit, query_of, redirect};
+use crate::web::{Failure, Visit};
 
 /// A page, by what it does.
 #[derive(Clone, Copy, Debug)]
 pub enum Page {
-    /// To the first page.
+    /// The overview.
     Home,
     /// The form of the login.
     Login,
@@ -52,6 +58,10 @@ pub enum Page {
     Rule,
     /// Changes a rule.
     ChangeRule,
+    /// What a rule counted.
+    RuleHistory,
+    /// The keys that were limited most.
+    Top,
     /// Asks whether to delete a rule.
     ConfirmDelete,
     /// Deletes a rule.
@@ -68,8 +78,38 @@ pub enum Page {
     Users,
     /// Adds a user.
     CreateUser,
+    /// A user.
+    User,
     /// Disables or enables a user.
     ChangeUser,
+    /// Gives a user a role.
+    Grant,
+    /// Takes a role away.
+    RemoveRole,
+    /// Makes a one-time link.
+    ResetPassword,
+    /// The form of a one-time link.
+    Link,
+    /// Sets the password of a one-time link.
+    RedeemLink,
+    /// What a user sees of itself.
+    Me,
+    /// Changes preferences.
+    ChangeMe,
+    /// Changes the password.
+    ChangePassword,
+    /// Ends a login.
+    EndLogin,
+    /// Tokens.
+    Tokens,
+    /// Makes a token.
+    CreateToken,
+    /// Ends a token.
+    RevokeToken,
+    /// The settings.
+    Settings,
+    /// Changes the settings.
+    ChangeSettings,
     /// The audit.
     Audit,
 }
@@ -89,6 +129,8 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::POST, "/rules/new", Page::CreateRule),
     (Method::GET, "/apps/{app}/rules/{key}", Page::Rule),
     (Method::POST, "/apps/{app}/rules/{key}", Page::ChangeRule),
+    (Method::GET, "/apps/{app}/rules/{key}/history", Page::RuleHistory),
+    (Method::GET, "/top", Page::Top),
     (Method::GET, "/apps/{app}/rules/{key}/delete", Page::ConfirmDelete),
     (Method::POST, "/apps/{app}/rules/{key}/delete", Page::DeleteRule),
     (Method::GET, "/versions", Page::Versions),
@@ -98,19 +140,36 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/nodes", Page::Nodes),
     (Method::GET, "/users", Page::Users),
     (Method::POST, "/users", Page::CreateUser),
+    (Method::GET, "/users/{name}", Page::User),
     (Method::POST, "/users/{name}/state", Page::ChangeUser),
+    (Method::POST, "/users/{name}/roles", Page::Grant),
+    (Method::POST, "/users/{name}/roles/remove", Page::RemoveRole),
+    (Method::POST, "/users/{name}/link", Page::ResetPassword),
+    (Method::GET, "/link", Page::Link),
+    (Method::POST, "/link", Page::RedeemLink),
+    (Method::GET, "/me", Page::Me),
+    (Method::POST, "/me", Page::ChangeMe),
+    (Method::POST, "/me/password", Page::ChangePassword),
+    (Method::POST, "/me/logins/{id}/end", Page::EndLogin),
+    (Method::GET, "/tokens", Page::Tokens),
+    (Method::POST, "/tokens", Page::CreateToken),
+    (Method::POST, "/tokens/{id}/revoke", Page::RevokeToken),
+    (Method::GET, "/settings", Page::Settings),
+    (Method::POST, "/settings", Page::ChangeSettings),
     (Method::GET, "/audit", Page::Audit),
 ];
 
 pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Result<Reply, Failure> {
     match page {
-        Page::Home => Ok(redirect("/rules")),
+        Page::Home => overview::show(console, visit).await,
+        Page::RuleHistory => rule_history::show(console, visit).await,
+        Page::Top => top::list(console, visit).await,
         Page::Login => access::login(console, visit).await,
         Page::LogIn => access::log_in(console, visit).await,
         Page::LogOut => access::log_out(console, visit).await,
         Page::Setup => access::setup(console, visit).await,
         Page::SetUp => access::set_up(console, visit).await,
-        Page::Prefer => Ok(access::prefer(console, visit)),
+        Page::Prefer => access::prefer(console, visit).await,
         Page::Shortcuts => shortcuts::show(visit),
         Page::Rules => rules::list(console, visit).await,
         Page::NewRule => rule_form::new(console, visit).await,
@@ -123,89 +182,24 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::ConfirmRollback => confirm::ask_rollback(console, visit, None).await,
         Page::RollBack => confirm::roll_back(console, visit).await,
         Page::Nodes => nodes::list(console, visit).await,
-        Page::Users => users::list(console, visit, &[]).await,
+        Page::Users => users::list(console, visit).await,
         Page::CreateUser => users::create(console, visit).await,
+        Page::User => users::one(console, visit).await,
         Page::ChangeUser => users::change(console, visit).await,
+        Page::Grant => users::grant(console, visit).await,
+        Page::RemoveRole => users::remove_role(console, visit).await,
+        Page::ResetPassword => users::reset(console, visit).await,
+        Page::Link => access::link(console, visit).await,
+        Page::RedeemLink => access::redeem_link(console, visit).await,
+        Page::Me => account::show(console, visit).await,
+        Page::ChangeMe => account::change(console, visit).await,
+        Page::ChangePassword => account::change_password(console, visit).await,
+        Page::EndLogin => account::end_login(console, visit).await,
+        Page::Tokens => tokens::list(console, visit).await,
+        Page::CreateToken => tokens::create(console, visit).await,
+        Page::RevokeToken => tokens::revoke(console, visit).await,
+        Page::Settings => settings::show(console, visit).await,
+        Page::ChangeSettings => settings::change(console, visit).await,
         Page::Audit => audit::list(console, visit).await,
     }
-}
-
-#[derive(Template)]
-#[template(path = "problem.html")]
-struct ProblemPage {
-    f: Frame,
-    text: String,
-    status: u16,
-    request_id: String,
-    back: &'static str,
-    back_text: &'static str,
-}
-
-/// The page that says what failed.
-pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -> Reply {
-    let t = visit.lang.texts();
-    let mut retry_after = None;
-    let (status, title, text) = match failure {
-        Failure::NoLogin => {
-            let is_open = console.control.read(setup::is_open).await.unwrap_or(false);
-            let back = if visit.is_safe { &*visit.target } else { "" };
-            return redirect(&if is_open {
-                "/setup".to_owned()
-            } else {
-                query_of("/login", &[("back", back)])
-            });
-        }
-        Failure::NoPage | Failure::Control(ControlError::NotFound { .. }) => {
-            (StatusCode::NOT_FOUND, t.not_found, t.not_found_text.to_owned())
-        }
-        Failure::Control(ControlError::NoRight { need, app }) => {
-            let text = format!("{} {} · {app}", t.no_right_text, users::role_text(visit.lang, need));
-            (StatusCode::FORBIDDEN, t.no_right, text)
-        }
-        Failure::Control(ControlError::TooMany { seconds }) => {
-            retry_after = Some(seconds);
-            (StatusCode::TOO_MANY_REQUESTS, t.failed, visit.lang.too_many(seconds))
-        }
-        Failure::Control(ControlError::Invalid(faults)) => {
-            let texts: Vec<_> = faults.iter().map(|it| visit.lang.fault(&it.fault)).collect();
-            (StatusCode::UNPROCESSABLE_ENTITY, t.bad_request, texts.join(" · "))
-        }
-        Failure::Control(error @ ControlError::Cap { .. }) => {
-            (StatusCode::CONFLICT, t.failed, error.to_string())
-        }
-        Failure::Bad(detail) => (StatusCode::BAD_REQUEST, t.bad_request, detail),
-        Failure::Foreign(detail) => {
-            tracing::warn!(request = %visit.request_id, %detail, "rejected a request from another site");
-            (StatusCode::FORBIDDEN, t.bad_request, t.cross_site.to_owned())
-        }
-        Failure::Body(problem) => (problem.status, t.bad_request, problem.detail),
-        Failure::NoMatch => (StatusCode::PRECONDITION_REQUIRED, t.bad_request, String::new()),
-        Failure::Control(error) => {
-            tracing::error!(request = %visit.request_id, %error, "a page failed");
-            (StatusCode::SERVICE_UNAVAILABLE, t.failed, t.failed_text.to_owned())
-        }
-        Failure::Page(error) => {
-            tracing::error!(request = %visit.request_id, %error, "a template failed");
-            (StatusCode::INTERNAL_SERVER_ERROR, t.failed, t.failed_text.to_owned())
-        }
-    };
-    let (back, back_text) =
-        if visit.actor.is_some() { ("/rules", t.back_to_list) } else { ("/login", t.login) };
-    let problem = ProblemPage {
-        f: Frame::new(visit, "", title),
-        text,
-        status: status.as_u16(),
-        request_id: visit.request_id.clone(),
-        back,
-        back_text,
-    };
-    let mut reply = page(status, &problem).unwrap_or_else(|_| {
-        let mut bare = Reply::default();
-        *bare.status_mut() = status;
-        bare
-    });
-    if let Some(seconds) = retry_after {
-        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    reply
 }

@@ -1,18 +1,23 @@
 //! The REST API under `/api/v1`: the same functions as the pages, as JSON.
 
+mod access;
 mod apps;
 mod body;
 mod etag;
+mod events;
+mod history;
+mod lists;
 mod problem;
 mod rules;
-
-use std::collections::BTreeMap;
+mod schema;
+mod shapes;
 
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 use tollgate_http_kit::openapi::{self, About, Description, parameter};
 use tollgate_http_kit::{Access, Operation, Reply, reply};
 
+pub use problem::PROBLEMS;
 pub(crate) use problem::failed;
 
 use crate::console::Console;
@@ -49,6 +54,20 @@ pub enum Call {
     ChangeRule,
     /// Deletes a rule.
     DeleteRule,
+    /// Users, tokens, audit, settings.
+    Access(access::AccessCall),
+    /// Time series.
+    History,
+    /// The keys that were denied most.
+    TopKeys,
+    /// Numbers for a rule from its traffic.
+    Suggestion,
+    /// What is wrong now.
+    Problems,
+    /// Requests that no rule limits.
+    Unlimited,
+    /// Server-sent events.
+    Events,
 }
 
 /// Method, path, call, id, summary.
@@ -91,56 +110,93 @@ static ROWS: &[(Method, &str, Call, &str, &str)] = &[
         "deleteRule",
         "Deletes a rule; needs If-Match",
     ),
+    (
+        Method::GET,
+        "/api/v1/apps/{app}/rules/{key}/suggestion",
+        Call::Suggestion,
+        "suggestNumbers",
+        "Returns a rate and a burst from the traffic of the last hour, or null",
+    ),
+    (Method::GET, "/api/v1/history", Call::History, "history", "Returns what was decided over time"),
+    (Method::GET, "/api/v1/keys/top", Call::TopKeys, "topKeys", "Lists the keys that were denied most"),
+    (Method::GET, "/api/v1/problems", Call::Problems, "problems", "Lists what is wrong now"),
+    (
+        Method::GET,
+        "/api/v1/unlimited",
+        Call::Unlimited,
+        "unlimited",
+        "Lists requests that no rule limits, unknown domains, and faults of the nodes' own rule files",
+    ),
+    (
+        Method::GET,
+        "/api/v1/events",
+        Call::Events,
+        "events",
+        "Server-sent events of these topics; a reader comes back with Last-Event-ID",
+    ),
 ];
 
 /// The rows of the surface's table.
 pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
-    let row =
-        |(method, path, call, id, summary): &(Method, &'static str, Call, &'static str, &'static str)| {
-            Operation {
-                method: method.clone(),
-                path,
-                route: route(*call),
-                access: Access::Anyone,
-                id,
-                summary,
-                describe: match call {
-                    Call::CreateRule | Call::ChangeRule => || {
-                        let example = json!({"key": "pushGeoHotelList", "max_permits": 100, "rate": 50});
-                        described().takes(json!({"type": "object"}), example)
-                    },
-                    Call::CreateApp | Call::ChangeApp => || {
-                        let example = json!({"app": "SIP_HOTEL", "description": "hotel supplier interface"});
-                        described().takes(json!({"type": "object"}), example)
-                    },
-                    Call::LogIn => || {
-                        let example = json!({"name": "ann", "password": "a long passphrase"});
-                        described().takes(json!({"type": "object"}), example)
-                    },
-                    Call::Rules | Call::AppRules => || {
-                        let number = || json!({"type": "integer"});
-                        described().with([
-                            parameter(
-                                "search",
-                                false,
-                                openapi::string(),
-                                None,
-                                "Part of app, key or description",
-                            ),
-                            parameter("sort", false, openapi::string(), None, "key, rate or updated"),
-                            parameter("page", false, number(), None, "From 1"),
-                            parameter("size", false, number(), None, "Rows of a page, 1 to 500"),
-                        ])
-                    },
-                    _ => described,
+    let row = |(method, path, call, id, summary): &(
+        Method,
+        &'static str,
+        Call,
+        &'static str,
+        &'static str,
+    )| {
+        Operation {
+            method: method.clone(),
+            path,
+            route: route(*call),
+            access: Access::Anyone,
+            id,
+            summary,
+            describe: match call {
+                Call::LogIn => shapes::log_in,
+                Call::LogOut => shapes::log_out,
+                Call::Apps => shapes::apps,
+                Call::CreateApp => shapes::create_app,
+                Call::App => shapes::one_app,
+                Call::ChangeApp => shapes::change_app,
+                Call::DisableApp => shapes::disable_app,
+                Call::Rules | Call::AppRules => shapes::rules,
+                Call::CreateRule => shapes::create_rule,
+                Call::Rule => shapes::one_rule,
+                Call::ChangeRule => shapes::change_rule,
+                Call::DeleteRule => shapes::delete_rule,
+                Call::History | Call::TopKeys => || described().with(history::parameters()),
+                Call::Unlimited => || {
+                    let span = "How far back, in ms; a day by default";
+                    described().with([parameter("span", false, json!({"type": "integer"}), None, span)])
                 },
-            }
-        };
-    ROWS.iter().map(row).collect()
+                Call::Events => || {
+                    let topics =
+                        "Some of history, nodes, changes, rollouts, problems, with commas; all by default";
+                    let after = "What was seen, for readers that cannot send Last-Event-ID";
+                    described().with([
+                        parameter("topics", false, openapi::string(), None, topics),
+                        parameter("after", false, openapi::string(), None, after),
+                    ])
+                },
+                _ => described,
+            },
+        }
+    };
+    let access = |access::Row(method, path, call, id, summary, describe): &access::Row| Operation {
+        method: method.clone(),
+        path,
+        route: route(Call::Access(*call)),
+        access: Access::Anyone,
+        id,
+        summary,
+        describe: *describe,
+    };
+    ROWS.iter().map(row).chain(access::ROWS.iter().map(access)).collect()
 }
 
 fn described() -> Description {
-    Description::json(json!({"type": "object"})).fails(&[400, 401, 403, 404, 409, 412, 422, 428, 429, 503])
+    schema::replies(json!({"type": "object"}))
 }
 
 pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Result<Reply, Failure> {
@@ -159,6 +215,13 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::Rule => rules::get(console, visit).await,
         Call::ChangeRule => rules::change(console, visit).await,
         Call::DeleteRule => rules::delete(console, visit).await,
+        Call::Access(call) => access::answer(console, call, visit).await,
+        Call::History => history::series(console, visit).await,
+        Call::TopKeys => history::top(console, visit).await,
+        Call::Suggestion => history::suggestion(console, visit).await,
+        Call::Problems => history::problems(console, visit).await,
+        Call::Unlimited => history::unlimited(console, visit).await,
+        Call::Events => events::wait(console, visit).await,
     }
 }
 
@@ -168,11 +231,7 @@ fn description() -> Value {
         version: env!("CARGO_PKG_VERSION"),
         description: "Apps and rules of the control plane",
     };
-    let problem = json!({"type": "object", "properties": {
-        "type": {"type": "string"}, "title": {"type": "string"}, "status": {"type": "integer"},
-        "detail": {"type": "string"}, "request_id": {"type": "string"},
-        "errors": {"type": "array", "items": {"type": "object", "properties": {
-            "pointer": {"type": "string"}, "message": {"type": "string"}}}}}});
-    let schemas = BTreeMap::from([("Problem".to_owned(), problem)]);
+    let schemas = shapes::named().into_iter().chain(access::schemas());
+    let schemas = schemas.map(|(name, schema)| (name.to_owned(), schema)).collect();
     openapi::document(about, &operations(|call| call), &schemas)
 }

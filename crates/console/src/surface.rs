@@ -1,9 +1,14 @@
 //! The surface: its table, and the way of each request through it.
 
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::{Arc, LazyLock};
+use std::task::Poll;
 
 use hyper::Method;
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use tollgate_control::Rejected;
 use tollgate_http_kit::openapi::Description;
 use tollgate_http_kit::{Access, Api, Operation, Problem, Reply, Request};
 
@@ -83,12 +88,26 @@ impl Console {
             return assets::asset(&visit.segment(1), is_short).ok_or(Failure::NoPage);
         }
         visit.screens = &SCREENS;
-        check(request.headers(), &self.settings.hosts, visit.is_safe)?;
+        match visit.bearer.take().filter(|_| visit.is_api) {
+            // No browser sends a token by itself, so that there is nothing to forge; and a token is never
+            // mixed with a cookie.
+            Some(token) => {
+                visit.cookie = None;
+                let actor = self.control.bearer(&token, visit.origin()).await?;
+                visit.actor = Some(actor.ok_or(Failure::NoToken)?);
+            }
+            None => {
+                check(request.headers(), &self.settings.hosts, visit.is_safe)?;
+                if let Some(cookie) = &visit.cookie
+                    && let Some((actor, preferences)) = self.control.actor(cookie, visit.origin()).await?
+                {
+                    visit.actor = Some(actor);
+                    visit.prefer(&preferences);
+                }
+            }
+        }
         if !visit.is_safe {
             visit.read_body(request).await?;
-        }
-        if let Some(cookie) = &visit.cookie {
-            visit.actor = self.control.actor(cookie, &visit.ip, &visit.request_id).await?;
         }
         match route {
             Route::Page(page) => pages::answer(self, page, visit).await,
@@ -96,6 +115,35 @@ impl Console {
             Route::Asset | Route::Unknown => Err(Failure::NoPage),
         }
     }
+}
+
+impl Console {
+    /// Records a change of a user that was rejected, whichever function rejected it.
+    async fn note_rejected(&self, visit: &Visit, reply: &Reply, reason: Option<String>) {
+        let status = reply.status();
+        let Some(actor) = visit.actor.as_ref().filter(|_| !visit.is_safe && status.is_client_error()) else {
+            return;
+        };
+        let rejected = Rejected {
+            operation: visit.operation(),
+            app: visit.app(),
+            status: status.as_u16(),
+            reason: reason.unwrap_or_default(),
+        };
+        if let Err(error) = self.control.note_rejected(actor, rejected).await {
+            tracing::error!(request = %visit.request_id, %error, "a rejected change could not be recorded");
+        }
+    }
+}
+
+/// What `work` returns, unless it panics: a page that fails shows our own page for that, too.
+async fn unwound<T>(work: impl Future<Output = T>) -> Option<T> {
+    let mut work = pin!(work);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {
+        Ok(polled) => polled.map(Some),
+        Err(_) => Poll::Ready(None),
+    })
+    .await
 }
 
 impl Api for Console {
@@ -107,11 +155,15 @@ impl Api for Console {
 
     async fn answer(self: &Arc<Self>, route: Route, mut request: Request<'_>) -> Result<Reply, Problem> {
         let mut visit = Visit::new(&request, self.next_request(), self.cookie_name(), &self.settings.zone);
-        let mut reply = match self.visit(route, &mut visit, &mut request).await {
+        let visited =
+            unwound(self.visit(route, &mut visit, &mut request)).await.unwrap_or(Err(Failure::Panic));
+        let reason = visited.as_ref().err().map(Failure::reason);
+        let mut reply = match visited {
             Ok(reply) => reply,
             Err(failure) if visit.is_api => rest::failed(&visit, failure),
             Err(failure) => pages::failed(self, &visit, failure).await,
         };
+        self.note_rejected(&visit, &reply, reason).await;
         if visit.is_safe && assets::accepts_gzip(request.headers()) {
             reply = assets::shortened(reply).await;
         }

@@ -21,7 +21,9 @@ macro_rules! texts {
     };
 }
 
+pub(crate) mod access;
 pub(crate) mod nav;
+pub(crate) mod traffic;
 
 texts! {
     html_lang: "zh-CN", "en";
@@ -34,7 +36,6 @@ texts! {
     theme_dark: "深色", "Dark";
     login: "登录", "Log in";
     logout: "退出", "Log out";
-    logged_in_as: "当前用户", "Logged in";
     setup: "首次设置", "First setup";
     setup_about: "创建第一个管理员。设置码由控制端启动时打印，只能使用一次，24 小时内有效。", "Create the first administrator. The setup code is printed when the control plane starts; it works once, within 24 hours.";
     code: "设置码", "Setup code";
@@ -188,7 +189,7 @@ texts! {
     not_found: "页面不存在", "Page not found";
     not_found_text: "地址有误，或对象已被删除。", "The address is wrong, or the object was deleted.";
     no_right: "没有权限", "Not permitted";
-    no_right_text: "此操作需要更高的角色，请联系管理员。需要：", "This needs a higher role; ask an administrator. Needed:";
+    no_right_text: "此操作需要更高的角色，请联系管理员。", "This needs a higher role; ask an administrator.";
     failed: "操作失败", "Something failed";
     failed_text: "没有任何修改。请重试；如仍失败，请把请求编号告诉管理员。", "Nothing was changed. Try again; if it fails again, give the administrator the request number.";
     bad_request: "请求无效", "Invalid request";
@@ -230,6 +231,10 @@ impl Lang {
             Fault::NotAccepted => "请先接受接入条款".to_owned(),
             Fault::Guessable => "太容易猜到：包含用户名或是常见密码".to_owned(),
             Fault::Differs => "两次输入的密码不一致".to_owned(),
+            Fault::TooMany { max } => format!("最多 {max} 项"),
+            Fault::NodeRights => "节点令牌只能接入，不能有权限".to_owned(),
+            Fault::WrongPassword => "密码错误".to_owned(),
+            Fault::Zone => "未知时区，请输入如 Asia/Shanghai 的名称".to_owned(),
             Fault::LastAdmin => "必须保留至少一位全局管理员".to_owned(),
         }
     }

@@ -6,4 +6,4 @@ mod visit;
 
 pub(crate) use failure::Failure;
 pub(crate) use guard::check;
-pub(crate) use visit::{Visit, cookie, encoded, query_of, redirect};
+pub(crate) use visit::{Visit, cookie, encoded, query_of, redirect, zone_of};

@@ -9,12 +9,14 @@ pub const EVERY_APP: &str = "*";
 /// Who acts in one request.
 #[derive(Clone, Debug)]
 pub struct Actor {
-    /// `user`, or `system` for what the program does by itself.
+    /// `user`; `token` for a program in the name of a user; `system` for what the program does by itself.
     pub kind: &'static str,
     /// The id of the user; empty for the system.
     pub user_id: String,
     /// The name of the user.
     pub name: String,
+    /// The token that was used, as the audit names it; empty for a login.
+    pub via: String,
     /// Apps by name or [`EVERY_APP`], and the role there.
     pub roles: Vec<(String, Role)>,
     /// Where the request came from.
@@ -31,6 +33,7 @@ impl Actor {
             kind: "system",
             user_id: String::new(),
             name: "tollgate".to_owned(),
+            via: String::new(),
             roles: vec![(EVERY_APP.to_owned(), Role::Admin)],
             ip: String::new(),
             request_id: String::new(),
@@ -56,5 +59,54 @@ impl Actor {
             return Ok(());
         }
         Err(ControlError::NoRight { need, app: app.to_owned() })
+    }
+
+    /// The apps that the actor may see, each between slashes, for statements that select by app. Names of
+    /// apps have no slashes.
+    pub(crate) fn apps(&self) -> String {
+        self.roles.iter().fold("/".to_owned(), |apps, (app, _)| apps + "/" + app + "/")
+    }
+
+    /// # Errors
+    /// [`ControlError::LoginOnly`] for a token: one that was stolen must not make others, or change
+    /// passwords.
+    pub fn must_be_logged_in(&self) -> Result<(), ControlError> {
+        if self.kind == "token" { Err(ControlError::LoginOnly) } else { Ok(()) }
+    }
+}
+
+/// What both `own` and `granted` allow: a token never has more rights than its owner has now.
+pub(crate) fn both(own: &[(String, Role)], granted: &[(String, Role)]) -> Vec<(String, Role)> {
+    let mut roles = Vec::new();
+    for (app, role) in own {
+        for (bound, least) in granted {
+            let narrower = if app == EVERY_APP { bound } else { app };
+            if app == bound || app == EVERY_APP || bound == EVERY_APP {
+                roles.push((narrower.clone(), *role.min(least)));
+            }
+        }
+    }
+    roles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_may_what_both_it_and_its_owner_may() {
+        let roles = |all: &[(&str, Role)]| -> Vec<(String, Role)> {
+            all.iter().map(|(app, role)| ((*app).to_owned(), *role)).collect()
+        };
+        for (own, granted, want) in [
+            (&[("*", Role::Admin)][..], &[("a", Role::Editor)][..], &[("a", Role::Editor)][..]),
+            (&[("a", Role::Viewer)], &[("*", Role::Admin)], &[("a", Role::Viewer)]),
+            (&[("a", Role::Editor)], &[("b", Role::Editor)], &[]),
+            (&[("*", Role::Viewer)], &[("*", Role::Editor)], &[("*", Role::Viewer)]),
+            (&[("a", Role::Admin)], &[], &[]),
+            (&[], &[("*", Role::Admin)], &[]),
+        ] {
+            assert_eq!(both(&roles(own), &roles(granted)), roles(want), "{own:?} {granted:?}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::ids::id;
 use crate::published::Change;
 use crate::role::Role;
+use crate::settings;
 
 /// Most apps.
 pub const MAX_APPS: i64 = 1_000;
@@ -126,11 +127,11 @@ fn insert(tx: &mut dyn Tx, actor: &Actor, name: &str, description: &str) -> Resu
     if count >= MAX_APPS {
         return Err(ControlError::Cap { what: "apps", max: MAX_APPS });
     }
-    let (id, now) = (id(tx.now_ms())?, tx.now_ms());
+    let (id, now, approvals) = (id(tx.now_ms())?, tx.now_ms(), settings::get(tx)?.0.approvals);
     tx.execute(
         "INSERT INTO apps (id, name, description, version, state, source, approvals, etag, created_at, \
-         updated_at) VALUES ($1, $2, $3, 0, 'active', 'console', 0, 1, $4, $4)",
-        &[(&id).into(), name.into(), description.into(), now.into()],
+         updated_at) VALUES ($1, $2, $3, 0, 'active', 'console', $5, 1, $4, $4)",
+        &[(&id).into(), name.into(), description.into(), now.into(), approvals.into()],
     )?;
     tx.execute("INSERT INTO domains (domain, app_id) VALUES ($1, $2)", &[name.into(), (&id).into()])?;
     let app = App {

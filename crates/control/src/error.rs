@@ -19,6 +19,9 @@ pub enum ControlError {
         /// The app, or `*`.
         app: String,
     },
+    /// A token was used for what only a login may do.
+    #[error("this needs a login; a token cannot do it")]
+    LoginOnly,
     /// There is no such thing.
     #[error("unknown {what} {name:?}")]
     NotFound {
@@ -46,6 +49,9 @@ pub enum ControlError {
         /// Until the next.
         seconds: u64,
     },
+    /// The link is unknown, was used, or is too old.
+    #[error("the link is wrong, was used, or has expired; an admin can make a new one")]
+    WrongLink,
     /// The first admin exists already, or the setup code is wrong or too old.
     #[error("the setup code is wrong, was used, or is older than 24 hours; restart the server for a new one")]
     WrongCode,
@@ -74,6 +80,21 @@ pub enum ControlError {
     /// The database failed.
     #[error(transparent)]
     Db(#[from] DbError),
+}
+
+impl ControlError {
+    /// Whether this program or its data is at fault, so that trying again does not help.
+    #[must_use]
+    pub const fn is_internal(&self) -> bool {
+        use DbError::{Changed, Constraint, Newer, Panicked, Shape, TooManyRows};
+        let Self::Db(error) = self else {
+            return matches!(self, Self::NoRandomness | Self::Hash | Self::Document { .. });
+        };
+        matches!(
+            error,
+            Constraint(_) | TooManyRows { .. } | Shape { .. } | Newer { .. } | Changed { .. } | Panicked
+        )
+    }
 }
 
 /// One field and what is wrong with it.
@@ -157,6 +178,21 @@ pub enum Fault {
     /// The two passwords differ.
     #[error("the passwords differ")]
     Differs,
+    /// Too many of them.
+    #[error("more than {max}")]
+    TooMany {
+        /// The cap.
+        max: usize,
+    },
+    /// A token of nodes with rights.
+    #[error("tokens of nodes have no rights: they may only attach")]
+    NodeRights,
+    /// The password of now is wrong.
+    #[error("wrong password")]
+    WrongPassword,
+    /// The name of a time zone that is unknown.
+    #[error("unknown time zone; expected a name such as Asia/Shanghai")]
+    Zone,
     /// The last admin must stay.
     #[error("the last admin over all apps must stay active")]
     LastAdmin,

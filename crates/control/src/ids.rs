@@ -29,7 +29,15 @@ pub fn secret() -> Result<String, ControlError> {
 /// SHA-256 of a text, as hexadecimal digits.
 #[must_use]
 pub fn sha256(text: &str) -> String {
-    hex(&Sha256::digest(text))
+    hex(&digest(text))
+}
+
+pub(crate) fn digest(text: &str) -> [u8; 32] {
+    digest_of(text.as_bytes())
+}
+
+pub(crate) fn digest_of(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
 }
 
 /// Hexadecimal digits of bytes.

@@ -4,15 +4,14 @@ use tollgate_db::Tx;
 
 use crate::actor::Actor;
 use crate::audit::{self, Note};
+use crate::bindings::roles;
 use crate::error::ControlError;
 use crate::ids::sha256;
-use crate::users;
+use crate::preferences::{Preferences, read_preferences};
+use crate::settings;
 
-/// A login ends after this long without a request.
-pub const IDLE_MS: i64 = 12 * 3_600_000;
-
-/// A login ends after this long in any case.
-pub const LONGEST_MS: i64 = 7 * 24 * 3_600_000;
+/// No login is longer, whatever the settings say.
+pub const LONGEST_MS: i64 = 30 * 24 * 3_600_000;
 
 /// How old the record of the last request may be.
 const SEEN_MS: i64 = 5 * 60_000;
@@ -20,12 +19,13 @@ const SEEN_MS: i64 = 5 * 60_000;
 /// Logins of a user; the oldest ends when there are more.
 const MAX_LOGINS: i64 = 20;
 
-/// Begins a login of a user whose password was right. `actor` says from where.
-pub(crate) fn begin(tx: &mut dyn Tx, actor: &Actor, user_id: &str, secret: &str) -> Result<(), ControlError> {
-    let now = tx.now_ms();
+/// Begins a login of a user whose password was right. `actor` says who and from where.
+pub(crate) fn begin(tx: &mut dyn Tx, actor: &Actor, agent: &str, secret: &str) -> Result<(), ControlError> {
+    let (now, user_id) = (tx.now_ms(), &*actor.user_id);
+    let (idle_ms, longest_ms) = times(tx)?;
     tx.execute(
         "DELETE FROM logins WHERE expires_at <= $1 OR last_seen <= $2",
-        &[now.into(), (now - IDLE_MS).into()],
+        &[now.into(), (now - idle_ms).into()],
     )?;
     tx.execute(
         "DELETE FROM logins WHERE user_id = $1 AND sha256 NOT IN \
@@ -33,13 +33,26 @@ pub(crate) fn begin(tx: &mut dyn Tx, actor: &Actor, user_id: &str, secret: &str)
         &[user_id.into(), (MAX_LOGINS - 1).into()],
     )?;
     tx.execute(
-        "INSERT INTO logins (sha256, user_id, created_at, last_seen, expires_at, ip) \
-         VALUES ($1, $2, $3, $3, $4, $5)",
-        &[sha256(secret).into(), user_id.into(), now.into(), (now + LONGEST_MS).into(), (&actor.ip).into()],
+        "INSERT INTO logins (sha256, user_id, created_at, last_seen, expires_at, ip, agent) \
+         VALUES ($1, $2, $3, $3, $4, $5, $6)",
+        &[
+            sha256(secret).into(),
+            user_id.into(),
+            now.into(),
+            (now + longest_ms).into(),
+            (&actor.ip).into(),
+            agent.into(),
+        ],
     )?;
     tx.execute("UPDATE users SET last_login_at = $2 WHERE id = $1", &[user_id.into(), now.into()])?;
     let target = actor.name.clone();
     audit::append(tx, actor, Note { action: "login", target, ..Note::default() })
+}
+
+/// How long a login may be idle, and how long it lasts, in milliseconds.
+pub(crate) fn times(tx: &mut dyn Tx) -> Result<(i64, i64), ControlError> {
+    let (settings, _) = settings::get(tx)?;
+    Ok((settings.login_idle_minutes * 60_000, (settings.login_days * 24 * 3_600_000).min(LONGEST_MS)))
 }
 
 /// A login that is valid.
@@ -47,6 +60,8 @@ pub(crate) fn begin(tx: &mut dyn Tx, actor: &Actor, user_id: &str, secret: &str)
 pub struct Login {
     /// Whose it is, with the roles of now.
     pub actor: Actor,
+    /// How the user likes pages.
+    pub preferences: Preferences,
     /// Whether [`touch`] should record this request.
     pub is_stale: bool,
 }
@@ -56,19 +71,20 @@ pub struct Login {
 /// # Errors
 /// [`ControlError::Db`].
 pub fn resume(tx: &mut dyn Tx, secret: &str) -> Result<Option<Login>, ControlError> {
-    let now = tx.now_ms();
+    let (now, (idle_ms, _)) = (tx.now_ms(), times(tx)?);
     let row = tx.query_one(
-        "SELECT users.id, users.name, logins.last_seen FROM logins JOIN users ON users.id = logins.user_id \
+        "SELECT users.id, users.name, logins.last_seen, locale, theme, zone FROM logins JOIN users ON users.id = logins.user_id \
          WHERE logins.sha256 = $1 AND users.state = 'active' AND logins.expires_at > $2 \
          AND logins.last_seen > $3",
-        &[sha256(secret).into(), now.into(), (now - IDLE_MS).into()],
+        &[sha256(secret).into(), now.into(), (now - idle_ms).into()],
     )?;
     let Some(row) = row else { return Ok(None) };
     let (user_id, name) = (row.text(0)?, row.text(1)?);
-    let roles = users::roles(tx, &user_id)?;
+    let roles = roles(tx, &user_id)?;
     let (ip, request_id) = (String::new(), String::new());
-    let actor = Actor { kind: "user", user_id, name, roles, ip, request_id };
-    Ok(Some(Login { actor, is_stale: now - row.int(2)? > SEEN_MS }))
+    let actor = Actor { kind: "user", user_id, name, via: String::new(), roles, ip, request_id };
+    let preferences = read_preferences(&row, 3)?;
+    Ok(Some(Login { actor, preferences, is_stale: now - row.int(2)? > SEEN_MS }))
 }
 
 /// Records that the login was used now.
@@ -78,6 +94,13 @@ pub fn resume(tx: &mut dyn Tx, secret: &str) -> Result<Option<Login>, ControlErr
 pub fn touch(tx: &mut dyn Tx, secret: &str) -> Result<(), ControlError> {
     let values = [sha256(secret).into(), tx.now_ms().into()];
     tx.execute("UPDATE logins SET last_seen = $2 WHERE sha256 = $1", &values)?;
+    Ok(())
+}
+
+/// Ends the logins of a user except that of `secret`.
+pub(crate) fn end_others(tx: &mut dyn Tx, user_id: &str, secret: &str) -> Result<(), ControlError> {
+    let values = [user_id.into(), sha256(secret).into()];
+    tx.execute("DELETE FROM logins WHERE user_id = $1 AND sha256 <> $2", &values)?;
     Ok(())
 }
 

@@ -3,8 +3,8 @@
 use tollgate_db::Migration;
 
 /// All changes of the schema, in their order.
-pub const MIGRATIONS: &[Migration] = &[Migration {
-    number: 1,
-    name: "apps, rules, versions, users, audit",
-    sql: include_str!("schema/1.sql"),
-}];
+pub const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "apps, rules, versions, users, audit", sql: include_str!("schema/1.sql") },
+    Migration { number: 3, name: "history", sql: include_str!("schema/3.sql") },
+    Migration { number: 5, name: "tokens, links, preferences", sql: include_str!("schema/5.sql") },
+];

@@ -64,7 +64,7 @@ pub(crate) fn first_admin(
 ) -> Result<User, ControlError> {
     must_be_valid(tx, code)?;
     let setup = Actor { name: "setup".to_owned(), ip: ip.to_owned(), ..Actor::system() };
-    let user = users::create(tx, &setup, name, password_hash)?.value;
+    let user = users::create(tx, &setup, name, Some(password_hash))?;
     users::set_role(tx, &setup, &user.name, EVERY_APP, Some(Role::Admin))?;
     tx.execute("DELETE FROM settings WHERE name IN ('setup_code', 'setup_code_at')", &[])?;
     Ok(user)

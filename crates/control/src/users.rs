@@ -6,12 +6,15 @@ use serde_json::json;
 use tollgate_db::{Row, Tx};
 
 use crate::actor::{Actor, EVERY_APP};
+use crate::apps;
 use crate::audit::{self, Note};
+use crate::bindings::roles;
 use crate::car;
-use crate::error::{ControlError, Fault, FieldFaults, invalid};
+use crate::error::{ControlError, Fault, invalid};
 use crate::ids::id;
 use crate::published::Change;
 use crate::role::Role;
+use crate::tokens;
 
 /// Most users.
 pub const MAX_USERS: i64 = 10_000;
@@ -25,6 +28,10 @@ pub struct User {
     pub name: String,
     /// `active`, `disabled`.
     pub state: String,
+    /// Whether a password is set. Without one, the user begins with a one-time link.
+    pub has_password: bool,
+    /// Until when a one-time link is valid, in milliseconds UTC.
+    pub link_until: Option<i64>,
     /// Goes up with each change.
     pub etag: i64,
     /// Milliseconds UTC.
@@ -48,19 +55,52 @@ pub fn user_name(text: &str) -> Result<String, Fault> {
     if text.len() > 64 { Err(Fault::TooLong { max: 64 }) } else { Ok(text) }
 }
 
+/// An app that a role is bound to, or `*`.
+pub(crate) fn bound(app: &str) -> Result<String, Fault> {
+    if app == EVERY_APP { Ok(app.to_owned()) } else { car::app_name(app) }
+}
+
+/// A role by its name; none if that is empty.
+pub(crate) fn role(name: &str) -> Result<Option<Role>, Fault> {
+    if name.is_empty() {
+        return Ok(None);
+    }
+    let expected = "viewer, editor, approver, admin";
+    Role::from_str(name).map(Some).map_err(|()| Fault::Choice { expected })
+}
+
 /// All users, by name. Needs admin of every app.
 ///
 /// # Errors
 /// [`ControlError`].
 pub fn list(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<User>, ControlError> {
     actor.must(Role::Admin, EVERY_APP)?;
-    let rows = tx.query("SELECT id, name, state, etag, last_login_at FROM users ORDER BY name", &[])?;
+    let rows = tx.query(
+        "SELECT id, name, state, etag, last_login_at, CASE WHEN password_hash IS NULL THEN 0 ELSE 1 END, \
+         link_until FROM users ORDER BY name",
+        &[],
+    )?;
+    rows.iter().map(|row| read(tx, row)).collect()
+}
+
+/// The users whose names come after `after`, at most `limit`, which is at most 500. Needs admin of every app.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn page(tx: &mut dyn Tx, actor: &Actor, after: &str, limit: i64) -> Result<Vec<User>, ControlError> {
+    actor.must(Role::Admin, EVERY_APP)?;
+    let rows = tx.query(
+        "SELECT id, name, state, etag, last_login_at, CASE WHEN password_hash IS NULL THEN 0 ELSE 1 END, \
+         link_until FROM users WHERE name > $1 ORDER BY name LIMIT $2",
+        &[after.into(), limit.clamp(1, 500).into()],
+    )?;
     rows.iter().map(|row| read(tx, row)).collect()
 }
 
 pub(crate) fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<User>, ControlError> {
     let row = tx.query_one(
-        "SELECT id, name, state, etag, last_login_at FROM users WHERE name = $1",
+        "SELECT id, name, state, etag, last_login_at, CASE WHEN password_hash IS NULL THEN 0 ELSE 1 END, \
+         link_until FROM users WHERE name = $1",
         &[name.into()],
     )?;
     row.map(|row| read(tx, &row)).transpose()
@@ -75,30 +115,20 @@ fn read(tx: &mut dyn Tx, row: &Row) -> Result<User, ControlError> {
         state: row.text(2)?,
         etag: row.int(3)?,
         last_login_at: row.opt_int(4)?,
+        has_password: row.int(5)? == 1,
+        link_until: row.opt_int(6)?,
         roles,
     })
 }
 
-pub(crate) fn roles(tx: &mut dyn Tx, user_id: &str) -> Result<Vec<(String, Role)>, ControlError> {
-    let rows =
-        tx.query("SELECT app, role FROM role_bindings WHERE user_id = $1 ORDER BY app", &[user_id.into()])?;
-    let mut roles = Vec::with_capacity(rows.len());
-    for row in rows {
-        if let Ok(role) = Role::from_str(&row.text(1)?) {
-            roles.push((row.text(0)?, role)); // an unknown role grants nothing
-        }
-    }
-    Ok(roles)
-}
-
-/// Adds a user without roles. `password_hash` is what the service made of a password. Needs admin of every
-/// app.
+/// Adds a user without roles. `password_hash` is what the service made of a password, if there is one yet.
+/// Needs admin of every app.
 pub(crate) fn create(
     tx: &mut dyn Tx,
     actor: &Actor,
     name: &str,
-    password_hash: &str,
-) -> Result<Change<User>, ControlError> {
+    password_hash: Option<&str>,
+) -> Result<User, ControlError> {
     actor.must(Role::Admin, EVERY_APP)?;
     let name = user_name(name).map_err(|fault| invalid("name", fault))?;
     if find(tx, &name)?.is_some() {
@@ -112,12 +142,20 @@ pub(crate) fn create(
     tx.execute(
         "INSERT INTO users (id, name, display, password_hash, state, etag, created_at, last_login_at) \
          VALUES ($1, $2, $2, $3, 'active', 1, $4, NULL)",
-        &[(&id).into(), (&name).into(), password_hash.into(), tx.now_ms().into()],
+        &[(&id).into(), (&name).into(), password_hash.map(str::to_owned).into(), tx.now_ms().into()],
     )?;
     let after = Some(json!({"name": name, "state": "active"}));
     audit::append(tx, actor, Note { action: "user.create", target: name.clone(), after, ..Note::default() })?;
-    let user = User { id, name, state: "active".to_owned(), etag: 1, last_login_at: None, roles: Vec::new() };
-    Ok(Change { value: user, documents: None })
+    Ok(User {
+        id,
+        name,
+        state: "active".to_owned(),
+        has_password: password_hash.is_some(),
+        link_until: None,
+        etag: 1,
+        last_login_at: None,
+        roles: Vec::new(),
+    })
 }
 
 /// Gives a user a role in an app or `*`, or takes it away. Needs admin of every app.
@@ -131,12 +169,8 @@ pub fn set_role(
     app: &str,
     role: Option<Role>,
 ) -> Result<Change<()>, ControlError> {
-    actor.must(Role::Admin, EVERY_APP)?;
-    let user = get(tx, name)?;
-    let mut faults = FieldFaults::default();
-    let app = if app == EVERY_APP { Ok(app.to_owned()) } else { car::app_name(app) };
-    let app = faults.take("app", app, String::new());
-    faults.check()?;
+    let user = get(tx, actor, name)?;
+    let app = bound(app).map_err(|fault| invalid("app", fault))?;
     let before = user.roles.iter().find(|(bound, _)| *bound == app).map(|(_, role)| *role);
     if app == EVERY_APP && before == Some(Role::Admin) && role != Some(Role::Admin) {
         must_leave_an_admin(tx, &user, "role")?;
@@ -152,6 +186,7 @@ pub fn set_role(
             &[(&user.id).into(), (&app).into()],
         )?,
     };
+    tx.execute("UPDATE users SET etag = etag + 1 WHERE id = $1", &[(&user.id).into()])?;
     let shown = |role: Option<Role>| Some(json!({"app": app, "role": role.map(Role::name)}));
     let note = Note {
         action: "user.role",
@@ -164,7 +199,8 @@ pub fn set_role(
     Ok(Change { value: (), documents: None })
 }
 
-/// Enables or disables a user. Disabling ends all logins at once. Needs admin of every app.
+/// Enables or disables a user. Disabling ends all logins, tokens of the API and links at once. Needs admin of
+/// every app.
 ///
 /// # Errors
 /// [`ControlError`].
@@ -174,8 +210,7 @@ pub fn set_active(
     name: &str,
     is_active: bool,
 ) -> Result<Change<()>, ControlError> {
-    actor.must(Role::Admin, EVERY_APP)?;
-    let user = get(tx, name)?;
+    let user = get(tx, actor, name)?;
     if !is_active {
         must_leave_an_admin(tx, &user, "state")?;
     }
@@ -186,6 +221,11 @@ pub fn set_active(
     )?;
     if !is_active {
         tx.execute("DELETE FROM logins WHERE user_id = $1", &[(&user.id).into()])?;
+        tx.execute(
+            "UPDATE users SET link_sha256 = NULL, link_until = NULL WHERE id = $1",
+            &[(&user.id).into()],
+        )?;
+        tokens::end_all(tx, &user.id)?;
     }
     let (before, after) = (Some(json!({"state": user.state})), Some(json!({"state": state})));
     let note = Note { action: "user.state", target: user.name, before, after, ..Note::default() };
@@ -193,8 +233,36 @@ pub fn set_active(
     Ok(Change { value: (), documents: None })
 }
 
-fn get(tx: &mut dyn Tx, name: &str) -> Result<User, ControlError> {
+/// One user. Needs admin of every app.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn get(tx: &mut dyn Tx, actor: &Actor, name: &str) -> Result<User, ControlError> {
+    actor.must(Role::Admin, EVERY_APP)?;
     find(tx, name)?.ok_or_else(|| ControlError::NotFound { what: "user", name: name.to_owned() })
+}
+
+/// One user, who is as the caller read it. Needs admin of every app.
+///
+/// # Errors
+/// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one.
+pub fn get_at(tx: &mut dyn Tx, actor: &Actor, name: &str, etag: i64) -> Result<User, ControlError> {
+    let user = get(tx, actor, name)?;
+    apps::must_match(etag, user.etag)?;
+    Ok(user)
+}
+
+/// The names of active admins of every app, at most five: a user who lacks a role can ask them.
+///
+/// # Errors
+/// [`ControlError::Db`].
+pub fn granters(tx: &mut dyn Tx) -> Result<Vec<String>, ControlError> {
+    let rows = tx.query(
+        "SELECT DISTINCT name FROM users JOIN role_bindings ON role_bindings.user_id = users.id \
+         WHERE users.state = 'active' AND app = '*' AND role = 'admin' ORDER BY name LIMIT 5",
+        &[],
+    )?;
+    rows.iter().map(|row| Ok(row.text(0)?)).collect()
 }
 
 /// Whether an admin over all apps remains active without `user`.

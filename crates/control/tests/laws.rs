@@ -10,7 +10,8 @@ use proptest::prelude::*;
 use tollgate_control::audit::{self, Chain};
 use tollgate_control::car::{Car, CarInput};
 use tollgate_control::{
-    Actor, Change, Control, ControlError, KnownNodes, Role, app_change, apps, compile, rules, users, versions,
+    Actor, Change, Control, ControlError, KnownNodes, Role, Settings, app_change, apps, compile, rules,
+    settings, users, versions,
 };
 use tollgate_db::{TimeSource, Tx};
 
@@ -52,6 +53,14 @@ const OPERATIONS: &[Operation] = &[
         users::set_role(tx, by, "ann", "shop", Some(Role::Admin)).map(drop)
     }),
     ("disable user", Role::Admin, true, |tx, by| users::set_active(tx, by, "ann", false).map(drop)),
+    ("one user", Role::Admin, true, |tx, by| users::get(tx, by, "ann").map(drop)),
+    ("page of users", Role::Admin, true, |tx, by| users::page(tx, by, "", 10).map(drop)),
+    ("export audit", Role::Admin, true, |tx, by| audit::export(tx, by, 0, 10).map(drop)),
+    ("settings", Role::Admin, true, |tx, by| {
+        let new = Settings { login_days: 3, ..Settings::default() };
+        settings::update(tx, by, 0, &new).map(drop)
+    }),
+    ("keys", Role::Viewer, false, |tx, by| rules::keys(tx, by, "shop").map(drop)),
     ("whole audit", Role::Admin, true, |tx, by| audit::list(tx, by, "", "", 0, 10).map(drop)),
     ("verify audit", Role::Admin, true, |tx, by| audit::verify(tx, by).map(drop)),
 ];
@@ -180,11 +189,10 @@ async fn an_altered_audit_entry_breaks_the_chain_and_the_table_rejects_it() {
     }
 }
 
-/// Run by the test below in a process of its own, which it kills.
 #[test]
-#[ignore = "never ends by itself"]
+#[ignore = "its parent test runs it and kills it: it never ends by itself"]
 fn writes_until_it_is_killed() {
-    let folder = std::env::var("TOLLGATE_TEST_FOLDER").expect("a folder");
+    let Ok(folder) = std::env::var("TOLLGATE_TEST_FOLDER") else { return }; // not by its parent
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {
         let control = open(Path::new(&folder)).await;

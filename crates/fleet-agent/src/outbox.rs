@@ -17,6 +17,8 @@ const MOST_IN_DOUBT: usize = 8;
 const LONGEST_SUM: Duration = Duration::from_secs(600);
 /// Most sums that are kept while the control plane is away; then the two oldest become one.
 const MOST_SUMS: usize = 6;
+/// Most keys of one report.
+const MOST_TOP: usize = 1_000;
 /// The name of all rules above the cap together.
 const OTHERS: &str = "(others)";
 
@@ -25,7 +27,7 @@ const OTHERS: &str = "(others)";
 pub struct Sample {
     /// Totals of rules since the start of the process.
     pub rules: Vec<RuleTotals>,
-    /// Keys that were limited most.
+    /// Keys that were limited most, with the counts of sketches, which are halved now and then.
     pub top: Vec<TopKey>,
     /// Health of the store.
     pub store: Option<Store>,
@@ -33,6 +35,10 @@ pub struct Sample {
     pub table_bytes: u64,
     /// The wall clock, in ms since the Unix epoch.
     pub wall_ms: u64,
+    /// Why the node's own rule files as they are now are not in force; empty if they are.
+    pub rules_error: String,
+    /// Domains that were asked for and have no rules.
+    pub unknown_domains: Vec<String>,
 }
 
 /// Totals of one rule.
@@ -75,10 +81,14 @@ impl Counts {
 }
 
 type Key = (String, String);
+/// Domain, rule and key.
+type TopKeyName = (String, String, String);
 
 #[derive(Debug, Default)]
 struct Sum {
     rules: BTreeMap<Key, Counts>,
+    /// How often keys were denied; of those that a sample names.
+    top: BTreeMap<TopKeyName, u64>,
     from: Timestamp,
     to: Timestamp,
 }
@@ -91,12 +101,29 @@ impl Sum {
         *sum = sum.zip(counts, u64::saturating_add);
     }
 
+    /// Those that were denied least are dropped once there are twice as many as fit.
+    fn add_top(&mut self, key: TopKeyName, denied: u64) {
+        *self.top.entry(key).or_default() += denied;
+        if self.top.len() > 2 * MOST_TOP {
+            self.top = most_denied(std::mem::take(&mut self.top)).collect();
+        }
+    }
+
     fn join(&mut self, later: Self) {
         self.to = later.to;
+        for (key, denied) in later.top {
+            self.add_top(key, denied);
+        }
         for (key, counts) in later.rules {
             self.add(key, counts);
         }
     }
+}
+
+fn most_denied(top: BTreeMap<TopKeyName, u64>) -> impl Iterator<Item = (TopKeyName, u64)> {
+    let mut top: Vec<_> = top.into_iter().collect();
+    top.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    top.into_iter().take(MOST_TOP)
 }
 
 /// Counts that the control plane has not seen.
@@ -104,6 +131,7 @@ impl Sum {
 pub(crate) struct Outbox {
     bugs: Bugs,
     totals: BTreeMap<Key, Counts>,
+    top: BTreeMap<TopKeyName, u64>,
     open: Sum,
     /// Sums that were never sent, oldest first.
     closed: VecDeque<Sum>,
@@ -133,7 +161,17 @@ impl Outbox {
             }
             self.totals.insert(key, counts);
         }
-        sample.top.truncate(MAX_REPORT_ROWS);
+        let before = std::mem::take(&mut self.top);
+        for TopKey { domain, rule, key, denied } in sample.top.drain(..) {
+            let name = (domain, rule, key);
+            let then = before.get(&name).copied().unwrap_or_default();
+            // A count that is lower than before was halved in between.
+            let since = denied.checked_sub(then).unwrap_or(denied.saturating_sub(then / 2));
+            if since > 0 {
+                self.open.add_top(name.clone(), since);
+            }
+            self.top.insert(name, denied);
+        }
         self.latest = sample;
         self.open.to = now;
         if now.since(self.open.from) >= LONGEST_SUM {
@@ -174,15 +212,18 @@ impl Outbox {
             let Counts { admitted, denied, shadow_denied, degraded, near } = counts;
             RuleCounts { domain, rule, admitted, denied, shadow_denied, degraded, near }
         };
+        let top_key = |((domain, rule, key), denied): (TopKeyName, u64)| TopKey { domain, rule, key, denied };
         let report = Report {
             sequence: self.last,
             span_ms: millis(sum.to.since(sum.from)),
             rules: sum.rules.into_iter().map(counts).collect(),
-            top: self.latest.top.clone(),
+            top: most_denied(sum.top).map(top_key).collect(),
             store: self.latest.store.clone(),
             table_bytes: self.latest.table_bytes,
             wall_ms: self.latest.wall_ms,
             state_error: self.state_error.clone(),
+            rules_error: self.latest.rules_error.clone(),
+            unknown_domains: self.latest.unknown_domains.clone(),
             ..Report::default()
         };
         (sum.to, report)
@@ -272,6 +313,33 @@ mod tests {
             outbox.next(at(50_005 + 5 * tick));
             assert!(outbox.in_doubt.len() <= MOST_IN_DOUBT, "the control plane sees nothing");
         }
+    }
+
+    #[test]
+    fn top_keys_are_reported_as_what_came_since_the_last_sample() {
+        let mut outbox = Outbox::new(at(0), Bugs::default());
+        let mut reported = |denied: &[(&str, u64)], seconds| {
+            let key = |(key, denied): &(&str, u64)| TopKey {
+                domain: "d".into(),
+                rule: "r".into(),
+                key: (*key).into(),
+                denied: *denied,
+            };
+            outbox
+                .sampled(Sample { top: denied.iter().map(key).collect(), ..Sample::default() }, at(seconds));
+            let mut reports = outbox.next(at(seconds));
+            outbox.seen(u64::MAX);
+            let top = reports.pop().expect("a report").top;
+            top.into_iter().map(|it| (it.key, it.denied)).collect::<Vec<_>>()
+        };
+        let named = |keys: &[(&str, u64)]| -> Vec<(String, u64)> {
+            keys.iter().map(|(key, denied)| ((*key).to_owned(), *denied)).collect()
+        };
+        assert_eq!(reported(&[("ann", 4), ("bob", 9)], 5), named(&[("bob", 9), ("ann", 4)]));
+        assert_eq!(reported(&[("ann", 10), ("bob", 9)], 10), named(&[("ann", 6)]));
+        assert_eq!(reported(&[("ann", 6), ("bob", 4)], 15), named(&[("ann", 1)]), "halved meanwhile");
+        assert_eq!(reported(&[], 20), []);
+        assert_eq!(reported(&[("ann", 2)], 25), named(&[("ann", 2)]));
     }
 
     #[test]

@@ -222,6 +222,12 @@ pub struct Report {
     /// Why accepted rules could not be saved; empty if they were.
     #[prost(string, tag = "10")]
     pub state_error: String,
+    /// Why the node's own rule files as they are now are not in force; empty if they are.
+    #[prost(string, tag = "11")]
+    pub rules_error: String,
+    /// Domains that were asked for and have no rules; only the first 100 since the start.
+    #[prost(string, repeated, tag = "12")]
+    pub unknown_domains: Vec<String>,
 }
 
 /// Counts of one rule.
@@ -262,7 +268,7 @@ pub struct TopKey {
     /// Name.
     #[prost(string, tag = "3")]
     pub key: String,
-    /// Decisions that denied.
+    /// Decisions that denied, in the span of the report.
     #[prost(uint64, tag = "4")]
     pub denied: u64,
 }

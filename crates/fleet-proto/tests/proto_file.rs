@@ -58,6 +58,8 @@ fn everything() -> (Vec<NodeSays>, Vec<ControlSays>) {
         table_bytes: 8,
         wall_ms: 9,
         state_error: text(),
+        rules_error: text(),
+        unknown_domains: vec![text()],
     };
     let node = vec![
         FromNode::Hello(hello),

@@ -115,6 +115,8 @@ impl Metrics {
     #[must_use]
     pub fn report(&self, policy: &Policy, rules: &RuleMeters, reservations: u64, now: Timestamp) -> Report {
         let loads = self.shared.loads().clone();
+        let unknown = self.shared.globals.sum(Global::UnknownDomain as usize);
+        let unknown_denied = self.shared.globals.sum(Global::UnknownDomainDenied as usize);
         Report {
             version: policy.version().to_owned(),
             loaded_at: loads.last_good,
@@ -123,6 +125,8 @@ impl Metrics {
             throttle: Totals::of(&self.shared.throttle),
             throttle_top_limited: self.shared.throttle_top.get().map_or_else(Vec::new, |top| top.top(now)),
             reservations,
+            unknown_requests: (unknown.saturating_sub(unknown_denied), unknown_denied),
+            unknown_domains: self.unknown_domains.names(),
         }
     }
 

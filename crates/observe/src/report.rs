@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tollgate_core::Timestamp;
 use tollgate_policy::Policy;
 
-use crate::rule_meters::{RuleCounters, RuleMeters, RuleMetric};
+use crate::rule_meters::{RuleCounters, RuleMeters, RuleMetric, UNMATCHED_ADMITTED, UNMATCHED_DENIED};
 use crate::top_keys::TopKey;
 
 /// The rules in force, and what came of them since the process began.
@@ -27,6 +27,10 @@ pub struct Report {
     pub throttle_top_limited: Vec<TopKey>,
     /// Reservations that are neither settled nor over.
     pub reservations: u64,
+    /// Requests for domains that no file is about: let pass, and denied.
+    pub unknown_requests: (u64, u64),
+    /// The first of these domains, at most 100.
+    pub unknown_domains: Vec<String>,
 }
 
 /// One domain.
@@ -37,6 +41,8 @@ pub struct DomainReport {
     pub name: String,
     /// Its rules, in the order of the files.
     pub rules: Vec<RuleReport>,
+    /// Requests of which no rule matched any descriptor: let pass, and denied.
+    pub unmatched: (u64, u64),
 }
 
 /// One rule.
@@ -70,6 +76,8 @@ pub struct Totals {
     pub shadow_denied: u64,
     /// Made while the store did not answer; of all of them.
     pub degraded: u64,
+    /// Permits that were taken near a limit.
+    pub near: u64,
 }
 
 impl Totals {
@@ -80,6 +88,7 @@ impl Totals {
             denied: sum(RuleMetric::Denied),
             shadow_denied: sum(RuleMetric::ShadowDenied),
             degraded: sum(RuleMetric::Degraded),
+            near: sum(RuleMetric::NearHits),
         }
     }
 }
@@ -93,7 +102,8 @@ pub(crate) fn domains(
 ) -> Vec<DomainReport> {
     let mut meters = rules.rules.iter().enumerate();
     let mut domains = Vec::new();
-    for domain in policy.domains() {
+    for (meter, domain) in rules.domains.iter().zip(policy.domains()) {
+        let unmatched = (meter.counters.sum(UNMATCHED_ADMITTED), meter.counters.sum(UNMATCHED_DENIED));
         let of_domain = domain.rules().iter().zip(meters.by_ref()).map(|(rule, (index, meter))| RuleReport {
             rule: rule.path.clone(),
             name: rule.name.clone(),
@@ -103,7 +113,7 @@ pub(crate) fn domains(
             top_limited: meter.top.get().map_or_else(Vec::new, |top| top.top(now)),
         });
         let of_domain = of_domain.collect();
-        domains.push(DomainReport { name: domain.name().to_owned(), rules: of_domain });
+        domains.push(DomainReport { name: domain.name().to_owned(), rules: of_domain, unmatched });
     }
     domains
 }

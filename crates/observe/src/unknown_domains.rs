@@ -18,6 +18,14 @@ const MOST: usize = 100;
 pub(crate) struct UnknownDomains(ArcSwap<HashSet<String>>);
 
 impl UnknownDomains {
+    /// The names so far, at most [`MOST`], in their order.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.0.load().iter().cloned().collect();
+        names.sort();
+        names.truncate(MOST);
+        names
+    }
+
     /// Logs `domain`, decided as `outcome`, if it is new; `hint` says which was meant.
     pub(crate) fn note(&self, domain: &str, outcome: Outcome, hint: impl FnOnce() -> Option<String>) {
         let named = self.0.load();

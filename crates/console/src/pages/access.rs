@@ -3,12 +3,13 @@
 use askama::Template;
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, SET_COOKIE};
-use tollgate_control::{ControlError, FieldFault, logins::LONGEST_MS, setup};
+use tollgate_control::{ControlError, FieldFault, links, logins::LONGEST_MS, me, setup};
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
+use crate::texts;
 use crate::web::{Failure, Visit, cookie, query_of, redirect};
 
 /// Language and theme are remembered for a year.
@@ -52,7 +53,8 @@ fn login_page(visit: &Visit, status: StatusCode, fault: Option<String>) -> Resul
 }
 
 pub(super) async fn log_in(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let logged_in = console.control.log_in(&visit.ip, visit.field("name"), visit.field("password")).await;
+    let logged_in =
+        console.control.log_in(visit.origin(), visit.field("name"), visit.field("password")).await;
     match logged_in {
         Ok(secret) => Ok(with_login(console, redirect(place(visit.parameter("back"))), &secret)),
         Err(ControlError::WrongLogin) => {
@@ -119,7 +121,7 @@ fn setup_page(
 pub(super) async fn set_up(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let field = |name| visit.field(name);
     let made = console.control.set_up(
-        &visit.ip,
+        visit.origin(),
         field("code").trim(),
         field("name"),
         field("password"),
@@ -137,7 +139,75 @@ pub(super) async fn set_up(console: &Console, visit: &Visit) -> Result<Reply, Fa
     }
 }
 
-pub(super) fn prefer(console: &Console, visit: &Visit) -> Reply {
+/// The form of a one-time link.
+pub(super) async fn link(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let code = visit.parameter("code").to_owned();
+    match console.control.read(move |tx| links::user_of(tx, &code)).await {
+        Ok(user) => link_page(visit, StatusCode::OK, &user.name, None, &[]),
+        Err(error) => no_link(visit, error),
+    }
+}
+
+fn no_link(visit: &Visit, error: ControlError) -> Result<Reply, Failure> {
+    let ControlError::WrongLink = error else { return Err(error.into()) };
+    let fault = texts::access::Texts::of(visit.lang).wrong_link.to_owned();
+    link_page(visit, StatusCode::FORBIDDEN, "", Some(fault), &[])
+}
+
+fn link_page(
+    visit: &Visit,
+    status: StatusCode,
+    user: &str,
+    fault: Option<String>,
+    faults: &[FieldFault],
+) -> Result<Reply, Failure> {
+    let (t, a) = (visit.lang.texts(), texts::access::Texts::of(visit.lang));
+    let code = if visit.is_safe { visit.parameter("code") } else { visit.field("code") };
+    let password = Field::text("password", a.new_password, t.password_hint, "").required();
+    let again = Field::text("again", t.password_again, "", "").required();
+    let mut name = Field::text("name", t.user_name, "", user).fixed(true);
+    name.autocomplete = "username";
+    let inputs = vec![
+        Field::text("code", a.link_title, "", code).required().mono(),
+        name,
+        password.secret("new-password"),
+        again.secret("new-password"),
+    ];
+    let inputs = inputs.into_iter().map(|it| it.faulted(visit.lang, faults)).collect();
+    let (f, action) = (Frame::new(visit, "", a.choose_password), "/link".to_owned());
+    page(status, &LoginPage { f, action, about: "", fault, inputs, button: a.choose_password })
+}
+
+pub(super) async fn redeem_link(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let field = |name| visit.field(name);
+    let (code, password, again) = (field("code").trim(), field("password"), field("again"));
+    match console.control.redeem_link(visit.origin(), code, password, again).await {
+        Ok(secret) => Ok(with_login(console, redirect("/rules"), &secret)),
+        Err(ControlError::Invalid(faults)) => {
+            let name = field("name");
+            link_page(visit, StatusCode::UNPROCESSABLE_ENTITY, name, None, &faults)
+        }
+        Err(error) => no_link(visit, error),
+    }
+}
+
+/// Language and theme: as cookies for this browser, and with the user.
+pub(super) async fn prefer(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    if let Some(actor) = visit.actor.clone() {
+        let chosen = |name: &str| visit.sent_field(name).map(str::to_owned);
+        let (locale, theme) = (chosen("lang"), chosen("theme"));
+        let changed = console.control.change(move |tx| {
+            let mut new = me::get(tx, &actor)?.preferences;
+            if let Some(locale) = &locale {
+                new.locale.clone_from(locale);
+            }
+            if let Some(theme) = &theme {
+                new.theme.clone_from(theme);
+            }
+            me::prefer(tx, &actor, None, &new, |_| true)
+        });
+        changed.await?;
+    }
     let mut reply = redirect(place(visit.field("back")));
     // What is empty or on is the default, which needs no cookie.
     for (name, allowed) in
@@ -147,7 +217,7 @@ pub(super) fn prefer(console: &Console, visit: &Visit) -> Reply {
         let kept = if matches!(value, "" | "on") { ("", 0) } else { (value, YEAR_S) };
         add_cookie(&mut reply, cookie(name, kept.0, kept.1, console.settings.is_secure));
     }
-    reply
+    Ok(reply)
 }
 
 /// A reply that carries the cookie of a login.

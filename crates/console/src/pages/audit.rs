@@ -1,50 +1,94 @@
 //! The audit: who changed what when, and whether the chain is whole.
 
 use hyper::StatusCode;
-use tollgate_control::audit::{self, Chain, Entry};
+use tollgate_control::Role;
+use tollgate_control::actor::EVERY_APP;
+use tollgate_control::audit::{self, Chain, Entry, Filter};
 use tollgate_http_kit::Reply;
 
-use super::table::{Cell, TablePage, cell};
+use super::sections::{Form, Section, SectionsPage};
+use super::table::{Cell, cell};
 use crate::console::Console;
+use crate::field::Field;
 use crate::frame::{Frame, page};
-use crate::texts::grouped;
+use crate::texts::{access, grouped};
 use crate::web::{Failure, Visit, query_of};
 
 /// Entries of a page.
-const SIZE: usize = 50;
+const SIZE: i64 = 50;
+
+/// The names of the filter's fields.
+const FILTER: [&str; 6] = ["app", "actor", "target", "action", "from", "until"];
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
-    let (app, by) = (visit.parameter("app").to_owned(), visit.parameter("actor").to_owned());
-    let (asked_app, asked_by, before) = (app.clone(), by.clone(), visit.number("before", 0));
-    let read = console.control.read(move |tx| {
-        let entries = audit::list(tx, &actor, &asked_app, &asked_by, before, SIZE as i64)?;
-        // The whole chain is walked on the first page only.
-        let chain = if asked_app.is_empty() && before == 0 { Some(audit::verify(tx, &actor)?) } else { None };
-        Ok((entries, chain))
-    });
-    let (entries, chain) = read.await?;
-    let t = visit.lang.texts();
-    let mut list = TablePage::new(Frame::new(visit, "audit", t.audit), format!("{} / {}", t.system, t.audit));
-    list.live = chain.map(|chain| match chain {
-        Chain::Whole(count) => ("ok", format!("{} · {}", t.chain_whole, grouped(count))),
-        Chain::BrokenAt(seq) => ("warn", format!("{} {seq}", t.chain_broken)),
-    });
-    list.empty = (t.no_entries, "", String::new());
-    list.head = vec![
-        ("#", true),
-        (t.time, false),
-        (t.actor, false),
-        (t.action, false),
-        (t.target, false),
-        (t.change, false),
-        (t.from, false),
+    let (actor, t, a) = (visit.actor()?, visit.lang.texts(), access::Texts::of(visit.lang));
+    let text = |name: &str| visit.parameter(name).to_owned();
+    let instant = |name: &str| match visit.parameter(name) {
+        "" => Some(0),
+        text => visit.instant(text),
+    };
+    let (from, until) = (instant("from"), instant("until"));
+    let filter = Filter {
+        app: text("app"),
+        actor: text("actor"),
+        target: text("target"),
+        action: text("action"),
+        from: from.unwrap_or(0),
+        until: until.unwrap_or(0),
+    };
+    let before = visit.number("before", 0);
+    let (by, asked) = (actor.clone(), filter.clone());
+    let read = console.control.read(move |tx| audit::find(tx, &by, &asked, before, SIZE));
+    let entries = read.await?;
+    let is_admin = actor.may(Role::Admin, EVERY_APP);
+    let f = Frame::new(visit, "audit", t.audit);
+    let mut list = SectionsPage::new(f, format!("{} / {}", t.system, t.audit));
+    if is_admin && before == 0 {
+        let chain = console.control.audit_chain(&actor).await?;
+        list.live = Some(match chain {
+            Chain::Whole(count) => ("ok", format!("{} · {}", t.chain_whole, grouped(count))),
+            Chain::BrokenAt(seq) => ("warn", format!("{} {seq}", t.chain_broken)),
+        });
+        list.tool = Some(("/api/v1/audit/export".to_owned(), a.export));
+    }
+    let mut inputs = vec![
+        Field::text("app", t.app, "", visit.parameter("app")).mono(),
+        Field::text("actor", t.actor, "", visit.parameter("actor")),
+        Field::text("action", t.action, "", visit.parameter("action")).mono(),
+        Field::text("target", t.target, "", visit.parameter("target")).mono(),
+        Field::text("from", a.from_time, a.time_hint, visit.parameter("from")),
+        Field::text("until", a.until_time, a.time_hint, visit.parameter("until")),
     ];
-    let last = entries.last().map(|entry| entry.seq);
-    list.more = last
-        .filter(|seq| *seq > 1 && entries.len() == SIZE)
-        .map(|seq| query_of("/audit", &[("app", &app), ("actor", &by), ("before", &seq.to_string())]));
-    list.rows = entries.iter().map(|entry| row(visit, entry)).collect();
+    for (name, at) in [("from", from), ("until", until)] {
+        let input = inputs.iter_mut().find(|it| it.name == name && at.is_none());
+        if let Some(input) = input {
+            input.fault = Some(a.bad_time.to_owned());
+        }
+    }
+    let last = entries.last().filter(|it| it.seq > 1 && entries.len() as i64 == SIZE);
+    let more = last.map(|it| {
+        let seq = it.seq.to_string();
+        let mut parameters = FILTER.map(|name| (name, visit.parameter(name))).to_vec();
+        parameters.push(("before", &seq));
+        (query_of("/audit", &parameters), t.older)
+    });
+    let above = vec![Form { action: "/audit".to_owned(), inputs, button: a.filter, ..Form::default() }];
+    list.sections = vec![Section {
+        above,
+        head: vec![
+            ("#", true),
+            (t.time, false),
+            (t.actor, false),
+            (t.action, false),
+            (t.target, false),
+            (t.change, false),
+            (t.from, false),
+        ],
+        rows: entries.iter().map(|entry| row(visit, entry)).collect(),
+        empty: (t.no_entries, ""),
+        more,
+        ..Section::default()
+    }];
     page(StatusCode::OK, &list)
 }
 
@@ -52,8 +96,12 @@ fn row(visit: &Visit, entry: &Entry) -> Vec<Cell> {
     vec![
         cell(grouped(entry.seq)).class("n").title(&entry.hash),
         cell(visit.time(entry.at)).class("time").title(entry.at.to_string()),
-        cell(&entry.actor).href(query_of("/audit", &[("actor", &entry.actor)])),
-        cell(&entry.action).tag("mono"),
+        cell(&entry.actor).href(query_of("/audit", &[("actor", &entry.actor)])).title(&entry.via),
+        if entry.action == "rejected" {
+            cell(access::Texts::of(visit.lang).rejected).tag("tag off")
+        } else {
+            cell(&entry.action).tag("mono")
+        },
         cell(&entry.target).tag("mono"),
         cell(difference(entry)).class("text"),
         cell(&entry.ip).class("time").title(&entry.request_id),
@@ -77,7 +125,9 @@ fn difference(entry: &Entry) -> String {
             Some(serde_json::Value::Null) => parts.push(format!("{name} {}", shown(new))),
             Some(old) => parts.push(format!("{name} {} → {}", shown(old), shown(new))),
             None if entry.before.is_some() => parts.push(format!("{name} {}", shown(new))),
-            None if ["rate", "max_permits", "state", "name", "app", "role"].contains(&&**name) => {
+            None if ["rate", "max_permits", "state", "name", "app", "role", "status", "kind"]
+                .contains(&&**name) =>
+            {
                 parts.push(format!("{name} {}", shown(new)));
             }
             None => {}

@@ -82,7 +82,13 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
 
 pub(super) async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (rule, now_ms) = read(console, visit).await?;
-    let input = rule.car.to_input();
+    let mut input = rule.car.to_input();
+    // Numbers of a link, such as a suggestion, are filled in and not saved.
+    for (field, name) in [(&mut input.rate, "rate"), (&mut input.max_permits, "max_permits")] {
+        if !visit.parameter(name).is_empty() {
+            visit.parameter(name).clone_into(field);
+        }
+    }
     show(console, visit, StatusCode::OK, &rule, now_ms, &input, &[], None)
 }
 

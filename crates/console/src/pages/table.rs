@@ -52,7 +52,7 @@ pub(super) struct Cell {
     pub(super) href: String,
     pub(super) tag: &'static str,
     /// Path, name and value of a form with one button.
-    pub(super) post: (String, &'static str, &'static str),
+    pub(super) post: (String, &'static str, String),
 }
 
 pub(super) fn cell(text: impl Into<String>) -> Cell {
@@ -76,7 +76,7 @@ impl Cell {
         Self { tag, ..self }
     }
 
-    pub(super) fn post(self, path: String, name: &'static str, value: &'static str) -> Self {
-        Self { post: (path, name, value), ..self }
+    pub(super) fn post(self, path: String, name: &'static str, value: impl Into<String>) -> Self {
+        Self { post: (path, name, value.into()), ..self }
     }
 }

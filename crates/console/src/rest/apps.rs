@@ -14,7 +14,7 @@ use crate::web::{Failure, Visit};
 
 pub(super) async fn log_in(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let LoginBody { name, password } = read(visit)?;
-    let secret = console.control.log_in(&visit.ip, &name, &password).await?;
+    let secret = console.control.log_in(visit.origin(), &name, &password).await?;
     Ok(with_login(console, reply::json(StatusCode::OK, &json!({"name": name})), &secret))
 }
 

@@ -1,7 +1,7 @@
 //! Failures as `application/problem+json`, with a pointer to each member at fault.
 
 use hyper::StatusCode;
-use hyper::header::{HeaderValue, RETRY_AFTER};
+use hyper::header::{HeaderValue, RETRY_AFTER, WWW_AUTHENTICATE};
 use serde_json::{Value, json};
 use tollgate_control::ControlError;
 use tollgate_db::DbError;
@@ -9,10 +9,34 @@ use tollgate_http_kit::{Reply, reply::reply};
 
 use crate::web::{Failure, Visit};
 
+/// The kinds of problems: what follows `/problems/` in their `type`. `docs/control-api.md` describes each.
+pub const PROBLEMS: &[&str] = &[
+    "body",
+    "cap",
+    "conflict",
+    "disk-full",
+    "foreign",
+    "if-match",
+    "internal",
+    "invalid",
+    "login",
+    "login-only",
+    "no-right",
+    "not-found",
+    "stale",
+    "token",
+    "too-many",
+    "unavailable",
+];
+
 pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
     let (mut errors, mut retry_after) = (Vec::new(), None);
     let (status, kind, detail) = match failure {
         Failure::NoLogin => (StatusCode::UNAUTHORIZED, "login", "log in by POST /api/v1/login".to_owned()),
+        Failure::NoToken => {
+            let detail = "the token is unknown, expired or revoked";
+            (StatusCode::UNAUTHORIZED, "token", detail.to_owned())
+        }
         Failure::NoPage => {
             (StatusCode::NOT_FOUND, "not-found", "unknown path; /openapi.json lists all".to_owned())
         }
@@ -39,7 +63,13 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
             tracing::error!(request = %visit.request_id, %error, "an operation failed");
             (StatusCode::INTERNAL_SERVER_ERROR, "internal", "internal error; nothing was changed".to_owned())
         }
+        Failure::Panic => {
+            tracing::error!(request = %visit.request_id, "an operation panicked");
+            let detail = "internal error; the change may or may not have been made";
+            (StatusCode::INTERNAL_SERVER_ERROR, "internal", detail.to_owned())
+        }
     };
+    debug_assert!(PROBLEMS.contains(&kind), "{kind} is not described");
     let mut body = json!({
         "type": format!("/problems/{kind}"),
         "title": status.canonical_reason().unwrap_or_default(),
@@ -51,6 +81,9 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
         body["errors"] = Value::from(errors);
     }
     let mut reply = reply(status, HeaderValue::from_static("application/problem+json"), body.to_string());
+    if status == StatusCode::UNAUTHORIZED {
+        reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"tollgate\""));
+    }
     if let Some(seconds) = retry_after {
         reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
@@ -59,16 +92,22 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
 
 fn of_control(visit: &Visit, error: &ControlError) -> (StatusCode, &'static str, String) {
     let (status, kind) = match error {
-        ControlError::Invalid(_) | ControlError::Document { .. } => {
-            (StatusCode::UNPROCESSABLE_ENTITY, "invalid")
-        }
+        ControlError::Invalid(_) => (StatusCode::UNPROCESSABLE_ENTITY, "invalid"),
         ControlError::NoRight { .. } => (StatusCode::FORBIDDEN, "no-right"),
+        ControlError::LoginOnly => (StatusCode::FORBIDDEN, "login-only"),
         ControlError::NotFound { .. } => (StatusCode::NOT_FOUND, "not-found"),
         ControlError::Stale { .. } => (StatusCode::PRECONDITION_FAILED, "stale"),
         ControlError::Cap { .. } => (StatusCode::CONFLICT, "cap"),
-        ControlError::WrongLogin | ControlError::WrongCode => (StatusCode::UNAUTHORIZED, "login"),
+        ControlError::WrongLogin | ControlError::WrongCode | ControlError::WrongLink => {
+            (StatusCode::UNAUTHORIZED, "login")
+        }
         ControlError::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "too-many"),
         ControlError::Db(DbError::DiskFull) => (StatusCode::INSUFFICIENT_STORAGE, "disk-full"),
+        error if error.is_internal() => {
+            tracing::error!(request = %visit.request_id, %error, "an operation failed");
+            let detail = "internal error; nothing was changed";
+            return (StatusCode::INTERNAL_SERVER_ERROR, "internal", detail.to_owned());
+        }
         error => {
             tracing::error!(request = %visit.request_id, %error, "an operation failed");
             let detail = "the database or this program failed; the log says more under this request id";

@@ -15,12 +15,32 @@ pub(crate) enum Failure {
     Body(tollgate_http_kit::Problem),
     /// A login is needed.
     NoLogin,
+    /// The token is unknown, expired or revoked.
+    NoToken,
     /// There is no such page.
     NoPage,
     /// A change without `If-Match`.
     NoMatch,
     /// A template failed.
     Page(String),
+    /// A function of ours panicked.
+    Panic,
+}
+
+impl Failure {
+    /// Why, for the audit: without anything that the caller entered.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Control(ControlError::NotFound { what, .. }) => format!("unknown {what}"),
+            Self::Control(error) => error.to_string(),
+            Self::Bad(_) | Self::Body(_) => "invalid request".to_owned(),
+            Self::Foreign(why) => (*why).to_owned(),
+            Self::NoLogin | Self::NoToken => "no login".to_owned(),
+            Self::NoPage => "unknown path".to_owned(),
+            Self::NoMatch => "no etag".to_owned(),
+            Self::Page(_) | Self::Panic => "internal error".to_owned(),
+        }
+    }
 }
 
 impl From<ControlError> for Failure {

@@ -1,11 +1,13 @@
 //! One request as pages and API read it: owned, with its body, its cookies and its preferences.
 
 use bytes::Bytes;
-use hyper::header::{ACCEPT_LANGUAGE, CONTENT_TYPE, COOKIE, HeaderValue, IF_MATCH, LOCATION};
+use hyper::header::{
+    ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, HeaderValue, IF_MATCH, LOCATION, USER_AGENT,
+};
 use hyper::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use tollgate_control::Actor;
+use tollgate_control::{Actor, Origin, Preferences};
 use tollgate_http_kit::{Reply, Request, query::parameters};
 
 use super::failure::Failure;
@@ -21,6 +23,7 @@ const MAX_FIELDS: usize = 100;
 pub(crate) struct Visit {
     /// Path and query.
     pub(crate) target: String,
+    method: Method,
     path: String,
     /// The query, decoded.
     query: Vec<(String, String)>,
@@ -30,10 +33,18 @@ pub(crate) struct Visit {
     pub(crate) is_safe: bool,
     pub(crate) is_api: bool,
     pub(crate) if_match: Option<String>,
+    /// What a reader of events has seen.
+    pub(crate) last_event: Option<String>,
     pub(crate) request_id: String,
     pub(crate) ip: String,
+    /// The name of this server as the client knows it.
+    pub(crate) host: String,
+    /// The browser or program, as it names itself.
+    pub(crate) agent: String,
     /// The secret of the login.
     pub(crate) cookie: Option<String>,
+    /// The token of `Authorization`, empty when that holds something else. Cookies do not count then.
+    pub(crate) bearer: Option<String>,
     pub(crate) actor: Option<Actor>,
     pub(crate) lang: Lang,
     pub(crate) theme: &'static str,
@@ -53,10 +64,7 @@ impl Visit {
             None => path.clone(),
         };
         let is_api = path.starts_with("/api/") || path == "/openapi.json";
-        let zone = match cookie_of(fields, "zone") {
-            Some(name) if name.len() <= 64 => TimeZone::get(&name).unwrap_or_else(|_| zone.clone()),
-            _ => zone.clone(),
-        };
+        let zone = cookie_of(fields, "zone").and_then(|it| zone_of(&it)).unwrap_or_else(|| zone.clone());
         let theme = match cookie_of(fields, "theme").as_deref() {
             Some("light") => "light",
             Some("dark") => "dark",
@@ -69,16 +77,21 @@ impl Visit {
             body: Bytes::new(),
             is_safe: matches!(*request.method(), Method::GET | Method::HEAD),
             is_api,
+            last_event: fields.get("last-event-id").and_then(|it| it.to_str().ok()).map(str::to_owned),
             if_match: fields.get(IF_MATCH).and_then(|it| it.to_str().ok()).map(str::to_owned),
             request_id,
             ip: request.peer().map_or_else(String::new, |it| it.to_string()),
+            host: fields.get(HOST).and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned(),
+            agent: fields.get(USER_AGENT).and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned(),
             cookie: cookie_of(fields, name),
+            bearer: bearer(fields),
             actor: None,
             lang: lang(fields),
             theme,
             has_shortcuts: cookie_of(fields, "shortcuts").as_deref() != Some("off"),
             screens: &[],
             zone,
+            method: request.method().clone(),
             path,
         }
     }
@@ -139,10 +152,62 @@ impl Visit {
         self.actor.clone().ok_or(Failure::NoLogin)
     }
 
+    /// What was asked, without the query, which may hold a code.
+    pub(crate) fn operation(&self) -> String {
+        format!("{} {}", self.method, self.path)
+    }
+
+    pub(crate) fn path_in_lower_case(&self) -> String {
+        self.path.to_ascii_lowercase()
+    }
+
+    /// The app that the path names.
+    pub(crate) fn app(&self) -> Option<String> {
+        let is_app = |index| self.segment(index) == "apps";
+        let index = [0, 2].into_iter().find(|index| is_app(*index))? + 1;
+        tollgate_control::car::app_name(&self.segment(index)).ok()
+    }
+
+    /// Where it comes from.
+    pub(crate) fn origin(&self) -> Origin<'_> {
+        Origin { ip: &self.ip, agent: &self.agent, request_id: &self.request_id }
+    }
+
+    /// Puts what the user chose before what the browser prefers.
+    pub(crate) fn prefer(&mut self, preferences: &Preferences) {
+        match &*preferences.locale {
+            "zh" => self.lang = Lang::Zh,
+            "en" => self.lang = Lang::En,
+            _ => {}
+        }
+        match &*preferences.theme {
+            "light" => self.theme = "light",
+            "dark" => self.theme = "dark",
+            _ => {}
+        }
+        if let Some(zone) = zone_of(&preferences.zone) {
+            self.zone = zone;
+        }
+    }
+
+    /// The milliseconds of a time that was entered in the reader's zone; `None` if it is not a time.
+    pub(crate) fn instant(&self, text: &str) -> Option<i64> {
+        let text = text.trim().replace('T', " ");
+        let read = |format| jiff::civil::DateTime::strptime(format, &text).ok();
+        let at = read("%Y-%m-%d %H:%M:%S").or_else(|| read("%Y-%m-%d %H:%M"));
+        let at = at.or_else(|| Some(jiff::civil::Date::strptime("%Y-%m-%d", &text).ok()?.at(0, 0, 0, 0)))?;
+        Some(at.to_zoned(self.zone.clone()).ok()?.timestamp().as_millisecond())
+    }
+
     /// A time as `2018-04-23 22:41:24` in the reader's zone.
     pub(crate) fn time(&self, ms: i64) -> String {
+        self.time_as(ms, "%Y-%m-%d %H:%M:%S")
+    }
+
+    /// A time in this form in the reader's zone.
+    pub(crate) fn time_as(&self, ms: i64, form: &str) -> String {
         let Ok(at) = Timestamp::from_millisecond(ms) else { return String::new() };
-        at.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+        at.to_zoned(self.zone.clone()).strftime(form).to_string()
     }
 }
 
@@ -154,6 +219,21 @@ fn value<'v>(pairs: &'v [(String, String)], name: &str) -> &'v str {
 fn pairs(query: &str) -> Vec<(String, String)> {
     let pairs = parameters(query).take(MAX_FIELDS).filter_map(Result::ok);
     pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()
+}
+
+/// The time zone of this name.
+pub(crate) fn zone_of(name: &str) -> Option<TimeZone> {
+    if name.is_empty() || name.len() > 64 { None } else { TimeZone::get(name).ok() }
+}
+
+/// What follows `Bearer`; `None` without the field.
+fn bearer(fields: &HeaderMap) -> Option<String> {
+    let mut values = fields.get_all(AUTHORIZATION).iter();
+    let value = values.next()?;
+    let value = if values.next().is_none() { value.to_str().unwrap_or_default() } else { "" };
+    let (scheme, token) = value.split_once(' ').unwrap_or_default();
+    let is_bearer = scheme.eq_ignore_ascii_case("bearer");
+    Some(if is_bearer { token.trim().to_owned() } else { String::new() })
 }
 
 fn cookie_of(fields: &HeaderMap, name: &str) -> Option<String> {

@@ -1,13 +1,14 @@
 //! A console on a port of its own, and a client that keeps its cookie.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tollgate_console::{Console, ConsoleSettings};
-use tollgate_control::{Control, KnownNodes};
+use tollgate_control::{Actor, Control, KnownNodes};
 use tollgate_db::TimeSource;
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
 use tollgate_net::{AcceptLimits, ConnectionStats, accept};
@@ -16,15 +17,23 @@ pub(crate) struct Server {
     pub(crate) control: Arc<Control>,
     pub(crate) code: String,
     address: std::net::SocketAddr,
-    _folder: TempDir,
+    time: Arc<AtomicI64>,
+    pub(crate) folder: TempDir,
     _running: watch::Sender<bool>,
 }
 
 impl Server {
     pub(crate) async fn start() -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
+        Self::start_in(&std::env::temp_dir()).await
+    }
+
+    /// With its database in a folder within this one.
+    pub(crate) async fn start_in(place: &std::path::Path) -> Self {
+        let folder = tempfile::tempdir_in(place).expect("a folder");
         let nodes = Arc::new(KnownNodes::default());
-        let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
+        let time = Arc::new(AtomicI64::new(1_524_494_484_445));
+        let source = TimeSource::Manual(Arc::clone(&time));
+        let control = Control::open(folder.path(), source, nodes).await.expect("a database");
         let control = Arc::new(control);
         let code = control.setup_code().await.expect("a code").expect("no user yet");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -34,7 +43,19 @@ impl Server {
         let (running, drain) = watch::channel(false);
         let (limits, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
         tokio::spawn(accept(listener, surface, None, limits, stats, drain));
-        Self { control, code, address, _folder: folder, _running: running }
+        Self { control, code, address, time, folder, _running: running }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.time.load(Relaxed)
+    }
+
+    pub(crate) fn set_time(&self, now_ms: i64) {
+        self.time.store(now_ms, Relaxed);
     }
 
     /// The form of the first admin.
@@ -64,6 +85,24 @@ impl Client {
     pub(crate) async fn admin(server: &Server) -> Self {
         let mut client = Self::new(server);
         assert_eq!(client.post("/setup", &server.setup(&server.code)).await.status, 303);
+        client
+    }
+
+    /// The first admin, logged in once more.
+    pub(crate) async fn again(server: &Server) -> Self {
+        let mut client = Self::new(server);
+        let login = client.post("/login", "name=ann&password=correct+horse+battery").await;
+        assert_eq!(login.status, 303);
+        client
+    }
+
+    /// Another user with this role, logged in.
+    pub(crate) async fn user(server: &Server, name: &str, role: &str, app: &str) -> Self {
+        let invited = server.control.invite(&Actor::system(), name, app, role).await;
+        let (_, code) = invited.expect("a new user");
+        let mut client = Self::new(server);
+        let form = format!("code={code}&password=another+good+password&again=another+good+password");
+        assert_eq!(client.post("/link", &form).await.status, 303);
         client
     }
 
@@ -125,7 +164,14 @@ impl Client {
         answer
     }
 
-    async fn exchange(&mut self, host: &str, method: &str, path: &str, fields: &[&str], body: &str) -> Reply {
+    pub(crate) async fn exchange(
+        &mut self,
+        host: &str,
+        method: &str,
+        path: &str,
+        fields: &[&str],
+        body: &str,
+    ) -> Reply {
         let answer = self.raw(host, method, path, fields, body).await;
         let answer = String::from_utf8(answer).expect("UTF-8");
         let (head, body) = answer.split_once("\r\n\r\n").expect("a reply");
@@ -143,6 +189,11 @@ impl Reply {
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         let fields = self.head.lines().filter_map(|line| line.split_once(": "));
         fields.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    /// Its body as JSON.
+    pub(crate) fn value(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 
     /// Where it leads.

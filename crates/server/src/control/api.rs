@@ -2,9 +2,10 @@
 
 use std::sync::{Arc, LazyLock};
 
-use hyper::header::HeaderValue;
+use hyper::header::{AUTHORIZATION, HeaderValue};
 use hyper::{Method, StatusCode};
 use tollgate_console::Console;
+use tollgate_control::{Control, Origin, Role};
 use tollgate_http_kit::openapi::Description;
 use tollgate_http_kit::{Access, Api, Operation, Problem, Reply, Request, reply};
 use tollgate_observe::Format;
@@ -15,6 +16,7 @@ use super::metrics::PlaneMetrics;
 #[derive(Debug)]
 pub(crate) struct PlaneApi {
     pub(crate) console: Arc<Console>,
+    pub(crate) control: Arc<Control>,
     pub(crate) metrics: Arc<PlaneMetrics>,
 }
 
@@ -63,7 +65,8 @@ impl Api for PlaneApi {
                                   this machine only, while the control plane listens on a loopback address";
                     return Err(Problem::new(StatusCode::UNAUTHORIZED, detail));
                 }
-                let body = Format::Text.render(&self.metrics.registry.lock());
+                let body =
+                    Format::Text.render(&self.metrics.registry.lock()) + &self.control.problem_metrics();
                 let content_type = HeaderValue::from_static(Format::Text.content_type());
                 Ok(reply::reply(StatusCode::OK, content_type, body))
             }
@@ -73,9 +76,15 @@ impl Api for PlaneApi {
 
 impl PlaneApi {
     /// Whether the request has an API token whose owner may see metrics.
-    #[expect(clippy::unused_async, clippy::unused_self, reason = "tokens are looked up in the database")]
     async fn has_token(&self, request: &Request<'_>) -> bool {
-        let _ = request;
-        false // no API tokens yet
+        let field = request.headers().get(AUTHORIZATION).and_then(|field| field.to_str().ok());
+        let Some((scheme, token)) = field.and_then(|field| field.split_once(' ')) else { return false };
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return false;
+        }
+        let ip = request.peer().map_or_else(String::new, |peer| peer.to_string());
+        let from = Origin { ip: &ip, ..Origin::default() };
+        let actor = self.control.bearer(token.trim(), from).await;
+        actor.is_ok_and(|actor| actor.is_some_and(|actor| actor.may_everywhere(Role::Viewer)))
     }
 }

@@ -123,7 +123,7 @@ impl ControlCommand {
             }
         };
         let ended = match on_database {
-            Some(OnDatabase::User(command)) => return command.run(&process.control.data_dir, out, talk),
+            Some(OnDatabase::User(command)) => return command.run(&process.control, out, talk),
             Some(OnDatabase::Audit(command)) => return command.run(&process.control.data_dir, out, talk),
             None => serve(&process, out),
         };

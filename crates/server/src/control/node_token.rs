@@ -1,104 +1,51 @@
 //! The token that admits nodes: made at the first start, and kept in a file of the data folder that only its
-//! owner can read.
+//! owner can read. The database has its digest, like that of every token that administrators make.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
 
-use parking_lot::RwLock;
-use tollgate_fleet_hub::{TokenDigests, Tokens};
+use tokio::sync::watch;
+use tollgate_control::tokens::TokenInput;
+use tollgate_control::{Actor, Control, ControlError, NodeTokens};
+use tollgate_core::Clock;
+use tollgate_fleet_hub::Tokens;
 
 /// Name of the file.
 pub(crate) const FILE: &str = "node-token";
-/// Most bytes that are read of it.
-const MAX: u64 = 4096;
 
-/// Which tokens admit nodes: that of the file, and those that administrators made.
-#[derive(Debug, Default)]
-pub(crate) struct NodeTokens {
-    of_file: TokenDigests,
-    issued: RwLock<TokenDigests>,
+/// The tokens of the database.
+pub(crate) struct IssuedTokens {
+    pub(crate) tokens: watch::Receiver<Arc<NodeTokens>>,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
-impl NodeTokens {
-    /// Reads the file in `folder`, or makes it.
-    ///
-    /// # Errors
-    /// It cannot be read or written, or holds no token.
-    pub(crate) fn open(folder: &Path) -> io::Result<Self> {
-        let path = folder.join(FILE);
-        let token = match read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => create(folder, &path)?,
-            token => token?,
-        };
-        Ok(Self { of_file: TokenDigests::of([token.trim()]), issued: RwLock::default() })
-    }
-
-    /// Admits these tokens from now on, beside that of the file.
-    #[expect(dead_code, reason = "tokens that administrators make come with their table")]
-    pub(crate) fn set_issued(&self, digests: Vec<[u8; 32]>) {
-        *self.issued.write() = TokenDigests::new(digests);
-    }
-}
-
-impl Tokens for NodeTokens {
+impl Tokens for IssuedTokens {
     fn admits(&self, token: Option<&str>) -> bool {
-        let (of_file, issued) = (self.of_file.admits(token), self.issued.read().admits(token));
-        of_file | issued
+        let now_ms = i64::try_from(self.clock.now().as_nanos() / 1_000_000).unwrap_or(i64::MAX);
+        self.tokens.borrow().admits(token, now_ms)
     }
 }
 
-fn read(path: &Path) -> io::Result<String> {
-    let mut token = String::new();
-    File::open(path)?.take(MAX).read_to_string(&mut token)?;
-    match token.trim().len() {
-        16.. => Ok(token),
-        _ => Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "it holds no token of at least 16 characters; delete it, and the next start makes a new one",
-        )),
+/// The token to write to the file in `folder`, if the database has none yet or the file is missing.
+pub(crate) async fn needed(control: &Control, folder: &Path) -> Result<Option<String>, ControlError> {
+    let first = control.first_node_token().await?;
+    if first.is_some() || folder.join(FILE).exists() {
+        return Ok(first);
     }
+    let name = format!("file {}", &tollgate_control::secret()?[..8]);
+    let input = TokenInput { kind: "node".to_owned(), name, ..TokenInput::default() };
+    Ok(Some(control.create_token(&Actor::system(), input).await?.1))
 }
 
-/// A new token in a file that is there whole or not at all.
-fn create(folder: &Path, path: &Path) -> io::Result<String> {
-    let secret = tollgate_control::secret().map_err(io::Error::other)?;
-    let token = format!("tgn_{secret}\n");
+/// Writes a token to a file that is there whole or not at all.
+pub(crate) fn write(folder: &Path, token: &str) -> io::Result<()> {
     let new = folder.join("node-token.new");
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-    file.write_all(token.as_bytes())?;
+    writeln!(file, "{token}")?;
     file.sync_all()?;
-    std::fs::rename(&new, path)?;
-    File::open(folder)?.sync_all()?;
-    Ok(token)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    use super::*;
-
-    #[test]
-    fn the_token_is_made_once_read_by_its_owner_only_and_compared_whole() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let first = NodeTokens::open(folder.path()).expect("made");
-        let path = folder.path().join(FILE);
-        let mode = std::fs::metadata(&path).expect("there").permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-        let token = std::fs::read_to_string(&path).expect("read");
-        let token = token.trim();
-        let again = NodeTokens::open(folder.path()).expect("read");
-        for tokens in [&first, &again] {
-            assert!(tokens.admits(Some(token)));
-            assert!(!tokens.admits(Some(&token[..token.len() - 1])) && !tokens.admits(Some("")));
-            assert!(!tokens.admits(None));
-        }
-        std::fs::write(&path, "\n").expect("written");
-        assert!(
-            NodeTokens::open(folder.path()).is_err(),
-            "an empty token would admit everybody who sends none"
-        );
-    }
+    std::fs::rename(&new, folder.join(FILE))?;
+    File::open(folder)?.sync_all()
 }

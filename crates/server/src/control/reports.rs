@@ -21,8 +21,10 @@ impl Reports for StoredReports {
         report: Report,
         at: Timestamp,
     ) -> Pin<Box<dyn Future<Output = Result<(), ReportsError>> + Send + 'a>> {
-        // There is no history yet.
-        let _ = (&self.0, node, incarnation, report, at);
-        Box::pin(std::future::ready(Ok(())))
+        let at_ms = i64::try_from(at.as_nanos() / 1_000_000).unwrap_or(i64::MAX);
+        Box::pin(async move {
+            let stored = self.0.store_report(node, incarnation, report, at_ms).await;
+            stored.map_err(|error| ReportsError(Box::new(error)))
+        })
     }
 }

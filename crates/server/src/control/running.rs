@@ -19,7 +19,7 @@ use tollgate_net::{
 
 use super::banner::ControlBanner;
 use super::metrics::PortMetrics;
-use super::node_token::{self, NodeTokens};
+use super::node_token;
 use super::plane::Plane;
 use super::port::Port;
 use crate::folder_lock;
@@ -47,8 +47,8 @@ pub(crate) enum StartError {
         "data-dir {0} is in use by another tollgate; stop that one, or give another folder by --data-dir"
     )]
     InUse(String),
-    /// The token of the nodes cannot be used.
-    #[error("the node token in {folder}/{} cannot be used: {source}", node_token::FILE)]
+    /// The token of the nodes cannot be written.
+    #[error("{folder}/{} cannot be written: {source}", node_token::FILE)]
     Token {
         /// As it was given.
         folder: String,
@@ -118,8 +118,6 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
     tollgate_net::raise_descriptor_limit();
     let folder = settings.data_dir.display().to_string();
     let lock = lock(&settings.data_dir, &folder)?;
-    let tokens = NodeTokens::open(&settings.data_dir)
-        .map_err(|source| StartError::Token { folder: folder.clone(), source })?;
     let tls = tls(settings)?.map(Arc::new);
     let (address, socket) = bind(&settings.listen)?;
     let is_local = address.is_local();
@@ -131,12 +129,17 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
         Builder::new_multi_thread().worker_threads(threads).thread_name("console").enable_all().build()?;
     let clock = Arc::new(SystemClock::new());
     let opened = runtime.block_on(async {
-        let plane = Plane::open(&settings.data_dir, tokens, clock).await?;
+        let plane = Plane::open(&settings.data_dir, clock).await?;
         let setup_code = plane.control.setup_code().await?;
-        Ok((plane, setup_code))
+        let token = node_token::needed(&plane.control, &settings.data_dir).await?;
+        Ok((plane, setup_code, token))
     });
-    let (plane, setup_code) =
+    let (plane, setup_code, token) =
         opened.map_err(|source| StartError::Database { folder: folder.clone(), source })?;
+    if let Some(token) = token {
+        node_token::write(&settings.data_dir, &token)
+            .map_err(|source| StartError::Token { folder: folder.clone(), source })?;
+    }
     let node_url = url(tls.is_some(), &address);
     let url = match &settings.public_url {
         Some(url) => url.to_string().trim_end_matches('/').to_owned(),

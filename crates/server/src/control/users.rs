@@ -1,27 +1,25 @@
 //! `tollgate control user` and `tollgate control audit`: for those who can read the folder of the data.
 
-use std::io::{self, Read as _, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::Path;
 use std::str::FromStr as _;
 use std::sync::Arc;
 
 use tollgate_control::actor::EVERY_APP;
 use tollgate_control::audit::{self, Chain};
-use tollgate_control::{Actor, Control, ControlError, KnownNodes, Role, users};
+use tollgate_control::{Actor, Control, ControlError, KnownNodes, Role};
 use tollgate_db::TimeSource;
 
 use crate::ending::Ending;
+use crate::settings::ControlSettings;
 use crate::worker::small_runtime;
 
-/// Longest file of a password.
-const MAX_PASSWORD: u64 = 4096;
-
-/// Add users, without the console.
+/// Add users, or let them choose a new password, without the console.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate control user add ann
   tollgate control --data-dir /var/lib/tollgate user add ann --role editor --app shop
-  pass show tollgate/ann | tollgate control user add ann --role admin --password-file -")]
+  tollgate control user reset-password ann")]
 pub(crate) struct UserCommand {
     #[command(subcommand)]
     action: UserAction,
@@ -29,8 +27,16 @@ pub(crate) struct UserCommand {
 
 #[derive(Debug, clap::Subcommand)]
 enum UserAction {
-    /// Add a user and print a password for the first login.
+    /// Add a user, and print the link by which the user chooses a password within 72 hours.
     Add(AddUser),
+    /// End a user's password and logins, and print a link for a new password.
+    ResetPassword(ResetPassword),
+}
+
+#[derive(Debug, clap::Args)]
+struct ResetPassword {
+    /// Name of the user.
+    name: String,
 }
 
 #[derive(Debug, clap::Args)]
@@ -43,10 +49,6 @@ struct AddUser {
     /// App that the role is for; `*` is every app.
     #[arg(long, default_value = EVERY_APP)]
     app: String,
-    /// File whose first line is the password, at least 12 characters; `-` is standard input. Without it, a
-    /// random password is made and printed.
-    #[arg(long, value_name = "FILE")]
-    password_file: Option<PathBuf>,
 }
 
 /// Check the audit.
@@ -67,35 +69,26 @@ enum AuditAction {
 }
 
 impl UserCommand {
-    /// Works on the database in `folder`.
-    pub(crate) fn run(self, folder: &Path, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<Ending> {
-        let UserAction::Add(add) = self.action;
-        let AddUser { name, role, app, password_file } = add;
-        let given = match password_file.as_deref().map(password).transpose() {
-            Ok(given) => given,
-            Err(error) => {
-                writeln!(talk, "the password cannot be read: {error}")?;
-                return Ok(Ending::CouldNotTell);
+    /// Works on the database of `settings`.
+    pub(crate) fn run(
+        self,
+        settings: &ControlSettings,
+        out: &mut dyn Write,
+        talk: &mut dyn Write,
+    ) -> io::Result<Ending> {
+        let actor = Actor { name: "command line".to_owned(), ..Actor::system() };
+        let invited = on_database(&settings.data_dir, async |control| match self.action {
+            UserAction::Add(AddUser { name, role, app }) => {
+                control.invite(&actor, &name, &app, role.name()).await
             }
-        };
-        let is_given = given.is_some();
-        let added = on_database(folder, async |control| {
-            let password = match given {
-                Some(password) => password,
-                None => tollgate_control::secret()?[..24].to_owned(),
-            };
-            let actor = Actor { name: "command line".to_owned(), ..Actor::system() };
-            let user = control.create_user(&actor, &name, &password).await?;
-            let of = user.name.clone();
-            control.change(move |tx| users::set_role(tx, &actor, &of, &app, Some(role))).await?;
-            Ok((user.name, password))
+            UserAction::ResetPassword(ResetPassword { name }) => {
+                control.reset_password(&actor, &name, None).await
+            }
         })?;
-        match added {
-            Ok((name, password)) => {
-                writeln!(out, "added {name}")?;
-                if !is_given {
-                    writeln!(out, "password {password}")?;
-                }
+        match invited {
+            Ok((user, code)) => {
+                writeln!(out, "user {}", user.name)?;
+                writeln!(out, "link {}/link?code={code}", settings.url())?;
                 Ok(Ending::Yes)
             }
             Err(error) => {
@@ -146,16 +139,6 @@ fn on_database<T>(
         work(control).await
     });
     Ok(done.map_err(|error| error.to_string()))
-}
-
-/// The first line of a file.
-fn password(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    match path.as_os_str() == "-" {
-        true => io::stdin().take(MAX_PASSWORD).read_to_string(&mut text)?,
-        false => std::fs::File::open(path)?.take(MAX_PASSWORD).read_to_string(&mut text)?,
-    };
-    Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
 fn role(name: &str) -> Result<Role, String> {

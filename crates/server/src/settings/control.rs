@@ -154,6 +154,16 @@ impl NodeControl {
 }
 
 impl ControlSettings {
+    /// How browsers reach it, without a slash at the end.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        match &self.public_url {
+            Some(url) => url.to_string().trim_end_matches('/').to_owned(),
+            None => format!("{scheme}://{}", self.listen),
+        }
+    }
+
     /// The settings of a control plane.
     pub(crate) fn read(layers: &mut Layers) -> Self {
         let settings = Self {

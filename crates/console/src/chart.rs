@@ -1,0 +1,225 @@
+//! Charts as SVG: paths in a box that the page stretches, with the labels as text beside it. Pure.
+
+use tollgate_control::history::{Counts, History};
+
+use crate::texts::grouped;
+
+/// The box of a chart.
+const WIDTH: i64 = 600;
+const HEIGHT: i64 = 200;
+/// Most rows of the table below a chart.
+const MOST_ROWS: usize = 30;
+
+/// A chart with its table.
+pub(crate) struct Chart {
+    pub(crate) label: String,
+    pub(crate) keys: Vec<Key>,
+    /// Areas first, so that lines are above them.
+    pub(crate) paths: Vec<Path>,
+    /// The highest first.
+    pub(crate) ys: Vec<String>,
+    pub(crate) xs: Vec<String>,
+    /// What is shown when the pointer is over a part: its place, its width, the text.
+    pub(crate) spots: Vec<(i64, i64, String)>,
+    pub(crate) head: Vec<&'static str>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A curve in the legend.
+pub(crate) struct Key {
+    pub(crate) class: &'static str,
+    pub(crate) text: &'static str,
+    /// The last value.
+    pub(crate) value: String,
+}
+
+/// A path of the drawing.
+pub(crate) struct Path {
+    pub(crate) class: String,
+    pub(crate) d: String,
+}
+
+/// A row of the table.
+pub(crate) struct Row {
+    pub(crate) time: String,
+    pub(crate) at_ms: i64,
+    pub(crate) cells: Vec<String>,
+}
+
+/// The words of a chart.
+pub(crate) struct Words {
+    pub(crate) time: &'static str,
+    pub(crate) admitted: &'static str,
+    pub(crate) denied: &'static str,
+    pub(crate) shadow: &'static str,
+    pub(crate) degraded: &'static str,
+    pub(crate) near: &'static str,
+}
+
+/// Decisions per second over time: admitted, denied and, if there are any, denied by shadow rules. `clock`
+/// writes times.
+pub(crate) fn per_second(
+    history: &History,
+    words: &Words,
+    label: String,
+    clock: impl Fn(i64) -> String,
+) -> Chart {
+    let points = &history.points;
+    let rates = |of: fn(&Counts) -> i64| -> Vec<i64> {
+        points.iter().map(|it| tenths(of(&it.counts), history.step_ms)).collect()
+    };
+    let admitted = rates(|it| it.admitted);
+    let denied = rates(|it| it.denied);
+    let shadow = rates(|it| it.shadow_denied);
+    let most = [&admitted, &denied, &shadow].into_iter().flatten().copied().max().unwrap_or_default();
+    let top = nice(most);
+    let mut curves = vec![("", words.admitted, admitted), ("bad", words.denied, denied)];
+    if shadow.iter().any(|it| *it > 0) {
+        curves.push(("warn", words.shadow, shadow));
+    }
+    let mut paths = vec![Path { class: "area".to_owned(), d: area(&curves[0].2, top, WIDTH, HEIGHT) }];
+    for (class, _, values) in &curves {
+        paths.push(Path { class: format!("line {class}"), d: line(values, top, WIDTH, HEIGHT) });
+    }
+    let key = |(class, text, values): &(&'static str, &'static str, Vec<i64>)| {
+        let value = values.last().map_or_else(String::new, |it| rate(*it));
+        Key { class, text, value }
+    };
+    let keys = curves.iter().map(key).collect();
+    let width = WIDTH / i64::try_from(points.len().max(1)).unwrap_or(WIDTH).min(WIDTH);
+    let spot = |(index, point): (usize, &tollgate_control::history::Point)| {
+        let values = curves.iter().map(|(_, text, values)| format!("{text} {}", rate(values[index])));
+        let text: Vec<String> = std::iter::once(clock(point.at_ms)).chain(values).collect();
+        let middle = x(index, points.len(), WIDTH);
+        ((middle - width / 2).clamp(0, WIDTH - width), width.max(1), text.join(" · "))
+    };
+    let spots = points.iter().enumerate().map(spot).collect();
+    let marks = [0, 1, 2, 3, 4].map(|it| it * points.len().saturating_sub(1) / 4);
+    let xs = if points.is_empty() { Vec::new() } else { marks.map(|it| clock(points[it].at_ms)).to_vec() };
+    let (head, rows) = table(history, words, clock);
+    let ys = [top, top / 2, 0].map(rate).to_vec();
+    Chart { label, keys, paths, ys, xs, spots, head, rows }
+}
+
+/// The newest first, several points in one row if there are many.
+fn table(history: &History, words: &Words, clock: impl Fn(i64) -> String) -> (Vec<&'static str>, Vec<Row>) {
+    let head = vec![words.time, words.admitted, words.denied, words.shadow, words.near, words.degraded];
+    let together = history.points.len().div_ceil(MOST_ROWS).max(1);
+    let row = |points: &[tollgate_control::history::Point]| {
+        let mut sum = Counts::default();
+        points.iter().for_each(|it| sum.add(it.counts));
+        let cells =
+            [sum.admitted, sum.denied, sum.shadow_denied, sum.near, sum.degraded].map(grouped).to_vec();
+        let at_ms = points.first().map_or(0, |it| it.at_ms);
+        Row { time: clock(at_ms), at_ms, cells }
+    };
+    (head, history.points.chunks(together).rev().map(row).collect())
+}
+
+/// A small curve without labels: the line, and the area below it.
+pub(crate) fn spark(values: &[i64]) -> (String, String) {
+    let top = values.iter().copied().max().unwrap_or_default().max(1);
+    (line(values, top, 200, 36), area(values, top, 200, 36))
+}
+
+/// A count in a time as tenths per second.
+pub(crate) fn tenths(count: i64, step_ms: i64) -> i64 {
+    let rate = i128::from(count) * 10_000 / i128::from(step_ms.max(1));
+    i64::try_from(rate).unwrap_or(i64::MAX)
+}
+
+/// Tenths per second as people read them: one decimal below a hundred.
+pub(crate) fn rate(tenths: i64) -> String {
+    if tenths >= 1_000 || tenths % 10 == 0 {
+        return grouped((tenths + 5) / 10);
+    }
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+/// Hundredths of a percent as people read them.
+pub(crate) fn percent(share: i64) -> String {
+    format!("{}.{} %", share / 100, share % 100 / 10)
+}
+
+/// The least round number that is not below `most`, in tenths; at least one per second.
+fn nice(most: i64) -> i64 {
+    let mut unit = 10_i64;
+    loop {
+        for times in [1, 2, 5] {
+            let round = unit.saturating_mul(times);
+            if round >= most || unit >= i64::MAX / 10 {
+                return round;
+            }
+        }
+        unit *= 10;
+    }
+}
+
+fn x(index: usize, count: usize, width: i64) -> i64 {
+    let (index, last) = (index as i64, count.saturating_sub(1).max(1) as i64);
+    index * width / last
+}
+
+fn y(value: i64, top: i64, height: i64) -> i64 {
+    let up = i128::from(value.clamp(0, top)) * i128::from(height) / i128::from(top.max(1));
+    height - up as i64
+}
+
+fn line(values: &[i64], top: i64, width: i64, height: i64) -> String {
+    let place = |(index, value): (usize, &i64)| {
+        format!("{} {}", x(index, values.len(), width), y(*value, top, height))
+    };
+    let places: Vec<String> = values.iter().enumerate().map(place).collect();
+    if places.is_empty() { String::new() } else { format!("M{}", places.join(" ")) }
+}
+
+fn area(values: &[i64], top: i64, width: i64, height: i64) -> String {
+    let line = line(values, top, width, height);
+    if line.is_empty() { line } else { format!("{line}V{height}H0") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_control::history::Point;
+
+    #[test]
+    fn numbers_read_as_people_write_them() {
+        for (count, step_ms, text) in [
+            (0, 10_000, "0"),
+            (5, 10_000, "0.5"),
+            (10, 10_000, "1"),
+            (12_345, 10_000, "1,235"),
+            (1, 60_000, "0"),
+        ] {
+            assert_eq!(rate(tenths(count, step_ms)), text, "{count} in {step_ms}");
+        }
+        assert_eq!(
+            (percent(284), percent(10_000), percent(5)),
+            ("2.8 %".into(), "100.0 %".into(), "0.0 %".into())
+        );
+        for (most, top) in [(0, 10), (10, 10), (11, 20), (201, 500), (5_001, 10_000)] {
+            assert_eq!(nice(most), top);
+        }
+        assert!(nice(i64::MAX) > 0);
+    }
+
+    #[test]
+    fn a_chart_has_a_curve_for_each_outcome_and_a_table_of_all_counts() {
+        let counts = |admitted, denied| Counts { admitted, denied, ..Counts::default() };
+        let points = (0..90).map(|index| Point { at_ms: index * 10_000, counts: counts(100, index % 2) });
+        let history = History { step_ms: 10_000, points: points.collect() };
+        let words = Words { time: "t", admitted: "a", denied: "d", shadow: "s", degraded: "x", near: "n" };
+        let chart = per_second(&history, &words, "l".to_owned(), |at| at.to_string());
+        assert_eq!((chart.paths.len(), chart.keys.len(), chart.spots.len()), (3, 2, 90));
+        assert_eq!(chart.ys, ["10", "5", "0"]);
+        assert!(chart.paths[0].d.starts_with("M0 0 6 0 ") && chart.paths[0].d.ends_with("V200H0"));
+        assert_eq!(chart.rows.len(), 30);
+        let sum = |column: usize| -> i64 {
+            chart.rows.iter().map(|it| it.cells[column].parse::<i64>().expect("a number")).sum()
+        };
+        assert_eq!((sum(0), sum(1)), (9_000, 45));
+        let empty = per_second(&History::default(), &words, String::new(), |at| at.to_string());
+        assert!(empty.rows.is_empty() && empty.xs.is_empty());
+    }
+}

@@ -1,0 +1,187 @@
+//! The pages that say why a request was not answered as asked: with the status that is true, the number of
+//! the request, and what to do next.
+
+use askama::Template;
+use hyper::StatusCode;
+use hyper::header::{HeaderValue, RETRY_AFTER};
+use tollgate_control::{ControlError, Role, apps, rules, setup, users};
+use tollgate_db::DbError;
+use tollgate_http_kit::Reply;
+use tollgate_human_text::nearest;
+
+use super::rules::rule_href;
+use super::users::role_text;
+use crate::console::Console;
+use crate::frame::{Frame, page};
+use crate::texts::access;
+use crate::web::{Failure, Visit, query_of, redirect};
+
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct ProblemPage {
+    f: Frame,
+    text: String,
+    facts: Vec<(&'static str, String)>,
+    /// What was probably meant, and where it is.
+    near: Option<(String, String)>,
+    status: u16,
+    request_id: String,
+    back: &'static str,
+    back_text: &'static str,
+}
+
+/// What a page of this kind says.
+struct Said {
+    status: StatusCode,
+    title: &'static str,
+    text: String,
+    facts: Vec<(&'static str, String)>,
+    near: Option<(String, String)>,
+    retry_after: Option<u64>,
+}
+
+impl Said {
+    fn new(status: StatusCode, title: &'static str, text: impl Into<String>) -> Self {
+        Self { status, title, text: text.into(), facts: Vec::new(), near: None, retry_after: None }
+    }
+}
+
+/// The page that says what failed.
+pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -> Reply {
+    if let Failure::NoLogin = failure {
+        let is_open = console.control.read(setup::is_open).await.unwrap_or(false);
+        let back = if visit.is_safe { &*visit.target } else { "" };
+        let login = query_of("/login", &[("back", back)]);
+        return redirect(if is_open { "/setup" } else { &login });
+    }
+    let said = said(console, visit, failure).await;
+    let t = visit.lang.texts();
+    let (back, back_text) =
+        if visit.actor.is_some() { ("/rules", t.back_to_list) } else { ("/login", t.login) };
+    let problem = ProblemPage {
+        f: Frame::new(visit, "", said.title),
+        text: said.text,
+        facts: said.facts,
+        near: said.near,
+        status: said.status.as_u16(),
+        request_id: visit.request_id.clone(),
+        back,
+        back_text,
+    };
+    let mut reply = page(said.status, &problem).unwrap_or_else(|_| {
+        let mut bare = Reply::default();
+        *bare.status_mut() = said.status;
+        bare
+    });
+    if let Some(seconds) = said.retry_after {
+        reply.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    reply
+}
+
+async fn said(console: &Console, visit: &Visit, failure: Failure) -> Said {
+    let t = visit.lang.texts();
+    match failure {
+        Failure::NoPage => {
+            let near = near_page(visit);
+            Said { near, ..Said::new(StatusCode::NOT_FOUND, t.not_found, t.not_found_text) }
+        }
+        Failure::Control(error) => of_control(console, visit, error).await,
+        Failure::NoLogin | Failure::NoToken => Said::new(StatusCode::UNAUTHORIZED, t.no_right, String::new()),
+        Failure::Bad(detail) => Said::new(StatusCode::BAD_REQUEST, t.bad_request, detail),
+        Failure::Foreign(detail) => {
+            tracing::warn!(request = %visit.request_id, %detail, "rejected a request from another site");
+            Said::new(StatusCode::FORBIDDEN, t.bad_request, t.cross_site)
+        }
+        Failure::Body(problem) => Said::new(problem.status, t.bad_request, problem.detail),
+        Failure::NoMatch => Said::new(StatusCode::PRECONDITION_REQUIRED, t.bad_request, t.failed_text),
+        Failure::Page(error) => {
+            tracing::error!(request = %visit.request_id, %error, "a template failed");
+            Said::new(StatusCode::INTERNAL_SERVER_ERROR, t.failed, t.failed_text)
+        }
+        Failure::Panic => {
+            tracing::error!(request = %visit.request_id, "a page panicked");
+            Said::new(StatusCode::INTERNAL_SERVER_ERROR, t.failed, t.failed_text)
+        }
+    }
+}
+
+async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Said {
+    let (t, a) = (visit.lang.texts(), access::Texts::of(visit.lang));
+    match error {
+        ControlError::NotFound { what, name } => {
+            let near = near_object(console, visit, what, &name).await;
+            Said { near, ..Said::new(StatusCode::NOT_FOUND, t.not_found, t.not_found_text) }
+        }
+        ControlError::NoRight { need, app } => {
+            let granters = console.control.read(users::granters).await.unwrap_or_default();
+            let granters = if granters.is_empty() { a.no_granter.to_owned() } else { granters.join(", ") };
+            let needed = format!("{} · {app}", role_text(visit.lang, need));
+            let facts = vec![(a.needed_role, needed), (a.can_grant, granters)];
+            Said { facts, ..Said::new(StatusCode::FORBIDDEN, t.no_right, t.no_right_text) }
+        }
+        ControlError::LoginOnly => Said::new(StatusCode::FORBIDDEN, t.no_right, a.login_only),
+        ControlError::TooMany { seconds } => {
+            let text = visit.lang.too_many(seconds);
+            Said { retry_after: Some(seconds), ..Said::new(StatusCode::TOO_MANY_REQUESTS, t.failed, text) }
+        }
+        ControlError::Invalid(faults) => {
+            let texts: Vec<_> = faults.iter().map(|it| visit.lang.fault(&it.fault)).collect();
+            Said::new(StatusCode::UNPROCESSABLE_ENTITY, t.bad_request, texts.join(" · "))
+        }
+        error @ ControlError::Cap { .. } => Said::new(StatusCode::CONFLICT, t.failed, error.to_string()),
+        ControlError::Stale { .. } => Said::new(StatusCode::PRECONDITION_FAILED, t.failed, t.failed_text),
+        ControlError::Db(DbError::DiskFull) => {
+            tracing::error!(request = %visit.request_id, "the disk is full");
+            Said::new(StatusCode::INSUFFICIENT_STORAGE, t.failed, a.disk_full)
+        }
+        error => {
+            tracing::error!(request = %visit.request_id, %error, "a page failed");
+            let status = if error.is_internal() {
+                StatusCode::INTERNAL_SERVER_ERROR
+            } else {
+                StatusCode::SERVICE_UNAVAILABLE
+            };
+            Said::new(status, t.failed, t.failed_text)
+        }
+    }
+}
+
+/// The page whose path is nearest to the one that was asked for.
+fn near_page(visit: &Visit) -> Option<(String, String)> {
+    let paths: Vec<&str> = visit.screens.iter().copied().filter(|path| !path.contains('{')).collect();
+    let near = nearest(&visit.path_in_lower_case(), &paths).filter(|it| it.is_near)?;
+    Some((near.name.to_owned(), near.name.to_owned()))
+}
+
+/// The object of this kind whose name is nearest, among those that the actor may see.
+async fn near_object(console: &Console, visit: &Visit, what: &str, name: &str) -> Option<(String, String)> {
+    let actor = visit.actor.clone()?;
+    let near = |names: &[String], name: &str| {
+        let names: Vec<&str> = names.iter().map(|it| &**it).collect();
+        nearest(name, &names).filter(|it| it.is_near).map(|it| it.name.to_owned())
+    };
+    match what {
+        "app" => {
+            let apps = console.control.read(move |tx| apps::list(tx, &actor)).await.ok()?;
+            let names: Vec<_> = apps.into_iter().map(|it| it.name).collect();
+            let app = near(&names, name)?;
+            Some((app.clone(), query_of("/rules", &[("app", &app)])))
+        }
+        "rule" => {
+            let (app, key) = name.split_once(' ')?;
+            let of = app.to_owned();
+            let keys = console.control.read(move |tx| rules::keys(tx, &actor, &of)).await.ok()?;
+            let key = near(&keys, key)?;
+            Some((format!("{app} {key}"), rule_href(app, &key)))
+        }
+        "user" => {
+            actor.must(Role::Admin, tollgate_control::actor::EVERY_APP).ok()?;
+            let users = console.control.read(move |tx| users::page(tx, &actor, "", 500)).await.ok()?;
+            let names: Vec<_> = users.into_iter().map(|it| it.name).collect();
+            let user = near(&names, name)?;
+            Some((user.clone(), super::users::href(&user)))
+        }
+        _ => None,
+    }
+}

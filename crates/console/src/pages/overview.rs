@@ -1,0 +1,134 @@
+//! The overview: what is admitted and denied now, the keys that are limited most, nodes, and problems.
+
+use askama::Template;
+use hyper::StatusCode;
+use tollgate_control::history::{self, History, HistoryQuery, Scope, TopKey, TopQuery};
+use tollgate_http_kit::Reply;
+
+use super::problem_list::{Line, lines};
+use super::top::{Limited, limited};
+use crate::chart::{Chart, Words, per_second, percent, rate, spark, tenths};
+use crate::console::Console;
+use crate::frame::{Frame, live, page};
+use crate::texts::traffic::Texts;
+use crate::texts::{Lang, nav};
+use crate::web::{Failure, Visit};
+
+/// What the overview shows.
+const SPAN_MS: i64 = 900_000;
+const STEP_MS: i64 = 10_000;
+/// Nodes report every five seconds; without a report for longer, the page says how old its data are.
+const STALE_MS: i64 = 20_000;
+
+#[derive(Template)]
+#[template(path = "overview.html")]
+struct OverviewPage {
+    f: Frame,
+    w: &'static Texts,
+    after: String,
+    live: (&'static str, String),
+    stale: Option<String>,
+    has_nodes: bool,
+    has_traffic: bool,
+    admitted: Figure,
+    denied: Figure,
+    share: (String, String),
+    /// The key and how often.
+    most: Option<(String, String)>,
+    chart: Chart,
+    problems: Vec<Line>,
+    top: Vec<Limited>,
+    nodes: (usize, usize),
+}
+
+/// A number with a small curve: text, line, area.
+struct Figure {
+    text: String,
+    line: String,
+    area: String,
+}
+
+pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, w) = (visit.actor()?, visit.lang.traffic());
+    let after = {
+        let events = &console.control.live().events;
+        events.id(&events.watch().borrow())
+    };
+    let reader = actor.clone();
+    let read = console.control.read(move |tx| {
+        let now_ms = tx.now_ms();
+        // Reports of the last ten seconds are not complete.
+        let to_ms = (now_ms - STEP_MS).div_euclid(STEP_MS) * STEP_MS;
+        let query = HistoryQuery { scope: Scope::All, from_ms: to_ms - SPAN_MS, to_ms, step_ms: STEP_MS };
+        let found = history::history(tx, &reader, &query)?;
+        let top = TopQuery { scope: Scope::All, search: String::new(), span_ms: SPAN_MS, limit: 5 };
+        let top = history::top_keys(tx, &reader, &top)?;
+        Ok((now_ms, found, top, history::as_of(tx)?))
+    });
+    let (now_ms, found, top, as_of) = read.await?;
+    let problems = console.control.problems(&actor).await?;
+    let nodes = console.control.nodes().nodes();
+    let published = console.control.published().borrow().clone();
+    let alive = nodes.iter().filter(|node| node.is_live(now_ms)).count();
+    let stale = as_of.filter(|at| now_ms - at > STALE_MS).map(|at| visit.lang.as_of(&visit.time(at)));
+    let top = limited(top);
+    let overview = OverviewPage {
+        f: Frame::new(visit, "overview", nav::Texts::of(visit.lang).overview),
+        after,
+        live: live(visit.lang, &nodes, now_ms, |node| {
+            published.apps.iter().all(|it| node.has(&it.app, it.version))
+        }),
+        stale,
+        has_nodes: !nodes.is_empty(),
+        has_traffic: found.sum().offered() > 0,
+        admitted: figure(&found, |it| it.counts.admitted + it.counts.shadow_denied),
+        denied: figure(&found, |it| it.counts.denied),
+        share: share(visit, &found),
+        most: top.first().map(|it| most(visit.lang, it)),
+        chart: chart(visit, &found),
+        problems: lines(visit, &problems),
+        top,
+        nodes: (alive, nodes.len() - alive),
+        w,
+    };
+    page(StatusCode::OK, &overview)
+}
+
+/// The words of charts.
+pub(super) const fn words(lang: Lang) -> Words {
+    let w = lang.traffic();
+    Words {
+        time: w.time,
+        admitted: w.admitted,
+        denied: w.denied,
+        shadow: w.shadow_denied,
+        degraded: w.degraded,
+        near: w.near,
+    }
+}
+
+fn chart(visit: &Visit, found: &History) -> Chart {
+    let w = visit.lang.traffic();
+    let label = format!("{}, {}", w.per_second, w.last_15_min);
+    per_second(found, &words(visit.lang), label, |at| visit.time_as(at, "%H:%M:%S"))
+}
+
+fn figure(found: &History, of: impl Fn(&history::Point) -> i64) -> Figure {
+    let rates: Vec<i64> = found.points.iter().map(|it| tenths(of(it), found.step_ms)).collect();
+    let (line, area) = spark(&rates);
+    Figure { text: rate(rates.last().copied().unwrap_or_default()), line, area }
+}
+
+/// The denied share of the span, and its peak.
+fn share(visit: &Visit, found: &History) -> (String, String) {
+    let Some(share) = found.sum().denied_share() else { return ("–".to_owned(), String::new()) };
+    let shares = found.points.iter().filter_map(|it| Some((it.counts.denied_share()?, it.at_ms)));
+    let peak = shares.max_by_key(|(share, at)| (*share, -at)).filter(|(share, _)| *share > 0);
+    let peak = peak.map(|(share, at)| visit.lang.peak(share, &visit.time_as(at, "%H:%M:%S")));
+    (percent(share), peak.unwrap_or_default())
+}
+
+fn most(lang: Lang, limited: &Limited) -> (String, String) {
+    let TopKey { key, rule, denied, .. } = &limited.found;
+    (key.clone(), lang.denied_times(rule, *denied))
+}

@@ -1,0 +1,27 @@
+//! Problems as lines: a tag, what is wrong, where to look.
+
+use tollgate_control::problems::{Kind, Problem};
+
+use crate::web::{Visit, encoded};
+
+/// One problem.
+pub(super) struct Line {
+    pub(super) class: &'static str,
+    pub(super) tag: String,
+    pub(super) text: String,
+    pub(super) href: String,
+}
+
+pub(super) fn lines(visit: &Visit, problems: &[Problem]) -> Vec<Line> {
+    let line = |problem: &Problem| {
+        let (class, tag, text) = visit.lang.problem(problem, |at| visit.time(at));
+        let href = match problem.kind {
+            Kind::DeniedShare | Kind::Degraded => format!("/top?app={}", encoded(&problem.app)),
+            Kind::WithdrawnRollout => "/rollouts".to_owned(),
+            Kind::DiskLow | Kind::CertificateExpiring => String::new(),
+            _ => "/nodes".to_owned(),
+        };
+        Line { class, tag, text, href }
+    };
+    problems.iter().map(line).collect()
+}

@@ -1,0 +1,117 @@
+//! What a rule counted: live and over time, its most limited keys, and what its traffic suggests.
+
+use askama::Template;
+use hyper::StatusCode;
+use tollgate_control::history::{self, History, HistoryQuery, Scope, Suggestion, TopQuery};
+use tollgate_control::{ControlError, Role, rules};
+use tollgate_http_kit::Reply;
+
+use super::overview::words;
+use super::rules::rule_href;
+use super::top::{Limited, limited};
+use crate::chart::{Chart, per_second, percent, rate};
+use crate::console::Console;
+use crate::frame::{Frame, page};
+use crate::texts::traffic::{SPANS, Texts};
+use crate::texts::{Lang, grouped};
+use crate::web::{Failure, Visit, query_of};
+
+/// From this span on, times are shown with their day.
+const DAY_MS: i64 = 86_400_000;
+const TEN_SECONDS: i64 = 10_000;
+
+#[derive(Template)]
+#[template(path = "rule_history.html")]
+struct HistoryPage {
+    f: Frame,
+    w: &'static Texts,
+    after: String,
+    href: String,
+    is_gone: bool,
+    spans: Vec<(String, &'static str, bool)>,
+    sums: Vec<(&'static str, String, String)>,
+    has_traffic: bool,
+    chart: Chart,
+    keys: Vec<Limited>,
+    suggested: Option<(String, Option<String>)>,
+    is_per_value: bool,
+}
+
+pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, w) = (visit.actor()?, visit.lang.traffic());
+    let (app, key) = (visit.segment(1), visit.segment(3));
+    let span = SPANS.iter().find(|it| it.0 == visit.parameter("span")).unwrap_or(&SPANS[1]);
+    let (span_name, span_ms) = (span.0, span.1);
+    let scope = Scope::Rule(app.clone(), format!("key={key}"));
+    let (reader, asked_app, asked_key) = (actor.clone(), app.clone(), key.clone());
+    let read = console.control.read(move |tx| {
+        let to_ms = tx.now_ms() - TEN_SECONDS;
+        let query = HistoryQuery { scope: scope.clone(), from_ms: to_ms - span_ms, to_ms, step_ms: 0 };
+        let found = history::history(tx, &reader, &query)?;
+        let top = TopQuery { scope: scope.clone(), search: String::new(), span_ms, limit: 10 };
+        let top = history::top_keys(tx, &reader, &top)?;
+        let rule = match rules::get(tx, &reader, &asked_app, &asked_key) {
+            Ok(rule) => Some(rule),
+            Err(ControlError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
+        let suggestion = match &rule {
+            Some(_) => history::suggestion(tx, &reader, &asked_app, &asked_key)?,
+            None => None,
+        };
+        Ok((found, top, rule, suggestion))
+    });
+    let (found, top, rule, suggestion) = read.await?;
+    if rule.is_none() && found.sum().offered() == 0 {
+        return Err(Failure::NoPage);
+    }
+    let href = rule_href(&app, &key);
+    let form = if span_ms >= DAY_MS { "%m-%d %H:%M" } else { "%H:%M:%S" };
+    let is_zh = visit.lang == Lang::Zh;
+    let spans = SPANS.iter().map(|(name, _, zh, en)| {
+        let target = query_of(&format!("{href}/history"), &[("span", name)]);
+        (target, if is_zh { *zh } else { *en }, *name == span_name)
+    });
+    let events = &console.control.live().events;
+    let may_edit = actor.may(Role::Editor, &app);
+    let history = HistoryPage {
+        f: Frame::new(visit, "rules", format!("{app} / {key}")),
+        after: events.id(&events.watch().borrow()),
+        is_gone: rule.is_none(),
+        spans: spans.collect(),
+        sums: sums(w, &found),
+        has_traffic: found.sum().offered() > 0,
+        chart: per_second(&found, &words(visit.lang), w.per_second.to_owned(), |at| visit.time_as(at, form)),
+        keys: limited(top),
+        suggested: suggestion.map(|it| suggested(visit.lang, &it, &href, may_edit)),
+        is_per_value: rule.is_some_and(|it| !it.car.per.is_empty()),
+        href,
+        w,
+    };
+    page(StatusCode::OK, &history)
+}
+
+/// What an operator asks of a rule: how much came, and what became of it.
+fn sums(w: &Texts, found: &History) -> Vec<(&'static str, String, String)> {
+    let sum = found.sum();
+    let all = sum.offered().max(1);
+    let share =
+        |part: i64| if sum.offered() == 0 { String::new() } else { percent(part.min(all) * 10_000 / all) };
+    vec![
+        (w.offered, grouped(sum.offered()), String::new()),
+        (w.admitted, grouped(sum.admitted), share(sum.admitted)),
+        (w.denied, grouped(sum.denied), share(sum.denied)),
+        (w.shadow_denied, grouped(sum.shadow_denied), share(sum.shadow_denied)),
+        (w.near, grouped(sum.near), share(sum.near)),
+        (w.degraded, grouped(sum.degraded), share(sum.degraded)),
+    ]
+}
+
+/// The suggestion in words, and the form filled in with it.
+fn suggested(lang: Lang, suggestion: &Suggestion, href: &str, may_edit: bool) -> (String, Option<String>) {
+    let Suggestion { peak_tenths, rate: per_second, max_permits, seconds } = suggestion;
+    let text = lang.suggested(&rate(*peak_tenths), seconds / 60, *per_second, *max_permits);
+    let (per_second, burst) = (per_second.to_string(), max_permits.to_string());
+    let target = query_of(href, &[("rate", &per_second), ("max_permits", &burst)]);
+    (text, may_edit.then_some(target))
+}

@@ -1,0 +1,108 @@
+//! The keys that were limited most, and requests that no rule limits.
+
+use askama::Template;
+use hyper::StatusCode;
+use tollgate_control::actor::EVERY_APP;
+use tollgate_control::history::{self, Scope, TopKey, TopQuery, UNMATCHED};
+use tollgate_control::{Role, apps};
+use tollgate_http_kit::Reply;
+
+use crate::console::Console;
+use crate::frame::{Frame, page};
+use crate::texts::grouped;
+use crate::texts::traffic::{SPANS, Texts};
+use crate::web::{Failure, Visit, encoded, query_of};
+
+const DAY_MS: i64 = 86_400_000;
+
+#[derive(Template)]
+#[template(path = "top.html")]
+struct TopPage {
+    f: Frame,
+    w: &'static Texts,
+    after: String,
+    apps: Vec<(String, bool)>,
+    rule: String,
+    search: String,
+    spans: Vec<(&'static str, &'static str, bool)>,
+    keys: Vec<Limited>,
+    unlimited: Vec<(String, &'static str, String, String)>,
+    names: Vec<String>,
+}
+
+/// A key that was limited, and where to find more.
+pub(super) struct Limited {
+    pub(super) found: TopKey,
+    pub(super) denied: String,
+    pub(super) rule_href: String,
+    pub(super) look_up: String,
+}
+
+pub(super) fn limited(keys: Vec<TopKey>) -> Vec<Limited> {
+    let limited = |found: TopKey| {
+        let first = found.rule.split(" \u{2192} ").next().unwrap_or_default();
+        let rule_href = match first.strip_prefix("key=") {
+            Some(key) => format!("/apps/{}/rules/{}/history", encoded(&found.domain), encoded(key)),
+            None => String::new(),
+        };
+        // The values of the descriptor are those of the rule's levels, in their order.
+        let mut values = found.key.split(", ");
+        let mut parameters = vec![("domain", found.domain.clone())];
+        for level in found.rule.split(" \u{2192} ") {
+            let value = values.next().unwrap_or_default();
+            let name = level.split_once('=').map_or(level, |(name, _)| name);
+            parameters.push(("entry", format!("{name}={value}")));
+        }
+        let parameters: Vec<_> = parameters.iter().map(|(name, value)| (*name, &**value)).collect();
+        let look_up = query_of("/keys", &parameters);
+        Limited { denied: grouped(found.denied), rule_href, look_up, found }
+    };
+    keys.into_iter().map(limited).collect()
+}
+
+pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, w) = (visit.actor()?, visit.lang.traffic());
+    let (app, rule) = (visit.parameter("app").to_owned(), visit.parameter("rule").to_owned());
+    let search = visit.parameter("search").to_owned();
+    let asked = visit.parameter("span");
+    // Rows are kept for seven days.
+    let span = SPANS[..5].iter().find(|it| it.0 == asked).unwrap_or(&SPANS[1]);
+    let scope = match (app.is_empty(), rule.is_empty()) {
+        (true, _) => Scope::All,
+        (_, true) => Scope::App(app.clone()),
+        _ => Scope::Rule(app.clone(), rule.clone()),
+    };
+    let query = TopQuery { scope, search: search.clone(), span_ms: span.1, limit: 100 };
+    let is_over_all = actor.may(Role::Viewer, EVERY_APP);
+    let read = console.control.read(move |tx| {
+        let keys = history::top_keys(tx, &actor, &query)?;
+        Ok((keys, history::unlimited(tx, &actor, DAY_MS)?, apps::list(tx, &actor)?))
+    });
+    let (keys, unlimited, all) = read.await?;
+    let figures = if is_over_all { console.control.live().figures() } else { Default::default() };
+    let mut names: Vec<String> = figures.into_values().flat_map(|it| it.unknown_domains).collect();
+    names.sort();
+    names.dedup();
+    names.truncate(100);
+    let events = &console.control.live().events;
+    let is_zh = visit.lang == crate::texts::Lang::Zh;
+    let top = TopPage {
+        f: Frame::new(visit, "top", w.top),
+        after: events.id(&events.watch().borrow()),
+        apps: all.into_iter().map(|it| (it.name.clone(), it.name == app)).collect(),
+        spans: SPANS[..5].iter().map(|it| (it.0, if is_zh { it.2 } else { it.3 }, it.0 == span.0)).collect(),
+        keys: limited(keys),
+        unlimited: unlimited
+            .into_iter()
+            .map(|it| {
+                let what = if it.rule == UNMATCHED { w.unmatched } else { w.unknown_domain };
+                (it.domain, what, grouped(it.counts.admitted), grouped(it.counts.denied))
+            })
+            .collect(),
+        names,
+        rule,
+        search,
+        w,
+    };
+    page(StatusCode::OK, &top)
+}

@@ -1,0 +1,86 @@
+//! Server-sent events: what has changed, as soon as it has.
+//!
+//! A reply ends after its events, and readers come back by themselves with the id of the last one
+//! (`Last-Event-ID`), as the standard has it. So each event is preceded by the same checks of the login as
+//! any request, nothing is buffered for slow readers, and proxies that hold replies back until their end work.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Duration;
+
+use hyper::StatusCode;
+use hyper::header::HeaderValue;
+use serde_json::Value;
+use tollgate_control::ControlError;
+use tollgate_control::events::{Revisions, Topic};
+use tollgate_http_kit::{Reply, reply::reply};
+
+use super::history;
+use crate::console::Console;
+use crate::web::{Failure, Visit};
+
+/// Most readers that wait.
+const MOST_READERS: usize = 500;
+/// A reply without events ends after this time, so that readers see that the server is there.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// Changes that come within this time are one event.
+const TOGETHER: Duration = Duration::from_millis(100);
+
+/// One of the readers that wait.
+struct Reader<'c>(&'c AtomicUsize);
+
+impl<'c> Reader<'c> {
+    fn new(readers: &'c AtomicUsize) -> Option<Self> {
+        let reader = Self(readers);
+        (readers.fetch_add(1, Relaxed) < MOST_READERS).then_some(reader) // dropped, it counts no more
+    }
+}
+
+impl Drop for Reader<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
+pub(super) async fn wait(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    visit.actor()?;
+    let topics = topics(visit.parameter("topics"))?;
+    let Some(_reader) = Reader::new(&console.readers) else {
+        return Err(ControlError::TooMany { seconds: 5 }.into());
+    };
+    let events = &console.control.live().events;
+    let mut revisions = events.watch();
+    let id = visit.last_event.as_deref().unwrap_or_else(|| visit.parameter("after"));
+    // A new reader learns the id to begin with.
+    let seen = if id.is_empty() { *revisions.borrow() } else { events.seen(id) };
+    let is_new = |now: &Revisions| topics.iter().any(|topic| now.is_after(&seen, *topic));
+    if !id.is_empty() {
+        let changed = tokio::time::timeout(LONGEST_WAIT, revisions.wait_for(is_new)).await.is_ok();
+        if changed {
+            tokio::time::sleep(TOGETHER).await;
+        }
+    }
+    let now = *revisions.borrow();
+    let mut text = String::from("retry: 1000\n");
+    for topic in topics.into_iter().filter(|topic| now.is_after(&seen, *topic)) {
+        let data = match topic {
+            Topic::History => history::newest(console, visit).await?,
+            _ => Value::Object(serde_json::Map::new()),
+        };
+        text += &format!("event: {}\ndata: {data}\n\n", topic.name());
+    }
+    text += &format!("id: {}\n\n", events.id(&now));
+    Ok(reply(StatusCode::OK, HeaderValue::from_static("text/event-stream"), text))
+}
+
+/// The topics of a list with commas; all of them, if it is empty.
+fn topics(list: &str) -> Result<Vec<Topic>, Failure> {
+    if list.is_empty() {
+        return Ok(Topic::ALL.to_vec());
+    }
+    let topic = |name| {
+        let known = Topic::ALL.map(Topic::name).join(", ");
+        let fault = || Failure::Bad(format!("unknown topic {name:?}: expected some of {known}"));
+        Topic::of(name).ok_or_else(fault)
+    };
+    list.split(',').take(Topic::ALL.len()).map(topic).collect()
+}

@@ -1,0 +1,218 @@
+//! Every operation of the surface: how it is called, and who may. A new one fails the tests until it is here.
+
+use tollgate_control::Role;
+
+/// Who may call an operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Who {
+    /// Everybody who reaches the port.
+    Anyone,
+    /// Every user, and every token.
+    User,
+    /// Those with this role in any app.
+    Somewhere(Role),
+    /// Those with this role in the app `SIP_HOTEL`.
+    InApp(Role),
+    /// Those with this role over all apps.
+    Everywhere(Role),
+}
+
+/// What more there is to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// By a login or a token.
+    Any,
+    /// By a login only.
+    Login,
+}
+
+use Role::{Admin, Editor, Viewer};
+use Way::{Any, Login};
+use Who::{Anyone, Everywhere, InApp, Somewhere, User};
+
+/// An operation: method and path of the table; path, body and etag of a call that succeeds; who may call it.
+/// `{token}` and `{login}` are ids of the admin's own; the etag is that of a GET of its path, or of the path
+/// that is named.
+pub(crate) struct Operation {
+    pub(crate) name: &'static str,
+    pub(crate) target: &'static str,
+    pub(crate) body: &'static str,
+    pub(crate) etag_of: &'static str,
+    pub(crate) who: Who,
+    pub(crate) way: Way,
+}
+
+const fn get(name: &'static str, target: &'static str, who: Who) -> Operation {
+    Operation { name, target, body: "", etag_of: "", who, way: Any }
+}
+
+const fn post(name: &'static str, target: &'static str, body: &'static str, who: Who) -> Operation {
+    Operation { name, target, body, etag_of: "", who, way: Any }
+}
+
+const fn put(
+    name: &'static str,
+    target: &'static str,
+    etag_of: &'static str,
+    body: &'static str,
+    who: Who,
+) -> Operation {
+    Operation { name, target, body, etag_of, who, way: Any }
+}
+
+const fn by_login(operation: Operation) -> Operation {
+    Operation { way: Login, ..operation }
+}
+
+const APP: &str = "/api/v1/apps/SIP_HOTEL";
+const RULE: &str = "/api/v1/apps/SIP_HOTEL/rules/pushGeo";
+const BOB: &str = "/api/v1/users/bob";
+
+/// In an order in which each succeeds.
+pub(crate) const API: &[Operation] = &[
+    get("GET /openapi.json", "/openapi.json", Anyone),
+    post(
+        "POST /api/v1/login",
+        "/api/v1/login",
+        r#"{"name":"ann","password":"correct horse battery"}"#,
+        Anyone,
+    ),
+    get("GET /api/v1/apps", "/api/v1/apps", User),
+    post("POST /api/v1/apps", "/api/v1/apps", r#"{"app":"NEW"}"#, Everywhere(Admin)),
+    get("GET /api/v1/apps/{app}", APP, InApp(Viewer)),
+    put("PUT /api/v1/apps/{app}", APP, APP, r#"{"description":"hotels"}"#, InApp(Admin)),
+    get("GET /api/v1/rules", "/api/v1/rules", User),
+    get("GET /api/v1/apps/{app}/rules", "/api/v1/apps/SIP_HOTEL/rules", InApp(Viewer)),
+    post(
+        "POST /api/v1/apps/{app}/rules",
+        "/api/v1/apps/SIP_HOTEL/rules",
+        r#"{"key":"more","max_permits":10}"#,
+        InApp(Editor),
+    ),
+    get("GET /api/v1/apps/{app}/rules/{key}", RULE, InApp(Viewer)),
+    put("PUT /api/v1/apps/{app}/rules/{key}", RULE, RULE, r#"{"max_permits":11,"rate":3}"#, InApp(Editor)),
+    put("DELETE /api/v1/apps/{app}/rules/{key}", RULE, RULE, "", InApp(Editor)),
+    get("GET /api/v1/me", "/api/v1/me", User),
+    by_login(put("DELETE /api/v1/me/logins/{id}", "/api/v1/me/logins/{login}", "", "", User)),
+    by_login(put("PATCH /api/v1/me", "/api/v1/me", "/api/v1/me", r#"{"theme":"dark"}"#, User)),
+    by_login(post(
+        "POST /api/v1/me/password",
+        "/api/v1/me/password",
+        r#"{"current":"correct horse battery","password":"correct horse battery"}"#,
+        User,
+    )),
+    get("GET /api/v1/me/logins", "/api/v1/me/logins", User),
+    get("GET /api/v1/users", "/api/v1/users?limit=2", Everywhere(Admin)),
+    by_login(post("POST /api/v1/users", "/api/v1/users", r#"{"name":"eve"}"#, Everywhere(Admin))),
+    get("GET /api/v1/users/{name}", BOB, Everywhere(Admin)),
+    put("PATCH /api/v1/users/{name}", BOB, BOB, r#"{"state":"active"}"#, Everywhere(Admin)),
+    put(
+        "PUT /api/v1/users/{name}/roles/{app}",
+        "/api/v1/users/bob/roles/SIP_HOTEL",
+        BOB,
+        r#"{"role":"editor"}"#,
+        Everywhere(Admin),
+    ),
+    put(
+        "DELETE /api/v1/users/{name}/roles/{app}",
+        "/api/v1/users/bob/roles/SIP_HOTEL",
+        BOB,
+        "",
+        Everywhere(Admin),
+    ),
+    by_login(put("POST /api/v1/users/{name}/link", "/api/v1/users/bob/link", BOB, "", Everywhere(Admin))),
+    get("GET /api/v1/roles", "/api/v1/roles", User),
+    get("GET /api/v1/tokens", "/api/v1/tokens", User),
+    by_login(post(
+        "POST /api/v1/tokens",
+        "/api/v1/tokens",
+        r#"{"name":"ci","rights":[{"app":"SIP_HOTEL","role":"viewer"}]}"#,
+        InApp(Viewer),
+    )),
+    get("GET /api/v1/tokens/{id}", "/api/v1/tokens/{token}", User),
+    by_login(put("DELETE /api/v1/tokens/{id}", "/api/v1/tokens/{token}", "", "", User)),
+    get("GET /api/v1/audit", "/api/v1/audit?limit=3", Everywhere(Admin)),
+    get("GET /api/v1/audit/export", "/api/v1/audit/export", Everywhere(Admin)),
+    get("GET /api/v1/audit/chain", "/api/v1/audit/chain", Everywhere(Admin)),
+    get("GET /api/v1/settings", "/api/v1/settings", User),
+    put(
+        "PUT /api/v1/settings",
+        "/api/v1/settings",
+        "/api/v1/settings",
+        r#"{"language":"en","login_idle_minutes":720,"login_days":7,"token_days":30,"approvals":0}"#,
+        Everywhere(Admin),
+    ),
+    put("DELETE /api/v1/apps/{app}", APP, APP, "", InApp(Admin)),
+    post("POST /api/v1/logout", "/api/v1/logout", "", User),
+];
+
+/// Called by other tests, since they succeed once only.
+pub(crate) const ONCE: &[&str] = &["POST /api/v1/setup", "POST /api/v1/link"];
+
+/// A rule's form, an app's page and the like: a form succeeds or is shown again, which is no refusal.
+pub(crate) const PAGES: &[Operation] = &[
+    get("GET /", "/", Anyone),
+    get("GET /login", "/login", Anyone),
+    post("POST /login", "/login", "name=ann&password=correct+horse+battery", Anyone),
+    get("GET /setup", "/setup", Anyone),
+    post("POST /setup", "/setup", "code=x&name=a&password=b&again=c", Anyone),
+    get("GET /link", "/link?code=x", Anyone),
+    post("POST /link", "/link", "code=x&password=b&again=c", Anyone),
+    post("POST /preferences", "/preferences", "theme=dark&back=/rules", Anyone),
+    get("GET /shortcuts", "/shortcuts", User),
+    get("GET /rules", "/rules", User),
+    get("GET /rules/new", "/rules/new?app=SIP_HOTEL", Somewhere(Editor)),
+    post(
+        "POST /rules/new",
+        "/rules/new",
+        "app=SIP_HOTEL&key=other&max_permits=10&rate=1&terms=yes&action=save",
+        InApp(Editor),
+    ),
+    get("GET /apps/{app}/rules/{key}", "/apps/SIP_HOTEL/rules/pushGeo", InApp(Viewer)),
+    post(
+        "POST /apps/{app}/rules/{key}",
+        "/apps/SIP_HOTEL/rules/pushGeo",
+        "max_permits=10&rate=2&etag=1&action=save",
+        InApp(Editor),
+    ),
+    get("GET /apps/{app}/rules/{key}/delete", "/apps/SIP_HOTEL/rules/pushGeo/delete", InApp(Editor)),
+    post(
+        "POST /apps/{app}/rules/{key}/delete",
+        "/apps/SIP_HOTEL/rules/pushGeo/delete",
+        "etag=1",
+        InApp(Editor),
+    ),
+    get("GET /versions", "/versions", User),
+    get("GET /apps/{app}/versions", "/apps/SIP_HOTEL/versions", InApp(Viewer)),
+    get("GET /apps/{app}/versions/{version}/rollback", "/apps/SIP_HOTEL/versions/1/rollback", InApp(Editor)),
+    post(
+        "POST /apps/{app}/versions/{version}/rollback",
+        "/apps/SIP_HOTEL/versions/1/rollback",
+        "etag=2&reason=why",
+        InApp(Editor),
+    ),
+    get("GET /nodes", "/nodes", User),
+    get("GET /users", "/users", Everywhere(Admin)),
+    post("POST /users", "/users", "name=eve&role=viewer&app=*", Everywhere(Admin)),
+    get("GET /users/{name}", "/users/bob", Everywhere(Admin)),
+    post("POST /users/{name}/state", "/users/bob/state", "state=disabled", Everywhere(Admin)),
+    post("POST /users/{name}/roles", "/users/bob/roles", "app=X&role=editor", Everywhere(Admin)),
+    post("POST /users/{name}/roles/remove", "/users/bob/roles/remove", "app=X", Everywhere(Admin)),
+    post("POST /users/{name}/link", "/users/bob/link", "", Everywhere(Admin)),
+    get("GET /me", "/me", User),
+    post("POST /me", "/me", "locale=en&theme=dark&zone=", User),
+    post("POST /me/password", "/me/password", "current=x&password=y&again=z", User),
+    post("POST /me/logins/{id}/end", "/me/logins/0000000000000000/end", "", User),
+    get("GET /tokens", "/tokens", User),
+    post("POST /tokens", "/tokens", "name=n&kind=api&role=viewer&apps=SIP_HOTEL&days=", InApp(Viewer)),
+    post("POST /tokens/{id}/revoke", "/tokens/{token}/revoke", "", User),
+    get("GET /settings", "/settings", Everywhere(Admin)),
+    post(
+        "POST /settings",
+        "/settings",
+        "etag=0&language=en&login_idle_minutes=720&login_days=7&token_days=30&approvals=0",
+        Everywhere(Admin),
+    ),
+    get("GET /audit", "/audit", Everywhere(Admin)),
+    post("POST /logout", "/logout", "", Anyone),
+];

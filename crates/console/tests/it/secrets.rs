@@ -1,0 +1,124 @@
+//! No secret is in a page, a reply, an audit entry, an export, the log or the database.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::server::{Client, Server};
+
+/// What was logged.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn no_secret_is_in_a_page_a_reply_an_entry_the_log_or_the_database() {
+    let log = Log::default();
+    let (made, level) = (log.clone(), tracing::Level::TRACE);
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(level).with_writer(move || made.clone()).finish();
+    tracing::subscriber::set_global_default(subscriber).expect("the only one of this process");
+
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    let mut all = String::new();
+    let mut secrets: Vec<String> =
+        ["correct horse battery", "correct+horse+battery", "sesame-open-sesame", "argon2"]
+            .map(str::to_owned)
+            .into();
+    secrets.push(server.code.clone());
+    secrets.extend(ann.cookie.clone());
+    // Passwords in the wrong fields, wrong ones, and those in bodies that are not JSON.
+    for (path, form) in [
+        ("/login", "name=sesame-open-sesame&password=x"),
+        ("/login", "name=ann&password=sesame-open-sesame"),
+        ("/me/password", "current=sesame-open-sesame&password=sesame-open-sesame&again=x"),
+        ("/setup", "code=sesame-open-sesame&name=x&password=sesame-open-sesame&again=x"),
+        ("/link", "code=sesame-open-sesame&password=sesame-open-sesame&again=x"),
+    ] {
+        let mut other = Client::new(&server);
+        other.cookie.clone_from(&ann.cookie);
+        let reply = other.post(path, form).await;
+        assert!(reply.status >= 400, "{path}");
+        // A name and a code that were entered are kept in their form; a password never is.
+        assert!(!reply.body.contains("name=\"password\" value=\"s"), "{path}");
+    }
+    for (path, body) in [
+        ("/api/v1/login", r#"{"name": "ann", "password": "sesame-open-sesame"}"#),
+        ("/api/v1/login", r#"{"name": "ann", "password": "sesame-open-sesame", "x": 1}"#),
+        ("/api/v1/login", r#"{"name": "ann", "password": ["sesame-open-sesame"]}"#),
+        ("/api/v1/link", r#"{"code": "sesame-open-sesame", "password": "sesame-open-sesame"}"#),
+        ("/api/v1/me/password", r#"{"current": "sesame-open-sesame", "password": "sesame-open-sesame"}"#),
+    ] {
+        let reply = ann.json("POST", path, None, body).await;
+        assert!(reply.status >= 400, "{path}");
+        all += &reply.body;
+    }
+    let invited = ann.json("POST", "/api/v1/users", None, r#"{"name": "bob"}"#).await.value();
+    let link = invited["link"].as_str().expect("a link").to_owned();
+    secrets.push(link.split_once('=').expect("a code").1.to_owned());
+    let token = r#"{"name": "ci", "rights": [{"app": "*", "role": "admin"}]}"#;
+    let made = ann.json("POST", "/api/v1/tokens", None, token).await.value();
+    let token = made["secret"].as_str().expect("a token").to_owned();
+    let bearer = format!("Authorization: Bearer {token}");
+    secrets.push(token.clone());
+    let made = ann.json("POST", "/api/v1/tokens", None, r#"{"name": "n", "kind": "node"}"#).await.value();
+    let node = made["secret"].as_str().expect("a token").to_owned();
+    assert!(server.control.node_tokens().borrow().admits(Some(&node), server.now_ms()));
+    secrets.push(node);
+    for (method, path, body) in [
+        ("POST", "/api/v1/apps", r#"{"app": "A"}"#),
+        ("POST", "/api/v1/apps", r#"{"app": "A"}"#),
+        ("POST", "/api/v1/apps/A/rules", r#"{"key": "a", "max_permits": 0}"#),
+        ("DELETE", "/api/v1/apps/A/rules/none", ""),
+    ] {
+        all += &ann.send(method, path, &[&bearer, "Content-Type: application/json"], body).await.body;
+    }
+    all += &ann.send("GET", "/api/v1/me", &[&format!("Authorization: Bearer {token}x")], "").await.body;
+    for path in [
+        "/rules",
+        "/users",
+        "/users/bob",
+        "/audit",
+        "/nodes",
+        "/login",
+        "/tokens",
+        "/me",
+        "/settings",
+        "/nope",
+        "/apps/x/versions",
+        "/openapi.json",
+        "/api/v1/apps",
+        "/api/v1/audit",
+        "/api/v1/users",
+        "/api/v1/audit/export",
+        "/api/v1/tokens",
+        "/api/v1/me/logins",
+        "/api/v1/settings",
+        "/api/v1/nope",
+    ] {
+        all += &ann.get(path).await.body;
+    }
+    assert!(all.contains("login.failed") && all.contains("(unknown)") && all.contains("rejected"));
+    let log = String::from_utf8_lossy(&log.0.lock().expect("the log")).into_owned();
+    let mut kept = Vec::new();
+    for file in std::fs::read_dir(server.folder.path()).expect("the folder") {
+        kept.extend(std::fs::read(file.expect("a file").path()).expect("its bytes"));
+    }
+    let kept = String::from_utf8_lossy(&kept).into_owned();
+    assert!(kept.contains("$argon2id$") && kept.contains("token.create"), "the database was read");
+    for secret in &secrets {
+        assert!(!all.contains(&**secret), "{secret} is in a reply");
+        assert!(!log.contains(&**secret), "{secret} is in the log");
+        assert!(secret == "argon2" || !kept.contains(&**secret), "{secret} is in the database");
+    }
+}

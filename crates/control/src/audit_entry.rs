@@ -1,0 +1,86 @@
+//! An entry of the audit, and its hash.
+
+use tollgate_db::{DbError, Row};
+
+use crate::ids::hex;
+
+/// An entry, as people read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// 1, 2, 3 …
+    pub seq: i64,
+    /// Milliseconds UTC.
+    pub at: i64,
+    /// `user`, `token`, `system`.
+    pub actor_kind: String,
+    /// The name of the actor.
+    pub actor: String,
+    /// The token that was used; empty for a login.
+    pub via: String,
+    /// Where the request came from.
+    pub ip: String,
+    /// The request.
+    pub request_id: String,
+    /// `rule.create`, `user.disable`, …
+    pub action: String,
+    /// What was changed.
+    pub target: String,
+    /// The app it belongs to.
+    pub app: Option<String>,
+    /// The object before, as JSON.
+    pub before: Option<String>,
+    /// The object after, as JSON.
+    pub after: Option<String>,
+    /// As the actor gave it.
+    pub reason: String,
+    /// Of the entry before.
+    pub prev_hash: String,
+    /// Of this entry.
+    pub hash: String,
+}
+
+impl Entry {
+    /// From a row with the columns in the order of the members.
+    pub(crate) fn read(row: &Row) -> Result<Self, DbError> {
+        Ok(Self {
+            seq: row.int(0)?,
+            at: row.int(1)?,
+            actor_kind: row.text(2)?,
+            actor: row.text(3)?,
+            via: row.text(4)?,
+            ip: row.text(5)?,
+            request_id: row.text(6)?,
+            action: row.text(7)?,
+            target: row.text(8)?,
+            app: row.opt_text(9)?,
+            before: row.opt_text(10)?,
+            after: row.opt_text(11)?,
+            reason: row.text(12)?,
+            prev_hash: row.text(13)?,
+            hash: row.text(14)?,
+        })
+    }
+
+    /// SHA-256 of the hash before and of all fields as one JSON array, so that no field can run into the
+    /// next.
+    pub(crate) fn computed_hash(&self) -> String {
+        let fields = (
+            &*self.prev_hash,
+            self.seq,
+            self.at,
+            &*self.actor_kind,
+            &*self.actor,
+            &*self.via,
+            &*self.ip,
+            &*self.request_id,
+            &*self.action,
+            &*self.target,
+            &self.app,
+            &self.before,
+            &self.after,
+            &*self.reason,
+        );
+        let bytes = serde_json::to_vec(&fields).unwrap_or_default(); // texts and numbers cannot fail
+        hex(&crate::ids::digest_of(&bytes))
+    }
+}

@@ -1,0 +1,102 @@
+//! What the service does with the audit besides adding to it: verifying it, and recording rejected changes.
+
+use serde_json::json;
+use tollgate_db::Tx;
+
+use crate::actor::{Actor, EVERY_APP};
+use crate::audit::{self, Chain, Note, Walk};
+use crate::audit_chain::written;
+use crate::control::Control;
+use crate::error::ControlError;
+use crate::role::Role;
+
+/// Longest text of a rejection, in characters.
+const MAX_TEXT: usize = 300;
+
+/// A change that was rejected.
+#[derive(Clone, Debug, Default)]
+pub struct Rejected {
+    /// The operation: a method and a path without its query.
+    pub operation: String,
+    /// The app that it was about, if the path names one.
+    pub app: Option<String>,
+    /// The status of the reply.
+    pub status: u16,
+    /// Why, without anything that the caller entered; empty where the reply is a form.
+    pub reason: String,
+}
+
+impl Control {
+    /// Walks the whole chain in short transactions, and reports how many entries of how many are checked.
+    ///
+    /// # Errors
+    /// [`ControlError::NoRight`] except for admins of every app, [`ControlError::Db`].
+    pub async fn verify_audit(
+        &self,
+        actor: &Actor,
+        mut progress: impl FnMut(i64, i64) + Send,
+    ) -> Result<Chain, ControlError> {
+        actor.must(Role::Admin, EVERY_APP)?;
+        let mut walk = Walk::default();
+        loop {
+            let (walked, chain, all) = self.walk_on(walk).await?;
+            progress(walked.checked(), all);
+            if let Some(chain) = chain {
+                self.walked.lock().clone_from(&walked);
+                return Ok(chain);
+            }
+            walk = walked;
+        }
+    }
+
+    /// The state of the chain: entries that were checked before by this process are not checked again.
+    ///
+    /// # Errors
+    /// As [`verify_audit`](Self::verify_audit).
+    pub async fn audit_chain(&self, actor: &Actor) -> Result<Chain, ControlError> {
+        actor.must(Role::Admin, EVERY_APP)?;
+        loop {
+            let walk = self.walked.lock().clone();
+            let (walked, chain, _) = self.walk_on(walk).await?;
+            *self.walked.lock() = walked;
+            if let Some(chain) = chain {
+                return Ok(chain);
+            }
+        }
+    }
+
+    async fn walk_on(&self, walk: Walk) -> Result<(Walk, Option<Chain>, i64), ControlError> {
+        self.read(move |tx| {
+            let mut walk = walk.clone();
+            let chain = walk.step(tx)?;
+            Ok((walk, chain, written(tx)?))
+        })
+        .await
+    }
+
+    /// Records that a change of this actor was rejected. The change itself left nothing behind, so that this
+    /// is a transaction of its own. At most 60 a minute of each user are recorded; the next says how many
+    /// were not.
+    ///
+    /// # Errors
+    /// [`ControlError::Db`].
+    pub async fn note_rejected(&self, actor: &Actor, rejected: Rejected) -> Result<(), ControlError> {
+        let now_ms = self.read(|tx| Ok(tx.now_ms())).await?;
+        let Some(left_out) = self.rejections.admit(&actor.user_id, now_ms) else { return Ok(()) };
+        let actor = actor.clone();
+        let clip =
+            |text: &str| -> String { text.chars().filter(|it| !it.is_control()).take(MAX_TEXT).collect() };
+        let (target, reason) = (clip(&rejected.operation), clip(&rejected.reason));
+        let mut after = json!({"status": rejected.status});
+        if left_out > 0 {
+            after["left_out_before"] = left_out.into();
+        }
+        let work = move |tx: &mut dyn Tx| {
+            let (target, after) = (target.clone(), Some(after.clone()));
+            let app = rejected.app.as_deref();
+            let note = Note { action: "rejected", target, app, after, reason: &reason, ..Note::default() };
+            audit::append(tx, &actor, note)
+        };
+        self.db.write(work).await
+    }
+}

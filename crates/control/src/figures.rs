@@ -1,0 +1,40 @@
+//! What is known besides counts: of nodes, and of what surrounds the process.
+
+/// What a node's last report says besides counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// When it came, in ms UTC.
+    pub at_ms: i64,
+    /// Name of the store, and whether it answers.
+    pub store: Option<(String, bool)>,
+    /// The node's clock less this one's.
+    pub skew_ms: i64,
+    /// Memory of its table of counters.
+    pub table_bytes: u64,
+    /// Why it could not save its rules; empty if it could.
+    pub state_error: String,
+    /// Why its own rule files as they are now are not in force; empty if they are.
+    pub rules_error: String,
+    /// Domains that it was asked for and has no rules of; only the first ones.
+    pub unknown_domains: Vec<String>,
+}
+
+/// What surrounds the process, as far as the program has found out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Surroundings {
+    /// Free bytes of the disk with the data, and its size.
+    pub disk: Option<(u64, u64)>,
+    /// When the TLS certificate expires, in ms UTC.
+    pub certificate_ends_ms: Option<i64>,
+}
+
+/// Below this the rest of the disk is kept for changes and audit.
+const KEPT_FREE: u64 = 200 * 1024 * 1024;
+
+impl Surroundings {
+    /// Whether the disk has room for more than changes and audit.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.disk.is_none_or(|(free, _)| free >= KEPT_FREE)
+    }
+}

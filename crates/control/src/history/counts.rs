@@ -1,0 +1,124 @@
+//! Decisions by their outcome. Pure.
+
+use tollgate_db::{DbError, Row};
+use tollgate_fleet_proto::RuleCounts;
+
+/// Most decisions of one rule in one report; a node that reports more is not believed.
+const MOST: u64 = 1_000_000_000_000;
+
+/// Decisions by their outcome, and hits near a limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Let pass.
+    pub admitted: i64,
+    /// Denied.
+    pub denied: i64,
+    /// Let pass by shadow mode alone.
+    pub shadow_denied: i64,
+    /// Of all of these, decided without the store.
+    pub degraded: i64,
+    /// Hits near the limit.
+    pub near: i64,
+}
+
+impl Counts {
+    /// All decisions.
+    #[must_use]
+    pub const fn offered(&self) -> i64 {
+        self.admitted.saturating_add(self.denied).saturating_add(self.shadow_denied)
+    }
+
+    /// The denied share in hundredths of a percent; `None` without decisions.
+    #[must_use]
+    pub fn denied_share(&self) -> Option<i64> {
+        share(self.denied, self.offered())
+    }
+
+    /// The share decided without the store, in hundredths of a percent; `None` without decisions.
+    #[must_use]
+    pub fn degraded_share(&self) -> Option<i64> {
+        share(self.degraded, self.offered())
+    }
+
+    pub(super) fn of(counts: &RuleCounts) -> Self {
+        let bounded = |count: u64| count.min(MOST) as i64;
+        Self {
+            admitted: bounded(counts.admitted),
+            denied: bounded(counts.denied),
+            shadow_denied: bounded(counts.shadow_denied),
+            degraded: bounded(counts.degraded),
+            near: bounded(counts.near),
+        }
+    }
+
+    /// The five columns from `first` on.
+    pub(super) fn read(row: &Row, first: usize) -> Result<Self, DbError> {
+        Ok(Self {
+            admitted: row.int(first)?,
+            denied: row.int(first + 1)?,
+            shadow_denied: row.int(first + 2)?,
+            degraded: row.int(first + 3)?,
+            near: row.int(first + 4)?,
+        })
+    }
+
+    pub(super) const fn is_zero(&self) -> bool {
+        self.offered() == 0 && self.degraded == 0 && self.near == 0
+    }
+
+    /// Adds `more`.
+    pub fn add(&mut self, more: Self) {
+        *self = self.zip(more, i64::saturating_add);
+    }
+
+    pub(super) fn zip(self, other: Self, with: impl Fn(i64, i64) -> i64) -> Self {
+        Self {
+            admitted: with(self.admitted, other.admitted),
+            denied: with(self.denied, other.denied),
+            shadow_denied: with(self.shadow_denied, other.shadow_denied),
+            degraded: with(self.degraded, other.degraded),
+            near: with(self.near, other.near),
+        }
+    }
+
+    /// What falls into part `index` of `parts` equal ones. All parts together are the whole.
+    pub(super) fn part(self, index: i64, parts: i64) -> Self {
+        let until = |count: i64, index: i64| {
+            // At most the count itself, so it fits.
+            (i128::from(count) * i128::from(index) / i128::from(parts)) as i64
+        };
+        self.zip(self, |count, _| until(count, index + 1) - until(count, index))
+    }
+}
+
+fn share(part: i64, whole: i64) -> Option<i64> {
+    (whole > 0).then(|| (i128::from(part.min(whole)) * 10_000 / i128::from(whole)) as i64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_of_counts_are_the_whole() {
+        for (count, parts) in
+            [(0, 1), (1, 1), (1, 60), (59, 60), (61, 60), (1_000_000_007, 7), (i64::MAX, 60)]
+        {
+            let whole = Counts { admitted: count, near: count / 2, ..Counts::default() };
+            let mut sum = Counts::default();
+            for index in 0..parts {
+                let part = whole.part(index, parts);
+                assert!((part.admitted - count / parts).abs() <= 1, "even");
+                sum.add(part);
+            }
+            assert_eq!(sum, whole, "{count} in {parts}");
+        }
+    }
+
+    #[test]
+    fn shares_are_of_all_decisions() {
+        let counts = Counts { admitted: 60, denied: 20, shadow_denied: 20, degraded: 1, near: 9 };
+        assert_eq!((counts.denied_share(), counts.degraded_share()), (Some(2_000), Some(100)));
+        assert_eq!(Counts::default().denied_share(), None);
+    }
+}

@@ -1,0 +1,286 @@
+//! Time series as people ask for them.
+
+use std::collections::BTreeMap;
+
+use tollgate_db::Tx;
+
+use super::counts::Counts;
+use super::resolution::Resolution;
+use super::{UNKNOWN_DOMAIN, UNMATCHED};
+use crate::actor::{Actor, EVERY_APP};
+use crate::apps;
+use crate::error::{ControlError, Fault, invalid};
+use crate::role::Role;
+
+/// Most points of one answer.
+const MOST_POINTS: i64 = 2_000;
+/// Most rules below one that are summed.
+const MOST_BELOW: i64 = 500;
+/// Most domains in a list of requests that no rule limits.
+const MOST_DOMAINS: i64 = 500;
+
+/// Whose counts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Scope {
+    /// Of everything that the actor may see.
+    #[default]
+    All,
+    /// Of an app.
+    App(String),
+    /// Of a rule of an app and of the rules below it, by its path, such as `key=pushGeo`.
+    Rule(String, String),
+    /// Of a domain that nodes have from files of their own, or of one of its rules unless that is empty.
+    /// Needs viewer of every app.
+    Domain(String, String),
+}
+
+/// Which points.
+#[derive(Clone, Debug, Default)]
+pub struct HistoryQuery {
+    /// Whose.
+    pub scope: Scope,
+    /// In ms UTC.
+    pub from_ms: i64,
+    /// In ms UTC; not contained.
+    pub to_ms: i64,
+    /// The time of one point in ms, rounded up to rows; 0 chooses one.
+    pub step_ms: i64,
+}
+
+/// Points of equal steps, without gaps.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct History {
+    /// The time of one point.
+    pub step_ms: i64,
+    /// The oldest first.
+    pub points: Vec<Point>,
+}
+
+/// What was counted in one step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Point {
+    /// Its beginning, in ms UTC.
+    pub at_ms: i64,
+    /// The counts.
+    pub counts: Counts,
+}
+
+/// When a rule was used last, as far as nodes have reported.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Last {
+    /// The app.
+    pub app: String,
+    /// The key of its row.
+    pub key: String,
+    /// In ms UTC.
+    pub used_ms: i64,
+}
+
+impl History {
+    /// The sum of all points.
+    #[must_use]
+    pub fn sum(&self) -> Counts {
+        let mut sum = Counts::default();
+        self.points.iter().for_each(|point| sum.add(point.counts));
+        sum
+    }
+}
+
+/// The points of `query`. Needs viewer of the app, or sums up what the actor may see.
+///
+/// # Errors
+/// [`ControlError`]; [`ControlError::Invalid`] names the parameter.
+pub fn history(tx: &mut dyn Tx, actor: &Actor, query: &HistoryQuery) -> Result<History, ControlError> {
+    let (resolution, step_ms) = resolution_of(query, tx.now_ms())?;
+    let from = query.from_ms.max(0).div_euclid(step_ms) * step_ms;
+    let mut rows: BTreeMap<i64, Counts> = BTreeMap::new();
+    for series in series_of(tx, actor, &query.scope)? {
+        let found = tx.query(
+            "SELECT at / $5 * $5, SUM(admitted), SUM(denied), SUM(shadow_denied), SUM(degraded), SUM(near) \
+             FROM history WHERE res = $1 AND series = $2 AND at >= $3 AND at < $4 GROUP BY 1",
+            &[resolution.ms().into(), series.into(), from.into(), query.to_ms.into(), step_ms.into()],
+        )?;
+        for row in &found {
+            rows.entry(row.int(0)?).or_default().add(Counts::read(row, 1)?);
+        }
+    }
+    let count = (query.to_ms - from + step_ms - 1) / step_ms;
+    let at = |index: i64| from + index * step_ms;
+    let points = (0..count)
+        .map(|index| Point { at_ms: at(index), counts: rows.remove(&at(index)).unwrap_or_default() });
+    Ok(History { step_ms, points: points.collect() })
+}
+
+/// Which rows to read, and how many of them make one point.
+fn resolution_of(query: &HistoryQuery, now_ms: i64) -> Result<(Resolution, i64), ControlError> {
+    let span = query.to_ms.saturating_sub(query.from_ms);
+    let longest = Resolution::Hour.kept_ms();
+    if !(1..=longest).contains(&span) || query.to_ms > now_ms.saturating_add(longest) {
+        return Err(invalid(
+            "from",
+            Fault::Whole { min: query.to_ms.saturating_sub(longest), max: query.to_ms },
+        ));
+    }
+    // Rows that are gone are not asked for: a coarser resolution still has them.
+    let is_kept = |it: &Resolution| query.from_ms >= now_ms - it.kept_ms() - it.ms();
+    let kept = Resolution::ALL.into_iter().filter(is_kept);
+    let step = if query.step_ms > 0 { query.step_ms } else { (span / 120).max(1) };
+    let kept: Vec<Resolution> = kept.collect();
+    let fits = kept.iter().rev().find(|it| it.ms() <= step).or(kept.first());
+    let resolution = fits.copied().unwrap_or(Resolution::Hour);
+    let step = step.saturating_add(resolution.ms() - 1) / resolution.ms() * resolution.ms();
+    if span / step > MOST_POINTS {
+        return Err(invalid("step", Fault::Whole { min: span / MOST_POINTS, max: span }));
+    }
+    Ok((resolution, step))
+}
+
+/// The series whose sum is the scope. Needs viewer of what it names.
+pub(super) fn series_of(tx: &mut dyn Tx, actor: &Actor, scope: &Scope) -> Result<Vec<i64>, ControlError> {
+    match scope {
+        Scope::All if actor.may(Role::Viewer, EVERY_APP) => total(tx, ""),
+        Scope::All => {
+            let mut series = Vec::new();
+            for app in apps::list(tx, actor)? {
+                series.extend(of_app(tx, &app.name)?);
+            }
+            Ok(series)
+        }
+        Scope::App(app) => {
+            actor.must(Role::Viewer, app)?;
+            of_app(tx, app)
+        }
+        Scope::Rule(app, rule) => {
+            actor.must(Role::Viewer, app)?;
+            let mut series = Vec::new();
+            for domain in domains_of(tx, app)? {
+                series.extend(below(tx, &domain, rule)?);
+            }
+            Ok(series)
+        }
+        Scope::Domain(domain, rule) => {
+            actor.must(Role::Viewer, EVERY_APP)?;
+            if rule.is_empty() { total(tx, domain) } else { below(tx, domain, rule) }
+        }
+    }
+}
+
+/// The domains of an app, by name.
+pub(super) fn domains_of(tx: &mut dyn Tx, app: &str) -> Result<Vec<String>, ControlError> {
+    let rows = tx.query(
+        "SELECT domains.domain FROM domains JOIN apps ON apps.id = domains.app_id WHERE apps.name = $1 \
+         ORDER BY domains.domain",
+        &[app.into()],
+    )?;
+    rows.iter().map(|row| Ok(row.text(0)?)).collect()
+}
+
+fn of_app(tx: &mut dyn Tx, app: &str) -> Result<Vec<i64>, ControlError> {
+    let mut series = Vec::new();
+    for domain in domains_of(tx, app)? {
+        series.extend(total(tx, &domain)?);
+    }
+    Ok(series)
+}
+
+fn total(tx: &mut dyn Tx, domain: &str) -> Result<Vec<i64>, ControlError> {
+    let rows = tx.query("SELECT id FROM series WHERE domain = $1 AND rule = ''", &[domain.into()])?;
+    rows.iter().map(|row| Ok(row.int(0)?)).collect()
+}
+
+/// A rule and those below it.
+fn below(tx: &mut dyn Tx, domain: &str, rule: &str) -> Result<Vec<i64>, ControlError> {
+    let (first, last) = (format!("{rule} \u{2192} "), format!("{rule} \u{2192} \u{10ffff}"));
+    let rows = tx.query(
+        "SELECT id FROM series WHERE domain = $1 AND (rule = $2 OR (rule >= $3 AND rule < $4)) \
+         ORDER BY rule LIMIT $5",
+        &[domain.into(), rule.into(), first.into(), last.into(), MOST_BELOW.into()],
+    )?;
+    rows.iter().map(|row| Ok(row.int(0)?)).collect()
+}
+
+/// When the rows of `keys`, each with its app, were used last; those that never were are left out. Apps that
+/// the actor may not see are left out.
+///
+/// # Errors
+/// [`ControlError::Db`].
+pub fn last_used(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    keys: &[(String, String)],
+) -> Result<Vec<Last>, ControlError> {
+    let mut found = Vec::new();
+    for (app, key) in keys.iter().filter(|(app, _)| actor.may(Role::Viewer, app)) {
+        let rule = path_of(key);
+        let last = format!("{rule} \u{2192} \u{10ffff}");
+        let row = tx.query_one(
+            "SELECT MAX(last_used) FROM series WHERE domain = $1 AND (rule = $2 OR (rule > $2 AND rule < $3))",
+            &[app.into(), rule.into(), last.into()],
+        )?;
+        if let Some(used_ms) = row.map(|row| row.opt_int(0)).transpose()?.flatten().filter(|it| *it > 0) {
+            found.push(Last { app: app.clone(), key: key.clone(), used_ms });
+        }
+    }
+    Ok(found)
+}
+
+/// The path of the rule that a row of the table of committed rates makes.
+pub(super) fn path_of(key: &str) -> String {
+    format!("key={key}")
+}
+
+/// When the last report was stored, in ms UTC; `None` before the first.
+///
+/// # Errors
+/// [`ControlError::Db`].
+pub fn as_of(tx: &mut dyn Tx) -> Result<Option<i64>, ControlError> {
+    let row = tx.query_one("SELECT MAX(at) FROM reported", &[])?;
+    Ok(row.map(|row| row.opt_int(0)).transpose()?.flatten())
+}
+
+/// Requests that no rule limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unlimited {
+    /// Their domain; empty for domains without rules, together.
+    pub domain: String,
+    /// [`UNMATCHED`] or [`UNKNOWN_DOMAIN`].
+    pub rule: String,
+    /// What became of them.
+    pub counts: Counts,
+}
+
+/// Requests of the last `span_ms` that no rule limits, most first. Shows the domains of apps that the actor
+/// may see; the others need viewer of every app.
+///
+/// # Errors
+/// [`ControlError::Db`].
+pub fn unlimited(tx: &mut dyn Tx, actor: &Actor, span_ms: i64) -> Result<Vec<Unlimited>, ControlError> {
+    let now_ms = tx.now_ms();
+    let span_ms = span_ms.clamp(1, Resolution::Hour.kept_ms());
+    let rows = tx.query(
+        "SELECT series.id, series.domain, series.rule, COALESCE(apps.name, '') FROM series \
+         LEFT JOIN domains ON domains.domain = series.domain LEFT JOIN apps ON apps.id = domains.app_id \
+         WHERE series.rule IN ($1, $2) ORDER BY series.domain LIMIT $3",
+        &[UNMATCHED.into(), UNKNOWN_DOMAIN.into(), MOST_DOMAINS.into()],
+    )?;
+    let query = HistoryQuery { from_ms: now_ms - span_ms, to_ms: now_ms, ..HistoryQuery::default() };
+    let (resolution, _) = resolution_of(&query, now_ms)?;
+    let mut found = Vec::new();
+    for row in &rows {
+        let (id, domain, rule, app) = (row.int(0)?, row.text(1)?, row.text(2)?, row.text(3)?);
+        if !actor.may(Role::Viewer, if app.is_empty() { EVERY_APP } else { &app }) {
+            continue;
+        }
+        let sum = tx.query_one(
+            "SELECT COALESCE(SUM(admitted), 0), COALESCE(SUM(denied), 0), 0, 0, 0 FROM history \
+             WHERE res = $1 AND series = $2 AND at >= $3",
+            &[resolution.ms().into(), id.into(), resolution.row_of(now_ms - span_ms).into()],
+        )?;
+        let counts = sum.map(|row| Counts::read(&row, 0)).transpose()?.unwrap_or_default();
+        if counts.offered() > 0 {
+            found.push(Unlimited { domain, rule, counts });
+        }
+    }
+    found.sort_by_key(|it| std::cmp::Reverse(it.counts.offered()));
+    Ok(found)
+}

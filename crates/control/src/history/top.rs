@@ -1,0 +1,149 @@
+//! The keys that were denied most, in rows of five minutes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tollgate_db::{Row, Tx};
+
+use super::query::{Scope, domains_of, series_of};
+use crate::actor::{Actor, EVERY_APP};
+use crate::apps;
+use crate::error::ControlError;
+use crate::role::Role;
+
+/// The time that a row covers.
+pub(super) const ROW_MS: i64 = 300_000;
+/// How long rows are kept.
+pub(super) const KEPT_MS: i64 = 7 * 24 * 3_600_000;
+/// Most keys of one rule in one row of time: those that were denied least make room.
+const MOST_KEYS: usize = 50;
+
+/// By rule, then by row of time and key.
+pub(super) type TopSums<'g> = HashMap<(&'g str, &'g str), BTreeMap<(i64, &'g String), i64>>;
+
+/// A key and how often it was denied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopKey {
+    /// Its domain: the app, for rules of the table of committed rates.
+    pub domain: String,
+    /// Its rule.
+    pub rule: String,
+    /// The values of its descriptor.
+    pub key: String,
+    /// As the nodes' sketches counted.
+    pub denied: i64,
+}
+
+/// Which keys.
+#[derive(Clone, Debug, Default)]
+pub struct TopQuery {
+    /// Of which rules.
+    pub scope: Scope,
+    /// That contain this text, unless empty.
+    pub search: String,
+    /// Denied in the time before now, in ms: at most 7 days.
+    pub span_ms: i64,
+    /// At most this many, 1 to 500.
+    pub limit: i64,
+}
+
+pub(super) const fn row_of(at_ms: i64) -> i64 {
+    at_ms.div_euclid(ROW_MS) * ROW_MS
+}
+
+/// Adds `tops`; rules without a series are left out.
+pub(super) fn write(
+    tx: &mut dyn Tx,
+    series: &HashMap<(&str, &str), i64>,
+    tops: &TopSums<'_>,
+) -> Result<(), ControlError> {
+    for (name, keys) in tops {
+        let Some(&id) = series.get(name) else { continue };
+        let mut rows: BTreeMap<i64, Vec<(&String, i64)>> = BTreeMap::new();
+        for ((at, key), denied) in keys {
+            rows.entry(*at).or_default().push((key, *denied));
+        }
+        for (at, mut keys) in rows {
+            keys.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(b.0)));
+            for (key, denied) in keys.into_iter().take(MOST_KEYS) {
+                tx.execute(
+                    "INSERT INTO top_keys (series, at, key, denied) VALUES ($1, $2, $3, $4) \
+                     ON CONFLICT (series, at, key) DO UPDATE SET denied = top_keys.denied + $4",
+                    &[id.into(), at.into(), key.into(), denied.into()],
+                )?;
+            }
+            tx.execute(
+                "DELETE FROM top_keys WHERE series = $1 AND at = $2 AND denied < (SELECT MIN(most.denied) FROM \
+                 (SELECT denied FROM top_keys WHERE series = $1 AND at = $2 ORDER BY denied DESC LIMIT 50) most)",
+                &[id.into(), at.into()],
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// The keys that were denied most, most first. Needs viewer of the app, or shows the apps that the actor may
+/// see.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn top_keys(tx: &mut dyn Tx, actor: &Actor, query: &TopQuery) -> Result<Vec<TopKey>, ControlError> {
+    let from = row_of(tx.now_ms() - query.span_ms.clamp(0, KEPT_MS));
+    let (limit, search) = (query.limit.clamp(1, 500), crate::rules::pattern(&query.search));
+    let is_everything = query.scope == Scope::All && actor.may(Role::Viewer, EVERY_APP);
+    if is_everything {
+        let rows = tx.query(
+            "SELECT series.domain, series.rule, key, SUM(denied) FROM top_keys \
+             JOIN series ON series.id = top_keys.series \
+             WHERE at >= $1 AND ($2 = '' OR LOWER(key) LIKE $2 ESCAPE '\\') \
+             GROUP BY series.domain, series.rule, key ORDER BY 4 DESC, key LIMIT $3",
+            &[from.into(), search.into(), limit.into()],
+        )?;
+        return rows.iter().map(read).collect();
+    }
+    let mut keys = Vec::new();
+    for id in rules_of(tx, actor, &query.scope)? {
+        let rows = tx.query(
+            "SELECT series.domain, series.rule, key, SUM(denied) FROM top_keys JOIN series ON series.id = $1 \
+             WHERE top_keys.series = $1 AND at >= $2 AND ($3 = '' OR LOWER(key) LIKE $3 ESCAPE '\\') \
+             GROUP BY series.domain, series.rule, key ORDER BY 4 DESC, key LIMIT $4",
+            &[id.into(), from.into(), (&search).into(), limit.into()],
+        )?;
+        keys.extend(rows.iter().map(read).collect::<Result<Vec<_>, ControlError>>()?);
+    }
+    keys.sort_by(|a, b| b.denied.cmp(&a.denied).then_with(|| a.key.cmp(&b.key)));
+    keys.truncate(limit as usize);
+    Ok(keys)
+}
+
+fn read(row: &Row) -> Result<TopKey, ControlError> {
+    Ok(TopKey { domain: row.text(0)?, rule: row.text(1)?, key: row.text(2)?, denied: row.int(3)? })
+}
+
+/// The series of rules in the scope, which must name what the actor may see.
+fn rules_of(tx: &mut dyn Tx, actor: &Actor, scope: &Scope) -> Result<Vec<i64>, ControlError> {
+    let domains = match scope {
+        Scope::All => {
+            let mut domains = Vec::new();
+            for app in apps::list(tx, actor)? {
+                domains.extend(domains_of(tx, &app.name)?);
+            }
+            domains
+        }
+        Scope::App(app) => {
+            actor.must(Role::Viewer, app)?;
+            domains_of(tx, app)?
+        }
+        Scope::Domain(domain, rule) if rule.is_empty() => {
+            actor.must(Role::Viewer, EVERY_APP)?;
+            vec![domain.clone()]
+        }
+        Scope::Rule(..) | Scope::Domain(..) => return series_of(tx, actor, scope),
+    };
+    let mut series = Vec::new();
+    for domain in domains {
+        let rows =
+            tx.query("SELECT id FROM series WHERE domain = $1 AND rule <> '' ORDER BY id", &[domain.into()])?;
+        series.extend(rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?);
+    }
+    Ok(series)
+}

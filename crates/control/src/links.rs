@@ -1,0 +1,77 @@
+//! One-time links: a user chooses a password with one, so that no one else ever knows it.
+
+use serde_json::json;
+use tollgate_db::Tx;
+
+use crate::actor::{Actor, EVERY_APP};
+use crate::audit::{self, Note};
+use crate::error::ControlError;
+use crate::ids::sha256;
+use crate::role::Role;
+use crate::users::{self, User};
+
+/// How long a link is valid.
+pub const VALID_MS: i64 = 72 * 3_600_000;
+
+/// Makes `code` the only way in for a user: the password and all logins of before end. Needs admin of every
+/// app.
+pub(crate) fn issue(tx: &mut dyn Tx, actor: &Actor, name: &str, code: &str) -> Result<User, ControlError> {
+    actor.must(Role::Admin, EVERY_APP)?;
+    actor.must_be_logged_in()?;
+    let user = users::get(tx, actor, name)?;
+    let until = tx.now_ms() + VALID_MS;
+    tx.execute(
+        "UPDATE users SET link_sha256 = $2, link_until = $3, password_hash = NULL, etag = etag + 1 \
+         WHERE id = $1",
+        &[(&user.id).into(), sha256(code).into(), until.into()],
+    )?;
+    tx.execute("DELETE FROM logins WHERE user_id = $1", &[(&user.id).into()])?;
+    let after = Some(json!({"link_until": until}));
+    audit::append(tx, actor, Note { action: "user.link", target: user.name, after, ..Note::default() })?;
+    users::get(tx, actor, name)
+}
+
+/// The user whose link holds `code`.
+///
+/// # Errors
+/// [`ControlError::WrongLink`] when there is none, when it has expired, or when the user is disabled.
+pub fn user_of(tx: &mut dyn Tx, code: &str) -> Result<User, ControlError> {
+    let row = tx.query_one(
+        "SELECT name FROM users WHERE link_sha256 = $1 AND link_until > $2 AND state = 'active'",
+        &[sha256(code).into(), tx.now_ms().into()],
+    )?;
+    let name = row.ok_or(ControlError::WrongLink)?.text(0)?;
+    users::find(tx, &name)?.ok_or(ControlError::WrongLink)
+}
+
+/// Sets the password of the user whose link holds `code`, and uses the link up.
+pub(crate) fn redeem(
+    tx: &mut dyn Tx,
+    ip: &str,
+    code: &str,
+    password_hash: &str,
+) -> Result<User, ControlError> {
+    let user = user_of(tx, code)?;
+    set_password(tx, &user.id, password_hash)?;
+    let actor = Actor {
+        kind: "user",
+        user_id: user.id.clone(),
+        name: user.name.clone(),
+        ip: ip.to_owned(),
+        roles: user.roles.clone(),
+        ..Actor::system()
+    };
+    let target = user.name.clone();
+    audit::append(tx, &actor, Note { action: "user.password", target, ..Note::default() })?;
+    Ok(user)
+}
+
+/// Sets a password; a link that is open ends.
+pub(crate) fn set_password(tx: &mut dyn Tx, user_id: &str, hash: &str) -> Result<(), ControlError> {
+    tx.execute(
+        "UPDATE users SET password_hash = $2, link_sha256 = NULL, link_until = NULL, etag = etag + 1 \
+         WHERE id = $1",
+        &[user_id.into(), hash.into()],
+    )?;
+    Ok(())
+}

@@ -1,0 +1,77 @@
+//! What changes by itself: reports that wait, figures of nodes, what surrounds the process, problems.
+
+use std::collections::BTreeMap;
+
+use parking_lot::Mutex;
+use tollgate_fleet_proto::Report;
+
+use crate::events::Events;
+use crate::figures::{Figures, Surroundings};
+use crate::history::Ingest;
+use crate::problems::Problem;
+
+/// Most nodes whose figures are kept.
+const MOST_NODES: usize = 10_000;
+/// Most names of unknown domains that are kept of a node.
+const MOST_NAMES: usize = 100;
+
+/// Reports, figures and events.
+#[derive(Debug, Default)]
+pub struct Live {
+    /// Reports that wait to be written.
+    pub ingest: Ingest,
+    /// What has changed.
+    pub events: Events,
+    figures: Mutex<BTreeMap<String, Figures>>,
+    surroundings: Mutex<Surroundings>,
+    problems: Mutex<Vec<Problem>>,
+}
+
+impl Live {
+    /// Remembers what a report says besides counts.
+    pub(crate) fn reported(&self, node: &str, report: &Report, at_ms: i64) {
+        let wall_ms = i64::try_from(report.wall_ms).unwrap_or(i64::MAX);
+        let figures = Figures {
+            at_ms,
+            store: report.store.as_ref().map(|it| (it.name.clone(), it.available)),
+            skew_ms: wall_ms.saturating_sub(at_ms),
+            table_bytes: report.table_bytes,
+            state_error: report.state_error.clone(),
+            rules_error: report.rules_error.clone(),
+            unknown_domains: report.unknown_domains.iter().take(MOST_NAMES).cloned().collect(),
+        };
+        let mut all = self.figures.lock();
+        if all.len() >= MOST_NODES && !all.contains_key(node) {
+            let oldest = all.iter().min_by_key(|(_, it)| it.at_ms).map(|(node, _)| node.clone());
+            oldest.and_then(|oldest| all.remove(&oldest));
+        }
+        all.insert(node.to_owned(), figures);
+    }
+
+    /// The last figures of each node, by its id.
+    #[must_use]
+    pub fn figures(&self) -> BTreeMap<String, Figures> {
+        self.figures.lock().clone()
+    }
+
+    /// The program has looked around.
+    pub fn surround(&self, surroundings: Surroundings) {
+        *self.surroundings.lock() = surroundings;
+    }
+
+    /// What the program found last.
+    #[must_use]
+    pub fn surroundings(&self) -> Surroundings {
+        *self.surroundings.lock()
+    }
+
+    /// Keeps what was found, and returns what was found before.
+    pub(crate) fn found(&self, problems: Vec<Problem>) -> Vec<Problem> {
+        std::mem::replace(&mut *self.problems.lock(), problems)
+    }
+
+    /// What was found last.
+    pub(crate) fn last_found(&self) -> Vec<Problem> {
+        self.problems.lock().clone()
+    }
+}

@@ -1,0 +1,68 @@
+//! The tokens of nodes in memory: a stream is admitted without asking the database.
+
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use subtle::{Choice, ConstantTimeEq as _};
+
+use crate::ids::sha256;
+use crate::token_text::is_token;
+
+/// The tokens of nodes that are in force.
+#[derive(Debug, Default)]
+pub struct NodeTokens(Vec<NodeToken>);
+
+#[derive(Debug)]
+struct NodeToken {
+    id: String,
+    sha256: String,
+    expires_at: i64,
+    used_at: AtomicI64,
+}
+
+impl NodeTokens {
+    pub(crate) fn new(rows: Vec<(String, String, Option<i64>)>) -> Self {
+        let token = |(id, sha256, expires_at): (String, String, Option<i64>)| NodeToken {
+            id,
+            sha256,
+            expires_at: expires_at.unwrap_or(i64::MAX),
+            used_at: AtomicI64::new(0),
+        };
+        Self(rows.into_iter().map(token).collect())
+    }
+
+    /// Whether a node with this token may attach at `now_ms`, and no other way in. Compares with every token,
+    /// so that the time says nothing about which one it is.
+    #[must_use]
+    pub fn admits(&self, token: Option<&str>, now_ms: i64) -> bool {
+        let Some(token) = token.filter(|it| is_token(it)) else { return false };
+        let hash = sha256(token);
+        let mut found = Choice::from(0);
+        for known in &self.0 {
+            let is_it = known.sha256.as_bytes().ct_eq(hash.as_bytes())
+                & Choice::from(u8::from(now_ms < known.expires_at));
+            if bool::from(is_it) {
+                known.used_at.fetch_max(now_ms, Relaxed);
+            }
+            found |= is_it;
+        }
+        found.into()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether no node can attach.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Id and time of those that were used since this was asked last.
+    pub(crate) fn take_uses(&self) -> Vec<(String, i64)> {
+        let uses = self.0.iter().map(|it| (it.id.clone(), it.used_at.swap(0, Relaxed)));
+        uses.filter(|(_, at)| *at > 0).collect()
+    }
+}

@@ -1,0 +1,215 @@
+//! What is wrong now, computed from the current state: for the Overview, the API and metrics.
+//!
+//! Alerts are Prometheus' business: each kind of problem is a metric, and `deploy/alerts.yml` has the rules.
+
+mod exposition;
+pub(crate) mod state;
+
+pub use exposition::metrics;
+
+use std::collections::BTreeMap;
+
+use crate::figures::{Figures, Surroundings};
+use crate::history::Counts;
+use crate::nodes::NodeState;
+
+/// A version may take this long to reach a node.
+const LAG_MS: i64 = 30_000;
+/// Nodes that have sent nothing for this long are forgotten here.
+const FORGOTTEN_MS: i64 = 24 * 3_600_000;
+/// Decisions on both sides without which shares are not compared.
+const LEAST_DECISIONS: i64 = 500;
+/// A denied share that is this much higher than before has jumped, in hundredths of a percent.
+const JUMP: i64 = 2_000;
+/// A certificate that expires within this time is a problem.
+const CERTIFICATE_MS: i64 = 7 * 24 * 3_600_000;
+/// Most problems of one kind.
+const MOST: usize = 100;
+
+/// What kind of problem.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A node sends no reports.
+    UnresponsiveNode,
+    /// A node rejected a version, or crashed while applying it.
+    RejectedVersion,
+    /// A node has held an older version for more than 30 s.
+    VersionLag,
+    /// The denied share of an app has jumped.
+    DeniedShare,
+    /// Nodes decide without their store.
+    Degraded,
+    /// A node reports its store as unavailable.
+    StoreDown,
+    /// A gate failed and the rollout was withdrawn.
+    WithdrawnRollout,
+    /// The disk of the control plane is nearly full.
+    DiskLow,
+    /// A TLS certificate expires soon.
+    CertificateExpiring,
+    /// The database is older than what nodes hold.
+    FrozenApp,
+    /// A node cannot save its rules, or has faulty rule files of its own.
+    NodeFault,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 11] = [
+        Self::UnresponsiveNode,
+        Self::RejectedVersion,
+        Self::VersionLag,
+        Self::DeniedShare,
+        Self::Degraded,
+        Self::StoreDown,
+        Self::WithdrawnRollout,
+        Self::DiskLow,
+        Self::CertificateExpiring,
+        Self::FrozenApp,
+        Self::NodeFault,
+    ];
+
+    /// Its name in the API and in metrics.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UnresponsiveNode => "unresponsive_node",
+            Self::RejectedVersion => "rejected_version",
+            Self::VersionLag => "version_lag",
+            Self::DeniedShare => "denied_share",
+            Self::Degraded => "degraded",
+            Self::StoreDown => "store_down",
+            Self::WithdrawnRollout => "withdrawn_rollout",
+            Self::DiskLow => "disk_low",
+            Self::CertificateExpiring => "certificate_expiring",
+            Self::FrozenApp => "frozen_app",
+            Self::NodeFault => "node_fault",
+        }
+    }
+}
+
+/// Something that is wrong now.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// What kind.
+    pub kind: Kind,
+    /// The app that it concerns; empty if it concerns all.
+    pub app: String,
+    /// The id of the node that has it; empty if it is of no single node.
+    pub node: String,
+    /// The name of that node.
+    pub node_name: String,
+    /// Since when, in ms UTC, where that is known.
+    pub since_ms: Option<i64>,
+    /// A version, a share in hundredths of a percent, or free bytes.
+    pub value: i64,
+    /// What the node said.
+    pub detail: String,
+}
+
+/// What problems are computed from.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// Now, in ms UTC.
+    pub now_ms: i64,
+    /// Every known node.
+    pub nodes: Vec<NodeState>,
+    /// What their last reports said.
+    pub figures: BTreeMap<String, Figures>,
+    /// When the current version of each app was made.
+    pub versions: BTreeMap<String, i64>,
+    /// By app: the last five minutes, and the hour before.
+    pub shares: BTreeMap<String, (Counts, Counts)>,
+    /// Withdrawn rollouts: app, version, when.
+    pub withdrawn: Vec<(String, i64, i64)>,
+    /// Disk and certificate.
+    pub surroundings: Surroundings,
+}
+
+/// Everything that is wrong in `state`, in the order of [`Kind`].
+#[must_use]
+pub fn find(state: &State) -> Vec<Problem> {
+    let mut found = Vec::new();
+    for node in &state.nodes {
+        of_node(state, node, &mut found);
+    }
+    for (app, (now, before)) in &state.shares {
+        let of_app = |kind, value| Problem { app: app.clone(), value, ..of(kind) };
+        if let (Some(share), Some(usual)) = (now.denied_share(), before.denied_share())
+            && now.offered().min(before.offered()) >= LEAST_DECISIONS
+            && share - usual >= JUMP
+        {
+            found.push(of_app(Kind::DeniedShare, share));
+        }
+        if let Some(share) = now.degraded_share().filter(|_| now.degraded > 0) {
+            found.push(of_app(Kind::Degraded, share));
+        }
+    }
+    for (app, version, at_ms) in &state.withdrawn {
+        let (app, since_ms) = (app.clone(), Some(*at_ms));
+        found.push(Problem { app, since_ms, value: *version, ..of(Kind::WithdrawnRollout) });
+    }
+    if let Some((free, size)) = state.surroundings.disk
+        && (!state.surroundings.has_room() || free < size / 20)
+    {
+        let value = i64::try_from(free).unwrap_or(i64::MAX);
+        found.push(Problem { value, ..of(Kind::DiskLow) });
+    }
+    if let Some(ends) = state.surroundings.certificate_ends_ms
+        && ends - state.now_ms < CERTIFICATE_MS
+    {
+        found.push(Problem { value: ends, ..of(Kind::CertificateExpiring) });
+    }
+    found.sort();
+    let mut left = BTreeMap::new();
+    found.retain(|it| {
+        let left = left.entry(it.kind).or_insert(MOST);
+        *left = left.saturating_sub(1);
+        *left > 0
+    });
+    found
+}
+
+fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
+    let silent_ms = state.now_ms.saturating_sub(node.last_seen_ms);
+    if silent_ms > FORGOTTEN_MS {
+        return;
+    }
+    let of_node = |kind| Problem { node: node.id.clone(), node_name: node.name.clone(), ..of(kind) };
+    if !node.is_live(state.now_ms) {
+        let since_ms = Some(node.last_seen_ms);
+        // What it said last may be wrong by now.
+        return found.push(Problem { since_ms, ..of_node(Kind::UnresponsiveNode) });
+    }
+    for app in &node.apps {
+        let made_ms = state.versions.get(&app.app).copied();
+        let of_app = |kind, value: u64| Problem {
+            app: app.app.clone(),
+            value: i64::try_from(value).unwrap_or(i64::MAX),
+            since_ms: made_ms,
+            detail: app.fault.clone().unwrap_or_default(),
+            ..of_node(kind)
+        };
+        if app.acked > app.wanted && app.wanted > 0 {
+            found.push(of_app(Kind::FrozenApp, app.acked));
+        } else if app.fault.is_some() {
+            found.push(of_app(Kind::RejectedVersion, app.wanted));
+        } else if app.acked < app.wanted && made_ms.is_some_and(|made| state.now_ms - made > LAG_MS) {
+            found.push(of_app(Kind::VersionLag, app.acked));
+        }
+    }
+    let Some(figures) = state.figures.get(&node.id) else { return };
+    if let Some((store, false)) = &figures.store {
+        found.push(Problem { detail: store.clone(), ..of_node(Kind::StoreDown) });
+    }
+    for fault in [&figures.state_error, &figures.rules_error] {
+        if !fault.is_empty() {
+            found.push(Problem { detail: fault.clone(), ..of_node(Kind::NodeFault) });
+        }
+    }
+}
+
+fn of(kind: Kind) -> Problem {
+    let (app, node, node_name, detail) = (String::new(), String::new(), String::new(), String::new());
+    Problem { kind, app, node, node_name, since_ms: None, value: 0, detail }
+}

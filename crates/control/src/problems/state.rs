@@ -1,0 +1,49 @@
+//! What the database knows of the current state.
+
+use std::collections::BTreeMap;
+
+use tollgate_db::Tx;
+
+use super::State;
+use crate::actor::Actor;
+use crate::apps;
+use crate::error::ControlError;
+use crate::history::{Counts, HistoryQuery, Resolution, Scope, history};
+
+const MINUTE: i64 = Resolution::Minute.ms();
+
+/// Everything but nodes and surroundings.
+pub(crate) fn read(tx: &mut dyn Tx) -> Result<State, ControlError> {
+    let now_ms = tx.now_ms();
+    let mut state = State { now_ms, versions: versions(tx)?, ..State::default() };
+    for app in apps::list(tx, &Actor::system())? {
+        let shares = shares(tx, &app.name, now_ms)?;
+        if shares.0.offered() > 0 {
+            state.shares.insert(app.name, shares);
+        }
+    }
+    Ok(state)
+}
+
+fn versions(tx: &mut dyn Tx) -> Result<BTreeMap<String, i64>, ControlError> {
+    let rows = tx.query(
+        "SELECT apps.name, versions.created_at FROM apps JOIN versions \
+         ON versions.app_id = apps.id AND versions.version = apps.version",
+        &[],
+    )?;
+    rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?))).collect()
+}
+
+/// The last five minutes of an app, and the hour before.
+fn shares(tx: &mut dyn Tx, app: &str, now_ms: i64) -> Result<(Counts, Counts), ControlError> {
+    let to_ms = Resolution::Minute.row_of(now_ms) + MINUTE;
+    let (from_ms, step_ms) = (to_ms - 65 * MINUTE, MINUTE);
+    let query = HistoryQuery { scope: Scope::App(app.to_owned()), from_ms, to_ms, step_ms };
+    let found = history(tx, &Actor::system(), &query)?;
+    let (mut now, mut before) = (Counts::default(), Counts::default());
+    for point in found.points {
+        let of = if point.at_ms >= to_ms - 5 * MINUTE { &mut now } else { &mut before };
+        of.add(point.counts);
+    }
+    Ok((now, before))
+}

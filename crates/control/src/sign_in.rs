@@ -1,0 +1,362 @@
+//! What takes more than a transaction because passwords, cookies and tokens are part of it.
+
+use tollgate_db::Tx;
+
+use crate::actor::{Actor, EVERY_APP};
+use crate::audit::{self, Note};
+use crate::control::Control;
+use crate::error::{ControlError, Fault, FieldFaults, invalid};
+use crate::ids::secret;
+use crate::links;
+use crate::logins::{self, Login};
+use crate::passwords;
+use crate::preferences::Preferences;
+use crate::role::Role;
+use crate::setup;
+use crate::token_text;
+use crate::tokens::{self, Token, TokenInput};
+use crate::users::{self, User};
+
+/// Where a request came from.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Origin<'o> {
+    /// The address.
+    pub ip: &'o str,
+    /// The browser or program, as it named itself.
+    pub agent: &'o str,
+    /// The request, as the log names it.
+    pub request_id: &'o str,
+}
+
+impl Control {
+    /// A new setup code, if there is no user yet: for the link that the program prints.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn setup_code(&self) -> Result<Option<String>, ControlError> {
+        let code = secret()?;
+        let issued = code.clone();
+        let is_valid = self.db.write(move |tx| setup::issue(tx, &issued)).await?;
+        Ok(is_valid.then_some(code))
+    }
+
+    /// Makes the first admin and logs it in. Returns the secret of the cookie.
+    ///
+    /// # Errors
+    /// [`ControlError::WrongCode`], [`ControlError::Invalid`] and others.
+    pub async fn set_up(
+        &self,
+        from: Origin<'_>,
+        code: &str,
+        name: &str,
+        password: &str,
+        again: &str,
+    ) -> Result<String, ControlError> {
+        self.begin_attempt(from.ip, "").await?;
+        let given = code.to_owned();
+        self.read(move |tx| setup::must_be_valid(tx, &given)).await?; // before any work on the password
+        let name = checked(name, password, Some(again))?;
+        let hash = self.passwords.hash(password).await?;
+        let (cookie, ip, agent, code) = (secret()?, from.ip.to_owned(), agent(from), code.to_owned());
+        let (given, request) = (cookie.clone(), from.request_id.to_owned());
+        let work = move |tx: &mut dyn Tx| {
+            let user = setup::first_admin(tx, &ip, &code, &name, &hash)?;
+            logins::begin(tx, &acting(&user, &ip, &request), &agent, &given)
+        };
+        self.db.write(work).await?;
+        Ok(cookie)
+    }
+
+    /// Checks a name and a password and begins a login. Returns the secret of the cookie.
+    ///
+    /// # Errors
+    /// [`ControlError::WrongLogin`], [`ControlError::TooMany`] and others.
+    pub async fn log_in(&self, from: Origin<'_>, name: &str, password: &str) -> Result<String, ControlError> {
+        self.begin_attempt(from.ip, name).await?;
+        let name = users::user_name(name).unwrap_or_default();
+        let (ip, request) = (from.ip.to_owned(), from.request_id.to_owned());
+        let Some(user) = self.user_with(&name, password).await? else {
+            let work = move |tx: &mut dyn Tx| {
+                // An unknown name could be a password in the wrong field.
+                let known = users::find(tx, &name)?.map_or_else(|| "(unknown)".to_owned(), |user| user.name);
+                let (ip, request_id) = (ip.clone(), request.clone());
+                let nobody = Actor { roles: Vec::new(), ip, request_id, ..Actor::system() };
+                audit::append(tx, &nobody, Note { action: "login.failed", target: known, ..Note::default() })
+            };
+            self.db.write(work).await?;
+            return Err(ControlError::WrongLogin);
+        };
+        self.attempts.succeeded(from.ip, &user.name);
+        let (cookie, agent) = (secret()?, agent(from));
+        let given = cookie.clone();
+        let begin = move |tx: &mut dyn Tx| logins::begin(tx, &acting(&user, &ip, &request), &agent, &given);
+        self.db.write(begin).await?;
+        Ok(cookie)
+    }
+
+    /// The active user of this name, if the password is right.
+    async fn user_with(&self, name: &str, password: &str) -> Result<Option<User>, ControlError> {
+        let asked = name.to_owned();
+        let found = self.read(move |tx| {
+            let Some(user) = users::find(tx, &asked)?.filter(|user| user.state == "active") else {
+                return Ok(None);
+            };
+            let row = tx.query_one("SELECT password_hash FROM users WHERE id = $1", &[(&user.id).into()])?;
+            Ok(Some((user, row.map(|row| row.opt_text(0)).transpose()?.flatten())))
+        });
+        let (user, hash) = found.await?.map_or((None, None), |(user, hash)| (Some(user), hash));
+        // Unknown names take as long, so that a wrong name looks like a wrong password.
+        let is_right = password.len() <= 4_096 && self.passwords.is(password, hash).await?;
+        Ok(user.filter(|_| is_right))
+    }
+
+    /// Who acts with this cookie, and how they like pages.
+    ///
+    /// # Errors
+    /// [`ControlError::Db`].
+    pub async fn actor(
+        &self,
+        cookie: &str,
+        from: Origin<'_>,
+    ) -> Result<Option<(Actor, Preferences)>, ControlError> {
+        if cookie.len() != 64 {
+            return Ok(None);
+        }
+        let given = cookie.to_owned();
+        let found = self.read(move |tx| logins::resume(tx, &given)).await?;
+        let Some(Login { mut actor, preferences, is_stale }) = found else { return Ok(None) };
+        if is_stale {
+            let given = cookie.to_owned();
+            self.db.write(move |tx| logins::touch(tx, &given)).await?;
+        }
+        (actor.ip, actor.request_id) = (from.ip.to_owned(), from.request_id.to_owned());
+        Ok(Some((actor, preferences)))
+    }
+
+    /// Who acts with this token of the API.
+    ///
+    /// # Errors
+    /// [`ControlError::Db`].
+    pub async fn bearer(&self, token: &str, from: Origin<'_>) -> Result<Option<Actor>, ControlError> {
+        let given = token.to_owned();
+        let Some(mut bearer) = self.read(move |tx| tokens::resume(tx, &given)).await? else {
+            return Ok(None);
+        };
+        if bearer.is_stale {
+            let id = bearer.id;
+            self.db
+                .write(move |tx| {
+                    let now = tx.now_ms();
+                    tokens::touch(tx, &id, now)
+                })
+                .await?;
+        }
+        (bearer.actor.ip, bearer.actor.request_id) = (from.ip.to_owned(), from.request_id.to_owned());
+        Ok(Some(bearer.actor))
+    }
+
+    /// Makes a token, and returns it with its text, which is not stored. Needs a login.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn create_token(
+        &self,
+        actor: &Actor,
+        input: TokenInput,
+    ) -> Result<(Token, String), ControlError> {
+        let (actor, text) = (actor.clone(), token_text::make()?);
+        let given = text.clone();
+        let token = self.change(move |tx| tokens::create(tx, &actor, &input, &given)).await?;
+        self.read_node_tokens().await?;
+        Ok((token, text))
+    }
+
+    /// Ends a token at once.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn revoke_token(&self, actor: &Actor, id: &str) -> Result<Token, ControlError> {
+        let (actor, id) = (actor.clone(), id.to_owned());
+        let token = self.change(move |tx| tokens::revoke(tx, &actor, &id)).await?;
+        self.read_node_tokens().await?;
+        Ok(token)
+    }
+
+    /// A token for the first node, if there is none for nodes yet.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn first_node_token(&self) -> Result<Option<String>, ControlError> {
+        if !self.read(tokens::of_nodes).await?.is_empty() {
+            return Ok(None);
+        }
+        let (kind, name) = ("node".to_owned(), "first".to_owned());
+        let input = TokenInput { kind, name, ..TokenInput::default() };
+        Ok(Some(self.create_token(&Actor::system(), input).await?.1))
+    }
+
+    /// Ends the login of this cookie.
+    ///
+    /// # Errors
+    /// [`ControlError::Db`].
+    pub async fn log_out(&self, actor: &Actor, cookie: &str) -> Result<(), ControlError> {
+        let (actor, cookie) = (actor.clone(), cookie.to_owned());
+        self.db.write(move |tx| logins::end(tx, &actor, &cookie)).await
+    }
+
+    /// Adds a user with a password that the caller chose: for the program itself. Needs admin of every app.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn create_user(&self, actor: &Actor, name: &str, password: &str) -> Result<User, ControlError> {
+        actor.must(Role::Admin, EVERY_APP)?; // before any work on the password
+        let name = checked(name, password, None)?;
+        let hash = self.passwords.hash(password).await?;
+        let actor = actor.clone();
+        self.db.write(move |tx| users::create(tx, &actor, &name, Some(&hash))).await
+    }
+
+    /// Adds a user with one role, and returns the code of the link by which the user chooses a password.
+    /// Needs admin of every app, and a login.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn invite(
+        &self,
+        actor: &Actor,
+        name: &str,
+        app: &str,
+        role: &str,
+    ) -> Result<(User, String), ControlError> {
+        let (actor, code) = (actor.clone(), secret()?);
+        let (name, app, role, given) = (name.to_owned(), app.to_owned(), role.to_owned(), code.clone());
+        let work = move |tx: &mut dyn Tx| {
+            actor.must(Role::Admin, EVERY_APP)?;
+            let mut faults = FieldFaults::default();
+            let name = faults.take("name", users::user_name(&name), String::new());
+            let role = faults.take("role", users::role(&role), None);
+            let app = faults.take("app", users::bound(&app), String::new());
+            faults.check()?;
+            users::create(tx, &actor, &name, None)?;
+            if role.is_some() {
+                users::set_role(tx, &actor, &name, &app, role)?;
+            }
+            links::issue(tx, &actor, &name, &given)
+        };
+        Ok((self.db.write(work).await?, code))
+    }
+
+    /// Ends the password and all logins of a user, and returns the code of a link for a new password. Needs
+    /// admin of every app, and a login. With `etag`, the user must be as the caller read it.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn reset_password(
+        &self,
+        actor: &Actor,
+        name: &str,
+        etag: Option<i64>,
+    ) -> Result<(User, String), ControlError> {
+        let (actor, name, code) = (actor.clone(), name.to_owned(), secret()?);
+        let given = code.clone();
+        let work = move |tx: &mut dyn Tx| {
+            if let Some(etag) = etag {
+                users::get_at(tx, &actor, &name, etag)?;
+            }
+            links::issue(tx, &actor, &name, &given)
+        };
+        Ok((self.db.write(work).await?, code))
+    }
+
+    /// Sets the password of the user whose link holds `code`, and logs in. Returns the secret of the cookie.
+    ///
+    /// # Errors
+    /// [`ControlError::WrongLink`], [`ControlError::Invalid`] and others.
+    pub async fn redeem_link(
+        &self,
+        from: Origin<'_>,
+        code: &str,
+        password: &str,
+        again: &str,
+    ) -> Result<String, ControlError> {
+        self.begin_attempt(from.ip, "").await?;
+        let given = code.to_owned();
+        let user = self.read(move |tx| links::user_of(tx, &given)).await?; // before any work on the password
+        self.attempts.succeeded(from.ip, ""); // only wrong codes are attempts
+        checked(&user.name, password, Some(again))?;
+        let hash = self.passwords.hash(password).await?;
+        let (cookie, ip, agent, code) = (secret()?, from.ip.to_owned(), agent(from), code.to_owned());
+        let (given, request) = (cookie.clone(), from.request_id.to_owned());
+        let work = move |tx: &mut dyn Tx| {
+            let user = links::redeem(tx, &ip, &code, &hash)?;
+            logins::begin(tx, &acting(&user, &ip, &request), &agent, &given)
+        };
+        self.db.write(work).await?;
+        Ok(cookie)
+    }
+
+    /// Changes the actor's own password, which ends all other logins. Needs a login, and the password of now.
+    ///
+    /// # Errors
+    /// [`ControlError::Invalid`] and others.
+    pub async fn change_password(
+        &self,
+        actor: &Actor,
+        cookie: &str,
+        current: &str,
+        password: &str,
+        again: &str,
+    ) -> Result<(), ControlError> {
+        actor.must_be_logged_in()?;
+        checked(&actor.name, password, Some(again))?;
+        self.begin_attempt(&actor.ip, &actor.name).await?;
+        if self.user_with(&actor.name, current).await?.is_none() {
+            return Err(invalid("current", Fault::WrongPassword));
+        }
+        self.attempts.succeeded(&actor.ip, &actor.name);
+        let hash = self.passwords.hash(password).await?;
+        let (actor, cookie) = (actor.clone(), cookie.to_owned());
+        let work = move |tx: &mut dyn Tx| {
+            links::set_password(tx, &actor.user_id, &hash)?;
+            logins::end_others(tx, &actor.user_id, &cookie)?;
+            let target = actor.name.clone();
+            audit::append(tx, &actor, Note { action: "user.password", target, ..Note::default() })
+        };
+        self.db.write(work).await
+    }
+
+    async fn begin_attempt(&self, ip: &str, name: &str) -> Result<(), ControlError> {
+        let now_ms = self.read(|tx| Ok(tx.now_ms())).await?;
+        self.attempts.begin(ip, name, now_ms)
+    }
+}
+
+/// The name, if it and the password may be used.
+fn checked(name: &str, password: &str, again: Option<&str>) -> Result<String, ControlError> {
+    let mut faults = FieldFaults::default();
+    let name = faults.take("name", users::user_name(name), String::new());
+    faults.take("password", passwords::check(&name, password), ());
+    if again.is_some_and(|again| again != password) {
+        faults.add("again", Fault::Differs);
+    }
+    faults.check()?;
+    Ok(name)
+}
+
+/// A user at the beginning of a login.
+fn acting(user: &User, ip: &str, request_id: &str) -> Actor {
+    Actor {
+        kind: "user",
+        user_id: user.id.clone(),
+        name: user.name.clone(),
+        via: String::new(),
+        roles: user.roles.clone(),
+        ip: ip.to_owned(),
+        request_id: request_id.to_owned(),
+    }
+}
+
+/// What people recognise of the name of a browser.
+fn agent(from: Origin<'_>) -> String {
+    from.agent.chars().filter(|it| !it.is_control()).take(200).collect()
+}

@@ -1,0 +1,365 @@
+//! Tokens: programs use the API with them, in the name of the user who made them, and nodes attach with them.
+//! The database has the SHA-256 of each; the token itself is shown once.
+
+use std::str::FromStr as _;
+
+use serde_json::{Value as Json, json};
+use subtle::ConstantTimeEq as _;
+use tollgate_db::{Row, Tx};
+
+use crate::actor::{Actor, EVERY_APP, both};
+use crate::audit::{self, Note};
+use crate::bindings::roles;
+use crate::car;
+use crate::error::{ControlError, Fault, FieldFaults};
+use crate::ids::{id, sha256};
+use crate::published::Change;
+use crate::role::Role;
+use crate::settings;
+use crate::token_text::{SHOWN, is_token};
+
+pub use crate::token_text::text_of;
+
+/// Most days that a token is valid.
+pub const MAX_DAYS: i64 = 365;
+
+/// Most tokens in force of one owner.
+pub const MAX_TOKENS: i64 = 100;
+
+/// Most apps that a token names.
+const MAX_RIGHTS: usize = 100;
+
+/// How long a token that has ended is still listed.
+const KEPT_MS: i64 = 90 * DAY_MS;
+
+/// How old the record of the last use may be.
+const SEEN_MS: i64 = 60_000;
+
+const DAY_MS: i64 = 24 * 3_600_000;
+
+/// What a token is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// For the API, with the rights that it names.
+    Api,
+    /// For nodes: it may attach, and nothing else.
+    Node,
+}
+
+impl Kind {
+    /// Its name in the database and in the API.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::Node => "node",
+        }
+    }
+}
+
+/// A token, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Token {
+    /// Never changes.
+    pub id: String,
+    /// What it is for.
+    pub kind: Kind,
+    /// For people.
+    pub name: String,
+    /// Its first characters.
+    pub prefix: String,
+    /// The name of the user who made it; `None` for one that the program made.
+    pub owner: Option<String>,
+    /// Apps by name or `*`, and the role there. It never has more than its owner.
+    pub rights: Vec<(String, Role)>,
+    /// Milliseconds UTC.
+    pub created_at: i64,
+    /// Milliseconds UTC; `None` for never, which only tokens of nodes have.
+    pub expires_at: Option<i64>,
+    /// Milliseconds UTC, to a minute.
+    pub last_used_at: Option<i64>,
+    /// Milliseconds UTC.
+    pub revoked_at: Option<i64>,
+}
+
+impl Token {
+    /// Whether it is in force.
+    #[must_use]
+    pub fn is_valid(&self, now_ms: i64) -> bool {
+        self.revoked_at.is_none() && self.expires_at.is_none_or(|at| at > now_ms)
+    }
+
+    fn shown(&self) -> Json {
+        let rights: Vec<_> =
+            self.rights.iter().map(|(app, role)| json!({"app": app, "role": role.name()})).collect();
+        json!({"name": self.name, "kind": self.kind.name(), "rights": rights, "expires_at": self.expires_at})
+    }
+}
+
+/// What a new token should be: texts that are not checked yet.
+#[derive(Clone, Debug, Default)]
+pub struct TokenInput {
+    /// `api`, `node`; empty for `api`.
+    pub kind: String,
+    /// For people.
+    pub name: String,
+    /// Apps or `*`, and roles; for the API only.
+    pub rights: Vec<(String, String)>,
+    /// Until it expires; empty for the default.
+    pub days: String,
+}
+
+/// Makes the token whose text is `secret`. One for the API needs the rights that it gets, and one for nodes
+/// needs admin of every app. Needs a login.
+pub(crate) fn create(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    input: &TokenInput,
+    secret: &str,
+) -> Result<Change<Token>, ControlError> {
+    actor.must_be_logged_in()?;
+    let mut faults = FieldFaults::default();
+    let kind = match &*input.kind {
+        "" | "api" => Kind::Api,
+        "node" => Kind::Node,
+        _ => faults.take("kind", Err(Fault::Choice { expected: "api, node" }), Kind::Api),
+    };
+    let name = faults.take("name", token_name(&input.name), String::new());
+    let rights = faults.take("rights", rights(kind, &input.rights), Vec::new());
+    let days = faults.take("days", days(kind, &input.days, settings::get(tx)?.0.token_days), None);
+    faults.check()?;
+    if kind == Kind::Node {
+        actor.must(Role::Admin, EVERY_APP)?;
+    }
+    for (app, role) in &rights {
+        actor.must(*role, app)?;
+    }
+    let now = tx.now_ms();
+    tx.execute("DELETE FROM tokens WHERE revoked_at <= $1 OR expires_at <= $1", &[(now - KEPT_MS).into()])?;
+    let owner = (!actor.user_id.is_empty()).then(|| actor.user_id.clone());
+    must_have_room(tx, owner.as_deref(), now)?;
+    let token = Token {
+        id: id(now)?,
+        kind,
+        name,
+        prefix: secret.chars().take(SHOWN).collect(),
+        owner: owner.is_some().then(|| actor.name.clone()),
+        rights,
+        created_at: now,
+        expires_at: days.map(|days| now + days * DAY_MS),
+        last_used_at: None,
+        revoked_at: None,
+    };
+    let rights: Vec<_> = token.rights.iter().map(|(app, role)| json!([app, role.name()])).collect();
+    tx.execute(
+        "INSERT INTO tokens (id, kind, name, sha256, prefix, owner, rights, created_at, expires_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+        &[
+            (&token.id).into(),
+            kind.name().into(),
+            (&token.name).into(),
+            sha256(secret).into(),
+            (&token.prefix).into(),
+            owner.into(),
+            Json::from(rights).to_string().into(),
+            now.into(),
+            token.expires_at.into(),
+        ],
+    )?;
+    let (target, after) = (named(&token.name, &token.prefix), Some(token.shown()));
+    audit::append(tx, actor, Note { action: "token.create", target, after, ..Note::default() })?;
+    Ok(Change { value: token, documents: None })
+}
+
+fn must_have_room(tx: &mut dyn Tx, owner: Option<&str>, now: i64) -> Result<(), ControlError> {
+    let count = tx.query_one(
+        "SELECT COUNT(*) FROM tokens WHERE COALESCE(owner, '') = $1 AND revoked_at IS NULL \
+         AND (expires_at IS NULL OR expires_at > $2)",
+        &[owner.unwrap_or_default().into(), now.into()],
+    )?;
+    let count = count.map_or(Ok(0), |row| row.int(0))?;
+    if count >= MAX_TOKENS { Err(ControlError::Cap { what: "tokens", max: MAX_TOKENS }) } else { Ok(()) }
+}
+
+fn token_name(text: &str) -> Result<String, Fault> {
+    let text = text.trim();
+    if text.is_empty() { Err(Fault::Required) } else { car::text(text, 64) }
+}
+
+fn rights(kind: Kind, given: &[(String, String)]) -> Result<Vec<(String, Role)>, Fault> {
+    if kind == Kind::Node {
+        // A token that could do more than attach would be a token of the API.
+        return if given.is_empty() { Ok(Vec::new()) } else { Err(Fault::NodeRights) };
+    }
+    if given.is_empty() {
+        return Err(Fault::Required);
+    }
+    if given.len() > MAX_RIGHTS {
+        return Err(Fault::TooMany { max: MAX_RIGHTS });
+    }
+    let mut rights: Vec<(String, Role)> = Vec::with_capacity(given.len());
+    for (app, role) in given {
+        let app = if app == EVERY_APP { app.clone() } else { car::app_name(app)? };
+        let expected = "viewer, editor, approver, admin";
+        let role = Role::from_str(role).map_err(|()| Fault::Choice { expected })?;
+        if rights.iter().any(|(known, _)| *known == app) {
+            return Err(Fault::Duplicate);
+        }
+        rights.push((app, role));
+    }
+    Ok(rights)
+}
+
+fn days(kind: Kind, text: &str, default: i64) -> Result<Option<i64>, Fault> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok((kind == Kind::Api).then_some(default));
+    }
+    let is_digits = text.bytes().all(|it| it.is_ascii_digit());
+    let days = is_digits.then(|| text.parse().ok()).flatten().filter(|it| (1..=MAX_DAYS).contains(it));
+    days.map(Some).ok_or(Fault::Whole { min: 1, max: MAX_DAYS })
+}
+
+fn named(name: &str, prefix: &str) -> String {
+    format!("{name} ({prefix})")
+}
+
+const ALL: &str = "SELECT tokens.id, kind, tokens.name, prefix, users.name, rights, tokens.created_at, \
+     expires_at, last_used_at, revoked_at FROM tokens LEFT JOIN users ON users.id = tokens.owner \
+     WHERE ($1 = 1 OR tokens.owner = $2) AND ($3 = '' OR tokens.id < $3) ORDER BY tokens.id DESC LIMIT $4";
+
+/// The newest tokens before the one whose id is `before`, or from the newest on; at most `limit`, which is at
+/// most 500. Admins of every app see all, others their own.
+///
+/// # Errors
+/// [`ControlError::Db`].
+pub fn list(tx: &mut dyn Tx, actor: &Actor, before: &str, limit: i64) -> Result<Vec<Token>, ControlError> {
+    let is_admin = actor.may_everywhere(Role::Admin);
+    let rows = tx
+        .query(ALL, &[is_admin.into(), (&actor.user_id).into(), before.into(), limit.clamp(1, 500).into()])?;
+    rows.iter().map(read).collect()
+}
+
+/// One token: of the actor, or any for admins of every app.
+///
+/// # Errors
+/// [`ControlError::NotFound`], [`ControlError::Db`].
+pub fn get(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Token, ControlError> {
+    let row = tx.query_one(
+        "SELECT tokens.id, kind, tokens.name, prefix, users.name, rights, tokens.created_at, expires_at, \
+         last_used_at, revoked_at FROM tokens LEFT JOIN users ON users.id = tokens.owner \
+         WHERE ($1 = 1 OR tokens.owner = $2) AND tokens.id = $3",
+        &[actor.may_everywhere(Role::Admin).into(), (&actor.user_id).into(), id.into()],
+    )?;
+    let row = row.ok_or_else(|| ControlError::NotFound { what: "token", name: id.to_owned() })?;
+    read(&row)
+}
+
+/// Ends a token at once: one of the actor, or any for admins of every app. Needs a login.
+///
+/// # Errors
+/// [`ControlError::NotFound`], [`ControlError::Db`].
+pub fn revoke(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Change<Token>, ControlError> {
+    actor.must_be_logged_in()?;
+    let mut token = get(tx, actor, id)?;
+    if token.revoked_at.is_some() {
+        return Ok(Change { value: token, documents: None });
+    }
+    let now = tx.now_ms();
+    tx.execute("UPDATE tokens SET revoked_at = $2 WHERE id = $1", &[id.into(), now.into()])?;
+    let (target, before) = (named(&token.name, &token.prefix), Some(token.shown()));
+    token.revoked_at = Some(now);
+    audit::append(tx, actor, Note { action: "token.revoke", target, before, ..Note::default() })?;
+    Ok(Change { value: token, documents: None })
+}
+
+/// A token of the API that was shown and is in force.
+#[derive(Clone, Debug)]
+pub(crate) struct Bearer {
+    pub(crate) id: String,
+    pub(crate) actor: Actor,
+    /// Whether [`touch`] should record this use.
+    pub(crate) is_stale: bool,
+}
+
+/// The token of the API whose text is `secret`, if it and its owner are in force.
+pub(crate) fn resume(tx: &mut dyn Tx, secret: &str) -> Result<Option<Bearer>, ControlError> {
+    if !is_token(secret) {
+        return Ok(None);
+    }
+    let (now, hash) = (tx.now_ms(), sha256(secret));
+    // Found by its hash: how long an index takes says nothing about the token itself.
+    let row = tx.query_one(
+        "SELECT tokens.id, tokens.name, prefix, users.id, users.name, rights, last_used_at, sha256 \
+         FROM tokens JOIN users ON users.id = tokens.owner WHERE sha256 = $1 AND kind = 'api' \
+         AND revoked_at IS NULL AND expires_at > $2 AND users.state = 'active'",
+        &[(&hash).into(), now.into()],
+    )?;
+    let Some(row) = row else { return Ok(None) };
+    if !bool::from(row.text(7)?.as_bytes().ct_eq(hash.as_bytes())) {
+        return Ok(None);
+    }
+    let (user_id, granted) = (row.text(3)?, read_rights(&row.text(5)?));
+    let roles = both(&roles(tx, &user_id)?, &granted);
+    let actor = Actor {
+        kind: "token",
+        user_id,
+        name: row.text(4)?,
+        via: named(&row.text(1)?, &row.text(2)?),
+        roles,
+        ip: String::new(),
+        request_id: String::new(),
+    };
+    let is_stale = row.opt_int(6)?.is_none_or(|at| now - at >= SEEN_MS);
+    Ok(Some(Bearer { id: row.text(0)?, actor, is_stale }))
+}
+
+/// Records that a token was used at `at`.
+pub(crate) fn touch(tx: &mut dyn Tx, id: &str, at: i64) -> Result<(), ControlError> {
+    tx.execute(
+        "UPDATE tokens SET last_used_at = $2 WHERE id = $1 AND COALESCE(last_used_at, 0) < $2",
+        &[id.into(), at.into()],
+    )?;
+    Ok(())
+}
+
+/// Ends the tokens of the API of a user, and returns how many there were. Tokens of nodes belong to the fleet
+/// and stay.
+pub(crate) fn end_all(tx: &mut dyn Tx, user_id: &str) -> Result<u64, ControlError> {
+    let now = tx.now_ms();
+    Ok(tx.execute(
+        "UPDATE tokens SET revoked_at = $2 WHERE owner = $1 AND kind = 'api' AND revoked_at IS NULL \
+         AND expires_at > $2",
+        &[user_id.into(), now.into()],
+    )?)
+}
+
+/// Id, SHA-256 and end of each token of nodes that is not revoked.
+pub(crate) fn of_nodes(tx: &mut dyn Tx) -> Result<Vec<(String, String, Option<i64>)>, ControlError> {
+    let rows = tx.query(
+        "SELECT id, sha256, expires_at FROM tokens WHERE kind = 'node' AND revoked_at IS NULL ORDER BY id",
+        &[],
+    )?;
+    rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.opt_int(2)?))).collect()
+}
+
+fn read(row: &Row) -> Result<Token, ControlError> {
+    Ok(Token {
+        id: row.text(0)?,
+        kind: if row.text(1)? == "node" { Kind::Node } else { Kind::Api },
+        name: row.text(2)?,
+        prefix: row.text(3)?,
+        owner: row.opt_text(4)?,
+        rights: read_rights(&row.text(5)?),
+        created_at: row.int(6)?,
+        expires_at: row.opt_int(7)?,
+        last_used_at: row.opt_int(8)?,
+        revoked_at: row.opt_int(9)?,
+    })
+}
+
+/// What cannot be read grants nothing.
+fn read_rights(text: &str) -> Vec<(String, Role)> {
+    let pairs: Vec<(String, String)> = serde_json::from_str(text).unwrap_or_default();
+    pairs.into_iter().filter_map(|(app, role)| Some((app, Role::from_str(&role).ok()?))).collect()
+}

@@ -1,0 +1,45 @@
+//! Looks for problems, and says when they change.
+
+use crate::actor::{Actor, EVERY_APP};
+use crate::control::Control;
+use crate::error::ControlError;
+use crate::events::Topic;
+use crate::problems::{Problem, find, metrics, state};
+use crate::role::Role;
+
+impl Control {
+    /// What is wrong now, as far as `actor` may see it.
+    ///
+    /// # Errors
+    /// [`ControlError::Db`].
+    pub async fn problems(&self, actor: &Actor) -> Result<Vec<Problem>, ControlError> {
+        let mut found = self.look_for_problems().await?;
+        found.retain(|it| match &*it.app {
+            "" => !it.node.is_empty() || actor.may(Role::Viewer, EVERY_APP),
+            app => actor.may(Role::Viewer, app),
+        });
+        Ok(found)
+    }
+
+    /// What is wrong now. Notes the topic if that has changed since the last look.
+    pub(crate) async fn look_for_problems(&self) -> Result<Vec<Problem>, ControlError> {
+        let mut state = self.read(state::read).await?;
+        state.nodes = self.nodes().nodes();
+        state.figures = self.live().figures();
+        state.surroundings = self.live().surroundings();
+        let found = find(&state);
+        let before = self.live().found(found.clone());
+        // Shares and free bytes change all the time.
+        let shown = |it: &Problem| Problem { value: 0, ..it.clone() };
+        if !before.iter().map(shown).eq(found.iter().map(shown)) {
+            self.live().events.note(Topic::Problems);
+        }
+        Ok(found)
+    }
+
+    /// What was found at the last look, as metrics.
+    #[must_use]
+    pub fn problem_metrics(&self) -> String {
+        metrics(&self.live().last_found())
+    }
+}
