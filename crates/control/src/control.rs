@@ -11,6 +11,7 @@ use tollgate_fleet_proto::Overrides;
 use crate::actor::Actor;
 use crate::attempts::Attempts;
 use crate::audit_chain::Walk;
+use crate::epoch;
 use crate::error::ControlError;
 use crate::events::Topic;
 use crate::live::Live;
@@ -121,6 +122,14 @@ impl Control {
         let tokens = NodeTokens::new(self.read(tokens::of_nodes).await?);
         self.node_tokens.send_replace(Arc::new(tokens));
         Ok(())
+    }
+
+    /// The name of the database, by which nodes know whether versions compare.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn epoch(&self) -> Result<String, ControlError> {
+        self.db.write(epoch::epoch).await
     }
 
     /// The documents that nodes should have, now and after each change.

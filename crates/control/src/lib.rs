@@ -23,6 +23,7 @@ pub mod compile;
 mod content;
 mod control;
 pub mod diff;
+mod epoch;
 mod error;
 pub mod events;
 mod figures;

@@ -220,7 +220,7 @@ impl<S: Store> RateLimitService<S> {
 
 /// Without any rule loaded nothing was decided: to admit would be to guess.
 fn no_rules(answer: &Answer<'_>) -> Result<(), Status> {
-    if answer.domain().is_none() && answer.policy().domains().is_empty() {
+    if !answer.policy().is_loaded() {
         return Err(Status::new(Code::Unavailable, "no rules are loaded; nothing was counted"));
     }
     Ok(())

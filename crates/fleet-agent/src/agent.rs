@@ -50,6 +50,19 @@ pub struct AgentSettings {
     pub bug: Option<crate::bugs::KnownBug>,
 }
 
+impl AgentSettings {
+    /// A node of this release.
+    #[must_use]
+    pub fn new(identity: Identity, name: String, labels: Vec<Label>, seed: u64) -> Self {
+        let software = concat!("tollgate ", env!("CARGO_PKG_VERSION")).to_owned();
+        #[cfg(feature = "known-bugs")]
+        let settings = Self { identity, name, labels, software, seed, bug: None };
+        #[cfg(not(feature = "known-bugs"))]
+        let settings = Self { identity, name, labels, software, seed };
+        settings
+    }
+}
+
 /// What a node finds at its start.
 #[derive(Clone, Debug, Default)]
 pub struct Start {

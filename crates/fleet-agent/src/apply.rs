@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_core::Clock;
 use tollgate_limiter::follow::{FollowSettings, FollowState, Follower, follow};
 use tollgate_limiter::{Limiter, Observer};
-use tollgate_policy::RuleUpdate;
+use tollgate_policy::{Policy, RuleUpdate};
 use tollgate_store::Store;
 
 use crate::validate::Parsed;
@@ -56,7 +56,10 @@ impl FollowApply {
 impl Apply for FollowApply {
     fn apply(&self, revision: &str, parsed: Parsed) -> Result<(), String> {
         let before = self.follower.state().updates;
-        let update = RuleUpdate::new(revision, Ok(parsed.policy)).warnings(parsed.warnings);
+        // A node without any app yet does not know what is limited, and decides nothing.
+        let is_known = parsed.holds_apps || !parsed.policy.domains().is_empty();
+        let policy = if is_known { parsed.policy } else { Policy::empty() };
+        let update = RuleUpdate::new(revision, Ok(policy)).warnings(parsed.warnings);
         self.sender.send(update).map_err(|_| "the limiter no longer follows".to_owned())?;
         match self.follower.wait(|state| state.updates > before, PATIENCE) {
             Ok(FollowState { error: None, .. }) => Ok(()),

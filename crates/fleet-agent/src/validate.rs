@@ -21,6 +21,8 @@ pub struct Parsed {
     pub policy: Policy,
     /// What the author should know, one line each.
     pub warnings: Vec<String>,
+    /// Apps of the control plane are in force, perhaps without a rule.
+    pub holds_apps: bool,
 }
 
 /// Something wrong in a file: its name, line, column, path and message.
@@ -36,6 +38,7 @@ pub fn rule_files_parser(options: Options) -> Arc<Parser> {
         Ok(set) => Ok(Parsed {
             policy: set.policy,
             warnings: set.warnings.iter().map(ToString::to_string).collect(),
+            holds_apps: false,
         }),
         Err(faults) => {
             let fault = |fault: &tollgate_rule_files::Fault| -> FileFault {
@@ -81,6 +84,8 @@ impl Job {
         loop {
             let blamed = match parse(parser, &self.files(self.changes.keys())) {
                 Ok(Ok(parsed)) => {
+                    let holds_apps = !self.held.is_empty() || !self.changes.is_empty();
+                    let parsed = Parsed { holds_apps, ..parsed };
                     return Validated { accepted: self.changes, faults, parsed: Some(parsed) };
                 }
                 Ok(Err(found)) => self.blame(found, &mut faults),

@@ -191,6 +191,12 @@ impl Fleet {
         self.state().hub.nodes_known()
     }
 
+    /// How often a node was sent away for a while, because too many came at once.
+    #[must_use]
+    pub fn hellos_deferred(&self) -> u64 {
+        self.state().hub.deferred()
+    }
+
     /// Changes whenever [`Fleet::nodes`] does, except for the time.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {

@@ -123,6 +123,8 @@ pub struct Hub {
     published: Arc<Prepared>,
     overrides: Option<Arc<Overrides>>,
     last_bundle: u64,
+    /// How often a node was sent away for a while.
+    deferred: u64,
     /// Grows with everything that [`Hub::nodes`] shows, except time.
     revision: u64,
     actions: Vec<Action>,
@@ -145,6 +147,7 @@ impl Hub {
             published: Arc::default(),
             overrides: None,
             last_bundle: 0,
+            deferred: 0,
             revision: 0,
             actions: Vec::new(),
         }
@@ -198,6 +201,12 @@ impl Hub {
         self.revision
     }
 
+    /// How often a node was sent away for a while.
+    #[must_use]
+    pub const fn deferred(&self) -> u64 {
+        self.deferred
+    }
+
     /// The publication that new ones are prepared against.
     #[must_use]
     pub fn published(&self) -> Arc<Prepared> {
@@ -228,6 +237,7 @@ impl Hub {
         if !self.sessions.contains_key(&session) {
             return;
         }
+        self.deferred += 1;
         let after_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
         self.send(session, FromControl::GoAway(GoAway { after_ms, reason: reason.to_owned() }));
         self.close(session, reason);

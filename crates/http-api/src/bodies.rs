@@ -234,6 +234,23 @@ pub(crate) struct Readiness {
     pub(crate) draining: bool,
     pub(crate) rules: ReadyRules,
     pub(crate) store: StoreState,
+    /// The control plane that sends rules; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) control: Option<ControlState>,
+}
+
+/// The stream to the control plane. While it is closed, the rules in force stay.
+#[derive(Serialize, ToSchema)]
+pub(crate) struct ControlState {
+    pub(crate) connected: bool,
+    /// The number of apps whose rules are in force.
+    pub(crate) apps: usize,
+    /// Since when it is away, as RFC 3339; null while it is connected.
+    #[schema(required)]
+    pub(crate) away_since: Option<String>,
+    /// Why the last attempt to connect failed, for callers on this machine and holders of the admin token; else null.
+    #[schema(required)]
+    pub(crate) why: Option<String>,
 }
 
 /// The store of the counters, and its state.

@@ -258,7 +258,7 @@ impl<S: Store> HttpApi<S> {
 
 /// Without any rule loaded nothing was decided: to admit would be to guess.
 pub(crate) fn needs_rules(answer: &Answer<'_>) -> Result<(), Problem> {
-    if answer.domain().is_none() && answer.policy().domains().is_empty() {
+    if !answer.policy().is_loaded() {
         let detail = "no rules are loaded; nothing was counted";
         return Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail));
     }

@@ -29,6 +29,6 @@ mod throttle;
 mod usage;
 
 pub use api::{HttpApi, PeerJson};
-pub use node::{Node, NodeState, StoreStatus, StoreView};
+pub use node::{ControlView, Node, NodeState, StoreStatus, StoreView};
 pub use operations::Route;
 pub use settings::HttpSettings;

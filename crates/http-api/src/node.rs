@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_core::Timestamp;
+
 /// The process as a load balancer and an operator see it.
 pub trait Node: Send + Sync + 'static {
     /// How it is now.
@@ -25,6 +27,21 @@ pub struct NodeState {
     pub last_error: Option<Arc<str>>,
     /// The store of the counters, and its state.
     pub store: StoreView,
+    /// The control plane that sends rules, if there is one.
+    pub control: Option<ControlView>,
+}
+
+/// The stream to a control plane at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ControlView {
+    /// Whether it is open.
+    pub connected: bool,
+    /// Since when it is not; the rules in force stay.
+    pub away_since: Option<Timestamp>,
+    /// Why the last attempt to connect failed.
+    pub why: Option<Arc<str>>,
+    /// Number of apps whose rules are in force.
+    pub apps: usize,
 }
 
 /// The store at one moment. By default memory, which is always up.

@@ -9,8 +9,10 @@ use tollgate_limiter::{DomainReport, Report, RuleReport};
 use tollgate_store::Store;
 
 use crate::api::HttpApi;
-use crate::bodies::{DomainRules, Readiness, ReadyRules, RuleTotals, Rules, StoreState, TopLimited};
-use crate::node::{NodeState, StoreStatus, StoreView};
+use crate::bodies::{
+    ControlState, DomainRules, Readiness, ReadyRules, RuleTotals, Rules, StoreState, TopLimited,
+};
+use crate::node::{ControlView, NodeState, StoreStatus, StoreView};
 
 impl<S: Store> HttpApi<S> {
     /// Answers `/v1/rules`. Slow with many rules.
@@ -26,13 +28,14 @@ impl<S: Store> HttpApi<S> {
             ready: state.is_ready,
             draining: state.is_draining,
             rules: ReadyRules {
-                loaded: !policy.domains().is_empty(),
+                loaded: policy.is_loaded(),
                 version: policy.version().to_owned(),
                 domains: policy.domains().len(),
                 rules: policy.domains().iter().map(|domain| domain.rules().len()).sum(),
                 last_error: state.last_error.as_deref().map(|error| shown_error(error, with_files)),
             },
             store: state.store.into(),
+            control: state.control.map(|control| control_state(control, with_files)),
         };
         json(if state.is_ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, &shape)
     }
@@ -46,6 +49,15 @@ pub(crate) fn shown_error(error: &str, with_files: bool) -> String {
     "the rule files are invalid and the rules before them stay in force; the log says where, and so does this reply with \
      the admin token"
         .to_owned()
+}
+
+fn control_state(control: ControlView, with_files: bool) -> ControlState {
+    ControlState {
+        connected: control.connected,
+        apps: control.apps,
+        away_since: control.away_since.and_then(shown_time),
+        why: control.why.filter(|_| with_files).map(|why| why.to_string()),
+    }
 }
 
 impl From<StoreView> for StoreState {

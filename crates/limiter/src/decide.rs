@@ -172,9 +172,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let is_shadowed = self.settings.shadow_mode && outcome == Outcome::Deny;
         let overall = if is_shadowed { Outcome::Admit } else { outcome };
         // Before the first rules nothing is decided: a surface answers with an error.
-        match rules.policy().domains().is_empty() {
-            true => self.observer.no_rules(),
-            false => self.observer.unknown_domain(request.domain, overall),
+        match rules.policy().is_loaded() {
+            false => self.observer.no_rules(),
+            true => self.observer.unknown_domain(request.domain, overall),
         }
         Answer {
             rules,

@@ -204,7 +204,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let id = id.or_else(SlotId::random).ok_or(SlotError::NoRandomness)?;
         scratch.clear();
         let rules = self.rules.load();
-        if rules.policy().domains().is_empty() {
+        if !rules.policy().is_loaded() {
             self.observer.no_rules();
             return Err(SlotError::NoRules);
         }
@@ -283,7 +283,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     ) -> Result<bool, SlotError> {
         let entries = self.only_descriptor(request)?;
         let rules = self.rules.load_full();
-        if rules.policy().domains().is_empty() {
+        if !rules.policy().is_loaded() {
             return Err(SlotError::NoRules);
         }
         let domain = rules.policy().domain(request.domain).ok_or(SlotError::NoSlots)?;

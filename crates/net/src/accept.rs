@@ -20,7 +20,7 @@ use tokio::time::{sleep, timeout};
 use crate::connection_stats::ConnectionStats;
 use crate::drain::draining;
 use crate::socket::{Listener, Stream};
-use crate::surface::Surface;
+use crate::surface::{Client, Surface};
 use crate::tls::Tls;
 
 /// How long accepting pauses when the process or the machine is out of resources.
@@ -82,14 +82,16 @@ pub async fn accept<S: Surface>(
         match &tls {
             None => connections.spawn(async move {
                 let _place = place;
-                surface.serve_peer(stream, peer.map(|peer| peer.ip()), drain).await;
+                surface.serve_client(stream, Client { address: peer, is_certified: false }, drain).await;
             }),
             Some(tls) => {
                 let (tls, within) = (Arc::clone(tls), limits.handshake_timeout);
                 connections.spawn(async move {
                     if let Some(stream) = encrypted(&tls, stream, peer, within, &place.0, drain.clone()).await
                     {
-                        surface.serve_peer(stream, peer.map(|peer| peer.ip()), drain).await;
+                        let is_certified = stream.get_ref().1.peer_certificates().is_some();
+                        let client = Client { address: peer, is_certified };
+                        surface.serve_client(stream, client, drain).await;
                     }
                     drop(place);
                 })

@@ -32,5 +32,5 @@ pub use listeners::{Listeners, Sockets, raise_descriptor_limit};
 pub use presence::{Presence, ReadAhead};
 pub use socket::{Address, Listener, Socket, Stream};
 pub use socket_file::SocketFile;
-pub use surface::Surface;
+pub use surface::{Client, Surface};
 pub use tls::{Tls, TlsError, TlsFiles};

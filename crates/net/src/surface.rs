@@ -1,10 +1,19 @@
 //! What a transport is to the accept loop. Not here: any transport.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
+
+/// The other end of a connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Client {
+    /// `None` where connections have no address.
+    pub address: Option<SocketAddr>,
+    /// It has shown a certificate that the client CA of the listener has signed.
+    pub is_certified: bool,
+}
 
 /// A protocol, served on connections that the accept loop has accepted.
 ///
@@ -67,5 +76,18 @@ pub trait Surface: Send + Sync + 'static {
     {
         let _ = peer;
         self.serve(io, drain)
+    }
+
+    /// As [`serve_peer`](Self::serve_peer), for surfaces that treat clients with a certificate apart.
+    fn serve_client<IO>(
+        self: Arc<Self>,
+        io: IO,
+        client: Client,
+        drain: watch::Receiver<bool>,
+    ) -> impl Future<Output = ()> + Send
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        self.serve_peer(io, client.address.map(|address| address.ip()), drain)
     }
 }

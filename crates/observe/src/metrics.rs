@@ -4,7 +4,6 @@
 //! instruction. Every set of labels is bounded: by the rules in the files and a cap on them, never by what
 //! clients send. Not here: serving the text (the server), logs and traces.
 
-use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -26,7 +25,7 @@ use crate::settings::ObserveSettings;
 use crate::sharded_counters::ThreadSlot;
 use crate::shared::{BATCH_SIZES, Global, Shared, StoreStats};
 use crate::status::Intervened;
-use crate::text_format::{Format, text_of};
+use crate::text_format::Format;
 use crate::throttled::{Throttle, Throttled};
 use crate::unknown_domains::UnknownDomains;
 
@@ -98,22 +97,13 @@ impl Metrics {
     /// Everything in this format.
     #[must_use]
     pub fn render_as(&self, format: Format) -> String {
-        match format {
-            Format::OpenMetrics => self.render(),
-            Format::Text => text_of(&self.render()),
-        }
+        format.render(&self.registry.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Everything as OpenMetrics.
     #[must_use]
     pub fn render(&self) -> String {
-        let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut text = String::new();
-        if prometheus_client::encoding::text::encode(&mut text, &registry).is_err() {
-            // Writing to a string does not fail; a collector that does must not take the rest with it.
-            let _ = writeln!(text, "# EOF");
-        }
-        text
+        self.render_as(Format::OpenMetrics)
     }
 
     /// Samples this share of the requests from now on, from 0 (none; then `traceparent` counts for nothing

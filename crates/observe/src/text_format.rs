@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use prometheus_client::registry::Registry;
+
 /// A format of [`Metrics::render_as`](crate::Metrics::render_as).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -18,6 +20,20 @@ impl Format {
         match self {
             Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+
+    /// Everything in `registry` in this format.
+    #[must_use]
+    pub fn render(self, registry: &Registry) -> String {
+        let mut text = String::new();
+        if prometheus_client::encoding::text::encode(&mut text, registry).is_err() {
+            // Writing to a string does not fail; a collector that does must not take the rest with it.
+            let _ = writeln!(text, "# EOF");
+        }
+        match self {
+            Self::OpenMetrics => text,
+            Self::Text => text_of(&text),
         }
     }
 }

@@ -37,6 +37,12 @@ impl Policy {
         &self.version
     }
 
+    /// Whether rules were loaded, perhaps none at all: this is not [`Policy::empty`].
+    #[must_use]
+    pub fn is_loaded(&self) -> bool {
+        !self.version.is_empty()
+    }
+
     /// The domain of that name.
     #[must_use]
     pub fn domain(&self, name: &str) -> Option<&Domain> {

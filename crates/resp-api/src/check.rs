@@ -171,7 +171,7 @@ impl<'a> Check<'a> {
         let patience = Patience { now: &now, sleep, longest, left: Some(&left) };
         match limiter.decide_patiently(&request, turn.now, &patience, scratch).await {
             Err(error) => turn.reply.error(format_args!("ERR {error}")),
-            Ok(answer) if answer.policy().domains().is_empty() => {
+            Ok(answer) if !answer.policy().is_loaded() => {
                 turn.reply.error("ERR no rules are loaded; nothing was counted");
             }
             Ok(answer) => {

@@ -46,7 +46,7 @@ pub(crate) type Reading = Result<Vec<RuleFile>, LoadError>;
 ///
 /// # Errors
 /// [`LoadError::Unreadable`]: a path cannot be read, or the files are too many or too large.
-pub(crate) fn read(paths: &[PathBuf]) -> Reading {
+pub fn read(paths: &[PathBuf]) -> Result<Vec<RuleFile>, LoadError> {
     let names = names(paths)?;
     let mut files = Vec::with_capacity(names.len());
     let mut total = 0;

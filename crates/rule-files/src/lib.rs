@@ -19,7 +19,7 @@ mod yaml_value;
 pub use error::LoadError;
 pub use fault::{Fault, Faults};
 pub use flat_yaml::{FlatEntry, read_flat_yaml};
-pub use folder::RuleFile;
+pub use folder::{RuleFile, read as read_files};
 pub use load::{Options, RuleSet, load, parse, parse_text};
 pub use watch::{FileSource, WatchHandle, WatchSettings};
 pub use yaml_value::{YamlKind, YamlValue, read_yaml};

@@ -152,6 +152,18 @@ impl RuleSource for FileSource {
     type Error = LoadError;
 
     fn next(&mut self) -> Option<RuleUpdate<LoadError>> {
+        let (revision, reading) = self.next_reading()?;
+        Some(self.update(revision, reading))
+    }
+}
+
+impl FileSource {
+    /// As [`next`](RuleSource::next), with the texts as they were read.
+    pub fn next_files(&mut self) -> Option<Result<Vec<RuleFile>, LoadError>> {
+        self.next_reading().map(|(_, reading)| reading)
+    }
+
+    fn next_reading(&mut self) -> Option<(String, Reading)> {
         loop {
             let timeout = if self.has_looked { self.settings.poll } else { Duration::ZERO };
             self.has_looked = true;
@@ -170,7 +182,7 @@ impl RuleSource for FileSource {
             }
             self.notifications.renew();
             self.supplied = Some(revision.clone());
-            return Some(self.update(revision, reading));
+            return Some((revision, reading));
         }
     }
 }

@@ -26,6 +26,8 @@ pub(crate) struct Banner<'a> {
     pub(crate) surfaces: &'a [Listening<'a>],
     pub(crate) settings: &'a Settings,
     pub(crate) store: &'a AnyStore,
+    /// Words and their values, before `tls`.
+    pub(crate) more: Vec<(&'static str, String)>,
 }
 
 impl Banner<'_> {
@@ -46,10 +48,20 @@ impl Banner<'_> {
         writeln!(out, "tollgate {}", env!("CARGO_PKG_VERSION"))?;
         let paths = paths.join(", ");
         if self.policy.domains().is_empty() {
-            let until = "not ready, and requests fail, until the files are valid";
-            writeln!(out, "  rules   none from {paths}: {until}")?;
+            let until = match paths.is_empty() {
+                true => "none yet: not ready until the control plane sends some".to_owned(),
+                false => {
+                    format!("none from {paths}: not ready, and requests fail, until the files are valid")
+                }
+            };
+            writeln!(out, "  rules   {until}")?;
         } else {
-            writeln!(out, "  rules   {} from {paths}", summary(self.policy))?;
+            let from = match (paths.is_empty(), self.settings.control.is_some()) {
+                (false, false) => paths,
+                (false, true) => format!("{paths} and the control plane"),
+                (true, _) => "the control plane".to_owned(),
+            };
+            writeln!(out, "  rules   {} from {from}", summary(self.policy))?;
         }
         for domain in self.policy.domains().iter().take(MAX_DOMAINS) {
             writeln!(out, "            {}: {}", domain.name(), count(domain.rules().len(), "rule"))?;
@@ -69,6 +81,9 @@ impl Banner<'_> {
         for listening in self.surfaces {
             let address = listening.address.map_or_else(|| "off".to_owned(), |address| address.to_string());
             writeln!(out, "  {:<7} {address}", listening.surface.name())?;
+        }
+        for (word, value) in &self.more {
+            writeln!(out, "  {word:<7} {value}")?;
         }
         let tls = if tls.surfaces.is_empty() { "off".to_owned() } else { tls.surfaces.join(", ") };
         writeln!(out, "  tls     {tls}")?;

@@ -12,6 +12,8 @@ use tollgate_simulate::Simulate;
 use tollgate_top::{Healthcheck, Top};
 
 use crate::command::{Check, Completions, Explain, Import, Man, Serve};
+#[cfg(feature = "control")]
+use crate::control::command::ControlCommand;
 pub use crate::ending::Ending;
 
 /// A distributed rate limiter: one set of rules for Envoy (gRPC), HTTP and the Redis protocol.
@@ -25,6 +27,7 @@ pub struct Cli {
 const EXAMPLES: &str = "\
 Examples:
   tollgate serve --rules examples/rules
+  tollgate control
   tollgate check examples/rules
   tollgate explain --rules examples/rules --domain messaging message_type=marketing
   tollgate import nginx /etc/nginx/nginx.conf
@@ -37,6 +40,8 @@ Examples:
 #[derive(Debug, Subcommand)]
 enum Command {
     Serve(Serve),
+    #[cfg(feature = "control")]
+    Control(Box<ControlCommand>),
     Check(Check),
     Explain(Explain),
     Import(Import),
@@ -58,6 +63,8 @@ impl Cli {
     pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> std::io::Result<Ending> {
         match self.command {
             Command::Serve(serve) => serve.run(out, talk),
+            #[cfg(feature = "control")]
+            Command::Control(control) => control.run(out, talk),
             Command::Check(check) => check.run(out, talk),
             Command::Explain(explain) => explain.run(out, talk),
             Command::Import(import) => import.run(out, talk),

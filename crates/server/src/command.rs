@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod explain;
+pub(crate) mod flags;
 mod import;
 mod man;
 mod serve;

@@ -9,12 +9,20 @@ mod banner;
 mod certificates;
 pub mod cli;
 mod command;
+#[cfg(feature = "control")]
+mod control;
 mod counted;
+#[cfg_attr(not(feature = "control"), path = "no_embedded.rs")]
+mod embedded;
 mod ending;
 mod example;
 mod family;
+#[cfg(feature = "control")]
+mod folder_lock;
 mod import;
 mod node;
+#[cfg_attr(not(feature = "control"), path = "no_node_control.rs")]
+mod node_control;
 mod observe;
 mod server;
 pub mod settings;

@@ -10,6 +10,7 @@ use tollgate_limiter::follow::Follower;
 use tollgate_rule_files::WatchHandle;
 
 use crate::any_store::NodeLimiter;
+use crate::node_control::Controlled;
 
 /// How often a process that started without rules checks whether there are some.
 const RULES_CHECK: Duration = Duration::from_millis(20);
@@ -32,11 +33,42 @@ pub(crate) struct Node {
 
 /// Where the rules of a node come from.
 #[derive(Debug)]
-pub(crate) struct NodeRules {
-    /// Has the files read again. The source ends when it is dropped.
-    pub(crate) files: WatchHandle,
-    /// Puts each change in force.
-    pub(crate) follower: Follower,
+pub(crate) enum NodeRules {
+    /// From files alone.
+    Files {
+        /// Has the files read again. The source ends when it is dropped.
+        files: WatchHandle,
+        /// Puts each change in force.
+        follower: Follower,
+    },
+    /// From a control plane, and perhaps from files.
+    Control(Controlled),
+}
+
+impl NodeRules {
+    /// Has the files read again.
+    pub(crate) fn reload(&self) {
+        match self {
+            Self::Files { files, .. } => files.reload_now(),
+            Self::Control(controlled) => controlled.reload(),
+        }
+    }
+
+    /// Why the current rule files are not in force; `None` when they are.
+    fn last_error(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Files { follower, .. } => follower.state().error,
+            Self::Control(controlled) => controlled.last_error(),
+        }
+    }
+
+    /// The control plane that rules come from, if they do.
+    pub(crate) const fn control(&self) -> Option<&Controlled> {
+        match self {
+            Self::Files { .. } => None,
+            Self::Control(controlled) => Some(controlled),
+        }
+    }
 }
 
 impl std::fmt::Debug for Node {
@@ -68,7 +100,7 @@ impl Node {
 
     /// Whether rules are loaded.
     pub(crate) fn has_rules(&self) -> bool {
-        !self.limiter.rules().policy().domains().is_empty()
+        self.limiter.rules().policy().is_loaded()
     }
 
     /// Whether the process is about to end.
@@ -106,6 +138,14 @@ impl Node {
         self.update();
     }
 
+    /// Updates readiness with what the control plane sends. Ends at once without a control plane.
+    pub(crate) async fn watch_control(&self) {
+        let Some(mut status) = self.rules.control().map(Controlled::status) else { return };
+        while status.changed().await.is_ok() {
+            self.update();
+        }
+    }
+
     /// Connects to a shared store and updates readiness with the store's state. (The store logs its changes
     /// itself.)
     pub(crate) async fn watch_store(&self) {
@@ -131,7 +171,8 @@ impl tollgate_http_api::Node for Node {
         tollgate_http_api::NodeState {
             is_ready: self.is_ready(),
             is_draining: self.is_draining(),
-            last_error: self.rules.follower.state().error.as_deref().map(Into::into),
+            last_error: self.rules.last_error(),
+            control: self.rules.control().map(Controlled::view),
             store: self.limiter.store().view(),
         }
     }

@@ -15,6 +15,7 @@ use tollgate_net::{AcceptLimits, Address, ConnectionStats, Listeners, Sockets, T
 use crate::acceptor::{BoundSurface, ListenerOptions};
 use crate::certificates::Certificates;
 use crate::node::Node;
+use crate::node_control::Controlled;
 use crate::observe::{
     CertificateMetrics, ConnectionMetrics, LogMetrics, ProcessMetrics, StoreMetrics, TraceMetrics,
 };
@@ -144,14 +145,20 @@ impl Server {
         }
         small_runtime()?.block_on(async {
             let mut signals = Signals::new()?;
+            let reload = || {
+                node.rules.reload();
+                certificates.reload();
+            };
             let waiting = Arc::clone(node);
             tokio::spawn(async move { waiting.await_rules().await });
+            let controlled = Arc::clone(node);
+            tokio::spawn(async move { controlled.watch_control().await });
             let watching = Arc::clone(node);
             tokio::spawn(async move { watching.watch_store().await });
             node.limiter.store().first_state().await;
             up(settings, &self.listening())?;
             let outcome = tokio::select! {
-                signal = signals.end(node, certificates) => Ok(signal),
+                signal = signals.end(reload) => Ok(signal),
                 never = watch_certificates(certificates) => match never {},
                 Some(worker) = ended.recv() => Err(io::Error::other(format!("worker {worker} ended by itself"))),
             };
@@ -164,7 +171,7 @@ impl Server {
                 );
                 tokio::select! {
                     () = tokio::time::sleep(delay) => {}
-                    _ = signals.end(node, certificates) => {}
+                    _ = signals.end(reload) => {}
                 }
             }
             let timeout = settings.serving.drain_timeout;
@@ -179,7 +186,7 @@ impl Server {
             });
             let is_finished = tokio::select! {
                 finished = finished => finished.is_ok(),
-                _ = signals.end(node, certificates) => false,
+                _ = signals.end(reload) => false,
             };
             match is_finished {
                 true => tracing::info!("stopped"),
@@ -218,6 +225,7 @@ impl Server {
         metrics.push(Box::new(CertificateMetrics(certificates.clone())));
         metrics.push(Box::new(StoreMetrics(Arc::clone(node))));
         metrics.push(Box::new(LogMetrics(reported.lines)));
+        metrics.extend(node.rules.control().map(Controlled::metrics));
         metrics.extend(reported.spans.map(|counts| Box::new(TraceMetrics(counts)) as Box<dyn Collector>));
         node.limiter.metrics().register(|registry| {
             metrics.into_iter().for_each(|collector| registry.register_collector(collector));

@@ -5,6 +5,10 @@
 //! reads, so that its container can be replaced in place; `--compat` is about when they count. All faults of
 //! all layers are reported at once, each with its place. Not here: what the settings do.
 
+#[cfg_attr(not(feature = "control"), path = "settings/no_control.rs")]
+pub(crate) mod control;
+#[cfg(feature = "control")]
+pub(crate) mod control_process;
 pub(crate) mod decisions;
 mod envoy_compat;
 mod fault;
@@ -33,6 +37,9 @@ use self::layers::Layers;
 use crate::surface::Kind as SurfaceKind;
 use crate::surfaces;
 
+pub use self::control::NodeControl;
+#[cfg(feature = "control")]
+pub use self::control::{ControlAt, ControlSettings};
 pub use self::decisions::Decisions;
 pub use self::fault::Fault;
 pub use self::gather::Sources;
@@ -53,6 +60,8 @@ pub use crate::surfaces::*;
 pub struct Settings {
     /// Which rules are loaded.
     pub rules: RuleSettings,
+    /// The control plane that sends rules, if there is one.
+    pub control: Option<NodeControl>,
     /// Every surface, in the order in which they are listed to people.
     pub surfaces: Vec<Surface>,
     /// Which surfaces use TLS, and with what.
@@ -105,8 +114,10 @@ impl Settings {
             layers.conflict(format!("every surface is off; turn one of {} on", names.join(", ")));
         }
         let telemetry = Telemetry::read(&mut layers);
+        let control = NodeControl::read(&mut layers);
         let settings = Self {
             rules,
+            control,
             surfaces,
             tls,
             serving: Serving::read(&mut layers, sources.cores),

@@ -4,9 +4,6 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::certificates::Certificates;
-use crate::node::Node;
-
 /// A signal that ends the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndSignal {
@@ -37,17 +34,15 @@ impl Signals {
         })
     }
 
-    /// Returns the next signal that ends the process; until then each SIGHUP reloads rules and
-    /// certificates.
-    pub(crate) async fn end(&mut self, node: &Node, certificates: &Certificates) -> EndSignal {
+    /// Returns the next signal that ends the process; until then each SIGHUP calls `reload`.
+    pub(crate) async fn end(&mut self, reload: impl Fn()) -> EndSignal {
         let (signal, name) = loop {
             tokio::select! {
                 Some(()) = self.terminate.recv() => break (EndSignal::Terminate, "SIGTERM"),
                 Some(()) = self.interrupt.recv() => break (EndSignal::Interrupt, "SIGINT"),
                 Some(()) = self.hangup.recv() => {
-                    tracing::info!("received SIGHUP: reloading rules and certificates");
-                    node.rules.files.reload_now();
-                    certificates.reload();
+                    tracing::info!("received SIGHUP: reloading");
+                    reload();
                 }
             }
         };

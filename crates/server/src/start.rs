@@ -19,6 +19,7 @@ use tollgate_store_routed::RoutedStore;
 
 use crate::any_store::{AnyStore, NodeLimiter};
 use crate::node::{Node, NodeRules};
+use crate::node_control;
 use crate::settings::{Settings, StoreKind};
 
 /// Why there is no node.
@@ -27,6 +28,9 @@ pub(crate) enum StartError {
     /// The store cannot be used as it is configured.
     #[error("{0}")]
     Store(String),
+    /// The control plane cannot be used as it is configured.
+    #[error("{0}")]
+    Control(String),
     /// The system gives no thread.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -69,17 +73,35 @@ pub(crate) fn node(
     options: Options,
     settings: &Settings,
 ) -> Result<Arc<Node>, StartError> {
-    let loaded = rules.as_ref().map(|rules| rules.revision.clone());
-    let policy = rules.map_or_else(Policy::empty, |rules| rules.policy);
+    let policy = rules.as_ref().map_or_else(Policy::empty, |rules| rules.policy.clone());
     let limiter = Arc::new(limiter(policy, settings).map_err(StartError::Store)?);
     watch_memory(&limiter);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+    let rules = match &settings.control {
+        Some(control) => {
+            let local = (rules.as_ref(), &options);
+            let controlled = node_control::start(control, local, settings, &limiter, &clock);
+            NodeRules::Control(controlled.map_err(StartError::Control)?)
+        }
+        None => follow_files(rules, options, settings, &limiter, &clock)?,
+    };
+    Ok(Arc::new(Node::new(limiter, clock, rules, settings.store.ready_needs_store)))
+}
+
+/// Has `limiter` follow the rule files.
+fn follow_files(
+    rules: Option<RuleSet>,
+    options: Options,
+    settings: &Settings,
+    limiter: &Arc<NodeLimiter>,
+    clock: &Arc<dyn Clock>,
+) -> io::Result<NodeRules> {
+    let loaded = rules.map(|rules| rules.revision);
     let watched = WatchSettings { loaded, ..WatchSettings::new(settings.rules.paths.clone(), options) };
     let (source, files) = FileSource::watch(watched);
     let followed = FollowSettings { max_rules_dropped: settings.rules.max_rules_dropped };
-    let follower = follow(source, Arc::clone(&limiter), Arc::clone(&clock), followed)?;
-    let rules = NodeRules { files, follower };
-    Ok(Arc::new(Node::new(limiter, clock, rules, settings.store.ready_needs_store)))
+    let follower = follow(source, Arc::clone(limiter), Arc::clone(clock), followed)?;
+    Ok(NodeRules::Files { files, follower })
 }
 
 /// A limiter with the configured store, and with memory of its own beside a shared one.

@@ -27,6 +27,8 @@ pub struct TlsFiles {
     /// DNS name or IP address that a client's certificate must hold, among its subject alternative names.
     /// Without `client_ca` it has no effect.
     pub client_name: Option<String>,
+    /// Clients without a certificate are let in too, and the surface distinguishes them.
+    pub is_client_optional: bool,
 }
 
 /// What new connections use.
@@ -71,7 +73,7 @@ impl Contents {
             .map_err(|error| self.cert.error(error))?;
         let builder = match &self.client_ca {
             Some(file) => {
-                let signed = verifier(file, provider)?;
+                let signed = verifier(file, provider, files.is_client_optional)?;
                 builder.with_client_cert_verifier(match &files.client_name {
                     Some(name) => Arc::new(NamedClients { signed, name: server_name(name)? }),
                     None => signed,
@@ -86,10 +88,14 @@ impl Contents {
 }
 
 /// A client's certificate must come from one of the authorities in `file`.
-fn verifier(file: &PemFile, provider: Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
-    WebPkiClientVerifier::builder_with_provider(Arc::new(file.authorities()?), provider)
-        .build()
-        .map_err(|error| file.error(error))
+fn verifier(
+    file: &PemFile,
+    provider: Arc<CryptoProvider>,
+    is_client_optional: bool,
+) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
+    let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(file.authorities()?), provider);
+    let verifier = if is_client_optional { verifier.allow_unauthenticated() } else { verifier };
+    verifier.build().map_err(|error| file.error(error))
 }
 
 fn server_name(name: &str) -> Result<ServerName<'static>, TlsError> {

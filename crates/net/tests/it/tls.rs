@@ -24,7 +24,7 @@ fn tls(authority: &Authority, client_ca: Option<&Authority>, alpn: &[&str]) -> A
         std::fs::write(&file, authority.pem()).expect("written");
         file
     });
-    let files = TlsFiles { cert, key, client_ca, client_name: None };
+    let files = TlsFiles { cert, key, client_ca, client_name: None, is_client_optional: false };
     Arc::new(Tls::load(files, alpn).expect("files without fault"))
 }
 
@@ -187,7 +187,13 @@ async fn a_clients_certificate_must_hold_the_name_that_was_set() {
         (Some("10.0.0.7"), [false, false, false, false, true, false]),
     ] {
         let (cert, key, client_ca) = (cert.clone(), key.clone(), Some(ca.clone()));
-        let files = TlsFiles { cert, key, client_ca, client_name: name.map(str::to_owned) };
+        let files = TlsFiles {
+            cert,
+            key,
+            client_ca,
+            client_name: name.map(str::to_owned),
+            is_client_optional: false,
+        };
         let tls = Arc::new(Tls::load(files, &[]).expect("files without fault"));
         let server = Server::start(Some(tls), AcceptLimits::default()).await;
         for (own, passes) in [&envoy, &other, &many, &pattern, &address, &below].into_iter().zip(passes) {

@@ -93,7 +93,7 @@ async fn tls_works_over_a_unix_socket_too() {
     let authority = Authority::new();
     let folder = TempDir::new().expect("a folder");
     let (cert, key) = authority.issue("server", 2060).write(folder.path());
-    let files = TlsFiles { cert, key, client_ca: None, client_name: None };
+    let files = TlsFiles { cert, key, client_ca: None, client_name: None, is_client_optional: false };
     let server = Server::start(Some(Arc::new(Tls::load(files, &[]).expect("files"))), 5);
     let name = ServerName::try_from("localhost").expect("a name");
     let connector = TlsConnector::from(authority.client(None, &[]));

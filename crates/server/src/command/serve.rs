@@ -1,23 +1,24 @@
 //! `tollgate serve`: reads the settings, starts the server, and runs until a signal ends it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgMatches, Command, value_parser};
 
 use tollgate_rule_files::{Options, RuleSet};
 
+use super::flags::Flags;
 use crate::banner::Banner;
 use crate::counted::count;
+use crate::embedded::Embedded;
 use crate::ending::Ending;
 use crate::node::Node;
+use crate::node_control::Controlled;
 use crate::server::{BindError, Server};
-use crate::settings::{Fault, Kind, SETTINGS, Settings, Sources};
+use crate::settings::{Fault, SETTINGS, Settings, Sources};
 use crate::start::{self, RulesError, StartError};
 use crate::telemetry::Reported;
 use crate::telemetry::log_queue::{FlushOnDrop, LogQueue};
@@ -47,8 +48,10 @@ are read too, after Tollgate's own, if one is set that only it has, or with --co
 SIGHUP reloads rules and certificates. SIGTERM and SIGINT: /readyz fails, requests are accepted for --drain-delay, in-flight \
 requests finish, exit 0; a second signal skips the delay, and so does Ctrl-C at a terminal.";
 /// The settings that `-h` shows.
-const SUMMARY: [&str; 20] = [
+const SUMMARY: [&str; 22] = [
     "rules",
+    "control",
+    "control-token-file",
     "start-anyway",
     "grpc",
     "http",
@@ -70,10 +73,15 @@ const SUMMARY: [&str; 20] = [
     "log-format",
 ];
 
+fn flags() -> Flags<'static> {
+    Flags { rows: &SETTINGS, prefix: "", summary: &SUMMARY }
+}
+
 const EXAMPLES: &str = "\
 Examples:
   tollgate serve --rules examples/rules
   tollgate serve --rules examples/rules --grpc 127.0.0.1:0 --http off
+  tollgate serve --control embedded
   TOLLGATE_GRPC=0.0.0.0:8081 tollgate serve --config tollgate.yaml --log-format json";
 
 impl clap::Args for Serve {
@@ -89,38 +97,7 @@ impl clap::Args for Serve {
         );
         let command = command.about(ABOUT).long_about(LONG_ABOUT).arg(config);
         let command = command.after_help(more).after_long_help(EXAMPLES);
-        SETTINGS.iter().fold(command, |command, setting| {
-            let names: Vec<String> = std::iter::once(setting.env())
-                .chain(setting.envoy_compat.iter().map(ToString::to_string))
-                .collect();
-            let default = match setting.kind {
-                Kind::One if !setting.default.is_empty() => format!(" [default: {}]", setting.default),
-                _ => String::new(),
-            };
-            let arg = Arg::new(setting.name)
-                .long(setting.name)
-                .value_name(setting.value)
-                .help(format!("{}{default}", setting.help))
-                .long_help(format!("{} [env: {}]{default}", setting.help, names.join(", ")))
-                .hide_short_help(!SUMMARY.contains(&setting.name))
-                .help_heading(setting.heading.name());
-            let arg = match setting.values {
-                [] => arg,
-                values => arg.value_parser(Suggested(values)).hide_possible_values(true),
-            };
-            command.arg(match setting.kind {
-                // Parsed only to say why it is rejected; see `Settings::read`.
-                Kind::Secret => arg.hide(true),
-                // The last one counts, so that a script can add to another's flags.
-                Kind::One => arg.action(ArgAction::Set).overrides_with(setting.name),
-                Kind::Many => arg.action(ArgAction::Append),
-                Kind::Switch => arg
-                    .num_args(0..=1)
-                    .require_equals(true)
-                    .default_missing_value("true")
-                    .overrides_with(setting.name),
-            })
-        })
+        flags().add_to(command)
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -128,28 +105,9 @@ impl clap::Args for Serve {
     }
 }
 
-/// Any text. Shells complete these values; `Settings::read` knows more spellings, and says what is wrong.
-#[derive(Clone, Copy)]
-struct Suggested(&'static [&'static str]);
-
-impl TypedValueParser for Suggested {
-    type Value = String;
-
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, text: &OsStr) -> Result<String, clap::Error> {
-        StringValueParser::new().parse_ref(command, arg, text)
-    }
-
-    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(self.0.iter().map(PossibleValue::new)))
-    }
-}
-
 impl clap::FromArgMatches for Serve {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = |name: &str| matches.get_many::<String>(name).map(|values| values.cloned().collect());
-        let flags =
-            SETTINGS.iter().filter_map(|setting| Some((setting.name.to_owned(), given(setting.name)?)));
-        Ok(Self { flags: flags.collect(), config: matches.get_one::<PathBuf>("config").cloned() })
+        Ok(Self { flags: flags().given(matches), config: matches.get_one::<PathBuf>("config").cloned() })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
@@ -173,6 +131,8 @@ enum ServeError {
     Rules(RulesError),
     #[error("{0}")]
     Store(String),
+    #[error("{0}")]
+    Control(String),
     #[error(transparent)]
     Bind(#[from] BindError),
     /// Not a message for `talk`: the command itself failed.
@@ -184,6 +144,7 @@ impl From<StartError> for ServeError {
     fn from(error: StartError) -> Self {
         match error {
             StartError::Store(message) => Self::Store(message),
+            StartError::Control(message) => Self::Control(message),
             StartError::Io(error) => Self::Io(error),
         }
     }
@@ -206,14 +167,17 @@ impl Serve {
     }
 
     fn serve(self, out: &mut dyn Write) -> Result<(), ServeError> {
-        let settings = self.read_settings()?;
+        let mut settings = self.read_settings()?;
         let (traces, reported, _flush) = start_telemetry(&settings)?;
+        let embedded = Embedded::start(&mut settings).map_err(ServeError::Control)?;
         let (rules, options) = load_rules(&settings)?;
         let node = start::node(rules, options, &settings)?;
         let server = Server::bind(settings, Arc::clone(&node))?;
         // The ports are open by now. A client that connects waits until a reachable store has been checked.
         check_store(&node)?;
-        serve(server, &node, traces, reported, out)
+        serve(server, &node, traces, reported, (&embedded.lines(), out))?;
+        embedded.stop();
+        Ok(())
     }
 
     fn read_settings(self) -> Result<Settings, ServeError> {
@@ -254,6 +218,9 @@ fn load_rules(settings: &Settings) -> Result<(Option<RuleSet>, Options), ServeEr
         charge: rules.charge,
         countable: settings.store.kind.countable(),
     };
+    if rules.paths.is_empty() {
+        return Ok((None, options)); // they come from a control plane
+    }
     let rules = match start::load(&rules.paths, &options) {
         Ok(rules) => Some(rules),
         Err(error) if rules.start_anyway => {
@@ -282,7 +249,7 @@ fn serve(
     node: &Node,
     traces: Option<Traces>,
     reported: Reported,
-    out: &mut dyn Write,
+    (lines, out): (&[(&'static str, String)], &mut dyn Write),
 ) -> Result<(), ServeError> {
     let ended = server.run(reported, |settings, surfaces| {
         let rules = node.limiter.rules();
@@ -293,7 +260,10 @@ fn serve(
             true => tracing::warn!(listening, "started without rules: not ready"),
             false => tracing::info!(listening, version = policy.version(), "started"),
         }
-        Banner { policy, surfaces, settings, store: node.limiter.store() }.write(out)
+        let control = node.rules.control().map(Controlled::banner);
+        let more =
+            control.into_iter().map(|control| ("control", control)).chain(lines.iter().cloned()).collect();
+        Banner { policy, surfaces, settings, store: node.limiter.store(), more }.write(out)
     });
     if let Some(traces) = traces {
         traces.stop(FLUSH);

@@ -25,6 +25,10 @@ pub enum Kind {
 pub enum Heading {
     /// Which rules.
     Rules,
+    /// Rules that a control plane sends.
+    Control,
+    /// A control plane, as it is run.
+    Plane,
     /// Addresses, connections, timeouts.
     Listen,
     /// TLS and secrets.
@@ -47,6 +51,8 @@ impl Heading {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Rules => "Rules",
+            Self::Control => "Rules from a control plane",
+            Self::Plane => "Running a control plane (`tollgate control` has these without `control-`)",
             Self::Listen => "Where it listens",
             Self::Guard => "TLS, tokens",
             Self::Answers => "How clients are answered",

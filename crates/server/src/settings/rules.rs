@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tollgate_policy::Charge;
 
+use super::control::NodeControl;
 use super::layers::Layers;
 use super::parse;
 use super::row::Heading::Rules;
@@ -31,6 +32,12 @@ rows! {
         .help(Rules, "Start even if rules are missing or invalid: not ready, and calls fail, until they are valid");
 }
 
+/// What to do without rules.
+const NO_RULES: &str = match cfg!(feature = "control") {
+    true => "no rules given; add --rules FOLDER, or --control URL for those of a control plane",
+    false => "no rules given; add --rules FOLDER",
+};
+
 /// Which rules are loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleSettings {
@@ -55,8 +62,8 @@ impl RuleSettings {
             max_rules_dropped: layers.one(&MAX_RULES_DROPPED),
             start_anyway: layers.one(&START_ANYWAY),
         };
-        if settings.paths.is_empty() {
-            layers.conflict("no rules given; add --rules FOLDER");
+        if settings.paths.is_empty() && !NodeControl::is_given(layers) {
+            layers.conflict(NO_RULES);
         }
         settings
     }

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use super::row::Setting;
-use super::{decisions, envoy_compat, rules, serving, store, telemetry, tls};
+use super::{control, decisions, envoy_compat, rules, serving, store, telemetry, tls};
 use crate::surface::Kind;
 use crate::surfaces;
 
@@ -14,6 +14,7 @@ pub static SETTINGS: LazyLock<Vec<&'static Setting>> = LazyLock::new(|| table(&s
 pub(crate) fn table(surfaces: &[&'static Kind]) -> Vec<&'static Setting> {
     let common = [
         rules::ROWS,
+        control::ROWS,
         tls::ROWS,
         serving::ROWS,
         decisions::ROWS,

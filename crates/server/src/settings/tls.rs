@@ -48,12 +48,8 @@ impl TlsSettings {
     }
 
     pub(super) fn read(layers: &mut Layers, surfaces: &[Surface]) -> Self {
-        let (cert, key) = (layers.maybe(&CERT), layers.maybe(&KEY));
         let wanted = layers.maybe(&SURFACES).map(|names| known(&names, layers, surfaces));
-        if cert.is_some() != key.is_some() {
-            layers.conflict("tls-cert and tls-key go together; give both");
-        }
-        let files = cert.zip(key).map(|(cert, key)| TlsFiles { cert, key });
+        let files = files(layers);
         let names = match &files {
             Some(_) => wanted.unwrap_or_else(|| surfaces.iter().map(Surface::name).collect()),
             None => {
@@ -72,6 +68,15 @@ impl TlsSettings {
         }
         settings
     }
+}
+
+/// The certificate with its key.
+pub(super) fn files(layers: &mut Layers) -> Option<TlsFiles> {
+    let (cert, key) = (layers.maybe(&CERT), layers.maybe(&KEY));
+    if cert.is_some() != key.is_some() {
+        layers.conflict("tls-cert and tls-key go together; give both");
+    }
+    cert.zip(key).map(|(cert, key)| TlsFiles { cert, key })
 }
 
 /// The surfaces called `names`, in any case.

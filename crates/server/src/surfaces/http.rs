@@ -176,7 +176,7 @@ impl Collector for Metrics {
 }
 
 /// An unspecified address cannot be connected to everywhere; loopback can.
-fn reachable(mut address: std::net::SocketAddr) -> std::net::SocketAddr {
+pub(crate) fn reachable(mut address: std::net::SocketAddr) -> std::net::SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address {
             std::net::SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),

@@ -82,6 +82,11 @@ fn a_flag_overrides_the_environment_then_envoy_names_then_the_file_then_the_defa
     }
 }
 
+/// A row that cannot do without a value, so that the others are read beside one.
+fn is_kept(name: &str) -> bool {
+    name.starts_with("tls-") || ["control-token-file", "control-cert", "control-key"].contains(&name)
+}
+
 #[test]
 fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_by_flag() {
     let secret = tempfile::NamedTempFile::new().expect("a temporary file");
@@ -110,6 +115,10 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("otlp", _) => "http://collector:4317",
             ("trace-ratio", _) => "0.5",
             ("store", _) => "redis://10.0.0.5",
+            ("control", _) => "embedded",
+            ("control-public-url", _) => "https://limits.example.com",
+            ("control-listen", _) => "127.0.0.1:9",
+            ("node-label", _) => "zone=a",
             ("store-hash-tag", _) => "domain",
             ("store-time", _) => "node",
             ("store-max-queued" | "store-max-leased-keys" | "store-nodes", _) => "77",
@@ -139,12 +148,31 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             certificate.into_iter().filter(|_| name.contains("tls") || name.starts_with("grpc-client"));
         let ca = [("TOLLGATE_GRPC_CLIENT_CA", "ca.pem")].into_iter().filter(|_| *name == "grpc-client-name");
         let compat = [("HOST", "127.0.0.2")].into_iter().filter(|_| *name == "compat");
+        let elsewhere = ["control-token-file", "control-ca", "control-cert", "control-key"].contains(name);
+        let place = if elsewhere { "https://c" } else { "embedded" };
+        let control = [
+            ("TOLLGATE_CONTROL", place),
+            ("TOLLGATE_CONTROL_TOKEN_FILE", "token"),
+            ("TOLLGATE_CONTROL_CERT", "c.pem"),
+            ("TOLLGATE_CONTROL_KEY", "d.pem"),
+            ("TOLLGATE_TLS_CERT", "a.pem"),
+            ("TOLLGATE_TLS_KEY", "b.pem"),
+        ];
+        let of_control = match (elsewhere, *name) {
+            (true, "control-cert" | "control-key") => &control[..4],
+            (true, _) => &control[..2],
+            (false, "control-node-client-ca") => &[control[0], control[4], control[5]],
+            (false, _) => &control[..1],
+        };
+        let is_of_control = name.starts_with("control-") || name.starts_with("node-") || *name == "state-dir";
+        let of_control = of_control.iter().copied().filter(|_| is_of_control);
         let base: Vec<_> = base
             .into_iter()
+            .chain(of_control)
             .chain(certificate)
             .chain(ca)
             .chain(compat)
-            .filter(|(key, _)| *key != row.env() || name.starts_with("tls-"))
+            .filter(|(key, _)| *key != row.env() || is_kept(name))
             .collect();
         let by_flag = read(&[(name, value)], &base, None);
         let by_flag = match kind {
@@ -169,7 +197,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
         };
         assert_eq!(by_flag, by_env, "{name}");
         // The environment of this test overrides the file.
-        if !matches!(*name, "rules" | "response-headers" | "otlp" | "store" | "tls-cert" | "tls-key") {
+        if !matches!(*name, "rules" | "response-headers" | "otlp" | "store") && !is_kept(name) {
             assert_eq!(by_flag, by_file.expect("file"), "{name}");
             assert_ne!(by_flag, read(&[], &base, None).expect("defaults"), "{name} changes nothing");
         }
@@ -189,7 +217,7 @@ fn every_fault_of_every_layer_is_reported_at_once_with_its_place() {
             "tollgate.yaml:1:1: max_conections: unknown setting; did you mean max_connections?",
             "tollgate.yaml:3:1: log_level: takes one value; write it without a list",
             "environment: MERGE_DOMAIN_CONFIG: invalid switch \"perhaps\": expected true or false",
-            "settings: no rules given; add --rules FOLDER",
+            "settings: no rules given; add --rules FOLDER, or --control URL for those of a control plane",
             "command line: --http: invalid address \"8080\": expected host:port, such as 127.0.0.1:8081, unix:/path or off",
             "environment: TOLLGATE_WORKERS: invalid number \"0\": expected a whole number from 1 to 1024",
             "command line: --drain-delay: invalid duration \"5 fortnights\": expected something like 500ms, 5s or 1h30m",

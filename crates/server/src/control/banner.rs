@@ -1,0 +1,37 @@
+//! What a start prints, each line a word and its value.
+
+use std::path::Path;
+
+use crate::shell::quote;
+
+/// What people need after a start.
+#[derive(Clone, Debug)]
+pub(crate) struct ControlBanner {
+    /// How browsers reach the console, without a slash at the end.
+    pub(crate) url: String,
+    /// How nodes reach it.
+    pub(crate) node_url: String,
+    /// The folder of the database.
+    pub(crate) data_dir: String,
+    /// The code of the first administrator, while there is none.
+    pub(crate) setup_code: Option<String>,
+}
+
+impl ControlBanner {
+    /// Words and their values, in the order in which they are printed.
+    pub(crate) fn lines(&self) -> Vec<(&'static str, String)> {
+        let mut lines = vec![("console", self.url.clone())];
+        if let Some(code) = &self.setup_code {
+            lines.push(("setup", format!("{}/setup?code={code}", self.url)));
+        }
+        lines.push(("data", self.data_dir.clone()));
+        lines
+    }
+
+    /// The command that joins a node.
+    pub(crate) fn join(&self) -> String {
+        let token = Path::new(&self.data_dir).join(super::node_token::FILE);
+        let token = quote(&token.display().to_string());
+        format!("tollgate serve --control {} --control-token-file {token}", self.node_url)
+    }
+}

@@ -1,0 +1,108 @@
+//! Metrics of the control plane: a registry that every part adds its families to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use parking_lot::Mutex;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::registry::Registry;
+use tollgate_fleet_hub::{Fleet, Liveness};
+use tollgate_net::ConnectionStats;
+
+use crate::family::Family;
+
+/// Everything that `/metrics` shows.
+#[derive(Debug, Default)]
+pub(crate) struct PlaneMetrics {
+    pub(crate) registry: Mutex<Registry>,
+}
+
+impl PlaneMetrics {
+    /// Adds families.
+    pub(crate) fn add(&self, families: impl Collector) {
+        self.registry.lock().register_collector(Box::new(families));
+    }
+}
+
+/// Nodes and what is published to them.
+#[derive(Debug)]
+pub(crate) struct FleetMetrics {
+    pub(crate) fleet: Fleet,
+    pub(crate) publications: Arc<AtomicU64>,
+}
+
+impl Collector for FleetMetrics {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
+        let to = &mut to;
+        let nodes = self.fleet.nodes();
+        let mut by_state: BTreeMap<&str, u64> =
+            ["live", "unresponsive", "lost"].map(|state| (state, 0)).into();
+        let (mut rejecting, mut behind) = (0, 0);
+        for node in &nodes {
+            let state = match node.liveness {
+                Liveness::Live => "live",
+                Liveness::Unresponsive => "unresponsive",
+                Liveness::Lost => "lost",
+            };
+            *by_state.entry(state).or_default() += 1;
+            rejecting += u64::from(node.apps.iter().any(|app| app.fault.is_some()));
+            behind += u64::from(node.apps.iter().any(|app| app.acked != app.wanted));
+        }
+        let help = "Known nodes, by whether they report";
+        Family::gauge("tollgate_control_nodes", help).write_by(to, "state", by_state)?;
+        let connected = nodes.iter().filter(|node| node.connected).count() as u64;
+        let gauges = [
+            ("tollgate_control_node_streams", "Nodes whose stream is open", connected),
+            ("tollgate_control_nodes_rejecting", "Nodes that rejected a version of an app", rejecting),
+            (
+                "tollgate_control_nodes_behind",
+                "Nodes without the version of an app that they should have",
+                behind,
+            ),
+        ];
+        Family::gauges(to, gauges)?;
+        let counters = [
+            (
+                "tollgate_control_publications",
+                "Changes of what is published to nodes since the start",
+                self.publications.load(Relaxed),
+            ),
+            (
+                "tollgate_control_hellos_deferred",
+                "Nodes that were sent away for a while because too many came at once",
+                self.fleet.hellos_deferred(),
+            ),
+        ];
+        Family::counters(to, counters)
+    }
+}
+
+/// Connections of the port.
+#[derive(Debug)]
+pub(crate) struct PortMetrics(pub(crate) Arc<ConnectionStats>);
+
+impl Collector for PortMetrics {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
+        let stats = &self.0;
+        let to = &mut to;
+        Family::gauge("tollgate_control_connections", "Open connections of browsers, programs and nodes")
+            .write(to, stats.open())?;
+        let counters = [
+            ("tollgate_control_connections_accepted", "Connections accepted", stats.accepted.get()),
+            (
+                "tollgate_control_connections_refused",
+                "Connections closed at once because there were too many",
+                stats.rejected.get(),
+            ),
+            (
+                "tollgate_control_tls_handshakes_failed",
+                "Connections that ended in the TLS handshake",
+                stats.tls_failed.get(),
+            ),
+        ];
+        Family::counters(to, counters)
+    }
+}

@@ -1,0 +1,94 @@
+//! What a control plane consists of before it listens: the database, the nodes, the console.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tollgate_console::{Console, ConsoleSettings};
+use tollgate_control::{Control, ControlError};
+use tollgate_core::Clock;
+use tollgate_db::TimeSource;
+use tollgate_fleet_hub::{Fleet, FleetService, HubSettings, Seams};
+use tollgate_fleet_proto::Overrides;
+use tollgate_http_kit::{HttpSurface, SurfaceSettings};
+
+use super::api::PlaneApi;
+use super::fleet_nodes::FleetNodes;
+use super::metrics::{FleetMetrics, PlaneMetrics};
+use super::node_token::IssuedTokens;
+use super::port::Port;
+use super::reports::StoredReports;
+
+/// How often tokens of nodes are read again.
+const TOKENS: Duration = Duration::from_secs(10);
+
+/// The parts, and what carries news from one to another.
+pub(crate) struct Plane {
+    pub(crate) control: Arc<Control>,
+    pub(crate) fleet: Fleet,
+    pub(crate) metrics: Arc<PlaneMetrics>,
+    publications: Arc<AtomicU64>,
+    /// What nodes should block and allow.
+    overrides: watch::Sender<Arc<Overrides>>,
+}
+
+impl Plane {
+    /// Opens the database in `folder`.
+    pub(crate) async fn open(folder: &Path, clock: Arc<dyn Clock>) -> Result<Self, ControlError> {
+        let nodes = Arc::new(FleetNodes::default());
+        let shown = Arc::clone(&nodes);
+        let control = Arc::new(Control::open(folder, TimeSource::Database, shown).await?);
+        let replica = tollgate_control::secret()?;
+        let settings = HubSettings::new(control.epoch().await?, &replica[..16]);
+        let reports = Arc::new(StoredReports(Arc::clone(&control)));
+        let tokens = Arc::new(IssuedTokens { tokens: control.node_tokens(), clock: Arc::clone(&clock) });
+        let fleet = Fleet::new(settings, Seams { clock, reports, tokens });
+        let _ = nodes.0.set(fleet.clone()); // it is empty: nothing else has set it
+        let (metrics, publications) = (Arc::<PlaneMetrics>::default(), Arc::<AtomicU64>::default());
+        metrics.add(FleetMetrics { fleet: fleet.clone(), publications: Arc::clone(&publications) });
+        Ok(Self { control, fleet, metrics, publications, overrides: watch::Sender::default() })
+    }
+
+    /// What is served on the port.
+    pub(crate) fn port(&self, console: ConsoleSettings, is_local: bool, needs_certificate: bool) -> Port {
+        let mut settings = SurfaceSettings::default();
+        settings.admin.is_loopback = is_local;
+        let api = PlaneApi {
+            console: Arc::new(Console::new(Arc::clone(&self.control), console)),
+            control: Arc::clone(&self.control),
+            metrics: Arc::clone(&self.metrics),
+        };
+        let http = Arc::new(HttpSurface::new(api, settings));
+        Port { http, nodes: FleetService::new(self.fleet.clone()), needs_certificate }
+    }
+
+    /// Sends nodes what is published and keeps what they report, until the future is dropped.
+    pub(crate) async fn run(&self) {
+        let mut changes = self.control.published();
+        let counting = async {
+            while changes.changed().await.is_ok() {
+                self.publications.fetch_add(1, Relaxed);
+            }
+        };
+        tokio::join!(
+            self.fleet.run(self.control.published(), self.overrides.subscribe()),
+            counting,
+            self.control.keep_history(),
+            self.keep_tokens(),
+        );
+    }
+
+    /// Reads tokens that another process has changed, and records when tokens were used.
+    async fn keep_tokens(&self) {
+        let mut ticks = tokio::time::interval(TOKENS);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Err(error) = self.control.read_node_tokens().await {
+                tracing::warn!(%error, "the tokens of nodes cannot be read; those before stay in force");
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! A node whose rules come from a control plane: the agent on a thread and a runtime of its own, so that no
+//! worker waits for it.
+//!
+//! Rule files are watched beside it: the agent joins them with what the control plane sends. Not here: the
+//! protocol (`fleet-agent`), commands and overrides (`seams`).
+
+mod local_files;
+mod metrics;
+mod seams;
+
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use prometheus_client::collector::Collector;
+use tokio::sync::{mpsc, oneshot, watch};
+use tollgate_core::Clock;
+use tollgate_fleet_agent::{
+    AgentSettings, Endpoint, FollowApply, Seams, Start, StateDir, Status, rule_files_parser, run, sample,
+};
+use tollgate_fleet_proto::Label;
+use tollgate_http_api::ControlView;
+use tollgate_limiter::follow::FollowSettings;
+use tollgate_rule_files::{Options, RuleSet, read_files};
+use tollgate_tls::{TlsClient, TlsClientFiles};
+
+use self::local_files::LocalFiles;
+use self::metrics::ControlMetrics;
+use crate::any_store::NodeLimiter;
+use crate::folder_lock;
+use crate::settings::{ControlAt, NodeControl, Settings};
+use crate::worker::small_runtime;
+
+/// How long saved rules may take to be put in force.
+const LONGEST_START: Duration = Duration::from_secs(60);
+/// How often a start that waits looks whether rules have come.
+const CHECK: Duration = Duration::from_millis(5);
+
+/// What runs for the rules of a control plane. It stops when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Controlled {
+    status: watch::Receiver<Status>,
+    /// The node's own rule files, if there are any.
+    local: Option<LocalFiles>,
+    /// What the start and the log call the control plane.
+    name: String,
+    _stop: oneshot::Sender<()>,
+    _lock: File,
+}
+
+impl Controlled {
+    /// Has the rule files read again.
+    pub(crate) fn reload(&self) {
+        if let Some(local) = &self.local {
+            local.reload();
+        }
+    }
+
+    /// Why the node's own rule files are not in force.
+    pub(crate) fn last_error(&self) -> Option<Arc<str>> {
+        self.local.as_ref().and_then(LocalFiles::error)
+    }
+
+    /// What is shown of the agent, and each change of it.
+    pub(crate) fn status(&self) -> watch::Receiver<Status> {
+        self.status.clone()
+    }
+
+    /// What readiness shows.
+    pub(crate) fn view(&self) -> ControlView {
+        let status = self.status.borrow();
+        ControlView {
+            connected: status.connected,
+            away_since: status.away_since.filter(|_| !status.connected),
+            why: status.error.clone(),
+            apps: status.apps,
+        }
+    }
+
+    /// What `/metrics` shows.
+    pub(crate) fn metrics(&self) -> Box<dyn Collector> {
+        Box::new(ControlMetrics(self.status.clone()))
+    }
+
+    /// What the start prints.
+    pub(crate) fn banner(&self) -> String {
+        let status = self.status.borrow();
+        let state = match (status.connected, &status.error) {
+            (true, _) => "connected".to_owned(),
+            (false, Some(error)) => format!("away, retrying: {error}"),
+            (false, None) => "not connected yet, retrying".to_owned(),
+        };
+        format!("{}, {state}", self.name)
+    }
+}
+
+/// Starts the agent, and waits until saved rules are in force. Without any rules it waits for the first ones,
+/// as long as `--control-wait` says.
+///
+/// # Errors
+/// What cannot be used, and what to do: the folder of the state, a certificate.
+pub(crate) fn start(
+    control: &NodeControl,
+    (rules, options): (Option<&RuleSet>, &Options),
+    settings: &Settings,
+    limiter: &Arc<NodeLimiter>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Controlled, String> {
+    let folder = control.state_dir.display();
+    let in_folder = |error: io::Error| {
+        format!("state-dir {folder} cannot be used: {error}; give another folder by --state-dir")
+    };
+    let random = tollgate_control::secret().map_err(|error| error.to_string())?;
+    let mut state_dir = StateDir::open(&control.state_dir).map_err(in_folder)?;
+    let lock = folder_lock::lock(&control.state_dir).map_err(in_folder)?.ok_or_else(|| {
+        let what = "is in use by another node; give each node a folder of its own by --state-dir";
+        format!("state-dir {folder} {what}")
+    })?;
+    let identity = state_dir.identify(&random[..32]).map_err(in_folder)?;
+    let seed = u64::from_str_radix(&random[48..], 16).unwrap_or_default();
+    let label = |(key, value): &(String, String)| Label { key: key.clone(), value: value.clone() };
+    let labels = control.labels.iter().map(label).collect();
+    let agent = AgentSettings::new(identity, control.name.clone().unwrap_or_else(host_name), labels, seed);
+    let paths = &settings.rules.paths;
+    // Files that cannot be used were reported already; the watcher supplies them once they are valid.
+    let local = rules.and_then(|_| read_files(paths).ok()).unwrap_or_default();
+    let (marker, saved) = (state_dir.marker().map_err(in_folder)?, state_dir.load().map_err(in_folder)?);
+    let start = Start { saved, marker, local };
+    let endpoint = endpoint(control)?;
+    let name = endpoint.uri.to_string();
+    let follow = FollowSettings::default(); // the control plane guards against dropped rules
+    let no_thread = |error: io::Error| format!("the system gives no thread: {error}");
+    let apply = FollowApply::new(Arc::clone(limiter), Arc::clone(clock), follow).map_err(no_thread)?;
+    let (to_agent, local_files) = mpsc::channel(1);
+    let local = match paths.is_empty() {
+        true => None,
+        false => {
+            let loaded = rules.map(|rules| rules.revision.clone());
+            Some(LocalFiles::watch(paths, options, loaded, to_agent).map_err(no_thread)?)
+        }
+    };
+    let (status, shown) = watch::channel(Status::default());
+    let sampled = Arc::clone(limiter);
+    let seams = Seams {
+        clock: Arc::clone(clock),
+        parser: rule_files_parser(*options),
+        apply: Arc::new(apply),
+        sample: Box::new(move |now| sample(&sampled, now)),
+        overrides: seams::overrides(limiter),
+        command: seams::commands(limiter, clock),
+        local: local_files,
+        status,
+    };
+    let (stop, stopped) = oneshot::channel();
+    let runtime = small_runtime().map_err(no_thread)?;
+    let thread = std::thread::Builder::new().name("control".into()).spawn(move || {
+        runtime.block_on(async {
+            tokio::select! {
+                () = run(agent, start, state_dir, endpoint, seams) => {}
+                _ = stopped => {}
+            }
+        });
+    });
+    thread.map_err(no_thread)?;
+    let controlled = Controlled { status: shown, local, name, _stop: stop, _lock: lock };
+    wait(&controlled, limiter, control.wait);
+    Ok(controlled)
+}
+
+/// Waits for saved rules; and for the first ones, if there are none at all.
+fn wait(controlled: &Controlled, limiter: &NodeLimiter, patience: Duration) {
+    let began = Instant::now();
+    let has_rules = || limiter.rules().policy().is_loaded();
+    loop {
+        let (waited, is_started) = (began.elapsed(), controlled.status.borrow().started);
+        let is_over = match is_started {
+            true => has_rules() || waited >= patience,
+            false => waited >= LONGEST_START,
+        };
+        if is_over {
+            return;
+        }
+        std::thread::sleep(CHECK);
+    }
+}
+
+fn endpoint(control: &NodeControl) -> Result<Endpoint, String> {
+    let ControlAt::Url(uri) = &control.at else {
+        return Err("the control plane of this process has no address".to_owned());
+    };
+    let tls = match uri.scheme_str() {
+        Some("https") => {
+            let (certificate_file, key_file) = match &control.certificate {
+                Some(files) => (Some(files.cert.clone()), Some(files.key.clone())),
+                None => (None, None),
+            };
+            let files =
+                TlsClientFiles { ca_file: control.ca.clone(), certificate_file, key_file, insecure: false };
+            let client = TlsClient::load(files).map_err(|error| error.to_string())?;
+            Some(Arc::new(client))
+        }
+        _ => None,
+    };
+    Ok(Endpoint { uri: uri.clone(), tls, token_file: control.token_file.clone() })
+}
+
+fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if name.is_empty() { "node".to_owned() } else { name }
+}

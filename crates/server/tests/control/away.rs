@@ -1,0 +1,138 @@
+//! The control plane goes away and comes back; nodes keep their rules.
+
+use std::fs;
+
+use serde_json::Value;
+use tollgate_fleet_agent::{Marker, StateDir};
+use tollgate_fleet_proto::Held;
+
+use super::processes::*;
+
+#[test]
+fn nodes_keep_going_restart_with_saved_rules_and_reconnect() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut control = Control::start(&folder.path().join("data"));
+    let mut nodes = three(&control, folder.path());
+    control.create_rule("shop", "push", 1);
+    for node in &nodes {
+        node.wait_denied("shop", "push");
+    }
+    control.kill();
+    for node in &nodes {
+        let ready = node.wait_ready("away", |_, body| body["control"]["connected"] == false);
+        assert_eq!(ready["ready"], true, "{ready}");
+        assert!(ready["control"]["away_since"].is_string(), "{ready}");
+        node.wait_denied("shop", "push");
+    }
+    // One that restarts meanwhile has its saved rules at once, and is ready.
+    let state = nodes[0].state.clone();
+    drop(nodes.remove(0));
+    let node = Node::start(&control, &state, &[]);
+    assert_eq!(node.ready().0, 200);
+    node.wait_denied("shop", "push");
+    nodes.push(node);
+    // A new one has nothing.
+    let fresh = Node::start(&control, &folder.path().join("d"), &["--control-wait", "0"]);
+    assert_eq!(fresh.ready().0, 503);
+    nodes.push(fresh);
+
+    control.start_again();
+    control.create_rule("shop", "pull", 1);
+    for node in &nodes {
+        node.wait_ready("connected", |status, body| status == 200 && body["control"]["connected"] == true);
+        node.wait_denied("shop", "pull");
+    }
+}
+
+#[test]
+fn torn_saved_rules_are_replaced_by_those_before_or_by_none_and_never_stop_a_node() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut control = Control::start(&folder.path().join("data"));
+    let state = folder.path().join("a");
+    let node = Node::start(&control, &state, &[]);
+    control.create_rule("shop", "push", 1);
+    node.wait_denied("shop", "push");
+    control.create_rule("shop", "pull", 1);
+    node.wait_denied("shop", "pull");
+    drop(node);
+    control.kill();
+    let whole = fs::read(state.join("rules")).expect("saved");
+    for cut in [0, 1, whole.len() / 2, whole.len() - 1] {
+        fs::write(state.join("rules"), &whole[..cut]).expect("cut");
+        let node = Node::start(&control, &state, &["--control-wait", "0"]);
+        node.wait_denied("shop", "push");
+        assert_eq!(node.check("shop", "pull"), "admit", "cut at {cut}: the version before");
+    }
+    for copy in ["rules", "rules.previous"] {
+        fs::write(state.join(copy), b"x").expect("torn");
+    }
+    let node = Node::start(&control, &state, &["--control-wait", "0"]);
+    assert_eq!(node.ready().0, 503);
+    control.start_again();
+    node.wait_denied("shop", "pull");
+}
+
+#[test]
+fn after_a_kill_in_a_publication_clients_see_the_state_before_or_after() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut control = Control::start(&folder.path().join("data"));
+    let node = Node::start(&control, &folder.path().join("a"), &[]);
+    control.create_rule("shop", "first", 1);
+    node.wait_denied("shop", "first");
+    for round in 0..6_u64 {
+        let key = format!("k{round}");
+        // The process is killed at another moment of the publication each time.
+        let pid = control.process.child.id();
+        let killer = std::thread::spawn(move || {
+            std::thread::sleep(std::time::Duration::from_micros(round * 700));
+            let kill = format!("kill -KILL {pid}");
+            assert!(std::process::Command::new("sh").args(["-c", &kill]).status().expect("sh").success());
+        });
+        let answer = control.try_create_rule("shop", &key, 1);
+        killer.join().expect("killed");
+        control.process.child.wait().expect("ended");
+        control.start_again();
+        let (status, body) = control.get("/api/v1/apps/shop/rules?size=500");
+        assert_eq!(status, 200, "{body}");
+        let body: Value = serde_json::from_str(&body).expect("JSON");
+        let rules = body["rules"].as_array().expect("rules");
+        let is_there = rules.iter().any(|rule| rule["key"] == *key);
+        if let Ok((201, _)) = answer {
+            assert!(is_there, "round {round}: what was answered is kept");
+        }
+        // The client asks again: it is there, or it can be made. The nodes then have it in either case.
+        let (status, said) = control.try_create_rule("shop", &key, 1).expect("an answer");
+        assert_eq!(status == 201, !is_there, "round {round}: {status} {said}");
+        node.wait_denied("shop", &key);
+    }
+    let mut verify = tollgate();
+    verify.args(["control", "--data-dir"]).arg(folder.path().join("data")).args(["audit", "verify"]);
+    let verified = verify.output().expect("it runs");
+    assert!(verified.status.success(), "{verified:?}");
+}
+
+#[test]
+fn a_version_that_crashed_a_node_is_left_out_there_and_holds_up_no_other_app() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = Control::start(&folder.path().join("data"));
+    let state = folder.path().join("a");
+    let node = Node::start(&control, &state, &[]);
+    control.create_rule("books", "first", 1);
+    node.wait_denied("books", "first");
+    drop(node);
+    control.create_rule("shop", "push", 1);
+    // What a node leaves behind that crashes while it applies version 1 of the app.
+    let crashing = Held { app: "shop".to_owned(), version: 1, sha256: vec![0; 32] };
+    let marker = Marker { apps: vec![crashing], ..Marker::default() };
+    StateDir::open(&state).and_then(|state| state.mark(&marker)).expect("written");
+    let node = Node::start(&control, &state, &[]);
+    node.wait_denied("books", "first");
+    control.create_rule("books", "second", 1);
+    node.wait_denied("books", "second");
+    assert_eq!(node.check("shop", "push"), "admit", "version 1 is left out");
+    wait("the console shows why", || {
+        control.get("/nodes").1.contains("crashed while applying").then_some(())
+    });
+    control.create_rule("shop", "pull", 1);
+    node.wait_denied("shop", "push");
+}

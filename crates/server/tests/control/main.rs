@@ -1,0 +1,12 @@
+//! A control plane and its nodes as real processes: rules arrive, faults are survived, errors say what to do.
+#![cfg(feature = "control")]
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a failed step of a test must say which")]
+
+mod away;
+mod click;
+mod commands;
+mod docs;
+mod embedded;
+mod processes;
+mod rules;
+mod tls;

@@ -1,0 +1,271 @@
+//! The processes, and clients that speak to them. Every wait is for the thing itself, with a deadline that
+//! only a hang reaches.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+/// Only a hang takes so long.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn tollgate() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.env_clear().stdin(Stdio::null());
+    command
+}
+
+/// A port that was free a moment ago, for a process that must come back at the same address.
+pub(crate) fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("bound").port()
+}
+
+/// Waits until `done` returns something.
+pub(crate) fn wait<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(value) = done() {
+            return value;
+        }
+        assert!(began.elapsed() < PATIENCE, "{what} did not happen within {PATIENCE:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A process that has printed that it is ready. Killed when dropped.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) child: Child,
+    pub(crate) screen: String,
+}
+
+impl Process {
+    /// Starts it; `Err` is what it said when it ended instead.
+    pub(crate) fn try_start(mut command: Command) -> Result<Self, String> {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut out = BufReader::new(child.stdout.take().expect("piped"));
+        let mut screen = String::new();
+        while !screen.ends_with("  ready\n") {
+            if out.read_line(&mut screen).expect("text") == 0 {
+                let mut said = String::new();
+                child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+                child.wait().expect("it ended");
+                return Err(format!("{screen}{said}"));
+            }
+        }
+        Ok(Self { child, screen })
+    }
+
+    pub(crate) fn start(command: Command) -> Self {
+        Self::try_start(command).unwrap_or_else(|said| panic!("it ended: {said}"))
+    }
+
+    /// What the screen says after `word`.
+    pub(crate) fn says(&self, word: &str) -> Option<&str> {
+        let of_word = |line: &'_ str| line.trim_start().strip_prefix(word)?.strip_prefix(' ').map(str::len);
+        let line = self.screen.lines().find(|line| of_word(line).is_some())?;
+        line.trim_start().strip_prefix(word).map(str::trim)
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let command = format!("kill -{name} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &command]).status().expect("sh").success());
+    }
+
+    /// Its exit code, and everything that it said on stderr.
+    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
+        let mut said = String::new();
+        self.child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+        (self.child.wait().expect("it ends").code(), said)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// A control plane with an administrator who is logged in.
+#[derive(Debug)]
+pub(crate) struct Control {
+    pub(crate) process: Process,
+    pub(crate) address: SocketAddr,
+    pub(crate) cookie: String,
+    folder: PathBuf,
+}
+
+impl Control {
+    /// Starts on an empty folder and makes the first administrator by the link that it prints.
+    pub(crate) fn start(folder: &Path) -> Self {
+        let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
+        let process = Process::start(Self::command(folder, address));
+        let cookie = set_up(address, process.says("setup").expect("a link"));
+        Self { process, address, cookie, folder: folder.to_owned() }
+    }
+
+    pub(crate) fn command(folder: &Path, address: SocketAddr) -> Command {
+        let mut command = tollgate();
+        command.args(["control", "--listen", &address.to_string(), "--data-dir"]).arg(folder);
+        command
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.process.child.kill().expect("killed");
+        self.process.child.wait().expect("ended");
+    }
+
+    /// As after a kill: on the same folder and the same port.
+    pub(crate) fn start_again(&mut self) {
+        let start = || Process::try_start(Self::command(&self.folder, self.address)).ok();
+        self.process = wait("the port is free again", start);
+    }
+
+    pub(crate) fn token_file(&self) -> PathBuf {
+        self.folder.join("node-token")
+    }
+
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        self.try_send("GET", path, "", "").expect("an answer")
+    }
+
+    /// Sends a request; `Err` if the connection broke.
+    pub(crate) fn try_send(
+        &self,
+        method: &str,
+        path: &str,
+        fields: &str,
+        body: &str,
+    ) -> std::io::Result<(u16, String)> {
+        let fields = format!("Cookie: tollgate={}\r\n{fields}", self.cookie);
+        send(self.address, method, path, &fields, body).map(|(status, _, body)| (status, body))
+    }
+
+    /// Makes a rule by the API: `burst` requests, one more a second.
+    pub(crate) fn create_rule(&self, app: &str, key: &str, burst: u32) {
+        let (status, said) = self.try_create_rule(app, key, burst).expect("an answer");
+        assert_eq!(status, 201, "{said}");
+    }
+
+    pub(crate) fn try_create_rule(&self, app: &str, key: &str, burst: u32) -> std::io::Result<(u16, String)> {
+        let body = json!({"key": key, "max_permits": burst, "rate": 1}).to_string();
+        let json = "Content-Type: application/json\r\n";
+        self.try_send("POST", &format!("/api/v1/apps/{app}/rules"), json, &body)
+    }
+}
+
+/// Makes the first administrator by a printed link. Returns the cookie of the login.
+pub(crate) fn set_up(address: SocketAddr, link: &str) -> String {
+    let code = link.split_once("/setup?code=").expect("a link to the setup").1;
+    let form = format!("code={code}&name=ann&password=correct+horse+battery&again=correct+horse+battery");
+    let fields = "Content-Type: application/x-www-form-urlencoded\r\nSec-Fetch-Site: same-origin\r\n";
+    let (status, head, said) = send(address, "POST", "/setup", fields, &form).expect("an answer");
+    assert_eq!(status, 303, "{said}");
+    let cookie = head.lines().find_map(|line| line.split_once("tollgate=")?.1.split(';').next());
+    cookie.expect("a cookie").to_owned()
+}
+
+/// Status, head and body of the answer.
+pub(crate) fn send(
+    to: SocketAddr,
+    method: &str,
+    path: &str,
+    fields: &str,
+    body: &str,
+) -> std::io::Result<(u16, String, String)> {
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n{fields}Content-Length: {length}\r\n\r\n{body}"
+    );
+    let mut stream = TcpStream::connect(to)?;
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.write_all(request.as_bytes())?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    let status = text.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = status.ok_or_else(|| std::io::Error::other(format!("no status in {text:?}")))?;
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    Ok((status, head.to_owned(), body.to_owned()))
+}
+
+/// A node with a folder for its state.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) process: Process,
+    pub(crate) state: PathBuf,
+}
+
+impl Node {
+    pub(crate) fn start(control: &Control, state: &Path, flags: &[&str]) -> Self {
+        let process = Process::start(Self::command(control, state, flags));
+        Self { process, state: state.to_owned() }
+    }
+
+    pub(crate) fn command(control: &Control, state: &Path, flags: &[&str]) -> Command {
+        let mut command = tollgate();
+        command.args(["serve", "--grpc", "off", "--resp", "off", "--http", "127.0.0.1:0", "--workers", "1"]);
+        command.args(["--drain-delay", "0", "--control", &format!("http://{}", control.address)]);
+        command.arg("--control-token-file").arg(control.token_file());
+        command.arg("--state-dir").arg(state).args(flags);
+        command
+    }
+
+    pub(crate) fn http(&self) -> SocketAddr {
+        self.process.says("http").and_then(|text| text.parse().ok()).expect("an address")
+    }
+
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        let (status, _, body) = send(self.http(), "GET", path, "", "").expect("an answer");
+        (status, body)
+    }
+
+    /// What becomes of a request of this domain and key: `admit`, `limited` (admitted by a rule), `deny`, or
+    /// `undecided`.
+    pub(crate) fn check(&self, domain: &str, key: &str) -> &'static str {
+        let (_, body) = self.get(&format!("/v1/check?domain={domain}&entry=key={key}"));
+        let body: Value = serde_json::from_str(&body).expect("JSON");
+        match (body["outcome"].as_str(), body["rule"].is_string()) {
+            (Some("admit"), false) => "admit",
+            (Some("admit"), true) => "limited",
+            (Some("deny"), _) => "deny",
+            _ => "undecided",
+        }
+    }
+
+    /// Waits until a rule of this domain and key is in force, and its permits are used up.
+    pub(crate) fn wait_denied(&self, domain: &str, key: &str) {
+        wait(&format!("{domain}/{key} is denied"), || (self.check(domain, key) == "deny").then_some(()));
+    }
+
+    pub(crate) fn ready(&self) -> (u16, Value) {
+        let (status, body) = self.get("/readyz");
+        (status, serde_json::from_str(&body).expect("JSON"))
+    }
+
+    pub(crate) fn wait_ready(&self, what: &str, done: impl Fn(u16, &Value) -> bool) -> Value {
+        wait(what, || {
+            let (status, body) = self.ready();
+            done(status, &body).then_some(body)
+        })
+    }
+
+    pub(crate) fn metric(&self, name: &str) -> Option<u64> {
+        metric(&self.get("/metrics").1, name)
+    }
+}
+
+/// The value of a metric, by its name with its labels.
+pub(crate) fn metric(metrics: &str, name: &str) -> Option<u64> {
+    metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok())
+}
+
+/// Three nodes with folders in `folder`.
+pub(crate) fn three(control: &Control, folder: &Path) -> Vec<Node> {
+    let start = |name: &str| Node::start(control, &folder.join(name), &["--node-name", name]);
+    ["a", "b", "c"].map(start).into()
+}
