@@ -154,8 +154,8 @@ impl Control {
         Ok(self.ask_nodes("inspect", json!({"domain": domain, "entries": entries}).to_string(), now_ms).await)
     }
 
-    /// Has nodes forget the counters of a key, so that its next request finds full quotas. Needs editor of the
-    /// domain's app.
+    /// Has nodes forget the counters of a key, so that its next request finds full quotas. Needs editor of
+    /// the domain's app.
     ///
     /// # Errors
     /// [`ControlError`]: no node was asked.

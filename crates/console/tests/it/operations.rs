@@ -26,7 +26,7 @@ pub(crate) enum Way {
     Login,
 }
 
-use Role::{Admin, Editor, Viewer};
+use Role::{Admin, Approver, Editor, Viewer};
 use Way::{Any, Login};
 use Who::{Anyone, Everywhere, InApp, Somewhere, User};
 
@@ -167,55 +167,103 @@ pub(crate) const API: &[Operation] = &[
     post("POST /api/v1/logout", "/api/v1/logout", "", User),
 ];
 
-/// Called by other tests only: the first two since they succeed once, the others since the replies are not
-/// described member by member yet.
-pub(crate) const ELSEWHERE: &[&str] = &[
-    "POST /api/v1/setup",
-    "POST /api/v1/link",
-    "GET /apps/{app}/settings",
-    "POST /apps/{app}/settings",
-    "POST /rules/bulk",
-    "GET /files",
-    "GET /files/new",
-    "POST /files/new",
-    "GET /apps/{app}/files",
-    "GET /apps/{app}/files/{domain}",
-    "POST /apps/{app}/files/{domain}",
-    "POST /apps/{app}/rules/{key}/state",
-    "GET /apps/{app}/rules/{key}/yaml",
-    "POST /apps/{app}/rules/{key}/yaml",
-    "GET /changes",
-    "GET /changes/{id}",
-    "POST /changes/{id}",
-    "GET /apps/{app}/versions/diff",
-    "GET /apps/{app}/versions/{version}/diff",
-    "GET /api/v1/changes",
-    "POST /api/v1/changes",
-    "GET /api/v1/changes/{id}",
-    "PUT /api/v1/changes/{id}",
-    "GET /api/v1/changes/{id}/diff",
-    "POST /api/v1/changes/{id}/check",
-    "POST /api/v1/changes/{id}/submit",
-    "POST /api/v1/changes/{id}/approve",
-    "POST /api/v1/changes/{id}/reject",
-    "POST /api/v1/changes/{id}/publish",
-    "POST /api/v1/changes/{id}/abandon",
-    "POST /api/v1/changes/{id}/comment",
-    "POST /api/v1/changes/{id}/resolve",
-    "POST /api/v1/check",
-    "POST /api/v1/preview",
-    "GET /api/v1/apps/{app}/files",
-    "POST /api/v1/apps/{app}/files",
-    "GET /api/v1/apps/{app}/files/{domain}",
-    "PUT /api/v1/apps/{app}/files/{domain}",
-    "DELETE /api/v1/apps/{app}/files/{domain}",
-    "GET /api/v1/explain",
-    "GET /api/v1/apps/{app}/versions",
-    "GET /api/v1/apps/{app}/versions/{version}",
-    "GET /api/v1/apps/{app}/versions/{version}/diff",
-    "POST /api/v1/apps/{app}/versions/{version}/rollback",
-    "GET /api/v1/export",
-    "POST /api/v1/import",
+/// Called by other tests, since they succeed once only.
+pub(crate) const ONCE: &[&str] = &["POST /api/v1/setup", "POST /api/v1/link"];
+
+const DRAFT: &str = r#"{"app":"SIP_HOTEL","title":"t","comment":"","ops":[{"op":"put","key":"drafted","rule":{"key":"drafted","max_permits":5}}]}"#;
+const CHANGE: &str = "/api/v1/changes/{change}";
+const FILE: &str = "/api/v1/apps/SIP_HOTEL/files/extra";
+const FILE_BODY: &str =
+    r#"{"text":"domain: extra\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n"}"#;
+
+/// Those whose replies are not described member by member yet: they are called for rights only. `{change}` is the
+/// id of a draft.
+pub(crate) const LOOSE: &[Operation] = &[
+    get("GET /api/v1/changes", "/api/v1/changes", User),
+    post("POST /api/v1/changes", "/api/v1/changes", DRAFT, InApp(Editor)),
+    get("GET /api/v1/changes/{id}", CHANGE, InApp(Viewer)),
+    put("PUT /api/v1/changes/{id}", CHANGE, CHANGE, DRAFT, InApp(Editor)),
+    get("GET /api/v1/changes/{id}/diff", "/api/v1/changes/{change}/diff", InApp(Viewer)),
+    post("POST /api/v1/changes/{id}/check", "/api/v1/changes/{change}/check", "", InApp(Viewer)),
+    put("POST /api/v1/changes/{id}/submit", "/api/v1/changes/{change}/submit", CHANGE, "", InApp(Editor)),
+    put("POST /api/v1/changes/{id}/approve", "/api/v1/changes/{change}/approve", CHANGE, "", InApp(Approver)),
+    put("POST /api/v1/changes/{id}/reject", "/api/v1/changes/{change}/reject", CHANGE, "", InApp(Approver)),
+    put("POST /api/v1/changes/{id}/publish", "/api/v1/changes/{change}/publish", CHANGE, "", InApp(Editor)),
+    put("POST /api/v1/changes/{id}/abandon", "/api/v1/changes/{change}/abandon", CHANGE, "", InApp(Admin)),
+    put(
+        "POST /api/v1/changes/{id}/comment",
+        "/api/v1/changes/{change}/comment",
+        CHANGE,
+        r#"{"comment":"x"}"#,
+        InApp(Editor),
+    ),
+    put(
+        "POST /api/v1/changes/{id}/resolve",
+        "/api/v1/changes/{change}/resolve",
+        CHANGE,
+        r#"{"choices":[]}"#,
+        InApp(Editor),
+    ),
+    post("POST /api/v1/check", "/api/v1/check", DRAFT, InApp(Viewer)),
+    post("POST /api/v1/preview", "/api/v1/preview", DRAFT, InApp(Viewer)),
+    get("GET /api/v1/apps/{app}/files", "/api/v1/apps/SIP_HOTEL/files", InApp(Viewer)),
+    post("POST /api/v1/apps/{app}/files", "/api/v1/apps/SIP_HOTEL/files", FILE_BODY, InApp(Editor)),
+    get("GET /api/v1/apps/{app}/files/{domain}", FILE, InApp(Viewer)),
+    put("PUT /api/v1/apps/{app}/files/{domain}", FILE, FILE, FILE_BODY, InApp(Editor)),
+    put("DELETE /api/v1/apps/{app}/files/{domain}", FILE, FILE, "", InApp(Editor)),
+    get(
+        "GET /api/v1/explain",
+        "/api/v1/explain?app=SIP_HOTEL&domain=SIP_HOTEL&entry=key%3Dsecond",
+        InApp(Viewer),
+    ),
+    get("GET /api/v1/apps/{app}/versions", "/api/v1/apps/SIP_HOTEL/versions", InApp(Viewer)),
+    get("GET /api/v1/apps/{app}/versions/{version}", "/api/v1/apps/SIP_HOTEL/versions/1", InApp(Viewer)),
+    get(
+        "GET /api/v1/apps/{app}/versions/{version}/diff",
+        "/api/v1/apps/SIP_HOTEL/versions/2/diff?against=1",
+        InApp(Viewer),
+    ),
+    put(
+        "POST /api/v1/apps/{app}/versions/{version}/rollback",
+        "/api/v1/apps/SIP_HOTEL/versions/1/rollback",
+        "/api/v1/apps/SIP_HOTEL/versions",
+        r#"{"reason":"why"}"#,
+        InApp(Editor),
+    ),
+    get("GET /api/v1/export", "/api/v1/export?app=SIP_HOTEL", InApp(Viewer)),
+    post("POST /api/v1/import", "/api/v1/import", "tollgate: 1\napp: SIP_HOTEL\ncar: []\n", InApp(Editor)),
+    get("GET /apps/{app}/settings", "/apps/SIP_HOTEL/settings", InApp(Admin)),
+    post("POST /apps/{app}/settings", "/apps/SIP_HOTEL/settings", "approvals=0&etag=1", InApp(Admin)),
+    post("POST /rules/bulk", "/rules/bulk", "action=off", User),
+    get("GET /files", "/files", User),
+    get("GET /files/new", "/files/new?app=SIP_HOTEL", Somewhere(Editor)),
+    post("POST /files/new", "/files/new", "app=SIP_HOTEL&text=x&action=save", InApp(Editor)),
+    get("GET /apps/{app}/files", "/apps/SIP_HOTEL/files", InApp(Viewer)),
+    get("GET /apps/{app}/files/{domain}", "/apps/SIP_HOTEL/files/extra", InApp(Viewer)),
+    post(
+        "POST /apps/{app}/files/{domain}",
+        "/apps/SIP_HOTEL/files/extra",
+        "text=x&action=save&etag=1",
+        InApp(Editor),
+    ),
+    post(
+        "POST /apps/{app}/rules/{key}/state",
+        "/apps/SIP_HOTEL/rules/second/state",
+        "state=shadow&etag=2",
+        InApp(Editor),
+    ),
+    get("GET /apps/{app}/rules/{key}/yaml", "/apps/SIP_HOTEL/rules/second/yaml", InApp(Viewer)),
+    post(
+        "POST /apps/{app}/rules/{key}/yaml",
+        "/apps/SIP_HOTEL/rules/second/yaml",
+        "text=key%3A+second%0Amax_permits%3A+7%0A&etag=2&action=save",
+        InApp(Editor),
+    ),
+    get("GET /changes", "/changes", User),
+    get("GET /changes/{id}", "/changes/{change}", InApp(Viewer)),
+    post("POST /changes/{id}", "/changes/{change}", "action=comment&comment=x&etag=1", InApp(Editor)),
+    get("GET /apps/{app}/versions/diff", "/apps/SIP_HOTEL/versions/diff?from=1&to=2", InApp(Viewer)),
+    get("GET /apps/{app}/versions/{version}/diff", "/apps/SIP_HOTEL/versions/2/diff", InApp(Viewer)),
 ];
 
 /// A rule's form, an app's page and the like: a form succeeds or is shown again, which is no refusal.

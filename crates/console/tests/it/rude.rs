@@ -100,7 +100,7 @@ async fn every_member_of_every_body_is_held_to_its_bounds() {
             }
         }
         for (index, body) in bodies.into_iter().enumerate() {
-            let target = target(&mut ann, operation).await;
+            let target = target(&mut ann, operation.target).await;
             let etag = match operation.etag_of {
                 "" => None,
                 path => ann.get(path).await.field("etag").map(str::to_owned),
