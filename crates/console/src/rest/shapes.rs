@@ -13,6 +13,7 @@ fn app() -> Value {
             ("version", int()),
             ("state", one_of(&["active", "disabled"])),
             ("rules", int()),
+            ("approvals", int()),
             ("updated_at", int()),
         ],
         &[],
@@ -92,7 +93,10 @@ pub(super) fn apps() -> Description {
 }
 
 fn takes_app(description: Description) -> Description {
-    let body = object(&[], &[("app", text()), ("description", text()), ("state", text())]);
+    let members = [("app", text()), ("description", text()), ("state", text()), ("approvals", int())];
+    // What a reply has besides, so that it can be sent back.
+    let more = [("version", int()), ("rules", int()), ("updated_at", int())];
+    let body = object(&[], &[&members[..], &more].concat());
     description.takes(body, json!({"app": "SIP_HOTEL", "description": "hotel supplier interface"}))
 }
 
@@ -124,13 +128,18 @@ pub(super) fn rules() -> Description {
     ])
 }
 
+/// Also 202 with the change set, where the app needs approvals or a draft was asked for.
+fn or_waits(description: Description) -> Description {
+    description.answers(202, "application/json", json!({"type": "object"}))
+}
+
 fn takes_rule(description: Description) -> Description {
     let example = json!({"key": "pushGeoHotelList", "max_permits": 100, "rate": 50});
     description.takes(schema("RuleBody"), example)
 }
 
 pub(super) fn create_rule() -> Description {
-    takes_rule(creates(schema("Rule")))
+    takes_rule(or_waits(creates(schema("Rule"))))
 }
 
 pub(super) fn one_rule() -> Description {
@@ -138,9 +147,9 @@ pub(super) fn one_rule() -> Description {
 }
 
 pub(super) fn change_rule() -> Description {
-    takes_rule(or_stale(one_rule(), schema("Rule")))
+    takes_rule(or_waits(or_stale(one_rule(), schema("Rule"))))
 }
 
 pub(super) fn delete_rule() -> Description {
-    or_stale(replies(object(&[("version", int())], &[])), schema("Rule"))
+    or_waits(or_stale(replies(object(&[("version", int())], &[])), schema("Rule")))
 }

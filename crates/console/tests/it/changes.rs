@@ -6,13 +6,8 @@ const GOOD: &str =
     "app=SIP_HOTEL&key=pushGeo&max_permits=100&rate=5&description=hotels&terms=yes&action=save";
 
 /// A user with one role in SIP_HOTEL, logged in.
-async fn user(server: &Server, admin: &mut Client, name: &str, role: &str) -> Client {
-    let form = format!("name={name}&password=another+good+password&role={role}&app=SIP_HOTEL");
-    assert_eq!(admin.post("/users", &form).await.status, 303);
-    let mut client = Client::new(server);
-    let login = format!("name={name}&password=another+good+password");
-    assert_eq!(client.post("/login", &login).await.status, 303);
-    client
+async fn user(server: &Server, name: &str, role: &str) -> Client {
+    Client::user(server, name, role, "SIP_HOTEL").await
 }
 
 fn etag(reply: &Reply) -> String {
@@ -50,11 +45,11 @@ async fn a_change_is_approved_by_another_and_then_published() {
     assert_eq!(ann.post(&place, &approve("2")).await.status, 403, "her own");
     assert_eq!(ann.post(&place, "action=publish&etag=2").await.status, 409);
 
-    let mut vic = user(&server, &mut ann, "vic", "viewer").await;
+    let mut vic = user(&server, "vic", "viewer").await;
     let seen = vic.get(&place).await;
     assert!(seen.status == 200 && !seen.body.contains("name=\"action\""), "a viewer has no button");
     assert_eq!(vic.post(&place, &approve("2")).await.status, 403);
-    let mut bob = user(&server, &mut ann, "bob", "approver").await;
+    let mut bob = user(&server, "bob", "approver").await;
     assert_eq!(bob.post(&place, &approve("1")).await.status, 412, "before the submission");
     let wordless = bob.post(&place, "action=reject&etag=2&comment=").await;
     assert!(wordless.status == 422 && wordless.faults() == ["Required"]);
@@ -245,7 +240,7 @@ async fn several_rows_change_in_one_change_set() {
     assert!(ask.status == 200 && ask.body.contains("a, b"), "it asks first: {}", ask.body);
     assert_eq!(ann.post("/rules/bulk", &format!("{picked}&action=delete-now")).await.status, 303);
     assert!(ann.get("/api/v1/rules").await.body.contains("\"total\":1"));
-    let mut vic = user(&server, &mut ann, "vic", "viewer").await;
+    let mut vic = user(&server, "vic", "viewer").await;
     assert!(!vic.get("/rules").await.body.contains("/rules/bulk"));
     assert_eq!(vic.post("/rules/bulk", "pick:SIP_HOTEL%2Fc=3&action=off").await.status, 403);
 }
@@ -287,7 +282,7 @@ async fn the_editor_marks_faulty_lines_and_the_settings_of_an_app_are_for_its_ad
     assert_eq!(ann.post(settings, &set("3", "1")).await.faults().len(), 1);
     assert_eq!(ann.post(settings, &set("2", "1")).await.status, 303);
     assert_eq!(ann.post(settings, &set("0", "1")).await.status, 412);
-    let mut ed = user(&server, &mut ann, "ed", "editor").await;
+    let mut ed = user(&server, "ed", "editor").await;
     assert!(ed.get(settings).await.body.contains("disabled"), "fields that cannot be changed");
     assert_eq!(ed.post(settings, &set("0", "2")).await.status, 403);
 }

@@ -24,10 +24,12 @@ pub(crate) enum Way {
     Any,
     /// By a login only.
     Login,
+    /// By its author; others with the role may be refused.
+    Author,
 }
 
 use Role::{Admin, Approver, Editor, Viewer};
-use Way::{Any, Login};
+use Way::{Any, Author, Login};
 use Who::{Anyone, Everywhere, InApp, Somewhere, User};
 
 /// An operation: method and path of the table; path, body and etag of a call that succeeds; who may call it.
@@ -58,6 +60,10 @@ const fn put(
     who: Who,
 ) -> Operation {
     Operation { name, target, body, etag_of, who, way: Any }
+}
+
+const fn by_author(operation: Operation) -> Operation {
+    Operation { way: Author, ..operation }
 }
 
 const fn by_login(operation: Operation) -> Operation {
@@ -182,14 +188,38 @@ pub(crate) const LOOSE: &[Operation] = &[
     get("GET /api/v1/changes", "/api/v1/changes", User),
     post("POST /api/v1/changes", "/api/v1/changes", DRAFT, InApp(Editor)),
     get("GET /api/v1/changes/{id}", CHANGE, InApp(Viewer)),
-    put("PUT /api/v1/changes/{id}", CHANGE, CHANGE, DRAFT, InApp(Editor)),
+    by_author(put("PUT /api/v1/changes/{id}", CHANGE, CHANGE, DRAFT, InApp(Editor))),
     get("GET /api/v1/changes/{id}/diff", "/api/v1/changes/{change}/diff", InApp(Viewer)),
     post("POST /api/v1/changes/{id}/check", "/api/v1/changes/{change}/check", "", InApp(Viewer)),
-    put("POST /api/v1/changes/{id}/submit", "/api/v1/changes/{change}/submit", CHANGE, "", InApp(Editor)),
-    put("POST /api/v1/changes/{id}/approve", "/api/v1/changes/{change}/approve", CHANGE, "", InApp(Approver)),
-    put("POST /api/v1/changes/{id}/reject", "/api/v1/changes/{change}/reject", CHANGE, "", InApp(Approver)),
+    by_author(put(
+        "POST /api/v1/changes/{id}/submit",
+        "/api/v1/changes/{change}/submit",
+        CHANGE,
+        "",
+        InApp(Editor),
+    )),
+    by_author(put(
+        "POST /api/v1/changes/{id}/approve",
+        "/api/v1/changes/{change}/approve",
+        CHANGE,
+        "",
+        InApp(Approver),
+    )),
+    by_author(put(
+        "POST /api/v1/changes/{id}/reject",
+        "/api/v1/changes/{change}/reject",
+        CHANGE,
+        "",
+        InApp(Approver),
+    )),
     put("POST /api/v1/changes/{id}/publish", "/api/v1/changes/{change}/publish", CHANGE, "", InApp(Editor)),
-    put("POST /api/v1/changes/{id}/abandon", "/api/v1/changes/{change}/abandon", CHANGE, "", InApp(Admin)),
+    by_author(put(
+        "POST /api/v1/changes/{id}/abandon",
+        "/api/v1/changes/{change}/abandon",
+        CHANGE,
+        "",
+        InApp(Editor),
+    )),
     put(
         "POST /api/v1/changes/{id}/comment",
         "/api/v1/changes/{change}/comment",
@@ -197,20 +227,19 @@ pub(crate) const LOOSE: &[Operation] = &[
         r#"{"comment":"x"}"#,
         InApp(Editor),
     ),
-    put(
+    by_author(put(
         "POST /api/v1/changes/{id}/resolve",
         "/api/v1/changes/{change}/resolve",
         CHANGE,
         r#"{"choices":[]}"#,
         InApp(Editor),
-    ),
+    )),
     post("POST /api/v1/check", "/api/v1/check", DRAFT, InApp(Viewer)),
     post("POST /api/v1/preview", "/api/v1/preview", DRAFT, InApp(Viewer)),
     get("GET /api/v1/apps/{app}/files", "/api/v1/apps/SIP_HOTEL/files", InApp(Viewer)),
     post("POST /api/v1/apps/{app}/files", "/api/v1/apps/SIP_HOTEL/files", FILE_BODY, InApp(Editor)),
     get("GET /api/v1/apps/{app}/files/{domain}", FILE, InApp(Viewer)),
     put("PUT /api/v1/apps/{app}/files/{domain}", FILE, FILE, FILE_BODY, InApp(Editor)),
-    put("DELETE /api/v1/apps/{app}/files/{domain}", FILE, FILE, "", InApp(Editor)),
     get(
         "GET /api/v1/explain",
         "/api/v1/explain?app=SIP_HOTEL&domain=SIP_HOTEL&entry=key%3Dsecond",
@@ -231,13 +260,17 @@ pub(crate) const LOOSE: &[Operation] = &[
         InApp(Editor),
     ),
     get("GET /api/v1/export", "/api/v1/export?app=SIP_HOTEL", InApp(Viewer)),
-    post("POST /api/v1/import", "/api/v1/import", "tollgate: 1\napp: SIP_HOTEL\ncar: []\n", InApp(Editor)),
-    get("GET /apps/{app}/settings", "/apps/SIP_HOTEL/settings", InApp(Admin)),
+    get("GET /apps/{app}/settings", "/apps/SIP_HOTEL/settings", InApp(Viewer)),
     post("POST /apps/{app}/settings", "/apps/SIP_HOTEL/settings", "approvals=0&etag=1", InApp(Admin)),
     post("POST /rules/bulk", "/rules/bulk", "action=off", User),
     get("GET /files", "/files", User),
     get("GET /files/new", "/files/new?app=SIP_HOTEL", Somewhere(Editor)),
-    post("POST /files/new", "/files/new", "app=SIP_HOTEL&text=x&action=save", InApp(Editor)),
+    post(
+        "POST /files/new",
+        "/files/new",
+        "app=SIP_HOTEL&text=domain%3A+more%0Adescriptors%3A+%5B%5D%0A&action=save",
+        InApp(Editor),
+    ),
     get("GET /apps/{app}/files", "/apps/SIP_HOTEL/files", InApp(Viewer)),
     get("GET /apps/{app}/files/{domain}", "/apps/SIP_HOTEL/files/extra", InApp(Viewer)),
     post(
@@ -262,8 +295,10 @@ pub(crate) const LOOSE: &[Operation] = &[
     get("GET /changes", "/changes", User),
     get("GET /changes/{id}", "/changes/{change}", InApp(Viewer)),
     post("POST /changes/{id}", "/changes/{change}", "action=comment&comment=x&etag=1", InApp(Editor)),
-    get("GET /apps/{app}/versions/diff", "/apps/SIP_HOTEL/versions/diff?from=1&to=2", InApp(Viewer)),
+    get("GET /apps/{app}/versions/diff", "/apps/SIP_HOTEL/versions/diff?version=2&against=1", InApp(Viewer)),
     get("GET /apps/{app}/versions/{version}/diff", "/apps/SIP_HOTEL/versions/2/diff", InApp(Viewer)),
+    put("DELETE /api/v1/apps/{app}/files/{domain}", FILE, FILE, "", InApp(Editor)),
+    post("POST /api/v1/import", "/api/v1/import", "tollgate: 1\napp: SIP_HOTEL\ncar: []\n", InApp(Editor)),
 ];
 
 /// A rule's form, an app's page and the like: a form succeeds or is shown again, which is no refusal.

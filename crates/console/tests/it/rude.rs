@@ -217,7 +217,8 @@ async fn every_field_of_every_form_is_held_to_its_bounds_and_kept() {
                         continue;
                     }
                     rejected += 1;
-                    let again = forms(&reply.body).into_iter().find(|it| it.action.starts_with(&path));
+                    let again =
+                        forms(&reply.body).into_iter().find(|it| it.action.split('?').next() == Some(&*path));
                     let is_faulted =
                         reply.body.contains("id=\"") && reply.faults().iter().any(|it| !it.is_empty());
                     if reply.status == 422 && is_faulted {
