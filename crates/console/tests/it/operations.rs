@@ -179,7 +179,7 @@ pub(crate) const ONCE: &[&str] = &["POST /api/v1/setup", "POST /api/v1/link"];
 const DRAFT: &str = r#"{"app":"SIP_HOTEL","title":"t","comment":"","ops":[{"op":"put","key":"drafted","rule":{"key":"drafted","max_permits":5}}]}"#;
 const CHANGE: &str = "/api/v1/changes/{change}";
 const FILE: &str = "/api/v1/apps/SIP_HOTEL/files/extra";
-const FILE_BODY: &str =
+pub(crate) const FILE_BODY: &str =
     r#"{"text":"domain: extra\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n"}"#;
 
 /// Those whose replies are not described member by member yet: they are called for rights only. `{change}` is the

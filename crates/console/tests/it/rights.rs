@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use tollgate_control::{Role, sha256};
 
 use crate::contract::{prepare, target};
-use crate::operations::{API, LOOSE, Operation, PAGES, Way, Who};
+use crate::operations::{API, FILE_BODY, LOOSE, Operation, PAGES, Way, Who};
 use crate::server::{Client, Reply, Server};
 
 /// Somebody who calls.
@@ -194,6 +194,10 @@ async fn every_operation_is_allowed_to_those_who_may_and_refused_to_others_with_
     // What anyone may do needs no rights, and ends or begins logins: it is tried elsewhere.
     let is_here = |it: &&Operation| !matches!(it.who, Who::Anyone) && !it.target.ends_with("/logout");
     for operation in API.iter().chain(PAGES).chain(LOOSE).filter(is_here) {
+        // What operations before may have taken away.
+        for (path, body) in [("rules", r#"{"key":"second","max_permits":7}"#), ("files", FILE_BODY)] {
+            ann.json("POST", &format!("/api/v1/apps/SIP_HOTEL/{path}"), None, body).await;
+        }
         let is_page = !operation.target.starts_with("/api");
         let called = target(&mut ann, operation.target).await;
         let etag = match operation.etag_of {
