@@ -276,7 +276,8 @@ pub(crate) const LOOSE: &[Operation] = &[
     post(
         "POST /apps/{app}/files/{domain}",
         "/apps/SIP_HOTEL/files/extra",
-        "text=x&action=save&etag=1",
+        "text=domain%3A+extra%0Adescriptors%3A%0A++-+%7Bkey%3A+user%2C+rate_limit%3A+%7Brate%3A+6%2Fminute%7D%7D%0A\
+         &action=save&etag=1",
         InApp(Editor),
     ),
     post(
