@@ -150,6 +150,9 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let actor = visit.actor()?;
     let is_new = visit.segment(0) == "files";
     let found = if is_new { None } else { Some(current(console, visit).await?) };
+    if let Some(found) = found.as_ref().filter(|_| visit.field("action") != "check") {
+        actor.must(Role::Editor, &found.app)?; // before the faults of what was entered
+    }
     let app = found.as_ref().map_or_else(|| visit.field("app").to_owned(), |it| it.app.clone());
     // A text area sends CR LF; files have LF.
     let text = visit.field("text").replace("\r\n", "\n");
