@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tollgate_clock::SystemClock;
 use tollgate_control::car::CarInput;
 use tollgate_control::keys::Question;
 use tollgate_control::overrides::{self, OverrideInput};
@@ -164,8 +165,7 @@ impl TwoNodes {
             let policy = tollgate_rule_files::parse_text("shop", rules).expect("rules");
             Arc::new(Limiter::with_observer(policy, ModelStore::default(), LimiterSettings::default(), ()))
         };
-        let wall = std::time::SystemTime::UNIX_EPOCH.elapsed().expect("after 1970");
-        let clock = ManualClock::at(Timestamp::ZERO + wall);
+        let clock = ManualClock::at(SystemClock::new().now());
         Self { limiters: vec![limiter(), limiter()], clock, answering: answering.to_vec() }
     }
 

@@ -38,7 +38,13 @@ fn main() {
     let echoes = how.as_deref() == Some("echo");
     let tls = (how.as_deref() == Some("tls")).then(|| {
         let mut file = || PathBuf::from(words.next().expect("a certificate and its key"));
-        let files = TlsFiles { cert: file(), key: file(), client_ca: None, client_name: None };
+        let files = TlsFiles {
+            cert: file(),
+            key: file(),
+            client_ca: None,
+            client_name: None,
+            is_client_optional: false,
+        };
         Arc::new(Tls::load(files, &["h2"]).expect("files without fault"))
     });
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -11,13 +11,15 @@ mod seams;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus_client::collector::Collector;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::time::timeout;
 use tollgate_core::Clock;
 use tollgate_fleet_agent::{
-    AgentSettings, Endpoint, FollowApply, Seams, Start, StateDir, Status, rule_files_parser, run, sample,
+    AgentSettings, Apply, Endpoint, FollowApply, Parsed, Seams, Start, StateDir, Status, rule_files_parser,
+    run, sample,
 };
 use tollgate_fleet_proto::Label;
 use tollgate_http_api::ControlView;
@@ -34,8 +36,6 @@ use crate::worker::small_runtime;
 
 /// How long saved rules may take to be put in force.
 const LONGEST_START: Duration = Duration::from_secs(60);
-/// How often a start that waits looks whether rules have come.
-const CHECK: Duration = Duration::from_millis(5);
 
 /// What runs for the rules of a control plane. It stops when this is dropped.
 #[derive(Debug)]
@@ -141,11 +141,12 @@ pub(crate) fn start(
         }
     };
     let (status, shown) = watch::channel(Status::default());
+    let applied = Arc::new(Notify::new());
     let sampled = Arc::clone(limiter);
     let seams = Seams {
         clock: Arc::clone(clock),
         parser: rule_files_parser(*options),
-        apply: Arc::new(apply),
+        apply: Arc::new(Announced { apply, applied: Arc::clone(&applied) }),
         sample: Box::new(move |now| sample(&sampled, now)),
         overrides: seams::overrides(limiter),
         command: seams::commands(limiter, clock),
@@ -164,24 +165,45 @@ pub(crate) fn start(
     });
     thread.map_err(no_thread)?;
     let controlled = Controlled { status: shown, local, name, _stop: stop, _lock: lock };
-    wait(&controlled, limiter, control.wait);
+    let waiting = small_runtime().map_err(no_thread)?;
+    waiting.block_on(wait(controlled.status(), &applied, limiter, control.wait));
     Ok(controlled)
 }
 
+/// Puts rules in force, and reports each time that it has.
+struct Announced<A> {
+    apply: A,
+    applied: Arc<Notify>,
+}
+
+impl<A: Apply> Apply for Announced<A> {
+    fn apply(&self, revision: &str, parsed: Parsed) -> Result<(), String> {
+        let result = self.apply.apply(revision, parsed);
+        self.applied.notify_one();
+        result
+    }
+}
+
 /// Waits for saved rules; and for the first ones, if there are none at all.
-fn wait(controlled: &Controlled, limiter: &NodeLimiter, patience: Duration) {
-    let began = Instant::now();
-    let has_rules = || limiter.rules().policy().is_loaded();
-    loop {
-        let (waited, is_started) = (began.elapsed(), controlled.status.borrow().started);
-        let is_over = match is_started {
-            true => has_rules() || waited >= patience,
-            false => waited >= LONGEST_START,
-        };
-        if is_over {
-            return;
+async fn wait(
+    mut status: watch::Receiver<Status>,
+    applied: &Notify,
+    limiter: &NodeLimiter,
+    patience: Duration,
+) {
+    let patience = tokio::time::sleep(patience);
+    // An error: the agent's thread has ended, so nothing will start.
+    if !matches!(timeout(LONGEST_START, status.wait_for(|shown| shown.started)).await, Ok(Ok(_))) {
+        return;
+    }
+    let first_rules = async {
+        while !limiter.rules().policy().is_loaded() {
+            applied.notified().await;
         }
-        std::thread::sleep(CHECK);
+    };
+    tokio::select! {
+        () = first_rules => {}
+        () = patience => {}
     }
 }
 

@@ -23,8 +23,9 @@ async fn serve(authority: &Authority, clients: Option<&Authority>) -> Server {
         std::fs::write(&file, clients.pem()).expect("written");
         file
     });
-    let tls = Tls::load(TlsFiles { cert, key, client_ca, client_name: None }, &["h2"])
-        .expect("files without fault");
+    let tls =
+        Tls::load(TlsFiles { cert, key, client_ca, client_name: None, is_client_optional: false }, &["h2"])
+            .expect("files without fault");
     Server::behind(Some(Arc::new(tls)), ReplyOptions::default(), Limits::default()).await
 }
 

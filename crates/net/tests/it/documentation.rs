@@ -38,8 +38,11 @@ async fn certificates_made_as_the_page_says_serve_openssls_client() {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 
     let [cert, key, ca] = ["tls.crt", "tls.key", "ca.crt"].map(|name| folder.path().join(name));
-    let tls = Tls::load(TlsFiles { cert, key, client_ca: Some(ca), client_name: None }, &["h2"])
-        .expect("files without fault");
+    let tls = Tls::load(
+        TlsFiles { cert, key, client_ca: Some(ca), client_name: None, is_client_optional: false },
+        &["h2"],
+    )
+    .expect("files without fault");
     let server = Server::start(Some(Arc::new(tls)), AcceptLimits::default()).await;
     let address = server.address.to_string();
     let client = ["s_client", "-quiet", "-verify_return_error", "-verify_hostname", "localhost"];

@@ -31,8 +31,13 @@ async fn shows(server: &Server, client: &Arc<ClientConfig>, issued: &Issued) -> 
 }
 
 fn load(folder: &Path, client_ca: Option<PathBuf>) -> Arc<Tls> {
-    let files =
-        TlsFiles { cert: folder.join("tls.crt"), key: folder.join("tls.key"), client_ca, client_name: None };
+    let files = TlsFiles {
+        cert: folder.join("tls.crt"),
+        key: folder.join("tls.key"),
+        client_ca,
+        client_name: None,
+        is_client_optional: false,
+    };
     Arc::new(Tls::load(files, &[]).expect("files without fault"))
 }
 
@@ -220,7 +225,9 @@ fn each_fault_names_its_file_and_a_way_out() {
             file
         });
         let error =
-            Tls::load(TlsFiles { cert, key, client_ca, client_name: None }, &[]).expect_err(says).to_string();
+            Tls::load(TlsFiles { cert, key, client_ca, client_name: None, is_client_optional: false }, &[])
+                .expect_err(says)
+                .to_string();
         let place = folder.path().to_str().expect("a name");
         assert_eq!(error, format!("{place}/{}", says.replace("FOLDER", place)));
     }

@@ -204,7 +204,13 @@ async fn a_clients_certificate_must_hold_the_name_that_was_set() {
             assert_eq!(ask(&server, &authority.client(own, &[]), "hello").await, "", "{name:?} {own:?}");
         }
     }
-    let files = TlsFiles { cert, key, client_ca: Some(ca), client_name: Some("no name".to_owned()) };
+    let files = TlsFiles {
+        cert,
+        key,
+        client_ca: Some(ca),
+        client_name: Some("no name".to_owned()),
+        is_client_optional: false,
+    };
     let error = Tls::load(files, &[]).expect_err("not a name").to_string();
     assert_eq!(
         error,

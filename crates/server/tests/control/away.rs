@@ -84,7 +84,7 @@ fn after_a_kill_in_a_publication_clients_see_the_state_before_or_after() {
         // The process is killed at another moment of the publication each time.
         let pid = control.process.child.id();
         let killer = std::thread::spawn(move || {
-            std::thread::sleep(std::time::Duration::from_micros(round * 700));
+            std::thread::park_timeout(std::time::Duration::from_micros(round * 700));
             let kill = format!("kill -KILL {pid}");
             assert!(std::process::Command::new("sh").args(["-c", &kill]).status().expect("sh").success());
         });

@@ -1,6 +1,8 @@
 //! From a click to in force, measured: a rule is saved by the API, and three nodes are asked over and over
 //! until each is limited by it. It prints the figures.
 
+#![expect(clippy::disallowed_methods, reason = "it measures real time")]
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;

@@ -2,12 +2,13 @@
 //! only a hang reaches.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+pub(crate) use tollgate_testkit::redis::{free_port, poll as wait};
 
 /// Only a hang takes so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -16,24 +17,6 @@ pub(crate) fn tollgate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
     command.env_clear().stdin(Stdio::null());
     command
-}
-
-/// A port that was free a moment ago, for a process that must come back at the same address.
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("bound").port()
-}
-
-/// Waits until `done` returns something.
-pub(crate) fn wait<T>(what: &str, mut done: impl FnMut() -> Option<T>) -> T {
-    let began = Instant::now();
-    loop {
-        if let Some(value) = done() {
-            return value;
-        }
-        assert!(began.elapsed() < PATIENCE, "{what} did not happen within {PATIENCE:?}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// A process that has printed that it is ready. Killed when dropped.
