@@ -88,7 +88,12 @@ export class Fleet {
 
   /** The reply of a node to one request of this app and key. */
   async check(node, app, key, hits = 1) {
-    const body = { domain: app, descriptors: [[{ key: "key", value: key }]], hits };
+    return this.ask(node, app, [{ key: "key", value: key }], hits);
+  }
+
+  /** The reply of a node to one request of these entries. */
+  async ask(node, domain, entries, hits = 1) {
+    const body = { domain, descriptors: [entries], hits };
     const headers = { "content-type": "application/json" };
     const reply = await fetch(`${node.url}/v1/check`, { method: "POST", headers, body: JSON.stringify(body) });
     return reply.json();

@@ -1,14 +1,14 @@
 // Every screen in both languages, both themes, narrow and wide.
 import { gzipSync } from "node:zlib";
-import { logIn, shot } from "../browser.mjs";
+import { api, logIn, shot } from "../browser.mjs";
 import { assert, path, shows } from "../expect.mjs";
 import { LOOKS, faultsOf, nameOf, wear } from "../inspect.mjs";
 import { patterns, places } from "../routes.mjs";
 
 /** Pages that are not looked at through links, and why. */
 const APART = {
-  "/": "leads to another page",
   "/login": "looked at without a login",
+  "/link": "looked at without a login",
   "/setup": "looked at before the first user",
 };
 
@@ -19,6 +19,8 @@ const DATA = new Set(
     .split(/\s+/)
     .filter(Boolean),
 );
+
+const FILE = "domain: login\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 5}\n";
 
 async function lookAt(page, name, url, target, failures) {
   for (const look of LOOKS) {
@@ -43,7 +45,9 @@ async function beforeTheFirstUser({ fleet, window }) {
 async function everyScreen({ fleet, window, kept, note }) {
   const wanted = patterns().filter((it) => !(it in APART));
   const storageState = await kept.admin.context().storageState();
+  await api(kept.admin, "POST", `${fleet.url}/api/v1/apps/SHOP/files`, { text: FILE });
   const found = await places(await window({ storageState }), fleet.url, wanted);
+  found.set("/apps/{app}/versions/diff", "/apps/BACK/versions/diff?against=1&version=2"); // a form leads there
   assert.deepEqual(wanted.filter((it) => !found.has(it)), [], "screens that no link leads to");
   const failures = [];
   const queue = [...found, ["/missing", "/missing"]];
@@ -54,8 +58,10 @@ async function everyScreen({ fleet, window, kept, note }) {
     }
   };
   await Promise.all([work(first), work(second)]);
-  await lookAt(outside, "-login", fleet.url, "/login", failures);
-  note(`${found.size + 3} screens, ${LOOKS.length} looks of each`);
+  for (const target of ["/login", "/link?code=unknown"]) {
+    await lookAt(outside, flat(target), fleet.url, target, failures);
+  }
+  note(`${found.size + 4} screens, ${LOOKS.length} looks of each`);
   assert.equal(failures.length, 0, failures.join("\n"));
 }
 

@@ -8,6 +8,7 @@ mod bulk;
 mod changes;
 mod confirm;
 mod diffs;
+mod examples;
 mod failed;
 mod files;
 mod keys;
@@ -60,6 +61,8 @@ pub enum Page {
     Rules,
     /// The form of a new rule.
     NewRule,
+    /// Forms that are filled in.
+    Examples,
     /// Creates a rule.
     CreateRule,
     /// The form of a rule.
@@ -157,6 +160,7 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/rules", Page::Rules),
     (Method::GET, "/rules/new", Page::NewRule),
     (Method::POST, "/rules/new", Page::CreateRule),
+    (Method::GET, "/examples", Page::Examples),
     (Method::GET, "/apps/{app}/rules/{key}", Page::Rule),
     (Method::POST, "/apps/{app}/rules/{key}", Page::ChangeRule),
     (Method::GET, "/apps/{app}/rules/{key}/history", Page::RuleHistory),
@@ -225,6 +229,7 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Shortcuts => shortcuts::show(visit),
         Page::Rules => rules::list(console, visit).await,
         Page::NewRule => rule_form::new(console, visit).await,
+        Page::Examples => examples::list(visit),
         Page::CreateRule => rule_form::create(console, visit).await,
         Page::Rule => rule_form::edit(console, visit).await,
         Page::ChangeRule => rule_form::change(console, visit).await,
