@@ -204,11 +204,7 @@ impl Nodes for TwoNodes {
             if !answers {
                 return Err(format!("no reply within {patience:?}"));
             }
-            let runtime = tokio::runtime::Handle::current();
-            let work = move || {
-                carry_out(limiter, clock, runtime)(Command { command: 1, kind: kind.to_owned(), body })
-            };
-            let reply = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())?;
+            let reply = carry_out(limiter, clock)(Command { command: 1, kind: kind.to_owned(), body }).await;
             if reply.error.is_empty() { Ok(reply.body) } else { Err(reply.error) }
         })
     }

@@ -2,12 +2,11 @@
 //! worker waits for it.
 //!
 //! Rule files are watched beside it: the agent joins them with what the control plane sends. Not here: the
-//! protocol (`fleet-agent`), commands and overrides (`seams`).
+//! protocol, commands and overrides (`fleet-agent`).
 
 pub(crate) mod controlled;
 mod local_files;
 mod metrics;
-mod seams;
 
 use std::io;
 use std::sync::Arc;
@@ -17,8 +16,8 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::timeout;
 use tollgate_core::Clock;
 use tollgate_fleet_agent::{
-    AgentSettings, Apply, Endpoint, FollowApply, Parsed, Seams, Start, StateDir, Status, rule_files_parser,
-    run, sample,
+    AgentSettings, Apply, Endpoint, FollowApply, Parsed, Seams, Start, StateDir, Status, carry_out,
+    put_in_force, rule_files_parser, run, sample,
 };
 use tollgate_fleet_proto::Label;
 use tollgate_limiter::follow::FollowSettings;
@@ -88,8 +87,8 @@ pub(crate) fn start(
         parser: rule_files_parser(*options),
         apply: Arc::new(Announced { apply, applied: Arc::clone(&applied) }),
         sample: Box::new(move |now| sample(&sampled, now)),
-        overrides: seams::overrides(limiter),
-        command: seams::commands(limiter, clock),
+        overrides: put_in_force(Arc::clone(limiter), Arc::clone(clock)),
+        command: carry_out(Arc::clone(limiter), Arc::clone(clock)),
         local: local_files,
         status,
     };
