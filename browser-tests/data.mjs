@@ -2,7 +2,10 @@
 import { ADMIN, api, logIn } from "./browser.mjs";
 import { until } from "./until.mjs";
 
-/** App, key, burst, rate, state, description, further members. */
+/**
+ * App, key, burst, rate, state, description, further members.
+ * @type {[string, string, number, number, string, string, any?][]}
+ */
 const RULES = [
   ["HOTEL_SIP", "addHotelInfo", 10, 5, "on", "新增酒店信息"],
   ["HOTEL_SIP", "alterHotelInfo", 10, 5, "on", "修改酒店信息"],

@@ -68,7 +68,24 @@ async function bothSidesOfAConflict({ fleet, kept }) {
   assert.equal((await api(page, "GET", rule)).body.rate, 20);
 }
 
+async function theEditorChecksWhileYouType({ fleet, kept }) {
+  const page = kept.admin;
+  await page.goto(`${fleet.url}/files/new?example=queue`);
+  await page.locator("#app").fill("TYPED");
+  const faults = page.locator("[data-faults]");
+  assert.ok(!(await faults.isVisible()));
+  await page.locator("#text").fill("domain: typed\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, limit: 5}\n");
+  await until("a fault with its line", async () => (await faults.isVisible()) && /^4:/m.test(await faults.innerText()));
+  assert.equal(await page.locator(".gutter .bad").innerText(), "4", "its line is marked");
+  await page.locator("#text").fill("domain: typed\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 5}\n");
+  await until("no fault", async () => !(await faults.isVisible()) && (await page.locator(".gutter .bad").count()) === 0);
+  await page.keyboard.press("Control+s");
+  await page.waitForURL(/\/changes\//);
+  await shows(page, "draft");
+}
+
 export default [
   { id: "B4", name: "a draft is approved by somebody else and published to every node", run: fromADraftToEveryNode },
+  { id: "B4-editor", name: "the editor marks faulty lines while you type, and Ctrl+S saves a draft", run: theEditorChecksWhileYouType },
   { id: "B5-conflict", name: "a draft that others have overtaken shows both sides", run: bothSidesOfAConflict },
 ];

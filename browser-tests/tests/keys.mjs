@@ -28,6 +28,7 @@ async function lookUpResetAndBlock({ fleet, kept }) {
   await page.locator("#reason").fill("B8");
   const began = performance.now();
   await page.getByRole("button", { name: "New block or allowance" }).click();
+  await page.waitForURL(`${fleet.url}/overrides`);
   for (const node of fleet.nodes) {
     await until("every node denies", async () => (await ask(node, 0)).outcome === "deny" || (await ask(node, 1)).outcome === "deny");
   }

@@ -97,6 +97,8 @@ pub enum Page {
     RuleAct(rule_acts::RuleAct),
     /// Nodes.
     Nodes,
+    /// A node.
+    Node,
     /// Users.
     Users,
     /// Adds a user.
@@ -189,6 +191,7 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/apps/{app}/versions/diff", Page::Change(changes::ChangePage::Versions)),
     (Method::GET, "/apps/{app}/versions/{version}/diff", Page::Change(changes::ChangePage::Versions)),
     (Method::GET, "/nodes", Page::Nodes),
+    (Method::GET, "/nodes/{id}", Page::Node),
     (Method::GET, "/users", Page::Users),
     (Method::POST, "/users", Page::CreateUser),
     (Method::GET, "/users/{name}", Page::User),
@@ -245,6 +248,7 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::File(asked) => files::answer(console, asked, visit).await,
         Page::RuleAct(act) => rule_acts::answer(console, act, visit).await,
         Page::Nodes => nodes::list(console, visit).await,
+        Page::Node => nodes::one(console, visit).await,
         Page::Users => users::list(console, visit).await,
         Page::CreateUser => users::create(console, visit).await,
         Page::User => users::one(console, visit).await,

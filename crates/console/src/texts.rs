@@ -26,6 +26,7 @@ pub(crate) mod changes;
 pub(crate) mod examples;
 pub(crate) mod files;
 pub(crate) mod nav;
+pub(crate) mod nodes;
 pub(crate) mod overrides;
 pub(crate) mod traffic;
 
@@ -163,7 +164,6 @@ texts! {
     node: "节点", "Node";
     software: "软件版本", "Software";
     last_seen: "最近上报", "Last report";
-    apps_on_node: "应用版本", "App versions";
     node_live: "在线", "live";
     node_lost: "失联", "unresponsive";
     no_nodes: "还没有节点连接", "No node is connected";

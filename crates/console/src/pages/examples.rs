@@ -27,8 +27,11 @@ struct Example {
 
 type Text = fn(&Texts) -> &'static str;
 
+/// Names and values of fields.
+type Fields = &'static [(&'static str, &'static str)];
+
 /// Title, text, and the fields of the form.
-const FORMS: &[(Text, Text, &[(&str, &str)])] = &[
+const FORMS: &[(Text, Text, Fields)] = &[
     (|e| e.qps, |e| e.qps_text, &[("max_permits", "100"), ("rate", "100")]),
     (|e| e.burst, |e| e.burst_text, &[("max_permits", "200"), ("rate", "20")]),
     (
@@ -84,7 +87,7 @@ pub(super) fn list(visit: &Visit) -> Result<Reply, Failure> {
     let files = FILES.iter().map(|(name, title, text, yaml)| Example {
         title: title(e),
         text: text(e),
-        shown: yaml.lines().skip(2).map(str::to_owned).collect(),
+        shown: yaml.lines().skip(2).map(|it| it.strip_prefix("  ").unwrap_or(it).to_owned()).collect(),
         href: query_of("/files/new", &[("example", name)]),
         button: e.open_file,
     });
