@@ -32,7 +32,7 @@ const ENTERED = ["app", "key", "name", "domain", "entries", "description", "titl
 export async function enteredWords(page, url) {
   const words = new Set();
   const read = (value, isEntered) => {
-    if (typeof value === "string" && isEntered) for (const word of wordsOf(value)) words.add(word);
+    if (typeof value === "string" && isEntered) for (const word of [...wordsOf(value), ...(value.match(CHINESE) ?? [])]) words.add(word);
     if (value === null || typeof value !== "object") return;
     for (const [name, inner] of Object.entries(value)) {
       read(inner, Array.isArray(value) ? isEntered : ENTERED.includes(name));
@@ -45,6 +45,8 @@ export async function enteredWords(page, url) {
   return words;
 }
 
+const CHINESE = /[\u4e00-\u9fff]+/g;
+
 const wordsOf = (text) => (text.match(/[A-Za-z][A-Za-z0-9_.-]*/g) ?? []).map((it) => it.replace(/[.-]+$/, ""));
 
 /** What is wrong with the page as it is shown now. `data` holds the words that users entered. */
@@ -54,7 +56,7 @@ export async function faultsOf(page, lang, data) {
   if (seen.lang !== (lang === "zh" ? "zh-CN" : "en")) faults.push(`the page says that it is in ${seen.lang}`);
   if (seen.overflow > 0) faults.push(`${seen.overflow} px wider than the window`);
   for (const text of seen.texts) {
-    const foreign = lang === "zh" ? englishIn(text, data) : (text.replace("中文", "").match(/[\u4e00-\u9fff]+/g) ?? []);
+    const foreign = lang === "zh" ? englishIn(text, data) : ((text.replace("中文", "").match(CHINESE) ?? []).filter((it) => !data.has(it)));
     if (foreign.length > 0) faults.push(`not in ${lang}: ${foreign.join(" ")} (in ${JSON.stringify(text)})`);
   }
   return faults;
@@ -66,7 +68,7 @@ function englishIn(text, data) {
 
 /** Runs in the page: its language, how much too wide it is, and its texts except code and what users entered. */
 function readTexts() {
-  const isCode = (element) => element.closest("code, pre, kbd, samp, textarea, script, style, time, svg text, noscript, .mono, [lang]:not(html)");
+  const isCode = (element) => element.closest("code, pre, kbd, samp, textarea, script, style, time, svg text, noscript, table.diff td, .mono, [lang]:not(html)");
   const texts = [document.title];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {
@@ -77,7 +79,7 @@ function readTexts() {
     if (isCode(element)) continue;
     for (const name of ["aria-label", "title", "placeholder", "alt"]) {
       const value = element.getAttribute(name);
-      if (value && !/^[0-9a-f]{32,}$/.test(value)) texts.push(value);
+      if (value && !/^([0-9a-f]{32,}|[0-9a-f]{8}-[0-9]+)$/.test(value)) texts.push(value);
     }
   }
   const overflow = document.documentElement.scrollWidth - window.innerWidth;

@@ -64,8 +64,7 @@ async function bothSidesOfAConflict({ fleet, kept }) {
   await page.getByLabel("Use yours").check();
   await page.getByRole("button", { name: "Resolve" }).click();
   await page.getByRole("button", { name: "Publish" }).click();
-  await shows(page, "published");
-  assert.equal((await api(page, "GET", rule)).body.rate, 20);
+  await until("it is published", async () => (await api(page, "GET", rule)).body.rate === 20);
 }
 
 async function theEditorChecksWhileYouType({ fleet, kept }) {

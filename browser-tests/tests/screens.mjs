@@ -13,7 +13,7 @@ const APART = {
 };
 
 /** Words that no list of the API has. */
-const WORDS = ["ann", "system", "provider", "node-1", "node-2", "node-3", "tollgate", "Chromium"];
+const WORDS = ["ann", "system", "provider", "agoda", "node-1", "node-2", "node-3", "tollgate", "Chromium"];
 
 const FILE = "domain: login\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 5}\n";
 

@@ -307,7 +307,8 @@ fn conflict_view(lang: Lang, app: &str, it: &Conflict) -> ConflictView {
         if side.is_none() {
             c.absent.to_owned()
         } else {
-            fields.into_iter().find(|it| it.field == field).and_then(|it| it.after).unwrap_or_default()
+            let found = fields.into_iter().find(|it| it.field == field).and_then(|it| it.after);
+            super::diffs::value(lang, field, found.unwrap_or_default())
         }
     };
     let (base, theirs, yours) = (it.base.as_ref(), it.theirs.as_ref(), it.yours.as_ref());

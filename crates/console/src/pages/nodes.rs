@@ -52,7 +52,8 @@ struct NodePage {
     d: &'static Texts,
     after: String,
     is_live: bool,
-    facts: Vec<(&'static str, String)>,
+    /// Name, value, and whether that is a name of something.
+    facts: Vec<(&'static str, String, bool)>,
     faults: Vec<(&'static str, String)>,
     apps: Vec<AppRow>,
 }
@@ -157,17 +158,21 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
         None => d.no_store.to_owned(),
     };
     let facts = vec![
-        (t.last_seen, visit.time(node.last_seen_ms)),
-        (d.stream, (if node.is_connected { d.connected } else { d.away }).to_owned()),
-        (t.address, node.address.clone()),
-        (d.labels, or_none(&labels(&node))),
-        (t.software, node.software.clone()),
-        (d.language, node.language.to_string()),
-        (d.store, store),
-        (d.table, format!("{} kB", grouped(i64::try_from(figures.table_bytes / 1_000).unwrap_or(i64::MAX)))),
-        (d.skew, format!("{} ms", grouped(node.skew_ms))),
-        (d.own_domains, or_none(&node.local_domains)),
-        (d.id, node.id.clone()),
+        (t.last_seen, visit.time(node.last_seen_ms), false),
+        (d.stream, (if node.is_connected { d.connected } else { d.away }).to_owned(), false),
+        (t.address, node.address.clone(), true),
+        (d.labels, or_none(&labels(&node)), true),
+        (t.software, node.software.clone(), true),
+        (d.language, node.language.to_string(), false),
+        (d.store, store, figures.store.as_ref().is_some_and(|it| it.1)),
+        (
+            d.table,
+            format!("{} kB", grouped(i64::try_from(figures.table_bytes / 1_000).unwrap_or(i64::MAX))),
+            false,
+        ),
+        (d.skew, format!("{} ms", grouped(node.skew_ms)), false),
+        (d.own_domains, or_none(&node.local_domains), true),
+        (d.id, node.id.clone(), true),
     ];
     let faults = [(d.state_error, figures.state_error), (d.rules_error, figures.rules_error)];
     let app = |it: &NodeApp| {

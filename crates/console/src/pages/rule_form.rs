@@ -13,7 +13,7 @@ use tollgate_control::{
 use tollgate_http_kit::Reply;
 
 use super::changes::{after, change_href};
-use super::diffs::label;
+use super::diffs::{label, value};
 use super::overview::words;
 use super::rules::rule_href;
 use crate::chart::{Chart, per_second};
@@ -224,11 +224,8 @@ fn past_views(visit: &Visit, app: &str, past: &[Past]) -> Vec<PastView> {
             ms: it.at,
             fields: fields
                 .map(|it| {
-                    (
-                        label(visit.lang, &it.field),
-                        it.before.unwrap_or_default(),
-                        it.after.unwrap_or_default(),
-                    )
+                    let side = |side: Option<String>| value(visit.lang, &it.field, side.unwrap_or_default());
+                    (label(visit.lang, &it.field), side(it.before), side(it.after))
                 })
                 .collect(),
         }
