@@ -33,6 +33,9 @@ async function everyRejectionIsBesideItsField({ fleet, kept, note }) {
     [await page.locator("#max_permits").inputValue(), await page.locator("#rate").inputValue()],
     ["2", "2"],
   );
+  await page.locator("#max_permits").fill("50");
+  await page.getByRole("button", { name: "Burst = rate" }).click();
+  assert.equal(await page.locator("#max_permits").inputValue(), "2", "to spare a third party");
   await fill({ app: "SIP_HOTEL", key: "pushGeoHotelList", description: "42" });
   await page.locator("#terms").check();
   const began = performance.now();
@@ -47,6 +50,37 @@ async function everyRejectionIsBesideItsField({ fleet, kept, note }) {
   await page.locator("#terms").check();
   await submit();
   await until("a duplicate is rejected beside the key", async () => (await faultOf(page, "key")) !== "");
+}
+
+/** Rows 93 and 97 to 104 of the list of requirements, letter by letter. */
+async function theTextsThatArePrescribed({ fleet, kept, window }) {
+  const page = await window({ lang: "zh", storageState: await kept.admin.context().storageState() });
+  await page.context().addCookies([{ name: "lang", value: "zh", url: fleet.url }]);
+  const texts = async (selector) => (await page.locator(selector).allInnerTexts()).map((it) => it.trim());
+  await page.goto(`${fleet.url}/rules/new`);
+  assert.deepEqual(await texts("main .crumb"), ["限流 / 限流新增"]);
+  const labels = (await texts("main form.card > .field > label, main form.card > .pair label")).map((it) => it.replace(/ ?\*$/, ""));
+  assert.deepEqual(labels, ["应用标识", "请求标识", "桶突发度", "令牌添加速度", "QPS 预设", "接入描述"]);
+  for (const [field, part] of [["app", "SIP_HOTEL"], ["key", "pushGeoHotelList"], ["max_permits", "正整数"], ["rate", "正整数"]]) {
+    assert.ok((await page.locator(`#${field}-hint`).innerText()).includes(part), `the help of ${field}`);
+  }
+  assert.equal(await page.locator("#rate").inputValue(), "1", "the default");
+  for (const text of ["接受接入条款", "接入说明", "应用标识与请求标识的组合全局唯一", "保护自己的服务", "保护第三方"]) await shows(page, text);
+  assert.equal(await page.getByRole("button", { name: "新增", exact: true }).count(), 1);
+  await page.locator(".menu a[aria-current=page]", { hasText: "限流新增" }).waitFor();
+
+  await page.goto(`${fleet.url}/rules`);
+  assert.deepEqual(await texts("main .crumb"), ["限流管理 / 限流信息列表"]);
+  assert.deepEqual(
+    (await texts("main thead th")).map((it) => it.replace(/ ↑$/, "")),
+    ["应用标识", "请求标识", "桶突发度", "令牌添加速率", "当前令牌数", "描述信息", "最近一次更新时间", "删除"],
+  );
+  assert.deepEqual(await texts("#size option"), ["10", "25", "50", "100"]);
+  assert.deepEqual((await texts("label[for=size]")), ["每页", "条"]);
+  const total = (await api(page, "GET", `${fleet.url}/api/v1/rules?size=1`)).body.total;
+  const counts = `显示第 1 到 ${Math.min(10, total)} 条，共 ${total.toLocaleString("en")} 条`;
+  assert.equal((await texts(".foot > span"))[0], counts);
+  for (const text of ["上一页", "下一页"]) await shows(page, text);
 }
 
 async function byTheKeyboardAlone({ fleet, kept }) {
@@ -210,6 +244,7 @@ async function severalAtOnce({ fleet, kept }) {
 
 export default [
   { id: "B2", name: "every rejection is beside its field; then all nodes deny", run: everyRejectionIsBesideItsField },
+  { id: "B2-zh", name: "form and list have the prescribed texts", run: theTextsThatArePrescribed },
   { id: "B14", name: "by the keyboard alone", run: byTheKeyboardAlone },
   { id: "B3", name: "a list of 1,234 rules: pages, search, order, delete and undo", run: aListOfManyRules },
   { id: "B3-live", name: "tokens fall while requests run", run: liveTokens },

@@ -83,7 +83,8 @@ texts! {
     filter: "筛选", "Filter";
     overdrawn: "预支", "in advance";
     nodes_count: "节点", "nodes";
-    counts_each: "分别计数：", "Counted separately by";
+    counts_each: "每个", "each";
+    counts_each_title: "按此条目的值分别计数，没有单一的令牌数", "Counts the values of this entry separately, so that there is no single number";
     live_lost: "暂时无法从节点读取令牌数，显示的是最近一次的值。", "The nodes do not answer at the moment; the tokens are those that were read last.";
     examples: "示例", "Examples";
     tab_form: "表单", "Form";
