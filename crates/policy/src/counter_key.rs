@@ -8,12 +8,15 @@
 //!       | key "^" regex       the same for a regular expression
 //!       | key "@" network     the same for a network; also an address, or its network by ipv6_prefix
 //! tail  = kind [ "#" name ]   what is counted, and the name of one of several `limits`
+//!       | kind "$" bucket     of all limits that share this bucket; "!" of those in shadow
 //! kind  = unit | period | algorithm [ ":" … ]
 //! ```
 //!
 //! `|`, `%`, braces and control characters are written as `%` and two hexadecimal digits everywhere; the five
 //! marks above also in a level's key. So a key can be read back into its parts, and different parts never
 //! make the same key.
+//!
+//! The key of a bucket has the levels that its rules leave open only ([`bucket`](crate::bucket)).
 //!
 //! A key contains only what must separate two counters: the algorithm, because the states of one mean nothing
 //! to another, and for windows the unit or period. It does not contain the limit, the burst or the rule's
@@ -42,6 +45,7 @@ impl Rule {
     ///   separately. Three settings change that. With `share_threshold` all values that match the rule's
     ///   pattern share a counter. With `value_cidr` an address is counted in one spelling. With `ipv6_prefix`
     ///   only that number of its bits counts;
+    /// - of limits that share a bucket, only the values that their rules leave open, and the bucket's name;
     /// - what is counted: for windows the unit or period (with cells, time zone or first hit, if the rule has
     ///   them), for buckets and totals the algorithm alone; and the name, for one of several `limits`.
     ///
@@ -64,7 +68,11 @@ impl Rule {
     /// ```
     pub fn write_key(&self, limit: usize, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
         let Some(limit) = self.limits.get(limit) else { return };
-        self.write_levels(domain, entries, key);
+        if !self.counts_values && limit.bucket.is_some() {
+            self.write_open_levels(domain, entries, key);
+        } else {
+            self.write_levels(domain, entries, key);
+        }
         key.push(b'|');
         key.extend_from_slice(limit.key_tail.as_bytes());
     }
@@ -74,6 +82,15 @@ impl Rule {
     pub fn write_slot_key(&self, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
         self.write_levels(domain, entries, key);
         key.extend_from_slice(b"|concurrency");
+    }
+
+    /// Of a limit in a bucket.
+    #[inline(never)]
+    fn write_open_levels(&self, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
+        escape(key, domain, false);
+        for (level, entry) in self.levels.iter().zip(entries).filter(|(level, _)| level.is_open) {
+            write_level(key, Some(level), entry);
+        }
     }
 
     #[inline(always)]

@@ -101,6 +101,14 @@ pub(crate) fn tail(algorithm: &Algorithm, period: &str, is_zero: bool) -> String
     if algorithm.is_bucket() && is_zero { kind + ":0" } else { kind }
 }
 
+/// The tail of a bucket that limits share. Those in shadow have another.
+pub(crate) fn bucket_tail(tail: &str, name: &str, is_shadow: bool) -> String {
+    let mut bytes = Vec::new();
+    escape(&mut bytes, name, false);
+    let mark = if is_shadow { '!' } else { '$' };
+    format!("{tail}{mark}{}", String::from_utf8_lossy(&bytes))
+}
+
 /// The tail of one of several `limits`.
 pub(crate) fn named_tail(tail: &str, name: &str) -> String {
     let mut bytes = Vec::new();
