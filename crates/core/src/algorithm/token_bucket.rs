@@ -62,8 +62,8 @@ pub(crate) struct TokenBucket {
     horizon_ns: u64,
     /// Which quotas write and read the words of a key: [`ALONE`]; [`ANY_RATE`], see
     /// [`Quota::keeping_instants`](crate::Quota::keeping_instants); or the largest capacity of those that do,
-    /// see [`Quota::with_room_for_overdraft`](crate::Quota::with_room_for_overdraft). (An enum would become the
-    /// place of the tag of the enum around it, which then costs each decision five instructions more.)
+    /// see [`Quota::with_room_for_overdraft`](crate::Quota::with_room_for_overdraft). (An enum would become
+    /// the place of the tag of the enum around it, which then costs each decision five instructions more.)
     words_of: u64,
     history: History,
 }
@@ -109,8 +109,8 @@ impl TokenBucket {
         Self::of_words(ALONE, limit, period, burst, initial, overdraft)
     }
 
-    /// As [`new`](Self::new), with words that all quotas of this rate and burst read whose capacity is at most
-    /// `most`.
+    /// As [`new`](Self::new), with words that all quotas of this rate and burst read whose capacity is at
+    /// most `words_of`.
     fn of_words(
         words_of: u64,
         limit: u64,
