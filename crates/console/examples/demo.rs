@@ -57,7 +57,9 @@ async fn main() {
             address: format!("10.0.0.{number}:41992"),
             software: env!("CARGO_PKG_VERSION").to_owned(),
             last_seen_ms: i64::MAX,
+            is_connected: true,
             apps: vec![NodeApp { app: "HOTEL_SIP".to_owned(), wanted, acked: wanted, ..NodeApp::default() }],
+            ..NodeState::default()
         };
         nodes.0.report(node);
     }

@@ -4,8 +4,8 @@
 //! The counter of a bucket is that of its domain and name, and of the values that its rules leave open: of
 //! entries without a value, or with a pattern, a network or a list. An exact value, or a pattern with
 //! `share_threshold`, names a class, and all classes share. So the rules of one bucket must leave the same
-//! entries open. Limits in shadow, and those of rules in shadow mode, have a bucket of their own beside it, so
-//! that they take nothing from those that are in force.
+//! entries open. Limits in shadow, and those of rules in shadow mode, have a bucket of their own beside it,
+//! so that they take nothing from those that are in force.
 //!
 //! Not here: the text of the key ([`counter_key`](crate::counter_key)), the arithmetic (`core`).
 

@@ -189,8 +189,8 @@ impl Limit {
         self
     }
 
-    /// The same limit, with one counter for all limits of its domain that name this bucket. They may differ in
-    /// cost and overdraft only.
+    /// The same limit, with one counter for all limits of its domain that name this bucket. They may differ
+    /// in cost and overdraft only.
     ///
     /// # Example
     /// ```
