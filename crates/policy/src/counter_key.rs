@@ -68,11 +68,7 @@ impl Rule {
     /// ```
     pub fn write_key(&self, limit: usize, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
         let Some(limit) = self.limits.get(limit) else { return };
-        if !self.counts_values && limit.bucket.is_some() {
-            self.write_open_levels(domain, entries, key);
-        } else {
-            self.write_levels(domain, entries, key);
-        }
+        self.write_levels(limit.bucket.is_some(), domain, entries, key);
         key.push(b'|');
         key.extend_from_slice(limit.key_tail.as_bytes());
     }
@@ -80,25 +76,28 @@ impl Rule {
     /// Appends the key of the [slots](Rule::slots) for a request's `entries` in `domain`. What is counted
     /// together is as in [`write_key`](Rule::write_key), and no counter has the same key.
     pub fn write_slot_key(&self, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
-        self.write_levels(domain, entries, key);
+        self.write_levels(false, domain, entries, key);
         key.extend_from_slice(b"|concurrency");
     }
 
-    /// Of a limit in a bucket.
-    #[inline(never)]
-    fn write_open_levels(&self, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
+    #[inline(always)]
+    fn write_levels(&self, in_bucket: bool, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
         escape(key, domain, false);
-        for (level, entry) in self.levels.iter().zip(entries).filter(|(level, _)| level.is_open) {
-            write_level(key, Some(level), entry);
+        if self.counts_values {
+            entries.iter().for_each(|entry| write_value(key, entry));
+        } else {
+            self.write_other_levels(in_bucket, entries, key);
         }
     }
 
-    #[inline(always)]
-    fn write_levels(&self, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
-        escape(key, domain, false);
+    /// Of a rule with a pattern, a network or a bucket.
+    #[inline(never)]
+    fn write_other_levels(&self, in_bucket: bool, entries: &[Entry<'_>], key: &mut Vec<u8>) {
         for (i, entry) in entries.iter().enumerate() {
-            let level = if self.counts_values { None } else { self.levels.get(i) };
-            write_level(key, level.map(Arc::as_ref), entry);
+            let level = self.levels.get(i).map(Arc::as_ref);
+            if !in_bucket || level.is_some_and(|level| level.is_open) {
+                write_level(key, level, entry);
+            }
         }
     }
 }
@@ -118,6 +117,16 @@ impl Override {
         key.push(b'|');
         key.extend_from_slice(self.unit.name().as_bytes());
     }
+}
+
+/// A level that counts by the value of the request. A function of its own, so that keys of most rules cost
+/// what they did before rules had buckets.
+#[inline(never)]
+fn write_value(key: &mut Vec<u8>, entry: &Entry<'_>) {
+    key.push(b'|');
+    escape(key, entry.key, true);
+    key.push(b'=');
+    escape(key, entry.value, false);
 }
 
 fn write_level(key: &mut Vec<u8>, level: Option<&Level>, entry: &Entry<'_>) {

@@ -23,7 +23,7 @@ const SPECIAL: [u8; 256] = {
     table
 };
 
-#[inline]
+#[inline(always)]
 pub(crate) fn escape(key: &mut Vec<u8>, text: &str, is_level_key: bool) {
     if is_plain(text.as_bytes(), is_level_key) {
         key.extend_from_slice(text.as_bytes());

@@ -39,6 +39,17 @@ const ALONE: u64 = 0;
 /// Words are those of any rate.
 const ANY_RATE: u64 = u64::MAX;
 
+/// Which quotas write the words of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WordsOf {
+    /// One, and those before it.
+    This,
+    /// Any that keeps instants.
+    AnyRate,
+    /// Those of its rate and burst with at most this overdraft.
+    Classes { overdraft: u64 },
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     limit: u64,
@@ -426,6 +437,15 @@ impl TokenBucket {
     /// The most permits at once.
     pub(crate) const fn burst(&self) -> u64 {
         self.units.permits_in(self.full)
+    }
+
+    /// Which quotas write its words.
+    pub(crate) fn words_of(&self) -> WordsOf {
+        match self.words_of {
+            ALONE => WordsOf::This,
+            ANY_RATE => WordsOf::AnyRate,
+            most => WordsOf::Classes { overdraft: most - self.burst() },
+        }
     }
 
     /// Of the quotas that write the same words; its own where that is unknown.
