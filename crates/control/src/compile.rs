@@ -44,7 +44,7 @@ pub fn documents(app: &str, rows: &[Car]) -> Result<Vec<Document>, ControlError>
 }
 
 /// Whether the parser of the nodes accepts this row. The rows of an app do not depend on each other, except
-/// that their keys differ.
+/// that their keys differ, and that those of one bucket agree ([`buckets`](crate::buckets)).
 ///
 /// # Errors
 /// [`ControlError::Document`].
@@ -68,6 +68,9 @@ fn write_row(yaml: &mut String, row: &Car) {
     }
     if row.need_permits > 1 {
         let _ = write!(limit, ", cost: {}", row.need_permits);
+    }
+    if !row.bucket.is_empty() {
+        let _ = write!(limit, ", bucket: {}", quoted(&row.bucket));
     }
     for (key, value, default) in
         [("sharing", &row.sharing, "exact"), ("on_store_failure", &row.on_store_failure, "allow")]

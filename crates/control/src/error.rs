@@ -266,6 +266,26 @@ pub enum Fault {
         /// The most.
         max: usize,
     },
+    /// Rows that share a bucket differ in this field.
+    #[error(
+        "{key} shares the bucket {bucket} with {other}, which has {theirs:?}; rows of one bucket have the same \
+         rate, max_permits, per and sharing: change them in one change set, or choose another bucket"
+    )]
+    BucketDiffers {
+        /// The row.
+        key: String,
+        /// The bucket.
+        bucket: String,
+        /// Another row of the bucket.
+        other: String,
+        /// What it has in this field.
+        theirs: String,
+    },
+    /// A bucket and its overdraft that take decades to fill.
+    #[error(
+        "at this rate the bucket and the overdraft take more than 36 years to fill: make one of them smaller"
+    )]
+    SlowBucket,
     /// Leased counters have no overdraft.
     #[error("leased counters cannot be overdrawn: set pre_permits to 0, or choose another sharing")]
     LeasedOverdraft,

@@ -14,6 +14,7 @@ mod audit_chain;
 mod audit_entry;
 mod auditing;
 mod bindings;
+pub mod buckets;
 pub mod car;
 pub mod car_yaml;
 pub mod change_set;
