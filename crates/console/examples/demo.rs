@@ -58,6 +58,7 @@ async fn main() {
             software: env!("CARGO_PKG_VERSION").to_owned(),
             last_seen_ms: i64::MAX,
             apps: vec![NodeApp { app: "HOTEL_SIP".to_owned(), wanted, acked: wanted, ..NodeApp::default() }],
+            ..NodeState::default()
         };
         nodes.0.report(node);
     }

@@ -28,6 +28,7 @@ mod error;
 pub mod events;
 mod figures;
 pub mod file_rules;
+pub mod frozen;
 pub mod history;
 mod ids;
 mod keeping;

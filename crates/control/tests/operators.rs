@@ -271,7 +271,7 @@ async fn an_override_gets_from_the_control_plane_to_decisions_and_ends() {
     let nodes = Arc::new(TwoNodes::new([true, true]));
     let control = open(folder.path(), Arc::clone(&nodes) as _).await;
     let clock: Arc<dyn Clock> = Arc::new(nodes.clock.clone());
-    let mut enforce = put_in_force(Arc::clone(&nodes.limiters[0]), clock);
+    let mut enforce = put_in_force(Arc::clone(&nodes.limiters[0]), Arc::clone(&clock));
     let made = control.create_override(&Actor::system(), input(&["key=a"], "2")).await.expect("made");
     enforce((**control.overrides().borrow()).clone());
     assert!(!nodes.take(0, "a", 1) && nodes.take(0, "b", 1));
@@ -282,6 +282,8 @@ async fn an_override_gets_from_the_control_plane_to_decisions_and_ends() {
     assert!(nodes.take(0, "a", 1), "it ends by itself");
     nodes.clock.set(Timestamp::ZERO + Duration::from_millis(made.created_at.unsigned_abs()));
     control.end_override(&Actor::system(), &made.id).await.expect("ended");
+    // Another node, since the bucket of the first is of a later time.
+    let mut enforce = put_in_force(Arc::clone(&nodes.limiters[1]), clock);
     enforce((**control.overrides().borrow()).clone());
-    assert!(nodes.take(0, "a", Cost::ONE.permits()), "it was ended early");
+    assert!(nodes.take(1, "a", Cost::ONE.permits()), "it was ended early");
 }

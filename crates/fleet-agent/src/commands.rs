@@ -108,7 +108,7 @@ async fn about<S: Store, O: Observer>(
 fn shown(report: &KeyReport) -> Value {
     let reset = u64::try_from(report.decision.reset_after().as_nanos().div_ceil(1_000_000)).ok();
     json!({
-        "limit": report.limit, "key": report.key, "max": report.decision.limit(), "tokens": report.tokens,
+        "limit": report.limit, "key": report.key, "max": report.burst, "tokens": report.tokens,
         "remaining": report.decision.remaining(), "reset_after_ms": reset, "tracked": report.is_tracked,
         "local": report.is_local, "degraded": report.degraded.map(|it| it.name()),
     })

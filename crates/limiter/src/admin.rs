@@ -19,6 +19,8 @@ pub struct KeyReport {
     pub key: String,
     /// What a peek answers. It includes [`excess`](Self::excess).
     pub decision: Decision,
+    /// The most permits that can be there at once.
+    pub burst: u64,
     /// Permits that the limit admits beyond its number.
     pub excess: u32,
     /// Whether a state is kept; without one the decision is that of a fresh quota. Of a reset: whether there
@@ -123,6 +125,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 limit: limit.to_string(),
                 key: bytes.escape_ascii().to_string(),
                 decision: inspection.decision,
+                burst: limit.quota.burst(),
                 excess: limit.excess,
                 tokens: tokens(limit, &inspection.decision),
                 is_local: rule.sharing == Sharing::Local || !self.store.is_remote(),
