@@ -13,7 +13,7 @@ use tollgate_control::overrides::{self, OverrideInput};
 use tollgate_control::{
     Actor, Control, ControlError, Fault, KnownNodes, NodeState, Nodes, Role, audit, rules,
 };
-use tollgate_core::{Clock, Cost, ManualClock, Timestamp};
+use tollgate_core::{Clock, ManualClock, Timestamp};
 use tollgate_db::TimeSource;
 use tollgate_fleet_agent::{carry_out, put_in_force};
 use tollgate_fleet_proto::Command;
@@ -271,8 +271,8 @@ async fn an_override_gets_from_the_control_plane_to_decisions_and_ends() {
     let nodes = Arc::new(TwoNodes::new([true, true]));
     let control = open(folder.path(), Arc::clone(&nodes) as _).await;
     let clock: Arc<dyn Clock> = Arc::new(nodes.clock.clone());
-    let mut enforce = put_in_force(Arc::clone(&nodes.limiters[0]), Arc::clone(&clock));
-    let made = control.create_override(&Actor::system(), input(&["key=a"], "2")).await.expect("made");
+    let mut enforce = put_in_force(Arc::clone(&nodes.limiters[0]), clock);
+    control.create_override(&Actor::system(), input(&["key=a"], "2")).await.expect("made");
     enforce((**control.overrides().borrow()).clone());
     assert!(!nodes.take(0, "a", 1) && nodes.take(0, "b", 1));
     let shown = control.inspect_key(&Actor::system(), &question("key=a")).await.expect("answers");
@@ -280,10 +280,12 @@ async fn an_override_gets_from_the_control_plane_to_decisions_and_ends() {
     assert!(overridden.action == "block" && (60_000..=121_000).contains(&overridden.left_ms));
     nodes.clock.advance(Duration::from_secs(121));
     assert!(nodes.take(0, "a", 1), "it ends by itself");
+    // Another one is ended early.
+    let made = control.create_override(&Actor::system(), input(&["key=c"], "2")).await.expect("made");
     nodes.clock.set(Timestamp::ZERO + Duration::from_millis(made.created_at.unsigned_abs()));
-    control.end_override(&Actor::system(), &made.id).await.expect("ended");
-    // Another node, since the bucket of the first is of a later time.
-    let mut enforce = put_in_force(Arc::clone(&nodes.limiters[1]), clock);
     enforce((**control.overrides().borrow()).clone());
-    assert!(nodes.take(1, "a", Cost::ONE.permits()), "it was ended early");
+    assert!(!nodes.take(0, "c", 1));
+    control.end_override(&Actor::system(), &made.id).await.expect("ended");
+    enforce((**control.overrides().borrow()).clone());
+    assert!(nodes.take(0, "c", 1), "it was ended early");
 }

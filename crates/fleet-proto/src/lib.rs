@@ -1,8 +1,8 @@
 //! Messages between nodes and the control plane: `tollgate.fleet.v1`.
 //!
 //! `rpc Attach(stream NodeSays) returns (stream ControlSays)`: the node dials and keeps one stream. Also what
-//! both ends compute alike, digests and bounds, and what is [published] to nodes. Not here: the protocol's two
-//! ends (`fleet-agent`, `fleet-hub`).
+//! both ends compute alike, digests and bounds, and what is [published] to nodes. Not here: the protocol's
+//! two ends (`fleet-agent`, `fleet-hub`).
 
 mod bounds;
 mod digest;

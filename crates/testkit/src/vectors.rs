@@ -1,12 +1,15 @@
 //! The numbers of other libraries' own tests, run against the library by its public calls.
 //!
 //! A file holds vectors: an algorithm, its parameters, and steps with what must be answered. [`run`] plays
-//! one vector and says whether we answer so. What the library has no words for is skipped with the reason;
-//! where a vector asks for what our laws forbid, the law is followed and the difference listed
-//! ([`difference`]).
+//! one vector and says whether we answer so. What the library has no words for is skipped with the reason,
+//! and so is every shape that is not known: a field that nobody reads, a value of another kind, steps that
+//! compare nothing. Where a vector asks for what our laws forbid, the law is followed, and the difference is
+//! listed with our answer ([`difference`]).
 
 mod adaptive;
 mod case;
+mod composed;
+mod differences;
 mod quotas;
 mod slots;
 mod subject;
@@ -14,20 +17,60 @@ mod subject;
 use std::collections::BTreeMap;
 use std::io;
 
-use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use self::adaptive::Learner;
-pub use self::case::Vector;
-use self::case::{Seen, Stop, text};
+use self::case::{Fields, Seen, Stop, Vector, short, skip};
+use self::composed::Composed;
+pub use self::differences::{Difference, difference};
 use self::slots::Slots;
 use self::subject::Subject;
 
 /// A file of vectors.
-#[derive(Debug, Deserialize)]
+#[derive(Debug)]
 pub struct File {
     /// The vectors, in the order of the file.
-    pub vectors: Vec<Vector>,
+    pub vectors: Vec<Value>,
+}
+
+/// A text that holds no vectors.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FileError {
+    /// It is not JSON.
+    Json(serde_json::Error),
+    /// It is something else.
+    NoVectors,
+}
+
+impl std::fmt::Display for FileError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Json(error) => write!(f, "invalid JSON: {error}"),
+            Self::NoVectors => {
+                f.write_str("expected an object with the list `vectors`, or a list of vectors")
+            }
+        }
+    }
+}
+
+impl std::error::Error for FileError {}
+
+impl File {
+    /// Reads a list of vectors, or an object that has one as `vectors`.
+    ///
+    /// # Errors
+    /// [`FileError`]. What is wrong with a single vector is not an error: it is skipped with the reason.
+    pub fn parse(text: &str) -> Result<Self, FileError> {
+        match serde_json::from_str(text).map_err(FileError::Json)? {
+            Value::Array(vectors) => Ok(Self { vectors }),
+            Value::Object(mut file) => match file.remove("vectors") {
+                Some(Value::Array(vectors)) => Ok(Self { vectors }),
+                _ => Err(FileError::NoVectors),
+            },
+            _ => Err(FileError::NoVectors),
+        }
+    }
 }
 
 /// What became of a vector.
@@ -43,54 +86,45 @@ pub enum Verdict {
     Skipped(String),
 }
 
-/// Steps of vectors that ask for what our laws forbid, and why.
-const DIFFERENCES: &[(&str, &[usize], &str)] = &[
-    ("b4j-block-over-capacity", &[0], "a reservation above the burst is never granted (acceptance row 25)"),
-    (
-        "xtime-cancel-multi",
-        &[6],
-        "a reservation that has not begun is given back in full, also when others came later",
-    ),
-    ("towerres-total-timeout", &[1], "a wait that cannot end in time fails at once, not at its end"),
-    ("xtime-set-burst", &[3], "a larger burst takes effect at once: what was used stays used (I12)"),
-    (
-        "governor-expiration",
-        &[4, 5],
-        "a key goes as soon as it is like one never seen; there it stays a period longer",
-    ),
-    (
-        "leaky-idle-3",
-        &[6],
-        "a key that is full again is like one never seen: its next take begins a new count of periods",
-    ),
-    ("guava-infinite-warmup", &[8], "without a limit nothing is owed, also not from before"),
-    (
-        "leaky-drop-giant",
-        &[0],
-        "a cost above the burst never fits, so it waits for nothing (acceptance row 25)",
-    ),
-    ("redis-rate-at-most", &[6], "a cost above the burst never fits; there it is promised for later (I7)"),
-];
-
-/// Why we differ from this step of the vector of this name, if we do.
-#[must_use]
-pub fn difference(id: &str, step: usize) -> Option<&'static str> {
-    let of_vector = DIFFERENCES.iter().find(|(name, ..)| *name == id);
-    of_vector.filter(|(_, steps, _)| steps.contains(&step)).map(|&(.., reason)| reason)
-}
-
 /// Plays one vector.
 #[must_use]
-pub fn run(vector: &Vector) -> Verdict {
-    let played = match (Learner::of(vector), Slots::of(vector)) {
-        (Some(learner), _) => learner.and_then(|mut learner| play(|step| learner.step(step), vector)),
-        (None, Some(slots)) => slots.and_then(|mut slots| play(|step| slots.step(step), vector)),
-        (None, None) => Subject::new(vector).and_then(|mut subject| play(|step| subject.step(step), vector)),
-    };
-    match played {
+pub fn run(vector: &Value) -> Verdict {
+    match Vector::parse(vector).and_then(|vector| play(&vector)) {
         Ok(verdict) => verdict,
         Err(Stop::Skip(reason)) => Verdict::Skipped(reason),
         Err(Stop::Broken(what)) => Verdict::Failed(what),
+    }
+}
+
+/// What plays a vector.
+enum Player<'v> {
+    Learner(Learner),
+    Slots(Slots),
+    Composed(Composed),
+    Subject(Box<Subject<'v>>),
+}
+
+impl<'v> Player<'v> {
+    fn of(vector: &'v Vector) -> Result<Self, Stop> {
+        if let Some(learner) = Learner::of(vector) {
+            return learner.map(Self::Learner);
+        }
+        if let Some(slots) = Slots::of(vector) {
+            return slots.map(Self::Slots);
+        }
+        if let Some(composed) = Composed::of(vector) {
+            return composed.map(Self::Composed);
+        }
+        Ok(Self::Subject(Box::new(Subject::new(vector)?)))
+    }
+
+    fn step(&mut self, step: &Fields, op: &str) -> Result<Seen, Stop> {
+        match self {
+            Self::Learner(learner) => learner.step(step, op),
+            Self::Slots(slots) => slots.step(step, op),
+            Self::Composed(composed) => composed.step(step, op),
+            Self::Subject(subject) => subject.step(step, op),
+        }
     }
 }
 
@@ -98,47 +132,97 @@ pub fn run(vector: &Vector) -> Verdict {
 const WHOLE_MICROSECONDS: f64 = 2.0;
 
 /// To the end, or to the first step that is answered otherwise and not by law.
-fn play(
-    mut answer: impl FnMut(&Map<String, Value>) -> Result<Seen, Stop>,
-    vector: &Vector,
-) -> Result<Verdict, Stop> {
+fn play(vector: &Vector) -> Result<Verdict, Stop> {
+    let mut player = Player::of(vector)?;
     let mut verdict = Verdict::Passed;
+    let mut compared = 0;
+    let tolerance_ns = vector.params.maybe_share("tol_ns")?;
     for (number, step) in vector.steps.iter().enumerate() {
-        let seen = answer(step)?;
-        let Some(expected) = step.get("expect").and_then(Value::as_object) else {
-            return Err(Stop::Broken(format!("step {number} expects nothing")));
+        let op = step.text("op")?;
+        let t_ns = step.number("t_ns")?;
+        let Some(expected) = step.get("expect") else { return skip(format!("`{op}` that expects nothing")) };
+        let Some(expected) = expected.as_object() else {
+            return skip(format!("`expect` is not an object: {}", short(expected)));
         };
-        for (name, expected) in expected.iter().filter(|(name, _)| !name.starts_with("tol")) {
+        let tolerance = Tolerance::of(expected, tolerance_ns)?;
+        let seen = player.step(step, op)?;
+        if matches!(step.unseen(), Some("n")) {
+            let n = step.maybe_share("n")?.unwrap_or_default();
+            if n != 0.0 && n != 1.0 {
+                return skip(format!("`n` of `{op}`"));
+            }
+        }
+        step.all_seen(&format!("`{op}`"))?;
+        for (name, expected) in expected.iter().filter(|(name, _)| !Tolerance::is_named(name)) {
             let Some(got) = seen.get(name.as_str()) else {
-                return Err(Stop::Skip(format!("`{name}` of `{}` is not to be had", text(step, "op"))));
+                return skip(format!("`{name}` of `{op}` is not to be had"));
             };
-            if is_near(got, expected, tolerance(vector, step, name)) {
+            compared += 1;
+            if is_near(got, expected, tolerance.of_value(name)) {
                 continue;
             }
-            let Some(reason) = difference(&vector.id, number) else {
-                let (op, at) = (text(step, "op"), &step["t_ns"]);
-                let what = format!("step {number} ({op} at {at} ns): {name}: expected {expected}, got {got}");
-                return Ok(Verdict::Failed(what));
+            let what = || {
+                format!("step {number} ({op} at {t_ns} ns): {name}: expected {}, got {got}", short(expected))
             };
-            verdict = Verdict::Differs(reason);
+            let Some(known) = difference(&vector.id, number, name) else {
+                return Ok(Verdict::Failed(what()));
+            };
+            if *got != known.our_answer() {
+                return Ok(Verdict::Failed(format!("{}, and not {} as listed", what(), known.ours)));
+            }
+            verdict = Verdict::Differs(known.why);
         }
+    }
+    vector.params.all_seen("the parameters")?;
+    if compared == 0 {
+        return skip("steps that compare nothing");
     }
     Ok(verdict)
 }
 
-fn tolerance(vector: &Vector, step: &Map<String, Value>, name: &str) -> f64 {
-    match name {
-        "wait_s" => return 0.005 + 1e-9, // stated in hundredths
-        "wait_us_exact" => return WHOLE_MICROSECONDS,
-        _ => {}
+/// How far an answer may be from what is expected.
+#[derive(Clone, Copy)]
+struct Tolerance {
+    /// Of times in nanoseconds.
+    ns: f64,
+    /// Of everything.
+    any: f64,
+}
+
+impl Tolerance {
+    fn is_named(name: &str) -> bool {
+        matches!(name, "tol" | "tol_ns")
     }
-    let of_step = step.get("expect").and_then(|expect| expect.get("tol_ns").or_else(|| expect.get("tol")));
-    of_step.or_else(|| vector.params.get("tol_ns")).and_then(Value::as_f64).unwrap_or(0.0)
+
+    fn of(expected: &Map<String, Value>, of_vector_ns: Option<f64>) -> Result<Self, Stop> {
+        let stated = |name: &str| match expected.get(name) {
+            None => Ok(None),
+            Some(value) => match value.as_f64().filter(|tolerance| *tolerance >= 0.0) {
+                Some(tolerance) => Ok(Some(tolerance)),
+                None => skip(format!("`{name}` is not a tolerance: {}", short(value))),
+            },
+        };
+        let ns = stated("tol_ns")?.or(of_vector_ns).unwrap_or(0.0);
+        Ok(Self { ns, any: stated("tol")?.unwrap_or(0.0) })
+    }
+
+    fn of_value(self, name: &str) -> f64 {
+        match name {
+            "wait_s" => 0.005 + 1e-9, // stated in hundredths
+            "wait_us_exact" => WHOLE_MICROSECONDS,
+            _ if name.ends_with("_ns") => self.ns.max(self.any),
+            _ => self.any,
+        }
+    }
 }
 
 fn is_near(got: &Value, expected: &Value, tolerance: f64) -> bool {
+    let whole = |value: &Value| value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
     if got == expected {
         return true;
+    }
+    if let (Some(got), Some(expected)) = (whole(got), whole(expected)) {
+        return got.abs_diff(expected) as f64 <= tolerance;
     }
     match (got.as_f64(), expected.as_f64()) {
         (Some(got), Some(expected)) => (got - expected).abs() <= tolerance,
@@ -164,21 +248,26 @@ pub struct Tally {
 /// When `out` cannot be written to.
 pub fn report(file: &File, out: &mut impl io::Write) -> io::Result<Tally> {
     let mut tally = Tally::default();
-    let mut skipped: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for vector in &file.vectors {
+    let mut skipped: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (number, vector) in file.vectors.iter().enumerate() {
+        let named = |name: &str| vector.get(name).and_then(Value::as_str).unwrap_or_default();
+        let id = match named("id") {
+            "" => format!("(vector {number}, without a name)"),
+            id => id.to_owned(),
+        };
         match run(vector) {
             Verdict::Passed => tally.passed += 1,
             Verdict::Differs(reason) => {
                 tally.passed += 1;
-                writeln!(out, "differs by law: {}: {reason}", vector.id)?;
+                writeln!(out, "differs by law: {id}: {reason}")?;
             }
             Verdict::Failed(what) => {
                 tally.failed += 1;
-                writeln!(out, "FAILED {} ({}): {what}", vector.id, vector.algorithm)?;
+                writeln!(out, "FAILED {id} ({}): {what}", named("algorithm"))?;
             }
             Verdict::Skipped(reason) => {
                 tally.skipped += 1;
-                skipped.entry(reason).or_default().push(&vector.id);
+                skipped.entry(reason).or_default().push(id);
             }
         }
     }

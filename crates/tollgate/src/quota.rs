@@ -68,6 +68,22 @@ impl Quota {
         Self::new(limit, Period::Span(period), algorithm)
     }
 
+    /// A token bucket of one permit per `interval`. An interval of zero is an error when a limiter is made of
+    /// it; [`unlimited`](Quota::unlimited) is no limit.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::Quota;
+    ///
+    /// let quota = Quota::every(Duration::from_millis(100)).burst(10);
+    /// assert_eq!("1/100ms burst 10".parse(), Ok(quota));
+    /// ```
+    #[must_use]
+    pub const fn every(interval: Duration) -> Self {
+        Self::token_bucket(1, interval)
+    }
+
     /// A leaky bucket that paces: a take that must come later is admitted with a
     /// [`delay`](crate::Decision::delay), so that the output is steady. [`burst`](Quota::burst) says how many
     /// it holds.

@@ -19,6 +19,6 @@ fn main() -> ExitCode {
 
 fn run() -> io::Result<bool> {
     let path = std::env::args().nth(1).ok_or_else(|| io::Error::other("give the file of vectors to play"))?;
-    let file: File = serde_json::from_str(&std::fs::read_to_string(path)?)?;
+    let file = File::parse(&std::fs::read_to_string(path)?).map_err(io::Error::other)?;
     Ok(report(&file, &mut io::stdout().lock())?.failed == 0)
 }

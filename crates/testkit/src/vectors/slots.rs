@@ -5,10 +5,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
 
-use serde_json::{Map, Value};
 use tollgate::{ConcurrencyGuard, ConcurrencyLimiter, EnterError};
 
-use super::case::{Seen, Stop, Vector, text};
+use super::case::{Fields, Seen, Stop, Vector, lacks, skip};
 
 type Waits = Pin<Box<dyn Future<Output = Result<ConcurrencyGuard, EnterError>>>>;
 
@@ -26,28 +25,33 @@ impl Slots {
         if vector.algorithm != "concurrency_blocking_lifo" {
             return None;
         }
-        let limit = vector.params.get("limit").and_then(Value::as_u64);
-        Some(limit.ok_or_else(|| Stop::Skip("slots without a limit".to_owned())).map(|limit| {
+        Some(vector.params.number("limit").map(|limit| {
             let slots = ConcurrencyLimiter::direct(limit);
             slots.set_last_first(true);
             Self { slots, held: Vec::new(), waiting: HashMap::new() }
         }))
     }
 
-    pub(super) fn step(&mut self, step: &Map<String, Value>) -> Result<Seen, Stop> {
-        match text(step, "op") {
+    pub(super) fn step(&mut self, step: &Fields, op: &str) -> Result<Seen, Stop> {
+        match op {
             "acquire_many" => {
-                let asked = step.get("n").and_then(Value::as_u64).unwrap_or_default();
+                let asked = step.calls("n")?;
                 let before = self.held.len();
                 self.held.extend((0..asked).map_while(|_| self.slots.try_enter().ok()));
                 Ok(Seen::from([("ok_count", (self.held.len() - before).into())]))
             }
             "queue_many" => {
-                let numbers = step.get("ids").and_then(Value::as_array).into_iter().flatten();
-                for number in numbers.filter_map(Value::as_u64) {
+                let numbers = step.numbers("ids")?.ok_or_else(|| lacks("ids"))?;
+                if step.number("n")? != numbers.len() as u64 {
+                    return skip("`n` of `queue_many` that is not the number of `ids`");
+                }
+                for number in numbers {
+                    if self.waiting.contains_key(&number) {
+                        return skip("two callers of one number that wait");
+                    }
                     self.waiting.insert(number, Box::pin(self.slots.enter(1)));
                     if !self.served().is_empty() {
-                        return Err(Stop::Skip("callers that find a slot at once".to_owned()));
+                        return skip("callers that find a slot at once");
                     }
                 }
                 Ok(Seen::new())
@@ -59,7 +63,7 @@ impl Slots {
                 }
                 Ok(Seen::from([("admit_order", order.into())]))
             }
-            other => Err(Stop::Skip(format!("{other} of slots"))),
+            other => skip(format!("`{other}` of slots")),
         }
     }
 

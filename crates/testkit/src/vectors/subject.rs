@@ -5,146 +5,151 @@ mod waiting;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 use tollgate::{
     Algorithm, Clock as _, Decision, Inherit, ManualClock, Period, RateLimiter, Refill, Reservation,
     RetryAfter, Timestamp, check_all,
 };
 use tollgate_core::Quota;
 
-use super::case::{Seen, Stop, Vector, text};
-use super::quotas::{self, lacks, number, skip};
+use super::case::{Fields, MOST_CALLS, Seen, Stop, Vector, lacks, skip};
+use super::quotas::{self, instant};
 use crate::table::MIDNIGHT;
 
-/// What a step may say. One that says more means something that we would not look at.
-const KNOWN: [&str; 21] = [
-    "t_ns",
-    "op",
-    "n",
-    "key",
-    "expect",
-    "count",
-    "counts",
-    "every_ns",
-    "until_ns",
-    "handle",
-    "max_wait_ns",
-    "deadline_ns",
-    "cancelled_before",
-    "cancel_at_ns",
-    "inheritance",
-    "bandwidths",
-    "rate_per_s",
-    "burst",
-    "fresh_run",
-    "tasks",
-    "timeout_us",
-];
+const MOST_KEYS: usize = 100_000;
 
 type Limiter = RateLimiter<ManualClock>;
 
-pub(super) struct Subject {
+pub(super) struct Subject<'v> {
     /// What each limiter counts by.
     quotas: Vec<Quota>,
     clock: ManualClock,
+    /// When the vector begins.
+    began: Timestamp,
     /// One limiter for each quota, by key; most vectors have one key without a name.
     keys: HashMap<String, Vec<Limiter>>,
     /// Reservations by handle.
     reserved: HashMap<String, Vec<Reservation>>,
-    params: Map<String, Value>,
+    /// What windows have promised: when, and how many permits.
+    promised: Vec<(Timestamp, u64)>,
+    vector: &'v Vector,
     created: Timestamp,
     /// What the step in play expects.
-    expected: Map<String, Value>,
+    expected: Value,
 }
 
-fn instant(ns: u64) -> Timestamp {
-    MIDNIGHT + Duration::from_nanos(ns)
-}
-
-fn since_midnight_ns(at: Timestamp) -> u64 {
-    at.since(MIDNIGHT).as_nanos() as u64
-}
-
-impl Subject {
-    pub(super) fn new(vector: &Vector) -> Result<Self, Stop> {
-        let created = instant(vector.params.get("created_at_ns").and_then(Value::as_u64).unwrap_or(0));
+impl<'v> Subject<'v> {
+    pub(super) fn new(vector: &'v Vector) -> Result<Self, Stop> {
         let quotas = quotas::of(vector)?;
         if quotas.is_empty() {
             return skip("a limiter without a quota");
         }
-        let clock = ManualClock::at(created);
-        let params = vector.params.clone();
-        let (keys, reserved, expected) = (HashMap::new(), HashMap::new(), Map::new());
-        let mut subject = Self { quotas, clock, keys, reserved, params, created, expected };
+        // Windows that begin at multiples of their length do so at the beginning of the vector.
+        let grid = quotas::grid(&quotas);
+        let began = Timestamp::from_nanos(MIDNIGHT.as_nanos().next_multiple_of(grid));
+        let created = instant(began, vector.params.maybe_number("created_at_ns")?.unwrap_or(0))?;
+        let mut subject = Self {
+            quotas,
+            clock: ManualClock::at(created),
+            began,
+            keys: HashMap::new(),
+            reserved: HashMap::new(),
+            promised: Vec::new(),
+            vector,
+            created,
+            expected: Value::Null,
+        };
         if !vector.algorithm.ends_with("_keyed") {
             let _ = subject.limiters("")?;
         }
-        if let (Some(current), Some(previous)) =
-            (vector.params.get("current_count"), vector.params.get("previous_count"))
-        {
-            let window = number(&vector.params, "window_ns")?;
-            for (count, at) in [(previous, MIDNIGHT), (current, instant(window))] {
-                subject.clock.set(at);
-                let count = count.as_u64().ok_or_else(|| lacks("current_count"))?;
-                subject.each("", |limiter| limiter.penalise(count))?;
+        let counts =
+            (vector.params.maybe_number("current_count")?, vector.params.maybe_number("previous_count")?);
+        match counts {
+            (None, None) => {}
+            (Some(current), Some(previous)) => {
+                let window = vector.params.number("window_ns")?;
+                for (count, ns) in [(previous, 0), (current, window)] {
+                    subject.clock.set(subject.at(ns)?);
+                    subject.each("", |limiter| limiter.penalise(count))?;
+                }
             }
+            _ => return skip("the count of one window of two"),
         }
         Ok(subject)
     }
 
+    /// The instant so long after the beginning of the vector.
+    fn at(&self, ns: u64) -> Result<Timestamp, Stop> {
+        instant(self.began, ns)
+    }
+
+    fn ns_of(&self, at: Timestamp) -> u64 {
+        at.since(self.began).as_nanos() as u64
+    }
+
+    fn params(&self) -> &'v Fields {
+        &self.vector.params
+    }
+
     /// Does one step; what it answered.
-    pub(super) fn step(&mut self, step: &Map<String, Value>) -> Result<Seen, Stop> {
-        if let Some(name) = step.keys().find(|name| !KNOWN.contains(&name.as_str())) {
-            return Err(Stop::Skip(format!("`{name}` of `{}`", text(step, "op"))));
-        }
-        let now = instant(number(step, "t_ns")?);
+    pub(super) fn step(&mut self, step: &Fields, op: &str) -> Result<Seen, Stop> {
+        let now = self.at(step.number("t_ns")?)?;
         self.clock.set(now);
-        self.expected = step.get("expect").and_then(Value::as_object).cloned().unwrap_or_default();
-        let n = step.get("n").and_then(Value::as_u64).unwrap_or(u64::MAX);
-        let key = text(step, "key").to_owned();
-        match text(step, "op") {
-            "try_acquire" if step.contains_key("timeout_us") => self.try_acquire(step, n),
+        self.expected = step.get("expect").cloned().unwrap_or_default();
+        let key = step.text("key")?.to_owned();
+        let n = || step.number("n");
+        match op {
+            "try_acquire" if step.has("timeout_us") => self.try_acquire(step, n()?),
             "allow" | "try_consume" | "try_wait" | "try_acquire" | "check" | "check_key" | "hit" | "call" => {
-                self.take(&key, n)
+                self.take(&key, n()?)
             }
-            "try_consume_probe" => Ok(zero_when_admitted(self.take(&key, n)?)),
-            "test" => self.aside(|subject| subject.test(&key, n)),
-            "estimate" | "delay_for" => self.aside(|subject| Ok(zero_when_admitted(subject.take(&key, n)?))),
+            "try_consume_probe" => Ok(zero_when_admitted(self.take(&key, n()?)?)),
+            "test" => {
+                let n = n()?;
+                self.aside(|subject| subject.test(&key, n))
+            }
+            "estimate" | "delay_for" => {
+                let n = n()?;
+                self.aside(|subject| Ok(zero_when_admitted(subject.take(&key, n)?)))
+            }
             "poll_ready" => {
                 let seen = self.aside(|subject| subject.take(&key, 1))?;
                 Ok(Seen::from([("ready", seen["ok"].clone())]))
             }
-            "rate_limit" => self.rate_limit(&key, n),
-            "allow_n" => self.allow(&key, n, n),
+            "rate_limit" => self.rate_limit(&key, n()?),
+            "allow_n" => self.allow(&key, n()?, n()?),
             "allow_at_most" => {
-                let most = self.remaining(&key)?.min(n);
-                self.allow(&key, most, n)
+                let most = self.remaining(&key)?.min(n()?);
+                self.allow(&key, most, n()?)
             }
             "allow_many" => {
-                let mut passed = 0_u64;
-                for _ in 0..number(step, "count")? {
+                let (mut passed, n) = (0_u64, n()?);
+                for _ in 0..step.calls("count")? {
                     passed += u64::from(self.take(&key, n)?["ok"] == true);
                 }
                 Ok(Seen::from([("ok_count", passed.into())]))
             }
-            "allow_every" => self.allow_every(step, n, now),
+            "allow_every" => self.allow_every(step, n()?, now),
             "available" | "remaining" => {
                 let level = self.level(&key)?;
                 Ok(Seen::from([("available", level.into()), ("remaining", level.into())]))
             }
-            "inspect" => self.inspect(&key, step),
+            "inspect" => self.inspect(&key),
             "full_refill_time" => {
                 let reset = self.each(&key, |limiter| limiter.peek().reset_after().as_nanos() as u64)?;
                 Ok(Seen::from([("wait_ns", reset.into_iter().max().into())]))
             }
             "consume_as_much" => {
+                // Without a number, all that there is.
+                let most = step.maybe_number("n")?.unwrap_or(u64::MAX);
                 let granted = match &self.limiters(&key)?[..] {
-                    [only] => only.take_at_most(n),
+                    [only] => only.take_at_most(most),
                     _ => return skip("as much as there is of several limiters at once"),
                 };
                 Ok(Seen::from([("granted", granted.into())]))
             }
             "consume_ignoring_limits" => {
+                let n = n()?;
                 self.each(&key, |limiter| limiter.penalise(n))?;
                 let waits = self.each(&key, |limiter| wait_ns(limiter.peek().retry_after()).unwrap_or(0))?;
                 let level = self.level(&key)?;
@@ -152,21 +157,28 @@ impl Subject {
                 Ok(Seen::from([("violation_ns", violation.into()), ("available_after", level.into())]))
             }
             "add_tokens" => {
+                let n = n()?;
                 self.each(&key, |limiter| limiter.give_back(n))?;
                 let level = self.level(&key)?;
                 Ok(Seen::from([("available_after", level.into())]))
             }
             "force_add_tokens" => skip("permits above the burst"),
             "acquire_begin" => {
-                let seen = self.reserve(step, n, now)?;
+                let seen = self.reserve(step, n()?, now)?;
                 let is_pending = seen["ok"] == true && seen["wait_ns"] != 0;
                 Ok(Seen::from([("pending", is_pending.into())]))
             }
-            "acquire_total" => self.acquire_total(n, now),
-            "acquire_begin_many" if self.params.contains_key("timeout_ns") => self.acquire_many(step, n, now),
-            "reserve" | "consume_blocking" | "wait" | "take" | "acquire" => self.reserve(step, n, now),
+            "acquire_total" => self.acquire_total(step, now),
+            "acquire_begin_many" if self.params().has("timeout_ns") => self.acquire_many(step, n()?, now),
+            "acquire_begin_many" => skip("callers that wait behind one that is never served"),
+            "reserve" if self.takes_one_by_one() => self.one_by_one(step, now),
+            "reserve" | "consume_blocking" | "wait" | "take" | "acquire" => self.reserve(step, n()?, now),
             "cancel" | "drop_waiter" => {
-                for reservation in self.reserved.remove(text(step, "handle")).unwrap_or_default() {
+                let handle = step.text("handle")?;
+                let Some(reservations) = self.reserved.remove(handle) else {
+                    return skip(format!("a handle that names nothing: {handle:?}"));
+                };
+                for reservation in reservations {
                     // Only what has not begun can be given back.
                     if reservation.act_at() >= now {
                         reservation.cancel();
@@ -178,17 +190,20 @@ impl Subject {
                 Ok(Seen::new())
             }
             "set_rate" | "set_burst" | "replace_config" => self.change(step),
-            "evict_idle" => self.evict_idle(),
-            "count_taken_before" => self.count_taken_before(number(step, "t_ns")?),
-            "admit" => self.admit_with_counts(step, n),
-            other => Err(Stop::Skip(format!("no such operation: {other}"))),
+            "evict_idle" => {
+                step.is("fresh_run", true)?; // as if no step before had looked: ours looks at nothing
+                self.evict_idle()
+            }
+            "count_taken_before" => self.count_taken_before(step.number("t_ns")?),
+            "admit" => self.admit_with_counts(step, n()?),
+            other => skip(format!("no such operation: {other}")),
         }
     }
 
     /// All or nothing over every limiter.
     fn take(&mut self, key: &str, n: u64) -> Result<Seen, Stop> {
         let tokens_before =
-            if self.expected.contains_key("tokens_before") { Some(self.level(key)?) } else { None };
+            if self.expected.get("tokens_before").is_some() { Some(self.level(key)?) } else { None };
         let limiters = self.limiters(key)?.clone();
         let (decisions, ok) = match &limiters[..] {
             [only] => {
@@ -218,7 +233,7 @@ impl Subject {
     }
 
     fn test(&mut self, key: &str, n: u64) -> Result<Seen, Stop> {
-        let limit: u64 = self.quotas.iter().map(Quota::limit).sum();
+        let limit = self.quotas.iter().map(Quota::limit).fold(0, u64::saturating_add);
         let weighted = limit - self.remaining(key)?.min(limit);
         let mut seen = self.take(key, n)?;
         seen.insert("weighted", weighted.into());
@@ -230,7 +245,7 @@ impl Subject {
         let retry = if decision.is_admitted() { None } else { wait_ns(decision.retry_after()) };
         Ok(Seen::from([
             ("limited", (!decision.is_admitted()).into()),
-            ("limit", self.params.get("burst").cloned().unwrap_or_default()),
+            ("limit", self.params().get("burst").cloned().unwrap_or_default()),
             ("remaining", decision.remaining().into()),
             ("reset_after_ns", (decision.reset_after().as_nanos() as u64).into()),
             ("retry_after_ns", retry.into()),
@@ -249,45 +264,59 @@ impl Subject {
         Ok(seen)
     }
 
-    fn allow_every(&mut self, step: &Map<String, Value>, n: u64, now: Timestamp) -> Result<Seen, Stop> {
-        let every = Duration::from_nanos(number(step, "every_ns")?);
-        let until = instant(number(step, "until_ns")?);
+    fn allow_every(&mut self, step: &Fields, n: u64, now: Timestamp) -> Result<Seen, Stop> {
+        let every = Duration::from_nanos(step.number("every_ns")?);
+        let until = self.at(step.number("until_ns")?)?;
+        if until.since(now).as_nanos() / every.as_nanos().max(1) > u128::from(MOST_CALLS) || every.is_zero() {
+            return skip("more than a million calls in one step");
+        }
         let (mut passed, mut at) = (0_u64, now);
         while at <= until {
             self.clock.set(at);
             passed += u64::from(self.take("", n)?["ok"] == true);
             at = at + every;
         }
-        let expect = &step["expect"];
-        let within = expect["ok_count_min"].as_f64() <= Some(passed as f64)
-            && Some(passed as f64) <= expect["ok_count_max"].as_f64();
-        // A range cannot be seen, only met: where it is met, what is seen is what is expected.
-        let seen = |bound: &str| if within { expect[bound].clone() } else { passed.into() };
-        Ok(Seen::from([("ok_count_min", seen("ok_count_min")), ("ok_count_max", seen("ok_count_max"))]))
+        // A range cannot be seen, only met: a bound that is met is seen as it is expected.
+        let bound = |name: &str, is_met: fn(f64, f64) -> bool| match self.expected.get(name) {
+            Some(bound) if bound.as_f64().is_some_and(|bound| is_met(passed as f64, bound)) => bound.clone(),
+            _ => passed.into(),
+        };
+        Ok(Seen::from([
+            ("ok_count_min", bound("ok_count_min", |passed, min| passed >= min)),
+            ("ok_count_max", bound("ok_count_max", |passed, max| passed <= max)),
+        ]))
     }
 
-    fn inspect(&mut self, key: &str, step: &Map<String, Value>) -> Result<Seen, Stop> {
-        if step["expect"].get("states").is_some() {
+    fn inspect(&mut self, key: &str) -> Result<Seen, Stop> {
+        if self.expected.get("states").is_some() {
             return skip("the parts of a permit inside a state");
         }
         let level = self.level(key)?;
-        let one = zero_when_admitted(self.aside(|subject| subject.take(key, 1))?);
-        Ok(Seen::from([("available", level.into()), ("wait_for_one_ns", one["wait_ns"].clone())]))
+        let wait_for_one = match self.only(key)? {
+            only if only.waiting() > 0 => {
+                let Ok(next) = only.reserve(1, waiting::PATIENCE) else {
+                    return skip("a queue that is full");
+                };
+                let act_at = next.act_at();
+                next.cancel();
+                Value::from(act_at.since(self.clock.now()).as_nanos() as u64)
+            }
+            _ => zero_when_admitted(self.aside(|subject| subject.take(key, 1))?)["wait_ns"].clone(),
+        };
+        Ok(Seen::from([("available", level.into()), ("wait_for_one_ns", wait_for_one)]))
     }
 
-    fn change(&mut self, step: &Map<String, Value>) -> Result<Seen, Stop> {
-        let how = match step.get("inheritance").and_then(Value::as_str) {
-            None => Inherit::Taken,
-            Some("ADDITIVE") => Inherit::Additive,
-            Some("AS_IS") => Inherit::AsIs,
-            Some("PROPORTIONALLY") => Inherit::Proportional,
-            Some("RESET") => Inherit::Reset,
-            Some(other) => {
-                return Err(Stop::Skip(format!("counts that a change of the quota inherits {other}")));
-            }
+    fn change(&mut self, step: &Fields) -> Result<Seen, Stop> {
+        let how = match step.text("inheritance")? {
+            "" => Inherit::Taken,
+            "ADDITIVE" => Inherit::Additive,
+            "AS_IS" => Inherit::AsIs,
+            "PROPORTIONALLY" => Inherit::Proportional,
+            "RESET" => Inherit::Reset,
+            other => return skip(format!("counts that a change of the quota inherits {other}")),
         };
         let [old] = self.quotas.as_slice() else { return skip("a change of several quotas at once") };
-        let new = quotas::changed(old, &self.params, step)?;
+        let new = quotas::changed(old, self.params(), step)?;
         let is_limited = [old, &new].iter().all(|quota| !matches!(quota.algorithm(), Algorithm::Unlimited));
         if how == Inherit::Taken && is_limited && new.shape() != old.shape() {
             return skip("counts that go from one kind of refill to another");
@@ -310,14 +339,14 @@ impl Subject {
     }
 
     /// A decision over windows that hold `counts` already.
-    fn admit_with_counts(&mut self, step: &Map<String, Value>, n: u64) -> Result<Seen, Stop> {
-        let counts = step.get("counts").and_then(Value::as_array).ok_or_else(|| lacks("counts"))?;
+    fn admit_with_counts(&mut self, step: &Fields, n: u64) -> Result<Seen, Stop> {
+        let counts = step.numbers("counts")?.ok_or_else(|| lacks("counts"))?;
         if counts.len() != self.quotas.len() {
-            return Err(lacks("counts"));
+            return skip("other than one count for each quota");
         }
         self.keys.clear();
         let limiters = self.limiters("")?;
-        for (limiter, count) in limiters.iter().zip(counts.iter().filter_map(Value::as_u64)) {
+        for (limiter, count) in limiters.iter().zip(counts) {
             limiter.penalise(count);
         }
         let asked: Vec<_> = limiters.iter().map(|limiter| limiter.request(n)).collect();
@@ -328,27 +357,37 @@ impl Subject {
     /// What is there, in permits; below zero what is owed.
     fn level(&mut self, key: &str) -> Result<i64, Stop> {
         let remaining = self.remaining(key)?;
-        let names = ["tokens_before", "available_after", "available"];
-        let expected = names.iter().find_map(|name| self.expected.get(*name)).and_then(Value::as_i64);
-        if remaining > 0 || expected >= Some(0) {
+        if remaining > 0 {
             return Ok(i64::try_from(remaining).unwrap_or(i64::MAX));
+        }
+        if !self.promised.is_empty() {
+            return Ok(self.owed_by_windows());
         }
         if self.limiters(key)?.iter().any(|limiter| limiter.waiting() > 0) {
             return self.level_by_time(key);
         }
+        if self.quotas.iter().any(|quota| matches!(quota.algorithm(), Algorithm::FixedWindow { .. })) {
+            return Ok(0); // a window that counts denied takes owes nothing for them
+        }
         // Owed is one less than what must be given back to have one.
-        let has_one_after = |subject: &mut Self, permits: u64| {
-            subject.aside(|subject| {
+        let mut has_one_after = |permits: u64| {
+            self.aside(|subject| {
                 subject.each(key, |limiter| limiter.give_back(permits))?;
                 Ok(subject.remaining(key)? > 0)
             })
         };
-        for owed in 0..100_000 {
-            if has_one_after(self, owed + 1)? {
-                return Ok(-i64::try_from(owed).unwrap_or(0));
+        let (mut too_few, mut enough) = (0, 1);
+        while !has_one_after(enough)? {
+            (too_few, enough) = (enough, enough.saturating_mul(2));
+            if enough >= u64::MAX / 2 {
+                return skip("what is left of what never holds a permit");
             }
         }
-        Ok(0)
+        while enough - too_few > 1 {
+            let middle = too_few + (enough - too_few) / 2;
+            if has_one_after(middle)? { enough = middle } else { too_few = middle }
+        }
+        Ok(-i64::try_from(enough - 1).unwrap_or(i64::MAX))
     }
 
     /// The same of a bucket, by how long it takes to fill: what waiters have reserved is owed.
@@ -399,6 +438,9 @@ impl Subject {
     /// The limiters of a key, which were all made when the vector's limiter was.
     fn limiters(&mut self, key: &str) -> Result<&Vec<Limiter>, Stop> {
         if !self.keys.contains_key(key) {
+            if self.keys.len() >= MOST_KEYS {
+                return skip("more keys than a vector has");
+            }
             let now = self.clock.now();
             self.clock.set(self.created);
             let make = |quota| RateLimiter::direct_with_clock(quotas::of_library(quota), self.clock.clone());

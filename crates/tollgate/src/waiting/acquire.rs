@@ -71,12 +71,12 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
         queue.announce();
         if !owes_ahead(&in_force.quota) {
-            let newcomer = Newcomer { key, n, blocked, max_wait };
+            let newcomer = Newcomer { key, n, blocked, max_wait, kind };
             return Ok(match self.plan(&mut queue, &in_force, newcomer, now)? {
                 Planned::Now(taken) => Entry::Now(taken),
                 Planned::Later(turn_at, plan) => {
                     self.watch_lines(); // before anybody finds the line
-                    let place = self.join(&mut queue, &in_force, newcomer, kind, now, turn_at);
+                    let place = self.join(&mut queue, &in_force, newcomer, now, turn_at);
                     queue.set_plan(key, plan);
                     Entry::Later(place)
                 }
@@ -92,8 +92,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         if wait.is_zero() {
             return Ok(Entry::Now(Taken { at: now, reset_ns: nanos(decision.reset_after()) }));
         }
-        let newcomer = Newcomer { key, n, blocked, max_wait };
-        Ok(Entry::Later(self.join(&mut queue, &in_force, newcomer, kind, now, now + wait)))
+        let newcomer = Newcomer { key, n, blocked, max_wait, kind };
+        Ok(Entry::Later(self.join(&mut queue, &in_force, newcomer, now, now + wait)))
     }
 
     /// A place at the end of the line of a key.
@@ -101,8 +101,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         self: &Arc<Self>,
         queue: &mut Locked<'_>,
         in_force: &InForce<S>,
-        Newcomer { key, n, max_wait, .. }: Newcomer<'_>,
-        kind: Kind,
+        Newcomer { key, n, max_wait, kind, .. }: Newcomer<'_>,
         now: Timestamp,
         turn_at: Timestamp,
     ) -> Place<S, C> {

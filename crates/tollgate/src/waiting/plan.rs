@@ -4,7 +4,8 @@
 //! Each line has a plan: what the state will be when all of its waiters have had their turns, so that the
 //! next one knows its turn without a look at those before it. When somebody leaves, the turns behind may come
 //! earlier than planned, never later; the plan is made anew only for a caller that would be too late by the
-//! old one. Whoever takes or changes permits meanwhile serves the line first.
+//! old one, and for a reservation, which states its turn. Whoever takes or changes permits meanwhile serves the
+//! line first.
 
 use std::time::Duration;
 
@@ -47,6 +48,7 @@ pub(crate) struct Newcomer<'a> {
     /// How long its key is blocked.
     pub(crate) blocked: Duration,
     pub(crate) max_wait: Duration,
+    pub(crate) kind: Kind,
 }
 
 impl Plan {
@@ -81,7 +83,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         &self,
         queue: &mut Locked<'_>,
         in_force: &InForce<S>,
-        Newcomer { key, n, blocked, max_wait }: Newcomer<'_>,
+        Newcomer { key, n, blocked, max_wait, kind }: Newcomer<'_>,
         now: Timestamp,
     ) -> Result<Planned, AcquireError> {
         let has_room = queue.waiting() < self.waiting.most();
@@ -101,12 +103,13 @@ impl<S: States, C: Clock> Engine<S, C> {
         };
         let from = now + blocked;
         let latest = if has_room { now + max_wait } else { Timestamp::ZERO };
+        // A reservation states its turn, so it must not be later than it will be.
+        if kind == Kind::Held && has_room && !plan.is_exact {
+            plan = self.plan_anew(queue, in_force, key, from, now);
+        }
         let mut turn = plan.add(in_force.for_lines(), n, from, latest);
         if matches!(turn, Turn::TooLate(_)) && has_room && !plan.is_exact {
-            plan = self.empty_plan(in_force, key, now);
-            for Stands { cost, .. } in queue.line_in_order(key) {
-                let _at = plan.add(in_force.for_lines(), cost, from, Timestamp::NEVER);
-            }
+            plan = self.plan_anew(queue, in_force, key, from, now);
             turn = plan.add(in_force.for_lines(), n, from, latest);
         }
         let error = match turn {
@@ -117,6 +120,22 @@ impl<S: States, C: Clock> Engine<S, C> {
         };
         queue.set_plan(key, plan);
         Err(error)
+    }
+
+    /// The plan of the line of `key` as it is now.
+    fn plan_anew(
+        &self,
+        queue: &Locked<'_>,
+        in_force: &InForce<S>,
+        key: &[u8],
+        from: Timestamp,
+        now: Timestamp,
+    ) -> Box<Plan> {
+        let mut plan = self.empty_plan(in_force, key, now);
+        for Stands { cost, .. } in queue.line_in_order(key) {
+            let _at = plan.add(in_force.for_lines(), cost, from, Timestamp::NEVER);
+        }
+        plan
     }
 
     /// The plan of an empty line.

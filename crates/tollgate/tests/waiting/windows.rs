@@ -197,6 +197,28 @@ async fn every_window_has_a_line_a_deadline_and_places_for_reservations() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_reservation_states_its_turn_also_where_others_have_left_the_line() {
+    for algorithm in planned() {
+        let limiter = from_noon(five_per_window(algorithm.clone()));
+        assert_eq!(limiter.acquire(3).await, Ok(ms(0)), "{algorithm:?}");
+        let reserve = || limiter.reserve(3, ms(60_000)).expect("in time");
+        let (first, second, third) = (reserve(), reserve(), reserve());
+        let turns = [first.act_at(), second.act_at(), third.act_at()];
+        assert!(turns.is_sorted(), "{algorithm:?}: {turns:?}");
+        third.cancel();
+        let again = reserve();
+        assert_eq!(again.act_at(), turns[2], "{algorithm:?}: the last one has left");
+        again.cancel();
+        first.cancel();
+        let other = reserve();
+        assert!(other.act_at() <= turns[1], "{algorithm:?}: nobody waits for the one that has left");
+        other.cancel();
+        second.cancel();
+        assert_eq!(reserve().act_at(), turns[0], "{algorithm:?}: all have left");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reservation_of_a_window_counts_from_its_turn_also_when_nobody_looks() {
     let limiter = from_noon(Quota::fixed_window(5, SECOND));
     limiter.acquire(5).await.expect("a full window");

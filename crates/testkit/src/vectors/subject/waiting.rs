@@ -2,20 +2,21 @@
 
 use std::time::Duration;
 
-use serde_json::{Map, Value};
-use tollgate::{AcquireError, Reservation, Timestamp};
+use serde_json::Value;
+use tollgate::{AcquireError, Clock as _, Reservation, Timestamp};
 
-use super::{Subject, instant, since_midnight_ns, zero_when_admitted};
-use crate::vectors::case::{Seen, Stop};
-use crate::vectors::quotas::{lacks, number, skip};
+use super::{Subject, zero_when_admitted};
+use crate::vectors::case::{Fields, Seen, Stop, few, lacks, skip};
+use crate::vectors::quotas::instant;
 
 /// How long a caller waits that names no end.
-const PATIENCE: Duration = Duration::from_secs(1 << 32);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1 << 32);
 
-impl Subject {
-    pub(super) fn try_acquire(&mut self, step: &Map<String, Value>, n: u64) -> Result<Seen, Stop> {
+impl Subject<'_> {
+    pub(super) fn try_acquire(&mut self, step: &Fields, n: u64) -> Result<Seen, Stop> {
         // Below zero it counts as zero there.
-        let timeout_us = step["timeout_us"].as_i64().ok_or_else(|| lacks("timeout_us"))?;
+        let timeout_us = step.get("timeout_us").and_then(Value::as_i64);
+        let timeout_us = timeout_us.ok_or_else(|| Stop::Skip("`timeout_us` is not a whole number".into()))?;
         let timeout = Duration::from_micros(u64::try_from(timeout_us).unwrap_or(0));
         let limiter = self.only("")?;
         let reservation = limiter.reserve(n, timeout);
@@ -26,29 +27,26 @@ impl Subject {
         Ok(Seen::from([("ok", ok.into())]))
     }
 
-    pub(super) fn reserve(
-        &mut self,
-        step: &Map<String, Value>,
-        n: u64,
-        now: Timestamp,
-    ) -> Result<Seen, Stop> {
-        if step.get("cancelled_before").is_some() {
+    pub(super) fn reserve(&mut self, step: &Fields, n: u64, now: Timestamp) -> Result<Seen, Stop> {
+        let handle = step.text("handle")?;
+        if step.get("cancelled_before").is_some_and(|it| *it == true) {
             // Given up before it was asked: nothing reaches us.
             return Ok(Seen::from([("ok", false.into()), ("reason", "cancelled".into())]));
         }
-        if self.params.get("timeout_ns") == Some(&Value::from(0)) {
+        let timeout_ns = self.params().maybe_number("timeout_ns")?;
+        if timeout_ns == Some(0) {
             let mut seen = zero_when_admitted(self.take("", n)?);
             if seen["ok"] == false {
                 seen.insert("wait_ns", Value::Null); // not within a timeout of zero
             }
             return Ok(seen);
         }
-        let longest = step.get("max_wait_ns").or_else(|| self.params.get("timeout_ns"));
-        let longest = longest.and_then(Value::as_u64).map(Duration::from_nanos);
+        let longest = step.maybe_number("max_wait_ns")?.or(timeout_ns).map(Duration::from_nanos);
         // A deadline is an instant, as that of a cancellation is.
-        let deadline = step.get("deadline_ns").map(|_| number(step, "deadline_ns")).transpose()?.map(instant);
+        let deadline = step.maybe_number("deadline_ns")?.map(|ns| self.at(ns)).transpose()?;
         let no = |reason: &str| {
-            Seen::from([("ok", false.into()), ("wait_ns", 0.into()), ("reason", reason.into())])
+            let wait = if timeout_ns.is_some() { Value::Null } else { 0.into() };
+            Seen::from([("ok", false.into()), ("wait_ns", wait), ("reason", reason.into())])
         };
         if deadline.is_some_and(|at| at < now) {
             return Ok(no("deadline"));
@@ -59,32 +57,44 @@ impl Subject {
         for answer in self.each("", |limiter| limiter.reserve(n, max_wait))? {
             match answer {
                 Ok(reservation) => reservations.push(reservation),
-                Err(AcquireError::NeverFits { .. }) => return Ok(no("exceeds_burst")),
+                Err(AcquireError::NeverFits { .. }) if handle.is_empty() => return Ok(no("exceeds_burst")),
+                Err(AcquireError::NeverFits { .. }) => {
+                    self.reserved.insert(handle.to_owned(), Vec::new()); // to cancel it does nothing
+                    return Ok(no("exceeds_burst"));
+                }
+                Err(AcquireError::QueueFull { .. }) => return skip("a queue that is full"),
                 Err(_) => return Ok(no("deadline")),
             }
         }
         let act_at = reservations.iter().map(Reservation::act_at).max().ok_or_else(|| lacks("a limiter"))?;
         // Vectors of several quotas here say that all of them answer alike.
         if reservations.iter().any(|reservation| reservation.act_at() != act_at) {
-            return Err(Stop::Broken(format!("not alike: {reservations:?}")));
+            return skip("several quotas whose turns come at different times");
         }
-        let cancel_at = step.get("cancel_at_ns").and_then(Value::as_u64).filter(|ns| act_at > instant(*ns));
-        if let Some(cancel_at) = cancel_at {
-            self.clock.set(instant(cancel_at));
-            reservations.into_iter().for_each(Reservation::cancel);
-            return Ok(Seen::from([
-                ("ok", false.into()),
-                ("reason", "cancelled".into()),
-                ("returned_at_ns", cancel_at.into()),
-            ]));
+        if let Some(cancel_ns) = step.maybe_number("cancel_at_ns")? {
+            let cancel_at = self.at(cancel_ns)?;
+            if act_at > cancel_at {
+                self.clock.set(cancel_at);
+                reservations.into_iter().for_each(Reservation::cancel);
+                return Ok(Seen::from([
+                    ("ok", false.into()),
+                    ("reason", "cancelled".into()),
+                    ("returned_at_ns", cancel_ns.into()),
+                ]));
+            }
         }
-        match step.get("handle").and_then(Value::as_str) {
-            Some(handle) => {
+        match handle {
+            "" => {
+                if self.promises() {
+                    self.promised.push((act_at, n));
+                }
+                reservations.into_iter().for_each(|reservation| reservation.commit(n));
+            }
+            handle => {
                 self.reserved.insert(handle.to_owned(), reservations);
             }
-            None => reservations.into_iter().for_each(|reservation| reservation.commit(n)),
         }
-        let (act_at_ns, wait) = (since_midnight_ns(act_at), act_at.since(now));
+        let (act_at_ns, wait) = (self.ns_of(act_at), act_at.since(now));
         Ok(Seen::from([
             ("ok", true.into()),
             ("wait_ns", (wait.as_nanos() as u64).into()),
@@ -96,16 +106,11 @@ impl Subject {
     }
 
     /// Callers that come together and wait as long as the vector says.
-    pub(super) fn acquire_many(
-        &mut self,
-        step: &Map<String, Value>,
-        n: u64,
-        now: Timestamp,
-    ) -> Result<Seen, Stop> {
-        let max_wait = Duration::from_nanos(number(&self.params, "timeout_ns")?);
-        let limiter = self.only("")?;
+    pub(super) fn acquire_many(&mut self, step: &Fields, n: u64, now: Timestamp) -> Result<Seen, Stop> {
+        let max_wait = Duration::from_nanos(self.params().number("timeout_ns")?);
+        let limiter = self.only("")?.clone();
         let (mut admitted, mut rejected, mut last) = (0_u64, 0_u64, now);
-        for _ in 0..number(step, "count")? {
+        for _ in 0..step.calls("count")? {
             match limiter.reserve(n, max_wait) {
                 Ok(reservation) => {
                     (admitted, last) = (admitted + 1, last.max(reservation.act_at()));
@@ -116,42 +121,84 @@ impl Subject {
         }
         Ok(Seen::from([
             ("ok_count", admitted.into()),
-            ("ok_at_ns", since_midnight_ns(last).into()),
+            ("ok_at_ns", self.ns_of(last).into()),
             ("rejected_count", rejected.into()),
-            ("rejected_at_ns", since_midnight_ns(now).into()),
+            ("rejected_at_ns", self.ns_of(now).into()),
         ]))
     }
 
     /// Callers that take one permit each, whichever task they belong to: when the last has its permit.
-    pub(super) fn acquire_total(&mut self, n: u64, now: Timestamp) -> Result<Seen, Stop> {
+    pub(super) fn acquire_total(&mut self, step: &Fields, now: Timestamp) -> Result<Seen, Stop> {
+        let n = step.calls("n")?;
+        let _ = step.maybe_number("tasks")?;
         let limiter = self.only("")?;
         let mut last = now;
         for _ in 0..n {
-            let reservation =
-                limiter.reserve(1, PATIENCE).map_err(|error| Stop::Broken(error.to_string()))?;
+            let Ok(reservation) = limiter.reserve(1, PATIENCE) else { return skip("a queue that is full") };
             last = last.max(reservation.act_at());
             reservation.commit(1);
         }
         Ok(Seen::from([("total_ns", (last.since(now).as_nanos() as u64).into())]))
     }
 
+    /// Whether windows promise permits of those to come, of which a caller that wants several takes one after
+    /// another.
+    pub(super) fn takes_one_by_one(&self) -> bool {
+        matches!(self.vector.algorithm.as_str(), "leaky_bucket_queue_grid" | "fixed_window_with_debt")
+    }
+
+    fn promises(&self) -> bool {
+        self.takes_one_by_one() || self.vector.algorithm == "fixed_window_with_reservation"
+    }
+
+    /// What the windows to come have promised, below zero.
+    pub(super) fn owed_by_windows(&self) -> i64 {
+        let now = self.clock.now();
+        let owed = self.promised.iter().filter(|(at, _)| *at > now);
+        let owed = owed.fold(0_i64, |sum, (_, n)| sum.saturating_add_unsigned(*n));
+        -owed
+    }
+
+    /// Callers that take their permits one after another in one line: how long the last one waits.
+    pub(super) fn one_by_one(&mut self, step: &Fields, now: Timestamp) -> Result<Seen, Stop> {
+        let permits = step.calls("n")?.saturating_mul(step.maybe_number("repeat")?.unwrap_or(1));
+        let limiter = self.only("")?.clone();
+        let reserve = || limiter.reserve(1, PATIENCE).or_else(|_| skip("a queue that is full"));
+        let mut last = now;
+        for _ in 0..few(permits, "repeat")? {
+            let reservation = reserve()?;
+            last = last.max(reservation.act_at());
+            self.promised.push((reservation.act_at(), 1));
+            reservation.commit(1);
+        }
+        let next = reserve()?;
+        let next_free = next.act_at();
+        next.cancel();
+        let level = self.level("")?;
+        Ok(Seen::from([
+            ("last_wait_ns", (last.since(now).as_nanos() as u64).into()),
+            ("next_free_ns", self.ns_of(next_free).into()),
+            ("available_after", level.into()),
+        ]))
+    }
+
     /// Plays callers that each wait for one limiter after another, and counts those that were through before
     /// `end_ns`.
     pub(super) fn count_taken_before(&mut self, end_ns: u64) -> Result<Seen, Stop> {
         self.keys.clear();
-        let clock = self.clock.clone();
+        let (clock, began) = (self.clock.clone(), self.began);
         let limiters = self.limiters("")?.clone();
-        let reserve = |which: usize, at_ns: u64| {
-            clock.set(instant(at_ns));
-            let Ok(reservation) = limiters[which].reserve(1, PATIENCE) else { return u64::MAX };
+        let reserve = |which: usize, at_ns: u64| -> Result<u64, Stop> {
+            clock.set(instant(began, at_ns)?);
+            let Ok(reservation) = limiters[which].reserve(1, PATIENCE) else { return Ok(u64::MAX) };
             let act_at = reservation.act_at();
             reservation.commit(1);
-            since_midnight_ns(act_at)
+            Ok(act_at.since(began).as_nanos() as u64)
         };
         let mut count = 0_u64;
-        if let Some(takes) = self.params.get("single_takes_at_ns").and_then(Value::as_array) {
-            for at_ns in takes.iter().filter_map(Value::as_u64) {
-                count += u64::from(reserve(0, at_ns) < end_ns);
+        if let Some(takes) = self.params().numbers("single_takes_at_ns")? {
+            for at_ns in takes {
+                count += u64::from(reserve(0, at_ns)? < end_ns);
             }
             return Ok(Seen::from([("count", count.into())]));
         }
@@ -161,9 +208,12 @@ impl Subject {
         // One caller takes slow, then fast; from 2 s on two more take only fast. (when, takes slow, is at
         // fast)
         let mut callers = [(0, true, false), (2_000_000_000, false, true), (2_000_000_000, false, true)];
+        let mut calls = 0;
         while let Some(next) = callers.iter_mut().filter(|(at, ..)| *at < end_ns).min_by_key(|(at, ..)| *at) {
+            calls += 1;
+            few(calls, "t_ns")?;
             let (at, takes_slow, is_at_fast) = *next;
-            let through = reserve(usize::from(is_at_fast), at);
+            let through = reserve(usize::from(is_at_fast), at)?;
             count += u64::from(is_at_fast && through < end_ns);
             *next = (through, takes_slow, !takes_slow || !is_at_fast);
         }
