@@ -35,6 +35,7 @@ mod keeping;
 pub mod keys;
 pub mod links;
 mod live;
+mod load;
 pub mod logins;
 pub mod me;
 mod node_tokens;
@@ -69,6 +70,7 @@ pub use error::{ConflictSides, ControlError, DocFault, Fault, FieldFault, FieldF
 pub use figures::{Figures, Surroundings};
 pub use ids::{hex, secret, sha256};
 pub use live::Live;
+pub use load::Load;
 pub use node_tokens::NodeTokens;
 pub use nodes::{KnownNodes, NodeApp, NodeState, Nodes, Usage};
 pub use preferences::Preferences;

@@ -15,8 +15,15 @@ fn every_problem_is_a_metric_has_an_alert_and_is_described() {
     for kind in Kind::ALL {
         let name = kind.name();
         let alert = format!("expr: tollgate_control_problems{{kind=\"{name}\"}} > 0\n");
-        assert_eq!(alerts.matches(&alert).count(), 1, "deploy/alerts.yml has no alert for {name}, or several");
-        assert!(page.contains(&format!("\n| `{name}` |")), "docs/control.md does not say when there is {name}");
+        assert_eq!(
+            alerts.matches(&alert).count(),
+            1,
+            "deploy/alerts.yml has no alert for {name}, or several"
+        );
+        assert!(
+            page.contains(&format!("\n| `{name}` |")),
+            "docs/control.md does not say when there is {name}"
+        );
         assert!(text.contains(&format!("tollgate_control_problems{{kind=\"{name}\"}} 0\n")), "{name}");
     }
     let named: BTreeSet<&str> = Kind::ALL.iter().map(|it| it.name()).collect();
@@ -29,7 +36,8 @@ fn every_problem_is_a_metric_has_an_alert_and_is_described() {
 const NOW: i64 = 1_700_000_000_000;
 
 fn node(change: impl FnOnce(&mut NodeState)) -> NodeState {
-    let mut node = NodeState { id: "a".to_owned(), last_seen_ms: NOW, is_connected: true, ..NodeState::default() };
+    let mut node =
+        NodeState { id: "a".to_owned(), last_seen_ms: NOW, is_connected: true, ..NodeState::default() };
     change(&mut node);
     node
 }
@@ -52,7 +60,8 @@ fn kinds(change: impl FnOnce(&mut State)) -> Vec<Kind> {
 
 #[test]
 fn each_problem_is_there_from_its_bound_on_and_not_before() {
-    let with_node = |change: &dyn Fn(&mut NodeState)| kinds(|state| state.nodes = vec![node(|it| change(it))]);
+    let with_node =
+        |change: &dyn Fn(&mut NodeState)| kinds(|state| state.nodes = vec![node(|it| change(it))]);
     let mut met = BTreeSet::new();
     let mut is = |found: Vec<Kind>, want: &[Kind], what: &str| {
         assert_eq!(found, want, "{what}");
@@ -91,16 +100,19 @@ fn each_problem_is_there_from_its_bound_on_and_not_before() {
     is(figures(fault), &[Kind::NodeFault], "state folder");
     let fault = Figures { rules_error: "line 3".to_owned(), ..Figures::default() };
     is(figures(fault), &[Kind::NodeFault], "rule files");
-    let shares = |now, before| kinds(|state| drop(state.shares.insert("shop".to_owned(), (now, before))));
+    let shares =
+        |now, before| kinds(|state| state.shares = BTreeMap::from([("shop".to_owned(), (now, before))]));
     is(shares(counts(400, 100, 0), counts(500, 0, 0)), &[Kind::DeniedShare], "20 points more");
     is(shares(counts(401, 99, 0), counts(500, 0, 0)), &[], "less than 20 points");
     is(shares(counts(400, 100, 0), counts(499, 0, 0)), &[], "too few to compare");
     is(shares(counts(10, 0, 1), counts(0, 0, 0)), &[Kind::Degraded], "degraded");
     let withdrawn = kinds(|state| state.withdrawn = vec![("shop".to_owned(), 3, NOW)]);
     is(withdrawn, &[Kind::WithdrawnRollout], "withdrawn");
-    is(kinds(|state| drop(state.frozen.insert("shop".to_owned(), 9))), &[Kind::FrozenApp], "frozen");
+    is(kinds(|state| state.frozen = BTreeMap::from([("shop".to_owned(), 9)])), &[Kind::FrozenApp], "frozen");
     let disk = |free, size| {
-        kinds(|state| state.surroundings = Surroundings { disk: Some((free, size)), ..Surroundings::default() })
+        kinds(|state| {
+            state.surroundings = Surroundings { disk: Some((free, size)), ..Surroundings::default() }
+        })
     };
     let mib = 1024 * 1024;
     is(disk(200 * mib, 300 * mib), &[], "room");
