@@ -10,6 +10,7 @@ mod confirm;
 mod diffs;
 mod failed;
 mod files;
+mod frozen;
 mod keys;
 mod nodes;
 mod overrides;
@@ -86,6 +87,10 @@ pub enum Page {
     AppSettings,
     /// Changes the settings of an app.
     ChangeApp,
+    /// A frozen app.
+    Frozen,
+    /// Decides about a frozen app.
+    Thaw,
     /// One action for several rules.
     Bulk,
     /// Rule files.
@@ -169,6 +174,8 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::POST, "/apps/{app}/versions/{version}/rollback", Page::RollBack),
     (Method::GET, "/apps/{app}/settings", Page::AppSettings),
     (Method::POST, "/apps/{app}/settings", Page::ChangeApp),
+    (Method::GET, "/apps/{app}/frozen", Page::Frozen),
+    (Method::POST, "/apps/{app}/frozen", Page::Thaw),
     (Method::POST, "/rules/bulk", Page::Bulk),
     (Method::GET, "/files", Page::File(files::FilePage::List)),
     (Method::GET, "/files/new", Page::File(files::FilePage::New)),
@@ -236,6 +243,8 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Change(asked) => changes::answer(console, asked, visit).await,
         Page::AppSettings => app_settings::show(console, visit).await,
         Page::ChangeApp => app_settings::save(console, visit).await,
+        Page::Frozen => frozen::show(console, visit, None).await,
+        Page::Thaw => frozen::decide(console, visit).await,
         Page::Bulk => bulk::act(console, visit).await,
         Page::File(asked) => files::answer(console, asked, visit).await,
         Page::RuleAct(act) => rule_acts::answer(console, act, visit).await,

@@ -24,6 +24,7 @@ macro_rules! texts {
 pub(crate) mod access;
 pub(crate) mod changes;
 pub(crate) mod files;
+pub(crate) mod frozen;
 pub(crate) mod nav;
 pub(crate) mod overrides;
 pub(crate) mod traffic;

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::{NodeState, Role, rules, rules::Query, rules::Rule, rules::Sort};
+use tollgate_control::{NodeState, Role, history, rules, rules::Query, rules::Rule, rules::Sort};
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
@@ -71,11 +71,18 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let asked_page = visit.number("page", 1);
     let query = Query { app: app.clone(), search: search.clone(), sort: order, page: asked_page, size };
     let reader = actor.clone();
-    let read = console.control.read(move |tx| Ok((rules::list(tx, &reader, &query)?, tx.now_ms())));
-    let (found, now_ms) = read.await?;
+    let read = console.control.read(move |tx| {
+        let found = rules::list(tx, &reader, &query)?;
+        let keys: Vec<_> = found.rules.iter().map(|it| (it.app.clone(), it.car.key.clone())).collect();
+        Ok((found, history::last_used(tx, &reader, &keys)?, tx.now_ms()))
+    });
+    let (found, used, now_ms) = read.await?;
     let nodes = console.control.nodes().nodes();
-    let rows = found.rules.iter().map(|rule| row(console, visit, rule, actor.may(Role::Editor, &rule.app)));
-    let rows: Vec<Row> = rows.collect();
+    let row = |rule: &Rule| {
+        let last = used.iter().find(|it| it.app == rule.app && it.key == rule.car.key).map(|it| it.used_ms);
+        row(console, visit, rule, last, actor.may(Role::Editor, &rule.app))
+    };
+    let rows: Vec<Row> = found.rules.iter().map(row).collect();
     let href = |page: i64, sort: &str| {
         let (size, page) = (size.to_string(), page.to_string());
         let parameters =
@@ -109,7 +116,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     page(StatusCode::OK, &list)
 }
 
-fn row(console: &Console, visit: &Visit, rule: &Rule, may_edit: bool) -> Row {
+fn row(console: &Console, visit: &Visit, rule: &Rule, used_ms: Option<i64>, may_edit: bool) -> Row {
     let (t, car) = (visit.lang.texts(), &rule.car);
     let href = rule_href(&rule.app, &car.key);
     let usage = console.control.nodes().usage(&rule.app, &car.key);
@@ -127,7 +134,7 @@ fn row(console: &Console, visit: &Visit, rule: &Rule, may_edit: bool) -> Row {
         rate: format!("{} {}", grouped(car.rate), t.per_second),
         tokens: usage.map(|it| (grouped(it.tokens), width(it.tokens))),
         description: car.description.clone(),
-        used: usage.map(|it| (visit.time(it.last_used_ms), it.last_used_ms)),
+        used: used_ms.or(usage.map(|it| it.last_used_ms)).map(|at| (visit.time(at), at)),
         may_edit,
     }
 }
