@@ -11,6 +11,7 @@ mod diffs;
 mod examples;
 mod failed;
 mod files;
+mod frozen;
 mod keys;
 mod nodes;
 mod overrides;
@@ -89,6 +90,10 @@ pub enum Page {
     AppSettings,
     /// Changes the settings of an app.
     ChangeApp,
+    /// A frozen app.
+    Frozen,
+    /// Decides about a frozen app.
+    Thaw,
     /// One action for several rules.
     Bulk,
     /// Rule files.
@@ -175,6 +180,8 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::POST, "/apps/{app}/versions/{version}/rollback", Page::RollBack),
     (Method::GET, "/apps/{app}/settings", Page::AppSettings),
     (Method::POST, "/apps/{app}/settings", Page::ChangeApp),
+    (Method::GET, "/apps/{app}/frozen", Page::Frozen),
+    (Method::POST, "/apps/{app}/frozen", Page::Thaw),
     (Method::POST, "/rules/bulk", Page::Bulk),
     (Method::GET, "/files", Page::File(files::FilePage::List)),
     (Method::GET, "/files/new", Page::File(files::FilePage::New)),
@@ -244,6 +251,8 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Change(asked) => changes::answer(console, asked, visit).await,
         Page::AppSettings => app_settings::show(console, visit).await,
         Page::ChangeApp => app_settings::save(console, visit).await,
+        Page::Frozen => frozen::show(console, visit, None).await,
+        Page::Thaw => frozen::decide(console, visit).await,
         Page::Bulk => bulk::act(console, visit).await,
         Page::File(asked) => files::answer(console, asked, visit).await,
         Page::RuleAct(act) => rule_acts::answer(console, act, visit).await,

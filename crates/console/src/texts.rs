@@ -25,6 +25,7 @@ pub(crate) mod access;
 pub(crate) mod changes;
 pub(crate) mod examples;
 pub(crate) mod files;
+pub(crate) mod frozen;
 pub(crate) mod nav;
 pub(crate) mod nodes;
 pub(crate) mod overrides;
@@ -127,6 +128,9 @@ texts! {
     u: "调整系数 U", "Adjustment U";
     per: "按…分别计数", "Count separately by";
     per_hint: "请求中的一个条目，如 provider", "An entry of the request, such as provider";
+    bucket: "分桶", "Bucket";
+    bucket_hint: "同一应用中分桶名相同的请求标识共用一个桶：速率和突发度须相同",
+        "Classes of the app with the same name share one bucket: with the same rate and burst";
     sharing: "计数位置", "Sharing";
     sharing_exact: "精确共享（每次访问存储）", "Exact (store asked for each request)";
     sharing_leased: "租约（批量领取令牌）", "Leased (tokens fetched in batches)";
@@ -249,6 +253,11 @@ impl Lang {
             Fault::Duplicate => "已存在".to_owned(),
             Fault::Choice { .. } => "请选择列表中的一项".to_owned(),
             Fault::Entries { max } => format!("请输入 key=value 形式的条目，最多 {max} 个"),
+            Fault::BucketDiffers { key, bucket, other, theirs } => format!(
+                "{key} 与 {other} 共用分桶 {bucket}，后者为“{theirs}”；同一分桶的速率、突发度、分别计数和计数位置\
+                 须相同：请在同一变更单中一起修改，或换一个分桶"
+            ),
+            Fault::SlowBucket => "按此速率，桶和可预消费令牌需 36 年以上才能填满：请减小其中之一".to_owned(),
             Fault::LeasedOverdraft => "租约计数不能预消费：请设为 0 或更换计数位置".to_owned(),
             Fault::Json => "请输入 JSON 对象，最多 64 KiB".to_owned(),
             Fault::NotAccepted => "请先接受接入条款".to_owned(),

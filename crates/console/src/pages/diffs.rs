@@ -150,12 +150,12 @@ pub(super) fn label(lang: Lang, field: &str) -> &'static str {
         "u" => t.u,
         "state" => t.state,
         "per" => t.per,
+        "bucket" => t.bucket,
         "sharing" => t.sharing,
         "on_store_failure" => t.failure,
         "extras" => t.extras,
         "domain" => crate::texts::files::Texts::of(lang).domain,
         "text" => "YAML",
-        "bucket" => "bucket",
         _ => t.description,
     }
 }

@@ -147,8 +147,12 @@ async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Sa
         }
         error @ (ControlError::Cap { .. }
         | ControlError::Conflict(_)
+        | ControlError::Frozen { .. }
         | ControlError::NeedsApproval { .. }
         | ControlError::WrongState { .. }) => Said::new(StatusCode::CONFLICT, t.failed, error.to_string()),
+        error @ ControlError::Unanswered { .. } => {
+            Said::new(StatusCode::BAD_GATEWAY, t.failed, error.to_string())
+        }
         error @ ControlError::Faulty(_) => {
             Said::new(StatusCode::UNPROCESSABLE_ENTITY, t.bad_request, error.to_string())
         }

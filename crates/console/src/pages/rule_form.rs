@@ -262,6 +262,7 @@ fn input(visit: &Visit) -> CarInput {
         extras: field("extras"),
         description: field("description"),
         per: field("per"),
+        bucket: field("bucket"),
         sharing: field("sharing"),
         on_store_failure: field("on_store_failure"),
         state: field("state"),
@@ -361,6 +362,7 @@ fn form(
     let more = vec![
         Field::text("state", t.state, t.state_hint, &or(&input.state, "on")).of(&states),
         Field::text("per", t.per, t.per_hint, &input.per).mono(),
+        Field::text("bucket", t.bucket, t.bucket_hint, &input.bucket).mono(),
         Field::text("need_permits", t.need_permits, t.need_hint, &or(&input.need_permits, "1")).number(),
         Field::text("pre_permits", t.pre_permits, t.pre_hint, &or(&input.pre_permits, "0")).number(),
         Field::text("g", t.g, t.g_hint, &or(&input.g, "1")).number(),

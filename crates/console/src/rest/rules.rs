@@ -120,6 +120,7 @@ fn shown(rule: &Rule) -> Value {
         "app": rule.app, "key": car.key, "rate": car.rate, "max_permits": car.max_permits,
         "need_permits": car.need_permits, "pre_permits": car.pre_permits, "g": in_words(car.g_micro),
         "u": in_words(car.u_micro), "extras": car.extras, "description": car.description, "per": car.per,
+        "bucket": car.bucket,
         "sharing": car.sharing, "on_store_failure": car.on_store_failure, "state": car.state,
         "version": rule.version, "updated_at": rule.updated_at, "updated_by": rule.updated_by,
     })

@@ -68,6 +68,11 @@ pub(super) fn or_stale(description: Description, schema: Value) -> Description {
     description.answers(412, "application/json", schema)
 }
 
+/// `cursor` of a list.
+pub(super) fn cursor() -> Value {
+    parameter("cursor", false, text(), None, "`next` of the reply before")
+}
+
 /// `limit` of a list.
 pub(super) fn limit() -> Value {
     parameter("limit", false, int(), Some(json!(10)), "Entries of the reply, 1 to 500; 100 unless given")

@@ -224,10 +224,27 @@ impl Lang {
                 "bad",
                 "已冻结",
                 "frozen",
+                match (is_zh, node.is_empty()) {
+                    (true, false) => format!("{node} 持有 {app} 版本 {value}，比数据库中的新"),
+                    (false, false) => {
+                        format!("{node} has version {value} of {app}, which is newer than the database")
+                    }
+                    (true, true) => format!("{app} 已冻结：节点持有版本 {value}，需由管理员决定以哪一方为准"),
+                    (false, true) => {
+                        format!(
+                            "{app} takes no change: nodes have version {value}, and an admin has to decide"
+                        )
+                    }
+                },
+            ),
+            Kind::ClockSkew => (
+                "warn",
+                "时钟偏差",
+                "clock",
                 if is_zh {
-                    format!("{node} 持有 {app} 版本 {value}，比数据库中的新")
+                    format!("{node} 的时钟与控制端相差 {} 毫秒", grouped(*value))
                 } else {
-                    format!("{node} has version {value} of {app}, which is newer than the database")
+                    format!("The clock of {node} is {} ms off", grouped(*value))
                 },
             ),
             Kind::NodeFault => ("warn", "节点故障", "node", colon(node.clone())),
