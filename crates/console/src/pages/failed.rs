@@ -16,10 +16,8 @@ use crate::frame::{Frame, page};
 use crate::texts::access;
 use crate::web::{Failure, Visit, query_of, redirect};
 
-#[derive(Template)]
-#[template(path = "problem.html")]
-struct ProblemPage {
-    f: Frame,
+/// What both kinds of page show.
+struct Card {
     text: String,
     facts: Vec<(&'static str, String)>,
     /// What was probably meant, and where it is.
@@ -28,6 +26,22 @@ struct ProblemPage {
     request_id: String,
     back: &'static str,
     back_text: &'static str,
+}
+
+/// For those without a login.
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct Alone {
+    f: Frame,
+    p: Card,
+}
+
+/// For users: beside the menu.
+#[derive(Template)]
+#[template(path = "problem_inside.html")]
+struct Inside {
+    f: Frame,
+    p: Card,
 }
 
 /// What a page of this kind says.
@@ -56,10 +70,10 @@ pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -
     }
     let said = said(console, visit, failure).await;
     let t = visit.lang.texts();
-    let (back, back_text) =
-        if visit.actor.is_some() { ("/rules", t.back_to_list) } else { ("/login", t.login) };
-    let problem = ProblemPage {
-        f: Frame::new(visit, "", said.title),
+    let is_user = visit.actor.is_some();
+    let (back, back_text) = if is_user { ("/rules", t.back_to_list) } else { ("/login", t.login) };
+    let f = Frame::new(visit, "", said.title);
+    let p = Card {
         text: said.text,
         facts: said.facts,
         near: said.near,
@@ -68,7 +82,9 @@ pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -
         back,
         back_text,
     };
-    let mut reply = page(said.status, &problem).unwrap_or_else(|_| {
+    let shown =
+        if is_user { page(said.status, &Inside { f, p }) } else { page(said.status, &Alone { f, p }) };
+    let mut reply = shown.unwrap_or_else(|_| {
         let mut bare = Reply::default();
         *bare.status_mut() = said.status;
         bare
