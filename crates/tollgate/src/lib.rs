@@ -200,6 +200,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`partitioned`](ConcurrencyLimiter::partitioned) splits the slots over classes of callers, for fixed
+//! numbers and learned ones: each class has its part whatever the others do.
+//!
 //! # Run jobs at a constant rate
 //!
 //! A `LeakyExecutor` (feature `tokio`) keeps jobs in a bounded queue and runs them one by one, or in batches,
@@ -345,9 +348,11 @@ mod waiting;
 pub use acquire_error::AcquireError;
 pub use adaptive::guard::AdaptiveGuard;
 pub use adaptive::limiter::AdaptiveLimiter;
+pub use adaptive::partitioned::AdaptivePartitions;
 pub use bounds::Bounds;
 pub use concurrency::error::{EnterError, NoSlot};
 pub use concurrency::guard::ConcurrencyGuard;
+pub use concurrency::partitions::{PartitionGuard, PartitionedLimiter};
 pub use concurrency::{ConcurrencyLimiter, KeyedConcurrencyLimiter};
 pub use denied::{Admitted, Denied, DeniedBy};
 pub use direct::RateLimiter;
