@@ -308,6 +308,10 @@
 //! # }
 //! ```
 //!
+//! A limit per key needs no rules: `.shared("logins", &SharedStore::at("redis://127.0.0.1:6379")?)` behind
+//! [`RateLimiter::keyed`] counts it in Redis under that name, also where [`Quotas`] give keys quotas of their
+//! own. Its `check` is awaited, and its errors say whether a limit or the store said no.
+//!
 //! # Ask a service
 //!
 //! Programs that are to know neither rules nor Redis ask a Tollgate service, with the crate
@@ -337,6 +341,8 @@ pub mod registry;
 mod reservation;
 #[cfg(feature = "rules")]
 mod rules;
+#[cfg(feature = "redis")]
+mod shared;
 mod snapshot;
 mod states;
 mod tiers;
@@ -367,6 +373,8 @@ pub use quotas::{QuotaStats, Quotas};
 pub use reservation::Reservation;
 #[cfg(feature = "rules")]
 pub use rules::{ReloadError, RuleAdmitted, RuleError, RuleLimiter};
+#[cfg(feature = "redis")]
+pub use shared::{SharedError, SharedRateLimiter, SharedStore};
 pub use snapshot::{RestoreError, Snapshot};
 pub use together::{Request, check_all};
 #[cfg(feature = "tokio")]
