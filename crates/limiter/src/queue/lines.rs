@@ -122,7 +122,7 @@ impl Lines {
     }
 
     /// When a request that waits with `claims` would have its turn if it left and came again now: after all
-    /// others. `None` if nobody waits.
+    /// others. `None` if no request waits.
     pub(crate) fn again(&self, claims: &[Claim], now: Timestamp) -> Option<Timestamp> {
         // Its permits are counted in its lines already.
         let counted: Vec<_> = claims.iter().map(|claim| Claim { permits: 0, ..claim.clone() }).collect();
