@@ -129,7 +129,7 @@ fn from_members(all: Map<String, Value>) -> Result<CarInput, ControlError> {
         .map_err(|error| ControlError::Document { app: String::new(), reason: error.to_string() })
 }
 
-/// Reads what [`write`] wrote, or a person. Fields may be missing and in any order.
+/// Reads what [`write()`] wrote, or a person. Fields may be missing and in any order.
 ///
 /// # Errors
 /// [`ControlError::Faulty`] with the place of each line that is not a field of a row.

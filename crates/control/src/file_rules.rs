@@ -56,10 +56,11 @@ impl FileInput {
     /// # Example
     /// ```
     /// # use tollgate_control::{ControlError, file_rules::FileInput};
-    /// let text = "domain: shop\ndescriptors:\n  - {key: user, rate_limit: {unit: minute}}\n".to_owned();
+    /// let rule = "{key: user, rate_limit: {unit: minut, requests_per_unit: 3}}";
+    /// let text = format!("domain: shop\ndescriptors:\n  - {rule}\n");
     /// let checked = FileInput { text, ..FileInput::default() }.check();
     /// let Err(ControlError::Faulty(faults)) = checked else { panic!() };
-    /// assert_eq!((faults[0].line, &*faults[0].path), (3, "descriptors[0].rate_limit.requests_per_unit"));
+    /// assert_eq!((faults[0].line, &*faults[0].path), (3, "descriptors[0].rate_limit.unit"));
     /// ```
     pub fn check(&self) -> Result<FileRule, ControlError> {
         let mut faults = FieldFaults::default();

@@ -2,7 +2,7 @@
 //!
 //! Counters are on the nodes or in their store, so a node is asked by a command over its stream: one node
 //! where all share a store, every live node where each counts by itself. Not here: how a command gets there
-//! ([`Nodes::command`](crate::Nodes::command)), what a node answers (`fleet-agent`).
+//! ([`Nodes::command`]), what a node answers (`fleet-agent`).
 
 use std::sync::Arc;
 use std::time::Duration;

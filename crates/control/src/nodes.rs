@@ -23,6 +23,16 @@ pub struct NodeState {
     pub address: String,
     /// Its version.
     pub software: String,
+    /// As key and value.
+    pub labels: Vec<(String, String)>,
+    /// The highest level of the rule language that it reads.
+    pub language: u32,
+    /// Domains that it has from files of its own.
+    pub local_domains: Vec<String>,
+    /// Whether its stream is open.
+    pub is_connected: bool,
+    /// Its clock less this one's, at its last report.
+    pub skew_ms: i64,
     /// Milliseconds UTC by the control plane's clock.
     pub last_seen_ms: i64,
     /// By name.
@@ -40,6 +50,8 @@ pub struct NodeApp {
     pub acked: u64,
     /// Why the wanted version is not in force.
     pub fault: Option<String>,
+    /// It holds what this database has never published: a newer version, or another one of the same number.
+    pub is_ahead: bool,
 }
 
 impl NodeState {

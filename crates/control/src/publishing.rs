@@ -65,8 +65,8 @@ pub fn publish(
     Ok(Change { value: change, documents: Some(documents) })
 }
 
-/// Makes a change in one call. Needs editor; of every app if the app is new. The change set that it returns is
-/// published, or submitted where the app needs approvals, or a draft if that was asked for.
+/// Makes a change in one call. Needs editor; of every app if the app is new. The change set that it returns
+/// is published, or submitted where the app needs approvals, or a draft if that was asked for.
 ///
 /// # Errors
 /// [`ControlError`].

@@ -13,6 +13,7 @@ use core::time::Duration;
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;
 use crate::decision::Decision;
+use crate::error::QuotaError;
 use crate::period::Period;
 use crate::state::{Expiry, Shape, State, Wide, Word, WordStep};
 use crate::step::{Step, WideAlgorithm, WideKind, WordAlgorithm};
@@ -143,6 +144,44 @@ impl Quota {
             Step::Word(step) => step.keeps_instants(),
             Step::Wide(_) => false,
         }
+    }
+
+    /// This quota as one of several that count the same keys and differ in nothing but their overdraft, which
+    /// is at most `overdraft`: the classes of a bucket. All of them are made with the same number, and
+    /// [migrated](Quota::migrated_from) from each other only then, so that each reads what another wrote.
+    ///
+    /// Without it, a state is in units that depend on the quota's own overdraft. Quotas other than a token
+    /// bucket with continuous refill stay as they are: their states do not depend on it.
+    ///
+    /// # Errors
+    /// [`QuotaError::SlowBucket`]: with so large an overdraft it takes too long to fill.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::*;
+    /// # use std::time::Duration;
+    /// let class = |overdraft| {
+    ///     let algorithm = Algorithm::TokenBucket {
+    ///         burst: Some(10), initial: None, overdraft, refill: Refill::Continuous,
+    ///     };
+    ///     Quota::new(10, Duration::from_secs(1), algorithm)?.with_room_for_overdraft(5)
+    /// };
+    /// let (search, book) = (class(0)?, class(5)?);
+    /// let (noon, mut state) = (Timestamp::from_unix_seconds(1_700_000_000), search.fresh());
+    /// assert!(search.take(&mut state, Cost(8), noon).is_admitted());
+    /// assert!(book.take(&mut state, Cost(7), noon).is_admitted()); // 2 are left, 5 come in advance
+    /// let denied = search.take(&mut state, Cost(1), noon);
+    /// assert_eq!(denied.retry_after(), RetryAfter::After(Duration::from_millis(600)));
+    /// # Ok::<(), QuotaError>(())
+    /// ```
+    pub fn with_room_for_overdraft(mut self, overdraft: u64) -> Result<Self, QuotaError> {
+        if overdraft > Self::LARGEST_LIMIT {
+            return Err(QuotaError::LargeLimit(overdraft));
+        }
+        if let (Step::Word(step), Period::Span(period)) = (&mut self.step, &self.period) {
+            step.make_room_for_overdraft(*period, overdraft)?;
+        }
+        Ok(self)
     }
 
     /// The shape of the state that a store must keep per key.

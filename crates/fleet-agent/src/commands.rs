@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::runtime::Handle;
 use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_proto::{Command, Reply};
 use tollgate_limiter::{Entry, KeyError, KeyReport, Limiter, Observer};
 use tollgate_store::{Store, StoreError};
+
+use crate::driver::CarryOut;
 
 /// Most keys of one look-up.
 const MOST_KEYS: usize = 100;
@@ -27,23 +28,22 @@ struct Question {
     keys: Vec<Vec<(String, String)>>,
 }
 
-/// What [`Seams::command`](crate::Seams::command) is for a node with this limiter. Stores are asked on
-/// `runtime`.
-pub fn carry_out<S: Store, O: Observer>(
-    limiter: Arc<Limiter<S, O>>,
-    clock: Arc<dyn Clock>,
-    runtime: Handle,
-) -> Arc<dyn Fn(Command) -> Reply + Send + Sync> {
+/// What [`Seams::command`](crate::Seams::command) is for a node with this limiter. Stores are asked on the
+/// agent's runtime, so that all commands share its connections.
+pub fn carry_out<S: Store, O: Observer>(limiter: Arc<Limiter<S, O>>, clock: Arc<dyn Clock>) -> Arc<CarryOut> {
     Arc::new(move |Command { command, kind, body }| {
-        let answered = match serde_json::from_str(&body) {
-            Ok(question) => runtime.block_on(answer(&limiter, &kind, &question, clock.now())),
-            Err(error) => Err(format!("invalid body of the command: {error}")),
-        };
-        let (body, error) = match answered {
-            Ok(body) => (body.to_string(), String::new()),
-            Err(error) => (String::new(), error),
-        };
-        Reply { command, error, body }
+        let (limiter, clock) = (Arc::clone(&limiter), Arc::clone(&clock));
+        Box::pin(async move {
+            let answered = match serde_json::from_str(&body) {
+                Ok(question) => answer(&limiter, &kind, &question, clock.now()).await,
+                Err(error) => Err(format!("invalid body of the command: {error}")),
+            };
+            let (body, error) = match answered {
+                Ok(body) => (body.to_string(), String::new()),
+                Err(error) => (String::new(), error),
+            };
+            Reply { command, error, body }
+        })
     })
 }
 
@@ -108,7 +108,7 @@ async fn about<S: Store, O: Observer>(
 fn shown(report: &KeyReport) -> Value {
     let reset = u64::try_from(report.decision.reset_after().as_nanos().div_ceil(1_000_000)).ok();
     json!({
-        "limit": report.limit, "key": report.key, "max": report.decision.limit(), "tokens": report.tokens,
+        "limit": report.limit, "key": report.key, "max": report.burst, "tokens": report.tokens,
         "remaining": report.decision.remaining(), "reset_after_ms": reset, "tracked": report.is_tracked,
         "local": report.is_local, "degraded": report.degraded.map(|it| it.name()),
     })

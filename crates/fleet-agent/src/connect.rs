@@ -16,7 +16,7 @@ use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
-use tollgate_fleet_proto::{ATTACH, ControlSays, FromNode, MAX_MESSAGE_BYTES, NodeSays};
+use tollgate_fleet_proto::{ATTACH, ControlSays, FromNode, MAX_CONTROL_MESSAGE_BYTES, NodeSays};
 use tollgate_tls::TlsClient;
 use tonic::codegen::Service;
 use tonic::metadata::MetadataValue;
@@ -96,7 +96,8 @@ impl Endpoint {
             .connect_with_connector(connector)
             .await
             .map_err(unreachable)?;
-        let mut client = tonic::client::Grpc::new(channel).max_decoding_message_size(MAX_MESSAGE_BYTES);
+        let mut client =
+            tonic::client::Grpc::new(channel).max_decoding_message_size(MAX_CONTROL_MESSAGE_BYTES);
         client.ready().await.map_err(unreachable)?;
         let says =
             stream::poll_fn(move |context| outgoing.poll_recv(context).map(|it| it.map(NodeSays::from)));

@@ -1,10 +1,12 @@
 //! Carries out what [`Agent`] asks for: the stream, the state folder, the limiter, the timer.
 
 use std::collections::VecDeque;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_proto::{Command, FromNode, Overrides, Reply};
@@ -20,6 +22,11 @@ use crate::validate::Parser;
 
 /// Messages and events that wait, at most; then the stream is not read, or closed.
 const MOST_WAITING: usize = 64;
+/// Commands that are carried out at the same time, at most; further ones are answered with an error.
+const MOST_COMMANDS: usize = 64;
+
+/// Carries out a command, on the runtime of the agent.
+pub type CarryOut = dyn Fn(Command) -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync;
 
 /// What surrounds the agent.
 pub struct Seams {
@@ -33,8 +40,8 @@ pub struct Seams {
     pub sample: Box<dyn FnMut(Timestamp) -> Sample + Send>,
     /// Takes blocks and allowances instead of the previous ones.
     pub overrides: Box<dyn FnMut(Overrides) + Send>,
-    /// Carries out commands; may block.
-    pub command: Arc<dyn Fn(Command) -> Reply + Send + Sync>,
+    /// Carries out commands.
+    pub command: Arc<CarryOut>,
     /// The node's own rule files, whenever they have changed.
     pub local: mpsc::Receiver<Vec<RuleFile>>,
     /// What is shown of the node.
@@ -72,6 +79,8 @@ struct Running {
     /// Events that actions brought about at once.
     at_once: VecDeque<Event>,
     error: watch::Sender<Option<Arc<str>>>,
+    /// Places for commands.
+    commands: Arc<Semaphore>,
 }
 
 /// Runs a node's end until the future is dropped. It writes files and waits for them, so give it a runtime of
@@ -87,7 +96,8 @@ pub async fn run(
     let clock = Arc::clone(&seams.clock);
     let (error, _) = watch::channel(None);
     let (at_once, endpoint) = (VecDeque::new(), Arc::new(endpoint));
-    let mut running = Running { endpoint, seams, state_dir, events, link: None, at_once, error };
+    let commands = Arc::new(Semaphore::new(MOST_COMMANDS));
+    let mut running = Running { endpoint, seams, state_dir, events, link: None, at_once, error, commands };
     let (mut agent, mut actions) = Agent::start(settings, start, clock.now());
     let mut has_local = true;
     loop {
@@ -156,12 +166,23 @@ impl Running {
                 self.at_once.push_back(Event::Sampled(sample));
             }
             Action::Override(overrides) => (self.seams.overrides)(overrides),
-            Action::Command(link, command) => {
-                let carry_out = Arc::clone(&self.seams.command);
-                self.blocking(move || Event::Replied(link, carry_out(command)));
-            }
+            Action::Command(link, command) => self.command(link, command),
             Action::Rejected(why) => tracing::error!("rules of the control plane rejected: {why}"),
         }
+    }
+
+    fn command(&mut self, link: LinkId, command: Command) {
+        let Ok(place) = Arc::clone(&self.commands).try_acquire_owned() else {
+            let error = format!("the node is carrying out {MOST_COMMANDS} other commands; try again");
+            let reply = Reply { command: command.command, error, body: String::new() };
+            return self.at_once.push_back(Event::Replied(link, reply));
+        };
+        let (events, reply) = (self.events.clone(), (self.seams.command)(command));
+        tokio::spawn(async move {
+            let reply = reply.await;
+            let _ = events.send(Event::Replied(link, reply)).await;
+            drop(place);
+        });
     }
 
     fn blocking(&self, work: impl FnOnce() -> Event + Send + 'static) {

@@ -1,8 +1,10 @@
-//! What is on its way to a node. Texts are shared until the moment they are sent.
+//! What is on its way to a node. Documents are encoded once, and shared by all nodes until the moment they are
+//! sent.
 
 use std::sync::Arc;
 
-use tollgate_fleet_proto::{AppVersion, Begin, Document, End, FromControl};
+use bytes::Bytes;
+use tollgate_fleet_proto::{AppVersion, Begin, ControlSays, End, FromControl};
 
 use crate::published::PreparedApp;
 
@@ -20,6 +22,8 @@ pub struct Bundle {
 pub enum Outgoing {
     /// A message.
     Message(Box<FromControl>),
+    /// A message that many nodes get, encoded once.
+    Encoded(Bytes),
     /// A set of rules.
     Bundle(Arc<Bundle>),
 }
@@ -31,21 +35,26 @@ impl From<FromControl> for Outgoing {
 }
 
 impl Outgoing {
-    /// The messages, each made when it is asked for.
-    pub fn messages(self) -> impl Iterator<Item = FromControl> + Send {
-        let (message, bundle) = match self {
-            Self::Message(message) => (Some(*message), None),
+    /// The messages as they travel. Those of documents are shared by all nodes; the others are made when they
+    /// are asked for.
+    pub fn frames(self) -> impl Iterator<Item = Bytes> + Send {
+        let (one, bundle) = match self {
+            Self::Message(message) => (Some(ControlSays::from(*message).to_bytes()), None),
+            Self::Encoded(bytes) => (Some(bytes), None),
             Self::Bundle(bundle) => (None, Some(bundle)),
         };
-        message.into_iter().chain(bundle.into_iter().flat_map(|bundle| {
-            let begin = FromControl::Begin(bundle.begin());
-            let end = FromControl::End(End { bundle: bundle.id });
-            let places: Vec<_> = (0..bundle.apps.len())
-                .flat_map(|app| (0..bundle.apps[app].1.documents.len()).map(move |place| (app, place)))
-                .collect();
-            let documents = places.into_iter().filter_map(move |place| bundle.document(place));
+        one.into_iter().chain(bundle.into_iter().flat_map(|bundle| {
+            let begin = ControlSays::from(FromControl::Begin(bundle.begin())).to_bytes();
+            let end = ControlSays::from(FromControl::End(End { bundle: bundle.id })).to_bytes();
+            let documents = (0..bundle.apps.len())
+                .flat_map(move |app| bundle.apps[app].1.frames.iter().cloned().collect::<Vec<_>>());
             std::iter::once(begin).chain(documents).chain(std::iter::once(end))
         }))
+    }
+
+    /// What [`frames`](Self::frames) says.
+    pub fn messages(self) -> impl Iterator<Item = FromControl> + Send {
+        self.frames().filter_map(|bytes| ControlSays::from_bytes(bytes).ok()?.says)
     }
 }
 
@@ -59,17 +68,5 @@ impl Bundle {
         };
         let apps = self.apps.iter().map(app).collect();
         Begin { bundle: self.id, full: self.full, apps, removed: self.removed.clone() }
-    }
-
-    fn document(&self, (app, place): (usize, usize)) -> Option<FromControl> {
-        let (app, rules) = self.apps.get(app)?;
-        let document = rules.documents.get(place)?;
-        Some(FromControl::Document(Document {
-            app: app.to_string(),
-            version: rules.version,
-            domain: document.domain().to_owned(),
-            sha256: document.sha256().to_vec(),
-            yaml: document.yaml().to_owned(),
-        }))
     }
 }

@@ -143,7 +143,9 @@ impl Fleet {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut publishes, mut overrides_come) = (true, true);
         published.mark_changed();
-        if !overrides.borrow().overrides.is_empty() {
+        // Also an empty list: a node that was away still enforces what has been ended meanwhile. A
+        // database without any change of overrides is new, and ends none of those that nodes enforce.
+        if overrides.borrow().revision > 0 {
             overrides.mark_changed();
         }
         while publishes || overrides_come {

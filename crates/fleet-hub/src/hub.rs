@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tollgate_core::Timestamp;
 use tollgate_fleet_proto::{
-    Command, FromControl, FromNode, GoAway, Hello, MAX_APPS, MAX_LABELS, MAX_REPORT_ROWS, MAX_TEXT_BYTES,
-    Overrides, Reply, Report, Seen, Welcome,
+    Command, ControlSays, FromControl, FromNode, GoAway, Hello, MAX_APPS, MAX_LABELS, MAX_REPORT_ROWS,
+    MAX_TEXT_BYTES, Overrides, Reply, Report, Seen, Welcome,
 };
 
 use crate::bugs::Bugs;
 use crate::bundle::Outgoing;
-use crate::node::{Liveness, Node, NodeState};
+use crate::node::{Liveness, MissingApps, Node, NodeState};
 use crate::published::Prepared;
 use crate::session::SessionId;
 use crate::storm::Storm;
@@ -39,6 +40,8 @@ pub struct HubSettings {
     pub unresponsive_after: Duration,
     /// A node is lost after this silence.
     pub lost_after: Duration,
+    /// What becomes of apps that nodes hold and that are not published.
+    pub missing_apps: MissingApps,
     /// The bug that the simulation must find.
     #[cfg(feature = "known-bugs")]
     pub bug: Option<crate::bugs::KnownBug>,
@@ -56,6 +59,7 @@ impl HubSettings {
             max_nodes: 10_000,
             unresponsive_after: Duration::from_secs(15),
             lost_after: Duration::from_secs(60),
+            missing_apps: MissingApps::Removed,
             #[cfg(feature = "known-bugs")]
             bug: None,
         }
@@ -121,7 +125,8 @@ pub struct Hub {
     sessions: HashMap<SessionId, Session>,
     nodes: BTreeMap<String, Node>,
     published: Arc<Prepared>,
-    overrides: Option<Arc<Overrides>>,
+    /// Encoded once for all nodes.
+    overrides: Option<Bytes>,
     last_bundle: u64,
     /// How often a node was sent away for a while.
     deferred: u64,
@@ -172,11 +177,11 @@ impl Hub {
             }
             Event::Published(published) => self.publish(published),
             Event::Overridden(overrides) => {
-                self.overrides = Some(Arc::clone(&overrides));
-                let sessions: Vec<_> = self.nodes.values().filter_map(|node| node.session).collect();
-                for session in sessions {
-                    self.send(session, FromControl::Overrides((*overrides).clone()));
-                }
+                let bytes = ControlSays::from(FromControl::Overrides((*overrides).clone())).to_bytes();
+                let sessions = self.nodes.values().filter_map(|node| node.session);
+                let send = |session| Action::Send(session, Outgoing::Encoded(bytes.clone()));
+                self.actions.extend(sessions.map(send));
+                self.overrides = Some(bytes);
             }
             Event::Tick => self.tick(now),
         }
@@ -186,7 +191,9 @@ impl Hub {
     /// Every known node, in the order of their ids.
     #[must_use]
     pub fn nodes(&self, now: Timestamp) -> Vec<NodeState> {
-        self.nodes.values().map(|node| node.state(&self.published, self.liveness(node, now))).collect()
+        let missing = self.settings.missing_apps;
+        let state = |node: &Node| node.state(&self.published, missing, self.liveness(node, now));
+        self.nodes.values().map(state).collect()
     }
 
     /// Number of known nodes.
@@ -340,7 +347,7 @@ impl Hub {
         };
         self.send(session, FromControl::Welcome(welcome));
         if let Some(overrides) = self.overrides.clone() {
-            self.send(session, FromControl::Overrides((*overrides).clone()));
+            self.actions.push(Action::Send(session, Outgoing::Encoded(overrides)));
         }
         self.catch_up(&id);
     }
@@ -360,7 +367,8 @@ impl Hub {
     fn catch_up(&mut self, id: &str) {
         let Some(node) = self.nodes.get_mut(id) else { return };
         let Some(session) = node.session.filter(|_| !node.is_busy()) else { return };
-        if let Some(bundle) = node.plan(&self.published, self.last_bundle + 1, self.bugs) {
+        let missing = self.settings.missing_apps;
+        if let Some(bundle) = node.plan(&self.published, missing, self.last_bundle + 1, self.bugs) {
             self.last_bundle += 1;
             self.actions.push(Action::Send(session, Outgoing::Bundle(bundle)));
         }

@@ -21,7 +21,7 @@ pub use bugs::KnownBug;
 pub use bundle::{Bundle, Outgoing};
 pub use fleet::{CommandError, Fleet, Reports, ReportsError, Seams};
 pub use hub::{Action, Event, Hub, HubSettings};
-pub use node::{AppState, Liveness, NodeState};
+pub use node::{AppState, Liveness, MissingApps, NodeState};
 pub use published::Prepared;
 pub use service::{FleetService, PeerAddress};
 pub use session::SessionId;

@@ -9,7 +9,7 @@ use tollgate_fleet_proto::{Fault, Held, Hello, Label, MAX_APPS, Sha256Bytes};
 
 use crate::bugs::Bugs;
 use crate::bundle::Bundle;
-use crate::published::Prepared;
+use crate::published::{Prepared, PreparedApp};
 use crate::session::SessionId;
 
 /// Whether a node has sent anything lately.
@@ -21,6 +21,15 @@ pub enum Liveness {
     Unresponsive,
     /// Nothing for 60 s.
     Lost,
+}
+
+/// What becomes of an app that a node holds and this database has never published.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MissingApps {
+    /// The nodes remove it.
+    Removed,
+    /// The nodes keep it, since the database was restored from a copy that is older than the app.
+    Kept,
 }
 
 /// A node, for pages and metrics.
@@ -69,6 +78,9 @@ pub struct AppState {
     pub acked: Option<u64>,
     /// Why the wanted version is not in force.
     pub fault: Option<Fault>,
+    /// The node holds what this database has never published: a newer version, or another one of the same
+    /// number. The database was restored from an older copy.
+    pub is_ahead: bool,
 }
 
 #[derive(Debug, Default)]
@@ -185,7 +197,13 @@ impl Node {
     }
 
     /// What to send to get from what the node holds to what is published; `None` if there is nothing to send.
-    pub(crate) fn plan(&mut self, published: &Prepared, id: u64, bugs: Bugs) -> Option<Arc<Bundle>> {
+    pub(crate) fn plan(
+        &mut self,
+        published: &Prepared,
+        missing: MissingApps,
+        id: u64,
+        bugs: Bugs,
+    ) -> Option<Arc<Bundle>> {
         if !self.is_of_epoch && published.apps.is_empty() {
             return None; // a new, empty database must not take away the rules of a fleet
         }
@@ -206,7 +224,7 @@ impl Node {
                 _ => bundle.apps.push((Arc::clone(name), Arc::clone(rules))),
             }
         }
-        if self.is_of_epoch && !bugs.forgets_removals() {
+        if self.is_of_epoch && missing == MissingApps::Removed && !bugs.forgets_removals() {
             let is_gone =
                 |(name, app): &(&Arc<str>, &App)| app.acked.is_some() && !published.apps.contains_key(*name);
             bundle.removed = self.apps.iter().filter(is_gone).map(|(name, _)| name.to_string()).collect();
@@ -227,7 +245,13 @@ impl Node {
         }
     }
 
-    pub(crate) fn state(&self, published: &Prepared, liveness: Liveness) -> NodeState {
+    pub(crate) fn state(&self, published: &Prepared, missing: MissingApps, liveness: Liveness) -> NodeState {
+        let is_ahead = |name: &Arc<str>, rules: &PreparedApp| {
+            let acked = self.apps.get(name).and_then(|app| app.acked).filter(|_| self.is_of_epoch);
+            acked.is_some_and(|(version, sha256)| {
+                version > rules.version || (version == rules.version && sha256 != rules.sha256)
+            })
+        };
         let acked =
             |name: &Arc<str>| self.apps.get(name).and_then(|app| app.acked).map(|(version, _)| version);
         let fault = |name: &Arc<str>| self.apps.get(name).and_then(|app| app.fault.clone());
@@ -236,11 +260,13 @@ impl Node {
             wanted: Some(rules.version),
             acked: acked(name),
             fault: fault(name).filter(|fault| fault.version >= rules.version),
+            is_ahead: is_ahead(name, rules),
         });
         let removed = self.apps.keys().filter(|name| !published.apps.contains_key(*name));
         let removed = removed.filter_map(|name| {
             let acked = Some(acked(name)?);
-            Some(AppState { app: Arc::clone(name), wanted: None, acked, fault: fault(name) })
+            let is_ahead = self.is_of_epoch && missing == MissingApps::Kept;
+            Some(AppState { app: Arc::clone(name), wanted: None, acked, fault: fault(name), is_ahead })
         });
         NodeState {
             id: self.hello.node.clone(),

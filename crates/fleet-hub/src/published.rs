@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
 use tollgate_fleet_proto::{
-    MAX_APPS, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_TEXT_BYTES, Sha256Bytes, app_digest,
+    self as proto, ControlSays, FromControl, MAX_APPS, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_TEXT_BYTES,
+    Sha256Bytes, app_digest,
 };
 
 /// One app, ready to be sent.
@@ -15,6 +17,8 @@ pub(crate) struct PreparedApp {
     pub(crate) sha256: Sha256Bytes,
     /// In the order of their domains.
     pub(crate) documents: Vec<Document>,
+    /// The messages with these documents, as they travel.
+    pub(crate) frames: Vec<Bytes>,
 }
 
 /// What is published, checked and with its digests. Made outside the hub, since it takes time.
@@ -82,5 +86,16 @@ fn prepare(app: &str, version: u64, documents: Vec<Document>) -> Result<Prepared
         return Err(format!("domain {domain}: {bytes} bytes; the most is {MAX_DOCUMENT_BYTES}"));
     }
     let sha256 = app_digest(documents.iter().map(|it| (it.domain(), *it.sha256())));
-    Ok(PreparedApp { version, sha256, documents })
+    let frame = |document: &Document| {
+        let message = FromControl::Document(proto::Document {
+            app: app.to_owned(),
+            version,
+            domain: document.domain().to_owned(),
+            sha256: document.sha256().to_vec(),
+            yaml: document.yaml().to_owned(),
+        });
+        ControlSays::from(message).to_bytes()
+    };
+    let frames = documents.iter().map(frame).collect();
+    Ok(PreparedApp { version, sha256, documents, frames })
 }

@@ -7,9 +7,11 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::{BufMut as _, Bytes};
 use futures_util::stream::{self, Stream};
 use tokio::sync::mpsc;
-use tollgate_fleet_proto::{ATTACH, ControlSays, FromControl, MAX_MESSAGE_BYTES, NodeSays, SERVICE};
+use tollgate_fleet_proto::{ATTACH, ControlSays, MAX_NODE_MESSAGE_BYTES, NodeSays, SERVICE};
+use tonic::codec::{Codec, EncodeBuf, Encoder};
 use tonic::codegen::{Service, http};
 use tonic::server::{Grpc, NamedService, StreamingService};
 use tonic::{Request, Response, Status, Streaming};
@@ -64,8 +66,7 @@ where
                 let why = "missing or invalid token; put the node's token into --control-token-file";
                 return Ok(Status::unauthenticated(why).into_http());
             }
-            let codec = ProstCodec::<ControlSays, NodeSays>::default();
-            let mut grpc = Grpc::new(codec).max_decoding_message_size(MAX_MESSAGE_BYTES);
+            let mut grpc = Grpc::new(Frames).max_decoding_message_size(MAX_NODE_MESSAGE_BYTES);
             Ok(grpc.streaming(service, request).await)
         })
     }
@@ -79,8 +80,8 @@ fn token(headers: &http::HeaderMap) -> Option<&str> {
 }
 
 impl StreamingService<NodeSays> for FleetService {
-    type Response = ControlSays;
-    type ResponseStream = Pin<Box<dyn Stream<Item = Result<ControlSays, Status>> + Send>>;
+    type Response = Bytes;
+    type ResponseStream = Pin<Box<dyn Stream<Item = Result<Bytes, Status>> + Send>>;
     type Future = Answer<Response<Self::ResponseStream>, Status>;
 
     fn call(&mut self, request: Request<Streaming<NodeSays>>) -> Self::Future {
@@ -98,6 +99,35 @@ impl StreamingService<NodeSays> for FleetService {
             let open = Open { fleet, session };
             Ok(Response::new(Box::pin(says(open, outgoing)) as Self::ResponseStream))
         })
+    }
+}
+
+/// Sends messages that are encoded already, and reads those of nodes.
+#[derive(Clone, Copy, Debug)]
+struct Frames;
+
+impl Codec for Frames {
+    type Encode = Bytes;
+    type Decode = NodeSays;
+    type Encoder = Self;
+    type Decoder = <ProstCodec<ControlSays, NodeSays> as Codec>::Decoder;
+
+    fn encoder(&mut self) -> Self::Encoder {
+        Self
+    }
+
+    fn decoder(&mut self) -> Self::Decoder {
+        ProstCodec::<ControlSays, NodeSays>::default().decoder()
+    }
+}
+
+impl Encoder for Frames {
+    type Item = Bytes;
+    type Error = Status;
+
+    fn encode(&mut self, message: Bytes, to: &mut EncodeBuf<'_>) -> Result<(), Status> {
+        to.put(message);
+        Ok(())
     }
 }
 
@@ -123,18 +153,18 @@ async fn read(open: Open, mut stream: Streaming<NodeSays>) {
     }
 }
 
-/// The messages to send; those of a bundle are made one at a time, as the connection takes them.
-fn says(open: Open, outgoing: mpsc::Receiver<Outgoing>) -> impl Stream<Item = Result<ControlSays, Status>> {
-    type Messages = Box<dyn Iterator<Item = FromControl> + Send>;
+/// The messages to send; those of a bundle follow one at a time, as the connection takes them.
+fn says(open: Open, outgoing: mpsc::Receiver<Outgoing>) -> impl Stream<Item = Result<Bytes, Status>> {
+    type Messages = Box<dyn Iterator<Item = Bytes> + Send>;
     let messages: VecDeque<Messages> = VecDeque::new();
     stream::unfold((open, outgoing, messages), |(open, mut outgoing, mut messages)| async move {
         loop {
             match messages.front_mut().map(Iterator::next) {
-                Some(Some(says)) => return Some((Ok(says.into()), (open, outgoing, messages))),
+                Some(Some(bytes)) => return Some((Ok(bytes), (open, outgoing, messages))),
                 Some(None) => {
                     messages.pop_front();
                 }
-                None => messages.push_back(Box::new(outgoing.recv().await?.messages())),
+                None => messages.push_back(Box::new(outgoing.recv().await?.frames())),
             }
         }
     })

@@ -4,8 +4,13 @@
 pub const LANGUAGE: u32 = 1;
 /// Most bytes of the text of one document.
 pub const MAX_DOCUMENT_BYTES: usize = 4 << 20;
-/// Most bytes of one message: a document and what surrounds it.
-pub const MAX_MESSAGE_BYTES: usize = MAX_DOCUMENT_BYTES + (64 << 10);
+/// Most bytes of one message of a node.
+pub const MAX_NODE_MESSAGE_BYTES: usize = 4 << 20;
+/// Most bytes of one message of the control plane: all blocks and allowances, or a document, and what
+/// surrounds it.
+pub const MAX_CONTROL_MESSAGE_BYTES: usize = MAX_OVERRIDE_BYTES + (64 << 10);
+/// Most bytes of the blocks and allowances in force, as they travel.
+pub const MAX_OVERRIDE_BYTES: usize = 16 << 20;
 /// Most apps of one control plane.
 pub const MAX_APPS: usize = 10_000;
 /// Most documents of one app.

@@ -1,6 +1,9 @@
 //! The messages, as plain structs: field numbers are those of `proto/tollgate/fleet/v1/fleet.proto`, and a
 //! test holds the two together.
 
+use prost::Message as _;
+use prost::bytes::Bytes;
+
 /// What a node sends.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct NodeSays {
@@ -75,6 +78,22 @@ pub enum FromControl {
 impl From<FromControl> for ControlSays {
     fn from(says: FromControl) -> Self {
         Self { says: Some(says) }
+    }
+}
+
+impl ControlSays {
+    /// As it travels. What many nodes get is encoded once.
+    #[must_use]
+    pub fn to_bytes(&self) -> Bytes {
+        self.encode_to_vec().into()
+    }
+
+    /// What travels, read.
+    ///
+    /// # Errors
+    /// When `bytes` are not those of a message.
+    pub fn from_bytes(bytes: Bytes) -> Result<Self, prost::DecodeError> {
+        Self::decode(bytes)
     }
 }
 

@@ -27,7 +27,7 @@ use tollgate_fleet_hub::{
     AnyToken, Fleet, FleetService, HubSettings, NodeState, Reports, ReportsError, Tokens,
 };
 use tollgate_fleet_proto::published::Published;
-use tollgate_fleet_proto::{Label, Overrides, Reply, Report};
+use tollgate_fleet_proto::{Command, Label, Overrides, Reply, Report};
 use tollgate_limiter::follow::FollowSettings;
 use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
 use tollgate_rule_files::{Options, RuleFile};
@@ -336,10 +336,8 @@ impl Node {
             apply,
             sample: Box::new(move |now| sample(&sampled, now)),
             overrides: Box::new(|_| {}),
-            command: Arc::new(|command| Reply {
-                command: command.command,
-                error: String::new(),
-                body: command.body,
+            command: Arc::new(|Command { command, body, .. }| {
+                Box::pin(async move { Reply { command, error: String::new(), body } })
             }),
             local: local_files,
             status,

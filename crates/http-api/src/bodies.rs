@@ -248,7 +248,8 @@ pub(crate) struct ControlState {
     /// Since when it is away, as RFC 3339; null while it is connected.
     #[schema(required)]
     pub(crate) away_since: Option<String>,
-    /// Why the last attempt to connect failed, for callers on this machine and holders of the admin token; else null.
+    /// Why the last attempt to connect failed, for callers on this machine and holders of the admin token;
+    /// else null.
     #[schema(required)]
     pub(crate) why: Option<String>,
 }

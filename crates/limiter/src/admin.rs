@@ -24,8 +24,10 @@ pub struct KeyReport {
     /// Whether a state is kept; without one the decision is that of a fresh quota. Of a reset: whether there
     /// was one to forget.
     pub is_tracked: bool,
-    /// Permits that are there, of a bucket that refills steadily: negative when it is overdrawn. Of all others
-    /// what remains.
+    /// The most permits that can be there.
+    pub burst: u64,
+    /// Permits that are there, of a bucket that refills steadily: negative when it is overdrawn. Of all
+    /// others what remains.
     pub tokens: i64,
     /// Kept in this node's memory: other nodes have their own.
     pub is_local: bool,
@@ -124,6 +126,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 key: bytes.escape_ascii().to_string(),
                 decision: inspection.decision,
                 excess: limit.excess,
+                burst: limit.quota.burst(),
                 tokens: tokens(limit, &inspection.decision),
                 is_local: rule.sharing == Sharing::Local || !self.store.is_remote(),
                 is_tracked: if forget { was_tracked } else { inspection.is_tracked },

@@ -47,7 +47,7 @@ pub trait Observer: Send + Sync + 'static {
     /// A request came while no rules were loaded, so that nothing was decided.
     fn no_rules(&self);
 
-    /// Blocks and allowances by operators were replaced; so many are in force.
+    /// Blocks and allowances by operators were replaced; `in_force` are left.
     fn interventions_changed(&self, in_force: usize);
 
     /// A descriptor was decided by a block or an allowance.

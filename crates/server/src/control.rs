@@ -14,6 +14,7 @@ mod port;
 mod reports;
 mod rewound;
 mod running;
+mod surroundings;
 mod users;
 
 pub(crate) use node_token::FILE as NODE_TOKEN;

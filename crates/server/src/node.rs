@@ -10,7 +10,7 @@ use tollgate_limiter::follow::Follower;
 use tollgate_rule_files::WatchHandle;
 
 use crate::any_store::NodeLimiter;
-use crate::node_control::Controlled;
+use crate::node_control::controlled::Controlled;
 
 /// How often a process that started without rules checks whether there are some.
 const RULES_CHECK: Duration = Duration::from_millis(20);

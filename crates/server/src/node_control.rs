@@ -2,33 +2,30 @@
 //! worker waits for it.
 //!
 //! Rule files are watched beside it: the agent joins them with what the control plane sends. Not here: the
-//! protocol (`fleet-agent`), commands and overrides (`seams`).
+//! protocol, commands and overrides (`fleet-agent`).
 
+pub(crate) mod controlled;
 mod local_files;
 mod metrics;
-mod seams;
 
-use std::fs::File;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use prometheus_client::collector::Collector;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::timeout;
 use tollgate_core::Clock;
 use tollgate_fleet_agent::{
-    AgentSettings, Apply, Endpoint, FollowApply, Parsed, Seams, Start, StateDir, Status, rule_files_parser,
-    run, sample,
+    AgentSettings, Apply, Endpoint, FollowApply, Parsed, Seams, Start, StateDir, Status, carry_out,
+    put_in_force, rule_files_parser, run, sample,
 };
 use tollgate_fleet_proto::Label;
-use tollgate_http_api::ControlView;
 use tollgate_limiter::follow::FollowSettings;
 use tollgate_rule_files::{Options, RuleSet, read_files};
 use tollgate_tls::{TlsClient, TlsClientFiles};
 
+pub(crate) use self::controlled::Controlled;
 use self::local_files::LocalFiles;
-use self::metrics::ControlMetrics;
 use crate::any_store::NodeLimiter;
 use crate::folder_lock;
 use crate::settings::{ControlAt, NodeControl, Settings};
@@ -36,64 +33,6 @@ use crate::worker::small_runtime;
 
 /// How long saved rules may take to be put in force.
 const LONGEST_START: Duration = Duration::from_secs(60);
-
-/// What runs for the rules of a control plane. It stops when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Controlled {
-    status: watch::Receiver<Status>,
-    /// The node's own rule files, if there are any.
-    local: Option<LocalFiles>,
-    /// What the start and the log call the control plane.
-    name: String,
-    _stop: oneshot::Sender<()>,
-    _lock: File,
-}
-
-impl Controlled {
-    /// Has the rule files read again.
-    pub(crate) fn reload(&self) {
-        if let Some(local) = &self.local {
-            local.reload();
-        }
-    }
-
-    /// Why the node's own rule files are not in force.
-    pub(crate) fn last_error(&self) -> Option<Arc<str>> {
-        self.local.as_ref().and_then(LocalFiles::error)
-    }
-
-    /// What is shown of the agent, and each change of it.
-    pub(crate) fn status(&self) -> watch::Receiver<Status> {
-        self.status.clone()
-    }
-
-    /// What readiness shows.
-    pub(crate) fn view(&self) -> ControlView {
-        let status = self.status.borrow();
-        ControlView {
-            connected: status.connected,
-            away_since: status.away_since.filter(|_| !status.connected),
-            why: status.error.clone(),
-            apps: status.apps,
-        }
-    }
-
-    /// What `/metrics` shows.
-    pub(crate) fn metrics(&self) -> Box<dyn Collector> {
-        Box::new(ControlMetrics(self.status.clone()))
-    }
-
-    /// What the start prints.
-    pub(crate) fn banner(&self) -> String {
-        let status = self.status.borrow();
-        let state = match (status.connected, &status.error) {
-            (true, _) => "connected".to_owned(),
-            (false, Some(error)) => format!("away, retrying: {error}"),
-            (false, None) => "not connected yet, retrying".to_owned(),
-        };
-        format!("{}, {state}", self.name)
-    }
-}
 
 /// Starts the agent, and waits until saved rules are in force. Without any rules it waits for the first ones,
 /// as long as `--control-wait` says.
@@ -148,8 +87,8 @@ pub(crate) fn start(
         parser: rule_files_parser(*options),
         apply: Arc::new(Announced { apply, applied: Arc::clone(&applied) }),
         sample: Box::new(move |now| sample(&sampled, now)),
-        overrides: seams::overrides(limiter),
-        command: seams::commands(limiter, clock),
+        overrides: put_in_force(Arc::clone(limiter), Arc::clone(clock)),
+        command: carry_out(Arc::clone(limiter), Arc::clone(clock)),
         local: local_files,
         status,
     };

@@ -187,7 +187,10 @@ fn all_call(
     let mut args = Vec::with_capacity(keys.len() + 2);
     for key in keys {
         let mut bytes = Vec::new();
-        translate::argument(&mut bytes, &key.asks, hint)?;
+        match key.is_mixed {
+            true => translate::argument_of_classes(&mut bytes, &key.asks, hint)?,
+            false => translate::argument(&mut bytes, &key.asks, hint)?,
+        }
         args.push(bytes);
     }
     args.push(if time == StoreTime::Node { instant(hint) } else { Vec::new() });
@@ -212,6 +215,8 @@ struct OfKey<'a> {
     step: Step,
     asks: Vec<&'a Ask>,
     places: Vec<usize>,
+    /// They are of several classes of a bucket.
+    is_mixed: bool,
 }
 
 impl OfKey<'_> {
@@ -231,10 +236,11 @@ fn by_key(asks: &[Ask]) -> Vec<OfKey<'_>> {
         let Some(step) = step_of(&ask.quota) else { continue };
         match keys.iter_mut().find(|of| of.key() == ask.key) {
             Some(of) => {
+                of.is_mixed |= !of.quota().is_equivalent_to(&ask.quota);
                 of.asks.push(ask);
                 of.places.push(place);
             }
-            None => keys.push(OfKey { step, asks: vec![ask], places: vec![place] }),
+            None => keys.push(OfKey { step, asks: vec![ask], places: vec![place], is_mixed: false }),
         }
     }
     keys

@@ -54,6 +54,25 @@ pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> R
     Ok(())
 }
 
+/// As [`argument`], of asks by several classes of one bucket: their quotas differ in the overdraft alone, so
+/// that they write and read the same states.
+pub(crate) fn argument_of_classes(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> Result<(), Fault> {
+    let mut runs = asks.chunk_by(|a, b| a.quota.algorithm() == b.quota.algorithm());
+    let Some(first) = runs.next() else { return Ok(()) };
+    let has_overdraft =
+        matches!(first[0].quota.step_params(), StepParams::Bucket(_) | StepParams::Interval(_));
+    argument(bytes, if has_overdraft { first } else { asks }, hint)?;
+    let packed = &mut Packed(bytes);
+    for run in runs {
+        match run[0].quota.step_params() {
+            StepParams::Bucket(bucket) => bucket::push_class(packed, &run[0].quota, bucket, run),
+            StepParams::Interval(interval) => texts::push_class_of_interval(packed, interval, run),
+            _ => break, // of `priority_buckets`: its argument has all of them
+        }
+    }
+    Ok(())
+}
+
 /// What the key held, from the step's reply.
 pub(crate) fn read(quota: &Quota, reply: StepReply<'_>, at: Timestamp) -> Result<Read, Fault> {
     let StepReply { status, first, second } = reply;

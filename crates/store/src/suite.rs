@@ -12,6 +12,7 @@
 //! ```
 #![expect(clippy::panic, reason = "a suite reports its findings by failing the test that runs it")]
 
+mod bucket;
 mod classes;
 mod concurrent;
 mod history;
@@ -50,6 +51,12 @@ pub fn check<S: Store>(
     concurrent::together_in_any_order_never_passes_a_limit(executor, &make, options)?;
     concurrent::giving_back_at_once_loses_and_mints_nothing(executor, &make, options)?;
     concurrent::reserving_at_once_promises_no_permit_twice(executor, &make, options)?;
+    if !options.unsupported.contains(&"token_bucket") {
+        if !options.unsupported.contains(&"overdraft") {
+            bucket::classes_of_a_bucket_are_as_the_model_has_them(executor, &make, options)?;
+        }
+        bucket::classes_at_once_share_one_bucket(executor, &make, options)?;
+    }
     if !options.unsupported.contains(&"priority_buckets") {
         classes::classes_are_as_the_model_has_them(executor, &make, options)?;
     }

@@ -9,6 +9,7 @@ use tollgate_store::{ModelStore, suite};
 
 const SLOTS: &str = "slots_are_as_the_model_has_them";
 const SLOTS_AT_ONCE: &str = "holders_at_once_are_never_more_than_the_slots";
+const BUCKETS: &str = "classes_that_share_a_bucket_are_as_the_model_has_them";
 const HISTORIES: &str = "every_store_answers_as_the_model_does";
 
 fn options() -> suite::Options {
@@ -46,6 +47,7 @@ fn each_known_fault_turns_the_suite_red() {
         (Fault::ReserveWaitsForever, HISTORIES),
         (Fault::ReserveKeepsTheFirst, HISTORIES),
         (Fault::ChargeAsksFirst, HISTORIES),
+        (Fault::FirstQuotaCountsAll, BUCKETS),
         (Fault::SlotsNeverLapse, SLOTS),
         (Fault::ReleaseFreesTheOldest, SLOTS),
         (Fault::RenewalTakesAnother, SLOTS),

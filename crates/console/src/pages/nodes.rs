@@ -48,7 +48,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
 }
 
 fn in_words(app: &NodeApp) -> String {
-    let NodeApp { app, wanted, acked, fault } = app;
+    let NodeApp { app, wanted, acked, fault, .. } = app;
     let fault = fault.as_ref().map_or_else(String::new, |it| format!(": {it}"));
     if wanted == acked {
         format!("{app} {acked}{fault}")

@@ -34,6 +34,11 @@ use crate::time::{NANOS_PER_SECOND, Timestamp, nanos};
 /// The largest debt that is written, in units: what a reservation or a charge beyond the burst may reach.
 pub(crate) const MAX_DEBT: u64 = 2 * MAX_UNITS;
 
+/// Words are those of this quota alone, and of its predecessors.
+const ALONE: u64 = 0;
+/// Words are those of any rate.
+const ANY_RATE: u64 = u64::MAX;
+
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     limit: u64,
@@ -55,10 +60,11 @@ pub(crate) struct TokenBucket {
     /// No take makes a word that expires later than this many nanoseconds from now: the span of the bucket,
     /// two roundings up to a second, and one up to four where words are sticky.
     horizon_ns: u64,
-    /// Words are those of any rate: see [`Quota::keeping_instants`](crate::Quota::keeping_instants).
-    /// 0 is false. (A `bool` would become the place of the tag of the enum around it, which then costs each
-    /// decision five instructions more.)
-    keeps_instants: u8,
+    /// Which quotas write and read the words of a key: [`ALONE`]; [`ANY_RATE`], see
+    /// [`Quota::keeping_instants`](crate::Quota::keeping_instants); or the largest capacity of those that do,
+    /// see [`Quota::with_room_for_overdraft`](crate::Quota::with_room_for_overdraft). (An enum would become the
+    /// place of the tag of the enum around it, which then costs each decision five instructions more.)
+    words_of: u64,
     history: History,
 }
 
@@ -100,16 +106,29 @@ impl TokenBucket {
         initial: u64,
         overdraft: u64,
     ) -> Result<Self, QuotaError> {
+        Self::of_words(ALONE, limit, period, burst, initial, overdraft)
+    }
+
+    /// As [`new`](Self::new), with words that all quotas of this rate and burst read whose capacity is at most
+    /// `most`.
+    fn of_words(
+        words_of: u64,
+        limit: u64,
+        period: Duration,
+        burst: u64,
+        initial: u64,
+        overdraft: u64,
+    ) -> Result<Self, QuotaError> {
         let (capacity, period_ns) = (burst.saturating_add(overdraft), nanos(period));
-        let units = Units::new(limit, period_ns, capacity).ok_or(
-            if u128::from(limit) > u128::from(period_ns) * 100 {
+        let most = capacity.max(words_of);
+        let units =
+            Units::new(limit, period_ns, most).ok_or(if u128::from(limit) > u128::from(period_ns) * 100 {
                 QuotaError::FastRate { limit, period }
             } else {
-                QuotaError::SlowBucket { capacity }
-            },
-        )?;
+                QuotaError::SlowBucket { capacity: most }
+            })?;
         let (full, bucket_span) = (units.of_permits(burst), units.of_permits(capacity));
-        let horizon = bucket_span / units.per_second() + 6;
+        let horizon = units.of_permits(most) / units.per_second() + 6;
         Ok(Self {
             limit,
             units,
@@ -121,7 +140,7 @@ impl TokenBucket {
             one: Ask::of(1, &units, full, bucket_span),
             per_second: units.per_second(),
             horizon_ns: horizon.saturating_mul(NANOS_PER_SECOND),
-            keeps_instants: 0,
+            words_of,
             history: History::default(),
         })
     }
@@ -299,7 +318,8 @@ impl TokenBucket {
         }
         let behind = self.behind(word.value, seconds);
         if behind > MAX_BEHIND_SECONDS * self.per_second {
-            return self.history.debt(word, &self.units, self.bucket_span, now);
+            let most = self.units.of_permits(self.largest_capacity());
+            return self.history.debt(word, &self.units, most, now);
         }
         let left = u128::from(expires_ns - now_ns) * u128::from(self.units.scale());
         Debt { units: left.saturating_sub(u128::from(behind)), is_current: true }
@@ -386,13 +406,34 @@ impl TokenBucket {
     /// Words become those of any rate, unless they are sticky.
     pub(crate) const fn keep_instants(&mut self) {
         if !self.starts_partial() {
-            self.keeps_instants = 1;
+            self.words_of = ANY_RATE;
             self.fast_capacity = 0;
         }
     }
 
     pub(crate) const fn keeps_instants(&self) -> bool {
-        self.keeps_instants != 0
+        self.words_of == ANY_RATE
+    }
+
+    /// This bucket with words that are the same for every bucket of its rate and burst whose capacity is at
+    /// most `most`. It has no rates before yet.
+    pub(crate) fn with_words_up_to(&self, period: Duration, most: u64) -> Result<Self, QuotaError> {
+        let (burst, initial) = (self.burst(), self.units.permits_in(self.full - self.initial_debt));
+        let words_of = most.max(self.capacity);
+        Self::of_words(words_of, self.limit, period, burst, initial, self.capacity - burst)
+    }
+
+    /// The most permits at once.
+    pub(crate) const fn burst(&self) -> u64 {
+        self.units.permits_in(self.full)
+    }
+
+    /// Of the quotas that write the same words; its own where that is unknown.
+    pub(crate) fn largest_capacity(&self) -> u64 {
+        match self.words_of {
+            ANY_RATE => self.capacity,
+            words_of => words_of.max(self.capacity),
+        }
     }
 
     /// Goes on from `old`: its states keep the permits they owed at `at`.
@@ -422,9 +463,9 @@ impl TokenBucket {
         self.owing(u64::try_from(owed).unwrap_or(MAX_DEBT).min(MAX_DEBT), now)
     }
 
-    /// The same rates before, the same generation now, and words of the same form.
+    /// The same rates before, the same generation now, and words of the same quotas.
     pub(crate) fn has_history_of(&self, other: &Self) -> bool {
-        self.history == other.history && self.keeps_instants == other.keeps_instants
+        self.history == other.history && self.words_of == other.words_of
     }
 
     pub(crate) const fn starts_partial(&self) -> bool {

@@ -3,6 +3,7 @@
 use super::Quota;
 use crate::algorithm::{Algorithm, LeakyForm, Refill};
 use crate::period::Period;
+use crate::step::Step;
 
 impl Quota {
     /// What one of `nodes` nodes may admit by itself, so that all of them together admit about what this
@@ -82,7 +83,12 @@ impl Quota {
             ref windowed => ((part(self.limit), self.period.clone()), windowed.clone()),
         };
         // Smaller numbers at a slower rate than what is a quota already: it is one.
-        let share = Self::new(limit, period, algorithm).unwrap_or_else(|_| self.clone());
+        let room = match &self.step {
+            Step::Word(step) => down(step.room_for_overdraft()),
+            Step::Wide(_) => 0,
+        };
+        let share = Self::new(limit, period, algorithm).and_then(|share| share.with_room_for_overdraft(room));
+        let share = share.unwrap_or_else(|_| self.clone());
         if self.keeps_instants() { share.keeping_instants() } else { share }
     }
 }

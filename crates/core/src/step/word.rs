@@ -8,6 +8,7 @@ use crate::algorithm::token_bucket::TokenBucket;
 use crate::algorithm::total::Total;
 use crate::cost::Cost;
 use crate::decision::{Decision, RetryAfter};
+use crate::error::QuotaError;
 use crate::promise::Promise;
 use crate::state::{FastStep, Word, WordStep};
 use crate::time::{Timestamp, nanos};
@@ -186,6 +187,22 @@ impl WordAlgorithm {
             (WordKind::TokenBucket(new), WordKind::TokenBucket(old)) => new.migrate_from(old, at),
             (WordKind::LeakyQueue(new), WordKind::LeakyQueue(old)) => new.migrate_from(old, at),
             _ => {} // the states of the others are permits and instants, whatever the rate
+        }
+    }
+
+    /// Words become those of every token bucket of this rate and burst with at most this overdraft.
+    pub(crate) fn make_room_for_overdraft(&mut self, period: Duration, most: u64) -> Result<(), QuotaError> {
+        if let WordKind::TokenBucket(bucket) = &mut self.0 {
+            *bucket = bucket.with_words_up_to(period, bucket.burst().saturating_add(most))?;
+        }
+        Ok(())
+    }
+
+    /// By how much the largest capacity of the quotas that write its words is above the burst; 0 of others.
+    pub(crate) fn room_for_overdraft(&self) -> u64 {
+        match &self.0 {
+            WordKind::TokenBucket(bucket) => bucket.largest_capacity() - bucket.burst(),
+            _ => 0,
         }
     }
 

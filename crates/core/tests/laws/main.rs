@@ -7,6 +7,7 @@
 
 mod any;
 mod bounds;
+mod classes_of_a_bucket;
 mod clock_steps;
 mod exactness;
 mod extremes;

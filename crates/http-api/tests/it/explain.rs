@@ -171,7 +171,7 @@ async fn a_block_is_shown_by_check_explain_and_the_reply_to_the_client() {
     let mut client = server.client().await;
     let blocked = client.post("/v1/check?status=429", &one_x("user")).await;
     assert_eq!((blocked.status, blocked.header("retry-after")), (429, Some("60")));
-    assert_eq!(blocked.json()["detail"], "Such requests are blocked; try again in 60 seconds.");
+    assert_eq!(blocked.json()["detail"], "Such requests are blocked; try again in 1 minute.");
     let json = client.post("/v1/check", &one_x("user")).await.json();
     assert_eq!((&json["outcome"], &json["retry_after_ms"]), (&json!("deny"), &json!(59_001)));
     assert_eq!(

@@ -21,7 +21,7 @@ use crate::worker::small_runtime;
 const EXAMPLES: &str = "\
 Examples:
   tollgate control
-  tollgate control --listen 0.0.0.0:8070 --tls-cert cert.pem --tls-key key.pem --public-url https://limits.example.com
+  tollgate control --listen [::]:443 --tls-cert c.pem --tls-key k.pem --public-url https://a.example
   tollgate serve --control http://127.0.0.1:8070 --control-token-file tollgate-data/node-token
   tollgate control user add ann --role editor --app shop
   tollgate control audit verify";

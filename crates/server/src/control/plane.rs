@@ -1,18 +1,17 @@
 //! What a control plane consists of before it listens: the database, the nodes, the console.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tollgate_console::{Console, ConsoleSettings};
 use tollgate_control::{Control, ControlError};
 use tollgate_core::Clock;
 use tollgate_db::TimeSource;
-use tollgate_fleet_hub::{Fleet, FleetService, HubSettings, Seams};
-use tollgate_fleet_proto::Overrides;
+use tollgate_fleet_hub::{Fleet, FleetService, HubSettings, MissingApps, Seams};
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
+use tollgate_net::Tls;
 
 use super::api::PlaneApi;
 use super::fleet_nodes::FleetNodes;
@@ -20,6 +19,7 @@ use super::metrics::{FleetMetrics, PlaneMetrics};
 use super::node_token::IssuedTokens;
 use super::port::Port;
 use super::reports::StoredReports;
+use super::surroundings;
 
 /// How often tokens of nodes are read again.
 const TOKENS: Duration = Duration::from_secs(10);
@@ -30,8 +30,7 @@ pub(crate) struct Plane {
     pub(crate) fleet: Fleet,
     pub(crate) metrics: Arc<PlaneMetrics>,
     publications: Arc<AtomicU64>,
-    /// What nodes should block and allow.
-    overrides: watch::Sender<Arc<Overrides>>,
+    folder: PathBuf,
 }
 
 impl Plane {
@@ -41,14 +40,18 @@ impl Plane {
         let shown = Arc::clone(&nodes);
         let control = Arc::new(Control::open(folder, TimeSource::Database, shown).await?);
         let replica = tollgate_control::secret()?;
-        let settings = HubSettings::new(control.epoch().await?, &replica[..16]);
+        // Apps are disabled and never deleted: one that only nodes know was made after the copy from which the
+        // database was restored.
+        let missing_apps = MissingApps::Kept;
+        let settings =
+            HubSettings { missing_apps, ..HubSettings::new(control.epoch().await?, &replica[..16]) };
         let reports = Arc::new(StoredReports(Arc::clone(&control)));
         let tokens = Arc::new(IssuedTokens { tokens: control.node_tokens(), clock: Arc::clone(&clock) });
         let fleet = Fleet::new(settings, Seams { clock, reports, tokens });
         let _ = nodes.0.set(fleet.clone()); // it is empty: nothing else has set it
         let (metrics, publications) = (Arc::<PlaneMetrics>::default(), Arc::<AtomicU64>::default());
         metrics.add(FleetMetrics { fleet: fleet.clone(), publications: Arc::clone(&publications) });
-        Ok(Self { control, fleet, metrics, publications, overrides: watch::Sender::default() })
+        Ok(Self { control, fleet, metrics, publications, folder: folder.to_owned() })
     }
 
     /// What is served on the port.
@@ -64,8 +67,9 @@ impl Plane {
         Port { http, nodes: FleetService::new(self.fleet.clone()), needs_certificate }
     }
 
-    /// Sends nodes what is published and keeps what they report, until the future is dropped.
-    pub(crate) async fn run(&self) {
+    /// Sends nodes what is published and keeps what they report, until the future is dropped. `tls` is what the
+    /// port is served with.
+    pub(crate) async fn run(&self, tls: Option<&Tls>) {
         let mut changes = self.control.published();
         let counting = async {
             while changes.changed().await.is_ok() {
@@ -73,10 +77,11 @@ impl Plane {
             }
         };
         tokio::join!(
-            self.fleet.run(self.control.published(), self.overrides.subscribe()),
+            self.fleet.run(self.control.published(), self.control.overrides()),
             counting,
             self.control.keep_history(),
             self.keep_tokens(),
+            surroundings::watch(&self.control, &self.folder, tls),
         );
     }
 

@@ -178,8 +178,8 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
         let _ = accepting.send(Ok(())); // the start waits for it
         tokio::select! {
             () = async { while served.join_next().await.is_some() {} } => {}
-            () = plane.run() => {}
-            () = watch_certificate(certificates) => {}
+            () = plane.run(certificates.as_deref()) => {}
+            () = watch_certificate(certificates.clone()) => {}
         }
         let _ = at_end.send(()); // without a receiver when the process is cut off
     });

@@ -7,6 +7,7 @@ mod click;
 mod commands;
 mod docs;
 mod embedded;
+mod operators;
 mod processes;
 mod rules;
 mod tls;

@@ -20,6 +20,16 @@ use crate::ask::{Ask, Fault, Kind};
 pub(super) fn argument(packed: &mut Packed, quota: &Quota, bucket: BucketParams<'_>, asks: &[&Ask]) {
     let form = Form::new(bucket.scale(), bucket.interval(), quota.starts_partial());
     form.pack(packed, bucket.initially_owed(), bucket.keeps_instants());
+    push_groups(packed, form, bucket, asks);
+}
+
+/// Appends the asks of another class of the same bucket, whose numbers differ in the overdraft alone.
+pub(super) fn push_class(packed: &mut Packed, quota: &Quota, bucket: BucketParams<'_>, asks: &[&Ask]) {
+    let form = Form::new(bucket.scale(), bucket.interval(), quota.starts_partial());
+    push_groups(packed, form, bucket, asks);
+}
+
+fn push_groups(packed: &mut Packed, form: Form, bucket: BucketParams<'_>, asks: &[&Ask]) {
     for (n, kind) in groups(asks) {
         let (code, cost, room) = match kind {
             Kind::Take(cost) => (n as f64, cost, bucket.room_to_take(cost)),

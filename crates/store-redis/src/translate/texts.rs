@@ -22,6 +22,11 @@ pub(super) fn interval_argument(
     let _ = quota;
     packed.count(interval.limit()).nanos(interval.period_ns()).count(keep_ms);
     packed.count(interval.initially_missing());
+    push_class_of_interval(packed, interval, asks);
+}
+
+/// Appends asks only: those of another class of the same bucket, whose numbers differ in the overdraft alone.
+pub(super) fn push_class_of_interval(packed: &mut Packed, interval: IntervalParams<'_>, asks: &[&Ask]) {
     let never = -1.0;
     push_counts(packed, asks, |cost, _| interval.room_to_take(cost).map_or(never, |room| room as f64));
 }

@@ -106,6 +106,7 @@ const NOT_LEASED: &[&str] = &[
     "warm_up",
     "priority_buckets",
     "smooth_bursty",
+    "overdraft",
 ];
 
 #[test]

@@ -207,7 +207,7 @@ pub(super) fn at_once(options: &Options, call: impl Fn(usize, u32) -> u64 + Sync
 }
 
 /// True when every take of the batch is admitted.
-fn passes(
+pub(super) fn passes(
     executor: &impl Executor,
     store: &impl Store,
     batch: &[Take<'_>],

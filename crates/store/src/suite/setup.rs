@@ -39,7 +39,8 @@ pub struct Options {
     /// ahead of that.
     pub begins: Timestamp,
     /// Names of algorithms, as in rule files, that the store cannot count; `first_hit` for windows that begin
-    /// with their first hit.
+    /// with their first hit, `overdraft` for classes of a bucket that have one (then they are checked by
+    /// callers at once only).
     pub unsupported: &'static [&'static str],
     /// What the store counts time in: histories move by whole ticks, and only quotas are tried whose permits
     /// come at whole ticks.

@@ -18,6 +18,7 @@ pub(crate) enum Fault {
     GivesBackNothing,
     BatchIsReversed,
     RepeatedKeysAreBlind,
+    FirstQuotaCountsAll,
     TogetherIsEach,
     TogetherKeepsTheFirst,
     TogetherStopsAtADenial,
@@ -108,6 +109,15 @@ impl Faulty {
                 batch.reverse();
                 run(&batch, charge);
                 verdicts.reverse();
+            }
+            Fault::FirstQuotaCountsAll => {
+                for index in 1..batch.len() {
+                    let of_key = |take: &&Take<'_>| take.counter.key == batch[index].counter.key;
+                    if let Some(quota) = batch[..index].iter().find(of_key).map(|take| take.counter.quota) {
+                        batch[index].counter.quota = quota;
+                    }
+                }
+                run(&batch, charge);
             }
             Fault::TogetherIsEach => run(&batch, Charge::Each),
             Fault::TogetherKeepsTheFirst => {

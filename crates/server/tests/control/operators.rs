@@ -1,0 +1,127 @@
+//! What operators do to keys, on real nodes: block, allow, look up and reset.
+
+use serde_json::{Value, json};
+use tollgate_testkit::redis::{Options, Redis};
+
+use super::processes::*;
+
+impl Control {
+    fn json(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
+        let text = if body.is_null() { String::new() } else { body.to_string() };
+        let (status, said) =
+            self.try_send(method, path, "Content-Type: application/json\r\n", &text).expect("an answer");
+        (status, serde_json::from_str(&said).unwrap_or(Value::Null))
+    }
+
+    /// Blocks or allows; returns its id.
+    fn overrides(&self, action: &str, domain: &str, entries: &[&str]) -> String {
+        let body =
+            json!({"domain": domain, "entries": entries, "action": action, "minutes": 60, "reason": "test"});
+        let (status, made) = self.json("POST", "/api/v1/overrides", &body);
+        assert_eq!(status, 201, "{made}");
+        made["id"].as_str().expect("an id").to_owned()
+    }
+
+    fn end(&self, id: &str) {
+        let (status, said) = self.json("DELETE", &format!("/api/v1/overrides/{id}"), &Value::Null);
+        assert!(status < 300, "{status} {said}");
+    }
+}
+
+fn wait_admitted(node: &Node, domain: &str, key: &str) {
+    wait(&format!("{domain}/{key} is admitted"), || (node.check(domain, key) != "deny").then_some(()));
+}
+
+#[test]
+fn a_block_reaches_every_node_and_ends_also_on_nodes_that_were_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut control = Control::start(&folder.path().join("data"));
+    let nodes = three(&control, folder.path());
+    control.create_rule("shop", "push", 1_000_000);
+    let blocked = control.overrides("block", "shop", &["key=push"]);
+    for node in &nodes {
+        node.wait_denied("shop", "push");
+    }
+    // A node that comes later gets it too.
+    let late = Node::start(&control, &folder.path().join("late"), &[]);
+    late.wait_denied("shop", "push");
+    control.end(&blocked);
+    for node in nodes.iter().chain([&late]) {
+        wait_admitted(node, "shop", "push");
+    }
+    // An allowance goes before the rule.
+    control.create_rule("shop", "pull", 1);
+    nodes[0].wait_denied("shop", "pull");
+    let allowed = control.overrides("allow", "shop", &["key=pull"]);
+    wait_admitted(&nodes[0], "shop", "pull");
+    control.end(&allowed);
+    nodes[0].wait_denied("shop", "pull");
+
+    // It is ended while a node is away, and the control plane restarts before the node is back.
+    let blocked = control.overrides("block", "shop", &["key=push"]);
+    for node in &nodes {
+        node.wait_denied("shop", "push");
+    }
+    nodes[2].process.signal("STOP");
+    control.end(&blocked);
+    control.kill();
+    control.start_again();
+    nodes[2].process.signal("CONT");
+    for node in &nodes {
+        wait_admitted(node, "shop", "push");
+    }
+}
+
+#[test]
+fn a_key_is_looked_up_and_reset_on_every_node_that_counts_by_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = Control::start(&folder.path().join("data"));
+    let nodes = three(&control, folder.path());
+    control.create_rule("shop", "push", 5);
+    for node in &nodes {
+        node.wait_denied("shop", "push");
+    }
+    let path = "/api/v1/keys?domain=shop&entry=key%3Dpush";
+    let (status, known) = control.json("GET", path, &Value::Null);
+    assert_eq!((status, &known["local"], &known["live_nodes"]), (200, &json!(true), &json!(3)), "{known}");
+    let answers = known["nodes"].as_array().expect("nodes");
+    assert!(answers.len() == 3 && answers.iter().all(|it| it["limits"][0]["max"] == 5), "{known}");
+    let (status, reset) = control.json("DELETE", path, &Value::Null);
+    assert_eq!(status, 200, "{reset}");
+    for node in &nodes {
+        assert_eq!(node.check("shop", "push"), "limited", "full again");
+    }
+    let (_, live) = control.json("GET", "/api/v1/apps/shop/live?key=push", &Value::Null);
+    let tokens = live["keys"][0]["tokens"].as_i64().expect("a number");
+    assert!((4..=5).contains(&tokens), "{live}");
+    // A node that does not answer is named, and the others answer.
+    nodes[0].process.signal("STOP");
+    let (_, known) = control.json("GET", path, &Value::Null);
+    let answers = known["nodes"].as_array().expect("nodes");
+    let silent = |it: &&Value| it["error"].as_str().is_some_and(|error| error.contains("no reply"));
+    assert_eq!(answers.iter().filter(silent).count(), 1, "{known}");
+    assert_eq!(answers.len(), 3, "{known}");
+    nodes[0].process.signal("CONT");
+}
+
+#[test]
+fn a_key_in_a_shared_store_is_reset_once_for_all_nodes() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = Control::start(&folder.path().join("data"));
+    let url = redis.url();
+    let flags = ["--store", &*url, "--store-deadline", "1s"];
+    let nodes = ["a", "b"].map(|name| Node::start(&control, &folder.path().join(name), &flags));
+    control.create_rule("shop", "push", 3);
+    for node in &nodes {
+        node.wait_denied("shop", "push");
+    }
+    let path = "/api/v1/keys?domain=shop&entry=key%3Dpush";
+    let (status, known) = control.json("GET", path, &Value::Null);
+    assert_eq!((status, &known["local"]), (200, &json!(false)), "{known}");
+    assert_eq!(known["nodes"].as_array().map(Vec::len), Some(1), "one answers for all: {known}");
+    let (status, said) = control.json("DELETE", path, &Value::Null);
+    assert_eq!(status, 200, "{said}");
+    assert_eq!(nodes[0].check("shop", "push"), "limited");
+    assert_eq!(nodes[1].check("shop", "push"), "limited");
+}
