@@ -1,5 +1,5 @@
-// The pictures of the README and of docs/console.md: `node screenshots.mjs FOLDER`. With `--all`, every screen in
-// every look, for people who work on the console.
+// The pictures of the README and of docs/console.md: `node screenshots.mjs FOLDER`.
+// With `--all`, every screen in every look, for people who work on the console.
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";

@@ -58,7 +58,6 @@ async fn main() {
             software: env!("CARGO_PKG_VERSION").to_owned(),
             is_connected: true,
             last_seen_ms: i64::MAX,
-            is_connected: true,
             apps: vec![NodeApp { app: "HOTEL_SIP".to_owned(), wanted, acked: wanted, ..NodeApp::default() }],
             ..NodeState::default()
         };

@@ -200,6 +200,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`partitioned`](ConcurrencyLimiter::partitioned) splits the slots over classes of callers, for fixed
+//! numbers and learned ones: each class has its part whatever the others do.
+//!
 //! # Run jobs at a constant rate
 //!
 //! A `LeakyExecutor` (feature `tokio`) keeps jobs in a bounded queue and runs them one by one, or in batches,
@@ -305,6 +308,10 @@
 //! # }
 //! ```
 //!
+//! A limit per key needs no rules: `.shared("logins", &SharedStore::at("redis://127.0.0.1:6379")?)` behind
+//! [`RateLimiter::keyed`] counts it in Redis under that name, also where [`Quotas`] give keys quotas of their
+//! own. Its `check` is awaited, and its errors say whether a limit or the store said no.
+//!
 //! # Ask a service
 //!
 //! Programs that are to know neither rules nor Redis ask a Tollgate service, with the crate
@@ -334,6 +341,8 @@ pub mod registry;
 mod reservation;
 #[cfg(feature = "rules")]
 mod rules;
+#[cfg(feature = "redis")]
+mod shared;
 mod snapshot;
 mod states;
 mod tiers;
@@ -345,9 +354,11 @@ mod waiting;
 pub use acquire_error::AcquireError;
 pub use adaptive::guard::AdaptiveGuard;
 pub use adaptive::limiter::AdaptiveLimiter;
+pub use adaptive::partitioned::AdaptivePartitions;
 pub use bounds::Bounds;
 pub use concurrency::error::{EnterError, NoSlot};
 pub use concurrency::guard::ConcurrencyGuard;
+pub use concurrency::partitions::{PartitionGuard, PartitionedLimiter};
 pub use concurrency::{ConcurrencyLimiter, KeyedConcurrencyLimiter};
 pub use denied::{Admitted, Denied, DeniedBy};
 pub use direct::RateLimiter;
@@ -362,6 +373,8 @@ pub use quotas::{QuotaStats, Quotas};
 pub use reservation::Reservation;
 #[cfg(feature = "rules")]
 pub use rules::{ReloadError, RuleAdmitted, RuleError, RuleLimiter};
+#[cfg(feature = "redis")]
+pub use shared::{SharedError, SharedRateLimiter, SharedStore};
 pub use snapshot::{RestoreError, Snapshot};
 pub use together::{Request, check_all};
 #[cfg(feature = "tokio")]

@@ -16,6 +16,8 @@ mod background_refill;
 mod quotas_by_key;
 #[path = "limiter/rules.rs"]
 mod rules;
+#[path = "limiter/shared.rs"]
+mod shared;
 #[path = "limiter/warm_up.rs"]
 mod warm_up;
 
