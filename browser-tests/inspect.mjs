@@ -88,7 +88,7 @@ function englishIn(text, data) {
 function readTexts() {
   const isCode = (element) =>
     element.closest(
-      "code, pre, kbd, samp, textarea, script, style, time, svg text, noscript, table.diff td, .mono, html [lang]",
+      "code, pre, kbd, samp, textarea, script, style, time, svg text, noscript, .diff td, .mono, html [lang]",
     );
   const texts = [document.title];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

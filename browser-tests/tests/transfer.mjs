@@ -7,8 +7,12 @@ import { setUp } from "../data.mjs";
 import { assert, shows } from "../expect.mjs";
 import { Fleet } from "../servers.mjs";
 
-const FILE =
-  "domain: carried\n# a remark stays\ndescriptors:\n  - key: user\n    rate_limit: {unit: day, requests_per_unit: 5}\n";
+const FILE = `domain: carried
+# a remark stays
+descriptors:
+  - key: user
+    rate_limit: {unit: minute, requests_per_unit: 5}
+`;
 
 async function exportAndImport({ fleet, kept, window }) {
   const page = kept.admin;

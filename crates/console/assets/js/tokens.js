@@ -5,7 +5,10 @@
   const numbers = new Intl.NumberFormat("en");
   let failures = 0;
 
-  /** @typedef {{ tokens: number?, tokens_most: number?, last_used: number?, nodes: number, key: string }} Live */
+  /**
+   * A bucket, as the API returns it.
+   * @typedef {{ key: string, nodes: number, tokens: number?, tokens_most: number?, last_used: number? }} Live
+   */
 
   /** @param {number} value */
   const written = (value) => numbers.format(value).replace("-", "−");
