@@ -329,6 +329,7 @@ mod concurrency;
 mod denied;
 mod direct;
 mod engine;
+mod epochs;
 #[cfg(feature = "tokio")]
 pub mod executor;
 mod in_force;
