@@ -49,8 +49,8 @@ impl Console {
         Self { control, settings, requests: AtomicU64::new(0), readers: AtomicUsize::new(0), prefix }
     }
 
-    /// Runs a change that may publish rules. `old_nodes=leave` in the query or the form publishes them also where
-    /// a live node cannot read them.
+    /// Runs a change that may publish rules. `old_nodes=leave` in the query or the form publishes them also
+    /// where a live node cannot read them.
     pub(crate) fn change<T: Send + 'static>(
         &self,
         visit: &Visit,

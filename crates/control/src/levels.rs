@@ -1,5 +1,5 @@
-//! Nodes that are too old for a publication: each key of the rule language has a level, and a node says in its
-//! `Hello` which one it reads.
+//! Nodes that are too old for a publication: each key of the rule language has a level, and a node says in
+//! its `Hello` which one it reads.
 
 use tollgate_rule_files::{LANGUAGE, language_level};
 

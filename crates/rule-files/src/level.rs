@@ -14,9 +14,9 @@ pub(crate) const LEVELS: [(&str, u32); 3] = [("cost", 2), ("bucket", 2), ("shado
 /// # Example
 /// ```
 /// # use tollgate_rule_files::language_level;
-/// let rule = |more: &str| format!("{{domain: d, descriptors: [{{key: a, rate_limit: {{rate: 5/s{more}}}}}]}}");
-/// assert_eq!(language_level(&rule("")), 1);
-/// assert_eq!(language_level(&rule(", cost: 2")), 2);
+/// let rule = |limit: &str| format!("{{domain: d, descriptors: [{{key: a, rate_limit: {{{limit}}}}}]}}");
+/// assert_eq!(language_level(&rule("rate: 5/s")), 1);
+/// assert_eq!(language_level(&rule("rate: 5/s, cost: 2")), 2);
 /// ```
 #[must_use]
 pub fn language_level(text: &str) -> u32 {
