@@ -56,8 +56,8 @@ async fn main() {
             name: format!("node-{number}"),
             address: format!("10.0.0.{number}:41992"),
             software: env!("CARGO_PKG_VERSION").to_owned(),
-            last_seen_ms: i64::MAX,
             is_connected: true,
+            last_seen_ms: i64::MAX,
             apps: vec![NodeApp { app: "HOTEL_SIP".to_owned(), wanted, acked: wanted, ..NodeApp::default() }],
             ..NodeState::default()
         };

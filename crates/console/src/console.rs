@@ -63,6 +63,12 @@ impl Console {
         self.control.change_beside(old_nodes, work)
     }
 
+    /// Readers of events that wait now.
+    #[must_use]
+    pub fn event_readers(&self) -> usize {
+        self.readers.load(Relaxed)
+    }
+
     /// The name of the login cookie: with the prefix that browsers guard where they may.
     pub(crate) const fn cookie_name(&self) -> &'static str {
         if self.settings.is_secure { "__Host-tollgate" } else { "tollgate" }

@@ -98,6 +98,27 @@ pub enum ControlError {
         /// Their names.
         nodes: Vec<String>,
     },
+    /// Nodes hold a newer version than the database, which was restored from a copy.
+    #[error(
+        "{app} is frozen: nodes hold version {held}, and this database, restored from a copy, has {version}; an admin \
+         takes over what a node holds, or forces what the database has"
+    )]
+    Frozen {
+        /// The app.
+        app: String,
+        /// The highest version on nodes.
+        held: i64,
+        /// In the database.
+        version: i64,
+    },
+    /// A node does not say what is needed of it.
+    #[error("node {node} does not answer: {reason}")]
+    Unanswered {
+        /// Its id.
+        node: String,
+        /// Why.
+        reason: String,
+    },
     /// A change set is in another state than this needs.
     #[error("the change set is {state}; {needed}")]
     WrongState {

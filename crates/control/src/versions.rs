@@ -12,6 +12,7 @@ use crate::car;
 use crate::checks;
 use crate::content::{Content, Kind};
 use crate::error::{ControlError, Fault, invalid};
+use crate::frozen;
 use crate::ids::sha256;
 use crate::published::{AppDocuments, Change, Document};
 use crate::role::Role;
@@ -64,6 +65,7 @@ pub(crate) fn publish(
     comment: &str,
     ops: &[Op],
 ) -> Result<AppDocuments, ControlError> {
+    frozen::must_not_be(tx, app)?;
     let (version, now) = (app.version + 1, tx.now_ms());
     for op in ops {
         stored::apply(tx, actor, app, version, op)?;

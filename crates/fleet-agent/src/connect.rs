@@ -96,7 +96,8 @@ impl Endpoint {
             .connect_with_connector(connector)
             .await
             .map_err(unreachable)?;
-        let mut client = tonic::client::Grpc::new(channel).max_decoding_message_size(MAX_CONTROL_MESSAGE_BYTES);
+        let mut client =
+            tonic::client::Grpc::new(channel).max_decoding_message_size(MAX_CONTROL_MESSAGE_BYTES);
         client.ready().await.map_err(unreachable)?;
         let says =
             stream::poll_fn(move |context| outgoing.poll_recv(context).map(|it| it.map(NodeSays::from)));

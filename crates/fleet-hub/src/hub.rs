@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tollgate_core::Timestamp;
 use tollgate_fleet_proto::{
-    Command, ControlSays, FromControl, FromNode, GoAway, Hello, MAX_APPS, MAX_LABELS, MAX_REPORT_ROWS, MAX_TEXT_BYTES,
-    Overrides, Reply, Report, Seen, Welcome,
+    Command, ControlSays, FromControl, FromNode, GoAway, Hello, MAX_APPS, MAX_LABELS, MAX_REPORT_ROWS,
+    MAX_TEXT_BYTES, Overrides, Reply, Report, Seen, Welcome,
 };
 
 use crate::bugs::Bugs;

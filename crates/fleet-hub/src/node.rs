@@ -245,12 +245,7 @@ impl Node {
         }
     }
 
-    pub(crate) fn state(
-        &self,
-        published: &Prepared,
-        missing: MissingApps,
-        liveness: Liveness,
-    ) -> NodeState {
+    pub(crate) fn state(&self, published: &Prepared, missing: MissingApps, liveness: Liveness) -> NodeState {
         let is_ahead = |name: &Arc<str>, rules: &PreparedApp| {
             let acked = self.apps.get(name).and_then(|app| app.acked).filter(|_| self.is_of_epoch);
             acked.is_some_and(|(version, sha256)| {

@@ -86,7 +86,11 @@ pub(super) async fn ask_rollback(
     fault: Option<String>,
 ) -> Result<Reply, Failure> {
     let (actor, app, to) = (visit.actor()?, visit.segment(1), visit.segment(3));
+    let number: i64 = to.parse().map_err(|_| Failure::NoPage)?;
     let app = console.control.read(move |tx| apps::get(tx, &actor, Role::Editor, &app)).await?;
+    if !(1..app.version).contains(&number) {
+        return Err(ControlError::NotFound { what: "version", name: to }.into());
+    }
     let t = visit.lang.texts();
     let status = if fault.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let versions = format!("/apps/{}/versions", encoded(&app.name));

@@ -16,10 +16,8 @@ use crate::frame::{Frame, page};
 use crate::texts::access;
 use crate::web::{Failure, Visit, query_of, redirect};
 
-#[derive(Template)]
-#[template(path = "problem.html")]
-struct ProblemPage {
-    f: Frame,
+/// What both kinds of page show.
+struct Card {
     text: String,
     facts: Vec<(&'static str, String)>,
     /// What was probably meant, and where it is.
@@ -37,6 +35,22 @@ struct Again {
     action: String,
     fields: Vec<(String, String)>,
     button: &'static str,
+}
+
+/// For those without a login.
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct Alone {
+    f: Frame,
+    p: Card,
+}
+
+/// For users: beside the menu.
+#[derive(Template)]
+#[template(path = "problem_inside.html")]
+struct Inside {
+    f: Frame,
+    p: Card,
 }
 
 /// What a page of this kind says.
@@ -74,10 +88,10 @@ pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -
     }
     let said = said(console, visit, failure).await;
     let t = visit.lang.texts();
-    let (back, back_text) =
-        if visit.actor.is_some() { ("/rules", t.back_to_list) } else { ("/login", t.login) };
-    let problem = ProblemPage {
-        f: Frame::new(visit, "", said.title),
+    let is_user = visit.actor.is_some();
+    let (back, back_text) = if is_user { ("/rules", t.back_to_list) } else { ("/login", t.login) };
+    let f = Frame::new(visit, "", said.title);
+    let p = Card {
         text: said.text,
         facts: said.facts,
         near: said.near,
@@ -87,7 +101,9 @@ pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -
         back,
         back_text,
     };
-    let mut reply = page(said.status, &problem).unwrap_or_else(|_| {
+    let shown =
+        if is_user { page(said.status, &Inside { f, p }) } else { page(said.status, &Alone { f, p }) };
+    let mut reply = shown.unwrap_or_else(|_| {
         let mut bare = Reply::default();
         *bare.status_mut() = said.status;
         bare
@@ -165,8 +181,12 @@ async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Sa
         }
         error @ (ControlError::Cap { .. }
         | ControlError::Conflict(_)
+        | ControlError::Frozen { .. }
         | ControlError::NeedsApproval { .. }
         | ControlError::WrongState { .. }) => Said::new(StatusCode::CONFLICT, t.failed, error.to_string()),
+        error @ ControlError::Unanswered { .. } => {
+            Said::new(StatusCode::BAD_GATEWAY, t.failed, error.to_string())
+        }
         error @ ControlError::Faulty(_) => {
             Said::new(StatusCode::UNPROCESSABLE_ENTITY, t.bad_request, error.to_string())
         }

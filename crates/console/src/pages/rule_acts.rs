@@ -64,6 +64,8 @@ async fn set_state(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 struct YamlPage {
     f: Frame,
     c: &'static Texts,
+    app: String,
+    key: String,
     href: String,
     etag: i64,
     text: String,
@@ -87,6 +89,8 @@ fn show(
     let yaml = YamlPage {
         f: Frame::new(visit, "rules", format!("{} / {}", rule.app, rule.car.key)),
         c,
+        app: rule.app.clone(),
+        key: rule.car.key.clone(),
         href: rule_href(&rule.app, &rule.car.key),
         etag,
         lines: lines.map(|line| faults.iter().any(|it| it.line == line)).collect(),

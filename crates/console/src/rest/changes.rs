@@ -295,7 +295,7 @@ async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let is_full = i64::try_from(found.len()).is_ok_and(|count| count == limit);
     let cursor = found.last().filter(|_| is_full).map(|last| last.id.clone());
     let all: Vec<Value> = found.iter().map(|it| change(it, false)).collect();
-    Ok(reply::json(StatusCode::OK, &json!({"changes": all, "cursor": cursor})))
+    Ok(reply::json(StatusCode::OK, &json!({"changes": all, "next": cursor})))
 }
 
 async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {

@@ -30,7 +30,11 @@ pub(super) async fn list(console: &Console, visit: &Visit, app: String) -> Resul
         }),
     };
     let (page, size) = (number("page", 1, i64::from(u32::MAX))?, number("size", 100, 500)?);
-    let query = Query { app, search: visit.parameter("search").to_owned(), sort, page, size };
+    let state = match visit.parameter("state") {
+        state @ ("" | "on" | "shadow" | "off") => state.to_owned(),
+        _ => return Err(Failure::Bad("unknown `state`: expected on, shadow or off".to_owned())),
+    };
+    let query = Query { app, search: visit.parameter("search").to_owned(), state, sort, page, size };
     let found = console.control.read(move |tx| rules::list(tx, &actor, &query)).await?;
     let rules: Vec<Value> = found.rules.iter().map(shown).collect();
     let body = json!({

@@ -75,6 +75,11 @@ pub(super) fn publishes(description: Description) -> Description {
     description.with([parameter("old_nodes", false, one_of(&["leave"]), None, about)])
 }
 
+/// `cursor` of a list.
+pub(super) fn cursor() -> Value {
+    parameter("cursor", false, text(), None, "`next` of the reply before")
+}
+
 /// `limit` of a list.
 pub(super) fn limit() -> Value {
     parameter("limit", false, int(), Some(json!(10)), "Entries of the reply, 1 to 500; 100 unless given")

@@ -124,6 +124,7 @@ pub(super) fn rules() -> Description {
     members.extend(page);
     replies(object(&members, &[])).with([
         parameter("search", false, text(), None, "Part of app, key or description"),
+        parameter("state", false, one_of(&["on", "shadow", "off"]), None, "Rules in this state only"),
         parameter("sort", false, one_of(&["key", "rate", "updated"]), None, "The order"),
         parameter("page", false, int(), None, "From 1"),
         parameter("size", false, int(), None, "Rows of a page, 1 to 500"),

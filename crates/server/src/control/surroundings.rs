@@ -23,9 +23,8 @@ fn look(folder: &Path, tls: Option<&Tls>) -> Surroundings {
     // Without an answer of the system, nothing is known of the disk.
     let disk = rustix::fs::statvfs(folder).ok();
     Surroundings {
-        disk: disk.map(|it| {
-            (it.f_bavail.saturating_mul(it.f_frsize), it.f_blocks.saturating_mul(it.f_frsize))
-        }),
+        disk: disk
+            .map(|it| (it.f_bavail.saturating_mul(it.f_frsize), it.f_blocks.saturating_mul(it.f_frsize))),
         certificate_ends_ms: tls.and_then(Tls::not_after).map(|seconds| seconds.saturating_mul(1_000)),
     }
 }
