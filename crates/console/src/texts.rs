@@ -131,6 +131,12 @@ texts! {
     bucket: "分桶", "Bucket";
     bucket_hint: "同一应用中分桶名相同的请求标识共用一个桶：速率和突发度须相同",
         "Classes of the app with the same name share one bucket: with the same rate and burst";
+    old_nodes: "有节点的版本过旧", "Nodes are too old";
+    old_nodes_text: "这些节点读不懂这次发布的规则。可以先升级节点，或照常发布并让它们保留现有版本。",
+        "These nodes cannot read the rules of this publication. Upgrade them first, or publish and leave them at \
+         the version that they have.";
+    language_level: "所需规则语言级别", "Level of the rule language needed";
+    leave_old_nodes: "照常发布，旧节点保留现有版本", "Publish, and leave them at their version";
     sharing: "计数位置", "Sharing";
     sharing_exact: "精确共享（每次访问存储）", "Exact (store asked for each request)";
     sharing_leased: "租约（批量领取令牌）", "Leased (tokens fetched in batches)";

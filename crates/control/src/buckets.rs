@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use crate::car::Car;
 use crate::error::{Fault, FieldFault};
 
-/// In what rows of one bucket differ: the first difference of each row from the first row of its bucket that is
-/// not `off`; of a row that `is_changed` from one that is not, if there is one. `rows` are in the order of their
+/// In what rows of one bucket differ: the first difference of each row from the first row of its bucket that
+/// is not changed, or from the first one. Rows that are `off` do not count. `rows` are in the order of their
 /// keys.
 ///
 /// # Example
@@ -19,7 +19,8 @@ use crate::error::{Fault, FieldFault};
 /// let rows = [row("book", "5")?, row("search", "6")?];
 /// let faults = buckets::differences(&rows, |key| key == "book");
 /// assert_eq!(faults[0].field, "rate");
-/// assert!(faults[0].fault.to_string().starts_with("book shares the bucket all with search, which has \"6\""));
+/// let message = faults[0].fault.to_string();
+/// assert!(message.starts_with("book shares the bucket all with search, which has \"6\""));
 /// # Ok::<(), tollgate_control::ControlError>(())
 /// ```
 pub fn differences(rows: &[Car], is_changed: impl Fn(&str) -> bool) -> Vec<FieldFault> {

@@ -86,6 +86,18 @@ pub enum ControlError {
         /// How many.
         approvals: i64,
     },
+    /// Nodes that report read an earlier level of the rule language than these rules need.
+    #[error(
+        "these rules need level {level} of the rule language, which {} cannot read: upgrade them, or leave them \
+         at the version that they have (`old_nodes=leave`)",
+        .nodes.join(", ")
+    )]
+    OldNodes {
+        /// The level.
+        level: u32,
+        /// Their names.
+        nodes: Vec<String>,
+    },
     /// Nodes hold a newer version than the database, which was restored from a copy.
     #[error(
         "{app} is frozen: nodes hold version {held}, and this database, restored from a copy, has {version}; an admin \

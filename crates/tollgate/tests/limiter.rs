@@ -12,6 +12,8 @@ use tollgate::{
 
 #[path = "limiter/background_refill.rs"]
 mod background_refill;
+#[path = "limiter/minting.rs"]
+mod minting;
 #[path = "limiter/quotas_by_key.rs"]
 mod quotas_by_key;
 #[path = "limiter/rules.rs"]

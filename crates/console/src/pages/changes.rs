@@ -336,7 +336,7 @@ async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let etag: i64 = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (action, comment) = (visit.field("action").to_owned(), visit.field("comment").to_owned());
     let choices = choices(visit);
-    let done = console.control.change(move |tx| match &*action {
+    let done = console.change(visit, move |tx| match &*action {
         "submit" => changes::submit(tx, &actor, &id, etag),
         "approve" => reviews::approve(tx, &actor, &id, etag, &comment),
         "reject" => reviews::reject(tx, &actor, &id, etag, &comment),

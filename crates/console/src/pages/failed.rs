@@ -11,7 +11,7 @@ use tollgate_human_text::nearest;
 
 use super::rules::rule_href;
 use super::users::role_text;
-use crate::console::Console;
+use crate::console::{Console, OLD_NODES};
 use crate::frame::{Frame, page};
 use crate::texts::access;
 use crate::web::{Failure, Visit, query_of, redirect};
@@ -22,10 +22,19 @@ struct Card {
     facts: Vec<(&'static str, String)>,
     /// What was probably meant, and where it is.
     near: Option<(String, String)>,
+    /// The same form again, with a choice that lets it pass: where it goes, its fields, and the button.
+    again: Option<Again>,
     status: u16,
     request_id: String,
     back: &'static str,
     back_text: &'static str,
+}
+
+/// A form to send again.
+struct Again {
+    action: String,
+    fields: Vec<(String, String)>,
+    button: &'static str,
 }
 
 /// For those without a login.
@@ -51,12 +60,21 @@ struct Said {
     text: String,
     facts: Vec<(&'static str, String)>,
     near: Option<(String, String)>,
+    again: Option<Again>,
     retry_after: Option<u64>,
 }
 
 impl Said {
     fn new(status: StatusCode, title: &'static str, text: impl Into<String>) -> Self {
-        Self { status, title, text: text.into(), facts: Vec::new(), near: None, retry_after: None }
+        Self {
+            status,
+            title,
+            text: text.into(),
+            facts: Vec::new(),
+            near: None,
+            again: None,
+            retry_after: None,
+        }
     }
 }
 
@@ -77,6 +95,7 @@ pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -
         text: said.text,
         facts: said.facts,
         near: said.near,
+        again: said.again,
         status: said.status.as_u16(),
         request_id: visit.request_id.clone(),
         back,
@@ -144,6 +163,21 @@ async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Sa
         ControlError::Invalid(faults) => {
             let texts: Vec<_> = faults.iter().map(|it| visit.lang.fault(&it.fault)).collect();
             Said::new(StatusCode::UNPROCESSABLE_ENTITY, t.bad_request, texts.join(" · "))
+        }
+        ControlError::OldNodes { level, nodes } => {
+            let mut fields: Vec<(String, String)> = visit
+                .fields("")
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect();
+            fields.push((OLD_NODES.to_owned(), "leave".to_owned()));
+            let again = Again { action: visit.target.clone(), fields, button: t.leave_old_nodes };
+            let facts = vec![(t.language_level, level.to_string()), (t.nodes, nodes.join(", "))];
+            Said {
+                facts,
+                again: Some(again),
+                ..Said::new(StatusCode::CONFLICT, t.old_nodes, t.old_nodes_text)
+            }
         }
         error @ (ControlError::Cap { .. }
         | ControlError::Conflict(_)

@@ -106,7 +106,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let (asked, asked_app) = (input.clone(), app.clone());
     let created = if is_accepted {
         let intent = intent(visit);
-        console.control.change(move |tx| rules::add(tx, &actor, &asked_app, &asked, intent)).await
+        console.change(visit, move |tx| rules::add(tx, &actor, &asked_app, &asked, intent)).await
     } else {
         // Everything else that is wrong is shown at the same time.
         let mut faults = vec![FieldFault { field: "terms", fault: Fault::NotAccepted }];
@@ -152,7 +152,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (app, asked) = (visit.segment(1), input.clone());
     let intent = intent(visit);
-    match console.control.change(move |tx| rules::edit(tx, &actor, &app, etag, &asked, intent)).await {
+    match console.change(visit, move |tx| rules::edit(tx, &actor, &app, etag, &asked, intent)).await {
         Ok(Some(done)) => Ok(after(&done, "/rules")),
         Ok(None) => Ok(redirect(&rule_href(&visit.segment(1), &input.key))),
         Err(ControlError::Invalid(faults)) => {

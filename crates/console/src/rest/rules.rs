@@ -48,7 +48,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let input = read::<RuleBody>(visit)?.input(None)?;
     let (by, name, key) = (actor.clone(), app.clone(), input.key.clone());
     let intent = intent(visit)?;
-    let done = console.control.change(move |tx| rules::add(tx, &by, &name, &input, intent)).await?;
+    let done = console.change(visit, move |tx| rules::add(tx, &by, &name, &input, intent)).await?;
     if done.published_version.is_none() {
         return Ok(waits(&done));
     }
@@ -75,7 +75,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let (actor, app, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
     let input = read::<RuleBody>(visit)?.input(Some(visit.segment(5)))?;
     let intent = intent(visit)?;
-    match console.control.change(move |tx| rules::edit(tx, &actor, &app, etag, &input, intent)).await {
+    match console.change(visit, move |tx| rules::edit(tx, &actor, &app, etag, &input, intent)).await {
         Ok(Some(done)) if done.published_version.is_none() => Ok(waits(&done)),
         Ok(_) => {
             let rule = current(console, visit).await?;
@@ -89,7 +89,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
 pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (actor, app, key, etag) = (visit.actor()?, visit.segment(3), visit.segment(5), if_match(visit)?);
     let intent = intent(visit)?;
-    match console.control.change(move |tx| rules::remove(tx, &actor, &app, &key, etag, intent)).await {
+    match console.change(visit, move |tx| rules::remove(tx, &actor, &app, &key, etag, intent)).await {
         Ok(done) => match done.published_version {
             Some(version) => Ok(reply::json(StatusCode::OK, &json!({"version": version}))),
             None => Ok(waits(&done)),

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tollgate_http_kit::openapi::{Description, parameter, schema};
 
-use super::schema::{creates, int, list, maybe, object, one_of, or_stale, problem, replies, text};
+use super::schema::{creates, int, list, maybe, object, one_of, or_stale, problem, publishes, replies, text};
 
 fn app() -> Value {
     object(
@@ -142,7 +142,7 @@ fn takes_rule(description: Description) -> Description {
 }
 
 pub(super) fn create_rule() -> Description {
-    takes_rule(or_waits(creates(schema("Rule"))))
+    publishes(takes_rule(or_waits(creates(schema("Rule")))))
 }
 
 pub(super) fn one_rule() -> Description {
@@ -150,9 +150,9 @@ pub(super) fn one_rule() -> Description {
 }
 
 pub(super) fn change_rule() -> Description {
-    takes_rule(or_waits(or_stale(one_rule(), schema("Rule"))))
+    publishes(takes_rule(or_waits(or_stale(one_rule(), schema("Rule")))))
 }
 
 pub(super) fn delete_rule() -> Description {
-    or_waits(or_stale(replies(object(&[("version", int())], &[])), schema("Rule")))
+    publishes(or_waits(or_stale(replies(object(&[("version", int())], &[])), schema("Rule"))))
 }
