@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use jiff::tz::TimeZone;
+use tokio::sync::Semaphore;
 use tollgate_control::Control;
 
 /// How the console is reached.
@@ -31,6 +32,8 @@ pub struct Console {
     requests: AtomicU64,
     /// Readers of events that wait.
     pub(crate) readers: AtomicUsize,
+    /// The turn of an import.
+    pub(crate) imports: Semaphore,
     /// Distinguishes the requests of this process from those of others.
     prefix: String,
 }
@@ -40,7 +43,8 @@ impl Console {
     #[must_use]
     pub fn new(control: Arc<Control>, settings: ConsoleSettings) -> Self {
         let prefix = tollgate_control::secret().map_or_else(|_| "r".to_owned(), |it| it[..8].to_owned());
-        Self { control, settings, requests: AtomicU64::new(0), readers: AtomicUsize::new(0), prefix }
+        let (requests, readers, imports) = (AtomicU64::new(0), AtomicUsize::new(0), Semaphore::new(1));
+        Self { control, settings, requests, readers, imports, prefix }
     }
 
     /// Readers of events that wait now.
