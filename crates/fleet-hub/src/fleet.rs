@@ -193,6 +193,12 @@ impl Fleet {
         self.state().hub.nodes_known()
     }
 
+    /// Number of nodes that are connected and have everything that they should and can have.
+    #[must_use]
+    pub fn nodes_settled(&self) -> usize {
+        self.state().hub.nodes_settled()
+    }
+
     /// How often a node was sent away for a while, because too many came at once.
     #[must_use]
     pub fn hellos_deferred(&self) -> u64 {

@@ -202,6 +202,12 @@ impl Hub {
         self.nodes.len()
     }
 
+    /// Number of nodes that are connected and have everything that they should and can have.
+    #[must_use]
+    pub fn nodes_settled(&self) -> usize {
+        self.nodes.values().filter(|node| node.is_settled()).count()
+    }
+
     /// Grows with everything that [`Hub::nodes`] shows, except time.
     #[must_use]
     pub const fn revision(&self) -> u64 {
@@ -376,11 +382,13 @@ impl Hub {
 
     fn publish(&mut self, published: Arc<Prepared>) {
         let may_fit_now = published.moves_domains(&self.published);
+        let changed = published.changed(&self.published);
         self.published = published;
         self.revision += 1;
         let ids: Vec<String> = self.nodes.keys().cloned().collect();
         for id in ids {
             if let Some(node) = self.nodes.get_mut(&id) {
+                node.unsettle(&changed);
                 if may_fit_now {
                     node.forget_faults();
                 }
