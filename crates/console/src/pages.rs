@@ -8,6 +8,7 @@ mod bulk;
 mod changes;
 mod confirm;
 mod diffs;
+mod examples;
 mod failed;
 mod files;
 mod frozen;
@@ -61,6 +62,8 @@ pub enum Page {
     Rules,
     /// The form of a new rule.
     NewRule,
+    /// Forms that are filled in.
+    Examples,
     /// Creates a rule.
     CreateRule,
     /// The form of a rule.
@@ -99,6 +102,8 @@ pub enum Page {
     RuleAct(rule_acts::RuleAct),
     /// Nodes.
     Nodes,
+    /// A node.
+    Node,
     /// Users.
     Users,
     /// Adds a user.
@@ -162,6 +167,7 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/rules", Page::Rules),
     (Method::GET, "/rules/new", Page::NewRule),
     (Method::POST, "/rules/new", Page::CreateRule),
+    (Method::GET, "/examples", Page::Examples),
     (Method::GET, "/apps/{app}/rules/{key}", Page::Rule),
     (Method::POST, "/apps/{app}/rules/{key}", Page::ChangeRule),
     (Method::GET, "/apps/{app}/rules/{key}/history", Page::RuleHistory),
@@ -192,6 +198,7 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/apps/{app}/versions/diff", Page::Change(changes::ChangePage::Versions)),
     (Method::GET, "/apps/{app}/versions/{version}/diff", Page::Change(changes::ChangePage::Versions)),
     (Method::GET, "/nodes", Page::Nodes),
+    (Method::GET, "/nodes/{id}", Page::Node),
     (Method::GET, "/users", Page::Users),
     (Method::POST, "/users", Page::CreateUser),
     (Method::GET, "/users/{name}", Page::User),
@@ -232,6 +239,7 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Shortcuts => shortcuts::show(visit),
         Page::Rules => rules::list(console, visit).await,
         Page::NewRule => rule_form::new(console, visit).await,
+        Page::Examples => examples::list(visit),
         Page::CreateRule => rule_form::create(console, visit).await,
         Page::Rule => rule_form::edit(console, visit).await,
         Page::ChangeRule => rule_form::change(console, visit).await,
@@ -249,6 +257,7 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::File(asked) => files::answer(console, asked, visit).await,
         Page::RuleAct(act) => rule_acts::answer(console, act, visit).await,
         Page::Nodes => nodes::list(console, visit).await,
+        Page::Node => nodes::one(console, visit).await,
         Page::Users => users::list(console, visit).await,
         Page::CreateUser => users::create(console, visit).await,
         Page::User => users::one(console, visit).await,

@@ -30,6 +30,7 @@ use tollgate_http_kit::{Access, Operation, Reply, reply};
 use changes::ChangeCall;
 pub use problem::PROBLEMS;
 pub(crate) use problem::failed;
+use schema::publishes;
 
 use crate::console::Console;
 use crate::web::{Failure, Visit};
@@ -282,7 +283,8 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                             text("limit", "1 to 500"),
                         ])
                     },
-                    Call::Change(ChangeCall::Create) => || takes(ChangeCall::Create),
+                    Call::Change(ChangeCall::Create) => || publishes(takes(ChangeCall::Create)),
+                    Call::Change(ChangeCall::Publish) => || publishes(described()),
                     Call::Change(ChangeCall::Edit) => || takes(ChangeCall::Edit),
                     Call::Change(ChangeCall::Resolve) => || takes(ChangeCall::Resolve),
                     Call::Change(ChangeCall::CheckOps | ChangeCall::Preview) => {
@@ -308,15 +310,22 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                     }
                     Call::Transfer(transfer::TransferCall::Import) => || {
                         let about = "Only show the difference";
-                        described().with([parameter("dry_run", false, openapi::string(), None, about)])
+                        publishes(described().with([parameter(
+                            "dry_run",
+                            false,
+                            openapi::string(),
+                            None,
+                            about,
+                        )]))
                     },
                     Call::Version(versions::VersionCall::RollBack) => || {
-                        described().takes(json!({"type": "object"}), json!({"reason": "too low for agoda"}))
+                        let example = json!({"reason": "too low for agoda"});
+                        publishes(described().takes(json!({"type": "object"}), example))
                     },
                     Call::File(files::FileCall::Create | files::FileCall::Change) => || {
                         let text =
                             "domain: shop\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n";
-                        described().takes(json!({"type": "object"}), json!({"text": text}))
+                        publishes(described().takes(json!({"type": "object"}), json!({"text": text})))
                     },
                     _ => described,
                 },

@@ -66,6 +66,7 @@ pub(crate) fn read(app: &str, yaml: &str, known: &[Car]) -> Result<Vec<Car>, Con
             max_permits: or("burst", ""),
             pre_permits: or("overdraft", "0"),
             need_permits: or("cost", "1"),
+            bucket: or("bucket", ""),
             sharing: or("sharing", "exact"),
             on_store_failure: or("on_store_failure", "allow"),
             per: line
@@ -89,7 +90,7 @@ fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
 }
 
 /// Whether the parser of the nodes accepts this row. The rows of an app do not depend on each other, except
-/// that their keys differ.
+/// that their keys differ, and that those of one bucket agree ([`buckets`](crate::buckets)).
 ///
 /// # Errors
 /// [`ControlError::Document`].
@@ -113,6 +114,9 @@ fn write_row(yaml: &mut String, row: &Car) {
     }
     if row.need_permits > 1 {
         let _ = write!(limit, ", cost: {}", row.need_permits);
+    }
+    if !row.bucket.is_empty() {
+        let _ = write!(limit, ", bucket: {}", quoted(&row.bucket));
     }
     for (key, value, default) in
         [("sharing", &row.sharing, "exact"), ("on_store_failure", &row.on_store_failure, "allow")]

@@ -70,7 +70,8 @@ pub(crate) fn publish(
     for op in ops {
         stored::apply(tx, actor, app, version, op)?;
     }
-    let documents = if app.state == "active" { checks::documents(tx, app)? } else { Vec::new() };
+    let changed: Vec<&str> = ops.iter().map(Op::key).collect();
+    let documents = if app.state == "active" { checks::documents(tx, app, &changed)? } else { Vec::new() };
     let kept: Vec<_> = documents.iter().map(|it| json!({"domain": it.domain(), "yaml": it.yaml()})).collect();
     let kept = serde_json::Value::from(kept).to_string();
     tx.execute(

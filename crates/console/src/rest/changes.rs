@@ -213,7 +213,7 @@ pub(super) async fn answer(console: &Console, call: ChangeCall, visit: &Visit) -
         ChangeCall::CheckOps | ChangeCall::Preview => check_ops(console, visit, call).await,
         ChangeCall::Comment => {
             let (actor, id, text) = (visit.actor()?, visit.segment(3), comment()?);
-            let done = console.control.change(move |tx| changes::comment(tx, &actor, &id, &text)).await?;
+            let done = console.change(visit, move |tx| changes::comment(tx, &actor, &id, &text)).await?;
             Ok(tagged(StatusCode::OK, &change(&done, true), done.etag))
         }
         ChangeCall::Submit => {
@@ -267,7 +267,7 @@ async fn step(
     work: impl Fn(&mut dyn Tx, &tollgate_control::Actor, &str, i64) -> Done + Send + 'static,
 ) -> Result<Reply, Failure> {
     let (actor, id, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
-    match console.control.change(move |tx| work(tx, &actor, &id, etag)).await {
+    match console.change(visit, move |tx| work(tx, &actor, &id, etag)).await {
         Ok(done) => Ok(tagged(StatusCode::OK, &change(&done, true), done.etag)),
         Err(ControlError::Stale { .. }) => {
             let now = current(console, visit).await?;
@@ -307,7 +307,7 @@ async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         _ => return Err(Failure::Bad("unknown `intent`: expected draft or publish".to_owned())),
     };
     let input = ChangeInput { title, comment, ops: inputs(ops)? };
-    let made = console.control.change(move |tx| {
+    let made = console.change(visit, move |tx| {
         if is_direct {
             publishing::write(tx, &actor, &app, &input, Intent::Publish)
         } else {

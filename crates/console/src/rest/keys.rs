@@ -28,19 +28,20 @@ pub(super) async fn live(console: &Console, visit: &Visit) -> Result<Reply, Fail
     if !(1..=MAX_KEYS).contains(&keys.len()) {
         return Err(Failure::Bad("expected ?key=KEY, once for each of 1 to 100 keys".to_owned()));
     }
+    let asked: Vec<_> = keys.iter().map(|key| (app.clone(), key.clone())).collect();
+    let reader = actor.clone();
+    let used = console.control.read(move |tx| history::last_used(tx, &reader, &asked)).await?;
     let found = console.control.live_keys(&actor, &app, &keys).await?;
-    let named: Vec<_> = keys.iter().map(|key| (app.clone(), key.clone())).collect();
-    let used = console.control.read(move |tx| history::last_used(tx, &actor, &named)).await?;
     let keys: Vec<Value> = keys
         .iter()
         .zip(&found)
         .map(|(key, answers)| {
             let tokens = answers.tokens(0);
-            let last_used = used.iter().find(|it| it.key == *key).map(|it| it.used_ms);
+            let used = used.iter().find(|it| it.key == *key).map(|it| it.used_ms);
             json!({
                 "key": key, "tokens": tokens.map(|it| it.0), "tokens_most": tokens.map(|it| it.1),
                 "nodes": answers.nodes.len(), "local": answers.is_local,
-                "last_used": last_used,
+                "last_used": used,
             })
         })
         .collect();

@@ -357,6 +357,8 @@ pub(crate) const PAGES: &[Operation] = &[
         InApp(Editor),
     ),
     get("GET /nodes", "/nodes", User),
+    get("GET /nodes/{id}", "/nodes/none", User),
+    get("GET /examples", "/examples", User),
     get("GET /apps/{app}/rules/{key}/history", "/apps/SIP_HOTEL/rules/second/history", InApp(Viewer)),
     get("GET /top", "/top", User),
     get("GET /keys", "/keys", User),
