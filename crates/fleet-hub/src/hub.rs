@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tollgate_core::Timestamp;
+use tollgate_fleet_proto::published::{AppDocuments, Published};
 use tollgate_fleet_proto::{
     Command, ControlSays, FromControl, FromNode, GoAway, Hello, MAX_APPS, MAX_LABELS, MAX_REPORT_ROWS,
     MAX_TEXT_BYTES, Overrides, Reply, Report, Seen, Welcome,
@@ -202,9 +203,16 @@ impl Hub {
         self.nodes.len()
     }
 
-    /// Number of nodes that are connected and have everything that they should and can have.
+    /// Number of nodes that are connected and have all of `published`, as far as they can; 0 while that is not
+    /// what is sent. Takes a step for each node and each app, unlike [`Hub::nodes`].
     #[must_use]
-    pub fn nodes_settled(&self) -> usize {
+    pub fn nodes_with(&self, published: &Published) -> usize {
+        let sent = |it: &AppDocuments| {
+            self.published.apps.get(&*it.app).is_some_and(|rules| rules.version == it.version)
+        };
+        if published.apps.len() != self.published.apps.len() || !published.apps.iter().all(sent) {
+            return 0;
+        }
         self.nodes.values().filter(|node| node.is_settled()).count()
     }
 
