@@ -138,8 +138,8 @@ impl SideReport {
                 })
             });
             let suggested = track.peaks.iter().enumerate().filter_map(|(place, peaks)| {
-                let limit = at_percentile(&peaks.in_window, percentile)?;
-                let burst = at_percentile(&peaks.above_rate, percentile)?;
+                let limit = peaks.in_window.at_percentile(percentile)?;
+                let burst = peaks.above_rate.at_percentile(percentile)?;
                 let window = show_duration(window(place));
                 let rate = format!("{} per {window}", rule.limits.get(place)?.quota.limit());
                 Some(Suggested { percentile, limit, window, burst, rate })
@@ -218,17 +218,6 @@ const fn is_compared(track: &RuleTrack) -> bool {
 
 fn top(denied: &Denied) -> Vec<TopDenied> {
     denied.top.iter().map(|(denied, key)| TopDenied { key: key_text(key), denied: *denied }).collect()
-}
-
-/// The least value that this share of the keys does not exceed.
-fn at_percentile(peaks: &std::collections::BTreeMap<u64, u64>, percentile: f64) -> Option<u64> {
-    let keys: u64 = peaks.values().sum();
-    let needed = (keys as f64 * percentile / 100.0).ceil().max(1.0) as u64;
-    let mut so_far = 0;
-    peaks.iter().find_map(|(&value, &count)| {
-        so_far += count;
-        (so_far >= needed).then_some(value)
-    })
 }
 
 /// `0.617 %`

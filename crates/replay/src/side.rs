@@ -108,12 +108,7 @@ impl Side {
         if domain.rules().is_empty() {
             return Err(SideError::NoRules(domain.name().to_owned()));
         }
-        let mut chains: Vec<Vec<(String, Wanted)>> = Vec::new();
-        for entries in &mapping.descriptors {
-            chains.push(
-                entries.iter().map(|(key, field)| (key.clone(), Wanted(vec![field.clone()]))).collect(),
-            );
-        }
+        let mut chains = mapping.descriptors.clone();
         if chains.is_empty() {
             for rule in domain.rules() {
                 let chain = keys_of(rule);

@@ -1,4 +1,5 @@
-//! The common log format, and the combined one, which has two fields more.
+//! The common log format, and the combined one, which has two fields more; also with the name of a virtual
+//! host in front, as Apache's `vhost_combined`, or with the forwarded addresses behind, as nginx' `main`.
 
 use crate::row::{Names, Row};
 
@@ -18,16 +19,31 @@ enum Field {
     Bytes,
     Referer,
     Agent,
+    Forwarded,
+    Host,
 }
 
 /// Their names, in that order.
-const NAMES: [&str; 13] = [
-    "client", "ident", "user", "time", "request", "method", "target", "path", "protocol", "status", "bytes",
-    "referer", "agent",
+const NAMES: [&str; 15] = [
+    "client",
+    "ident",
+    "user",
+    "time",
+    "request",
+    "method",
+    "target",
+    "path",
+    "protocol",
+    "status",
+    "bytes",
+    "referer",
+    "agent",
+    "x_forwarded_for",
+    "host",
 ];
 
 /// What wants each field.
-pub(crate) struct Common([Vec<(usize, u8)>; 13]);
+pub(crate) struct Common([Vec<(usize, u8)>; 15]);
 
 impl Common {
     pub(crate) fn new(names: &Names) -> Self {
@@ -42,9 +58,21 @@ impl Common {
         let (ident, rest) = at_byte(rest, b' ').ok_or("no user")?;
         let (user, rest) = at_byte(rest, b'[').ok_or("no time in [ ]")?;
         let (time, rest) = at_byte(rest, b']').ok_or("the time has no ]")?;
-        set(Field::Client, client);
-        set(Field::Ident, ident);
-        set(Field::User, user.trim_end());
+        let user = user.strip_suffix(' ').unwrap_or(user);
+        match at_byte(user, b' ') {
+            // Users may have spaces in their names, but then no address is where `ident` would be.
+            Some((after, user)) if ident.parse::<std::net::IpAddr>().is_ok() => {
+                set(Field::Host, client.rsplit_once(':').map_or(client, |(host, _port)| host));
+                set(Field::Client, ident);
+                set(Field::Ident, after);
+                set(Field::User, user);
+            }
+            _ => {
+                set(Field::Client, client);
+                set(Field::Ident, ident);
+                set(Field::User, user);
+            }
+        }
         set(Field::Time, time);
         let rest = rest.strip_prefix(" \"").ok_or("no request in quotes after the time")?;
         let (request, rest) = quoted(rest).ok_or("the request has no closing quote")?;
@@ -62,7 +90,7 @@ impl Common {
         set(Field::Status, status);
         set(Field::Bytes, if bytes == "-" { "0" } else { bytes });
         rest = after;
-        for field in [Field::Referer, Field::Agent] {
+        for field in [Field::Referer, Field::Agent, Field::Forwarded] {
             let Some((value, after)) = rest.trim_start().strip_prefix('"').and_then(quoted) else { break };
             set(field, value);
             rest = after;
