@@ -4,7 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use jiff::tz::TimeZone;
-use tollgate_control::Control;
+use tokio::sync::Semaphore;
+use tollgate_control::{Change, Control, ControlError, OldNodes};
+use tollgate_db::Tx;
+
+use crate::web::Visit;
+
+/// Parameter and field that say what becomes of nodes that cannot read the rules.
+pub(crate) const OLD_NODES: &str = "old_nodes";
 
 /// How the console is reached.
 #[derive(Clone, Debug)]
@@ -31,6 +38,8 @@ pub struct Console {
     requests: AtomicU64,
     /// Readers of events that wait.
     pub(crate) readers: AtomicUsize,
+    /// The turn of an import.
+    pub(crate) imports: Semaphore,
     /// Distinguishes the requests of this process from those of others.
     prefix: String,
 }
@@ -40,7 +49,28 @@ impl Console {
     #[must_use]
     pub fn new(control: Arc<Control>, settings: ConsoleSettings) -> Self {
         let prefix = tollgate_control::secret().map_or_else(|_| "r".to_owned(), |it| it[..8].to_owned());
-        Self { control, settings, requests: AtomicU64::new(0), readers: AtomicUsize::new(0), prefix }
+        let (requests, readers, imports) = (AtomicU64::new(0), AtomicUsize::new(0), Semaphore::new(1));
+        Self { control, settings, requests, readers, imports, prefix }
+    }
+
+    /// Runs a change that may publish rules. `old_nodes=leave` in the query or the form publishes them also
+    /// where a live node cannot read them.
+    pub(crate) fn change<T: Send + 'static>(
+        &self,
+        visit: &Visit,
+        work: impl Fn(&mut dyn Tx) -> Result<Change<T>, ControlError> + Send + 'static,
+    ) -> impl Future<Output = Result<T, ControlError>> + Send {
+        let old_nodes = match [visit.parameter(OLD_NODES), visit.field(OLD_NODES)].contains(&"leave") {
+            true => OldNodes::Leave,
+            false => OldNodes::Reject,
+        };
+        self.control.change_beside(old_nodes, work)
+    }
+
+    /// Readers of events that wait now.
+    #[must_use]
+    pub fn event_readers(&self) -> usize {
+        self.readers.load(Relaxed)
     }
 
     /// The name of the login cookie: with the prefix that browsers guard where they may.

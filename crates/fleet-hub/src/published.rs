@@ -68,6 +68,16 @@ impl Prepared {
         prepared
     }
 
+    /// The apps that are not as in `before`, and those that are not there any more.
+    pub(crate) fn changed(&self, before: &Self) -> Vec<Arc<str>> {
+        let is_same = |name: &Arc<str>, rules: &Arc<PreparedApp>| {
+            before.apps.get(name).is_some_and(|known| Arc::ptr_eq(known, rules))
+        };
+        let changed = self.apps.iter().filter(|(name, rules)| !is_same(name, rules)).map(|(name, _)| name);
+        let gone = before.apps.keys().filter(|name| !self.apps.contains_key(*name));
+        changed.chain(gone).cloned().collect()
+    }
+
     /// A domain belongs to another app than `before`, so what clashed may not clash any more.
     pub(crate) fn moves_domains(&self, before: &Self) -> bool {
         before.owners.iter().any(|(domain, app)| self.owners.get(domain) != Some(app))

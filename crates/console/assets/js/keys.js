@@ -1,4 +1,5 @@
-// Keys: `/` searches, `g` and a letter goes to a screen, `n` creates, `j` and `k` move along rows, `?` shows them all.
+// Keys: `/` searches, `g` and a letter goes to a screen, `n` creates, `j` and `k` move along rows,
+// `?` shows them all.
 {
   const isOff = document.body.dataset.keys === "off";
   let afterG = false;
@@ -8,7 +9,9 @@
 
   /** @param {number} step */
   const moveRow = (step) => {
-    const rows = [...document.querySelectorAll("main tbody tr")].filter((row) => row.querySelector("a, button"));
+    const rows = [...document.querySelectorAll("main tbody tr")].filter((row) =>
+      row.querySelector("a, button"),
+    );
     const at = rows.findIndex((row) => row.contains(document.activeElement));
     const next = rows[at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step];
     /** @type {HTMLElement | null | undefined} */ (next?.querySelector("a, button"))?.focus();
@@ -72,13 +75,14 @@
   document.addEventListener("keydown", (event) => {
     const target = /** @type {Element} */ (event.target);
     const isSave = (event.ctrlKey || event.metaKey) && event.key === "s";
-    if (isSave && find("button[data-save]")) {
+    if (isSave && find("button[data-draft]")) {
       event.preventDefault();
-      find("button[data-save]")?.click();
+      find("button[data-draft]")?.click();
       return;
     }
     if (isOff || event.ctrlKey || event.metaKey || event.altKey || find("dialog[open]")) return;
-    if (target.closest("input:not([type=checkbox]):not([type=radio]), select, textarea, [contenteditable]")) return;
+    if (target.closest("input:not([type=checkbox]):not([type=radio]), select, textarea, [contenteditable]"))
+      return;
     if (act(event.key)) event.preventDefault();
   });
 }

@@ -64,7 +64,11 @@ async fn import(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     };
     let text = std::str::from_utf8(&visit.body);
     let text = text.map_err(|_| Failure::Bad("invalid request body: expected YAML in UTF-8".to_owned()))?;
-    let all = match transfer::read(text) {
+    // It may take seconds and a multiple of its size: not on a thread that serves, and one at a time.
+    let Ok(_turn) = console.imports.acquire().await else { return Err(Failure::Panic) };
+    let text = text.to_owned();
+    let read = tokio::task::spawn_blocking(move || transfer::read(&text)).await;
+    let all = match read.map_err(|_| Failure::Panic)? {
         Err(ControlError::Faulty(faults)) if is_dry => {
             let errors: Vec<Value> = faults.iter().map(fault).collect();
             return Ok(reply::json(StatusCode::OK, &json!({"ok": false, "errors": errors})));
@@ -80,7 +84,7 @@ async fn import(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         let body = json!({"ok": is_ok, "errors": errors, "conflicts": conflicts, "diff": differences(&ops)});
         return Ok(reply::json(StatusCode::OK, &body));
     }
-    let done = console.control.change(move |tx| transfer::import(tx, &actor, &all, Intent::Publish)).await?;
+    let done = console.change(visit, move |tx| transfer::import(tx, &actor, &all, Intent::Publish)).await?;
     Ok(match done {
         None => reply::json(StatusCode::OK, &json!({"changed": false})),
         Some(done) if done.published_version.is_none() => waits(&done),

@@ -16,6 +16,9 @@ use crate::texts::Lang;
 /// Largest body of a form or of JSON.
 const MAX_BODY: usize = 1024 * 1024;
 
+/// Largest body of those who are not logged in.
+const MAX_ANONYMOUS: usize = 64 * 1024;
+
 /// Largest body of an import: what the reader of YAML takes.
 const MAX_IMPORT: usize = 16 * 1024 * 1024;
 
@@ -49,6 +52,8 @@ pub(crate) struct Visit {
     /// The token of `Authorization`, empty when that holds something else. Cookies do not count then.
     pub(crate) bearer: Option<String>,
     pub(crate) actor: Option<Actor>,
+    /// Change sets that are neither published nor given up, for the menu.
+    pub(crate) open_changes: i64,
     pub(crate) lang: Lang,
     pub(crate) theme: &'static str,
     pub(crate) has_shortcuts: bool,
@@ -89,6 +94,7 @@ impl Visit {
             cookie: cookie_of(fields, name),
             bearer: bearer(fields),
             actor: None,
+            open_changes: 0,
             lang: lang(fields),
             theme,
             has_shortcuts: cookie_of(fields, "shortcuts").as_deref() != Some("off"),
@@ -106,7 +112,12 @@ impl Visit {
             let value = value.map(|it| it.as_bytes().to_ascii_lowercase()).unwrap_or_default();
             value.starts_with(b"application/x-www-form-urlencoded")
         };
-        let max = if self.path == "/api/v1/import" { MAX_IMPORT } else { MAX_BODY };
+        // Those who are not logged in send names, passwords and codes, and take no more memory than that.
+        let max = match &self.actor {
+            None => MAX_ANONYMOUS,
+            Some(_) if self.path == "/api/v1/import" => MAX_IMPORT,
+            Some(_) => MAX_BODY,
+        };
         self.body = request.body(max).await.map_err(Failure::Body)?;
         if self.is_api || self.body.is_empty() {
             return Ok(());

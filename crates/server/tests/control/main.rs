@@ -9,5 +9,7 @@ mod docs;
 mod embedded;
 mod operators;
 mod processes;
+mod restored;
+mod rude;
 mod rules;
 mod tls;
