@@ -43,17 +43,28 @@ const NAMES: [&str; 15] = [
 ];
 
 /// What wants each field.
-pub(crate) struct Common([Vec<(usize, u8)>; 15]);
+pub(crate) struct Common {
+    places: [Vec<(usize, u8)>; 15],
+    /// Whether something wants a part of the request, and what comes after it.
+    wants_parts: bool,
+    wants_rest: bool,
+}
 
 impl Common {
     pub(crate) fn new(names: &Names) -> Self {
-        Self(NAMES.map(|name| names.places(name).to_vec()))
+        let places = NAMES.map(|name| names.places(name).to_vec());
+        let wants = |fields: &[Field]| fields.iter().any(|field| !places[*field as usize].is_empty());
+        Self {
+            wants_parts: wants(&[Field::Method, Field::Target, Field::Path, Field::Protocol]),
+            wants_rest: wants(&[Field::Status, Field::Bytes, Field::Referer, Field::Agent, Field::Forwarded]),
+            places,
+        }
     }
 
     /// `host ident user [time] "method target protocol" status bytes "referer" "agent"`; what comes after
     /// the request may be missing.
     pub(crate) fn read(&self, line: &str, row: &mut Row) -> Result<(), &'static str> {
-        let mut set = |field: Field, value: &str| row.set(&self.0[field as usize], value);
+        let mut set = |field: Field, value: &str| row.set(&self.places[field as usize], value);
         let (client, rest) = at_byte(line, b' ').ok_or("no field but the first")?;
         let (ident, rest) = at_byte(rest, b' ').ok_or("no user")?;
         let (user, rest) = at_byte(rest, b'[').ok_or("no time in [ ]")?;
@@ -77,12 +88,17 @@ impl Common {
         let rest = rest.strip_prefix(" \"").ok_or("no request in quotes after the time")?;
         let (request, rest) = quoted(rest).ok_or("the request has no closing quote")?;
         set(Field::Request, request);
-        if let Some((method, after)) = at_byte(request, b' ') {
+        if self.wants_parts
+            && let Some((method, after)) = at_byte(request, b' ')
+        {
             let (target, protocol) = at_byte(after, b' ').unwrap_or((after, ""));
             set(Field::Method, method);
             set(Field::Target, target);
             set(Field::Path, target.split(['?', '#']).next().unwrap_or(target));
             set(Field::Protocol, protocol);
+        }
+        if !self.wants_rest {
+            return Ok(());
         }
         let mut rest = rest.trim_start();
         let (status, after) = at_byte(rest, b' ').unwrap_or((rest, ""));
