@@ -20,6 +20,7 @@ mod problem_list;
 mod rule_acts;
 mod rule_form;
 mod rule_history;
+mod rule_trial;
 mod rules;
 mod sections;
 mod settings;
@@ -190,6 +191,7 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/apps/{app}/files/{domain}", Page::File(files::FilePage::Edit)),
     (Method::POST, "/apps/{app}/files/{domain}", Page::File(files::FilePage::Change)),
     (Method::POST, "/apps/{app}/rules/{key}/state", Page::RuleAct(rule_acts::RuleAct::State)),
+    (Method::POST, "/apps/{app}/rules/{key}/trial", Page::RuleAct(rule_acts::RuleAct::Trial)),
     (Method::GET, "/apps/{app}/rules/{key}/yaml", Page::RuleAct(rule_acts::RuleAct::Yaml)),
     (Method::POST, "/apps/{app}/rules/{key}/yaml", Page::RuleAct(rule_acts::RuleAct::SaveYaml)),
     (Method::GET, "/changes", Page::Change(changes::ChangePage::List)),

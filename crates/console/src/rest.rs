@@ -74,6 +74,8 @@ pub enum Call {
     TopKeys,
     /// Numbers for a rule from its traffic.
     Suggestion,
+    /// What a rule tries.
+    Trial,
     /// What is wrong now.
     Problems,
     /// Requests that no rule limits.
@@ -158,6 +160,13 @@ static ROWS: &[(Method, &str, Call, &str, &str)] = &[
         Call::Suggestion,
         "suggestNumbers",
         "Returns a rate and a burst from the traffic of the last hour, or null",
+    ),
+    (
+        Method::GET,
+        "/api/v1/apps/{app}/rules/{key}/trial",
+        Call::Trial,
+        "compareTrial",
+        "Returns what the numbers of a trial and those in force have denied, or null",
     ),
     (Method::GET, "/api/v1/history", Call::History, "history", "Returns what was decided over time"),
     (Method::GET, "/api/v1/keys/top", Call::TopKeys, "topKeys", "Lists the keys that were denied most"),
@@ -268,6 +277,7 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                     Call::History => traffic_shapes::history,
                     Call::TopKeys => traffic_shapes::top_keys,
                     Call::Suggestion => traffic_shapes::suggestion,
+                    Call::Trial => traffic_shapes::trial,
                     Call::Problems => traffic_shapes::problems,
                     Call::Unlimited => traffic_shapes::unlimited,
                     Call::Events => traffic_shapes::events,
@@ -389,6 +399,7 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::History => history::series(console, visit).await,
         Call::TopKeys => history::top(console, visit).await,
         Call::Suggestion => history::suggestion(console, visit).await,
+        Call::Trial => history::trial(console, visit).await,
         Call::Problems => history::problems(console, visit).await,
         Call::Unlimited => history::unlimited(console, visit).await,
         Call::Events => events::wait(console, visit).await,

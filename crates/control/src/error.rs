@@ -319,6 +319,20 @@ pub enum Fault {
         "at this rate the bucket and the overdraft take more than 36 years to fill: make one of them smaller"
     )]
     SlowBucket,
+    /// One number of a trial without the other.
+    #[error("a trial has a rate and a burst: give both trial_rate and trial_max_permits, or neither")]
+    TrialHalf,
+    /// A trial whose burst is too small for what the row keeps.
+    #[error(
+        "expected at least {min}: a trial keeps need_permits and pre_permits, which must fit into its burst"
+    )]
+    TrialTooSmall {
+        /// The least.
+        min: i64,
+    },
+    /// A row that shares a bucket.
+    #[error("a rule that shares a bucket cannot try numbers by itself: remove the trial, or the bucket")]
+    TrialInBucket,
     /// Leased counters have no overdraft.
     #[error("leased counters cannot be overdrawn: set pre_permits to 0, or choose another sharing")]
     LeasedOverdraft,

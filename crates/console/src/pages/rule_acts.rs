@@ -10,6 +10,7 @@ use tollgate_http_kit::Reply;
 
 use super::changes::after;
 use super::rule_form::intent;
+use super::rule_trial;
 use super::rules::rule_href;
 use crate::console::Console;
 use crate::frame::{Frame, page};
@@ -21,6 +22,8 @@ use crate::web::{Failure, Visit, redirect};
 pub enum RuleAct {
     /// On, shadow or off.
     State,
+    /// Numbers in shadow beside those in force.
+    Trial,
     /// Its YAML.
     Yaml,
     /// Saves its YAML.
@@ -30,6 +33,7 @@ pub enum RuleAct {
 pub(super) async fn answer(console: &Console, act: RuleAct, visit: &Visit) -> Result<Reply, Failure> {
     match act {
         RuleAct::State => set_state(console, visit).await,
+        RuleAct::Trial => rule_trial::act(console, visit).await,
         RuleAct::Yaml => {
             let rule = read(console, visit).await?;
             let text = car_yaml::write(&rule.car.to_input());

@@ -64,6 +64,8 @@ pub(super) struct RuleBody {
     sharing: String,
     on_store_failure: String,
     state: String,
+    trial_rate: Value,
+    trial_max_permits: Value,
 }
 
 impl RuleBody {
@@ -82,7 +84,9 @@ impl RuleBody {
             rate: number("rate", self.rate, whole.clone()),
             max_permits: number("max_permits", self.max_permits, whole.clone()),
             need_permits: number("need_permits", self.need_permits, whole.clone()),
-            pre_permits: number("pre_permits", self.pre_permits, whole),
+            pre_permits: number("pre_permits", self.pre_permits, whole.clone()),
+            trial_rate: number("trial_rate", self.trial_rate, whole.clone()),
+            trial_max_permits: number("trial_max_permits", self.trial_max_permits, whole),
             g: number("g", self.g, Fault::Decimal),
             u: number("u", self.u, Fault::Decimal),
             extras: match self.extras {

@@ -103,6 +103,11 @@ pub(crate) const API: &[Operation] = &[
         "/api/v1/apps/SIP_HOTEL/rules/second/suggestion",
         InApp(Viewer),
     ),
+    get(
+        "GET /api/v1/apps/{app}/rules/{key}/trial",
+        "/api/v1/apps/SIP_HOTEL/rules/second/trial",
+        InApp(Viewer),
+    ),
     get("GET /api/v1/history", "/api/v1/history", User),
     get("GET /api/v1/keys/top", "/api/v1/keys/top", User),
     get("GET /api/v1/problems", "/api/v1/problems", User),
@@ -298,6 +303,12 @@ pub(crate) const LOOSE: &[Operation] = &[
         "state=shadow&etag=2",
         InApp(Editor),
     ),
+    post(
+        "POST /apps/{app}/rules/{key}/trial",
+        "/apps/SIP_HOTEL/rules/second/trial",
+        "action=start&try_rate=9&try_max_permits=19&etag=2",
+        InApp(Editor),
+    ),
     get("GET /apps/{app}/rules/{key}/yaml", "/apps/SIP_HOTEL/rules/second/yaml", InApp(Viewer)),
     post(
         "POST /apps/{app}/rules/{key}/yaml",
@@ -407,6 +418,10 @@ pub(crate) const TWINS: &[(&str, &[&str])] = &[
     ("POST /apps/{app}/rules/{key}", &["PUT /api/v1/apps/{app}/rules/{key}"]),
     ("POST /apps/{app}/rules/{key}/delete", &["DELETE /api/v1/apps/{app}/rules/{key}"]),
     ("POST /apps/{app}/rules/{key}/state", &["PUT /api/v1/apps/{app}/rules/{key}"]),
+    (
+        "POST /apps/{app}/rules/{key}/trial",
+        &["PUT /api/v1/apps/{app}/rules/{key}", "GET /api/v1/apps/{app}/rules/{key}/trial"],
+    ),
     ("POST /apps/{app}/rules/{key}/yaml", &["POST /api/v1/changes", "POST /api/v1/check"]),
     ("POST /rules/bulk", &["POST /api/v1/changes", "GET /api/v1/export"]),
     (
