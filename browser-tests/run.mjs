@@ -10,6 +10,7 @@ import keys from "./tests/keys.mjs";
 import rules from "./tests/rules.mjs";
 import screens, { before } from "./tests/screens.mjs";
 import transfer from "./tests/transfer.mjs";
+import trial from "./tests/trial.mjs";
 import versions from "./tests/versions.mjs";
 
 const only = process.argv.slice(2);
@@ -17,6 +18,7 @@ const tests = [
   ...before,
   ...access,
   ...rules,
+  ...trial,
   ...changes,
   ...versions,
   ...keys,

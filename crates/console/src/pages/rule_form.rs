@@ -63,6 +63,8 @@ struct FormPage {
     /// Numbers that are tried, or could be; not of a new rule.
     trial: Option<TrialView>,
     as_table: &'static str,
+    /// Whether a part of it changes with reports.
+    is_live: bool,
     /// The events that the page has seen.
     after: String,
 }
@@ -365,6 +367,7 @@ fn show(
     form.may_edit = may_edit;
     form.notice.clone_from(&filled.notice);
     let (compared, suggestion) = (read.compared.as_ref(), read.suggestion.as_ref());
+    form.is_live = form.chart.is_some() || compared.is_some();
     form.trial = Some(TrialView::new(visit, &rule.car, compared, suggestion, filled.trial));
     let documents = compile::documents(&rule.app, std::slice::from_ref(&rule.car))?;
     form.yaml = Some(documents.into_iter().map(Document::into_yaml).collect());
@@ -408,11 +411,11 @@ fn form(
         Field::text("g", t.g, t.g_hint, &or(&input.g, "1")).number(),
         Field::text("u", t.u, t.g_hint, &or(&input.u, "1")).number(),
         Field::text("sharing", t.sharing, t.sharing_hint, &or(&input.sharing, "exact")).of(&sharings),
-        Field::text("on_store_failure", t.failure, t.failure_hint, &or(&input.on_store_failure, "allow"))
-            .of(&failures),
         Field::text("trial_max_permits", t.trial_burst, t.trial_burst_hint, &input.trial_max_permits)
             .number(),
         Field::text("trial_rate", t.trial_rate, t.trial_rate_hint, &input.trial_rate).number(),
+        Field::text("on_store_failure", t.failure, t.failure_hint, &or(&input.on_store_failure, "allow"))
+            .of(&failures),
     ];
     let extras = Field::text("extras", t.extras, t.extras_hint, &input.extras).area();
     let is_more = |it: &FieldFault| more.iter().any(|field| field.name == it.field) || it.field == "extras";
@@ -447,6 +450,7 @@ fn form(
         chart: None,
         trial: None,
         as_table: visit.lang.traffic().as_table,
+        is_live: false,
         after: String::new(),
         c: Texts::of(visit.lang),
         f,

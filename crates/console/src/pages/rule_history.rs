@@ -84,7 +84,7 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
         after: events.id(&events.watch().borrow()),
         is_gone: rule.is_none(),
         spans: spans.collect(),
-        sums: sums(visit.lang, &found),
+        sums: sums(visit.lang, &found, has_trial),
         has_traffic: found.sum().offered() > 0,
         chart: per_second(&found, &words(visit.lang), w.per_second.to_owned(), |at| visit.time_as(at, form)),
         trial: has_trial.then(|| {
@@ -103,19 +103,24 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
 }
 
 /// What an operator asks of a rule: how much came, and what became of it.
-fn sums(lang: Lang, found: &History) -> Vec<(&'static str, String, String)> {
+fn sums(lang: Lang, found: &History, has_trial: bool) -> Vec<(&'static str, String, String)> {
     let (w, sum) = (lang.traffic(), found.sum());
     let all = sum.offered().max(1);
     let share =
         |part: i64| if sum.offered() == 0 { String::new() } else { percent(part.min(all) * 10_000 / all) };
-    vec![
+    let mut sums = vec![
         (w.offered, grouped(sum.offered()), String::new()),
         (w.admitted, grouped(sum.admitted), share(sum.admitted)),
         (w.denied, grouped(sum.denied), share(sum.denied)),
         (w.shadow_denied, grouped(sum.shadow_denied), share(sum.shadow_denied)),
         (w.near, grouped(sum.near), share(sum.near)),
         (w.degraded, grouped(sum.degraded), share(sum.degraded)),
-    ]
+    ];
+    if has_trial {
+        let denied = sum.trial_denied();
+        sums.insert(4, (lang.trial().denied_in_trial, grouped(denied), share(denied)));
+    }
+    sums
 }
 
 /// The suggestion in words, and the form filled in with it.
