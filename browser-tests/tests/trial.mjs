@@ -81,7 +81,7 @@ async function aTrial({ fleet, kept, window, note }) {
   await page.goto(`${place}/history`);
   await shows(page, "Trial: Denials per second");
   const failures = [];
-  const words = new Set([...WORDS, APP, KEY, "trial", "vera"]);
+  const words = new Set([...WORDS, "SIP_HOTEL", "pushGeoHotelList", APP, KEY, "trial", "vera"]);
   await lookAt(page, "-trial", fleet.url, `/apps/${APP}/rules/${KEY}`, words, failures);
   await lookAt(page, "-trial-history", fleet.url, `/apps/${APP}/rules/${KEY}/history`, words, failures);
   assert.deepEqual(failures, []);
