@@ -7,6 +7,7 @@ mod docs;
 mod errors;
 mod history;
 mod operations;
+mod replay;
 mod rights;
 mod rude;
 mod schema;
