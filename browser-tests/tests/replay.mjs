@@ -47,7 +47,7 @@ async function aTraceRecommendsNumbers({ fleet, kept }) {
   await zh.context().addCookies([{ name: "lang", value: "zh", url: fleet.url }]);
   await zh.goto(`${rule}/replay`);
   await zh.getByRole("button", { name: "回放", exact: true }).click();
-  await shows(zh, "误放行");
+  await shows(zh, "仅因突发度而放行");
   await zh.context().addCookies([{ name: "lang", value: "en", url: fleet.url }]);
   await zh.close();
 }

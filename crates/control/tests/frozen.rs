@@ -13,8 +13,8 @@ use tollgate_control::changes::{ChangeInput, OpInput};
 use tollgate_control::file_rules::FileInput;
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::{
-    Actor, Content, Control, ControlError, Document, Kind, NodeApp, NodeState, Nodes, Role, audit, frozen,
-    problems, rules, versions,
+    Actor, Content, Control, ControlError, Document, Kind, NodeApp, NodeState, Nodes, Role, audit, problems,
+    rules, thawing, versions,
 };
 use tollgate_db::TimeSource;
 
@@ -189,7 +189,7 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
     }
     assert!(frozen_apps(&control).await.is_empty());
     create(&control, "shop", row("more", "1", "")).await.expect("not frozen any more");
-    let again = control.change(|tx| frozen::force(tx, &Actor::system(), "shop", "why")).await;
+    let again = control.change(|tx| thawing::force(tx, &Actor::system(), "shop", "why")).await;
     assert!(matches!(again, Err(ControlError::NotFound { what: "frozen app", .. })));
     let chain = control.read(|tx| audit::verify(tx, &Actor::system())).await.expect("walked");
     assert!(matches!(chain, audit::Chain::Whole(_)));
@@ -206,7 +206,7 @@ async fn what_the_database_has_is_forced_as_a_version_above_all_that_nodes_hold(
     let before =
         control.published().borrow().apps.iter().find(|it| it.app == "shop").cloned().expect("there");
     for (app, version) in [("shop", 7), ("new", 5)] {
-        let forced = control.change(move |tx| frozen::force(tx, &Actor::system(), app, "the copy counts"));
+        let forced = control.change(move |tx| thawing::force(tx, &Actor::system(), app, "the copy counts"));
         assert_eq!(forced.await.expect("forced"), version);
     }
     let published = control.published().borrow().clone();

@@ -193,8 +193,8 @@ impl Fleet {
         self.state().hub.nodes_known()
     }
 
-    /// Number of nodes that are connected and have all of `published`, as far as they can; 0 while that is not
-    /// what is sent.
+    /// Number of nodes that are connected and have all of `published`, as far as they can; 0 while that is
+    /// not what is sent.
     #[must_use]
     pub fn nodes_with(&self, published: &Published) -> usize {
         self.state().hub.nodes_with(published)

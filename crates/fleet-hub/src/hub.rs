@@ -203,8 +203,8 @@ impl Hub {
         self.nodes.len()
     }
 
-    /// Number of nodes that are connected and have all of `published`, as far as they can; 0 while that is not
-    /// what is sent. Takes a step for each node and each app, unlike [`Hub::nodes`].
+    /// Number of nodes that are connected and have all of `published`, as far as they can; 0 while that is
+    /// not what is sent. Takes a step for each node and each app, unlike [`Hub::nodes`].
     #[must_use]
     pub fn nodes_with(&self, published: &Published) -> usize {
         let sent = |it: &AppDocuments| {

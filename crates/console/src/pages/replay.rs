@@ -45,7 +45,6 @@ struct Found {
     notes: Vec<String>,
     has_change: bool,
     rows: Vec<(&'static str, String, String)>,
-    difference: Vec<(&'static str, String)>,
     chart: Option<Chart>,
     top: Vec<(String, String)>,
 }
@@ -182,19 +181,15 @@ fn found(visit: &Visit, l: &'static Texts, previewed: &Previewed) -> Found {
     row(l.near, &|it| part(it.near, it.offered));
     row(l.keys, &|it| count(it.keys));
     row(l.keys_denied, &|it| count(it.keys_denied));
-    row(l.wrongly_admitted, &|it| part(it.wrongly_admitted, it.compared));
-    row(l.wrongly_denied, &|it| part(it.wrongly_denied, it.compared));
-    row(l.worst, &|it| {
-        let worst = it.worst_windows.first();
-        worst.map_or_else(String::new, |worst| format!("{} / {}", count(worst.admitted), worst.limit))
-    });
+    // The exact log has the rate as its limit, per second, and knows no burst.
+    row(l.by_burst, &|it| part(it.wrongly_admitted, it.compared));
+    row(l.needlessly, &|it| part(it.wrongly_denied, it.compared));
+    row(l.worst, &|it| it.worst_windows.first().map_or_else(String::new, |worst| count(worst.admitted)));
     row(l.suggested, &|it| it.suggested.first().map_or_else(String::new, |it| count(it.burst)));
-    let difference = report.difference.map_or_else(Vec::new, |it| {
-        vec![
-            (l.newly_denied, part(it.newly_denied, report.lines.requests)),
-            (l.newly_admitted, part(it.newly_admitted, report.lines.requests)),
-        ]
-    });
+    if let Some(it) = report.difference {
+        rows.push((l.newly_denied, String::new(), part(it.newly_denied, report.lines.requests)));
+        rows.push((l.newly_admitted, String::new(), part(it.newly_admitted, report.lines.requests)));
+    }
     let shown = then.or(now).and_then(|it| it.rules.first());
     let top = shown.map_or_else(Vec::new, |rule| {
         rule.top_denied.iter().map(|it| (it.key.clone(), count(it.denied))).collect()
@@ -203,7 +198,6 @@ fn found(visit: &Visit, l: &'static Texts, previewed: &Previewed) -> Found {
         notes,
         has_change: then.is_some(),
         rows,
-        difference,
         chart: report.timeline.as_ref().map(|it| over_time(visit, l, it, then.is_some())),
         top,
     }

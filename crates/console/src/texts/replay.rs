@@ -22,9 +22,9 @@ texts! {
     near: "接近上限", "Near the limit";
     keys: "键数", "Keys";
     keys_denied: "被拒绝过的键", "Keys that were denied";
-    wrongly_admitted: "误放行", "Wrongly admitted";
-    wrongly_denied: "误拒绝", "Wrongly denied";
-    worst: "最差窗口", "Worst window";
+    by_burst: "仅因突发度而放行", "Admitted only by the burst";
+    needlessly: "最近一秒仍有余量却被拒绝", "Denied with room left in the last second";
+    worst: "单个键任意一秒内最多放行", "Most admitted of one key in any second";
     suggested: "99% 的键所需的突发度", "Burst enough for 99 % of the keys";
     newly_denied: "新增拒绝", "Newly denied";
     newly_admitted: "新增放行", "Newly admitted";

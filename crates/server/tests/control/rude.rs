@@ -1,4 +1,4 @@
-//! Peers that do what they should not, on the one port of the control plane. Whatever they do, others are served.
+//! Peers that do what they should not, on the one port of the control plane. Others are served meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -144,7 +144,7 @@ fn five_hundred_readers_wait_for_events_and_the_next_is_sent_away() {
         text.split(' ').nth(1).expect("a status").to_owned()
     };
     let readers = || metric(&control.get("/metrics").1, "tollgate_control_event_readers");
-    // More than there are places; each waits for ten seconds, so those that come too late are sent away before.
+    // Each waits for ten seconds, so those that come too late are sent away before.
     let waiting: Vec<_> = (0..500).map(|_| wait_for_events()).collect();
     wait("all of them wait", || (readers() == Some(500)).then_some(()));
     for _ in 0..50 {
