@@ -57,7 +57,7 @@ async fn the_tab_of_a_rule_shows_what_other_numbers_would_have_done_to_a_trace()
     assert_eq!(row(&more, "Admitted"), ["109 (54.5 %)", "200 (100.0 %)"], "{more}");
     assert_eq!(row(&more, "Denied"), ["91 (45.5 %)", "0 (0.0 %)"]);
     assert_eq!(row(&more, "Newly admitted"), ["", "91 (45.5 %)"], "{more}");
-    assert_eq!(row(&more, "Burst enough for 99 % of the keys"), ["102", "1"]);
+    assert_eq!(row(&more, "Burst enough for 99 % of the keys"), ["101", "1"]);
     assert!(more.contains("/apps/SIP_HOTEL/rules/pushGeo?rate=4&#38;max_permits=10"), "to fill in the form");
     assert!(more.contains("<svg") && more.contains("Denied with these numbers"), "a chart");
     // Nothing was changed by that.
