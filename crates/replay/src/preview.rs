@@ -1,5 +1,5 @@
-//! Rules on a recorded trace, for programs that ask on behalf of somebody: bounded in requests and memory, and
-//! stopped from outside.
+//! Rules on a recorded trace, for programs that ask on behalf of somebody: bounded in requests and memory,
+//! and stopped from outside.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -30,8 +30,8 @@ pub(crate) struct Replayed {
     pub(crate) is_stopped: bool,
 }
 
-/// Replays a trace with one or two sets of rules, each with the name that errors call it by. `goes_on` gets the
-/// number of requests so far, after each, and can stop the run.
+/// Replays a trace with one or two sets of rules, each with the name that errors call it by. `goes_on` gets
+/// the number of requests so far, after each, and can stop the run.
 pub(crate) fn run(
     source: Source,
     sets: Vec<(String, Policy)>,
