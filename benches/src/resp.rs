@@ -58,7 +58,7 @@ fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Contender>> {
     if let Some(module) = redis_cell().filter(|_| settings.has("redis-server")) {
         add("Redis with redis-cell", ADMIT, MANY, redis_with(&["--loadmodule".into(), module])?);
     } else {
-        settings.say("SKIPPED redis-cell in benches: there is no libredis_cell.so on the path");
+        settings.lacks("redis-cell", "there is no libredis_cell.so on the path");
     }
     if settings.has("throttlecrab-server") {
         let process = Process::start(|port| {
