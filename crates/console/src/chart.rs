@@ -71,38 +71,54 @@ pub(crate) fn per_second(
     let admitted = rates(|it| it.admitted);
     let denied = rates(|it| it.denied);
     let shadow = rates(|it| it.shadow_denied);
-    let most = [&admitted, &denied, &shadow].into_iter().flatten().copied().max().unwrap_or_default();
-    let top = nice(most);
     let mut curves = vec![("", words.admitted, admitted), ("bad", words.denied, denied)];
     if shadow.iter().any(|it| *it > 0) {
         curves.push(("warn", words.shadow, shadow));
     }
-    let mut paths = vec![Path { class: "area".to_owned(), d: area(&curves[0].2, top, WIDTH, HEIGHT) }];
-    for (class, _, values) in &curves {
+    let times: Vec<i64> = points.iter().map(|it| it.at_ms).collect();
+    let (head, rows) = table(history, words, &clock);
+    Chart { head, rows, ..drawn(label, &curves, &times, &clock) }
+}
+
+/// A curve: class, text, and tenths per second.
+pub(crate) type Curve = (&'static str, &'static str, Vec<i64>);
+
+/// A chart without its table; the first curve has an area below it. `times` are those of the values.
+pub(crate) fn drawn(label: String, curves: &[Curve], times: &[i64], clock: &impl Fn(i64) -> String) -> Chart {
+    let top = nice(curves.iter().flat_map(|it| &it.2).copied().max().unwrap_or_default());
+    let below =
+        curves.first().map(|it| Path { class: "area".to_owned(), d: area(&it.2, top, WIDTH, HEIGHT) });
+    let mut paths: Vec<Path> = below.into_iter().collect();
+    for (class, _, values) in curves {
         paths.push(Path { class: format!("line {class}"), d: line(values, top, WIDTH, HEIGHT) });
     }
-    let key = |(class, text, values): &(&'static str, &'static str, Vec<i64>)| {
+    let key = |(class, text, values): &Curve| {
         let value = values.last().map_or_else(String::new, |it| rate(*it));
         Key { class, text, value }
     };
-    let keys = curves.iter().map(key).collect();
-    let width = WIDTH / i64::try_from(points.len().max(1)).unwrap_or(WIDTH).min(WIDTH);
-    let spot = |(index, point): (usize, &tollgate_control::history::Point)| {
-        let values = curves.iter().map(|(_, text, values)| format!("{text} {}", rate(values[index])));
-        let text: Vec<String> = std::iter::once(clock(point.at_ms)).chain(values).collect();
-        let middle = x(index, points.len(), WIDTH);
+    let width = WIDTH / i64::try_from(times.len().max(1)).unwrap_or(WIDTH).min(WIDTH);
+    let spot = |(index, at_ms): (usize, &i64)| {
+        let value = |values: &[i64]| values.get(index).map_or_else(String::new, |it| rate(*it));
+        let values = curves.iter().map(|(_, text, values)| format!("{text} {}", value(values)));
+        let text: Vec<String> = std::iter::once(clock(*at_ms)).chain(values).collect();
+        let middle = x(index, times.len(), WIDTH);
         ((middle - width / 2).clamp(0, WIDTH - width), width.max(1), text.join(" · "))
     };
-    let spots = points.iter().enumerate().map(spot).collect();
-    let marks = [0, 1, 2, 3, 4].map(|it| it * points.len().saturating_sub(1) / 4);
-    let xs = if points.is_empty() { Vec::new() } else { marks.map(|it| clock(points[it].at_ms)).to_vec() };
-    let (head, rows) = table(history, words, clock);
-    let ys = [top, top / 2, 0].map(rate).to_vec();
-    Chart { label, keys, paths, ys, xs, spots, head, rows }
+    let marks = [0, 1, 2, 3, 4].map(|it| it * times.len().saturating_sub(1) / 4);
+    Chart {
+        label,
+        keys: curves.iter().map(key).collect(),
+        paths,
+        ys: [top, top / 2, 0].map(rate).to_vec(),
+        xs: if times.is_empty() { Vec::new() } else { marks.map(|it| clock(times[it])).to_vec() },
+        spots: times.iter().enumerate().map(spot).collect(),
+        head: Vec::new(),
+        rows: Vec::new(),
+    }
 }
 
 /// The newest first, several points in one row if there are many.
-fn table(history: &History, words: &Words, clock: impl Fn(i64) -> String) -> (Vec<&'static str>, Vec<Row>) {
+fn table(history: &History, words: &Words, clock: &impl Fn(i64) -> String) -> (Vec<&'static str>, Vec<Row>) {
     let head = vec![words.time, words.admitted, words.denied, words.shadow, words.near, words.degraded];
     let together = history.points.len().div_ceil(MOST_ROWS).max(1);
     let row = |points: &[tollgate_control::history::Point]| {

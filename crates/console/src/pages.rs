@@ -17,6 +17,7 @@ mod nodes;
 mod overrides;
 mod overview;
 mod problem_list;
+mod replay;
 mod rule_acts;
 mod rule_form;
 mod rule_history;
@@ -72,6 +73,10 @@ pub enum Page {
     ChangeRule,
     /// What a rule counted.
     RuleHistory,
+    /// The form to replay a trace with a rule.
+    Replay,
+    /// Replays a trace with a rule.
+    RunReplay,
     /// The keys that were limited most.
     Top,
     /// Asks whether to delete a rule.
@@ -171,6 +176,8 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/apps/{app}/rules/{key}", Page::Rule),
     (Method::POST, "/apps/{app}/rules/{key}", Page::ChangeRule),
     (Method::GET, "/apps/{app}/rules/{key}/history", Page::RuleHistory),
+    (Method::GET, "/apps/{app}/rules/{key}/replay", Page::Replay),
+    (Method::POST, "/apps/{app}/rules/{key}/replay", Page::RunReplay),
     (Method::GET, "/top", Page::Top),
     (Method::GET, "/apps/{app}/rules/{key}/delete", Page::ConfirmDelete),
     (Method::POST, "/apps/{app}/rules/{key}/delete", Page::DeleteRule),
@@ -229,6 +236,8 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
     match page {
         Page::Home => overview::show(console, visit).await,
         Page::RuleHistory => rule_history::show(console, visit).await,
+        Page::Replay => replay::show(console, visit).await,
+        Page::RunReplay => replay::run(console, visit).await,
         Page::Top => top::list(console, visit).await,
         Page::Login => access::login(console, visit).await,
         Page::LogIn => access::log_in(console, visit).await,

@@ -29,6 +29,7 @@ pub(crate) mod frozen;
 pub(crate) mod nav;
 pub(crate) mod nodes;
 pub(crate) mod overrides;
+pub(crate) mod replay;
 pub(crate) mod traffic;
 
 texts! {
@@ -90,6 +91,7 @@ texts! {
     examples: "示例", "Examples";
     tab_form: "表单", "Form";
     tab_history: "历史", "History";
+    tab_replay: "回放", "Replay";
     lately: "最近 15 分钟，每秒判定数", "Decisions per second, last 15 minutes";
     protects: "保护谁", "What it protects";
     protect_self: "保护自己的服务", "My own service";

@@ -8,6 +8,7 @@ mod errors;
 mod history;
 mod old_nodes;
 mod operations;
+mod replay;
 mod rights;
 mod rude;
 mod schema;
