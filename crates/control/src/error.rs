@@ -299,6 +299,15 @@ pub enum Fault {
     /// The last admin must stay.
     #[error("the last admin over all apps must stay active")]
     LastAdmin,
+    /// A line that is not a step of a rollout.
+    #[error("expected one step per line, such as 1 node, 10 %, zone in (a, b) or all")]
+    Steps,
+    /// A plan that leaves nodes out.
+    #[error("the last step, and only the last one, must be all")]
+    LastStep,
+    /// A share that does not grow.
+    #[error("each step must reach more nodes than the one before")]
+    Growing,
 }
 
 /// The faults of several fields.

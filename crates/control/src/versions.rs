@@ -93,7 +93,7 @@ pub(crate) fn publish(
         "UPDATE apps SET version = $2, updated_at = $3 WHERE id = $1",
         &[(&app.id).into(), version.into(), now.into()],
     )?;
-    Ok(AppDocuments { app: app.name.clone(), version: version.unsigned_abs(), documents })
+    Ok(AppDocuments::new(&app.name, version.unsigned_abs(), documents))
 }
 
 /// The newest versions of an app, at most `limit`, which is at most 500. Needs viewer.
@@ -162,7 +162,7 @@ pub(crate) fn published(tx: &mut dyn Tx) -> Result<Vec<AppDocuments>, ControlErr
     let read = |row: &Row| {
         let (app, version) = (row.text(0)?, row.int(1)?.unsigned_abs());
         let documents = read_documents(&app, &row.text(2)?)?;
-        Ok(AppDocuments { app, version, documents })
+        Ok(AppDocuments::new(app, version, documents))
     };
     rows.iter().map(read).collect()
 }

@@ -21,7 +21,7 @@ fn at(ms: u64) -> Timestamp {
 
 fn app(app: &str, version: u64) -> AppDocuments {
     let documents = vec![Document::new(app, format!("{app} {version}"))];
-    AppDocuments { app: app.into(), version, documents }
+    AppDocuments::new(app, version, documents)
 }
 
 fn held(app: &str, version: u64) -> Held {
@@ -240,7 +240,7 @@ fn each_bound_holds_from_both_sides() {
         let mut hub = hub();
         open(&mut hub, FIRST, hello("n"));
         let documents = vec![Document::new("d", text(bytes))];
-        let sent = publish(&mut hub, vec![AppDocuments { app: "a".into(), version: 1, documents }]);
+        let sent = publish(&mut hub, vec![AppDocuments::new("a", 1, documents)]);
         assert_eq!(sent.len(), usize::from(is_good), "{bytes} bytes");
     }
     let mut hub = hub();

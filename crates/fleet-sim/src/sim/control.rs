@@ -86,7 +86,7 @@ impl World {
         self.last_version = self.last_version.max(version);
         self.published.apps.retain(|it| it.app != app);
         let documents = vec![Document::new(domain, content::text(app, version, kind, domain))];
-        self.published.apps.push(AppDocuments { app: app.to_owned(), version, documents });
+        self.published.apps.push(AppDocuments::new(app, version, documents));
         self.published.apps.sort_by(|a, b| a.app.cmp(&b.app));
     }
 
