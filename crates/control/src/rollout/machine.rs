@@ -73,6 +73,8 @@ pub enum Why {
     DeniesMore(Sides),
     /// The chosen nodes decide without their store more often.
     DegradesMore(Sides),
+    /// A gate failed, and the version before cannot be restored.
+    Blocked(String),
     /// An operator withdrew it.
     Operator(String),
     /// Another version was published for all nodes: a rollback, or the app was disabled.
@@ -442,6 +444,6 @@ impl Machine {
 }
 
 /// The labels of a node, as a reach wants them.
-pub(crate) fn labels(node: &SeenNode) -> impl Iterator<Item = (&str, &str)> + Clone {
+fn labels(node: &SeenNode) -> impl Iterator<Item = (&str, &str)> + Clone {
     node.labels.iter().map(|(key, value)| (&**key, &**value))
 }
