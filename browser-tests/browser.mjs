@@ -10,6 +10,10 @@ const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-pra
 export const ADMIN = { name: "ann", password: "correct horse battery" };
 
 export class Browser {
+  /** @type {import("playwright-core").Browser} */ chromium;
+  /** Where screenshots go. */
+  folder = "";
+
   static async launch(outputFolder) {
     const it = new Browser();
     const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
@@ -30,6 +34,7 @@ export class Browser {
       ...others,
     });
     context.setDefaultTimeout(10_000);
+    /** @type {import("playwright-core").Page & { faults?: string[], expectsFailures?: boolean, lang?: string }} */
     const page = await context.newPage();
     page.faults = [];
     watch(page);
@@ -57,7 +62,7 @@ function watch(page) {
 /** What axe-core finds on the page, one line each. */
 export async function violations(page) {
   await page.evaluate(`if (!window.axe) { ${axe} }`);
-  const found = await page.evaluate((tags) => window.axe.run(document, { runOnly: tags }), RULES);
+  const found = await page.evaluate((tags) => globalThis["axe"].run(document, { runOnly: tags }), RULES);
   return found.violations.flatMap((rule) =>
     rule.nodes.map((node) => `axe ${rule.id}: ${node.target} ${node.any[0]?.message ?? rule.help}`),
   );

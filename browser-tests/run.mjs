@@ -4,12 +4,15 @@ import { Browser, shot } from "./browser.mjs";
 import { Fleet } from "./servers.mjs";
 import access from "./tests/access.mjs";
 import away from "./tests/away.mjs";
+import changes from "./tests/changes.mjs";
+import keys from "./tests/keys.mjs";
 import rules from "./tests/rules.mjs";
 import screens, { before } from "./tests/screens.mjs";
+import transfer from "./tests/transfer.mjs";
 import versions from "./tests/versions.mjs";
 
 const only = process.argv.slice(2);
-const tests = [...before, ...access, ...rules, ...versions, ...screens, ...away];
+const tests = [...before, ...access, ...rules, ...changes, ...versions, ...keys, ...transfer, ...screens, ...away];
 const folder = process.env.TOLLGATE_SCREENSHOTS ?? "target/browser";
 const binary = process.env.TOLLGATE_BIN ?? "target/debug/tollgate";
 if (!existsSync(binary)) {

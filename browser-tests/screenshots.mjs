@@ -1,88 +1,65 @@
-// The pictures of the README and of docs/console.md: `node screenshots.mjs FOLDER`.
+// The pictures of the README and of docs/console.md: `node screenshots.mjs FOLDER`. With `--all`, every screen in
+// every look, for people who work on the console.
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { ADMIN, Browser, api } from "./browser.mjs";
-import { wear } from "./inspect.mjs";
+import { Browser } from "./browser.mjs";
+import { fill, inForce, setUp, traffic } from "./data.mjs";
+import { LOOKS, nameOf, wear } from "./inspect.mjs";
 import { patterns, places } from "./routes.mjs";
 import { Fleet } from "./servers.mjs";
-import { until } from "./until.mjs";
 
-const folder = process.argv[2] ?? "docs/images";
+const isAll = process.argv.includes("--all");
+const folder = process.argv.slice(2).find((it) => !it.startsWith("--")) ?? "docs/pictures";
 mkdirSync(folder, { recursive: true });
 
-/** App, key, burst, rate, state, English and Chinese description. */
-const RULES = [
-  ["HOTEL_SIP", "addHotelInfo", 10, 5, "on", "Adds a hotel"],
-  ["HOTEL_SIP", "alterHotelInfo", 10, 5, "on", "Changes a hotel"],
-  ["HOTEL_SIP", "deleteHotel", 10, 5, "shadow", "Deletes a hotel"],
-  ["HOTEL_SIP", "pushGeoHotelList", 100, 40, "on", "Pushes positions; agreed with the supplier"],
-  ["SHOP", "search", 500, 200, "on", "Search of the shop"],
-  ["SHOP", "checkout", 50, 20, "on", "Payments: the provider allows 20 a second"],
-];
-
-/** Name of the picture, the screen, its look. A screen that does not exist yet is left out. */
+/** Name of the picture, the screen (or a place of it), its look. */
 const PICTURES = [
-  ["list", "/rules", { lang: "en", theme: "light" }],
-  ["list-zh-dark", "/rules", { lang: "zh", theme: "dark" }],
-  ["overview", "/", { lang: "en", theme: "light" }],
-  ["new", "/rules/new", { lang: "en", theme: "light" }],
-  ["rule", "/apps/{app}/rules/{key}", { lang: "en", theme: "light" }],
-  ["change", "/changes/{id}", { lang: "en", theme: "light" }],
-  ["rollout", "/rollouts/{id}", { lang: "en", theme: "light" }],
-  ["keys", "/keys", { lang: "en", theme: "light" }],
-  ["nodes", "/nodes", { lang: "en", theme: "light" }],
-  ["audit", "/audit", { lang: "en", theme: "dark" }],
+  ["console-overview", "/", { lang: "en", theme: "light" }],
+  ["console-list", "/rules", { lang: "en", theme: "light" }],
+  ["console-list-zh", "/rules", { lang: "zh", theme: "dark" }],
+  ["console-new", "/rules/new", { lang: "en", theme: "light" }],
+  ["console-rule", "/apps/SHOP/rules/checkout", { lang: "en", theme: "light" }],
+  ["console-change", "/changes/{id}", { lang: "en", theme: "light" }],
+  ["console-keys", "/keys?domain=SHOP&entries=key%3Dcheckout", { lang: "en", theme: "light" }],
+  ["console-nodes", "/nodes", { lang: "zh", theme: "light" }],
 ];
 
 const browser = await Browser.launch(join(folder, ".."));
 const fleet = await Fleet.start(3);
 let isOver = false;
 try {
-  const page = await browser.window({ viewport: { width: 1280, height: 800 } });
-  await page.goto(fleet.setupLink);
-  for (const [field, value] of [["name", ADMIN.name], ["password", ADMIN.password], ["again", ADMIN.password]]) {
-    await page.locator(`#${field}`).fill(value);
-  }
-  await page.locator("button.primary").click();
-  await page.waitForURL((at) => !at.pathname.startsWith("/setup"));
-  for (const [app, key, max_permits, rate, state, description] of RULES) {
-    await api(page, "POST", `${fleet.url}/api/v1/apps/${app}/rules`, { key, max_permits, rate, state, description });
-  }
-  const traffic = Promise.all(fleet.nodes.map(send));
-  await until("the rules limit", async () => (await fleet.check(fleet.nodes[0], "SHOP", "checkout", 0)).limit !== null);
-  // History is drawn in steps of ten seconds.
+  const window = (options) => browser.window(options);
+  const page = await window({ viewport: { width: 1280, height: 800 } });
+  await setUp(page, fleet);
+  await fill(page, fleet, window);
+  await inForce(fleet);
+  const sending = traffic(fleet, () => isOver);
+  // History is drawn in steps of ten seconds, over 15 minutes.
   await new Promise((done) => setTimeout(done, Number(process.env.TRAFFIC_SECONDS ?? 60) * 1000));
   const found = await places(page, fleet.url, patterns());
-  found.set("/", "/");
-  for (const [name, pattern, look] of PICTURES) {
-    const target = found.get(pattern);
-    if (!target) {
-      console.log(`no screen ${pattern}`);
-      continue;
-    }
-    await wear(page, fleet.url, { ...look, width: 1280 });
-    await page.setViewportSize({ width: 1280, height: 800 });
-    await page.goto(fleet.url + target);
-    const file = join(folder, `${name}.png`);
-    await page.screenshot({ path: file });
-    compress(file);
+  for (const [name, target, look] of isAll ? everything(found) : PICTURES) {
+    await wear(page, fleet.url, { width: 1280, ...look });
+    if (!isAll) await page.setViewportSize({ width: 1280, height: 800 });
+    await page.goto(fleet.url + (found.get(target) ?? target));
+    // Figures that scripts ask of the nodes.
+    if (target === "/rules") await page.locator("td.tokens .meter").first().waitFor();
+    const path = join(folder, `${name}.png`);
+    await page.screenshot({ path, fullPage: isAll });
+    if (!isAll) compress(path);
   }
   isOver = true;
-  await traffic;
+  await sending;
 } finally {
   isOver = true;
   await fleet.stop();
   await browser.close();
 }
 
-/** Requests of every rule, somewhat more than they admit. */
-async function send(node) {
-  while (!isOver) {
-    for (const [app, key, , rate] of RULES) {
-      await fleet.check(node, app, key, Math.ceil((rate / 25) * (0.6 + Math.random()))).catch(() => null);
-    }
-    await new Promise((done) => setTimeout(done, 100));
+function* everything(found) {
+  for (const pattern of found.keys()) {
+    const name = pattern.replace(/[^a-z0-9]+/gi, "-").replace(/^-|-$/g, "") || "overview";
+    for (const look of LOOKS) yield [`${name}-${nameOf(look)}`, pattern, look];
   }
 }
 

@@ -11,13 +11,17 @@ const binary = process.env.TOLLGATE_BIN ?? "target/debug/tollgate";
 /** A port that was free a moment ago. */
 export async function freePort() {
   const server = createServer();
-  await new Promise((done) => server.listen(0, "127.0.0.1", done));
-  const { port } = server.address();
+  await new Promise((done) => server.listen(0, "127.0.0.1", () => done(null)));
+  const { port } = /** @type {import("node:net").AddressInfo} */ (server.address());
   await new Promise((done) => server.close(done));
   return port;
 }
 
 class Process {
+  /** Of a node: where it answers, and its name. */
+  url = "";
+  label = "";
+
   constructor(name, args) {
     this.name = name;
     this.args = args;
@@ -47,6 +51,12 @@ class Process {
 }
 
 export class Fleet {
+  folder = "";
+  url = "";
+  data = "";
+  setupLink = "";
+  /** @type {Process[]} */ nodes = [];
+
   /** Starts a control plane and `count` nodes. */
   static async start(count) {
     const fleet = new Fleet();
@@ -54,7 +64,6 @@ export class Fleet {
     const port = await freePort();
     fleet.url = `http://127.0.0.1:${port}`;
     fleet.data = join(fleet.folder, "data");
-    fleet.nodes = [];
     await fleet.startControl();
     const link = await fleet.control.wait(/(http:\/\/\S+\/setup\?code=\S+)/, "prints the setup link");
     fleet.setupLink = link[1];
@@ -88,7 +97,12 @@ export class Fleet {
 
   /** The reply of a node to one request of this app and key. */
   async check(node, app, key, hits = 1) {
-    const body = { domain: app, descriptors: [[{ key: "key", value: key }]], hits };
+    return this.ask(node, app, [{ key: "key", value: key }], hits);
+  }
+
+  /** The reply of a node to one request of these entries. */
+  async ask(node, domain, entries, hits = 1) {
+    const body = { domain, descriptors: [entries], hits };
     const headers = { "content-type": "application/json" };
     const reply = await fetch(`${node.url}/v1/check`, { method: "POST", headers, body: JSON.stringify(body) });
     return reply.json();

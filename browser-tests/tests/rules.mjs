@@ -33,6 +33,9 @@ async function everyRejectionIsBesideItsField({ fleet, kept, note }) {
     [await page.locator("#max_permits").inputValue(), await page.locator("#rate").inputValue()],
     ["2", "2"],
   );
+  await page.locator("#max_permits").fill("50");
+  await page.getByRole("button", { name: "Burst = rate" }).click();
+  assert.equal(await page.locator("#max_permits").inputValue(), "2", "to spare a third party");
   await fill({ app: "SIP_HOTEL", key: "pushGeoHotelList", description: "42" });
   await page.locator("#terms").check();
   const began = performance.now();
@@ -47,6 +50,37 @@ async function everyRejectionIsBesideItsField({ fleet, kept, note }) {
   await page.locator("#terms").check();
   await submit();
   await until("a duplicate is rejected beside the key", async () => (await faultOf(page, "key")) !== "");
+}
+
+/** Rows 93 and 97 to 104 of the list of requirements, letter by letter. */
+async function theTextsThatArePrescribed({ fleet, kept, window }) {
+  const page = await window({ lang: "zh", storageState: await kept.admin.context().storageState() });
+  await page.context().addCookies([{ name: "lang", value: "zh", url: fleet.url }]);
+  const texts = async (selector) => (await page.locator(selector).allInnerTexts()).map((it) => it.trim());
+  await page.goto(`${fleet.url}/rules/new`);
+  assert.deepEqual(await texts("main .crumb"), ["限流 / 限流新增"]);
+  const labels = (await texts("main form.card > .field > label, main form.card > .pair label")).map((it) => it.replace(/ ?\*$/, ""));
+  assert.deepEqual(labels, ["应用标识", "请求标识", "桶突发度", "令牌添加速度", "QPS 预设", "接入描述"]);
+  for (const [field, part] of [["app", "SIP_HOTEL"], ["key", "pushGeoHotelList"], ["max_permits", "正整数"], ["rate", "正整数"]]) {
+    assert.ok((await page.locator(`#${field}-hint`).innerText()).includes(part), `the help of ${field}`);
+  }
+  assert.equal(await page.locator("#rate").inputValue(), "1", "the default");
+  for (const text of ["接受接入条款", "接入说明", "应用标识与请求标识的组合全局唯一", "保护自己的服务", "保护第三方"]) await shows(page, text);
+  assert.equal(await page.getByRole("button", { name: "新增", exact: true }).count(), 1);
+  await page.locator(".menu a[aria-current=page]", { hasText: "限流新增" }).waitFor();
+
+  await page.goto(`${fleet.url}/rules`);
+  assert.deepEqual(await texts("main .crumb"), ["限流管理 / 限流信息列表"]);
+  assert.deepEqual(
+    (await texts("main thead th")).map((it) => it.replace(/ ↑$/, "")),
+    ["应用标识", "请求标识", "桶突发度", "令牌添加速率", "当前令牌数", "描述信息", "最近一次更新时间", "删除"],
+  );
+  assert.deepEqual(await texts("#size option"), ["10", "25", "50", "100"]);
+  assert.deepEqual((await texts("label[for=size]")), ["每页", "条"]);
+  const total = (await api(page, "GET", `${fleet.url}/api/v1/rules?size=1`)).body.total;
+  const counts = `显示第 1 到 ${Math.min(10, total)} 条，共 ${total.toLocaleString("en")} 条`;
+  assert.equal((await texts(".foot > span"))[0], counts);
+  for (const text of ["上一页", "下一页"]) await shows(page, text);
 }
 
 async function byTheKeyboardAlone({ fleet, kept }) {
@@ -111,17 +145,18 @@ async function aListOfManyRules({ fleet, kept, note }) {
   const page = kept.admin;
   const began = performance.now();
   const there = (await api(page, "GET", `${fleet.url}/api/v1/rules?size=1`)).body.total;
-  // In apps of 100 rules, each of which compiles quickly.
-  const make = async (number) => {
-    const rule = { key: `key-${String(number).padStart(4, "0")}`, max_permits: number + 1, rate: number + 1 };
-    const app = `MANY-${String(Math.floor(number / 100)).padStart(2, "0")}`;
-    const made = await api(page, "POST", `${fleet.url}/api/v1/apps/${app}/rules`, rule);
-    assert.equal(made.status, 201, JSON.stringify(made.body));
-  };
-  for (let number = there; number < MANY; number += 8) {
-    await Promise.all(Array.from({ length: Math.min(8, MANY - number) }, (_, index) => make(number + index)));
+  for (let first = there; first < MANY; first += 100) {
+    const numbers = Array.from({ length: Math.min(100, MANY - first) }, (_, index) => first + index);
+    const rows = numbers.map((number) => {
+      const key = `key-${String(number).padStart(4, "0")}`;
+      return `  - key: "${key}"\n    rate: ${number + 1}\n    max_permits: ${number + 1}\n`;
+    });
+    const yaml = `tollgate: 1\napp: "MANY-${String(first).padStart(4, "0")}"\ncar:\n${rows.join("")}`;
+    const headers = { "content-type": "application/yaml" };
+    const made = await page.context().request.fetch(`${fleet.url}/api/v1/import`, { method: "POST", data: yaml, headers });
+    assert.ok(made.status() < 300, await made.text());
   }
-  note(`${MANY - there} rules made over the API in ${((performance.now() - began) / 1000).toFixed(1)} s`);
+  note(`${MANY - there} rules imported in ${((performance.now() - began) / 1000).toFixed(1)} s`);
   await page.goto(`${fleet.url}/rules`);
   const head = await page.locator("main thead th").allInnerTexts();
   const eight = ["App", "Request key", "Burst", "Rate", "Tokens now", "Description", "Last update", "Delete"];
@@ -144,15 +179,16 @@ async function aListOfManyRules({ fleet, kept, note }) {
   assert.match(await counts(), /of [0-9]+ entries \(filtered from 1,234\)/);
 
   await page.goto(`${fleet.url}/rules?search=key-0500`);
+  const row = page.locator("main tbody tr[data-key]");
+  const app = (await row.getAttribute("data-app")) ?? "";
   await page.getByRole("link", { name: /^Delete / }).click();
-  await shows(page, "key-0500");
-  await shows(page, "MANY-05");
+  for (const text of ["key-0500", app]) await shows(page, text);
   await page.getByRole("button", { name: "Delete" }).click();
   await page.waitForURL((at) => at.pathname === "/rules");
   await page.goto(`${fleet.url}/rules?search=key-0500`);
   await shows(page, "No rule matches");
   // A rollback brings it back.
-  await page.goto(`${fleet.url}/apps/MANY-05/versions`);
+  await page.goto(`${fleet.url}/apps/${app}/versions`);
   await page.getByRole("link", { name: "Roll back" }).first().click();
   await page.locator("#reason").fill("B3");
   await page.getByRole("button", { name: "Roll back" }).click();
@@ -165,21 +201,52 @@ async function liveTokens({ fleet, kept, window }) {
   await api(kept.admin, "POST", `${fleet.url}/api/v1/apps/LIVE/rules`, { key: "slow", max_permits: 1000, rate: 1 });
   const page = await window();
   await logIn(page, fleet.url);
-  const node = fleet.nodes[0];
-  await until("the rule is in force", async () => (await fleet.check(node, "LIVE", "slow", 600)).limit !== null);
-  await until("the list shows fewer tokens", async () => {
-    await page.goto(`${fleet.url}/rules?app=LIVE`);
+  const [one, other] = fleet.nodes;
+  for (const node of [one, other]) {
+    await until("the rule is in force", async () => (await fleet.check(node, "LIVE", "slow", 1)).limit !== null);
+  }
+  await page.goto(`${fleet.url}/rules?app=LIVE`);
+  const text = async () => {
     const tokens = page.locator("main tbody tr .meter");
-    if ((await tokens.count()) === 0) return false;
-    return Number((await tokens.first().innerText()).replace(/[^0-9].*$/, "")) < 900;
-  });
+    return (await tokens.count()) > 0 ? tokens.first().innerText() : "";
+  };
+  // Each node counts by itself here, so that the list shows the least and the most.
+  const least = async () => Number(/^[0-9,]+/.exec(await text())?.[0].replaceAll(",", ""));
+  await until("the tokens are shown", async () => (await least()) > 900);
+  await fleet.check(one, "LIVE", "slow", 600);
+  await until("fewer tokens, without loading the page", async () => (await least()) < 500);
+  assert.match(await text(), /^[0-9]+–(1,000|99[0-9]) \(3 nodes\)$/);
+  await fleet.check(one, "LIVE", "slow", 300);
+  await until("and fewer", async () => (await least()) < 200);
+  // The last use comes with reports, every five seconds.
   const time = page.locator("main tbody td.time [title]");
-  assert.match(await time.getAttribute("title"), /^[0-9]{13}$/, "the milliseconds are shown on hover");
+  await until("the last use is shown", async () => (await time.count()) > 0);
+  assert.match((await time.getAttribute("title")) ?? "", /^[0-9]{13}$/, "the milliseconds are shown on hover");
+  assert.match(await time.innerText(), /^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$/);
+}
+
+async function severalAtOnce({ fleet, kept }) {
+  const page = kept.admin;
+  for (const key of ["one", "two"]) {
+    await api(page, "POST", `${fleet.url}/api/v1/apps/BULK/rules`, { key, max_permits: 5, rate: 1 });
+  }
+  await page.goto(`${fleet.url}/rules?app=BULK`);
+  const bulk = page.getByRole("button", { name: "Off", exact: true });
+  assert.ok(!(await bulk.isVisible()), "the actions appear with the first selected rule");
+  await page.getByRole("checkbox", { name: "Select all on this page" }).check();
+  await bulk.click();
+  await page.waitForURL(/saved=BULK/);
+  await page.goto(`${fleet.url}/rules?app=BULK&state=off`);
+  assert.equal(await page.locator("main tbody tr").count(), 2);
+  await page.goto(`${fleet.url}/rules?app=BULK&state=on`);
+  await shows(page, "No rule matches");
 }
 
 export default [
   { id: "B2", name: "every rejection is beside its field; then all nodes deny", run: everyRejectionIsBesideItsField },
+  { id: "B2-zh", name: "form and list have the prescribed texts", run: theTextsThatArePrescribed },
   { id: "B14", name: "by the keyboard alone", run: byTheKeyboardAlone },
   { id: "B3", name: "a list of 1,234 rules: pages, search, order, delete and undo", run: aListOfManyRules },
   { id: "B3-live", name: "tokens fall while requests run", run: liveTokens },
+  { id: "B3-bulk", name: "several rules are switched off at once", run: severalAtOnce },
 ];

@@ -1,30 +1,34 @@
 // Every screen in both languages, both themes, narrow and wide.
 import { gzipSync } from "node:zlib";
-import { logIn, shot } from "../browser.mjs";
+import { api, logIn, shot } from "../browser.mjs";
 import { assert, path, shows } from "../expect.mjs";
-import { LOOKS, faultsOf, nameOf, wear } from "../inspect.mjs";
+import { LOOKS, enteredWords, faultsOf, nameOf, wear } from "../inspect.mjs";
 import { patterns, places } from "../routes.mjs";
 
 /** Pages that are not looked at through links, and why. */
 const APART = {
-  "/": "leads to another page",
   "/login": "looked at without a login",
+  "/link": "looked at without a login",
   "/setup": "looked at before the first user",
 };
 
-/** Words that the tests themselves entered. */
-const DATA = new Set(
-  `ann vic SHOP pay SIP_HOTEL pushGeoHotelList byKeys EDIT shared BACK quote MANY LIVE slow too low B3 system
-   SIP_HOTEL pushGeoHotelList provider node-1 node-2 node-3 127.0.0.1 Chromium`
-    .split(/\s+/)
-    .filter(Boolean),
-);
+/** Words that no list of the API has. */
+const WORDS = ["ann", "system", "provider", "agoda", "node-1", "node-2", "node-3", "tollgate", "Chromium"];
 
-async function lookAt(page, name, url, target, failures) {
+const FILE = "domain: login\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 5}\n";
+
+/** Each language is loaded; theme and width change on the page. */
+async function lookAt(page, name, url, target, data, failures) {
   for (const look of LOOKS) {
-    await wear(page, url, look);
-    await page.goto(url + target);
-    const faults = await faultsOf(page, look.lang, DATA);
+    const isLoaded = page.url() === url + target && page.lang === look.lang;
+    if (!isLoaded) {
+      await wear(page, url, look);
+      await page.goto(url + target);
+      page.lang = look.lang;
+    }
+    await page.setViewportSize({ width: look.width, height: 900 });
+    await page.evaluate((theme) => (document.documentElement.dataset.theme = theme), look.theme);
+    const faults = await faultsOf(page, look.lang, data);
     if (faults.length === 0) continue;
     failures.push(`${target} ${nameOf(look)}:\n  ${[...new Set(faults)].join("\n  ")}`);
     await shot(page, process.env.TOLLGATE_SCREENSHOTS ?? "target/browser", `failed-B13${name}-${nameOf(look)}`);
@@ -36,26 +40,31 @@ const flat = (pattern) => pattern.replace(/[^a-z0-9]+/gi, "-").replace(/-$/, "")
 async function beforeTheFirstUser({ fleet, window }) {
   const failures = [];
   const page = await window();
-  await lookAt(page, "-setup", fleet.url, new URL(fleet.setupLink).pathname, failures);
+  await lookAt(page, "-setup", fleet.url, new URL(fleet.setupLink).pathname, new Set(WORDS), failures);
   assert.deepEqual(failures, []);
 }
 
 async function everyScreen({ fleet, window, kept, note }) {
   const wanted = patterns().filter((it) => !(it in APART));
   const storageState = await kept.admin.context().storageState();
+  await api(kept.admin, "POST", `${fleet.url}/api/v1/apps/SHOP/files`, { text: FILE });
   const found = await places(await window({ storageState }), fleet.url, wanted);
+  found.set("/apps/{app}/versions/diff", "/apps/BACK/versions/diff?against=1&version=2"); // a form leads there
   assert.deepEqual(wanted.filter((it) => !found.has(it)), [], "screens that no link leads to");
   const failures = [];
+  const data = new Set([...WORDS, ...(await enteredWords(kept.admin, fleet.url))]);
   const queue = [...found, ["/missing", "/missing"]];
   const [first, second, outside] = [await window({ storageState }), await window({ storageState }), await window()];
   const work = async (page) => {
     for (let next = queue.pop(); next; next = queue.pop()) {
-      await lookAt(page, flat(next[0]), fleet.url, next[1], failures);
+      await lookAt(page, flat(next[0]), fleet.url, next[1], data, failures);
     }
   };
   await Promise.all([work(first), work(second)]);
-  await lookAt(outside, "-login", fleet.url, "/login", failures);
-  note(`${found.size + 3} screens, ${LOOKS.length} looks of each`);
+  for (const target of ["/login", "/link?code=unknown"]) {
+    await lookAt(outside, flat(target), fleet.url, target, data, failures);
+  }
+  note(`${found.size + 4} screens, ${LOOKS.length} looks of each`);
   assert.equal(failures.length, 0, failures.join("\n"));
 }
 
@@ -74,10 +83,11 @@ async function theMenuOfNarrowScreens({ fleet, window, kept }) {
 async function ourOwnErrorPages({ fleet, window }) {
   const viewer = await window();
   await logIn(viewer, fleet.url);
-  for (const [target, status] of [
-    ["/nowhere", 404],
-    ["/apps/NONE/rules/none", 404],
-    ["/apps/BACK/versions/999/rollback", 404],
+  for (const { target, status } of [
+    { target: "/nowhere", status: 404 },
+    { target: "/apps/NONE/rules/none", status: 404 },
+    { target: "/apps/BACK/versions/999/rollback", status: 404 },
+    { target: "/nodes/none", status: 404 },
   ]) {
     const reply = await viewer.goto(fleet.url + target);
     assert.equal(reply.status(), status, target);

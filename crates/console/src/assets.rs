@@ -30,6 +30,7 @@ const SCRIPT: &str = concat!(
     include_str!("../assets/js/away.js"),
     include_str!("../assets/js/editor.js"),
     include_str!("../assets/js/live.js"),
+    include_str!("../assets/js/tokens.js"),
 );
 
 /// Name, type, text.

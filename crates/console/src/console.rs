@@ -4,7 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use jiff::tz::TimeZone;
-use tollgate_control::Control;
+use tollgate_control::{Change, Control, ControlError, OldNodes};
+use tollgate_db::Tx;
+
+use crate::web::Visit;
+
+/// Parameter and field that say what becomes of nodes that cannot read the rules.
+pub(crate) const OLD_NODES: &str = "old_nodes";
 
 /// How the console is reached.
 #[derive(Clone, Debug)]
@@ -41,6 +47,26 @@ impl Console {
     pub fn new(control: Arc<Control>, settings: ConsoleSettings) -> Self {
         let prefix = tollgate_control::secret().map_or_else(|_| "r".to_owned(), |it| it[..8].to_owned());
         Self { control, settings, requests: AtomicU64::new(0), readers: AtomicUsize::new(0), prefix }
+    }
+
+    /// Runs a change that may publish rules. `old_nodes=leave` in the query or the form publishes them also
+    /// where a live node cannot read them.
+    pub(crate) fn change<T: Send + 'static>(
+        &self,
+        visit: &Visit,
+        work: impl Fn(&mut dyn Tx) -> Result<Change<T>, ControlError> + Send + 'static,
+    ) -> impl Future<Output = Result<T, ControlError>> + Send {
+        let old_nodes = match [visit.parameter(OLD_NODES), visit.field(OLD_NODES)].contains(&"leave") {
+            true => OldNodes::Leave,
+            false => OldNodes::Reject,
+        };
+        self.control.change_beside(old_nodes, work)
+    }
+
+    /// Readers of events that wait now.
+    #[must_use]
+    pub fn event_readers(&self) -> usize {
+        self.readers.load(Relaxed)
     }
 
     /// The name of the login cookie: with the prefix that browsers guard where they may.

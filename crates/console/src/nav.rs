@@ -19,6 +19,8 @@ pub(crate) struct Entry {
     /// The letter after `g`.
     pub(crate) key: char,
     pub(crate) is_current: bool,
+    /// How much waits there; 0 is not shown.
+    pub(crate) count: i64,
 }
 
 /// What an actor needs to be shown a screen.
@@ -91,6 +93,7 @@ pub(crate) fn groups(visit: &Visit, current: &str) -> Vec<Group> {
                 text: text(t),
                 key: *key,
                 is_current: *id == current,
+                count: if *id == "changes" { visit.open_changes } else { 0 },
             })
             .collect();
         if !entries.is_empty() {

@@ -8,8 +8,10 @@ mod bulk;
 mod changes;
 mod confirm;
 mod diffs;
+mod examples;
 mod failed;
 mod files;
+mod frozen;
 mod keys;
 mod nodes;
 mod overrides;
@@ -60,6 +62,8 @@ pub enum Page {
     Rules,
     /// The form of a new rule.
     NewRule,
+    /// Forms that are filled in.
+    Examples,
     /// Creates a rule.
     CreateRule,
     /// The form of a rule.
@@ -86,6 +90,10 @@ pub enum Page {
     AppSettings,
     /// Changes the settings of an app.
     ChangeApp,
+    /// A frozen app.
+    Frozen,
+    /// Decides about a frozen app.
+    Thaw,
     /// One action for several rules.
     Bulk,
     /// Rule files.
@@ -94,6 +102,8 @@ pub enum Page {
     RuleAct(rule_acts::RuleAct),
     /// Nodes.
     Nodes,
+    /// A node.
+    Node,
     /// Users.
     Users,
     /// Adds a user.
@@ -157,6 +167,7 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/rules", Page::Rules),
     (Method::GET, "/rules/new", Page::NewRule),
     (Method::POST, "/rules/new", Page::CreateRule),
+    (Method::GET, "/examples", Page::Examples),
     (Method::GET, "/apps/{app}/rules/{key}", Page::Rule),
     (Method::POST, "/apps/{app}/rules/{key}", Page::ChangeRule),
     (Method::GET, "/apps/{app}/rules/{key}/history", Page::RuleHistory),
@@ -169,6 +180,8 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::POST, "/apps/{app}/versions/{version}/rollback", Page::RollBack),
     (Method::GET, "/apps/{app}/settings", Page::AppSettings),
     (Method::POST, "/apps/{app}/settings", Page::ChangeApp),
+    (Method::GET, "/apps/{app}/frozen", Page::Frozen),
+    (Method::POST, "/apps/{app}/frozen", Page::Thaw),
     (Method::POST, "/rules/bulk", Page::Bulk),
     (Method::GET, "/files", Page::File(files::FilePage::List)),
     (Method::GET, "/files/new", Page::File(files::FilePage::New)),
@@ -185,6 +198,7 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/apps/{app}/versions/diff", Page::Change(changes::ChangePage::Versions)),
     (Method::GET, "/apps/{app}/versions/{version}/diff", Page::Change(changes::ChangePage::Versions)),
     (Method::GET, "/nodes", Page::Nodes),
+    (Method::GET, "/nodes/{id}", Page::Node),
     (Method::GET, "/users", Page::Users),
     (Method::POST, "/users", Page::CreateUser),
     (Method::GET, "/users/{name}", Page::User),
@@ -225,6 +239,7 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Shortcuts => shortcuts::show(visit),
         Page::Rules => rules::list(console, visit).await,
         Page::NewRule => rule_form::new(console, visit).await,
+        Page::Examples => examples::list(visit),
         Page::CreateRule => rule_form::create(console, visit).await,
         Page::Rule => rule_form::edit(console, visit).await,
         Page::ChangeRule => rule_form::change(console, visit).await,
@@ -236,10 +251,13 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Change(asked) => changes::answer(console, asked, visit).await,
         Page::AppSettings => app_settings::show(console, visit).await,
         Page::ChangeApp => app_settings::save(console, visit).await,
+        Page::Frozen => frozen::show(console, visit, None).await,
+        Page::Thaw => frozen::decide(console, visit).await,
         Page::Bulk => bulk::act(console, visit).await,
         Page::File(asked) => files::answer(console, asked, visit).await,
         Page::RuleAct(act) => rule_acts::answer(console, act, visit).await,
         Page::Nodes => nodes::list(console, visit).await,
+        Page::Node => nodes::one(console, visit).await,
         Page::Users => users::list(console, visit).await,
         Page::CreateUser => users::create(console, visit).await,
         Page::User => users::one(console, visit).await,

@@ -8,9 +8,11 @@ mod content;
 mod etag;
 mod events;
 mod files;
+mod frozen;
 mod history;
 mod keys;
 mod lists;
+mod nodes;
 mod overrides;
 mod problem;
 mod rules;
@@ -28,6 +30,7 @@ use tollgate_http_kit::{Access, Operation, Reply, reply};
 use changes::ChangeCall;
 pub use problem::PROBLEMS;
 pub(crate) use problem::failed;
+use schema::publishes;
 
 use crate::console::Console;
 use crate::web::{Failure, Visit};
@@ -89,6 +92,16 @@ pub enum Call {
     CreateOverride,
     /// Ends a block or an allowance.
     EndOverride,
+    /// Nodes.
+    Nodes,
+    /// A node.
+    Node,
+    /// What nodes hold of a frozen app.
+    Frozen,
+    /// Puts what the database has of a frozen app in force.
+    Force,
+    /// Takes over what a node holds of a frozen app.
+    TakeOver,
     /// Change sets.
     Change(ChangeCall),
     /// Versions.
@@ -193,6 +206,29 @@ static ROWS: &[(Method, &str, Call, &str, &str)] = &[
         "endOverride",
         "Ends a block or an allowance before its time",
     ),
+    (Method::GET, "/api/v1/nodes", Call::Nodes, "listNodes", "Lists the nodes and what each has in force"),
+    (Method::GET, "/api/v1/nodes/{node}", Call::Node, "getNode", "Returns a node by its id"),
+    (
+        Method::GET,
+        "/api/v1/apps/{app}/frozen",
+        Call::Frozen,
+        "getFrozen",
+        "Returns the versions of a frozen app: on nodes, and in the database",
+    ),
+    (
+        Method::POST,
+        "/api/v1/apps/{app}/force",
+        Call::Force,
+        "forceApp",
+        "Puts what the database has of a frozen app in place of what nodes hold",
+    ),
+    (
+        Method::POST,
+        "/api/v1/apps/{app}/take-over",
+        Call::TakeOver,
+        "takeOverApp",
+        "Makes the rules of a frozen app those that a node holds",
+    ),
 ];
 
 /// The rows of the surface's table.
@@ -222,6 +258,11 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                     Call::CreateOverride => traffic_shapes::create_override,
                     Call::Overrides => traffic_shapes::overrides,
                     Call::EndOverride => traffic_shapes::end_override,
+                    Call::Nodes => nodes::described_list,
+                    Call::Node => nodes::described,
+                    Call::Frozen => frozen::described,
+                    Call::Force => frozen::described_force,
+                    Call::TakeOver => frozen::described_take_over,
                     Call::Key | Call::ResetKey => traffic_shapes::one_key,
                     Call::LiveKeys => traffic_shapes::live_keys,
                     Call::History => traffic_shapes::history,
@@ -238,11 +279,12 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                                 "state",
                                 "draft, submitted, approved, published, rejected, abandoned or open",
                             ),
-                            text("cursor", "The `cursor` of the page before"),
+                            text("cursor", "`next` of the reply before"),
                             text("limit", "1 to 500"),
                         ])
                     },
-                    Call::Change(ChangeCall::Create) => || takes(ChangeCall::Create),
+                    Call::Change(ChangeCall::Create) => || publishes(takes(ChangeCall::Create)),
+                    Call::Change(ChangeCall::Publish) => || publishes(described()),
                     Call::Change(ChangeCall::Edit) => || takes(ChangeCall::Edit),
                     Call::Change(ChangeCall::Resolve) => || takes(ChangeCall::Resolve),
                     Call::Change(ChangeCall::CheckOps | ChangeCall::Preview) => {
@@ -268,15 +310,22 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                     }
                     Call::Transfer(transfer::TransferCall::Import) => || {
                         let about = "Only show the difference";
-                        described().with([parameter("dry_run", false, openapi::string(), None, about)])
+                        publishes(described().with([parameter(
+                            "dry_run",
+                            false,
+                            openapi::string(),
+                            None,
+                            about,
+                        )]))
                     },
                     Call::Version(versions::VersionCall::RollBack) => || {
-                        described().takes(json!({"type": "object"}), json!({"reason": "too low for agoda"}))
+                        let example = json!({"reason": "too low for agoda"});
+                        publishes(described().takes(json!({"type": "object"}), example))
                     },
                     Call::File(files::FileCall::Create | files::FileCall::Change) => || {
                         let text =
                             "domain: shop\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n";
-                        described().takes(json!({"type": "object"}), json!({"text": text}))
+                        publishes(described().takes(json!({"type": "object"}), json!({"text": text})))
                     },
                     _ => described,
                 },
@@ -349,6 +398,11 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::Overrides => overrides::list(console, visit).await,
         Call::CreateOverride => overrides::create(console, visit).await,
         Call::EndOverride => overrides::end(console, visit).await,
+        Call::Nodes => nodes::list(console, visit).await,
+        Call::Node => nodes::get(console, visit).await,
+        Call::Frozen => frozen::get(console, visit).await,
+        Call::Force => frozen::force(console, visit).await,
+        Call::TakeOver => frozen::take_over(console, visit).await,
         Call::Change(call) => changes::answer(console, call, visit).await,
         Call::Version(call) => versions::answer(console, call, visit).await,
         Call::File(call) => files::answer(console, call, visit).await,
@@ -362,7 +416,8 @@ fn description() -> Value {
         version: env!("CARGO_PKG_VERSION"),
         description: "Apps and rules of the control plane",
     };
-    let schemas = shapes::named().into_iter().chain(traffic_shapes::named()).chain(access::schemas());
+    let schemas = shapes::named().into_iter().chain(traffic_shapes::named());
+    let schemas = schemas.chain(nodes::named()).chain(access::schemas());
     let schemas = schemas.map(|(name, schema)| (name.to_owned(), schema)).collect();
     openapi::document(about, &operations(|call| call), &schemas)
 }

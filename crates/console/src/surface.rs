@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use hyper::Method;
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
-use tollgate_control::Rejected;
+use tollgate_control::{Rejected, change_set};
 use tollgate_http_kit::openapi::Description;
 use tollgate_http_kit::{Access, Api, Operation, Problem, Reply, Request};
 
@@ -70,11 +70,9 @@ static OPERATIONS: LazyLock<Vec<Operation<Route>>> = LazyLock::new(|| {
     rows
 });
 
-/// The paths of the pages that a link can lead to. The first page only redirects.
-static SCREENS: LazyLock<Vec<&'static str>> = LazyLock::new(|| {
-    let screens = pages::PAGES.iter().filter(|it| it.0 == Method::GET && !matches!(it.2, Page::Home));
-    screens.map(|it| it.1).collect()
-});
+/// The paths of the pages that a link can lead to.
+static SCREENS: LazyLock<Vec<&'static str>> =
+    LazyLock::new(|| pages::PAGES.iter().filter(|it| it.0 == Method::GET).map(|it| it.1).collect());
 
 impl Console {
     async fn visit(
@@ -108,6 +106,9 @@ impl Console {
         }
         if !visit.is_safe {
             visit.read_body(request).await?;
+        }
+        if let (Route::Page(_), Some(actor)) = (route, visit.actor.clone()) {
+            visit.open_changes = self.control.read(move |tx| change_set::open(tx, &actor)).await?;
         }
         match route {
             Route::Page(page) => pages::answer(self, page, visit).await,

@@ -23,8 +23,11 @@ macro_rules! texts {
 
 pub(crate) mod access;
 pub(crate) mod changes;
+pub(crate) mod examples;
 pub(crate) mod files;
+pub(crate) mod frozen;
 pub(crate) mod nav;
+pub(crate) mod nodes;
 pub(crate) mod overrides;
 pub(crate) mod traffic;
 
@@ -51,7 +54,7 @@ texts! {
     wrong_code: "设置码错误、已使用或已过期。重启控制端会打印新的设置码。", "The setup code is wrong, used or expired. Restart the control plane to print a new one.";
     limits: "限流管理", "Rate limits";
     limits_short: "限流", "Limits";
-    list_long: "限流信息列表", "Rate limits";
+    list_long: "限流信息列表", "List of limits";
     create: "限流新增", "New limit";
     fleet: "节点管理", "Fleet";
     nodes: "节点", "Nodes";
@@ -77,6 +80,25 @@ texts! {
     per_page_before: "每页", "Show";
     per_page_after: "条", "per page";
     all_apps: "全部应用", "All apps";
+    all_states: "全部状态", "All states";
+    filter: "筛选", "Filter";
+    overdrawn: "预支", "in advance";
+    nodes_count: "节点", "nodes";
+    counts_each: "每个", "each";
+    counts_each_title: "按此条目的值分别计数，没有单一的令牌数", "Counts the values of this entry separately, so that there is no single number";
+    live_lost: "暂时无法从节点读取令牌数，显示的是最近一次的值。", "The nodes do not answer at the moment; the tokens are those that were read last.";
+    examples: "示例", "Examples";
+    tab_form: "表单", "Form";
+    tab_history: "历史", "History";
+    lately: "最近 15 分钟，每秒判定数", "Decisions per second, last 15 minutes";
+    protects: "保护谁", "What it protects";
+    protect_self: "保护自己的服务", "My own service";
+    protect_self_text: "令牌桶：空闲时攒下的令牌允许短时突发，平均速率不变。", "A token bucket: tokens saved while idle allow a short burst; the average stays at the rate.";
+    protect_other: "保护第三方", "Somebody else's service";
+    protect_other_text: "对方不接受突发：突发度等于速率，或用规则文件中的漏桶排队，匀速放行。", "They take no bursts: keep the burst at the rate, or let requests queue in a leaky bucket, which needs a rule file.";
+    protect_use: "突发度 = 速率", "Burst = rate";
+    protect_file: "用规则文件排队", "Queue by a rule file";
+    select_all: "全选本页", "Select all on this page";
     search: "搜索", "Search";
     search_hint: "搜索应用或请求标识（按 / 聚焦）", "Search apps and keys (press /)";
     previous: "上一页", "Previous";
@@ -106,6 +128,15 @@ texts! {
     u: "调整系数 U", "Adjustment U";
     per: "按…分别计数", "Count separately by";
     per_hint: "请求中的一个条目，如 provider", "An entry of the request, such as provider";
+    bucket: "分桶", "Bucket";
+    bucket_hint: "同一应用中分桶名相同的请求标识共用一个桶：速率和突发度须相同",
+        "Classes of the app with the same name share one bucket: with the same rate and burst";
+    old_nodes: "有节点的版本过旧", "Nodes are too old";
+    old_nodes_text: "这些节点读不懂这次发布的规则。可以先升级节点，或照常发布并让它们保留现有版本。",
+        "These nodes cannot read the rules of this publication. Upgrade them first, or publish and leave them at \
+         the version that they have.";
+    language_level: "所需规则语言级别", "Level of the rule language needed";
+    leave_old_nodes: "照常发布，旧节点保留现有版本", "Publish, and leave them at their version";
     sharing: "计数位置", "Sharing";
     sharing_exact: "精确共享（每次访问存储）", "Exact (store asked for each request)";
     sharing_leased: "租约（批量领取令牌）", "Leased (tokens fetched in batches)";
@@ -144,7 +175,6 @@ texts! {
     node: "节点", "Node";
     software: "软件版本", "Software";
     last_seen: "最近上报", "Last report";
-    apps_on_node: "应用版本", "App versions";
     node_live: "在线", "live";
     node_lost: "失联", "unresponsive";
     no_nodes: "还没有节点连接", "No node is connected";
@@ -229,6 +259,11 @@ impl Lang {
             Fault::Duplicate => "已存在".to_owned(),
             Fault::Choice { .. } => "请选择列表中的一项".to_owned(),
             Fault::Entries { max } => format!("请输入 key=value 形式的条目，最多 {max} 个"),
+            Fault::BucketDiffers { key, bucket, other, theirs } => format!(
+                "{key} 与 {other} 共用分桶 {bucket}，后者为“{theirs}”；同一分桶的速率、突发度、分别计数和计数位置\
+                 须相同：请在同一变更单中一起修改，或换一个分桶"
+            ),
+            Fault::SlowBucket => "按此速率，桶和可预消费令牌需 36 年以上才能填满：请减小其中之一".to_owned(),
             Fault::LeasedOverdraft => "租约计数不能预消费：请设为 0 或更换计数位置".to_owned(),
             Fault::Json => "请输入 JSON 对象，最多 64 KiB".to_owned(),
             Fault::NotAccepted => "请先接受接入条款".to_owned(),

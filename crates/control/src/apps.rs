@@ -134,6 +134,14 @@ pub(crate) fn get_or_create(tx: &mut dyn Tx, actor: &Actor, name: &str) -> Resul
     }
 }
 
+/// The app of this name, which is a valid one; created if it does not exist yet. Asks for no right.
+pub(crate) fn find_or_insert(tx: &mut dyn Tx, actor: &Actor, name: &str) -> Result<App, ControlError> {
+    match find(tx, name)? {
+        Some(app) => Ok(app),
+        None => insert(tx, actor, name, ""),
+    }
+}
+
 fn insert(tx: &mut dyn Tx, actor: &Actor, name: &str, description: &str) -> Result<App, ControlError> {
     if find(tx, name)?.is_some() {
         return Err(invalid("app", Fault::Duplicate));

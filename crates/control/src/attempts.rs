@@ -45,6 +45,11 @@ impl Attempts {
         Ok(())
     }
 
+    /// Windows that are kept now.
+    pub(crate) fn remembered(&self) -> usize {
+        self.0.lock().len()
+    }
+
     /// Forgets the attempts of a name that got in: people behind one address do not keep each other out.
     pub(crate) fn succeeded(&self, address: &str, name: &str) {
         let mut windows = self.0.lock();

@@ -10,7 +10,7 @@ use crate::car::CarInput;
 use crate::error::{ControlError, DocFault};
 
 /// The order of the fields; others follow.
-const ORDER: [&str; 13] = [
+const ORDER: [&str; 14] = [
     "key",
     "rate",
     "max_permits",
@@ -20,6 +20,7 @@ const ORDER: [&str; 13] = [
     "u",
     "state",
     "per",
+    "bucket",
     "sharing",
     "on_store_failure",
     "description",

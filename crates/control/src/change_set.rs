@@ -207,6 +207,20 @@ const LIST: &str = "SELECT changes.id, changes.app_id, apps.name, changes.state,
      AND ($3 = '' OR changes.id < $3) \
      AND ($4 = 1 OR REPLACE($5, '/' || apps.name || '/', '') <> $5) ORDER BY changes.id DESC LIMIT $6";
 
+/// How many change sets are neither published nor given up, of apps that the actor may see.
+///
+/// # Errors
+/// [`ControlError::Db`].
+pub fn open(tx: &mut dyn Tx, actor: &Actor) -> Result<i64, ControlError> {
+    let row = tx.query_one(
+        "SELECT COUNT(*) FROM changes JOIN apps ON apps.id = changes.app_id \
+         WHERE changes.state IN ('draft', 'submitted', 'approved', 'rejected') \
+         AND ($1 = 1 OR REPLACE($2, '/' || apps.name || '/', '') <> $2)",
+        &[actor.may_everywhere(Role::Viewer).into(), actor.apps().into()],
+    )?;
+    Ok(row.map_or(Ok(0), |row| row.int(0))?)
+}
+
 /// Change sets of apps that the actor may see, without their operations.
 ///
 /// # Errors

@@ -7,6 +7,7 @@ use tollgate_rule_files::{Options, RuleFile, parse};
 
 use crate::actor::Actor;
 use crate::apps::{self, App};
+use crate::buckets;
 use crate::car::Car;
 use crate::change_set::ChangeOp;
 use crate::compile;
@@ -69,6 +70,14 @@ pub fn preview(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[ChangeOp]) -> R
     let files: Vec<FileRule> = files.into_values().filter(|it| it.state == "on").collect();
     preview.faults.extend(faults(&files));
     let cars: Vec<Car> = cars.into_values().collect();
+    let is_changed = |key: &str| ops.iter().any(|op| op.kind == Kind::Car && op.key == key);
+    preview.faults.extend(buckets::differences(&cars, is_changed).into_iter().map(|it| DocFault {
+        domain: app.name.clone(),
+        line: 1,
+        column: 1,
+        path: it.field.to_owned(),
+        message: it.fault.to_string(),
+    }));
     match compile::documents(&app.name, &cars) {
         Ok(documents) => preview.documents = documents,
         Err(ControlError::Document { reason, .. }) => {
@@ -91,12 +100,17 @@ fn document(FileRule { domain, text, .. }: FileRule) -> Document {
     Document::new(domain, text)
 }
 
-/// The documents that nodes get of the current rules of an app, checked.
+/// The documents that nodes get of the current rules of an app, checked. The rows of these keys are new.
 ///
 /// # Errors
-/// [`ControlError::Faulty`], [`ControlError::Document`], [`ControlError::Db`].
-pub(crate) fn documents(tx: &mut dyn Tx, app: &App) -> Result<Vec<Document>, ControlError> {
+/// [`ControlError::Invalid`] where rows of a bucket differ, [`ControlError::Faulty`],
+/// [`ControlError::Document`], [`ControlError::Db`].
+pub(crate) fn documents(tx: &mut dyn Tx, app: &App, changed: &[&str]) -> Result<Vec<Document>, ControlError> {
     let rows = stored::cars(tx, &app.id)?;
+    let differing = buckets::differences(&rows, |key| changed.contains(&key));
+    if !differing.is_empty() {
+        return Err(ControlError::Invalid(differing));
+    }
     let mut documents = compile::documents(&app.name, &rows)?;
     let files: Vec<_> = stored::files(tx, &app.id)?.into_iter().filter(|it| it.state == "on").collect();
     if !files.is_empty() {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tollgate_rule_files::parse_text;
 
-use crate::car::Car;
+use crate::car::{Car, CarInput};
 use crate::error::ControlError;
 use crate::published::Document;
 
@@ -43,8 +43,53 @@ pub fn documents(app: &str, rows: &[Car]) -> Result<Vec<Document>, ControlError>
     Ok(vec![Document::new(app, yaml)])
 }
 
+/// The rows of a document that [`documents`] wrote, in the order of their keys. A field that documents do not
+/// have is that of the same row in `known`, or its default.
+///
+/// # Errors
+/// [`ControlError::Document`] when the text is of another form.
+pub(crate) fn read(app: &str, yaml: &str, known: &[Car]) -> Result<Vec<Car>, ControlError> {
+    let foreign = |line: &str| {
+        let reason = format!("{line:?} was not written by a control plane; force what the database has");
+        ControlError::Document { app: app.to_owned(), reason }
+    };
+    let rows = yaml.lines().filter(|line| line.starts_with("  - "));
+    rows.map(|line| {
+        let text = |name: &str| field(line, name).map(str::to_owned);
+        let or = |name: &str, default: &str| text(name).unwrap_or_else(|| default.to_owned());
+        let key = text("value").ok_or_else(|| foreign(line))?;
+        let before = known.iter().find(|it| it.key == key).map(Car::to_input);
+        let is_shadow = field(line, "shadow_mode") == Some("true");
+        let input = CarInput {
+            key,
+            rate: or("requests_per_unit", ""),
+            max_permits: or("burst", ""),
+            pre_permits: or("overdraft", "0"),
+            need_permits: or("cost", "1"),
+            sharing: or("sharing", "exact"),
+            on_store_failure: or("on_store_failure", "allow"),
+            per: line
+                .split_once("descriptors: [")
+                .and_then(|(_, of)| field(of, "key"))
+                .unwrap_or("")
+                .to_owned(),
+            state: if is_shadow { "shadow" } else { "on" }.to_owned(),
+            ..before.unwrap_or_default()
+        };
+        input.check().map_err(|_| foreign(line))
+    })
+    .collect()
+}
+
+/// What follows `name: ` in a line of a document, without quotes. Names and values have no `,` and no braces.
+fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
+    let named = |start: &str| line.split_once(&format!("{start}{name}: ")).map(|(_, value)| value);
+    let value = named("{").or_else(|| named(" "))?;
+    value.split([',', '}']).next().map(|value| value.trim_matches('"'))
+}
+
 /// Whether the parser of the nodes accepts this row. The rows of an app do not depend on each other, except
-/// that their keys differ.
+/// that their keys differ, and that those of one bucket agree ([`buckets`](crate::buckets)).
 ///
 /// # Errors
 /// [`ControlError::Document`].
@@ -68,6 +113,9 @@ fn write_row(yaml: &mut String, row: &Car) {
     }
     if row.need_permits > 1 {
         let _ = write!(limit, ", cost: {}", row.need_permits);
+    }
+    if !row.bucket.is_empty() {
+        let _ = write!(limit, ", bucket: {}", quoted(&row.bucket));
     }
     for (key, value, default) in
         [("sharing", &row.sharing, "exact"), ("on_store_failure", &row.on_store_failure, "allow")]

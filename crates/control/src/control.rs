@@ -14,6 +14,7 @@ use crate::audit_chain::Walk;
 use crate::epoch;
 use crate::error::ControlError;
 use crate::events::Topic;
+use crate::levels::{self, OldNodes};
 use crate::live::Live;
 use crate::node_tokens::NodeTokens;
 use crate::nodes::Nodes;
@@ -231,6 +232,26 @@ impl Control {
         &self,
         work: impl Fn(&mut dyn Tx) -> Result<Change<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
+        self.change_beside(OldNodes::Reject, work).await
+    }
+
+    /// As [`change`](Self::change), where the author says what becomes of nodes that cannot read the rules.
+    ///
+    /// # Errors
+    /// As there, and [`ControlError::OldNodes`].
+    pub async fn change_beside<T: Send + 'static>(
+        &self,
+        old_nodes: OldNodes,
+        work: impl Fn(&mut dyn Tx) -> Result<Change<T>, ControlError> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        let nodes = self.nodes_shared();
+        let work = move |tx: &mut dyn Tx| {
+            let change = work(tx)?;
+            if let (OldNodes::Reject, Some(documents)) = (old_nodes, &change.documents) {
+                levels::check(documents, &*nodes, tx.now_ms())?;
+            }
+            Ok::<_, ControlError>(change)
+        };
         let change = self.db.write(work).await?;
         if let Some(documents) = change.documents {
             self.publish(documents);

@@ -86,6 +86,39 @@ pub enum ControlError {
         /// How many.
         approvals: i64,
     },
+    /// Nodes that report read an earlier level of the rule language than these rules need.
+    #[error(
+        "these rules need level {level} of the rule language, which {} cannot read: upgrade them, or leave them \
+         at the version that they have (`old_nodes=leave`)",
+        .nodes.join(", ")
+    )]
+    OldNodes {
+        /// The level.
+        level: u32,
+        /// Their names.
+        nodes: Vec<String>,
+    },
+    /// Nodes hold a newer version than the database, which was restored from a copy.
+    #[error(
+        "{app} is frozen: nodes hold version {held}, and this database, restored from a copy, has {version}; an admin \
+         takes over what a node holds, or forces what the database has"
+    )]
+    Frozen {
+        /// The app.
+        app: String,
+        /// The highest version on nodes.
+        held: i64,
+        /// In the database.
+        version: i64,
+    },
+    /// A node does not say what is needed of it.
+    #[error("node {node} does not answer: {reason}")]
+    Unanswered {
+        /// Its id.
+        node: String,
+        /// Why.
+        reason: String,
+    },
     /// A change set is in another state than this needs.
     #[error("the change set is {state}; {needed}")]
     WrongState {
@@ -285,6 +318,26 @@ pub enum Fault {
         /// The most.
         max: usize,
     },
+    /// Rows that share a bucket differ in this field.
+    #[error(
+        "{key} shares the bucket {bucket} with {other}, which has {theirs:?}; rows of one bucket have the same \
+         rate, max_permits, per and sharing: change them in one change set, or choose another bucket"
+    )]
+    BucketDiffers {
+        /// The row.
+        key: String,
+        /// The bucket.
+        bucket: String,
+        /// Another row of the bucket.
+        other: String,
+        /// What it has in this field.
+        theirs: String,
+    },
+    /// A bucket and its overdraft that take decades to fill.
+    #[error(
+        "at this rate the bucket and the overdraft take more than 36 years to fill: make one of them smaller"
+    )]
+    SlowBucket,
     /// Leased counters have no overdraft.
     #[error("leased counters cannot be overdrawn: set pre_permits to 0, or choose another sharing")]
     LeasedOverdraft,

@@ -11,6 +11,8 @@ const MAX_NODES: usize = 5_000;
 
 /// A node that has not reported for this long is unresponsive.
 pub(crate) const UNRESPONSIVE_MS: i64 = 15_000;
+/// A node that has not reported for this long is lost.
+const LOST_MS: i64 = 60_000;
 
 /// What a node said last.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +63,12 @@ impl NodeState {
     #[must_use]
     pub const fn is_live(&self, now_ms: i64) -> bool {
         now_ms.saturating_sub(self.last_seen_ms) < UNRESPONSIVE_MS
+    }
+
+    /// Whether it has been silent for so long that it is probably gone.
+    #[must_use]
+    pub const fn is_lost(&self, now_ms: i64) -> bool {
+        now_ms.saturating_sub(self.last_seen_ms) >= LOST_MS
     }
 
     /// Whether `version` of `app`, or a later one, is in force.

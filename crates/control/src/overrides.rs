@@ -16,6 +16,8 @@ use crate::role::Role;
 
 /// Most overrides in force.
 pub const MAX_OVERRIDES: i64 = 50_000;
+/// Most bytes of those in force together.
+const MAX_BYTES: i64 = proto::MAX_OVERRIDE_BYTES as i64;
 /// How long an editor's holds at most, in minutes.
 pub const EDITOR_MINUTES: i64 = 24 * 60;
 /// How long any holds at most, in minutes.
@@ -196,10 +198,22 @@ pub fn create(tx: &mut dyn Tx, actor: &Actor, input: &OverrideInput) -> Result<O
     if same.is_some() {
         return Err(invalid("entries", Fault::Duplicate));
     }
-    let count = tx
-        .query_one("SELECT COUNT(*) FROM overrides WHERE until > $1 AND removed_at IS NULL", &[now.into()])?;
-    if count.map_or(Ok(0), |row| row.int(0))? >= MAX_OVERRIDES {
+    let in_force = tx.query_one(
+        "SELECT COUNT(*), COALESCE(SUM(OCTET_LENGTH(domain) + OCTET_LENGTH(entries) + 40), 0) FROM overrides \
+         WHERE until > $1 AND removed_at IS NULL",
+        &[now.into()],
+    )?;
+    let (count, bytes) = in_force
+        .map(|row| Ok::<_, ControlError>((row.int(0)?, row.int(1)?)))
+        .transpose()?
+        .unwrap_or_default();
+    if count >= MAX_OVERRIDES {
         return Err(ControlError::Cap { what: "overrides", max: MAX_OVERRIDES });
+    }
+    // They travel to each node as one message, and the node takes no larger one.
+    let own = domain.len() + text.len() + 40;
+    if bytes + i64::try_from(own).unwrap_or(i64::MAX) > MAX_BYTES {
+        return Err(ControlError::Cap { what: "bytes of overrides", max: MAX_BYTES });
     }
     let made = Override {
         id: id(now)?,

@@ -23,6 +23,8 @@ const LEAST_DECISIONS: i64 = 500;
 const JUMP: i64 = 2_000;
 /// A certificate that expires within this time is a problem.
 const CERTIFICATE_MS: i64 = 7 * 24 * 3_600_000;
+/// A node's clock may differ by this much.
+const SKEW_MS: i64 = 2_000;
 /// Most problems of one kind.
 const MOST: usize = 100;
 
@@ -51,11 +53,13 @@ pub enum Kind {
     FrozenApp,
     /// A node cannot save its rules, or has faulty rule files of its own.
     NodeFault,
+    /// The clock of a node differs from this one's, which calendar windows depend on.
+    ClockSkew,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::UnresponsiveNode,
         Self::RejectedVersion,
         Self::VersionLag,
@@ -67,6 +71,7 @@ impl Kind {
         Self::CertificateExpiring,
         Self::FrozenApp,
         Self::NodeFault,
+        Self::ClockSkew,
     ];
 
     /// Its name in the API and in metrics.
@@ -84,6 +89,7 @@ impl Kind {
             Self::CertificateExpiring => "certificate_expiring",
             Self::FrozenApp => "frozen_app",
             Self::NodeFault => "node_fault",
+            Self::ClockSkew => "clock_skew",
         }
     }
 }
@@ -120,6 +126,8 @@ pub struct State {
     pub versions: BTreeMap<String, i64>,
     /// By app: the last five minutes, and the hour before.
     pub shares: BTreeMap<String, (Counts, Counts)>,
+    /// Apps that take no change, and the highest version of each that nodes hold.
+    pub frozen: BTreeMap<String, i64>,
     /// Withdrawn rollouts: app, version, when.
     pub withdrawn: Vec<(String, i64, i64)>,
     /// Disk and certificate.
@@ -144,6 +152,9 @@ pub fn find(state: &State) -> Vec<Problem> {
         if let Some(share) = now.degraded_share().filter(|_| now.degraded > 0) {
             found.push(of_app(Kind::Degraded, share));
         }
+    }
+    for (app, held) in &state.frozen {
+        found.push(Problem { app: app.clone(), value: *held, ..of(Kind::FrozenApp) });
     }
     for (app, version, at_ms) in &state.withdrawn {
         let (app, since_ms) = (app.clone(), Some(*at_ms));
@@ -190,13 +201,16 @@ fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
             detail: app.fault.clone().unwrap_or_default(),
             ..of_node(kind)
         };
-        if app.acked > app.wanted && app.wanted > 0 {
+        if app.is_ahead {
             found.push(of_app(Kind::FrozenApp, app.acked));
         } else if app.fault.is_some() {
             found.push(of_app(Kind::RejectedVersion, app.wanted));
         } else if app.acked < app.wanted && made_ms.is_some_and(|made| state.now_ms - made > LAG_MS) {
             found.push(of_app(Kind::VersionLag, app.acked));
         }
+    }
+    if node.skew_ms.saturating_abs() > SKEW_MS {
+        found.push(Problem { value: node.skew_ms, ..of_node(Kind::ClockSkew) });
     }
     let Some(figures) = state.figures.get(&node.id) else { return };
     if let Some((store, false)) = &figures.store {

@@ -3,14 +3,18 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tollgate_db::Tx;
+
+use crate::actor::Actor;
 use crate::control::Control;
 use crate::counting::{Count, Counting, Watching};
 use crate::error::ControlError;
 use crate::events::Topic;
 use crate::ids::secret;
 use crate::leases;
+use crate::levels::{self, OldNodes};
 use crate::nodes::NodeState;
-use crate::rollout::{Action, Event, Machine, SeenNode, State, Why};
+use crate::rollout::{Action, Ask, Event, Machine, SeenNode, State, Why};
 use crate::rollout_rows;
 use crate::rollouts::{self, JOB, Move, Rollout};
 
@@ -20,6 +24,8 @@ const EVERY: Duration = Duration::from_secs(1);
 /// A rollout and its machine.
 struct Rolling {
     rollout: Rollout,
+    /// The level of the rule language that a node must read for the candidate.
+    level: u32,
     machine: Machine,
 }
 
@@ -58,7 +64,8 @@ impl Roller {
             // An operator was here: the step is watched again.
             if self.rolling.get(&rollout.app).is_none_or(|it| it.rollout.etag != rollout.etag) {
                 let machine = rollout.machine(now_ms);
-                self.rolling.insert(rollout.app.clone(), Rolling { rollout, machine });
+                let level = control.candidate_level(&rollout.app);
+                self.rolling.insert(rollout.app.clone(), Rolling { rollout, level, machine });
             }
         }
         control.counting().watch(&control.published().borrow());
@@ -88,7 +95,8 @@ impl Roller {
         now_ms: i64,
     ) -> Result<(), ControlError> {
         let Some(it) = self.rolling.get_mut(app) else { return Ok(()) };
-        let seen: Vec<SeenNode> = nodes.iter().map(|node| seen(node, &it.rollout, now_ms)).collect();
+        let level = it.level;
+        let seen: Vec<SeenNode> = nodes.iter().map(|node| seen(node, &it.rollout, level, now_ms)).collect();
         let sides = it.machine.sides();
         let before = it.machine.clone();
         let Ok(Some(action)) = it.machine.on(Event::Nodes(&seen), now_ms) else { return Ok(()) };
@@ -97,7 +105,7 @@ impl Roller {
         let todo = Move { term, before: rollout, action, progress, sides };
         let todo = std::sync::Arc::new(todo);
         let work = std::sync::Arc::clone(&todo);
-        match control.change(move |tx| rollouts::move_on(tx, &work)).await {
+        match control.change_beside(OldNodes::Leave, move |tx| rollouts::move_on(tx, &work)).await {
             Ok(after) => {
                 log(&after);
                 if after.progress.state.is_open() {
@@ -135,14 +143,15 @@ impl Roller {
         (progress.state, progress.why) = (State::Halted, Some(Why::Blocked(error.to_string())));
         let (term, before, sides) = (todo.term, todo.before.clone(), todo.sides);
         let todo = Move { term, before, action: Action::Keep, progress, sides };
-        control.change(move |tx| rollouts::move_on(tx, &todo)).await?;
+        control.change_beside(OldNodes::Leave, move |tx| rollouts::move_on(tx, &todo)).await?;
         control.live().events.note(Topic::Rollouts);
         Ok(())
     }
 }
 
 /// A node as a gate of this rollout sees it.
-pub(crate) fn seen(node: &NodeState, rollout: &Rollout, now_ms: i64) -> SeenNode {
+#[must_use]
+pub fn seen(node: &NodeState, rollout: &Rollout, level: u32, now_ms: i64) -> SeenNode {
     let candidate = rollout.to_version.unsigned_abs();
     let app = node.apps.iter().find(|it| it.app == rollout.app);
     SeenNode {
@@ -152,7 +161,7 @@ pub(crate) fn seen(node: &NodeState, rollout: &Rollout, now_ms: i64) -> SeenNode
         is_live: node.is_connected && node.is_live(now_ms),
         acked: app.map_or(0, |it| it.acked),
         has_rejected: app.is_some_and(|it| it.fault.is_some() && it.fault_version == candidate),
-        is_ahead: app.is_some_and(|it| it.is_ahead),
+        is_left_out: levels::reads(node) < level || app.is_some_and(|it| it.is_ahead),
     }
 }
 
@@ -202,6 +211,33 @@ impl Control {
     #[must_use]
     pub fn watching(&self, app: &str) -> Option<Watching> {
         self.counting().shown(app)
+    }
+
+    /// The level of the rule language that a node must read for the candidate of an app.
+    #[must_use]
+    pub fn candidate_level(&self, app: &str) -> u32 {
+        let published = self.published();
+        let published = published.borrow();
+        let candidate = published.apps.iter().find(|it| it.app == app).and_then(|it| it.candidate.as_ref());
+        candidate.map_or(1, |it| levels::level_of(&it.documents))
+    }
+
+    /// Does what an operator asks of the open rollout of an app.
+    ///
+    /// # Errors
+    /// As [`rollouts::ask`].
+    pub async fn ask_rollout(
+        &self,
+        actor: &Actor,
+        app: &str,
+        etag: i64,
+        ask: Ask,
+    ) -> Result<Rollout, ControlError> {
+        let (actor, app) = (actor.clone(), app.to_owned());
+        let work = move |tx: &mut dyn Tx| rollouts::ask(tx, &actor, &app, etag, &ask);
+        let asked = self.change_beside(OldNodes::Leave, work).await?;
+        self.live().events.note(Topic::Rollouts);
+        Ok(asked)
     }
 
     pub(crate) const fn counting(&self) -> &Counting {

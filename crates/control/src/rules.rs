@@ -33,12 +33,14 @@ pub struct Rule {
 }
 
 /// Which rows, and which page of them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Query {
     /// Of this app only, unless empty.
     pub app: String,
     /// That contain this text, unless empty.
     pub search: String,
+    /// In this state only, unless empty.
+    pub state: String,
     /// In this order.
     pub sort: Sort,
     /// From 1.
@@ -74,25 +76,25 @@ pub struct Page {
 
 const BY_KEY: &str = "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, \
      car.key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, \
-     sharing, on_store_failure, car.state FROM car JOIN apps ON apps.id = car.app_id \
+     sharing, on_store_failure, car.state, car.bucket FROM car JOIN apps ON apps.id = car.app_id \
      WHERE ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
-     AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) \
-     ORDER BY apps.name, car.key LIMIT $5 OFFSET $6";
+     AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5) \
+     ORDER BY apps.name, car.key LIMIT $6 OFFSET $7";
 const BY_RATE: &str = "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, \
      car.key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, \
-     sharing, on_store_failure, car.state FROM car JOIN apps ON apps.id = car.app_id \
+     sharing, on_store_failure, car.state, car.bucket FROM car JOIN apps ON apps.id = car.app_id \
      WHERE ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
-     AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) \
-     ORDER BY car.rate DESC, apps.name, car.key LIMIT $5 OFFSET $6";
+     AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5) \
+     ORDER BY car.rate DESC, apps.name, car.key LIMIT $6 OFFSET $7";
 const BY_TIME: &str = "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, \
      car.key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, \
-     sharing, on_store_failure, car.state FROM car JOIN apps ON apps.id = car.app_id \
+     sharing, on_store_failure, car.state, car.bucket FROM car JOIN apps ON apps.id = car.app_id \
      WHERE ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
-     AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) \
-     ORDER BY car.updated_at DESC, apps.name, car.key LIMIT $5 OFFSET $6";
+     AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5) \
+     ORDER BY car.updated_at DESC, apps.name, car.key LIMIT $6 OFFSET $7";
 const COUNT: &str = "SELECT COUNT(*) FROM car JOIN apps ON apps.id = car.app_id \
      WHERE ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
-     AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4)";
+     AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5)";
 
 /// One page of the rows that the actor may see.
 ///
@@ -107,15 +109,16 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, query: &Query) -> Result<Page, Contr
         pattern(&query.search).into(),
         actor.may_everywhere(Role::Viewer).into(),
         actor.apps().into(),
+        (&query.state).into(),
     ];
     let count = |tx: &mut dyn Tx, values: &[Value]| -> Result<i64, ControlError> {
         Ok(tx.query_one(COUNT, values)?.map_or(Ok(0), |row| row.int(0))?)
     };
     let matching = count(tx, &values)?;
-    let total = if query.app.is_empty() && query.search.is_empty() {
+    let total = if query.app.is_empty() && query.search.is_empty() && query.state.is_empty() {
         matching
     } else {
-        count(tx, &["".into(), "".into(), values[2].clone(), values[3].clone()])?
+        count(tx, &["".into(), "".into(), values[2].clone(), values[3].clone(), "".into()])?
     };
     let size = query.size.clamp(1, 500);
     let last = matching.saturating_sub(1) / size + 1;
@@ -169,7 +172,7 @@ fn find(tx: &mut dyn Tx, app: &str, key: &str) -> Result<Option<Rule>, ControlEr
     let row = tx.query_one(
         "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, car.key, rate, \
          max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, sharing, \
-         on_store_failure, car.state FROM car JOIN apps ON apps.id = car.app_id \
+         on_store_failure, car.state, car.bucket FROM car JOIN apps ON apps.id = car.app_id \
          WHERE apps.name = $1 AND car.key = $2",
         &[app.into(), key.into()],
     )?;

@@ -121,12 +121,13 @@ fn put_car(
     let search = format!("{} {} {}", app.name, car.key, car.description).to_lowercase();
     tx.execute(
         "INSERT INTO car (rule_id, app_id, key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, \
-         extras, description, per, sharing, on_store_failure, state, search, etag, updated_at, updated_by) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $19, $17, $18) \
+         extras, description, per, sharing, on_store_failure, state, search, etag, updated_at, updated_by, \
+         bucket) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $19, $17, $18, $20) \
          ON CONFLICT (rule_id) DO UPDATE SET rate = $4, max_permits = $5, need_permits = $6, pre_permits = $7, \
          g_micro = $8, u_micro = $9, extras = $10, description = $11, per = $12, sharing = $13, \
          on_store_failure = $14, state = $15, search = $16, etag = $19, updated_at = $17, \
-         updated_by = $18",
+         updated_by = $18, bucket = $20",
         &[
             rule_id.into(),
             (&app.id).into(),
@@ -147,6 +148,7 @@ fn put_car(
             tx.now_ms().into(),
             (&actor.name).into(),
             version.into(), // unlike a count, it is new also for a row that is brought back
+            (&car.bucket).into(),
         ],
     )?;
     Ok(())
@@ -218,7 +220,7 @@ fn close(tx: &mut dyn Tx, version: i64, rule_id: &str) -> Result<(), ControlErro
 pub(crate) fn cars(tx: &mut dyn Tx, app_id: &str) -> Result<Vec<Car>, ControlError> {
     let rows = tx.query(
         "SELECT key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, description, per, \
-         sharing, on_store_failure, state FROM car WHERE app_id = $1 ORDER BY key",
+         sharing, on_store_failure, state, bucket FROM car WHERE app_id = $1 ORDER BY key",
         &[app_id.into()],
     )?;
     rows.iter().map(|row| read_car(row, 0)).collect()
@@ -331,5 +333,6 @@ pub(crate) fn read_car(row: &Row, first: usize) -> Result<Car, ControlError> {
         sharing: row.text(first + 10)?,
         on_store_failure: row.text(first + 11)?,
         state: row.text(first + 12)?,
+        bucket: row.text(first + 13)?,
     })
 }

@@ -12,6 +12,7 @@ use crate::car;
 use crate::checks;
 use crate::content::{Content, Kind};
 use crate::error::{ControlError, Fault, invalid};
+use crate::frozen;
 use crate::ids::sha256;
 use crate::published::{AppDocuments, Change, Document};
 use crate::role::Role;
@@ -65,11 +66,13 @@ pub(crate) fn publish(
     comment: &str,
     ops: &[Op],
 ) -> Result<AppDocuments, ControlError> {
+    frozen::must_not_be(tx, app)?;
     let (version, now) = (app.version + 1, tx.now_ms());
     for op in ops {
         stored::apply(tx, actor, app, version, op)?;
     }
-    let documents = if app.state == "active" { checks::documents(tx, app)? } else { Vec::new() };
+    let changed: Vec<&str> = ops.iter().map(Op::key).collect();
+    let documents = if app.state == "active" { checks::documents(tx, app, &changed)? } else { Vec::new() };
     let kept: Vec<_> = documents.iter().map(|it| json!({"domain": it.domain(), "yaml": it.yaml()})).collect();
     let kept = serde_json::Value::from(kept).to_string();
     tx.execute(

@@ -4,6 +4,7 @@ use crate::actor::{Actor, EVERY_APP};
 use crate::control::Control;
 use crate::error::ControlError;
 use crate::events::Topic;
+use crate::frozen;
 use crate::problems::{Problem, find, metrics, state};
 use crate::role::Role;
 
@@ -27,6 +28,11 @@ impl Control {
         state.nodes = self.nodes().nodes();
         state.figures = self.live().figures();
         state.surroundings = self.live().surroundings();
+        let ahead = frozen::seen(&state.nodes, state.now_ms);
+        if ahead.iter().any(|(app, version)| state.frozen.get(app) < Some(version)) {
+            state.frozen.extend(ahead.clone());
+            self.write(move |tx| frozen::freeze(tx, &ahead)).await?;
+        }
         let found = find(&state);
         let before = self.live().found(found.clone());
         // Shares and free bytes change all the time.

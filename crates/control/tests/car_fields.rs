@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_control::car::CarInput;
-use tollgate_control::{Actor, Control, ControlError, KnownNodes, rules};
+use tollgate_control::{Actor, Content, Control, ControlError, FieldFault, KnownNodes, rules, transfer};
 use tollgate_core::{RetryAfter, Timestamp};
 use tollgate_db::TimeSource;
 use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
@@ -38,6 +38,10 @@ async fn node(form: CarInput) -> Node {
     let nodes = Arc::new(KnownNodes::default());
     let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
     let rule = control.read(|tx| rules::get(tx, &Actor::system(), "SIP_HOTEL", KEY)).await.expect("a rule");
+    // What is exported says the same as the form.
+    let export = control.read(|tx| transfer::export(tx, &Actor::system(), "SIP_HOTEL")).await;
+    let exported = transfer::read(&export.expect("a document")).expect("valid").rules;
+    assert!(matches!(&*exported, [Content::Car(car)] if **car == rule.car), "{exported:?}");
     let document = control.published().borrow().apps[0].documents[0].clone();
     let policy = tollgate_rule_files::parse_text(document.domain(), document.yaml()).expect("valid rules");
     let limiter = Limiter::with_observer(policy, ModelStore::default(), LimiterSettings::default(), ());
@@ -158,4 +162,97 @@ async fn state_shadow_counts_and_never_denies() {
         let shown = answer.descriptor(0).expect("one");
         assert_eq!((answer.is_admitted(), shown.is_shadowed), (true, hit >= 10), "hit {hit}");
     }
+}
+
+fn class(key: &str, need_permits: &str, pre_permits: &str) -> CarInput {
+    let (key, bucket) = (key.to_owned(), "backend".to_owned());
+    let (need_permits, pre_permits) = (need_permits.to_owned(), pre_permits.to_owned());
+    CarInput { key, bucket, need_permits, pre_permits, ..form() }
+}
+
+/// A control plane on a disk, and what it has published of the app.
+async fn with_rows(rows: Vec<CarInput>) -> (tempfile::TempDir, Control) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = Arc::new(KnownNodes::default());
+    let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
+    for row in rows {
+        let made = control.change(move |tx| rules::create(tx, &Actor::system(), "SIP_HOTEL", &row));
+        made.await.expect("a rule");
+    }
+    (folder, control)
+}
+
+#[tokio::test]
+async fn bucket_is_shared_by_request_classes_of_different_costs() {
+    let node = node(CarInput { bucket: "backend".to_owned(), ..form() }).await;
+    assert_eq!((node.form.bucket.as_str(), node.admitted(0)), ("backend", 10), "alone it is a bucket");
+
+    let (_folder, control) =
+        with_rows(vec![class("search", "1", "0"), class("book", "4", "0"), class("report", "6", "5")]).await;
+    let document = control.published().borrow().apps[0].documents[0].clone();
+    let policy = tollgate_rule_files::parse_text(document.domain(), document.yaml()).expect("valid rules");
+    let limiter = Limiter::with_observer(policy, ModelStore::default(), LimiterSettings::default(), ());
+    let node = Node { limiter, form: form(), yaml: document.into_yaml() };
+    let hit = |key, ms| node.hit_of("SIP_HOTEL", key, ms);
+    assert_eq!(hit("book", 0), (true, 6, 0));
+    assert_eq!(hit("search", 0), (true, 5, 0));
+    assert_eq!(hit("book", 0), (true, 1, 0));
+    assert_eq!(hit("book", 0), (false, 0, 600), "three permits are missing, at five a second");
+    assert_eq!(hit("report", 0), (true, 0, 0), "five permits are taken in advance");
+    assert_eq!(hit("search", 1_199), (false, 0, 1), "they are repaid by all classes");
+    assert_eq!(hit("search", 1_200), (true, 0, 0));
+    let export = control.read(|tx| transfer::export(tx, &Actor::system(), "SIP_HOTEL")).await;
+    let exported = transfer::read(&export.expect("a document")).expect("valid");
+    let buckets: Vec<_> = exported.rules.iter().map(|it| it.yaml().contains("bucket: \"backend\"")).collect();
+    assert_eq!(buckets, [true; 3]);
+}
+
+/// The field at fault, and the rule that the fault names.
+fn differs(result: Result<impl Sized, ControlError>) -> Vec<(&'static str, String)> {
+    let Err(ControlError::Invalid(faults)) = result else { return Vec::new() };
+    let named = |it: FieldFault| match it.fault {
+        tollgate_control::Fault::BucketDiffers { other, .. } => (it.field, other),
+        fault => panic!("{fault}"),
+    };
+    faults.into_iter().map(named).collect()
+}
+
+#[tokio::test]
+async fn rules_of_one_bucket_have_one_rate_and_one_burst_and_the_fault_names_the_other_rule() {
+    let (_folder, control) = with_rows(vec![class("search", "1", "0"), class("book", "4", "6")]).await;
+    let add =
+        |input: CarInput| control.change(move |tx| rules::create(tx, &Actor::system(), "SIP_HOTEL", &input));
+    let text = str::to_owned;
+    for (input, field) in [
+        (CarInput { rate: text("6"), ..class("a", "1", "0") }, "rate"),
+        (CarInput { max_permits: text("11"), ..class("a", "1", "0") }, "max_permits"),
+        (CarInput { per: text("provider"), ..class("a", "1", "0") }, "per"),
+        (CarInput { sharing: text("local"), ..class("a", "1", "0") }, "sharing"),
+        // A rule that is tried will be in the bucket one day.
+        (CarInput { rate: text("6"), state: text("shadow"), ..class("a", "1", "0") }, "rate"),
+    ] {
+        assert_eq!(differs(add(input).await), [(field, text("book"))]);
+    }
+    for input in [
+        CarInput { rate: text("6"), state: text("off"), ..class("off", "1", "0") },
+        CarInput { rate: text("6"), bucket: text("other"), ..class("other", "1", "0") },
+        CarInput { rate: text("6"), bucket: String::new(), ..class("alone", "1", "0") },
+        CarInput { on_store_failure: text("deny"), ..class("strict", "10", "10") },
+    ] {
+        let key = input.key.clone();
+        assert!(add(input).await.is_ok(), "{key}");
+    }
+    // A change of one of them, by whichever way, meets the others.
+    let edit = |key: &'static str, change: fn(&mut CarInput)| {
+        control.change(move |tx| {
+            let rule = rules::get(tx, &Actor::system(), "SIP_HOTEL", key)?;
+            let mut input = rule.car.to_input();
+            change(&mut input);
+            rules::update(tx, &Actor::system(), "SIP_HOTEL", rule.etag, &input)
+        })
+    };
+    assert_eq!(differs(edit("search", |it| it.rate = "7".to_owned()).await), [("rate", text("book"))]);
+    assert_eq!(differs(edit("off", |it| it.state = "on".to_owned()).await), [("rate", text("book"))]);
+    assert_eq!(differs(edit("other", |it| it.bucket = "backend".to_owned()).await), [("rate", text("book"))]);
+    edit("search", |it| it.need_permits = "2".to_owned()).await.expect("costs may differ");
 }

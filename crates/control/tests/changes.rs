@@ -500,13 +500,7 @@ async fn edit_at_once(plans: Vec<Plan>) {
             _ => drop(want.remove(&op.key)),
         }
     }
-    let query = rules::Query {
-        app: "shop".to_owned(),
-        search: String::new(),
-        sort: rules::Sort::Key,
-        page: 1,
-        size: 500,
-    };
+    let query = rules::Query { app: "shop".to_owned(), page: 1, size: 500, ..rules::Query::default() };
     let page = control.read(move |tx| rules::list(tx, &Actor::system(), &query)).await.expect("a page");
     let found: BTreeMap<String, i64> = page.rules.into_iter().map(|it| (it.car.key, it.car.rate)).collect();
     assert_eq!(found, want);

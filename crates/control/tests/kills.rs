@@ -132,13 +132,7 @@ async fn each_change_is_there_with_its_entry_or_neither_is() {
             let cars = rules::list(
                 tx,
                 &by,
-                &rules::Query {
-                    app: "shop".into(),
-                    search: String::new(),
-                    sort: rules::Sort::Key,
-                    page: 1,
-                    size: 500,
-                },
+                &rules::Query { app: "shop".into(), page: 1, size: 500, ..rules::Query::default() },
             )?;
             let of_first = rules::get(tx, &by, "shop", "first")?;
             let people = users::list(tx, &by)?;

@@ -111,8 +111,7 @@ async fn a_list_shows_only_apps_that_the_actor_may_see() {
         .await
         .expect("a role");
     let by = Actor { user_id: ann.id, ..actor("shop", Some(Role::Viewer)) };
-    let all =
-        rules::Query { app: String::new(), search: String::new(), sort: rules::Sort::Key, page: 9, size: 10 };
+    let all = rules::Query { page: 9, size: 10, ..rules::Query::default() };
     let page = control.read(move |tx| rules::list(tx, &by, &all)).await.expect("a page");
     assert_eq!((page.rules.len(), page.total, page.page), (1, 1, 1));
     assert_eq!(page.rules[0].app, "shop");
@@ -249,6 +248,7 @@ prop_compose! {
         (rate, max_permits) in (1..=1_000_000_000_i64, 1..=1_000_000_000_i64),
         (need, pre) in (0..=100_i64, 0..=100_i64),
         per in prop_oneof![Just(String::new()), "[A-Za-z_][A-Za-z0-9_.-]{0,63}"],
+        bucket in prop_oneof![Just(String::new()), "[A-Za-z_-][A-Za-z0-9_.-]{0,63}"],
         sharing in prop::sample::select(vec!["exact", "leased", "local"]),
         failure in prop::sample::select(vec!["allow", "deny", "local"]),
         state in prop::sample::select(vec!["on", "shadow", "off"]),
@@ -257,7 +257,7 @@ prop_compose! {
         Car {
             key, rate, max_permits, need_permits: (need * max_permits / 100).max(1), pre_permits,
             g_micro: 1_000_000, u_micro: 1_000_000, extras: String::new(),
-            description: "酒店 {{x}}".to_owned(), per, sharing: sharing.to_owned(),
+            description: "酒店 {{x}}".to_owned(), per, bucket, sharing: sharing.to_owned(),
             on_store_failure: failure.to_owned(), state: state.to_owned(),
         }
     }
@@ -280,6 +280,7 @@ proptest! {
         let (rule, limit) = (rules[0], &rules[0].limits[0]);
         prop_assert_eq!(i64::from(limit.requests_per_unit), car.rate);
         prop_assert_eq!(limit.cost.cast_signed(), car.need_permits);
+        prop_assert_eq!(limit.bucket.as_deref().unwrap_or_default(), &*car.bucket);
         let Algorithm::TokenBucket { overdraft, .. } = limit.quota.algorithm() else {
             return Err(TestCaseError::fail("a token bucket"));
         };

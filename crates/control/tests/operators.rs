@@ -6,12 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
 use tollgate_clock::SystemClock;
 use tollgate_control::car::CarInput;
 use tollgate_control::keys::Question;
 use tollgate_control::overrides::{self, OverrideInput};
 use tollgate_control::{
-    Actor, Control, ControlError, Fault, KnownNodes, NodeState, Nodes, Role, audit, rules,
+    Actor, Change, Control, ControlError, Fault, KnownNodes, NodeState, Nodes, Role, audit, rules,
 };
 use tollgate_core::{Clock, ManualClock, Timestamp};
 use tollgate_db::TimeSource;
@@ -288,4 +289,42 @@ async fn an_override_gets_from_the_control_plane_to_decisions_and_ends() {
     control.end_override(&Actor::system(), &made.id).await.expect("ended");
     enforce((**control.overrides().borrow()).clone());
     assert!(nodes.take(0, "c", 1), "it was ended early");
+}
+
+#[tokio::test]
+async fn overrides_have_a_cap_of_bytes_within_which_they_fit_into_one_message() {
+    use tollgate_fleet_proto::{ControlSays, FromControl, MAX_CONTROL_MESSAGE_BYTES, MAX_OVERRIDE_BYTES};
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = open(folder.path(), Arc::new(KnownNodes::default())).await;
+    let by = Actor::system();
+    let own = control.create_override(&by, input(&["key=a"], "60")).await.expect("made");
+    control.end_override(&by, &own.id).await.expect("ended");
+    // All but exactly the room that this one takes, in entries of 16 KiB and one of what is left.
+    let room = "shop".len() + r#"[["key","a"]]"#.len() + 40;
+    let fill = move |tx: &mut dyn tollgate_db::Tx| {
+        let mut left = MAX_OVERRIDE_BYTES - room;
+        for n in 0.. {
+            let bytes = if left > 40_000 { 16_384 } else { left };
+            let entries = |value: usize| json!([["k", "x".repeat(value)]]).to_string();
+            let entries = entries(bytes - "shop".len() - 40 - entries(0).len());
+            tx.execute(
+                "INSERT INTO overrides (id, domain, entries, app, action, until, reason, author, created_at, \
+                 removed_at) VALUES ($1, 'shop', $2, 'shop', 'block', $3, '', '', 0, NULL)",
+                &[n.to_string().into(), entries.into(), i64::MAX.into()],
+            )?;
+            left -= bytes;
+            if left == 0 {
+                break;
+            }
+        }
+        Ok(Change { value: (), documents: None })
+    };
+    control.change(fill).await.expect("filled");
+    control.create_override(&by, input(&["key=a"], "60")).await.expect("the last that fits");
+    let more = control.create_override(&by, input(&[], "60")).await;
+    assert!(matches!(more, Err(ControlError::Cap { what: "bytes of overrides", .. })), "{more:?}");
+    let all = (**control.overrides().borrow()).clone();
+    let message = ControlSays::from(FromControl::Overrides(all)).to_bytes();
+    assert!(message.len() < MAX_CONTROL_MESSAGE_BYTES, "{}", message.len());
+    assert!(message.len() > MAX_CONTROL_MESSAGE_BYTES * 9 / 10, "the cap is not far below what fits");
 }

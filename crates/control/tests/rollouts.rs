@@ -14,9 +14,9 @@ use tollgate_control::rollout::{Ask, Plan, PlanInput, State, Why};
 use tollgate_control::rollouts::{self, Rollout};
 use tollgate_control::{
     Actor, AppDocuments, Content, Control, ControlError, FileRule, Kind, KnownNodes, NodeApp, NodeState,
-    Role, Roller, apps, audit, problems, publishing, rules, versions,
+    OldNodes, Role, Roller, apps, audit, problems, publishing, rules, versions,
 };
-use tollgate_db::TimeSource;
+use tollgate_db::{TimeSource, Tx};
 use tollgate_fleet_proto::{Report, RuleCounts};
 
 const SOAK_MS: i64 = 60_000;
@@ -181,7 +181,7 @@ impl World {
 
     async fn ask(&self, actor: Actor, ask: Ask) -> Result<Rollout, ControlError> {
         let etag = self.rollout().await.etag;
-        self.control.change(move |tx| rollouts::ask(tx, &actor, "shop", etag, &ask)).await
+        self.control.ask_rollout(&actor, "shop", etag, ask).await
     }
 
     async fn actions(&self) -> Vec<String> {
@@ -406,9 +406,8 @@ async fn of_two_operators_the_second_reads_again() {
     world.look().await;
     let etag = world.rollout().await.etag;
     world.ask(user("bob", Role::Approver), Ask::Pause).await.expect("paused");
-    let late = world
-        .control
-        .change(move |tx| rollouts::ask(tx, &user("eve", Role::Approver), "shop", etag, &Ask::Advance));
+    let eve = user("eve", Role::Approver);
+    let late = world.control.ask_rollout(&eve, "shop", etag, Ask::Advance);
     assert!(matches!(late.await, Err(ControlError::Stale { .. })));
     assert_eq!(world.with(2).len(), 1);
 }
@@ -523,4 +522,43 @@ async fn what_cannot_be_withdrawn_halts_and_says_why() {
         matches!(&halted.progress.why, Some(Why::Blocked(why)) if why.contains("belongs to another app"))
     );
     assert_eq!((world.acked("n1"), world.acked("n2")), (2, 2));
+}
+
+#[tokio::test]
+async fn nodes_that_are_too_old_are_left_out_if_the_author_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(folder.path(), &["n1", "n2", "n3"], Some(plan("2 nodes/all"))).await;
+    for id in ["n1", "n2"] {
+        world.change(id, |node| node.language = tollgate_fleet_proto::LANGUAGE);
+    }
+    let publish = async |old_nodes| {
+        let key = "costly".to_owned();
+        let (max_permits, need_permits) = ("10".to_owned(), "2".to_owned());
+        let input = CarInput { key, max_permits, need_permits, ..CarInput::default() };
+        let create = move |tx: &mut dyn Tx| rules::create(tx, &Actor::system(), "shop", &input);
+        world.control.change_beside(old_nodes, create).await.map(drop)
+    };
+    let rejected = publish(OldNodes::Reject).await;
+    assert!(
+        matches!(&rejected, Err(ControlError::OldNodes { nodes, .. }) if *nodes == ["n3"]),
+        "{rejected:?}"
+    );
+    publish(OldNodes::Leave).await.expect("published");
+    world.look().await;
+    let reached = world.with(2);
+    assert!(["n1", "n2"].iter().all(|id| reached.contains(&(*id).to_owned())), "{reached:?}");
+    for id in ["n1", "n2"] {
+        world.change(id, |node| node.apps[0].acked = 2);
+    }
+    world.change("n3", |node| (node.apps[0].fault, node.apps[0].fault_version) = (Some("cost?".into()), 2));
+    for _ in 0..2 {
+        world.look().await;
+        world.now.fetch_add(SOAK_MS, Relaxed);
+        let now = world.now.load(Relaxed);
+        for id in ["n1", "n2", "n3"] {
+            world.change(id, |node| node.last_seen_ms = now);
+        }
+        world.look().await;
+    }
+    assert_eq!(world.state().await, State::Done);
 }

@@ -37,7 +37,6 @@ impl Quota {
             return if left_ns > 0 { unused } else { Cost::PEEK };
         };
         let (span_ns, limit) = (u128::from(nanos(*span)).max(1), u128::from(self.limit()));
-        let whole_periods = u128::from(left_ns) / span_ns;
         let permits = match self.algorithm() {
             Algorithm::Total | Algorithm::Unlimited => u128::MAX,
             _ if limit == 0 => u128::MAX, // nothing flows back by itself
@@ -71,7 +70,7 @@ impl Quota {
             // Once its window is the one before, it weighs less than it did.
             Algorithm::SlidingWindowCounter => {
                 let window = |at: Timestamp| u128::from(at.as_nanos()) / span_ns;
-                if window(taken_at) == window(now) && whole_periods > 0 { u128::MAX } else { 0 }
+                if window(taken_at) == window(now) { u128::MAX } else { 0 }
             }
             Algorithm::FixedWindow { .. }
             | Algorithm::SlidingWindow { .. }

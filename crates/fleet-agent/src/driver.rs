@@ -15,6 +15,7 @@ use tollgate_rule_files::RuleFile;
 use crate::agent::{Action, Agent, AgentSettings, Event, Start};
 use crate::apply::Apply;
 use crate::connect::Endpoint;
+use crate::documents;
 use crate::ids::LinkId;
 use crate::outbox::Sample;
 use crate::state_dir::StateDir;
@@ -102,7 +103,13 @@ pub async fn run(
     let mut has_local = true;
     loop {
         for action in actions {
-            running.carry_out(action);
+            match action {
+                Action::Command(link, command) if command.kind == documents::KIND => {
+                    let reply = documents::answer(agent.state(), &command);
+                    running.at_once.push_back(Event::Replied(link, reply));
+                }
+                action => running.carry_out(action),
+            }
         }
         if let Some(event) = running.at_once.pop_front() {
             actions = agent.on(event, clock.now());

@@ -10,6 +10,7 @@ mod backoff;
 mod bugs;
 mod commands;
 mod connect;
+mod documents;
 mod driver;
 mod ids;
 mod incoming;

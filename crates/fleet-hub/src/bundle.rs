@@ -46,8 +46,7 @@ impl Outgoing {
         one.into_iter().chain(bundle.into_iter().flat_map(|bundle| {
             let begin = ControlSays::from(FromControl::Begin(bundle.begin())).to_bytes();
             let end = ControlSays::from(FromControl::End(End { bundle: bundle.id })).to_bytes();
-            let documents = (0..bundle.apps.len())
-                .flat_map(move |app| bundle.apps[app].1.frames.iter().cloned().collect::<Vec<_>>());
+            let documents = (0..bundle.apps.len()).flat_map(move |app| bundle.apps[app].1.frames.to_vec());
             std::iter::once(begin).chain(documents).chain(std::iter::once(end))
         }))
     }

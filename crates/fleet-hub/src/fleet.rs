@@ -199,6 +199,14 @@ impl Fleet {
         self.state().hub.deferred()
     }
 
+    /// Commands that wait for a reply.
+    #[must_use]
+    pub fn commands_waiting(&self) -> usize {
+        let mut state = self.state();
+        state.commands.retain(|_, waiting| !waiting.is_closed());
+        state.commands.len()
+    }
+
     /// Changes whenever [`Fleet::nodes`] does, except for the time.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {

@@ -117,6 +117,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             if scratch.items.is_empty() {
                 list.clear(); // a rule denies everything
             }
+            // A request that gives up is denied until it would have its turn if it came again now.
+            let again = given_up.and_then(|_| self.lines.again(&list, now));
             // Until its first turn it may have to wait for others; not if something else denies it.
             let mut others = if waiting.is_none() { self.lines.behind(&list, now) } else { None };
             if others.is_some() && given_up.is_none() && self.is_denied_elsewhere(domain, now, scratch).await
@@ -160,7 +162,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 }
             }
             if !is_asked {
-                self.deny_in_line(domain, &descriptors, others.unwrap_or(now), now, scratch).await;
+                self.deny_in_line(domain, &descriptors, again.or(others).unwrap_or(now), now, scratch).await;
                 overall = settle::overall(&mut scratch.statuses);
             }
             let waited = now.since(arrived);

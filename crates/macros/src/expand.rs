@@ -103,9 +103,9 @@ fn on_denied(arguments: &Arguments, function: &ItemFn) -> syn::Result<TokenStrea
 mod tests {
     use super::*;
 
-    fn expanded(arguments: &str, function: &str) -> Result<String, String> {
+    fn expanded(arguments: &str, function: &str) -> Result<String, syn::Error> {
         let [arguments, function] = [arguments, function].map(|text| text.parse().expect("tokens"));
-        limited(arguments, function).map(|tokens| tokens.to_string()).map_err(|error| error.to_string())
+        limited(arguments, function).map(|tokens| tokens.to_string())
     }
 
     const F: &str = "fn f(id: u64) -> Result<(), E> { body() }";
@@ -128,32 +128,55 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_an_error_that_says_what_to_write() {
-        for (arguments, function, want) in [
-            ("", F, "missing app: write #[rate_limit(app = \"HOTEL_SIP\", name = \"TEST\")]"),
-            (r#"app = "A""#, F, "missing name"),
-            (r#"app = "A", nane = "B""#, F, "unknown argument nane"),
-            (r#"app = "A", colour = "B""#, F, "expected app, name, need_permits, desc, quota"),
-            (r#"app = "A", app = "B""#, F, "app is given twice"),
-            (r#"app = " ", name = "B""#, F, "empty name"),
-            (r#"app = 1, name = "B""#, F, "expected string literal"),
-            (r#"app = "A" name = "B""#, F, "expected `,`"),
-            (r#"app = "A", name = "B", need_permits = 0"#, F, "the smallest is 1"),
-            (r#"app = "A", name = "B", need_permits = "1""#, F, "expected integer literal"),
-            (r#"app = "A", name = "B", quota = "10r/s""#, F, "invalid quota \"10r/s\": write 10/s"),
-            (r#"app = "A", name = "B", quota = "0/s""#, F, "the smallest number is 1"),
-            (r#"app = "A", name = "B", key = "user""#, F, "\"user\" is not an argument of f"),
-            (r#"app = "A", name = "B", key = "self.id""#, F, "\"self.id\" is not an argument of f"),
-            (r#"app = "A", name = "B", key = "1 + 1""#, F, "invalid key \"1 + 1\": name an argument"),
-            (r#"app = "A", name = "B", template = "{{waits}}""#, F, "unknown {{waits}}"),
-            (r#"app = "A", name = "B", template = "{{limit""#, F, "{{ without }}"),
-            (r#"app = "A", name = "B", template = "x", fallback = g"#, F, "leave out one of both"),
-            (r#"app = "A", name = "B""#, "fn f() { }", "a denied call has nothing to return"),
-            (r#"app = "A", name = "B""#, "const fn f() -> Option<u8> { }", "a const fn cannot be limited"),
-            (r#"app = "A", name = "B""#, "struct S;", "#[rate_limit] limits functions"),
+    fn every_mistake_is_an_error_at_its_place_that_says_what_to_write() {
+        for (arguments, function, place, want) in [
+            ("", F, "", "missing app: write #[rate_limit(app = \"HOTEL_SIP\", name = \"TEST\")]"),
+            (r#"app = "A""#, F, "", "missing name"),
+            (r#"app = "A", nane = "B""#, F, "nane", "unknown argument nane"),
+            (r#"app = "A", colour = "B""#, F, "colour", "expected app, name, need_permits, desc, quota"),
+            (r#"app = "A", app = "B""#, F, "app", "app is given twice"),
+            (r#"app = " ", name = "B""#, F, r#"" ""#, "empty name"),
+            (r#"app = 1, name = "B""#, F, "1", "expected string literal"),
+            (r#"app = "A" name = "B""#, F, "name", "expected `,`"),
+            (r#"app = "A", name = "B", need_permits = 0"#, F, "0", "the smallest is 1"),
+            (r#"app = "A", name = "B", need_permits = "1""#, F, r#""1""#, "expected integer literal"),
+            (
+                r#"app = "A", name = "B", quota = "10r/s""#,
+                F,
+                r#""10r/s""#,
+                "invalid quota \"10r/s\": write 10/s",
+            ),
+            (r#"app = "A", name = "B", quota = "0/s""#, F, r#""0/s""#, "the smallest number is 1"),
+            (r#"app = "A", name = "B", key = "user""#, F, r#""user""#, "\"user\" is not an argument of f"),
+            (
+                r#"app = "A", name = "B", key = "self.id""#,
+                F,
+                r#""self.id""#,
+                "\"self.id\" is not an argument of f",
+            ),
+            (
+                r#"app = "A", name = "B", key = "1 + 1""#,
+                F,
+                r#""1 + 1""#,
+                "invalid key \"1 + 1\": name an argument",
+            ),
+            (r#"app = "A", name = "B", template = "{{waits}}""#, F, r#""{{waits}}""#, "unknown {{waits}}"),
+            (r#"app = "A", name = "B", template = "{{limit""#, F, r#""{{limit""#, "{{ without }}"),
+            (r#"app = "A", name = "B", template = "x", fallback = g"#, F, r#""x""#, "leave out one of both"),
+            (r#"app = "A", name = "B""#, "fn f() { }", "f", "a denied call has nothing to return"),
+            (
+                r#"app = "A", name = "B""#,
+                "const fn f() -> Option<u8> { }",
+                "const",
+                "a const fn cannot be limited",
+            ),
+            (r#"app = "A", name = "B""#, "struct S;", "struct S;", "#[rate_limit] limits functions"),
         ] {
             let error = expanded(arguments, function).expect_err(arguments);
-            assert!(error.contains(want), "{arguments} {function}: {error}");
+            assert!(error.to_string().contains(want), "{arguments} {function}: {error}");
+            // The compiler underlines what is wrong, or the attribute where something is missing.
+            let underlined = error.span().source_text().unwrap_or_default();
+            assert_eq!(underlined, place, "{arguments} {function}: {error}");
         }
         // With a fallback, a function may return anything.
         for function in ["fn f() { }", "fn f() -> impl T { }"] {

@@ -7,17 +7,18 @@ use std::sync::Arc;
 use ipnet::IpNet;
 use tollgate_human_text::clip_to;
 
+use crate::bucket::{Bucket, Member, Open};
 use crate::countable::Countable;
 use crate::digest::{DomainDigest, TrailDigest, VersionDigest};
 use crate::domain::{Charge, Domain, NetworkTable, Next, Node, SomeValues, ValuePattern};
 use crate::error::{BuildError, BuildErrors, RuleError};
-use crate::key_text::named_tail;
+use crate::key_text::{bucket_tail, named_tail};
 use crate::limit::Limit;
 use crate::limit_text::PATH_SEPARATOR;
 use crate::place::Place;
 use crate::policy::Policy;
 use crate::rule::{Counted, Level, Rule};
-use crate::spec::{DescriptorSpec, DomainSpec, Limits, ListedValue, RuleSpec, ValueMatch};
+use crate::spec::{DescriptorSpec, DomainSpec, Limits, ListedValue, Part, RuleSpec, ValueMatch};
 use crate::stat_path::clean;
 
 /// The longest path for people, in characters.
@@ -127,6 +128,7 @@ impl PolicyBuilder {
                 domains.push(domain);
             }
         }
+        domains.iter_mut().for_each(|domain| domain.join_buckets(&mut build));
         match BuildErrors::new(build.errors) {
             Some(errors) => Err(errors),
             None => Ok(policy(domains)),
@@ -184,11 +186,17 @@ struct DomainBuild {
     descriptors: u32,
     /// Descriptors of each level: its node, the key, the kind of match and its text.
     seen: HashSet<(u32, String, u8, String)>,
+    /// In the order of their first limits.
+    buckets: Vec<Bucket>,
+    /// By what their counter keys end in.
+    bucket_of: HashMap<Arc<str>, usize>,
 }
 
 /// What leads to a node.
 struct Trail<'a> {
     levels: Vec<Arc<Level>>,
+    /// The entries of its levels whose values are part of the key of a bucket.
+    open: Vec<Open>,
     /// For people.
     text: String,
     digest: TrailDigest,
@@ -209,7 +217,45 @@ impl DomainBuild {
             nodes: vec![Node::default()],
         };
         let place = spec.place.clone();
-        Self { domain, digest: DomainDigest::new(), place, descriptors: 0, seen: HashSet::new() }
+        let digest = DomainDigest::new();
+        Self {
+            domain,
+            digest,
+            place,
+            descriptors: 0,
+            seen: HashSet::new(),
+            buckets: Vec::new(),
+            bucket_of: HashMap::new(),
+        }
+    }
+
+    /// Notes the limits of the last rule that share a bucket; `path` is the descriptor's.
+    fn note_buckets(&mut self, path: &str, open: &[Open], is_list: bool) {
+        let Some((rule, at)) = self.domain.rules.last().zip(self.domain.rules.len().checked_sub(1)) else {
+            return;
+        };
+        for (index, limit) in rule.limits.iter().enumerate().filter(|(_, limit)| limit.bucket.is_some()) {
+            let part = if is_list { Part::LimitOfList(index) } else { Part::Limit };
+            let (place, path) = (rule.place.clone(), format!("{path}.{part}"));
+            let member = Member { rule: at, limit: index, open: open.to_vec(), place, path };
+            let next = self.buckets.len();
+            let bucket = *self.bucket_of.entry(Arc::clone(&limit.key_tail)).or_insert(next);
+            match self.buckets.get_mut(bucket) {
+                Some(bucket) => bucket.members.push(member),
+                None => self.buckets.push(Bucket { members: vec![member] }),
+            }
+        }
+    }
+
+    /// Checks that the limits of each bucket fit together, and lets them count together.
+    fn join_buckets(&mut self, build: &mut Build) {
+        for bucket in &self.buckets {
+            for (member, error) in bucket.join(&mut self.domain.rules).err().unwrap_or_default() {
+                let (domain, place) = (self.domain.name.clone(), member.place.clone());
+                let path = format!("{}.bucket", member.path);
+                build.errors.push(BuildError { domain, path, place, error });
+            }
+        }
     }
 
     fn add(&mut self, spec: DomainSpec, build: &mut Build) {
@@ -223,7 +269,13 @@ impl DomainBuild {
             self.domain.response = spec.response;
         }
         spec.descriptors.iter().for_each(|descriptor| self.digest.add(descriptor));
-        let top = Trail { levels: Vec::new(), text: String::new(), digest: TrailDigest::new(), path: "" };
+        let top = Trail {
+            levels: Vec::new(),
+            open: Vec::new(),
+            text: String::new(),
+            digest: TrailDigest::new(),
+            path: "",
+        };
         self.level(0, spec.descriptors, &top, build);
     }
 
@@ -267,13 +319,12 @@ impl DomainBuild {
                 names_class: rule.as_ref().is_some_and(RuleSpec::has_classes),
             };
             let children_path = format!("{path}.");
+            let level = Arc::new(level_of(&key, &matched, counting));
+            let own =
+                level.is_open.then(|| Open { key: key.clone(), counted: level.counted.clone() }).into_iter();
             let trail = Trail {
-                levels: above
-                    .levels
-                    .iter()
-                    .cloned()
-                    .chain([Arc::new(level_of(&key, &matched, counting))])
-                    .collect(),
+                open: above.open.iter().cloned().chain(own).collect(),
+                levels: above.levels.iter().cloned().chain([level]).collect(),
                 text: match above.text.as_str() {
                     "" => clip_to(&shown, LONGEST_PATH),
                     before => clip_to(&format!("{before}{PATH_SEPARATOR}{shown}"), LONGEST_PATH),
@@ -284,9 +335,11 @@ impl DomainBuild {
             let mut next = Next::default();
             if let Some(rule) = rule {
                 next.rule = count(self.domain.rules.len());
+                let is_list = matches!(rule.limits, Limits::Named(_));
                 let rule = rule_of(rule, &trail, spec.detailed_metric, place, build);
                 self.domain.has_slots |= rule.slots.is_some();
                 self.domain.rules.push(rule);
+                self.note_buckets(&path, &trail.open, is_list);
             }
             if !children.is_empty() {
                 next.node = count(self.domain.nodes.len());
@@ -310,20 +363,26 @@ fn rule_of(
     let (unlimited, denies) =
         (matches!(spec.limits, Limits::Unlimited), matches!(spec.limits, Limits::Denied));
     let slots = if let Limits::Slots(slots) = spec.limits { Some(slots) } else { None };
+    let is_shadow = spec.shadow_mode;
+    let tail_of = |limit: &Limit, tail: String| match &limit.bucket {
+        Some(name) => bucket_tail(&limit.key_tail, name, is_shadow || limit.shadow),
+        None => tail,
+    };
     let limits = match spec.limits {
         Limits::Unlimited | Limits::Denied | Limits::Slots(_) => Vec::new(),
         Limits::One(limit) => {
-            let tail = build.tail(&limit.key_tail);
+            let tail = build.tail(&tail_of(&limit, limit.key_tail.as_ref().to_owned()));
             vec![Limit { name: spec.name.clone(), key_tail: tail, ..*limit }]
         }
         Limits::Named(limits) => {
             let named = limits.into_iter().map(|limit| {
-                let tail = build.tail(&named_tail(&limit.key_tail, &limit.name));
+                let tail = build.tail(&tail_of(&limit, named_tail(&limit.key_tail, &limit.name)));
                 Limit { key_tail: tail, ..limit }
             });
             named.collect()
         }
     };
+    let has_bucket = limits.iter().any(|limit| limit.bucket.is_some());
     Rule {
         index: 0,
         path: trail.text.clone(),
@@ -341,7 +400,7 @@ fn rule_of(
         max_wait: spec.max_wait,
         response: spec.response,
         place,
-        counts_values: trail.levels.iter().all(|level| level.counted == Counted::Value),
+        counts_values: !has_bucket && trail.levels.iter().all(|level| level.counted == Counted::Value),
         levels: trail.levels.clone(),
         detailed_metric,
         identity: trail.digest.identity(),
@@ -453,7 +512,8 @@ fn level_of(key: &str, matched: &ValueMatch, counting: Counting) -> Level {
         _ => Counted::Value,
     };
     let stat = if mark == b'*' { clean(&value, "") } else { clean(key, &value) };
-    Level { counted, stat, stat_shows_value: counting.value_to_metric }
+    let is_open = !matches!(counted, Counted::Shared { .. }) && !matches!(matched, ValueMatch::Exact(_));
+    Level { counted, is_open, stat, stat_shows_value: counting.value_to_metric }
 }
 
 /// A descriptor as people read it: `key=value`, `key in network`, `key=/regex/`, or `key` for any value.

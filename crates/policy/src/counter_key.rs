@@ -8,12 +8,15 @@
 //!       | key "^" regex       the same for a regular expression
 //!       | key "@" network     the same for a network; also an address, or its network by ipv6_prefix
 //! tail  = kind [ "#" name ]   what is counted, and the name of one of several `limits`
+//!       | kind "$" bucket     of all limits that share this bucket; "!" of those in shadow
 //! kind  = unit | period | algorithm [ ":" … ]
 //! ```
 //!
 //! `|`, `%`, braces and control characters are written as `%` and two hexadecimal digits everywhere; the five
 //! marks above also in a level's key. So a key can be read back into its parts, and different parts never
 //! make the same key.
+//!
+//! The key of a bucket has the levels that its rules leave open only ([`bucket`](crate::bucket)).
 //!
 //! A key contains only what must separate two counters: the algorithm, because the states of one mean nothing
 //! to another, and for windows the unit or period. It does not contain the limit, the burst or the rule's
@@ -42,6 +45,7 @@ impl Rule {
     ///   separately. Three settings change that. With `share_threshold` all values that match the rule's
     ///   pattern share a counter. With `value_cidr` an address is counted in one spelling. With `ipv6_prefix`
     ///   only that number of its bits counts;
+    /// - of limits that share a bucket, only the values that their rules leave open, and the bucket's name;
     /// - what is counted: for windows the unit or period (with cells, time zone or first hit, if the rule has
     ///   them), for buckets and totals the algorithm alone; and the name, for one of several `limits`.
     ///
@@ -64,7 +68,7 @@ impl Rule {
     /// ```
     pub fn write_key(&self, limit: usize, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
         let Some(limit) = self.limits.get(limit) else { return };
-        self.write_levels(domain, entries, key);
+        self.write_levels(limit.bucket.is_some(), domain, entries, key);
         key.push(b'|');
         key.extend_from_slice(limit.key_tail.as_bytes());
     }
@@ -72,16 +76,28 @@ impl Rule {
     /// Appends the key of the [slots](Rule::slots) for a request's `entries` in `domain`. What is counted
     /// together is as in [`write_key`](Rule::write_key), and no counter has the same key.
     pub fn write_slot_key(&self, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
-        self.write_levels(domain, entries, key);
+        self.write_levels(false, domain, entries, key);
         key.extend_from_slice(b"|concurrency");
     }
 
     #[inline(always)]
-    fn write_levels(&self, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
+    fn write_levels(&self, in_bucket: bool, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
         escape(key, domain, false);
+        if self.counts_values {
+            entries.iter().for_each(|entry| write_value(key, entry));
+        } else {
+            self.write_other_levels(in_bucket, entries, key);
+        }
+    }
+
+    /// Of a rule with a pattern, a network or a bucket.
+    #[inline(never)]
+    fn write_other_levels(&self, in_bucket: bool, entries: &[Entry<'_>], key: &mut Vec<u8>) {
         for (i, entry) in entries.iter().enumerate() {
-            let level = if self.counts_values { None } else { self.levels.get(i) };
-            write_level(key, level.map(Arc::as_ref), entry);
+            let level = self.levels.get(i).map(Arc::as_ref);
+            if !in_bucket || level.is_some_and(|level| level.is_open) {
+                write_level(key, level, entry);
+            }
         }
     }
 }
@@ -101,6 +117,16 @@ impl Override {
         key.push(b'|');
         key.extend_from_slice(self.unit.name().as_bytes());
     }
+}
+
+/// A level that counts by the value of the request. A function of its own, so that keys of most rules cost
+/// what they did before rules had buckets.
+#[inline(never)]
+fn write_value(key: &mut Vec<u8>, entry: &Entry<'_>) {
+    key.push(b'|');
+    escape(key, entry.key, true);
+    key.push(b'=');
+    escape(key, entry.value, false);
 }
 
 fn write_level(key: &mut Vec<u8>, level: Option<&Level>, entry: &Entry<'_>) {

@@ -232,8 +232,18 @@ impl Writer {
 
     fn limit(&mut self, limit: &Limit) {
         // The unit and the key's tail follow from the period and the algorithm.
-        let Limit { name, quota, requests_per_unit, excess, cost, shadow, unit: _, period, key_tail: _ } =
-            limit;
+        let Limit {
+            name,
+            quota,
+            requests_per_unit,
+            excess,
+            cost,
+            shadow,
+            bucket,
+            unit: _,
+            period,
+            key_tail: _,
+        } = limit;
         self.text(name);
         self.number(u64::from(*requests_per_unit));
         self.number(period.as_secs());
@@ -250,6 +260,10 @@ impl Writer {
         if *cost > 1 {
             self.choice("cost");
             self.number(*cost);
+        }
+        if let Some(bucket) = bucket {
+            self.choice("bucket");
+            self.text(bucket);
         }
         if *shadow {
             self.choice("shadow");

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use tollgate_core::QuotaError;
 use tollgate_headers::{Placeholder, TemplateError};
 use tollgate_human_text::{clip, did_you_mean};
 
@@ -118,6 +119,43 @@ pub enum RuleError {
     /// Limits that are all in shadow, so that none is in force.
     #[error("every limit is in shadow, so nothing is in force; write shadow_mode: true for the whole rule")]
     OnlyShadow,
+    /// A bucket without a name.
+    #[error("is empty; write the name of the bucket")]
+    EmptyBucket,
+    /// Two limits of one rule that share a bucket, so that each hit would take from it twice.
+    #[error(
+        "{} is already the bucket of limits[{first}], so a hit would take from it twice; remove one",
+        clip(name)
+    )]
+    BucketTwice {
+        /// The name.
+        name: String,
+        /// Index of the first one.
+        first: usize,
+    },
+    /// A bucket of classes of priority.
+    #[error("cannot be combined with priority_buckets, whose classes share a counter already; remove it")]
+    BucketOfClasses,
+    /// Limits of one bucket that count in different ways.
+    #[error(
+        "{} is also the bucket of {first}, which has {what} {theirs}, not {ours}; write the same, or another name",
+        clip(name)
+    )]
+    BucketDiffers {
+        /// The name.
+        name: String,
+        /// The first limit of the bucket, and its place.
+        first: String,
+        /// What differs, such as `the rate`.
+        what: &'static str,
+        /// Of the first limit.
+        theirs: String,
+        /// Of this limit.
+        ours: String,
+    },
+    /// Limits of one bucket of which one may take so much in advance that their counter has no room for it.
+    #[error("the largest overdraft of the bucket: {0}")]
+    BucketQuota(QuotaError),
     /// A limit that cannot be leased.
     #[error(
         "{algorithm} cannot be leased; token_bucket (refill: continuous, full at first, without overdraft), leaky_bucket \

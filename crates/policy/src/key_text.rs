@@ -23,7 +23,7 @@ const SPECIAL: [u8; 256] = {
     table
 };
 
-#[inline]
+#[inline(always)]
 pub(crate) fn escape(key: &mut Vec<u8>, text: &str, is_level_key: bool) {
     if is_plain(text.as_bytes(), is_level_key) {
         key.extend_from_slice(text.as_bytes());
@@ -99,6 +99,14 @@ pub(crate) fn tail(algorithm: &Algorithm, period: &str, is_zero: bool) -> String
     };
     // A bucket that never refills has another kind of state.
     if algorithm.is_bucket() && is_zero { kind + ":0" } else { kind }
+}
+
+/// The tail of a bucket that limits share. Those in shadow have another.
+pub(crate) fn bucket_tail(tail: &str, name: &str, is_shadow: bool) -> String {
+    let mut bytes = Vec::new();
+    escape(&mut bytes, name, false);
+    let mark = if is_shadow { '!' } else { '$' };
+    format!("{tail}{mark}{}", String::from_utf8_lossy(&bytes))
 }
 
 /// The tail of one of several `limits`.

@@ -5,6 +5,7 @@
 //! counter. [`RuleSource`] supplies policies while a process runs. Not here: rule files (`rule-files`),
 //! counting (`core`), where counters are kept (`store`). No I/O.
 
+mod bucket;
 mod builder;
 mod countable;
 mod counter_key;

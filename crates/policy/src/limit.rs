@@ -24,6 +24,8 @@ pub struct Limit {
     pub cost: u64,
     /// It counts and never denies, beside limits that do.
     pub shadow: bool,
+    /// The bucket that it shares with other limits of its domain, if it has none of its own.
+    pub bucket: Option<String>,
     /// The unit if the period is exactly one; `None` for any other period, such as ten seconds.
     pub unit: Option<Unit>,
     /// Length of the period; of the unit, if a time zone makes it vary; zero for a total, which has none.
@@ -117,6 +119,7 @@ impl Limit {
             excess: 0,
             cost: 1,
             shadow: false,
+            bucket: None,
             unit,
             period,
             key_tail,
@@ -183,6 +186,33 @@ impl Limit {
     #[must_use]
     pub const fn in_shadow(mut self) -> Self {
         self.shadow = true;
+        self
+    }
+
+    /// The same limit, with one counter for all limits of its domain that name this bucket. They may differ
+    /// in cost and overdraft only.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_policy::*;
+    /// let class = |value: &str, cost| -> Result<DescriptorSpec, LimitError> {
+    ///     let limit = Limit::per(100, Unit::Second)?.with_cost(cost)?.in_bucket("backend");
+    ///     Ok(DescriptorSpec::new("call").value(ValueSpec::text(value)).rule(RuleSpec::new(limit)))
+    /// };
+    /// let shop = DomainSpec::new("shop").descriptor(class("search", 1)?).descriptor(class("book", 5)?);
+    /// let policy = PolicyBuilder::new().domain(shop).build()?;
+    /// for value in ["search", "book"] {
+    ///     let entries = [Entry { key: "call", value }];
+    ///     let rule = policy.domain("shop").and_then(|shop| shop.find(&entries)).expect("a rule");
+    ///     let mut key = Vec::new();
+    ///     rule.write_key(0, "shop", &entries, &mut key);
+    ///     assert_eq!(key, b"shop|second$backend");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn in_bucket(mut self, name: impl Into<String>) -> Self {
+        self.bucket = Some(name.into());
         self
     }
 
@@ -363,6 +393,7 @@ impl Override {
                 excess: 0,
                 cost: 1,
                 shadow: false,
+                bucket: None,
                 unit: Some(unit),
                 period,
                 key_tail: Arc::default(), // its key ends in the unit's name

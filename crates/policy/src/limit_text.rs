@@ -16,22 +16,15 @@ impl fmt::Display for Limit {
         if !self.name.is_empty() {
             write!(f, "{}: ", self.name)?;
         }
-        write!(f, "{} ", self.requests_per_unit)?;
-        let algorithm = self.quota.algorithm();
-        match self.unit {
-            _ if matches!(algorithm, Algorithm::Total) => write!(f, "in all")?,
-            Some(unit) => write!(f, "per {}", unit.name())?,
-            None => write!(f, "per {}", show_duration(self.period))?,
-        }
-        write!(f, ", {}", algorithm.name())?;
-        for parameter in parameters(algorithm) {
-            write!(f, ", {parameter}")?;
-        }
+        write!(f, "{}, {}", hits_in_words(self), algorithm_in_words(self.quota.algorithm()))?;
         if self.excess > 0 {
             write!(f, ", excess {}", self.excess)?;
         }
         if self.cost > 1 {
             write!(f, ", cost {}", self.cost)?;
+        }
+        if let Some(bucket) = &self.bucket {
+            write!(f, ", bucket {bucket}")?;
         }
         if self.shadow {
             write!(f, ", shadow")?;
@@ -43,6 +36,30 @@ impl fmt::Display for Limit {
         }
         Ok(())
     }
+}
+
+/// `5 per minute`, or `5 in all`.
+fn hits_in_words(limit: &Limit) -> String {
+    let hits = limit.requests_per_unit;
+    match limit.unit {
+        _ if matches!(limit.quota.algorithm(), Algorithm::Total) => format!("{hits} in all"),
+        Some(unit) => format!("{hits} per {}", unit.name()),
+        None => format!("{hits} per {}", show_duration(limit.period)),
+    }
+}
+
+/// `5 per minute`, with the time zone if it has one.
+pub(crate) fn rate_in_words(limit: &Limit) -> String {
+    let zone = match limit.quota.period() {
+        Period::Civil { time_zone, .. } => time_zone.iana_name(),
+        _ => None,
+    };
+    zone.map_or_else(|| hits_in_words(limit), |zone| format!("{} in {zone}", hits_in_words(limit)))
+}
+
+/// `token_bucket, burst 20`: the name, and the parameters that differ from their default.
+pub(crate) fn algorithm_in_words(algorithm: &Algorithm) -> String {
+    [vec![algorithm.name().to_owned()], parameters(algorithm)].concat().join(", ")
 }
 
 /// `5 slots, concurrency, ttl 30s`.

@@ -4,6 +4,7 @@ use hashbrown::HashMap;
 use tollgate_core::Timestamp;
 
 use crate::domain::Domain;
+use crate::limit::Limit;
 use crate::rule::Rule;
 
 /// All rules in force. Made by [`PolicyBuilder`](crate::PolicyBuilder), and checked, so that no decision can
@@ -66,6 +67,8 @@ impl Policy {
     /// A rule follows the old one of the same domain and path, or else the one of the same domain and name.
     /// Counter keys contain neither, so counts survive if the algorithm and the unit stay. This method adds
     /// that a token bucket's state, written under the old rate, is read in permits under the new one.
+    ///
+    /// Limits that share a bucket all follow the old bucket of that name, whichever rules it had.
     #[must_use]
     pub fn migrated_from(mut self, old: &Self, at: Timestamp) -> Self {
         for domain in &mut self.domains {
@@ -74,11 +77,18 @@ impl Policy {
                 before.rules.iter().map(|rule| (rule.identity, rule)).collect();
             let named = before.rules.iter().filter(|rule| !rule.name.is_empty());
             let by_name: HashMap<&str, &Rule> = named.map(|rule| (rule.name.as_str(), rule)).collect();
+            let limits = before.rules.iter().flat_map(|rule| &rule.limits);
+            let shared = limits.filter(|limit| limit.bucket.is_some());
+            let buckets: HashMap<&str, &Limit> = shared.map(|limit| (&*limit.key_tail, limit)).collect();
             for rule in &mut domain.rules {
                 let before = by_path.get(&rule.identity).or_else(|| by_name.get(rule.name.as_str()));
                 for limit in &mut rule.limits {
                     let mut limits = before.iter().flat_map(|rule| &rule.limits);
-                    if let Some(before) = limits.find(|before| before.key_tail == limit.key_tail) {
+                    let before = match limit.bucket {
+                        Some(_) => buckets.get(&*limit.key_tail).copied(),
+                        None => limits.find(|before| before.key_tail == limit.key_tail),
+                    };
+                    if let Some(before) = before {
                         limit.quota = limit.quota.clone().migrated_from(&before.quota, at);
                     }
                 }

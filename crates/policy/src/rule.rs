@@ -48,7 +48,8 @@ pub struct Rule {
     pub response: Option<Response>,
     /// Where the rule was written; `None` for a rule that was built without a text.
     pub place: Option<Place>,
-    /// All levels count by the value of the request, as most rules do.
+    /// All levels count by the value of the request, as most rules do, and no limit has a bucket that it
+    /// shares.
     pub(crate) counts_values: bool,
     /// One for each entry of a matching request.
     pub(crate) levels: Vec<Arc<Level>>,
@@ -81,6 +82,9 @@ impl Rule {
 pub(crate) struct Level {
     /// Which part of the value goes into the counter key.
     pub(crate) counted: Counted,
+    /// The value of the request is part of the key of a bucket too: the rule does not name a value, nor a
+    /// pattern that shares a counter.
+    pub(crate) is_open: bool,
     /// Key and value of the rule, for statistics paths.
     pub(crate) stat: String,
     /// Statistics paths show the value of the request instead.

@@ -68,6 +68,8 @@ fn the_order_of_domains_does_not_matter_and_every_part_of_a_rule_does() -> Resul
             Limit::per(1, Unit::Day)?.named("x"),
             Limit::per(1, Unit::Day)?.named("y").in_shadow(),
         ]),
+        RuleSpec::new(Limit::per(1, Unit::Day)?.in_bucket("x")),
+        RuleSpec::new(Limit::per(1, Unit::Day)?.in_bucket("y")),
         RuleSpec::unlimited(),
         RuleSpec::denied(),
         RuleSpec::all_of([Limit::per(1, Unit::Day)?.named("x")]),

@@ -30,6 +30,12 @@ use reader::Reader;
 /// What is wrong with a key that would lift a limit if it counted as left out.
 const EMPTY: &str = "has no value; write one, or remove the key";
 
+/// Whether a limit may have this key.
+#[cfg(test)]
+pub(crate) fn knows_key_of_limit(name: &str) -> bool {
+    Section::LimitsEntry.allows(name)
+}
+
 /// Reads one text, whose rules may refer to `lists`. `None` if it names no domain. Faults go to `notes`.
 pub(crate) fn file(
     text: &str,

@@ -2,7 +2,7 @@
 //!
 //! A file holds vectors: an algorithm, its parameters, and steps with what must be answered. [`run`] plays
 //! one vector and says whether we answer so. What the library has no words for is skipped with the reason,
-//! and so is every shape that is not known: a field that nobody reads, a value of another kind, steps that
+//! and so is every shape that is not known: a field that is not read, a value of another kind, steps that
 //! compare nothing. Where a vector asks for what our laws forbid, the law is followed, and the difference is
 //! listed with our answer ([`difference`]).
 
@@ -10,6 +10,7 @@ mod adaptive;
 mod case;
 mod composed;
 mod differences;
+mod parts;
 mod quotas;
 mod slots;
 mod subject;
@@ -23,6 +24,7 @@ use self::adaptive::Learner;
 use self::case::{Fields, Seen, Stop, Vector, short, skip};
 use self::composed::Composed;
 pub use self::differences::{Difference, difference};
+use self::parts::Parts;
 use self::slots::Slots;
 use self::subject::Subject;
 
@@ -100,6 +102,7 @@ pub fn run(vector: &Value) -> Verdict {
 enum Player<'v> {
     Learner(Learner),
     Slots(Slots),
+    Parts(Parts),
     Composed(Composed),
     Subject(Box<Subject<'v>>),
 }
@@ -112,6 +115,9 @@ impl<'v> Player<'v> {
         if let Some(slots) = Slots::of(vector) {
             return slots.map(Self::Slots);
         }
+        if let Some(parts) = Parts::of(vector) {
+            return parts.map(Self::Parts);
+        }
         if let Some(composed) = Composed::of(vector) {
             return composed.map(Self::Composed);
         }
@@ -122,6 +128,7 @@ impl<'v> Player<'v> {
         match self {
             Self::Learner(learner) => learner.step(step, op),
             Self::Slots(slots) => slots.step(step, op),
+            Self::Parts(parts) => parts.step(step, op),
             Self::Composed(composed) => composed.step(step, op),
             Self::Subject(subject) => subject.step(step, op),
         }
@@ -154,7 +161,7 @@ fn play(vector: &Vector) -> Result<Verdict, Stop> {
         }
         step.all_seen(&format!("`{op}`"))?;
         for (name, expected) in expected.iter().filter(|(name, _)| !Tolerance::is_named(name)) {
-            let Some(got) = seen.get(name.as_str()) else {
+            let Some(got) = seen.get(name) else {
                 return skip(format!("`{name}` of `{op}` is not to be had"));
             };
             compared += 1;

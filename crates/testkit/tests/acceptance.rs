@@ -19,6 +19,22 @@ fn every_test_named_in_the_pages_of_guarantees_is_run() {
 }
 
 #[test]
+fn every_test_in_a_browser_that_the_acceptance_page_names_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = fs::read_to_string(root.join("docs/internal/acceptance.md")).expect("the page");
+    let mut tests = String::new();
+    for file in fs::read_dir(root.join("browser-tests/tests")).expect("a folder") {
+        tests.push_str(&fs::read_to_string(file.expect("a file").path()).expect("a text"));
+    }
+    let is_id =
+        |it: &&str| it.strip_prefix('B').is_some_and(|it| it.starts_with(|c: char| c.is_ascii_digit()));
+    let named: BTreeSet<&str> = page.split('`').skip(1).step_by(2).filter(is_id).collect();
+    assert!(named.len() >= 5, "only {named:?}");
+    let missing = named.into_iter().filter(|id| !tests.contains(&format!("{{ id: \"{id}\"")));
+    assert_eq!(missing.collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
+#[test]
 fn a_test_that_shows_nothing_is_a_fault() {
     let cases = [
         ("#[test]\nfn named() { assert_eq!(1, f()); }", None),

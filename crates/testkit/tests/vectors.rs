@@ -18,11 +18,11 @@ fn play(path: &Path) -> Option<(Tally, String)> {
 
 #[test]
 fn our_copy_is_answered_as_written_or_as_our_laws_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/buckets_and_windows.json");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("vectors/libraries.json");
     let (tally, said) = play(&path).expect("our copy");
     assert_eq!((tally.failed, tally.skipped), (0, 0), "{said}");
-    assert!(tally.passed >= 104, "{said}");
-    assert_eq!(said.lines().filter(|line| line.starts_with("differs by law")).count(), 8, "{said}");
+    assert!(tally.passed >= 125, "{said}");
+    assert_eq!(said.lines().filter(|line| line.starts_with("differs by law")).count(), 9, "{said}");
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn the_whole_file_has_no_vector_that_fails() {
     };
     println!("{said}");
     assert_eq!(tally.failed, 0, "{said}");
-    assert!(tally.passed >= 124, "{said}");
+    assert!(tally.passed >= 125, "{said}");
 }
 
 fn vector(text: &str) -> Value {

@@ -31,6 +31,7 @@ mod gradient2;
 pub(crate) mod guard;
 mod limit;
 pub(crate) mod limiter;
+pub(crate) mod partitioned;
 mod vegas;
 mod window;
 

@@ -6,7 +6,7 @@
 use tollgate_core::{Clock, Cost, Inherit, QuotaError, Timestamp};
 
 use crate::denied::{Admitted, Denied};
-use crate::engine::Engine;
+use crate::engine::{Engine, keeps_permits};
 use crate::in_force::owes_ahead;
 use crate::states::States;
 use crate::tiers::{Answer, Tiers};
@@ -102,6 +102,9 @@ impl<S: States, C: Clock> Engine<S, C> {
         new.put(key, &state, now);
         old.put(key, &old.quota.fresh(), now);
         queue.set_tier(key, tier);
+        if !keeps_permits(counts_alike, how) {
+            self.epochs.begin(key);
+        }
         if counts_alike {
             self.settle(queue, key);
         } else {

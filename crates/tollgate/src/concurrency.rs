@@ -4,6 +4,7 @@
 
 pub(crate) mod error;
 pub(crate) mod guard;
+pub(crate) mod partitions;
 mod room;
 mod wait;
 
@@ -83,6 +84,12 @@ impl ConcurrencyLimiter {
     pub fn try_enter_n(&self, n: u64) -> Result<ConcurrencyGuard, NoSlot> {
         self.room.try_enter(n)?;
         Ok(ConcurrencyGuard::new(Arc::clone(&self.room), n))
+    }
+
+    /// Takes a slot also where none is free.
+    fn enter_beyond(&self) -> ConcurrencyGuard {
+        self.room.enter_beyond();
+        ConcurrencyGuard::new(Arc::clone(&self.room), 1)
     }
 
     /// Waits for `n` slots, first in, first out: in the order in which the calls were first polled. A caller

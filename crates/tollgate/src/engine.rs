@@ -14,6 +14,7 @@ use tollgate_core::{
 };
 
 use crate::denied::{Admitted, Denied};
+use crate::epochs::Epochs;
 use crate::in_force::{InForce, owes_ahead};
 use crate::snapshot::{RestoreError, Snapshot};
 use crate::states::{States, Table};
@@ -35,6 +36,7 @@ pub(crate) struct Engine<S, C> {
     /// Where keys have quotas of their own.
     pub(crate) tiers: Option<Box<Tiers<S>>>,
     pub(crate) waiting: Waiting,
+    pub(crate) epochs: Epochs,
     clock: C,
 }
 
@@ -67,6 +69,7 @@ impl<S: States, C: Clock> Engine<S, C> {
             blocks: OnceLock::new(),
             tiers,
             waiting: Waiting::new(),
+            epochs: Epochs::new(),
             clock,
         }
     }
@@ -225,6 +228,7 @@ impl<S: States, C: Clock> Engine<S, C> {
             }
             Ok(())
         })?;
+        self.epochs.begin(key);
         self.settle(&mut queue, key);
         Ok(())
     }
@@ -313,6 +317,9 @@ impl<S: States, C: Clock> Engine<S, C> {
                 self.inherit(&new.quota, state, (&old.quota, how), reserved, now);
             });
         }
+        if !keeps_permits(counts_alike, how) {
+            self.epochs.begin_all();
+        }
         self.after_reconfiguration(&mut queue, counts_alike);
         Ok(())
     }
@@ -349,6 +356,11 @@ impl<S: States, C: Clock> Engine<S, C> {
             let _left = new.charge(state, reserved, now);
         }
     }
+}
+
+/// Whether a permit that was taken before a change of the quota is one permit after it.
+pub(crate) const fn keeps_permits(counts_alike: bool, how: Inherit) -> bool {
+    counts_alike && matches!(how, Inherit::Taken | Inherit::AsIs | Inherit::Additive)
 }
 
 /// Whether permits come back more slowly than before.

@@ -137,6 +137,14 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         bytes
     }
 
+    /// The bytes of `key`, and the quota that counts it now.
+    #[cfg(feature = "redis")]
+    pub(crate) fn known_quota<'a>(&self, key: &'a K) -> (KeyBytes<'a>, tollgate_core::Quota) {
+        let bytes = self.known(key);
+        let quota = self.engine.in_force_of(&bytes, self.now()).quota.clone();
+        (bytes, quota)
+    }
+
     /// What the quota of `key` allows.
     ///
     /// # Example

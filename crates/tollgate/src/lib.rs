@@ -49,6 +49,12 @@
 //! # Ok::<(), tollgate::ParseQuotaError>(())
 //! ```
 //!
+//! # Limit a route
+//!
+//! The crate `tollgate-tower` limits services of axum, hyper and tonic by address, header, path or anything
+//! else: `Router::new().route("/search", get(search)).layer(RateLimitLayer::per_peer(quota)?)`. The attribute
+//! `rate_limit` (feature `macros`) limits one handler, or any function, by its name.
+//!
 //! # Limit an outgoing client
 //!
 //! A third party that counts calls per window wants that window kept strictly: no more than a thousand in
@@ -71,12 +77,6 @@
 //!
 //! The crate `tollgate-tower` wraps a client in `ClientLayer`, which waits as the server's `Retry-After` and
 //! RateLimit fields say, and keeps a limit of its own besides.
-//!
-//! # Limit a route
-//!
-//! The crate `tollgate-tower` limits services of axum, hyper and tonic by address, header, path or anything
-//! else: `Router::new().route("/search", get(search)).layer(RateLimitLayer::per_peer(quota)?)`. The attribute
-//! `rate_limit` (feature `macros`) limits one handler, or any function, by its name.
 //!
 //! # Per user
 //!
@@ -148,6 +148,95 @@
 //! Threads wait in the same line with [`blocking_acquire`](RateLimiter::blocking_acquire), and need no
 //! runtime.
 //!
+//! # Reserve and commit
+//!
+//! Where the cost is known only afterwards, as that of a language model's answer, reserve an estimate and
+//! commit what was used. (The example `llm_tokens` plays a real trace.)
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{Quota, RateLimiter};
+//!
+//! let tokens = RateLimiter::keyed(Quota::per_minute(10_000))?;
+//! let reservation = tokens.reserve("ann", 4_000, Duration::ZERO)?;
+//! let used = 1_500; // ask the model
+//! reservation.commit(used);
+//! assert_eq!(tokens.peek("ann").remaining(), 8_500);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Share with a fleet
+//!
+//! Rules say which limits a request has, in the files that the server reads or in code (feature `rules`). One
+//! line decides who counts together: this process, or all that use one Redis or Valkey (feature `redis`). The
+//! calls stay the same:
+//!
+//! ```
+//! # #[cfg(feature = "redis")]
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use tollgate::RateLimiter;
+//!
+//! let limiter = RateLimiter::from_rules("rules/shop.yaml")?;
+//! let limiter = limiter.shared("redis://127.0.0.1:6379")?; // the line that a fleet needs
+//! limiter.check("shop", &[("user", "ann")]).await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A limit per key needs no rules: `.shared("logins", &SharedStore::at("redis://127.0.0.1:6379")?)` behind
+//! [`RateLimiter::keyed`] counts it in Redis under that name, also where [`Quotas`] give keys quotas of their
+//! own. Its `check` is awaited, and its errors say whether a limit or the store said no.
+//!
+//! # Test your own code
+//!
+//! The clock is a type parameter. A [`ManualClock`] moves only when a test says so:
+//!
+//! ```
+//! use std::time::Duration;
+//! use tollgate::{ManualClock, Quota, RateLimiter};
+//!
+//! let clock = ManualClock::default();
+//! let limiter = RateLimiter::direct_with_clock(Quota::per_minute(1), clock.clone())?;
+//! assert!(limiter.check().is_ok() && limiter.check().is_err());
+//! clock.advance(Duration::from_secs(60));
+//! assert!(limiter.check().is_ok());
+//! # Ok::<(), tollgate::QuotaError>(())
+//! ```
+//!
+//! Code that waits is tested with `TokioClock` and tokio's paused time, so that an hour takes no time.
+//!
+//! # Several limits at once
+//!
+//! [`check_all`] takes from all of them or from none:
+//!
+//! ```
+//! use tollgate::{Quota, RateLimiter, check_all};
+//!
+//! let everybody = RateLimiter::direct(Quota::per_second(1_000))?;
+//! let per_user = RateLimiter::keyed(Quota::per_second(1))?;
+//! let admit = |user: &str| check_all(&[everybody.request(1), per_user.request(user, 1)]).is_ok();
+//!
+//! assert!(admit("ann") && !admit("ann"));
+//! assert_eq!(everybody.peek().remaining(), 999);
+//! # Ok::<(), tollgate::QuotaError>(())
+//! ```
+//!
+//! # Change a quota at run time
+//!
+//! What was taken stays taken, or what else [`Inherit`] says:
+//!
+//! ```
+//! use tollgate::{Inherit, Quota, RateLimiter};
+//!
+//! let limiter = RateLimiter::keyed(Quota::per_hour(10))?;
+//! assert!(limiter.check_n("ann", 10).is_ok());
+//! limiter.reconfigure(Quota::per_hour(15))?;
+//! assert_eq!(limiter.peek("ann").remaining(), 5);
+//! limiter.reconfigure_as(Quota::per_hour(30), Inherit::Proportional)?;
+//! assert_eq!(limiter.peek("ann").remaining(), 10);
+//! # Ok::<(), tollgate::QuotaError>(())
+//! ```
+//!
 //! # Let some callers go first
 //!
 //! [`RateLimiter::by_priority`] splits a quota over classes by weight. Each has its part whatever the others
@@ -200,6 +289,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! [`partitioned`](ConcurrencyLimiter::partitioned) splits the slots over classes of callers, for fixed
+//! numbers and learned ones: each class has its part whatever the others do.
+//!
 //! # Run jobs at a constant rate
 //!
 //! A `LeakyExecutor` (feature `tokio`) keeps jobs in a bounded queue and runs them one by one, or in batches,
@@ -221,90 +313,6 @@
 //! # fn main() {}
 //! ```
 //!
-//! # Reserve and commit
-//!
-//! Where the cost is known only afterwards, reserve an estimate and commit what was used:
-//!
-//! ```
-//! use std::time::Duration;
-//! use tollgate::{Quota, RateLimiter};
-//!
-//! let tokens = RateLimiter::keyed(Quota::per_minute(10_000))?;
-//! let reservation = tokens.reserve("ann", 4_000, Duration::ZERO)?;
-//! let used = 1_500; // ask the model
-//! reservation.commit(used);
-//! assert_eq!(tokens.peek("ann").remaining(), 8_500);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! # Several limits at once
-//!
-//! [`check_all`] takes from all of them or from none:
-//!
-//! ```
-//! use tollgate::{Quota, RateLimiter, check_all};
-//!
-//! let everybody = RateLimiter::direct(Quota::per_second(1_000))?;
-//! let per_user = RateLimiter::keyed(Quota::per_second(1))?;
-//! let admit = |user: &str| check_all(&[everybody.request(1), per_user.request(user, 1)]).is_ok();
-//!
-//! assert!(admit("ann") && !admit("ann"));
-//! assert_eq!(everybody.peek().remaining(), 999);
-//! # Ok::<(), tollgate::QuotaError>(())
-//! ```
-//!
-//! # Change a quota at run time
-//!
-//! What was taken stays taken, or what else [`Inherit`] says:
-//!
-//! ```
-//! use tollgate::{Inherit, Quota, RateLimiter};
-//!
-//! let limiter = RateLimiter::keyed(Quota::per_hour(10))?;
-//! assert!(limiter.check_n("ann", 10).is_ok());
-//! limiter.reconfigure(Quota::per_hour(15))?;
-//! assert_eq!(limiter.peek("ann").remaining(), 5);
-//! limiter.reconfigure_as(Quota::per_hour(30), Inherit::Proportional)?;
-//! assert_eq!(limiter.peek("ann").remaining(), 10);
-//! # Ok::<(), tollgate::QuotaError>(())
-//! ```
-//!
-//! # Test your own code
-//!
-//! The clock is a type parameter. A [`ManualClock`] moves only when a test says so:
-//!
-//! ```
-//! use std::time::Duration;
-//! use tollgate::{ManualClock, Quota, RateLimiter};
-//!
-//! let clock = ManualClock::default();
-//! let limiter = RateLimiter::direct_with_clock(Quota::per_minute(1), clock.clone())?;
-//! assert!(limiter.check().is_ok() && limiter.check().is_err());
-//! clock.advance(Duration::from_secs(60));
-//! assert!(limiter.check().is_ok());
-//! # Ok::<(), tollgate::QuotaError>(())
-//! ```
-//!
-//! Code that waits is tested with `TokioClock` and tokio's paused time, so that an hour takes no time.
-//!
-//! # Share with a fleet
-//!
-//! Rules say which limits a request has, in the files that the server reads or in code (feature `rules`). One
-//! line decides who counts together: this process, or all that use one Redis or Valkey (feature `redis`). The
-//! calls stay the same:
-//!
-//! ```
-//! # #[cfg(feature = "redis")]
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! use tollgate::RateLimiter;
-//!
-//! let limiter = RateLimiter::from_rules("rules/shop.yaml")?;
-//! let limiter = limiter.shared("redis://127.0.0.1:6379")?; // the line that a fleet needs
-//! limiter.check("shop", &[("user", "ann")]).await?;
-//! # Ok(())
-//! # }
-//! ```
-//!
 //! # Ask a service
 //!
 //! Programs that are to know neither rules nor Redis ask a Tollgate service, with the crate
@@ -322,6 +330,7 @@ mod concurrency;
 mod denied;
 mod direct;
 mod engine;
+mod epochs;
 #[cfg(feature = "tokio")]
 pub mod executor;
 mod in_force;
@@ -334,6 +343,8 @@ pub mod registry;
 mod reservation;
 #[cfg(feature = "rules")]
 mod rules;
+#[cfg(feature = "redis")]
+mod shared;
 mod snapshot;
 mod states;
 mod tiers;
@@ -345,9 +356,11 @@ mod waiting;
 pub use acquire_error::AcquireError;
 pub use adaptive::guard::AdaptiveGuard;
 pub use adaptive::limiter::AdaptiveLimiter;
+pub use adaptive::partitioned::AdaptivePartitions;
 pub use bounds::Bounds;
 pub use concurrency::error::{EnterError, NoSlot};
 pub use concurrency::guard::ConcurrencyGuard;
+pub use concurrency::partitions::{PartitionGuard, PartitionedLimiter};
 pub use concurrency::{ConcurrencyLimiter, KeyedConcurrencyLimiter};
 pub use denied::{Admitted, Denied, DeniedBy};
 pub use direct::RateLimiter;
@@ -362,6 +375,8 @@ pub use quotas::{QuotaStats, Quotas};
 pub use reservation::Reservation;
 #[cfg(feature = "rules")]
 pub use rules::{ReloadError, RuleAdmitted, RuleError, RuleLimiter};
+#[cfg(feature = "redis")]
+pub use shared::{SharedError, SharedRateLimiter, SharedStore};
 pub use snapshot::{RestoreError, Snapshot};
 pub use together::{Request, check_all};
 #[cfg(feature = "tokio")]

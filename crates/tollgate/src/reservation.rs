@@ -16,7 +16,9 @@ use crate::waiting::queue::{Kind, Taken};
 ///
 /// Once the work is done, [`commit`](Reservation::commit) says how many it took. Dropped without that, or
 /// [cancelled](Reservation::cancel), the reservation is given back: whole until `act_at`, and from then on as
-/// far as that admits no more than if it had never been made.
+/// far as that admits no more than if it had never been made. Where counting has begun anew since, by a
+/// reset, a restored snapshot, another algorithm or a scaled quota, it was taken of what counts no longer, and
+/// gives nothing back.
 ///
 /// # Example
 /// ```
@@ -53,9 +55,10 @@ impl Reservation {
         n: u64,
         max_wait: Duration,
     ) -> Result<Self, AcquireError> {
+        let epoch = engine.epochs.of(key);
         let (act_at, held): (_, Box<dyn Held>) = match engine.enter(key, n, max_wait, Kind::Held)? {
             Entry::Now(taken) => {
-                let permits = Permits { engine: Arc::clone(engine), key: key.into(), n, taken };
+                let permits = Permits { engine: Arc::clone(engine), key: key.into(), n, taken, epoch };
                 (taken.at, Box::new(permits))
             }
             Entry::Later(place) => (place.turn_at(), Box::new(place)),
@@ -114,11 +117,12 @@ struct Permits<S: States, C: Clock> {
     /// Not yet committed.
     n: u64,
     taken: Taken,
+    epoch: u32,
 }
 
 impl<S: States, C: Clock> Held for Permits<S, C> {
     fn commit(&mut self, used: u64) {
-        self.engine.settle_use(&self.key, self.n, used, self.taken);
+        self.engine.settle_use(&self.key, self.n, used, self.taken, self.epoch);
         self.n = 0;
     }
 }
@@ -126,7 +130,7 @@ impl<S: States, C: Clock> Held for Permits<S, C> {
 impl<S: States, C: Clock> Drop for Permits<S, C> {
     fn drop(&mut self) {
         if self.n > 0 {
-            self.engine.refund(&self.key, self.n, self.taken);
+            self.engine.refund(&self.key, self.n, self.taken, self.epoch);
         }
     }
 }

@@ -17,6 +17,7 @@ use tollgate_core::{Expiry, Inherit, Quota, QuotaError, State, Timestamp, Word};
 use tollgate_store_memory::MemoryStats;
 
 use crate::bounds::Bounds;
+use crate::epochs::{STRIPES, stripe_of};
 use crate::in_force::InForce;
 use crate::states::{States, Table};
 
@@ -32,7 +33,6 @@ const BYTES_PER_ANSWER: u64 = 48;
 /// An answer is kept for a day, or two windows of its quota, at least. A key that comes back later may find
 /// that what was counted is forgotten with it.
 const KEPT: Duration = Duration::from_secs(86_400);
-const STRIPES: usize = 64;
 
 /// How answers are remembered, and what becomes of a key whose answer changes.
 #[derive(Clone, Copy, Debug)]
@@ -199,11 +199,7 @@ impl<S: States> Tiers<S> {
     }
 
     fn stripe(&self, key: &[u8]) -> &AtomicU32 {
-        const ODD: u64 = 0x9E37_79B9_7F4A_7C15; // of the golden ratio
-        let tail = key.rchunks(8).next().unwrap_or_default();
-        let mut word = [0; 8];
-        word[..tail.len()].copy_from_slice(tail);
-        &self.turns[(u64::from_le_bytes(word).wrapping_mul(ODD) >> (64 - STRIPES.ilog2())) as usize]
+        &self.turns[stripe_of(key)]
     }
 
     pub(crate) fn turn(&self, key: &[u8]) -> u32 {

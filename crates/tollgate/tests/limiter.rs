@@ -12,10 +12,14 @@ use tollgate::{
 
 #[path = "limiter/background_refill.rs"]
 mod background_refill;
+#[path = "limiter/minting.rs"]
+mod minting;
 #[path = "limiter/quotas_by_key.rs"]
 mod quotas_by_key;
 #[path = "limiter/rules.rs"]
 mod rules;
+#[path = "limiter/shared.rs"]
+mod shared;
 #[path = "limiter/warm_up.rs"]
 mod warm_up;
 

@@ -72,9 +72,9 @@
   document.addEventListener("keydown", (event) => {
     const target = /** @type {Element} */ (event.target);
     const isSave = (event.ctrlKey || event.metaKey) && event.key === "s";
-    if (isSave && find("button[data-save]")) {
+    if (isSave && find("button[data-draft]")) {
       event.preventDefault();
-      find("button[data-save]")?.click();
+      find("button[data-draft]")?.click();
       return;
     }
     if (isOff || event.ctrlKey || event.metaKey || event.altKey || find("dialog[open]")) return;

@@ -23,6 +23,14 @@
     input("rate").focus();
   });
 
+  // To spare a third party, the burst becomes the rate.
+  const even = /** @type {HTMLElement | null} */ (document.querySelector("[data-even]"));
+  if (even) even.hidden = false;
+  even?.addEventListener("click", () => {
+    input("max_permits").value = input("rate").value;
+    input("max_permits").focus();
+  });
+
   // Commands are copied with one click.
   for (const button of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-copy]"))) {
     if (!navigator.clipboard) continue;
@@ -36,9 +44,9 @@
   }
 
   // The box in the head of a table ticks all of its rows.
-  for (const box of /** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll("th.pick input"))) {
+  for (const box of /** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll("th .pick input"))) {
     box.addEventListener("change", () => {
-      for (const it of box.closest("table")?.querySelectorAll("td.pick input") ?? []) {
+      for (const it of box.closest("table")?.querySelectorAll("td .pick input") ?? []) {
         /** @type {HTMLInputElement} */ (it).checked = box.checked;
       }
     });

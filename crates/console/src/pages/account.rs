@@ -65,7 +65,7 @@ async fn render(
             cell(visit.time(it.created_at)).class("time"),
             cell(visit.time(it.last_seen)).class("time"),
             cell(&it.ip).class("time"),
-            cell(&it.agent).class("text"),
+            cell(&it.agent).class("text mono"),
             if it.is_this {
                 cell(a.this_login).tag("tag on")
             } else {

@@ -51,7 +51,7 @@ pub(super) async fn save(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let input =
         AppInput { description: field("description"), state: field("state"), approvals: field("approvals") };
     let asked = input.clone();
-    match console.control.change(move |tx| app_change::update(tx, &actor, &name, etag, &asked)).await {
+    match console.change(visit, move |tx| app_change::update(tx, &actor, &name, etag, &asked)).await {
         Ok(app) => Ok(redirect(&query_of(&settings_href(&app.name), &[("done", "1")]))),
         Err(ControlError::Invalid(faults)) => {
             let mut app = read(console, visit).await?;

@@ -38,7 +38,7 @@ pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failu
     let mut last = None;
     for (app, rows) in picked {
         let by = actor.clone();
-        let done = console.control.change(move |tx| {
+        let done = console.change(visit, move |tx| {
             let ops = ops(tx, &by, &app, &rows, action)?;
             publishing::write(tx, &by, &app, &ChangeInput { ops, ..ChangeInput::default() }, Intent::Publish)
         });

@@ -52,16 +52,16 @@ struct ListPage {
     older: Option<String>,
 }
 
-struct Row {
-    href: String,
-    title: String,
-    app: String,
-    state: &'static str,
-    class: &'static str,
-    rules: String,
-    author: String,
-    at: String,
-    ms: i64,
+pub(super) struct Row {
+    pub(super) href: String,
+    pub(super) title: String,
+    pub(super) app: String,
+    pub(super) state: &'static str,
+    pub(super) class: &'static str,
+    pub(super) rules: String,
+    pub(super) author: String,
+    pub(super) at: String,
+    pub(super) ms: i64,
 }
 
 async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
@@ -91,7 +91,7 @@ async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     page(StatusCode::OK, &list)
 }
 
-fn row(visit: &Visit, it: &ChangeSet) -> Row {
+pub(super) fn row(visit: &Visit, it: &ChangeSet) -> Row {
     let (state, class) = state_text(visit.lang, it.state);
     Row {
         href: change_href(&it.id),
@@ -307,7 +307,8 @@ fn conflict_view(lang: Lang, app: &str, it: &Conflict) -> ConflictView {
         if side.is_none() {
             c.absent.to_owned()
         } else {
-            fields.into_iter().find(|it| it.field == field).and_then(|it| it.after).unwrap_or_default()
+            let found = fields.into_iter().find(|it| it.field == field).and_then(|it| it.after);
+            super::diffs::value(lang, field, found.unwrap_or_default())
         }
     };
     let (base, theirs, yours) = (it.base.as_ref(), it.theirs.as_ref(), it.yours.as_ref());
@@ -335,7 +336,7 @@ async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let etag: i64 = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (action, comment) = (visit.field("action").to_owned(), visit.field("comment").to_owned());
     let choices = choices(visit);
-    let done = console.control.change(move |tx| match &*action {
+    let done = console.change(visit, move |tx| match &*action {
         "submit" => changes::submit(tx, &actor, &id, etag),
         "approve" => reviews::approve(tx, &actor, &id, etag, &comment),
         "reject" => reviews::reject(tx, &actor, &id, etag, &comment),

@@ -70,7 +70,7 @@ pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let intent = Intent::Publish;
-    match console.control.change(move |tx| rules::remove(tx, &actor, &app, &key, etag, intent)).await {
+    match console.change(visit, move |tx| rules::remove(tx, &actor, &app, &key, etag, intent)).await {
         Ok(done) => Ok(after(&done, "/rules")),
         Err(ControlError::Stale { .. }) => {
             let fault = visit.lang.texts().stale_delete.to_owned();
@@ -86,7 +86,11 @@ pub(super) async fn ask_rollback(
     fault: Option<String>,
 ) -> Result<Reply, Failure> {
     let (actor, app, to) = (visit.actor()?, visit.segment(1), visit.segment(3));
+    let number: i64 = to.parse().map_err(|_| Failure::NoPage)?;
     let app = console.control.read(move |tx| apps::get(tx, &actor, Role::Editor, &app)).await?;
+    if !(1..app.version).contains(&number) {
+        return Err(ControlError::NotFound { what: "version", name: to }.into());
+    }
     let t = visit.lang.texts();
     let status = if fault.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let versions = format!("/apps/{}/versions", encoded(&app.name));
@@ -112,7 +116,7 @@ pub(super) async fn roll_back(console: &Console, visit: &Visit) -> Result<Reply,
     let to = visit.segment(3).parse().map_err(|_| Failure::NoPage)?;
     let base = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (reason, name) = (visit.field("reason").to_owned(), app.clone());
-    let rolled = console.control.change(move |tx| versions::rollback(tx, &actor, &app, base, to, &reason));
+    let rolled = console.change(visit, move |tx| versions::rollback(tx, &actor, &app, base, to, &reason));
     match rolled.await {
         Ok(version) => {
             Ok(redirect(&query_of("/rules", &[("saved", &name), ("version", &version.to_string())])))

@@ -114,7 +114,9 @@ impl RuleView {
                 .into_iter()
                 .filter(|it| kind == Kind::Car || it.field != "text")
                 .map(|FieldDiff { field, before, after }| {
-                    (label(lang, &field), before.unwrap_or_default(), after.unwrap_or_default())
+                    let [before, after] =
+                        [before, after].map(|it| value(lang, &field, it.unwrap_or_default()));
+                    (label(lang, &field), before, after)
                 })
                 .collect();
         }
@@ -148,14 +150,32 @@ pub(super) fn label(lang: Lang, field: &str) -> &'static str {
         "u" => t.u,
         "state" => t.state,
         "per" => t.per,
+        "bucket" => t.bucket,
         "sharing" => t.sharing,
         "on_store_failure" => t.failure,
         "extras" => t.extras,
         "domain" => crate::texts::files::Texts::of(lang).domain,
         "text" => "YAML",
-        "bucket" => "bucket",
         _ => t.description,
     }
+}
+
+/// A value of a field as pages show it.
+pub(super) fn value(lang: Lang, field: &str, value: String) -> String {
+    let t: &texts::Texts = lang.texts();
+    let known = match (field, &*value) {
+        ("state", "on") => t.state_on,
+        ("state", "shadow") => t.state_shadow,
+        ("state", "off") => t.state_off,
+        ("sharing", "exact") => t.sharing_exact,
+        ("sharing", "leased") => t.sharing_leased,
+        ("sharing", "local") => t.sharing_local,
+        ("on_store_failure", "allow") => t.failure_allow,
+        ("on_store_failure", "deny") => t.failure_deny,
+        ("on_store_failure", "local") => t.failure_local,
+        _ => return value,
+    };
+    known.to_owned()
 }
 
 /// Lines as shown, with long equal parts left out.

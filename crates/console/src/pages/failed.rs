@@ -11,23 +11,46 @@ use tollgate_human_text::nearest;
 
 use super::rules::rule_href;
 use super::users::role_text;
-use crate::console::Console;
+use crate::console::{Console, OLD_NODES};
 use crate::frame::{Frame, page};
 use crate::texts::access;
 use crate::web::{Failure, Visit, query_of, redirect};
 
-#[derive(Template)]
-#[template(path = "problem.html")]
-struct ProblemPage {
-    f: Frame,
+/// What both kinds of page show.
+struct Card {
     text: String,
     facts: Vec<(&'static str, String)>,
     /// What was probably meant, and where it is.
     near: Option<(String, String)>,
+    /// The same form again, with a choice that lets it pass: where it goes, its fields, and the button.
+    again: Option<Again>,
     status: u16,
     request_id: String,
     back: &'static str,
     back_text: &'static str,
+}
+
+/// A form to send again.
+struct Again {
+    action: String,
+    fields: Vec<(String, String)>,
+    button: &'static str,
+}
+
+/// For those without a login.
+#[derive(Template)]
+#[template(path = "problem.html")]
+struct Alone {
+    f: Frame,
+    p: Card,
+}
+
+/// For users: beside the menu.
+#[derive(Template)]
+#[template(path = "problem_inside.html")]
+struct Inside {
+    f: Frame,
+    p: Card,
 }
 
 /// What a page of this kind says.
@@ -37,12 +60,21 @@ struct Said {
     text: String,
     facts: Vec<(&'static str, String)>,
     near: Option<(String, String)>,
+    again: Option<Again>,
     retry_after: Option<u64>,
 }
 
 impl Said {
     fn new(status: StatusCode, title: &'static str, text: impl Into<String>) -> Self {
-        Self { status, title, text: text.into(), facts: Vec::new(), near: None, retry_after: None }
+        Self {
+            status,
+            title,
+            text: text.into(),
+            facts: Vec::new(),
+            near: None,
+            again: None,
+            retry_after: None,
+        }
     }
 }
 
@@ -56,19 +88,22 @@ pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -
     }
     let said = said(console, visit, failure).await;
     let t = visit.lang.texts();
-    let (back, back_text) =
-        if visit.actor.is_some() { ("/rules", t.back_to_list) } else { ("/login", t.login) };
-    let problem = ProblemPage {
-        f: Frame::new(visit, "", said.title),
+    let is_user = visit.actor.is_some();
+    let (back, back_text) = if is_user { ("/rules", t.back_to_list) } else { ("/login", t.login) };
+    let f = Frame::new(visit, "", said.title);
+    let p = Card {
         text: said.text,
         facts: said.facts,
         near: said.near,
+        again: said.again,
         status: said.status.as_u16(),
         request_id: visit.request_id.clone(),
         back,
         back_text,
     };
-    let mut reply = page(said.status, &problem).unwrap_or_else(|_| {
+    let shown =
+        if is_user { page(said.status, &Inside { f, p }) } else { page(said.status, &Alone { f, p }) };
+    let mut reply = shown.unwrap_or_else(|_| {
         let mut bare = Reply::default();
         *bare.status_mut() = said.status;
         bare
@@ -129,10 +164,29 @@ async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Sa
             let texts: Vec<_> = faults.iter().map(|it| visit.lang.fault(&it.fault)).collect();
             Said::new(StatusCode::UNPROCESSABLE_ENTITY, t.bad_request, texts.join(" · "))
         }
+        ControlError::OldNodes { level, nodes } => {
+            let mut fields: Vec<(String, String)> = visit
+                .fields("")
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect();
+            fields.push((OLD_NODES.to_owned(), "leave".to_owned()));
+            let again = Again { action: visit.target.clone(), fields, button: t.leave_old_nodes };
+            let facts = vec![(t.language_level, level.to_string()), (t.nodes, nodes.join(", "))];
+            Said {
+                facts,
+                again: Some(again),
+                ..Said::new(StatusCode::CONFLICT, t.old_nodes, t.old_nodes_text)
+            }
+        }
         error @ (ControlError::Cap { .. }
         | ControlError::Conflict(_)
+        | ControlError::Frozen { .. }
         | ControlError::NeedsApproval { .. }
         | ControlError::WrongState { .. }) => Said::new(StatusCode::CONFLICT, t.failed, error.to_string()),
+        error @ ControlError::Unanswered { .. } => {
+            Said::new(StatusCode::BAD_GATEWAY, t.failed, error.to_string())
+        }
         error @ ControlError::Faulty(_) => {
             Said::new(StatusCode::UNPROCESSABLE_ENTITY, t.bad_request, error.to_string())
         }

@@ -92,6 +92,8 @@ struct EditorPage {
     l: &'static Texts,
     c: &'static changes::Texts,
     list_href: &'static str,
+    app: String,
+    domain: String,
     live: Option<(&'static str, String)>,
     notice: Option<(&'static str, String)>,
     action: String,
@@ -122,7 +124,8 @@ struct Shown {
 }
 
 async fn new(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let text = Texts::of(visit.lang).template.to_owned();
+    let text = super::examples::file(visit.parameter("example"));
+    let text = text.unwrap_or(Texts::of(visit.lang).template).to_owned();
     let input = FileInput { text, ..FileInput::default() };
     show(console, visit, visit.parameter("app"), None, &input, Shown::default()).await
 }
@@ -195,7 +198,7 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     }
     let (asked, name) = (intent(visit), app.clone());
     let change = ChangeInput { ops: vec![op], ..ChangeInput::default() };
-    match console.control.change(move |tx| publishing::write(tx, &actor, &name, &change, asked)).await {
+    match console.change(visit, move |tx| publishing::write(tx, &actor, &name, &change, asked)).await {
         Ok(done) if action == "delete" => Ok(after(&done, "/files")),
         Ok(done) => Ok(after(&done, &file_href(&app, &key))),
         Err(ControlError::Faulty(faults)) => {
@@ -253,6 +256,8 @@ async fn show(
         l,
         c: changes::Texts::of(visit.lang),
         list_href: "/files",
+        app: app.to_owned(),
+        domain: found.map(|it| it.file.domain.clone()).unwrap_or_default(),
         live,
         notice: shown.notice,
         action: found.map_or_else(|| "/files/new".to_owned(), |it| file_href(&it.app, &it.file.domain)),

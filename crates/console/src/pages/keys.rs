@@ -33,6 +33,8 @@ struct Found {
     none: String,
     rows: Vec<Row>,
     overridden: Option<(&'static str, String)>,
+    /// A node knows a counter to reset.
+    may_reset: bool,
     /// To the form of a block.
     block: String,
 }
@@ -156,6 +158,7 @@ fn found(lang: Lang, question: &Question, entries: &str, answers: &Answers) -> F
         none: known.and_then(|it| it.none.clone()).unwrap_or_default(),
         rows,
         overridden,
+        may_reset: known.is_some_and(|it| !it.limits.is_empty()),
         block: query_of("/overrides", &[("domain", &question.domain), ("entries", entries)]),
     }
 }

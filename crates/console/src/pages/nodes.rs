@@ -1,58 +1,200 @@
-//! Nodes: what each has in force, and why not.
+//! Nodes: what each has in force, and why not; and one node with all that it reported.
 
+use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::NodeApp;
+use tollgate_control::{Actor, ControlError, Figures, NodeApp, NodeState, Role};
 use tollgate_http_kit::Reply;
 
-use super::table::{Cell, TablePage, cell};
 use crate::console::Console;
 use crate::frame::{Frame, live, page};
-use crate::web::{Failure, Visit};
+use crate::texts::grouped;
+use crate::texts::nodes::Texts;
+use crate::web::{Failure, Visit, encoded, query_of};
+
+#[derive(Template)]
+#[template(path = "nodes.html")]
+struct ListPage {
+    f: Frame,
+    d: &'static Texts,
+    after: String,
+    live: (&'static str, String),
+    rows: Vec<Row>,
+    command: String,
+}
+
+struct Row {
+    href: String,
+    id: String,
+    name: String,
+    is_live: bool,
+    labels: Vec<String>,
+    /// How many of its apps are as wanted, and those that are not.
+    in_force: String,
+    missing: Vec<Missing>,
+    /// The store, and whether it answers.
+    store: Option<(String, bool)>,
+    software: String,
+    seen: String,
+    seen_ms: i64,
+}
+
+/// An app that is not as wanted.
+struct Missing {
+    class: &'static str,
+    text: String,
+    why: String,
+}
+
+#[derive(Template)]
+#[template(path = "node.html")]
+struct NodePage {
+    f: Frame,
+    d: &'static Texts,
+    after: String,
+    is_live: bool,
+    /// Name, value, and whether that is a name of something.
+    facts: Vec<(&'static str, String, bool)>,
+    faults: Vec<(&'static str, String)>,
+    apps: Vec<AppRow>,
+}
+
+struct AppRow {
+    app: String,
+    href: String,
+    acked: String,
+    wanted: String,
+    class: &'static str,
+    state: &'static str,
+    fault: String,
+}
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
-    let t = visit.lang.texts();
+    let (actor, d) = (visit.actor()?, Texts::of(visit.lang));
     let now_ms = console.control.read(|tx| Ok(tx.now_ms())).await?;
     let nodes = console.control.nodes().nodes();
+    let figures = console.control.live().figures();
     let published = console.control.published().borrow().clone();
-    let mut list = TablePage::new(Frame::new(visit, "nodes", t.nodes), format!("{} / {}", t.fleet, t.nodes));
-    list.live = Some(live(visit.lang, &nodes, now_ms, |node| {
-        published.apps.iter().all(|it| node.has(&it.app, it.version))
-    }));
-    let command = "tollgate serve --control http://127.0.0.1:8070".to_owned();
-    list.empty = (t.no_nodes, t.no_nodes_text, command);
-    list.head = vec![
-        (t.node, false),
-        (t.state, false),
-        (t.apps_on_node, false),
-        (t.address, false),
-        (t.software, false),
-        (t.last_seen, false),
-    ];
-    for node in &nodes {
-        let is_live = node.is_live(now_ms);
-        // An app that the actor may not see is not named.
-        let apps = node.apps.iter().filter(|it| actor.may(tollgate_control::Role::Viewer, &it.app));
-        let apps: Vec<String> = apps.map(in_words).collect();
-        let state: Cell = cell(if is_live { t.node_live } else { t.node_lost });
-        list.rows.push(vec![
-            cell(&node.name).title(&node.id),
-            state.tag(if is_live { "tag on" } else { "tag off" }),
-            cell(apps.join(" · ")).class("text"),
-            cell(&node.address).class("time"),
-            cell(&node.software).class("time"),
-            cell(visit.time(node.last_seen_ms)).class("time").title(node.last_seen_ms.to_string()),
-        ]);
-    }
+    let scheme = if console.settings.is_secure { "https" } else { "http" };
+    let list = ListPage {
+        f: Frame::new(visit, "nodes", visit.lang.texts().nodes),
+        d,
+        after: after(console),
+        live: live(visit.lang, &nodes, now_ms, |node| {
+            published.apps.iter().all(|it| node.has(&it.app, it.version))
+        }),
+        rows: nodes.iter().map(|node| row(visit, &actor, node, figures.get(&node.id), now_ms)).collect(),
+        command: format!(
+            "tollgate serve --control {scheme}://{} --control-token-file node-token",
+            visit.host
+        ),
+    };
     page(StatusCode::OK, &list)
 }
 
-fn in_words(app: &NodeApp) -> String {
-    let NodeApp { app, wanted, acked, fault, .. } = app;
-    let fault = fault.as_ref().map_or_else(String::new, |it| format!(": {it}"));
-    if wanted == acked {
-        format!("{app} {acked}{fault}")
-    } else {
-        format!("{app} {acked} → {wanted}{fault}")
+fn row(visit: &Visit, actor: &Actor, node: &NodeState, figures: Option<&Figures>, now_ms: i64) -> Row {
+    let d = Texts::of(visit.lang);
+    let apps: Vec<&NodeApp> = seen(actor, node).collect();
+    let is_missing = |it: &&&NodeApp| it.acked != it.wanted || it.fault.is_some();
+    let missing = apps.iter().filter(is_missing).map(|it| Missing {
+        class: state(d, it).0,
+        text: format!("{} {} → {}", it.app, it.acked, it.wanted),
+        why: it.fault.clone().unwrap_or_default(),
+    });
+    let missing: Vec<_> = missing.collect();
+    Row {
+        href: href(&node.id),
+        id: node.id.clone(),
+        name: node.name.clone(),
+        is_live: node.is_live(now_ms),
+        labels: labels(node),
+        in_force: format!("{} / {}", apps.len() - missing.len(), apps.len()),
+        missing,
+        store: figures.and_then(|it| it.store.clone()),
+        software: node.software.clone(),
+        seen: visit.time(node.last_seen_ms),
+        seen_ms: node.last_seen_ms,
     }
+}
+
+/// The apps of a node that the actor may see.
+fn seen<'n>(actor: &'n Actor, node: &'n NodeState) -> impl Iterator<Item = &'n NodeApp> {
+    node.apps.iter().filter(|it| actor.may(Role::Viewer, &it.app))
+}
+
+/// The events that a page has seen.
+fn after(console: &Console) -> String {
+    let events = &console.control.live().events;
+    events.id(&events.watch().borrow())
+}
+
+fn labels(node: &NodeState) -> Vec<String> {
+    node.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
+}
+
+/// Class of a tag, and its text.
+fn state(d: &Texts, app: &NodeApp) -> (&'static str, &'static str) {
+    match app {
+        NodeApp { is_ahead: true, .. } => ("bad", d.ahead),
+        NodeApp { fault: Some(_), .. } => ("bad", d.rejected),
+        NodeApp { wanted, acked, .. } if wanted == acked => ("ok", d.up_to_date),
+        _ => ("warn", d.behind),
+    }
+}
+
+fn href(id: &str) -> String {
+    format!("/nodes/{}", encoded(id))
+}
+
+pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, t, d, id) = (visit.actor()?, visit.lang.texts(), Texts::of(visit.lang), visit.segment(1));
+    let now_ms = console.control.read(|tx| Ok(tx.now_ms())).await?;
+    let node = console.control.nodes().nodes().into_iter().find(|it| it.id == id);
+    let node = node.ok_or(ControlError::NotFound { what: "node", name: id.clone() })?;
+    let figures = console.control.live().figures().remove(&id).unwrap_or_default();
+    let or_none = |texts: &[String]| if texts.is_empty() { "–".to_owned() } else { texts.join(", ") };
+    let store = match &figures.store {
+        Some((name, true)) => name.clone(),
+        Some((name, false)) => format!("{name} · {}", d.store_down),
+        None => d.no_store.to_owned(),
+    };
+    let facts = vec![
+        (t.last_seen, visit.time(node.last_seen_ms), false),
+        (d.stream, (if node.is_connected { d.connected } else { d.away }).to_owned(), false),
+        (t.address, node.address.clone(), true),
+        (d.labels, or_none(&labels(&node)), true),
+        (t.software, node.software.clone(), true),
+        (d.language, node.language.to_string(), false),
+        (d.store, store, figures.store.as_ref().is_some_and(|it| it.1)),
+        (
+            d.table,
+            format!("{} kB", grouped(i64::try_from(figures.table_bytes / 1_000).unwrap_or(i64::MAX))),
+            false,
+        ),
+        (d.skew, format!("{} ms", grouped(node.skew_ms)), false),
+        (d.own_domains, or_none(&node.local_domains), true),
+        (d.id, node.id.clone(), true),
+    ];
+    let faults = [(d.state_error, figures.state_error), (d.rules_error, figures.rules_error)];
+    let app = |it: &NodeApp| {
+        let (class, state) = state(d, it);
+        AppRow {
+            app: it.app.clone(),
+            href: query_of("/rules", &[("app", &it.app)]),
+            acked: it.acked.to_string(),
+            wanted: it.wanted.to_string(),
+            class,
+            state,
+            fault: it.fault.clone().unwrap_or_default(),
+        }
+    };
+    let shown = NodePage {
+        f: Frame::new(visit, "nodes", node.name.clone()),
+        d,
+        after: after(console),
+        is_live: node.is_live(now_ms),
+        facts,
+        faults: faults.into_iter().filter(|it| !it.1.is_empty()).collect(),
+        apps: seen(&actor, &node).map(app).collect(),
+    };
+    page(StatusCode::OK, &shown)
 }

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use hyper::StatusCode;
+use tollgate_control::change_set::{self, Query};
 use tollgate_control::history::{self, History, HistoryQuery, Scope, TopKey, TopQuery};
 use tollgate_http_kit::Reply;
 
@@ -39,6 +40,8 @@ struct OverviewPage {
     problems: Vec<Line>,
     top: Vec<Limited>,
     nodes: (usize, usize),
+    /// Change sets that wait, the newest first.
+    changes: Vec<super::changes::Row>,
 }
 
 /// A number with a small curve: text, line, area.
@@ -63,9 +66,11 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
         let found = history::history(tx, &reader, &query)?;
         let top = TopQuery { scope: Scope::All, search: String::new(), span_ms: SPAN_MS, limit: 5 };
         let top = history::top_keys(tx, &reader, &top)?;
-        Ok((now_ms, found, top, history::as_of(tx)?))
+        let open = Query { state: "open".to_owned(), limit: 5, ..Query::default() };
+        let changes = change_set::list(tx, &reader, &open)?;
+        Ok((now_ms, found, top, history::as_of(tx)?, changes))
     });
-    let (now_ms, found, top, as_of) = read.await?;
+    let (now_ms, found, top, as_of, changes) = read.await?;
     let problems = console.control.problems(&actor).await?;
     let nodes = console.control.nodes().nodes();
     let published = console.control.published().borrow().clone();
@@ -89,6 +94,7 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
         problems: lines(visit, &problems),
         top,
         nodes: (alive, nodes.len() - alive),
+        changes: changes.iter().map(|it| super::changes::row(visit, it)).collect(),
         w,
     };
     page(StatusCode::OK, &overview)
@@ -129,6 +135,8 @@ fn share(visit: &Visit, found: &History) -> (String, String) {
 }
 
 fn most(lang: Lang, limited: &Limited) -> (String, String) {
-    let TopKey { key, rule, denied, .. } = &limited.found;
-    (key.clone(), lang.denied_times(rule, *denied))
+    let TopKey { key, rule, domain, denied, .. } = &limited.found;
+    // A rule of one key says nothing that the key does not.
+    let of = if *rule == format!("key={key}") { domain } else { rule };
+    (key.clone(), lang.denied_times(of, *denied))
 }

@@ -17,6 +17,7 @@ pub(super) fn lines(visit: &Visit, problems: &[Problem]) -> Vec<Line> {
         let (class, tag, text) = visit.lang.problem(problem, |at| visit.time(at));
         let href = match problem.kind {
             Kind::DeniedShare | Kind::Degraded => format!("/top?app={}", encoded(&problem.app)),
+            Kind::FrozenApp => super::frozen::href(&problem.app),
             Kind::WithdrawnRollout => "/rollouts".to_owned(),
             Kind::DiskLow | Kind::CertificateExpiring => String::new(),
             _ => "/nodes".to_owned(),

@@ -50,7 +50,7 @@ async fn set_state(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let rule = read(console, visit).await?;
     let href = rule_href(&rule.app, &rule.car.key);
     let input = CarInput { state: visit.field("state").to_owned(), ..rule.car.to_input() };
-    let done = console.control.change(move |tx| rules::edit(tx, &actor, &app, etag, &input, Intent::Publish));
+    let done = console.change(visit, move |tx| rules::edit(tx, &actor, &app, etag, &input, Intent::Publish));
     match done.await {
         Ok(Some(done)) => Ok(after(&done, &href)),
         // The page shows what is there now, with its state.
@@ -64,6 +64,8 @@ async fn set_state(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 struct YamlPage {
     f: Frame,
     c: &'static Texts,
+    app: String,
+    key: String,
     href: String,
     etag: i64,
     text: String,
@@ -87,6 +89,8 @@ fn show(
     let yaml = YamlPage {
         f: Frame::new(visit, "rules", format!("{} / {}", rule.app, rule.car.key)),
         c,
+        app: rule.app.clone(),
+        key: rule.car.key.clone(),
         href: rule_href(&rule.app, &rule.car.key),
         etag,
         lines: lines.map(|line| faults.iter().any(|it| it.line == line)).collect(),
@@ -122,7 +126,7 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         return show(visit, unprocessable, &rule, etag, text, &[fault], None);
     }
     let (href, asked) = (rule_href(&rule.app, &rule.car.key), intent(visit));
-    match console.control.change(move |tx| rules::edit(tx, &actor, &app, etag, &input, asked)).await {
+    match console.change(visit, move |tx| rules::edit(tx, &actor, &app, etag, &input, asked)).await {
         Ok(Some(done)) => Ok(after(&done, &format!("{href}/yaml"))),
         Ok(None) => Ok(redirect(&format!("{href}/yaml"))),
         Err(ControlError::Invalid(faults)) => {

@@ -4,6 +4,7 @@ use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::car::CarInput;
 use tollgate_control::diff::by_field;
+use tollgate_control::history::{self, History, HistoryQuery, Scope};
 use tollgate_control::publishing::Intent;
 use tollgate_control::rules::{Past, Rule};
 use tollgate_control::{
@@ -12,8 +13,10 @@ use tollgate_control::{
 use tollgate_http_kit::Reply;
 
 use super::changes::{after, change_href};
-use super::diffs::label;
+use super::diffs::{label, value};
+use super::overview::words;
 use super::rules::rule_href;
+use crate::chart::{Chart, per_second};
 use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, live, page};
@@ -51,6 +54,13 @@ struct FormPage {
     states: Vec<(&'static str, &'static str, &'static str)>,
     past: Vec<PastView>,
     apps: Vec<String>,
+    /// The state of a rule that is there: class and text.
+    state: (String, &'static str),
+    /// What it decided lately, if it did.
+    chart: Option<Chart>,
+    as_table: &'static str,
+    /// The events that the page has seen.
+    after: String,
 }
 
 /// A version of the rule: who, when, and what differs from the one before.
@@ -66,7 +76,19 @@ struct PastView {
 
 pub(super) async fn new(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     visit.actor()?;
-    let input = CarInput { max_permits: "100".to_owned(), rate: "1".to_owned(), ..CarInput::default() };
+    // An example names the values of fields in its link.
+    let field = |name: &str, default: &str| match visit.parameter(name) {
+        "" => default.to_owned(),
+        value => value.to_owned(),
+    };
+    let input = CarInput {
+        key: field("key", ""),
+        max_permits: field("max_permits", "100"),
+        rate: field("rate", "1"),
+        pre_permits: field("pre_permits", ""),
+        per: field("per", ""),
+        ..CarInput::default()
+    };
     show_new(console, visit, StatusCode::OK, visit.parameter("app"), &input, &[]).await
 }
 
@@ -84,7 +106,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let (asked, asked_app) = (input.clone(), app.clone());
     let created = if is_accepted {
         let intent = intent(visit);
-        console.control.change(move |tx| rules::add(tx, &actor, &asked_app, &asked, intent)).await
+        console.change(visit, move |tx| rules::add(tx, &actor, &asked_app, &asked, intent)).await
     } else {
         // Everything else that is wrong is shown at the same time.
         let mut faults = vec![FieldFault { field: "terms", fault: Fault::NotAccepted }];
@@ -106,7 +128,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 pub(super) async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (rule, now_ms, past) = read(console, visit).await?;
+    let (rule, now_ms, past, lately) = read(console, visit).await?;
     let mut input = rule.car.to_input();
     // Numbers of a link, such as a suggestion, are filled in and not saved.
     for (field, name) in [(&mut input.rate, "rate"), (&mut input.max_permits, "max_permits")] {
@@ -114,7 +136,7 @@ pub(super) async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Fail
             visit.parameter(name).clone_into(field);
         }
     }
-    show(console, visit, StatusCode::OK, (&rule, now_ms, &past), &input, &[], None)
+    show(console, visit, StatusCode::OK, (&rule, now_ms, &past, &lately), &input, &[], None)
 }
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
@@ -122,44 +144,62 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let mut input = input(visit);
     input.key = visit.segment(3);
     if visit.field("action") == "preset" {
-        let (rule, now_ms, past) = read(console, visit).await?;
+        let (rule, now_ms, past, lately) = read(console, visit).await?;
         let number = visit.field("preset").trim().to_owned();
         (input.rate, input.max_permits) = (number.clone(), number);
-        return show(console, visit, StatusCode::OK, (&rule, now_ms, &past), &input, &[], None);
+        return show(console, visit, StatusCode::OK, (&rule, now_ms, &past, &lately), &input, &[], None);
     }
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (app, asked) = (visit.segment(1), input.clone());
     let intent = intent(visit);
-    match console.control.change(move |tx| rules::edit(tx, &actor, &app, etag, &asked, intent)).await {
+    match console.change(visit, move |tx| rules::edit(tx, &actor, &app, etag, &asked, intent)).await {
         Ok(Some(done)) => Ok(after(&done, "/rules")),
         Ok(None) => Ok(redirect(&rule_href(&visit.segment(1), &input.key))),
         Err(ControlError::Invalid(faults)) => {
-            let (mut rule, now_ms, past) = read(console, visit).await?;
+            let (mut rule, now_ms, past, lately) = read(console, visit).await?;
             rule.etag = etag; // a change by others meanwhile is still found
             let status = StatusCode::UNPROCESSABLE_ENTITY;
-            show(console, visit, status, (&rule, now_ms, &past), &input, &faults, None)
+            show(console, visit, status, (&rule, now_ms, &past, &lately), &input, &faults, None)
         }
         Err(ControlError::Stale { .. }) => {
-            let (rule, now_ms, past) = read(console, visit).await?;
+            let (rule, now_ms, past, lately) = read(console, visit).await?;
             let now = format!("{} {}", visit.lang.texts().stale, in_words(visit, &rule));
             let notice = Some(("warn", now));
-            show(console, visit, StatusCode::PRECONDITION_FAILED, (&rule, now_ms, &past), &input, &[], notice)
+            show(
+                console,
+                visit,
+                StatusCode::PRECONDITION_FAILED,
+                (&rule, now_ms, &past, &lately),
+                &input,
+                &[],
+                notice,
+            )
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// The rule, when it was read, and its versions.
-type Read = (Rule, i64, Vec<Past>);
+/// The rule, when it was read, its versions, and what it decided lately.
+type Read = (Rule, i64, Vec<Past>, History);
 
 async fn read(console: &Console, visit: &Visit) -> Result<Read, Failure> {
     let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
     let read = console.control.read(move |tx| {
         let past = rules::past(tx, &actor, &app, Kind::Car, &key)?;
-        Ok((rules::get(tx, &actor, &app, &key)?, tx.now_ms(), past))
+        let rule = rules::get(tx, &actor, &app, &key)?;
+        // Reports of the last ten seconds are not complete.
+        let to_ms = (tx.now_ms() - STEP_MS).div_euclid(STEP_MS) * STEP_MS;
+        let scope = Scope::Rule(app.clone(), format!("key={key}"));
+        let query = HistoryQuery { scope, from_ms: to_ms - LATELY_MS, to_ms, step_ms: STEP_MS };
+        let lately = history::history(tx, &actor, &query)?;
+        Ok((rule, tx.now_ms(), past, lately))
     });
     Ok(read.await?)
 }
+
+/// The span and the step of the small chart.
+const LATELY_MS: i64 = 900_000;
+const STEP_MS: i64 = 10_000;
 
 /// The states that it is not in, as buttons.
 fn states(c: &Texts, now: &str) -> Vec<(&'static str, &'static str, &'static str)> {
@@ -184,11 +224,8 @@ fn past_views(visit: &Visit, app: &str, past: &[Past]) -> Vec<PastView> {
             ms: it.at,
             fields: fields
                 .map(|it| {
-                    (
-                        label(visit.lang, &it.field),
-                        it.before.unwrap_or_default(),
-                        it.after.unwrap_or_default(),
-                    )
+                    let side = |side: Option<String>| value(visit.lang, &it.field, side.unwrap_or_default());
+                    (label(visit.lang, &it.field), side(it.before), side(it.after))
                 })
                 .collect(),
         }
@@ -225,6 +262,7 @@ fn input(visit: &Visit) -> CarInput {
         extras: field("extras"),
         description: field("description"),
         per: field("per"),
+        bucket: field("bucket"),
         sharing: field("sharing"),
         on_store_failure: field("on_store_failure"),
         state: field("state"),
@@ -259,7 +297,7 @@ fn show(
     console: &Console,
     visit: &Visit,
     status: StatusCode,
-    (rule, now_ms, past): (&Rule, i64, &[Past]),
+    (rule, now_ms, past, lately): (&Rule, i64, &[Past], &History),
     input: &CarInput,
     faults: &[FieldFault],
     notice: Option<(&'static str, String)>,
@@ -276,6 +314,13 @@ fn show(
     form.action.clone_from(&href);
     form.href = href;
     form.states = states(form.c, &rule.car.state);
+    form.state = (rule.car.state.clone(), super::rules::state_text(visit.lang, &rule.car.state));
+    if lately.sum().offered() > 0 {
+        let clock = |at| visit.time_as(at, "%H:%M:%S");
+        form.chart = Some(per_second(lately, &words(visit.lang), t.lately.to_owned(), clock));
+    }
+    let events = &console.control.live().events;
+    form.after = events.id(&events.watch().borrow());
     form.past = past_views(visit, &rule.app, past);
     form.etag = Some(rule.etag);
     form.button = t.save;
@@ -317,6 +362,7 @@ fn form(
     let more = vec![
         Field::text("state", t.state, t.state_hint, &or(&input.state, "on")).of(&states),
         Field::text("per", t.per, t.per_hint, &input.per).mono(),
+        Field::text("bucket", t.bucket, t.bucket_hint, &input.bucket).mono(),
         Field::text("need_permits", t.need_permits, t.need_hint, &or(&input.need_permits, "1")).number(),
         Field::text("pre_permits", t.pre_permits, t.pre_hint, &or(&input.pre_permits, "0")).number(),
         Field::text("g", t.g, t.g_hint, &or(&input.g, "1")).number(),
@@ -327,7 +373,9 @@ fn form(
     ];
     let extras = Field::text("extras", t.extras, t.extras_hint, &input.extras).area();
     let is_more = |it: &FieldFault| more.iter().any(|field| field.name == it.field) || it.field == "extras";
-    let is_more_open = faults.iter().any(is_more) || is_there;
+    let usual = ["", "0", "1", "on", "exact", "allow"];
+    let is_used = !input.extras.is_empty() || more.iter().any(|it| !usual.contains(&&*it.value));
+    let is_more_open = faults.iter().any(is_more) || is_used;
     FormPage {
         crumb: String::new(),
         live: None,
@@ -352,6 +400,10 @@ fn form(
         states: Vec::new(),
         past: Vec::new(),
         apps: Vec::new(),
+        state: (String::new(), ""),
+        chart: None,
+        as_table: visit.lang.traffic().as_table,
+        after: String::new(),
         c: Texts::of(visit.lang),
         f,
     }

@@ -1,8 +1,11 @@
 //! The list of rules: eight columns, pages, search, order, counts.
 
+use std::collections::HashMap;
+
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::{NodeState, Role, rules, rules::Query, rules::Rule, rules::Sort};
+use tollgate_control::rules::{self, Query, Rule, Sort};
+use tollgate_control::{NodeState, Role, apps, history};
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
@@ -24,10 +27,15 @@ struct RulesPage {
     notice: Option<(&'static str, String)>,
     sizes: [i64; 4],
     size: i64,
+    apps: Vec<String>,
     app: String,
+    states: [(&'static str, &'static str); 3],
+    state: String,
     search: String,
     sort: &'static str,
     sorted: (String, String),
+    /// The reader's time zone, for times that a script writes.
+    zone: String,
     rows: Vec<Row>,
     total: i64,
     counts: String,
@@ -50,6 +58,9 @@ struct Row {
     rate: String,
     /// Tokens, and the width of their bar of 64.
     tokens: Option<(String, i64)>,
+    /// Counts each value of this entry separately, so that it has no single number of tokens.
+    per: String,
+    max_permits: i64,
     description: String,
     /// The time, and its milliseconds.
     used: Option<(String, i64)>,
@@ -68,18 +79,41 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         _ => ("key", Sort::Key),
     };
     let (app, search) = (visit.parameter("app").to_owned(), visit.parameter("search").to_owned());
-    let asked_page = visit.number("page", 1);
-    let query = Query { app: app.clone(), search: search.clone(), sort: order, page: asked_page, size };
+    let states = [("on", t.state_on), ("shadow", t.state_shadow), ("off", t.state_off)];
+    let state = states.iter().find(|it| it.0 == visit.parameter("state")).map_or("", |it| it.0).to_owned();
+    let query = Query {
+        app: app.clone(),
+        search: search.clone(),
+        state: state.clone(),
+        sort: order,
+        page: visit.number("page", 1),
+        size,
+    };
     let reader = actor.clone();
-    let read = console.control.read(move |tx| Ok((rules::list(tx, &reader, &query)?, tx.now_ms())));
-    let (found, now_ms) = read.await?;
+    let read = console.control.read(move |tx| {
+        let found = rules::list(tx, &reader, &query)?;
+        let keys: Vec<_> = found.rules.iter().map(|it| (it.app.clone(), it.car.key.clone())).collect();
+        let used = history::last_used(tx, &reader, &keys)?;
+        Ok((found, used, apps::list(tx, &reader)?, tx.now_ms()))
+    });
+    let (found, used, apps, now_ms) = read.await?;
+    let used: HashMap<(&str, &str), i64> = used.iter().map(|it| ((&*it.app, &*it.key), it.used_ms)).collect();
     let nodes = console.control.nodes().nodes();
-    let rows = found.rules.iter().map(|rule| row(console, visit, rule, actor.may(Role::Editor, &rule.app)));
+    let rows = found.rules.iter().map(|rule| {
+        let used = used.get(&(&*rule.app, &*rule.car.key)).copied();
+        row(console, visit, rule, used, actor.may(Role::Editor, &rule.app))
+    });
     let rows: Vec<Row> = rows.collect();
     let href = |page: i64, sort: &str| {
         let (size, page) = (size.to_string(), page.to_string());
-        let parameters =
-            [("app", &*app), ("search", &search), ("sort", sort), ("size", &size), ("page", &page)];
+        let parameters = [
+            ("app", &*app),
+            ("state", &state),
+            ("search", &search),
+            ("sort", sort),
+            ("size", &size),
+            ("page", &page),
+        ];
         query_of("/rules", &parameters)
     };
     let last = (found.matching - 1).max(0) / size + 1;
@@ -103,13 +137,17 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         pages: around.map(|page| (page, href(page, sort))).collect(),
         previous: (found.page > 1).then(|| href(found.page - 1, sort)),
         next: (found.page < last).then(|| href(found.page + 1, sort)),
+        apps: apps.into_iter().map(|it| it.name).collect(),
         app: app.clone(),
+        states,
+        state: state.clone(),
         search: search.clone(),
+        zone: visit.zone.iana_name().unwrap_or("UTC").to_owned(),
     };
     page(StatusCode::OK, &list)
 }
 
-fn row(console: &Console, visit: &Visit, rule: &Rule, may_edit: bool) -> Row {
+fn row(console: &Console, visit: &Visit, rule: &Rule, used: Option<i64>, may_edit: bool) -> Row {
     let (t, car) = (visit.lang.texts(), &rule.car);
     let href = rule_href(&rule.app, &car.key);
     let usage = console.control.nodes().usage(&rule.app, &car.key);
@@ -126,8 +164,10 @@ fn row(console: &Console, visit: &Visit, rule: &Rule, may_edit: bool) -> Row {
         burst: grouped(car.max_permits),
         rate: format!("{} {}", grouped(car.rate), t.per_second),
         tokens: usage.map(|it| (grouped(it.tokens), width(it.tokens))),
+        per: car.per.clone(),
+        max_permits: car.max_permits,
         description: car.description.clone(),
-        used: usage.map(|it| (visit.time(it.last_used_ms), it.last_used_ms)),
+        used: usage.map(|it| it.last_used_ms).or(used).map(|at| (visit.time(at), at)),
         may_edit,
     }
 }

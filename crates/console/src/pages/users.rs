@@ -1,6 +1,7 @@
 //! Users and their roles, for admins of every app.
 
 use hyper::StatusCode;
+use tollgate_control::actor::EVERY_APP;
 use tollgate_control::users::{self, User};
 use tollgate_control::{ControlError, FieldFault, Role};
 use tollgate_http_kit::Reply;
@@ -31,8 +32,9 @@ pub(super) fn role_options(lang: Lang) -> [(&'static str, &'static str); 4] {
 }
 
 pub(super) fn roles_text(lang: Lang, roles: &[(String, Role)]) -> String {
-    let roles: Vec<_> = roles.iter().map(|(app, role)| format!("{app} {}", role_text(lang, *role))).collect();
-    roles.join(" · ")
+    let name = |app: &str| if app == EVERY_APP { lang.texts().all_apps.to_owned() } else { app.to_owned() };
+    let roles = roles.iter().map(|(app, role)| format!("{} – {}", name(app), role_text(lang, *role)));
+    roles.collect::<Vec<_>>().join(" · ")
 }
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {

@@ -37,7 +37,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let actor = visit.actor()?;
     let AppBody { app, description, .. } = read(visit)?;
-    let app = console.control.change(move |tx| apps::create(tx, &actor, &app, &description)).await?;
+    let app = console.change(visit, move |tx| apps::create(tx, &actor, &app, &description)).await?;
     Ok(tagged(StatusCode::CREATED, &shown(&app), app.etag))
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn disable(console: &Console, visit: &Visit) -> Result<Reply, F
 
 async fn update(console: &Console, visit: &Visit, input: AppInput) -> Result<Reply, Failure> {
     let (actor, name, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
-    let changed = console.control.change(move |tx| app_change::update(tx, &actor, &name, etag, &input));
+    let changed = console.change(visit, move |tx| app_change::update(tx, &actor, &name, etag, &input));
     match changed.await {
         Ok(app) => Ok(tagged(StatusCode::OK, &shown(&app), app.etag)),
         Err(ControlError::Stale { .. }) => {

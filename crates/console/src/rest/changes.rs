@@ -213,7 +213,7 @@ pub(super) async fn answer(console: &Console, call: ChangeCall, visit: &Visit) -
         ChangeCall::CheckOps | ChangeCall::Preview => check_ops(console, visit, call).await,
         ChangeCall::Comment => {
             let (actor, id, text) = (visit.actor()?, visit.segment(3), comment()?);
-            let done = console.control.change(move |tx| changes::comment(tx, &actor, &id, &text)).await?;
+            let done = console.change(visit, move |tx| changes::comment(tx, &actor, &id, &text)).await?;
             Ok(tagged(StatusCode::OK, &change(&done, true), done.etag))
         }
         ChangeCall::Submit => {
@@ -267,7 +267,7 @@ async fn step(
     work: impl Fn(&mut dyn Tx, &tollgate_control::Actor, &str, i64) -> Done + Send + 'static,
 ) -> Result<Reply, Failure> {
     let (actor, id, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
-    match console.control.change(move |tx| work(tx, &actor, &id, etag)).await {
+    match console.change(visit, move |tx| work(tx, &actor, &id, etag)).await {
         Ok(done) => Ok(tagged(StatusCode::OK, &change(&done, true), done.etag)),
         Err(ControlError::Stale { .. }) => {
             let now = current(console, visit).await?;
@@ -295,7 +295,7 @@ async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let is_full = i64::try_from(found.len()).is_ok_and(|count| count == limit);
     let cursor = found.last().filter(|_| is_full).map(|last| last.id.clone());
     let all: Vec<Value> = found.iter().map(|it| change(it, false)).collect();
-    Ok(reply::json(StatusCode::OK, &json!({"changes": all, "cursor": cursor})))
+    Ok(reply::json(StatusCode::OK, &json!({"changes": all, "next": cursor})))
 }
 
 async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
@@ -307,7 +307,7 @@ async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         _ => return Err(Failure::Bad("unknown `intent`: expected draft or publish".to_owned())),
     };
     let input = ChangeInput { title, comment, ops: inputs(ops)? };
-    let made = console.control.change(move |tx| {
+    let made = console.change(visit, move |tx| {
         if is_direct {
             publishing::write(tx, &actor, &app, &input, Intent::Publish)
         } else {

@@ -20,6 +20,7 @@ pub(super) fn content(content: &Content) -> Value {
             let mut shape = content_members(content);
             shape["g"] = in_words(car.g_micro).into();
             shape["u"] = in_words(car.u_micro).into();
+            shape["bucket"] = car.bucket.clone().into(); // also where it is empty
             if let Value::Object(members) = &mut shape {
                 members.remove("g_micro");
                 members.remove("u_micro");

@@ -140,7 +140,7 @@ async fn write(
     let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
     let (by, name) = (actor.clone(), app.clone());
     let done =
-        console.control.change(move |tx| publishing::write(tx, &by, &name, &input, Intent::Publish)).await;
+        console.change(visit, move |tx| publishing::write(tx, &by, &name, &input, Intent::Publish)).await;
     let done = match done {
         // Of a single new file this means that it is there.
         Err(ControlError::Conflict(_)) if base.is_none() => return Err(duplicate().into()),

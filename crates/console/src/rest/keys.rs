@@ -2,6 +2,7 @@
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
+use tollgate_control::history;
 use tollgate_control::keys::{Answers, Counter, MAX_KEYS, Question};
 use tollgate_http_kit::{Reply, reply};
 
@@ -27,17 +28,20 @@ pub(super) async fn live(console: &Console, visit: &Visit) -> Result<Reply, Fail
     if !(1..=MAX_KEYS).contains(&keys.len()) {
         return Err(Failure::Bad("expected ?key=KEY, once for each of 1 to 100 keys".to_owned()));
     }
+    let asked: Vec<_> = keys.iter().map(|key| (app.clone(), key.clone())).collect();
+    let reader = actor.clone();
+    let used = console.control.read(move |tx| history::last_used(tx, &reader, &asked)).await?;
     let found = console.control.live_keys(&actor, &app, &keys).await?;
     let keys: Vec<Value> = keys
         .iter()
         .zip(&found)
         .map(|(key, answers)| {
             let tokens = answers.tokens(0);
-            let usage = console.control.nodes().usage(&app, key);
+            let used = used.iter().find(|it| it.key == *key).map(|it| it.used_ms);
             json!({
                 "key": key, "tokens": tokens.map(|it| it.0), "tokens_most": tokens.map(|it| it.1),
                 "nodes": answers.nodes.len(), "local": answers.is_local,
-                "last_used": usage.map(|it| it.last_used_ms),
+                "last_used": used,
             })
         })
         .collect();

@@ -30,7 +30,11 @@ pub(super) async fn list(console: &Console, visit: &Visit, app: String) -> Resul
         }),
     };
     let (page, size) = (number("page", 1, i64::from(u32::MAX))?, number("size", 100, 500)?);
-    let query = Query { app, search: visit.parameter("search").to_owned(), sort, page, size };
+    let state = match visit.parameter("state") {
+        state @ ("" | "on" | "shadow" | "off") => state.to_owned(),
+        _ => return Err(Failure::Bad("unknown `state`: expected on, shadow or off".to_owned())),
+    };
+    let query = Query { app, search: visit.parameter("search").to_owned(), state, sort, page, size };
     let found = console.control.read(move |tx| rules::list(tx, &actor, &query)).await?;
     let rules: Vec<Value> = found.rules.iter().map(shown).collect();
     let body = json!({
@@ -44,7 +48,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let input = read::<RuleBody>(visit)?.input(None)?;
     let (by, name, key) = (actor.clone(), app.clone(), input.key.clone());
     let intent = intent(visit)?;
-    let done = console.control.change(move |tx| rules::add(tx, &by, &name, &input, intent)).await?;
+    let done = console.change(visit, move |tx| rules::add(tx, &by, &name, &input, intent)).await?;
     if done.published_version.is_none() {
         return Ok(waits(&done));
     }
@@ -71,7 +75,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let (actor, app, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
     let input = read::<RuleBody>(visit)?.input(Some(visit.segment(5)))?;
     let intent = intent(visit)?;
-    match console.control.change(move |tx| rules::edit(tx, &actor, &app, etag, &input, intent)).await {
+    match console.change(visit, move |tx| rules::edit(tx, &actor, &app, etag, &input, intent)).await {
         Ok(Some(done)) if done.published_version.is_none() => Ok(waits(&done)),
         Ok(_) => {
             let rule = current(console, visit).await?;
@@ -85,7 +89,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
 pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (actor, app, key, etag) = (visit.actor()?, visit.segment(3), visit.segment(5), if_match(visit)?);
     let intent = intent(visit)?;
-    match console.control.change(move |tx| rules::remove(tx, &actor, &app, &key, etag, intent)).await {
+    match console.change(visit, move |tx| rules::remove(tx, &actor, &app, &key, etag, intent)).await {
         Ok(done) => match done.published_version {
             Some(version) => Ok(reply::json(StatusCode::OK, &json!({"version": version}))),
             None => Ok(waits(&done)),
@@ -116,6 +120,7 @@ fn shown(rule: &Rule) -> Value {
         "app": rule.app, "key": car.key, "rate": car.rate, "max_permits": car.max_permits,
         "need_permits": car.need_permits, "pre_permits": car.pre_permits, "g": in_words(car.g_micro),
         "u": in_words(car.u_micro), "extras": car.extras, "description": car.description, "per": car.per,
+        "bucket": car.bucket,
         "sharing": car.sharing, "on_store_failure": car.on_store_failure, "state": car.state,
         "version": rule.version, "updated_at": rule.updated_at, "updated_by": rule.updated_by,
     })

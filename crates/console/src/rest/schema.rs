@@ -68,6 +68,18 @@ pub(super) fn or_stale(description: Description, schema: Value) -> Description {
     description.answers(412, "application/json", schema)
 }
 
+/// Also takes what becomes of nodes that cannot read what it publishes.
+pub(super) fn publishes(description: Description) -> Description {
+    let about =
+        "`leave`: publish also where a live node cannot read the rules; it keeps the version that it has";
+    description.with([parameter("old_nodes", false, one_of(&["leave"]), None, about)])
+}
+
+/// `cursor` of a list.
+pub(super) fn cursor() -> Value {
+    parameter("cursor", false, text(), None, "`next` of the reply before")
+}
+
 /// `limit` of a list.
 pub(super) fn limit() -> Value {
     parameter("limit", false, int(), Some(json!(10)), "Entries of the reply, 1 to 500; 100 unless given")

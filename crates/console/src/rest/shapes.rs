@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tollgate_http_kit::openapi::{Description, parameter, schema};
 
-use super::schema::{creates, int, list, maybe, object, one_of, or_stale, problem, replies, text};
+use super::schema::{creates, int, list, maybe, object, one_of, or_stale, problem, publishes, replies, text};
 
 fn app() -> Value {
     object(
@@ -34,6 +34,7 @@ fn rule() -> Value {
             ("extras", text()),
             ("description", text()),
             ("per", text()),
+            ("bucket", text()),
             ("sharing", one_of(&["exact", "leased", "local"])),
             ("on_store_failure", one_of(&["allow", "deny", "local"])),
             ("state", one_of(&["on", "shadow", "off"])),
@@ -62,6 +63,7 @@ fn rule_body() -> Value {
             ("extras", json!({"type": ["object", "string", "null"]})),
             ("description", text()),
             ("per", text()),
+            ("bucket", text()),
             ("sharing", text()),
             ("on_store_failure", text()),
             ("state", text()),
@@ -122,6 +124,7 @@ pub(super) fn rules() -> Description {
     members.extend(page);
     replies(object(&members, &[])).with([
         parameter("search", false, text(), None, "Part of app, key or description"),
+        parameter("state", false, one_of(&["on", "shadow", "off"]), None, "Rules in this state only"),
         parameter("sort", false, one_of(&["key", "rate", "updated"]), None, "The order"),
         parameter("page", false, int(), None, "From 1"),
         parameter("size", false, int(), None, "Rows of a page, 1 to 500"),
@@ -139,7 +142,7 @@ fn takes_rule(description: Description) -> Description {
 }
 
 pub(super) fn create_rule() -> Description {
-    takes_rule(or_waits(creates(schema("Rule"))))
+    publishes(takes_rule(or_waits(creates(schema("Rule")))))
 }
 
 pub(super) fn one_rule() -> Description {
@@ -147,9 +150,9 @@ pub(super) fn one_rule() -> Description {
 }
 
 pub(super) fn change_rule() -> Description {
-    takes_rule(or_waits(or_stale(one_rule(), schema("Rule"))))
+    publishes(takes_rule(or_waits(or_stale(one_rule(), schema("Rule")))))
 }
 
 pub(super) fn delete_rule() -> Description {
-    or_waits(or_stale(replies(object(&[("version", int())], &[])), schema("Rule")))
+    publishes(or_waits(or_stale(replies(object(&[("version", int())], &[])), schema("Rule"))))
 }

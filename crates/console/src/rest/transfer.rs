@@ -80,7 +80,7 @@ async fn import(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         let body = json!({"ok": is_ok, "errors": errors, "conflicts": conflicts, "diff": differences(&ops)});
         return Ok(reply::json(StatusCode::OK, &body));
     }
-    let done = console.control.change(move |tx| transfer::import(tx, &actor, &all, Intent::Publish)).await?;
+    let done = console.change(visit, move |tx| transfer::import(tx, &actor, &all, Intent::Publish)).await?;
     Ok(match done {
         None => reply::json(StatusCode::OK, &json!({"changed": false})),
         Some(done) if done.published_version.is_none() => waits(&done),

@@ -128,7 +128,7 @@ async fn roll_back(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (actor, app, to, base) = (visit.actor()?, visit.segment(3), number(visit)?, if_match(visit)?);
     let ReasonBody { reason } = read(visit)?;
     let (by, name) = (actor.clone(), app.clone());
-    let rolled = console.control.change(move |tx| versions::rollback(tx, &by, &name, base, to, &reason));
+    let rolled = console.change(visit, move |tx| versions::rollback(tx, &by, &name, base, to, &reason));
     match rolled.await {
         Ok(version) => Ok(tagged(StatusCode::OK, &json!({"version": version}), version)),
         Err(ControlError::Stale { .. }) => {

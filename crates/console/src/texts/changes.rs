@@ -83,7 +83,6 @@ texts! {
     try_shadow: "试运行", "Try in shadow";
     switch_off: "停用", "Switch off";
     switch_on: "启用", "Switch on";
-    form: "表单", "Form";
     yaml: "YAML", "YAML";
     yaml_hint: "与表单完全等价；注释不会保留。", "The same rule as the form; comments are not kept.";
     yaml_faults: "这些行有错误", "These lines are faulty";

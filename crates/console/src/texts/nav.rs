@@ -8,6 +8,7 @@ texts! {
     create: "限流新增", "New limit";
     files: "规则文件", "Rule files";
     changes: "变更", "Changes";
+    open_changes: "未完成的变更", "open changes";
     rollouts: "发布", "Rollouts";
     versions: "版本", "Versions";
     traffic: "观察", "Traffic";

@@ -28,6 +28,8 @@ texts! {
     problems: "问题", "Problems";
     no_problems: "一切正常", "No problems";
     no_problems_text: "节点在线，规则已全部生效。", "Nodes report, and all rules are in force.";
+    open_changes: "未完成的变更", "Open changes";
+    no_open_changes: "没有等待审批或发布的变更。", "Nothing waits to be approved or published.";
     show: "查看", "Show";
     no_traffic: "还没有流量", "No traffic yet";
     no_traffic_text: "节点收到请求后，这里每 10 秒更新一次。", "Once nodes decide requests, this page is updated every ten seconds.";
@@ -52,8 +54,6 @@ texts! {
     unknown_domain: "未知域", "unknown domain";
     unknown_names: "节点收到过的未知域：", "Unknown domains that nodes were asked for:";
     what: "类型", "What";
-    history: "历史", "History";
-    form: "规则", "Rule";
     suggestion: "根据流量建议", "Suggestion from traffic";
     suggestion_use: "用建议值填写表单", "Fill in the form";
     suggestion_none: "流量不足以给出建议：需要最近一小时内至少 5 分钟的请求。", "Not enough traffic for a suggestion: it takes 5 minutes of requests within the last hour.";
@@ -224,10 +224,27 @@ impl Lang {
                 "bad",
                 "已冻结",
                 "frozen",
+                match (is_zh, node.is_empty()) {
+                    (true, false) => format!("{node} 持有 {app} 版本 {value}，比数据库中的新"),
+                    (false, false) => {
+                        format!("{node} has version {value} of {app}, which is newer than the database")
+                    }
+                    (true, true) => format!("{app} 已冻结：节点持有版本 {value}，需由管理员决定以哪一方为准"),
+                    (false, true) => {
+                        format!(
+                            "{app} takes no change: nodes have version {value}, and an admin has to decide"
+                        )
+                    }
+                },
+            ),
+            Kind::ClockSkew => (
+                "warn",
+                "时钟偏差",
+                "clock",
                 if is_zh {
-                    format!("{node} 持有 {app} 版本 {value}，比数据库中的新")
+                    format!("{node} 的时钟与控制端相差 {} 毫秒", grouped(*value))
                 } else {
-                    format!("{node} has version {value} of {app}, which is newer than the database")
+                    format!("The clock of {node} is {} ms off", grouped(*value))
                 },
             ),
             Kind::NodeFault => ("warn", "节点故障", "node", colon(node.clone())),

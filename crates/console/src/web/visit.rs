@@ -49,6 +49,8 @@ pub(crate) struct Visit {
     /// The token of `Authorization`, empty when that holds something else. Cookies do not count then.
     pub(crate) bearer: Option<String>,
     pub(crate) actor: Option<Actor>,
+    /// Change sets that are neither published nor given up, for the menu.
+    pub(crate) open_changes: i64,
     pub(crate) lang: Lang,
     pub(crate) theme: &'static str,
     pub(crate) has_shortcuts: bool,
@@ -89,6 +91,7 @@ impl Visit {
             cookie: cookie_of(fields, name),
             bearer: bearer(fields),
             actor: None,
+            open_changes: 0,
             lang: lang(fields),
             theme,
             has_shortcuts: cookie_of(fields, "shortcuts").as_deref() != Some("off"),

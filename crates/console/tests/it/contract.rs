@@ -6,7 +6,7 @@ use serde_json::Value;
 use tollgate_console::Console;
 use tollgate_http_kit::Api as _;
 
-use crate::operations::{API, LOOSE, ONCE, Operation, PAGES};
+use crate::operations::{API, LOOSE, ONCE, Operation, PAGES, TWINS};
 use crate::schema::fault;
 use crate::server::{Client, Reply, Server};
 
@@ -33,6 +33,35 @@ fn every_operation_of_the_router_is_known_to_the_tests() {
     assert!(missing.is_empty(), "say in operations.rs how these are called, and who may: {missing:#?}");
     let gone: Vec<_> = known.difference(&routed).collect();
     assert!(gone.is_empty(), "no such operations: {gone:#?}");
+}
+
+#[test]
+fn what_the_console_can_do_the_api_can() {
+    let routed = routed();
+    let forms: BTreeSet<&str> = routed
+        .iter()
+        .map(|it| &**it)
+        .filter(|it| it.starts_with("POST /") && !it.contains("/api/"))
+        .collect();
+    let named: BTreeSet<&str> = TWINS.iter().map(|(form, _)| *form).collect();
+    assert_eq!(forms, named, "each form of a page has operations of the API that do the same");
+    for (form, operations) in TWINS {
+        assert!(!operations.is_empty(), "{form}");
+        for operation in *operations {
+            assert!(routed.contains(*operation), "{form}: there is no {operation}");
+        }
+    }
+    // What pages read, the API returns.
+    for object in
+        ["apps", "rules", "changes", "users", "roles", "tokens", "audit", "settings", "keys", "keys/top"]
+    {
+        assert!(routed.contains(&format!("GET /api/v1/{object}")), "{object}");
+    }
+    for object in
+        ["overrides", "nodes", "problems", "history", "unlimited", "events", "export", "explain", "me"]
+    {
+        assert!(routed.contains(&format!("GET /api/v1/{object}")), "{object}");
+    }
 }
 
 /// Fills in the ids of the client's own token and login.

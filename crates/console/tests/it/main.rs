@@ -100,6 +100,7 @@ async fn every_rejection_is_beside_its_field() {
         ("extras", vec!["[1]", "{", "{{}}"]),
         ("description", vec!["a%00b", "a%1bb"]),
         ("per", vec!["*", "a b", "<b>"]),
+        ("bucket", vec!["*", "a b", "<b>", "a/b"]),
         ("sharing", vec!["perhaps"]),
         ("on_store_failure", vec!["perhaps"]),
         ("state", vec!["perhaps"]),

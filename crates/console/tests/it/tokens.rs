@@ -193,7 +193,9 @@ async fn a_token_is_shown_once_and_the_page_makes_and_revokes_it() {
     let secret = made.body[made.body.rfind("tabindex=\"0\">tgl_").expect("shown") + 13..][..53].to_owned();
     assert!(at > 0 && secret.starts_with("tgl_"));
     let list = ann.get("/tokens").await.body;
-    assert!(!list.contains(&secret) && list.contains(&secret[..12]) && list.contains("A Editor · B Editor"));
+    assert!(
+        !list.contains(&secret) && list.contains(&secret[..12]) && list.contains("A – Editor · B – Editor")
+    );
     let bad = ann.post("/tokens", "name=ci&kind=api&role=editor&apps=A+B&days=0").await;
     assert_eq!((bad.status, bad.faults().len()), (422, 2), "{:?}", bad.faults());
     assert!(bad.body.contains("value=\"A B\""), "what was entered is kept");

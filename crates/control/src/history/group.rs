@@ -32,6 +32,8 @@ pub(super) struct Arrived {
 pub(super) struct Added {
     pub(super) reports: usize,
     pub(super) counts: Counts,
+    /// Sums that got no row of their own, since a cap is reached.
+    pub(super) left_out: u64,
 }
 
 /// The sums of one series.
@@ -88,7 +90,7 @@ pub(super) fn write(tx: &mut dyn Tx, group: &[Arrived]) -> Result<Added, Control
         }
     }
     let mut book = Book::new(tx.now_ms());
-    let series = write_sums(tx, &mut book, sums)?;
+    let series = write_sums(tx, &mut book, sums, &mut added.left_out)?;
     top::write(tx, &series, &tops)?;
     Ok(added)
 }
@@ -129,6 +131,7 @@ fn write_sums<'g>(
     tx: &mut dyn Tx,
     book: &mut Book,
     sums: HashMap<Name<'g>, Sums>,
+    left_out: &mut u64,
 ) -> Result<HashMap<Name<'g>, i64>, ControlError> {
     let mut all = Sums::default();
     let mut domains: BTreeMap<&str, Sums> = BTreeMap::new();
@@ -147,7 +150,9 @@ fn write_sums<'g>(
         if of_rule.rows.is_empty() {
             continue;
         }
-        let found = match book.find(tx, name.0, name.1)? {
+        let own = book.find(tx, name.0, name.1)?;
+        *left_out += u64::from(own.is_none());
+        let found = match own {
             None if name.1.is_empty() => continue, // the total of a domain above the cap
             None => book.find(tx, "", OTHERS)?,
             found => found,

@@ -38,6 +38,8 @@ struct State {
     waiting: VecDeque<Waiting>,
     /// Failures since the last group that was written.
     failures: u32,
+    /// Counts that got no row of their own.
+    left_out: u64,
 }
 
 #[derive(Debug)]
@@ -82,6 +84,12 @@ impl Ingest {
         self.0.lock().waiting.len()
     }
 
+    /// Counts of rules that were added to `(others)`, or of domains that got no row, since the start.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.0.lock().left_out
+    }
+
     /// Writes what waits, in one or several transactions. Returns how many reports counted. After a failure
     /// the reports wait for the next call.
     ///
@@ -99,8 +107,10 @@ impl Ingest {
             let arrived = std::sync::Arc::new(arrived);
             let written = std::sync::Arc::clone(&arrived);
             match db.write(move |tx| group::write(tx, &written)).await {
-                Ok(Added { reports: added, .. }) => {
-                    self.0.lock().failures = 0;
+                Ok(Added { reports: added, left_out, .. }) => {
+                    let mut state = self.0.lock();
+                    (state.failures, state.left_out) = (0, state.left_out + left_out);
+                    drop(state);
                     reports += added;
                     for stored in waiting {
                         let _ = stored.send(Ok(())); // the stream may be closed

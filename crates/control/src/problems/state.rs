@@ -8,6 +8,7 @@ use super::State;
 use crate::actor::Actor;
 use crate::apps;
 use crate::error::ControlError;
+use crate::frozen;
 use crate::history::{Counts, HistoryQuery, Resolution, Scope, history};
 use crate::rollout_rows;
 
@@ -20,6 +21,7 @@ pub(crate) fn read(tx: &mut dyn Tx) -> Result<State, ControlError> {
         now_ms,
         versions: versions(tx)?,
         withdrawn: rollout_rows::withdrawn(tx)?,
+        frozen: frozen::all(tx)?,
         ..State::default()
     };
     for app in apps::list(tx, &Actor::system())? {

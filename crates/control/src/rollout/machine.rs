@@ -126,8 +126,9 @@ pub struct SeenNode {
     pub acked: u64,
     /// It rejected the candidate, or crashed while applying it.
     pub has_rejected: bool,
-    /// It holds what this database has never published, so that it cannot take part.
-    pub is_ahead: bool,
+    /// It cannot take part: it reads too old a level of the rule language, or holds what this database has
+    /// never published.
+    pub is_left_out: bool,
 }
 
 /// What happens.
@@ -343,7 +344,7 @@ impl Machine {
     /// Begins the step, once there is a live node.
     fn begin(&mut self, nodes: &[SeenNode], now_ms: i64) -> Option<Action> {
         let Progress { state: State::Running, step_at: None, step, .. } = self.progress else { return None };
-        let live = nodes.iter().filter(|node| node.is_live && !node.is_ahead);
+        let live = nodes.iter().filter(|node| node.is_live && !node.is_left_out);
         let mut places: Vec<u16> = live.map(|node| place(&self.progress.reach.rollout, &node.id)).collect();
         places.sort_unstable();
         let lowest = *places.first()?;
@@ -384,7 +385,7 @@ impl Machine {
             };
             watched.acked.retain(|id, _| has(id));
         }
-        for node in nodes.iter().filter(|node| node.is_live && !node.is_ahead) {
+        for node in nodes.iter().filter(|node| node.is_live && !node.is_left_out) {
             if node.acked >= self.candidate {
                 watched.acked.entry(node.id.clone()).or_insert(now_ms);
             } else if self.progress.reach.includes(&node.id, labels(node)) {
@@ -406,7 +407,7 @@ impl Machine {
                 |node: &SeenNode| if node.name.is_empty() { node.id.clone() } else { node.name.clone() };
             nodes.iter().filter(|node| is_named(node)).map(name).take(MOST_NAMES).collect()
         };
-        let rejected = names(&|node| node.has_rejected && !node.is_ahead);
+        let rejected = names(&|node| node.has_rejected && !node.is_left_out);
         if !rejected.is_empty() && !self.bugs.ignores_rejections() {
             return Some(Why::Rejected(rejected));
         }

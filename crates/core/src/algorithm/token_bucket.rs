@@ -39,6 +39,17 @@ const ALONE: u64 = 0;
 /// Words are those of any rate.
 const ANY_RATE: u64 = u64::MAX;
 
+/// Which quotas write the words of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WordsOf {
+    /// One, and those before it.
+    This,
+    /// Any that keeps instants.
+    AnyRate,
+    /// Those of its rate and burst with at most this overdraft.
+    Classes { overdraft: u64 },
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct TokenBucket {
     limit: u64,
@@ -62,8 +73,8 @@ pub(crate) struct TokenBucket {
     horizon_ns: u64,
     /// Which quotas write and read the words of a key: [`ALONE`]; [`ANY_RATE`], see
     /// [`Quota::keeping_instants`](crate::Quota::keeping_instants); or the largest capacity of those that do,
-    /// see [`Quota::with_room_for_overdraft`](crate::Quota::with_room_for_overdraft). (An enum would become the
-    /// place of the tag of the enum around it, which then costs each decision five instructions more.)
+    /// see [`Quota::with_room_for_overdraft`](crate::Quota::with_room_for_overdraft). (An enum would become
+    /// the place of the tag of the enum around it, which then costs each decision five instructions more.)
     words_of: u64,
     history: History,
 }
@@ -109,8 +120,8 @@ impl TokenBucket {
         Self::of_words(ALONE, limit, period, burst, initial, overdraft)
     }
 
-    /// As [`new`](Self::new), with words that all quotas of this rate and burst read whose capacity is at most
-    /// `most`.
+    /// As [`new`](Self::new), with words that all quotas of this rate and burst read whose capacity is at
+    /// most `words_of`.
     fn of_words(
         words_of: u64,
         limit: u64,
@@ -426,6 +437,15 @@ impl TokenBucket {
     /// The most permits at once.
     pub(crate) const fn burst(&self) -> u64 {
         self.units.permits_in(self.full)
+    }
+
+    /// Which quotas write its words.
+    pub(crate) fn words_of(&self) -> WordsOf {
+        match self.words_of {
+            ALONE => WordsOf::This,
+            ANY_RATE => WordsOf::AnyRate,
+            most => WordsOf::Classes { overdraft: most - self.burst() },
+        }
     }
 
     /// Of the quotas that write the same words; its own where that is unknown.

@@ -1,6 +1,7 @@
 //! One node's part of a quota, for the time in which nodes cannot ask each other.
 
 use super::Quota;
+use crate::algorithm::token_bucket::WordsOf;
 use crate::algorithm::{Algorithm, LeakyForm, Refill};
 use crate::period::Period;
 use crate::step::Step;
@@ -83,12 +84,14 @@ impl Quota {
             ref windowed => ((part(self.limit), self.period.clone()), windowed.clone()),
         };
         // Smaller numbers at a slower rate than what is a quota already: it is one.
-        let room = match &self.step {
-            Step::Word(step) => down(step.room_for_overdraft()),
-            Step::Wide(_) => 0,
-        };
-        let share = Self::new(limit, period, algorithm).and_then(|share| share.with_room_for_overdraft(room));
-        let share = share.unwrap_or_else(|_| self.clone());
-        if self.keeps_instants() { share.keeping_instants() } else { share }
+        let share = Self::new(limit, period, algorithm).unwrap_or_else(|_| self.clone());
+        let Step::Word(step) = &self.step else { return share };
+        match step.words_of() {
+            WordsOf::This => share,
+            WordsOf::AnyRate => share.keeping_instants(),
+            WordsOf::Classes { overdraft } => {
+                share.clone().with_room_for_overdraft(down(overdraft)).unwrap_or(share)
+            }
+        }
     }
 }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::algorithm::fixed_window::FixedWindow;
 use crate::algorithm::leaky_queue::LeakyQueue;
-use crate::algorithm::token_bucket::TokenBucket;
+use crate::algorithm::token_bucket::{TokenBucket, WordsOf};
 use crate::algorithm::total::Total;
 use crate::cost::Cost;
 use crate::decision::{Decision, RetryAfter};
@@ -198,11 +198,11 @@ impl WordAlgorithm {
         Ok(())
     }
 
-    /// By how much the largest capacity of the quotas that write its words is above the burst; 0 of others.
-    pub(crate) fn room_for_overdraft(&self) -> u64 {
+    /// Which quotas write its words.
+    pub(crate) fn words_of(&self) -> WordsOf {
         match &self.0 {
-            WordKind::TokenBucket(bucket) => bucket.largest_capacity() - bucket.burst(),
-            _ => 0,
+            WordKind::TokenBucket(bucket) => bucket.words_of(),
+            _ => WordsOf::This,
         }
     }
 

@@ -121,6 +121,14 @@ impl Lines {
         self.state().behind(claims, now)
     }
 
+    /// When a request that waits with `claims` would have its turn if it left and came again now: after all
+    /// others. `None` if no request waits.
+    pub(crate) fn again(&self, claims: &[Claim], now: Timestamp) -> Option<Timestamp> {
+        // Its permits are counted in its lines already.
+        let counted: Vec<_> = claims.iter().map(|claim| Claim { permits: 0, ..claim.clone() }).collect();
+        self.behind(&counted, now)
+    }
+
     /// Whoever waits in `domain`, by the first entry.
     pub(crate) fn holder(&self, domain: &str, first: Option<&PolicyEntry<'_>>) -> Holder {
         self.shares.holder(domain, first)

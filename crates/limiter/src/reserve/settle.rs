@@ -148,10 +148,11 @@ fn quota_of<'a, O: Observer>(
 }
 
 /// The limit with this counter key, after a reload: of the rule at the same path, the one that is counted in
-/// the same way.
+/// the same way; or any that shares its bucket.
 fn find_again<'a>(domain: &'a Domain, identity: u64, key: &[u8]) -> Option<(&'a Rule, &'a Limit)> {
-    let rule = domain.rules().iter().find(|rule| rule.identity() == identity)?;
     let tail = key.rsplit(|&byte| byte == b'|').next()?;
-    let limit = rule.limits.iter().find(|limit| limit.key_tail().as_bytes() == tail)?;
-    Some((rule, limit))
+    let limits = || domain.rules().iter().flat_map(|rule| rule.limits.iter().map(move |limit| (rule, limit)));
+    let mut counted_so = limits().filter(|(_, limit)| limit.key_tail().as_bytes() == tail);
+    let own = counted_so.clone().find(|(rule, _)| rule.identity() == identity);
+    own.or_else(|| counted_so.find(|(_, limit)| limit.bucket.is_some()))
 }

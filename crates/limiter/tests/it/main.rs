@@ -2,6 +2,7 @@
 
 mod actions;
 mod algorithms;
+mod bucket;
 mod common;
 mod decide;
 mod excess;

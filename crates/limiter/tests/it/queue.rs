@@ -9,10 +9,11 @@ mod waiting;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tollgate_core::Timestamp;
+use tollgate_core::{RetryAfter, Timestamp};
 use tollgate_limiter::{Descriptor, Entry, Limiter, Patience, Request, Scratch};
 use tollgate_store::{Store, block_on};
 
@@ -35,12 +36,23 @@ struct Hall<'l, S: Store> {
     world: Arc<World>,
     tasks: Tasks<'l>,
     seen: Rc<RefCell<Vec<Seen>>>,
+    /// When each that was denied may come again, in ms.
+    retry_ms: Rc<RefCell<Vec<Option<u128>>>>,
+    /// Those whose callers close their connections, and who is to be woken then.
+    gone: Arc<Mutex<Gone>>,
+}
+
+#[derive(Default)]
+struct Gone {
+    callers: Vec<usize>,
+    wakers: Vec<Waker>,
 }
 
 impl<'l, S: Store> Hall<'l, S> {
     fn new(limiter: &'l Limiter<S>) -> Self {
         let world = World::at(NOON);
-        Self { limiter, tasks: Tasks::new(&world), world, seen: Rc::default() }
+        let (seen, retry_ms, gone) = (Rc::default(), Rc::default(), Arc::default());
+        Self { limiter, tasks: Tasks::new(&world), world, seen, retry_ms, gone }
     }
 
     /// A request with these descriptors, each `key=value` and hits, that waits for at most `longest`. Returns
@@ -50,6 +62,8 @@ impl<'l, S: Store> Hall<'l, S> {
         let descriptors = descriptors.to_vec();
         let index = seen.borrow().len();
         seen.borrow_mut().push(Seen::Waits);
+        let (retry_ms, gone) = (Rc::clone(&self.retry_ms), Arc::clone(&self.gone));
+        retry_ms.borrow_mut().push(None);
         let started = self.tasks.start(async move {
             let began = world.now();
             let entries: Vec<_> = descriptors
@@ -64,11 +78,21 @@ impl<'l, S: Store> Hall<'l, S> {
                 .collect();
             let request = Request { domain: "d", descriptors: &descriptors, hits: 1 };
             let now = || world.clock();
-            let patience = Patience { now: &now, sleep: |span| world.sleep(span), longest, left: None };
+            let left = |cx: &mut Context<'_>| {
+                let mut gone = gone.lock().unwrap();
+                gone.wakers.push(cx.waker().clone());
+                if gone.callers.contains(&index) { Poll::Ready(()) } else { Poll::Pending }
+            };
+            let sleep = |span| world.sleep(span);
+            let patience = Patience { now: &now, sleep, longest, left: Some(&left) };
             let mut scratch = Scratch::new();
             let answer = limiter.decide_patiently(&request, world.clock(), &patience, &mut scratch).await;
             let ms = world.now().since(began).as_millis() as u64;
-            let is_admitted = answer.expect("a valid request").is_admitted();
+            let answer = answer.expect("a valid request");
+            if let RetryAfter::After(wait) = answer.retry_after() {
+                retry_ms.borrow_mut()[index] = Some(wait.as_millis());
+            }
+            let is_admitted = answer.is_admitted();
             seen.borrow_mut()[index] = if is_admitted { Seen::Passed(ms) } else { Seen::Denied(ms) };
         });
         assert_eq!(started, index);
@@ -81,6 +105,21 @@ impl<'l, S: Store> Hall<'l, S> {
 
     fn leave(&mut self, index: usize) {
         self.tasks.drop_task(index);
+    }
+
+    /// Its caller closes the connection, at least its sending side.
+    fn close(&mut self, index: usize) {
+        let wakers = {
+            let mut gone = self.gone.lock().unwrap();
+            gone.callers.push(index);
+            std::mem::take(&mut gone.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
+        self.pass_ms(0);
+    }
+
+    fn retry_ms(&self, index: usize) -> Option<u128> {
+        self.retry_ms.borrow()[index]
     }
 
     fn pass_ms(&mut self, ms: u64) {

@@ -115,13 +115,19 @@ impl RuleSpec {
                 if limits.iter().all(|limit| limit.shadow) {
                     errors.push((Part::Limits, RuleError::OnlyShadow));
                 }
-                let mut names = HashMap::new();
+                let (mut names, mut buckets) = (HashMap::new(), HashMap::new());
                 for (index, limit) in limits.iter().enumerate() {
                     if limit.name.is_empty() {
                         errors.push((Part::NameOfLimit(index), RuleError::MissingLimitName));
                     } else if let Some(first) = names.insert(limit.name.as_str(), index) {
                         let error = RuleError::DuplicateLimitName { name: limit.name.clone(), first };
                         errors.push((Part::NameOfLimit(index), error));
+                    }
+                    if let Some(name) = &limit.bucket
+                        && let Some(first) = buckets.insert((name.as_str(), limit.shadow), index)
+                    {
+                        let error = RuleError::BucketTwice { name: name.clone(), first };
+                        errors.push((Part::LimitOfList(index), error));
                     }
                     self.check_limit(limit, Part::LimitOfList(index), countable, errors);
                 }
@@ -173,6 +179,13 @@ impl RuleSpec {
         errors: &mut Vec<(Part, RuleError)>,
     ) {
         let algorithm = limit.quota.algorithm().name();
+        match limit.bucket.as_deref() {
+            Some("") => errors.push((part, RuleError::EmptyBucket)),
+            Some(_) if matches!(limit.quota.algorithm(), Algorithm::PriorityBuckets { .. }) => {
+                errors.push((part, RuleError::BucketOfClasses));
+            }
+            _ => {}
+        }
         if self.sharing == Sharing::Leased && !is_leasable(&limit.quota) {
             errors.push((part, RuleError::NotLeasable { algorithm }));
         } else if self.sharing != Sharing::Local

@@ -150,7 +150,7 @@ impl Reader<'_> {
     ) {
         let limits = rule.map_or(&[][..], |rule| &rule.limits);
         let queue = rule.and_then(|rule| rule.queue.as_ref());
-        if let RuleError::DuplicateLimitName { first, .. } = &mut error
+        if let RuleError::DuplicateLimitName { first, .. } | RuleError::BucketTwice { first, .. } = &mut error
             && let Some(limit) = limits.get(*first)
         {
             *first = limit.index;

@@ -67,6 +67,7 @@ const LIMITS_ENTRY: &[&str] = &[
     "limit",
     "excess",
     "cost",
+    "bucket",
     "shadow",
     "time_zone",
     "ttl",

@@ -46,6 +46,9 @@ impl LimitPlace<'_> {
         let keys: &[&str] = match error {
             RuleError::NotLeasable { .. } => &["sharing", "algorithm"],
             RuleError::OnlyShadow => &["shadow"],
+            RuleError::EmptyBucket | RuleError::BucketTwice { .. } | RuleError::BucketOfClasses => {
+                &["bucket"]
+            }
             _ => &["algorithm"],
         };
         match keys.iter().find_map(|key| Some((key, self.fields.get(key)?))) {
@@ -204,6 +207,7 @@ impl Reader<'_> {
         };
         let excess = requests.and_then(|requests| self.excess(fields, path, requests));
         let cost = fields.get("cost").and_then(|node| self.number(node, &path.key("cost"), 1, u64::MAX));
+        let bucket = fields.get("bucket").and_then(|node| self.text(node, &path.key("bucket")));
         let is_shadow = self.flag(fields, path, "shadow");
         let limit = match (algorithm, period, requests) {
             (Some(algorithm), Some(period), Some(requests)) => {
@@ -213,6 +217,10 @@ impl Reader<'_> {
                     None => limit,
                 };
                 let limit = limit.and_then(|limit| limit.with_cost(cost.unwrap_or(1)));
+                let limit = match bucket {
+                    Some(name) => limit.map(|limit| limit.in_bucket(name)),
+                    None => limit,
+                };
                 match limit {
                     Ok(limit) if is_shadow => Some(limit.in_shadow()),
                     Ok(limit) => Some(limit),

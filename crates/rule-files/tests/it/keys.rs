@@ -321,3 +321,88 @@ descriptors:
     keys.dedup();
     assert_eq!(keys.len(), 2 * 4 + 1);
 }
+
+/// Limits of one bucket share a counter: that of the domain and the name, and of the values that their rules
+/// leave open.
+#[test]
+fn limits_of_one_bucket_share_a_counter_by_the_values_that_their_rules_leave_open() {
+    let limit = |more: &str| format!("rate_limit: {{rate: 10/s, algorithm: token_bucket, {more}}}");
+    let in_bucket = limit("bucket: backend");
+    let both =
+        "limits: [{name: own, rate: 5/s}, {name: all, rate: 10/s, algorithm: token_bucket, bucket: backend}]";
+    for (descriptors, asked, want) in [
+        // Exact values name classes.
+        (
+            format!(
+                "- {{key: call, value: a, {in_bucket}}}\n  - {{key: call, value: b, {}}}",
+                limit("bucket: backend, cost: 3")
+            ),
+            &["call=a", "call=b"][..],
+            &["d|token_bucket$backend"; 2][..],
+        ),
+        // So does a pattern that shares a counter.
+        (
+            format!(
+                "- {{key: call, value: a*, share_threshold: true, {in_bucket}}}\n  - {{key: job, value: x, {in_bucket}}}"
+            ),
+            &["call=ab", "call=ac", "job=x"],
+            &["d|token_bucket$backend"; 3],
+        ),
+        // A value that the rule leaves open separates counters, wherever it is.
+        (
+            format!(
+                "- {{key: call, value: a, descriptors: [{{key: user, {in_bucket}}}]}}\n  - {{key: user, descriptors: [{{key: call, value: b, {in_bucket}}}]}}"
+            ),
+            &["call=a user=ann", "user=ann call=b", "user=bob call=b"],
+            &[
+                "d|user=ann|token_bucket$backend",
+                "d|user=ann|token_bucket$backend",
+                "d|user=bob|token_bucket$backend",
+            ],
+        ),
+        (
+            format!("- {{key: call, value: a*, {in_bucket}}}\n  - {{key: call, {in_bucket}}}"),
+            &["call=ab", "call=b"],
+            &["d|call=ab|token_bucket$backend", "d|call=b|token_bucket$backend"],
+        ),
+        (
+            format!("- {{key: ip, value_cidr: 10.0.0.0/8, {in_bucket}}}"),
+            &["ip=10.0.0.1", "ip=::ffff:10.0.0.1"],
+            &["d|ip@10.0.0.1|token_bucket$backend"; 2],
+        ),
+        // Limits in shadow share another.
+        (
+            format!(
+                "- {{key: call, value: a, {in_bucket}}}\n  - {{key: call, value: b, shadow_mode: true, {in_bucket}}}"
+            ),
+            &["call=a", "call=b"],
+            &["d|token_bucket$backend", "d|token_bucket!backend"],
+        ),
+        // No name runs into another part of the key.
+        (
+            format!("- {{key: call, value: a, {}}}", limit("bucket: 'a|b{c}$d#e'")),
+            &["call=a"],
+            &["d|token_bucket$a%7Cb%7Bc%7D$d#e"],
+        ),
+    ] {
+        let rules = format!("domain: d\ndescriptors:\n  {descriptors}");
+        let policy = parse_text("d.yaml", &*rules).unwrap_or_else(|faults| panic!("{faults}\n{rules}"));
+        let domain = policy.domain("d").expect("it is there");
+        for (asked, want) in asked.iter().zip(want) {
+            let entries: Vec<Entry<'_>> = asked
+                .split_whitespace()
+                .filter_map(|entry| entry.split_once('='))
+                .map(|(key, value)| Entry { key, value })
+                .collect();
+            let rule = domain.find(&entries).expect("a rule");
+            assert_eq!(key(rule, 0, "d", &entries), *want, "{asked} by\n{rules}");
+        }
+    }
+    // A limit beside it keeps a counter of its own.
+    let rules = format!("domain: d\ndescriptors:\n  - {{key: call, value: a, {both}}}");
+    let policy = parse_text("d.yaml", &*rules).unwrap_or_else(|faults| panic!("{faults}"));
+    let entries = [Entry { key: "call", value: "a" }];
+    let rule = policy.domain("d").and_then(|domain| domain.find(&entries)).expect("a rule");
+    assert_eq!(key(rule, 0, "d", &entries), "d|call=a|second#own");
+    assert_eq!(key(rule, 1, "d", &entries), "d|token_bucket$backend");
+}

@@ -9,6 +9,8 @@ use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
+use tollgate_console::Console;
+use tollgate_control::Control;
 use tollgate_fleet_hub::{Fleet, Liveness};
 use tollgate_net::ConnectionStats;
 
@@ -77,6 +79,57 @@ impl Collector for FleetMetrics {
             ),
         ];
         Family::counters(to, counters)
+    }
+}
+
+/// The consoles of all ports.
+pub(crate) type Consoles = Mutex<Vec<Arc<Console>>>;
+
+/// Everything that has a cap.
+#[derive(Debug)]
+pub(crate) struct LoadMetrics {
+    pub(crate) control: Arc<Control>,
+    pub(crate) consoles: Arc<Consoles>,
+    pub(crate) fleet: Fleet,
+}
+
+impl Collector for LoadMetrics {
+    fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
+        let to = &mut to;
+        let load = self.control.load();
+        let gauges = [
+            ("tollgate_control_apps", "Apps", load.apps as u64),
+            ("tollgate_control_overrides", "Blocks and allowances in force", load.overrides as u64),
+            (
+                "tollgate_control_reports_waiting",
+                "Reports of nodes that wait to be stored",
+                load.reports_waiting as u64,
+            ),
+            (
+                "tollgate_control_event_readers",
+                "Programs and pages that wait for events",
+                self.consoles.lock().iter().map(|it| it.event_readers() as u64).sum(),
+            ),
+            (
+                "tollgate_control_commands_waiting",
+                "Commands to nodes that wait for a reply",
+                self.fleet.commands_waiting() as u64,
+            ),
+            ("tollgate_control_attempts_remembered", "Windows of login attempts", load.attempts as u64),
+        ];
+        Family::gauges(to, gauges)?;
+        let waiting = [("read", load.reads_waiting as u64), ("write", load.writes_waiting as u64)];
+        Family::gauge("tollgate_control_transactions_waiting", "Transactions that wait for the database")
+            .write_by(to, "kind", waiting)?;
+        if let Some(free) = load.disk_free {
+            Family::gauge("tollgate_control_disk_free_bytes", "Free bytes of the disk with the data")
+                .write(to, free)?;
+        }
+        Family::counter(
+            "tollgate_control_history_left_out",
+            "Counts of rules that got no row of their own, since a cap is reached",
+        )
+        .write(to, load.history_left_out)
     }
 }
 

@@ -15,7 +15,7 @@ use tollgate_net::Tls;
 
 use super::api::PlaneApi;
 use super::fleet_nodes::FleetNodes;
-use super::metrics::{FleetMetrics, PlaneMetrics};
+use super::metrics::{Consoles, FleetMetrics, LoadMetrics, PlaneMetrics};
 use super::node_token::IssuedTokens;
 use super::port::Port;
 use super::reports::StoredReports;
@@ -31,6 +31,8 @@ pub(crate) struct Plane {
     pub(crate) metrics: Arc<PlaneMetrics>,
     publications: Arc<AtomicU64>,
     folder: PathBuf,
+    /// One for each port.
+    consoles: Arc<Consoles>,
 }
 
 impl Plane {
@@ -51,18 +53,23 @@ impl Plane {
         let _ = nodes.0.set(fleet.clone()); // it is empty: nothing else has set it
         let (metrics, publications) = (Arc::<PlaneMetrics>::default(), Arc::<AtomicU64>::default());
         metrics.add(FleetMetrics { fleet: fleet.clone(), publications: Arc::clone(&publications) });
-        Ok(Self { control, fleet, metrics, publications, folder: folder.to_owned() })
+        let consoles = Arc::<Consoles>::default();
+        metrics.add(LoadMetrics {
+            control: Arc::clone(&control),
+            consoles: Arc::clone(&consoles),
+            fleet: fleet.clone(),
+        });
+        Ok(Self { control, fleet, metrics, publications, folder: folder.to_owned(), consoles })
     }
 
     /// What is served on the port.
     pub(crate) fn port(&self, console: ConsoleSettings, is_local: bool, needs_certificate: bool) -> Port {
         let mut settings = SurfaceSettings::default();
         settings.admin.is_loopback = is_local;
-        let api = PlaneApi {
-            console: Arc::new(Console::new(Arc::clone(&self.control), console)),
-            control: Arc::clone(&self.control),
-            metrics: Arc::clone(&self.metrics),
-        };
+        let console = Arc::new(Console::new(Arc::clone(&self.control), console));
+        self.consoles.lock().push(Arc::clone(&console));
+        let api =
+            PlaneApi { console, control: Arc::clone(&self.control), metrics: Arc::clone(&self.metrics) };
         let http = Arc::new(HttpSurface::new(api, settings));
         Port { http, nodes: FleetService::new(self.fleet.clone()), needs_certificate }
     }

@@ -9,5 +9,6 @@ mod docs;
 mod embedded;
 mod operators;
 mod processes;
+mod restored;
 mod rules;
 mod tls;

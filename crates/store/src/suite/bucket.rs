@@ -192,7 +192,7 @@ fn same(
 }
 
 /// Callers of all classes at once, each alone and several together: what passed is never more than the bucket
-/// and the overdraft have, what is left is exactly what did not pass, and nobody is denied what is left.
+/// and the overdraft have, what is left is exactly what did not pass, and no class is denied what is left.
 pub(super) fn classes_at_once_share_one_bucket<S: Store>(
     executor: &impl Executor,
     make: impl Fn() -> S,

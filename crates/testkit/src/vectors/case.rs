@@ -1,13 +1,17 @@
 //! A vector as its file holds it, and why one cannot be played.
 //!
-//! [`Fields`] notes what was looked at. A field that nobody looks at may mean something that we do not do, so
-//! the vector is skipped: it never passes by what was left out.
+//! [`Fields`] notes what was looked at. A field that is not looked at may mean something that we do not do,
+//! so the vector is skipped: it never passes by what was left out.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Index;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+/// How long a caller waits that names no end.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1 << 32);
 /// The most calls that one step may mean.
 pub(super) const MOST_CALLS: u64 = 1_000_000;
 
@@ -36,7 +40,37 @@ pub(super) enum Stop {
 }
 
 /// What a step answered, by the names of the file.
-pub(super) type Seen = BTreeMap<&'static str, Value>;
+#[derive(Debug, Default)]
+pub(super) struct Seen(BTreeMap<String, Value>);
+
+impl Seen {
+    pub(super) fn new() -> Self {
+        Self::default()
+    }
+
+    pub(super) fn insert(&mut self, name: &str, value: impl Into<Value>) {
+        self.0.insert(name.to_owned(), value.into());
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name)
+    }
+}
+
+impl<const N: usize> From<[(&str, Value); N]> for Seen {
+    fn from(answers: [(&str, Value); N]) -> Self {
+        Self(answers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
+}
+
+/// Null for what was not answered.
+impl Index<&str> for Seen {
+    type Output = Value;
+
+    fn index(&self, name: &str) -> &Value {
+        self.0.get(name).unwrap_or(&Value::Null)
+    }
+}
 
 pub(super) fn skip<T>(reason: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::Skip(reason.into()))
@@ -129,13 +163,13 @@ impl Fields {
         read(value).map(Some).ok_or_else(|| is_strange(name, strange, value))
     }
 
-    /// A field that nobody has looked at.
+    /// A field that was not looked at.
     pub(super) fn unseen(&self) -> Option<&str> {
         let seen = self.seen.borrow();
         self.map.keys().map(String::as_str).find(|name| !seen.contains(*name))
     }
 
-    /// Skips the vector where a field is there that nobody has looked at.
+    /// Skips the vector where a field was not looked at.
     pub(super) fn all_seen(&self, of: &str) -> Result<(), Stop> {
         match self.unseen() {
             Some(name) => skip(format!("`{name}` of {of}")),

@@ -1,4 +1,4 @@
-//! Vectors of slots: callers that hold some, and others that wait for them.
+//! Vectors of slots: callers that hold some, and others that wait for them, or have parts of their own.
 
 use std::collections::HashMap;
 use std::future::Future;

@@ -12,7 +12,7 @@ use tollgate::{
 };
 use tollgate_core::Quota;
 
-use super::case::{Fields, MOST_CALLS, Seen, Stop, Vector, lacks, skip};
+use super::case::{Fields, MOST_CALLS, PATIENCE, Seen, Stop, Vector, lacks, skip};
 use super::quotas::{self, instant};
 use crate::table::MIDNIGHT;
 
@@ -227,7 +227,7 @@ impl<'v> Subject<'v> {
             ("tokens_before", tokens_before.into()),
         ]);
         if decisions.iter().any(Decision::never_fits) {
-            seen.insert("reason", "exceeds_capacity".into());
+            seen.insert("reason", "exceeds_capacity");
         }
         Ok(seen)
     }
@@ -236,7 +236,7 @@ impl<'v> Subject<'v> {
         let limit = self.quotas.iter().map(Quota::limit).fold(0, u64::saturating_add);
         let weighted = limit - self.remaining(key)?.min(limit);
         let mut seen = self.take(key, n)?;
-        seen.insert("weighted", weighted.into());
+        seen.insert("weighted", weighted);
         Ok(seen)
     }
 
@@ -260,7 +260,7 @@ impl<'v> Subject<'v> {
             let one = self.aside(|subject| subject.rate_limit(key, 1))?;
             seen.insert("retry_after_ns", one["retry_after_ns"].clone());
         }
-        seen.insert("allowed", allowed.into());
+        seen.insert("allowed", allowed);
         Ok(seen)
     }
 
@@ -294,7 +294,7 @@ impl<'v> Subject<'v> {
         let level = self.level(key)?;
         let wait_for_one = match self.only(key)? {
             only if only.waiting() > 0 => {
-                let Ok(next) = only.reserve(1, waiting::PATIENCE) else {
+                let Ok(next) = only.reserve(1, PATIENCE) else {
                     return skip("a queue that is full");
                 };
                 let act_at = next.act_at();
@@ -468,7 +468,7 @@ fn wait_ns(retry_after: RetryAfter) -> Option<u64> {
 /// The file says 0 for the wait of what is admitted, where it asks for waits.
 fn zero_when_admitted(mut seen: Seen) -> Seen {
     if seen["ok"] == true {
-        seen.insert("wait_ns", 0.into());
+        seen.insert("wait_ns", 0);
     }
     seen
 }

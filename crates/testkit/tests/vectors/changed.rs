@@ -23,7 +23,7 @@ impl Dice {
 fn vectors() -> Vec<Value> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut all = HashMap::new();
-    for path in ["vectors/buckets_and_windows.json", "../../../shared/vectors/library_vectors.json"] {
+    for path in ["vectors/libraries.json", "../../../shared/vectors/library_vectors.json"] {
         let Ok(text) = std::fs::read_to_string(folder.join(path)) else { continue };
         for mut vector in File::parse(&text).expect("vectors").vectors {
             vector.as_object_mut().expect("an object").remove("source"); // nothing is played of it
@@ -120,7 +120,7 @@ fn no_change_of_a_vector_makes_the_runner_panic_or_hang() {
         }
     }
     assert!(
-        passed > 100 && skipped > 1_000 && failed > 200,
+        passed > 100 && skipped > 1_000 && failed > 100,
         "{passed} passed, {skipped} skipped, {failed} failed"
     );
 }
@@ -187,6 +187,9 @@ fn a_field_that_nobody_knows_is_named_by_the_reason_wherever_it_is() {
         let mut all = Vec::new();
         places(&vector, String::new(), &mut all);
         for path in all {
+            if path == "/params/partitions" {
+                continue; // the names of classes are free
+            }
             let mut other = vector.clone();
             let fields: &mut Map<String, Value> =
                 other.pointer_mut(&path).and_then(Value::as_object_mut).expect("an object");

@@ -8,6 +8,7 @@ use tollgate_core::{Clock, Timestamp};
 use super::feed::Feed;
 use super::limit::Sample;
 use crate::concurrency::guard::ConcurrencyGuard;
+use crate::concurrency::partitions::PartitionGuard;
 
 /// How a call ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,17 +39,36 @@ pub enum Finish {
 #[must_use = "dropped at once, the call is not measured, and its slot is free before the call begins"]
 pub struct AdaptiveGuard<C: Clock> {
     /// Given up when the guard is dropped, after the call was counted.
-    _slot: ConcurrencyGuard,
+    _slot: Slot,
     feed: Arc<Feed<C>>,
     began: Timestamp,
     in_flight: u64,
 }
 
+/// What a call holds.
+#[expect(dead_code, reason = "held until it is dropped")]
+pub(super) enum Slot {
+    Any(ConcurrencyGuard),
+    OfClass(PartitionGuard),
+}
+
+impl From<ConcurrencyGuard> for Slot {
+    fn from(slot: ConcurrencyGuard) -> Self {
+        Self::Any(slot)
+    }
+}
+
+impl From<PartitionGuard> for Slot {
+    fn from(slot: PartitionGuard) -> Self {
+        Self::OfClass(slot)
+    }
+}
+
 impl<C: Clock> AdaptiveGuard<C> {
     /// Begins the call that holds `slot`.
-    pub(super) fn new(slot: ConcurrencyGuard, feed: &Arc<Feed<C>>) -> Self {
+    pub(super) fn new(slot: impl Into<Slot>, feed: &Arc<Feed<C>>) -> Self {
         let (began, in_flight) = (feed.clock.now(), feed.slots.in_use());
-        Self { _slot: slot, feed: Arc::clone(feed), began, in_flight }
+        Self { _slot: slot.into(), feed: Arc::clone(feed), began, in_flight }
     }
 
     /// The call did its work.

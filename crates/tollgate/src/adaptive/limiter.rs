@@ -37,7 +37,7 @@ use crate::concurrency::error::{EnterError, NoSlot};
 /// ```
 #[derive(Debug)]
 pub struct AdaptiveLimiter<C = MonotonicClock> {
-    feed: Arc<Feed<C>>,
+    pub(super) feed: Arc<Feed<C>>,
 }
 
 impl<C> Clone for AdaptiveLimiter<C> {

@@ -101,6 +101,14 @@ impl Room {
         if self.take(n) { Ok(()) } else { Err(self.no_slot(n, waiting)) }
     }
 
+    /// Takes a slot also where none is free.
+    pub(crate) fn enter_beyond(&self) {
+        let in_use = self.in_use.fetch_add(1, SeqCst) + 1;
+        if in_use > self.shared.peak() {
+            self.shared.peak.fetch_max(in_use, Relaxed);
+        }
+    }
+
     fn no_slot(&self, asked: u64, waiting: usize) -> NoSlot {
         NoSlot { asked, in_use: self.in_use(), limit: self.shared.limit(), waiting }
     }

@@ -33,6 +33,8 @@ pub(crate) struct Place<S: States, C: Clock> {
     joined_at: Timestamp,
     turn_at: Timestamp,
     cost: u64,
+    /// When it joined, of its key.
+    epoch: u32,
 }
 
 impl<S: States, C: Clock> Engine<S, C> {
@@ -118,8 +120,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         if let Some(tier) = in_force.tier {
             queue.set_tier(key, tier);
         }
-        let engine = Arc::clone(self);
-        Place { engine, key: key.into(), ticket, joined_at: now, turn_at, cost: n }
+        let (engine, epoch) = (Arc::clone(self), self.epochs.of(key));
+        Place { engine, key: key.into(), ticket, joined_at: now, turn_at, cost: n, epoch }
     }
 
     /// Waits on this thread for `n` permits of `key`, for at most `max_wait`; how long it was.
@@ -362,7 +364,7 @@ impl<S: States, C: Clock> Place<S, C> {
         let waiter = queue.collect(ticket);
         drop(queue);
         if let Some(taken) = waiter.as_ref().and_then(Waiter::taken) {
-            self.engine.settle_use(&self.key, self.cost, used, taken);
+            self.engine.settle_use(&self.key, self.cost, used, taken, self.epoch);
         } else {
             self.engine.penalise(&self.key, used); // its permits were given back when it left the line
         }
@@ -394,7 +396,7 @@ impl<S: States, C: Clock> Drop for Place<S, C> {
             _ => {
                 drop(queue);
                 if let Some(taken) = waiter.taken() {
-                    self.engine.refund(&self.key, self.cost, taken);
+                    self.engine.refund(&self.key, self.cost, taken, self.epoch);
                 } // of another one, the permits were given back when it left the line
             }
         }
@@ -404,16 +406,19 @@ impl<S: States, C: Clock> Drop for Place<S, C> {
 
 impl<S: States, C: Clock> Engine<S, C> {
     /// Of `n` permits, `used` were used.
-    pub(crate) fn settle_use(&self, key: &[u8], n: u64, used: u64, taken: Taken) {
+    pub(crate) fn settle_use(&self, key: &[u8], n: u64, used: u64, taken: Taken, epoch: u32) {
         match n.checked_sub(used) {
             Some(0) => {}
-            Some(unused) => self.refund(key, unused, taken),
+            Some(unused) => self.refund(key, unused, taken, epoch),
             None => self.penalise(key, used - n),
         }
     }
 
     /// Gives back what of `n` permits can be, without admitting more than if they had never been taken.
-    pub(crate) fn refund(&self, key: &[u8], n: u64, taken: Taken) {
+    pub(crate) fn refund(&self, key: &[u8], n: u64, taken: Taken, epoch: u32) {
+        if self.epochs.of(key) != epoch {
+            return; // what they were taken of counts no longer
+        }
         let now = self.now();
         let in_force = self.in_force_of(key, now);
         let said = Decision::admit(in_force.quota.limit(), 0, taken.reset_ns);

@@ -2,10 +2,10 @@
 //! when their turns come, each as of its turn, also where it is served a little later.
 //!
 //! Each line has a plan: what the state will be when all of its waiters have had their turns, so that the
-//! next one knows its turn without a look at those before it. When somebody leaves, the turns behind may come
-//! earlier than planned, never later; the plan is made anew only for a caller that would be too late by the
-//! old one, and for a reservation, which states its turn. Whoever takes or changes permits meanwhile serves the
-//! line first.
+//! next one knows its turn without a look at those before it. When somebody leaves, the turns behind may
+//! come earlier than planned, never later; the plan is made anew only for a caller that would be too late by
+//! the old one, and for a reservation, which states its turn. Whoever takes or changes permits meanwhile
+//! serves the line first.
 
 use std::time::Duration;
 

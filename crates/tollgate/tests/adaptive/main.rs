@@ -4,6 +4,7 @@
 
 mod arithmetic;
 mod limiter;
+mod partitions;
 mod service;
 mod window;
 

@@ -37,6 +37,49 @@ fn one_that_leaves_takes_nothing_and_those_behind_it_come_up_at_once() {
 }
 
 #[test]
+fn a_denial_of_one_that_gives_up_says_when_it_would_have_its_turn_if_it_came_again() {
+    for rule in ["rate: 1/s burst 4", "unit: second, requests_per_unit: 1"] {
+        let rules = format!(
+            "{{domain: d, descriptors: [{{key: slow, rate_limit: {{{rule}, on_limit: queue, max_wait: 5s}}}}]}}"
+        );
+        let limiter = limiter(&rules);
+        let mut hall = Hall::new(&limiter);
+        let at_once = if rule.starts_with("rate") { 4 } else { 1 };
+        hall.ask_for(&[("slow=a", at_once)], LONG);
+        let waiting: Vec<_> = (0..3).map(|_| hall.ask("slow=a")).collect();
+        hall.pass_ms(400);
+        // The last: it would be the last again. The first: after the two behind it.
+        for (which, retry_ms) in [(2, 2_600), (0, 1_600)] {
+            hall.close(waiting[which]);
+            assert_eq!(hall.seen()[waiting[which]], Denied(400), "{rule}");
+            assert_eq!(hall.retry_ms(waiting[which]), Some(retry_ms), "{rule}: the one at {which}");
+        }
+        hall.close(waiting[1]);
+        assert_eq!(hall.retry_ms(waiting[1]), Some(600), "{rule}: nobody else waits");
+        hall.pass_ms(600);
+        let again = hall.ask("slow=a");
+        assert_eq!(hall.seen()[again], Passed(0), "{rule}: nobody took anything");
+    }
+}
+
+#[test]
+fn a_denial_of_one_that_may_wait_no_longer_says_when_its_turn_would_have_been() {
+    let limiter = limiter(RULES);
+    let mut hall = Hall::new(&limiter);
+    hall.ask_for(&[("slow=a", 4)], LONG);
+    let first = hall.ask("slow=a");
+    let large = hall.ask_for(&[("slow=a", 3)], LONG);
+    let other = hall.ask("slow=a");
+    hall.pass_ms(100);
+    hall.leave(first);
+    limiter.end_queue();
+    hall.pass_ms(0);
+    // Three and one are wanted; whoever comes again comes last.
+    assert_eq!((hall.seen()[large], hall.seen()[other]), (Denied(100), Denied(100)));
+    assert!(hall.retry_ms(large) > Some(800) && hall.retry_ms(other) > Some(800));
+}
+
+#[test]
 fn rules_that_change_hold_for_those_that_wait() {
     for (rule, first, second) in [
         ("{unlimited: true}", Passed(100), Passed(100)),

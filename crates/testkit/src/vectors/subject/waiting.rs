@@ -6,11 +6,8 @@ use serde_json::Value;
 use tollgate::{AcquireError, Clock as _, Reservation, Timestamp};
 
 use super::{Subject, zero_when_admitted};
-use crate::vectors::case::{Fields, Seen, Stop, few, lacks, skip};
+use crate::vectors::case::{Fields, PATIENCE, Seen, Stop, few, lacks, skip};
 use crate::vectors::quotas::instant;
-
-/// How long a caller waits that names no end.
-pub(super) const PATIENCE: Duration = Duration::from_secs(1 << 32);
 
 impl Subject<'_> {
     pub(super) fn try_acquire(&mut self, step: &Fields, n: u64) -> Result<Seen, Stop> {

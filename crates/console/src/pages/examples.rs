@@ -1,0 +1,125 @@
+//! Examples: common limits, each of which opens a form that is filled in.
+
+use askama::Template;
+use hyper::StatusCode;
+use tollgate_http_kit::Reply;
+
+use crate::frame::{Frame, page};
+use crate::texts::examples::Texts;
+use crate::web::{Failure, Visit, query_of};
+
+#[derive(Template)]
+#[template(path = "examples.html")]
+struct ExamplesPage {
+    f: Frame,
+    e: &'static Texts,
+    examples: Vec<Example>,
+}
+
+struct Example {
+    title: &'static str,
+    text: &'static str,
+    /// What is entered, as people see it.
+    shown: Vec<String>,
+    href: String,
+    button: &'static str,
+}
+
+type Text = fn(&Texts) -> &'static str;
+
+/// Names and values of fields.
+type Fields = &'static [(&'static str, &'static str)];
+
+/// Title, text, and the fields of the form.
+const FORMS: &[(Text, Text, Fields)] = &[
+    (|e| e.qps, |e| e.qps_text, &[("max_permits", "100"), ("rate", "100")]),
+    (|e| e.burst, |e| e.burst_text, &[("max_permits", "200"), ("rate", "20")]),
+    (
+        |e| e.supplier,
+        |e| e.supplier_text,
+        &[("key", "pushGeoHotelList"), ("max_permits", "40"), ("rate", "20"), ("per", "provider")],
+    ),
+    (|e| e.advance, |e| e.advance_text, &[("max_permits", "100"), ("rate", "10"), ("pre_permits", "50")]),
+];
+
+/// Name in URLs, title, text, and the rule file.
+const FILES: &[(&str, Text, Text, &str)] = &[
+    (
+        "day",
+        |e| e.day,
+        |e| e.day_text,
+        "domain: per-user\ndescriptors:\n  - key: user\n    limits:\n      \
+         - {name: short, unit: second, requests_per_unit: 10}\n      \
+         - {name: daily, unit: day, requests_per_unit: 1000, time_zone: Asia/Shanghai}\n",
+    ),
+    (
+        "queue",
+        |e| e.queue,
+        |e| e.queue_text,
+        "domain: partner\ndescriptors:\n  - key: call\n    rate_limit:\n      algorithm: leaky_bucket\n      \
+         form: queue\n      unit: second\n      requests_per_unit: 20\n      capacity: 40\n",
+    ),
+    (
+        "tokens",
+        |e| e.tokens,
+        |e| e.tokens_text,
+        "domain: language-model\ndescriptors:\n  - key: team\n    rate_limit:\n      \
+         algorithm: token_bucket\n      unit: minute\n      requests_per_unit: 100000\n      \
+         burst: 200000\n      overdraft: 20000\n",
+    ),
+];
+
+/// The rule file of the example of this name.
+pub(super) fn file(name: &str) -> Option<&'static str> {
+    FILES.iter().find(|it| it.0 == name).map(|it| it.3)
+}
+
+pub(super) fn list(visit: &Visit) -> Result<Reply, Failure> {
+    visit.actor()?;
+    let e = Texts::of(visit.lang);
+    let forms = FORMS.iter().map(|(title, text, fields)| Example {
+        title: title(e),
+        text: text(e),
+        shown: fields.iter().map(|(name, value)| format!("{name}: {value}")).collect(),
+        href: query_of("/rules/new", fields),
+        button: e.open_form,
+    });
+    let files = FILES.iter().map(|(name, title, text, yaml)| Example {
+        title: title(e),
+        text: text(e),
+        shown: yaml.lines().skip(2).map(|it| it.strip_prefix("  ").unwrap_or(it).to_owned()).collect(),
+        href: query_of("/files/new", &[("example", name)]),
+        button: e.open_file,
+    });
+    let examples = forms.chain(files).collect();
+    page(StatusCode::OK, &ExamplesPage { f: Frame::new(visit, "new", e.title), e, examples })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tollgate_control::car::CarInput;
+    use tollgate_control::file_rules::FileInput;
+
+    #[test]
+    fn every_example_is_valid() {
+        for (.., fields) in FORMS {
+            let of = |name| fields.iter().find(|it| it.0 == name).map_or("", |it| it.1).to_owned();
+            let input = CarInput {
+                key: "key".to_owned(),
+                max_permits: of("max_permits"),
+                rate: of("rate"),
+                pre_permits: of("pre_permits"),
+                per: of("per"),
+                ..CarInput::default()
+            };
+            input.check().expect("a valid rule");
+        }
+        for (name, .., yaml) in FILES {
+            let input = FileInput { text: (*yaml).to_owned(), ..FileInput::default() };
+            assert!(input.check().is_ok(), "{name}: {:?}", input.check());
+            assert_eq!(file(name), Some(*yaml));
+        }
+        assert_eq!(file("unknown"), None);
+    }
+}

@@ -1,0 +1,240 @@
+//! The database is an old copy: apps that nodes hold in a newer version are frozen until an admin decides.
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
+
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::json;
+use tollgate_control::app_change::{self, AppInput};
+use tollgate_control::car::CarInput;
+use tollgate_control::changes::{ChangeInput, OpInput};
+use tollgate_control::file_rules::FileInput;
+use tollgate_control::publishing::{self, Intent};
+use tollgate_control::{
+    Actor, Content, Control, ControlError, Document, Kind, NodeApp, NodeState, Nodes, Role, audit, frozen,
+    problems, rules, versions,
+};
+use tollgate_db::TimeSource;
+
+/// Nodes that say what they hold, truly or not.
+#[derive(Default)]
+struct Told {
+    nodes: Mutex<Vec<NodeState>>,
+    documents: Mutex<Vec<Document>>,
+}
+
+impl Told {
+    /// `count` nodes hold these versions and are ahead with them; `others` hold nothing.
+    fn hold(&self, count: usize, apps: &[(&str, u64, u64)], others: usize) {
+        let app = |(app, wanted, acked): &(&str, u64, u64)| NodeApp {
+            app: (*app).to_owned(),
+            wanted: *wanted,
+            acked: *acked,
+            is_ahead: true,
+            ..NodeApp::default()
+        };
+        let node = |n: usize| NodeState {
+            id: n.to_string(),
+            name: format!("node-{n}"),
+            is_connected: true,
+            last_seen_ms: i64::MAX,
+            apps: if n < count { apps.iter().map(app).collect() } else { Vec::new() },
+            ..NodeState::default()
+        };
+        *self.nodes.lock().expect("held") = (0..count + others).map(node).collect();
+    }
+}
+
+impl Nodes for Told {
+    fn nodes(&self) -> Vec<NodeState> {
+        self.nodes.lock().expect("held").clone()
+    }
+
+    fn command<'a>(
+        &'a self,
+        node: &'a str,
+        kind: &'static str,
+        body: String,
+        _: Duration,
+    ) -> Pin<Box<dyn Future<Output = Result<String, String>> + Send + 'a>> {
+        Box::pin(async move {
+            assert_eq!((kind, &*body), ("documents", r#"{"app":"shop"}"#));
+            if node != "0" {
+                return Err("the node is not connected".to_owned());
+            }
+            let documents = self.documents.lock().expect("held");
+            let documents: Vec<_> =
+                documents.iter().map(|it| json!({"domain": it.domain(), "yaml": it.yaml()})).collect();
+            Ok(json!({"version": 5, "documents": documents}).to_string())
+        })
+    }
+}
+
+async fn open(folder: &Path, nodes: &Arc<Told>) -> Control {
+    Control::open(folder, TimeSource::Database, Arc::clone(nodes) as _).await.expect("a database")
+}
+
+fn row(key: &str, rate: &str, description: &str) -> CarInput {
+    let [key, rate, description] = [key, rate, description].map(str::to_owned);
+    let (max_permits, pre_permits) = ("20".to_owned(), "3".to_owned());
+    CarInput { key, rate, max_permits, pre_permits, description, ..CarInput::default() }
+}
+
+async fn create(control: &Control, app: &'static str, input: CarInput) -> Result<(), ControlError> {
+    let made = control.change(move |tx| rules::create(tx, &Actor::system(), app, &input)).await;
+    made.map(drop)
+}
+
+/// An old copy of a database, and what the real one had later.
+async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
+    let (real, copy) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let control = open(real.path(), nodes).await;
+    create(&control, "shop", row("push", "5", "kept")).await.expect("version 1");
+    create(&control, "shop", row("gone", "5", "")).await.expect("version 2");
+    create(&control, "bank", row("pay", "5", "")).await.expect("another app");
+    drop(control);
+    for name in ["control.db", "control.db-wal"] {
+        let _ = std::fs::copy(real.path().join(name), copy.path().join(name));
+    }
+    let control = open(real.path(), nodes).await;
+    let by = Actor::system();
+    let update = |tx: &mut dyn tollgate_db::Tx| {
+        let etag = rules::get(tx, &Actor::system(), "shop", "push")?.etag;
+        rules::update(tx, &Actor::system(), "shop", etag, &row("push", "7", "changed"))
+    };
+    control.change(update).await.expect("version 3");
+    let delete = |tx: &mut dyn tollgate_db::Tx| {
+        let etag = rules::get(tx, &Actor::system(), "shop", "gone")?.etag;
+        rules::delete(tx, &Actor::system(), "shop", "gone", etag)
+    };
+    control.change(delete).await.expect("version 4");
+    let per = CarInput { per: "user".to_owned(), state: "shadow".to_owned(), ..row("per", "9", "") };
+    create(&control, "shop", per).await.expect("version 5");
+    let text = "domain: web\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n".to_owned();
+    let file = FileInput { text, ..FileInput::default() }.check().expect("a file");
+    let op =
+        OpInput { kind: Kind::File, key: "web".to_owned(), base: None, after: Some(Content::File(file)) };
+    let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
+    let add = move |tx: &mut dyn tollgate_db::Tx| publishing::write(tx, &by, "shop", &input, Intent::Publish);
+    control.change(add).await.expect("version 6");
+    let held =
+        control.read(|tx| versions::documents(tx, &Actor::system(), "shop", 6)).await.expect("documents");
+    (copy, held)
+}
+
+async fn frozen_apps(control: &Control) -> Vec<String> {
+    let found = control.problems(&Actor::system()).await.expect("read");
+    let frozen = found.into_iter().filter(|it| it.kind == problems::Kind::FrozenApp && it.node.is_empty());
+    frozen.map(|it| it.app).collect()
+}
+
+#[tokio::test]
+async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_from_a_node() {
+    let nodes = Arc::<Told>::default();
+    let (folder, held) = old_copy(&nodes).await;
+    let control = open(folder.path(), &nodes).await;
+    create(&control, "shop", row("before", "1", "")).await.expect("not frozen yet");
+    nodes.hold(3, &[("shop", 3, 6)], 2);
+    (*nodes.documents.lock().expect("held")).clone_from(&held);
+    assert_eq!(frozen_apps(&control).await, ["shop"]);
+    let is_frozen = |error: &ControlError| matches!(error, ControlError::Frozen { held: 6, version: 3, .. });
+    assert!(is_frozen(&create(&control, "shop", row("more", "1", "")).await.expect_err("frozen")));
+    let rolled = control.change(|tx| versions::rollback(tx, &Actor::system(), "shop", 3, 1, "why")).await;
+    assert!(is_frozen(&rolled.expect_err("frozen")));
+    let off = AppInput { state: "disabled".to_owned(), ..AppInput::default() };
+    let disabled = control.change(move |tx| app_change::update(tx, &Actor::system(), "shop", 1, &off)).await;
+    assert!(is_frozen(&disabled.expect_err("frozen")));
+    create(&control, "bank", row("more", "1", "")).await.expect("of another app");
+    // It stays frozen when the nodes are away, and after a restart.
+    nodes.hold(0, &[], 0);
+    drop(control);
+    let control = open(folder.path(), &nodes).await;
+    assert_eq!(frozen_apps(&control).await, ["shop"]);
+    assert!(create(&control, "shop", row("more", "1", "")).await.is_err());
+
+    let by = Actor::system();
+    let silent = control.take_over(&by, "shop", "1", "why").await;
+    assert!(matches!(silent, Err(ControlError::Unanswered { .. })), "{silent:?}");
+    assert!(matches!(control.take_over(&by, "shop", "0", " ").await, Err(ControlError::Invalid(_))));
+    let roles = vec![("shop".to_owned(), Role::Approver)];
+    let approver = Actor { roles, kind: "user", ..Actor::system() };
+    let denied = control.take_over(&approver, "shop", "0", "why").await;
+    assert!(matches!(denied, Err(ControlError::NoRight { need: Role::Admin, .. })));
+    assert_eq!(control.take_over(&by, "shop", "0", "the copy is old").await.expect("taken over"), 7);
+    let published = control.published().borrow().clone();
+    let shop = published.apps.iter().find(|it| it.app == "shop").expect("published");
+    let documents = |list: &[Document]| {
+        let mut list: Vec<_> = list.iter().map(|it| (it.domain().to_owned(), it.yaml().to_owned())).collect();
+        list.sort();
+        list
+    };
+    assert_eq!((shop.version, documents(&shop.documents)), (7, documents(&held)));
+    let of =
+        |key: &'static str| control.read(move |tx| Ok(rules::get(tx, &Actor::system(), "shop", key)?.car));
+    let push = of("push").await.expect("there");
+    assert_eq!(
+        (push.rate, push.pre_permits, &*push.description),
+        (7, 3, "kept"),
+        "nodes have no descriptions"
+    );
+    let per = of("per").await.expect("there");
+    assert_eq!((per.rate, &*per.per, &*per.state), (9, "user", "shadow"));
+    for switched_off in ["gone", "before"] {
+        assert_eq!(of(switched_off).await.expect("there").state, "off", "{switched_off}");
+    }
+    assert!(frozen_apps(&control).await.is_empty());
+    create(&control, "shop", row("more", "1", "")).await.expect("not frozen any more");
+    let again = control.change(|tx| frozen::force(tx, &Actor::system(), "shop", "why")).await;
+    assert!(matches!(again, Err(ControlError::NotFound { what: "frozen app", .. })));
+    let chain = control.read(|tx| audit::verify(tx, &Actor::system())).await.expect("walked");
+    assert!(matches!(chain, audit::Chain::Whole(_)));
+}
+
+#[tokio::test]
+async fn what_the_database_has_is_forced_as_a_version_above_all_that_nodes_hold() {
+    let nodes = Arc::<Told>::default();
+    let (folder, _) = old_copy(&nodes).await;
+    let control = open(folder.path(), &nodes).await;
+    // `new` was made after the copy: this database does not know it.
+    nodes.hold(1, &[("shop", 2, 6), ("new", 0, 4)], 0);
+    assert_eq!(frozen_apps(&control).await, ["new", "shop"]);
+    let before =
+        control.published().borrow().apps.iter().find(|it| it.app == "shop").cloned().expect("there");
+    for (app, version) in [("shop", 7), ("new", 5)] {
+        let forced = control.change(move |tx| frozen::force(tx, &Actor::system(), app, "the copy counts"));
+        assert_eq!(forced.await.expect("forced"), version);
+    }
+    let published = control.published().borrow().clone();
+    let of = |app: &str| published.apps.iter().find(|it| it.app == app).cloned().expect("published");
+    assert_eq!((of("shop").version, of("shop").documents), (7, before.documents));
+    assert_eq!((of("new").version, of("new").documents.len()), (5, 0), "the nodes drop its rules");
+    nodes.hold(1, &[], 0);
+    assert!(frozen_apps(&control).await.is_empty());
+    create(&control, "new", row("a", "1", "")).await.expect("an app like others");
+    let listed = control.read(|tx| versions::list(tx, &Actor::system(), "shop", 9)).await.expect("versions");
+    let listed: Vec<_> = listed.iter().map(|it| (it.version, &*it.kind)).collect();
+    assert_eq!(listed, [(7, "force"), (2, "publish"), (1, "publish")]);
+    // A later roll back across the gap works.
+    let rolled = control.change(|tx| versions::rollback(tx, &Actor::system(), "shop", 7, 1, "why"));
+    assert_eq!(rolled.await.expect("rolled back"), 8);
+}
+
+#[tokio::test]
+async fn one_node_that_lies_freezes_nothing() {
+    let nodes = Arc::<Told>::default();
+    let (folder, _) = old_copy(&nodes).await;
+    let control = open(folder.path(), &nodes).await;
+    for (holders, apps, others) in [
+        (1, ("shop", 2, 6), 1),                // one of two is no majority
+        (2, ("shop", 2, u64::MAX), 0),         // no version that there could be
+        (2, ("shop", 2, 2_000_000), 0),        // nor one so far away
+        (2, ("no app of this kind", 0, 3), 0), // nor a name
+        (0, ("shop", 2, 6), 3),
+    ] {
+        nodes.hold(holders, &[apps], others);
+        assert!(frozen_apps(&control).await.is_empty(), "{holders} {apps:?} {others}");
+    }
+    create(&control, "shop", row("more", "1", "")).await.expect("a change");
+}

@@ -1,0 +1,97 @@
+//! Nodes that are too old for a publication: it is rejected with their names, unless the author leaves them.
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
+
+use std::sync::Arc;
+
+use tollgate_control::car::CarInput;
+use tollgate_control::changes::{ChangeInput, OpInput};
+use tollgate_control::publishing::{self, Intent};
+use tollgate_control::{
+    Actor, Content, Control, ControlError, FileRule, Kind, KnownNodes, NodeState, OldNodes, rules, versions,
+};
+use tollgate_db::TimeSource;
+
+fn node(name: &str, language: u32, last_seen_ms: i64) -> NodeState {
+    NodeState { id: name.to_owned(), name: name.to_owned(), language, last_seen_ms, ..NodeState::default() }
+}
+
+async fn control(folder: &std::path::Path, nodes: &Arc<KnownNodes>) -> Control {
+    Control::open(folder, TimeSource::Database, Arc::<KnownNodes>::clone(nodes)).await.expect("a database")
+}
+
+fn row(key: &str, need_permits: &str, bucket: &str) -> CarInput {
+    let (key, need_permits, bucket) = (key.to_owned(), need_permits.to_owned(), bucket.to_owned());
+    CarInput { key, need_permits, bucket, max_permits: "10".to_owned(), ..CarInput::default() }
+}
+
+fn file(domain: &str, limit: &str) -> ChangeInput {
+    let text = format!("domain: {domain}\ndescriptors:\n  - {{key: a, {limit}}}\n");
+    let (domain, description, state) = (domain.to_owned(), String::new(), "on".to_owned());
+    let content = Content::File(FileRule { domain: domain.clone(), text, description, state });
+    let op = OpInput { kind: Kind::File, key: domain, base: None, after: Some(content) };
+    ChangeInput { ops: vec![op], ..ChangeInput::default() }
+}
+
+/// The level that it needs, and the nodes that cannot read it.
+fn old<T>(result: Result<T, ControlError>) -> Option<(u32, Vec<String>)> {
+    match result {
+        Ok(_) => None,
+        Err(ControlError::OldNodes { level, nodes }) => Some((level, nodes)),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[tokio::test]
+async fn a_publication_that_a_live_node_cannot_read_is_rejected_with_its_name() {
+    let (folder, nodes) = (tempfile::tempdir().expect("a folder"), Arc::new(KnownNodes::default()));
+    let control = control(folder.path(), &nodes).await;
+    let now = control.read(|tx| Ok(tx.now_ms())).await.expect("the time");
+    let far = now + 600_000; // it has reported, and will not be late while this runs
+    for node in
+        [node("new", 2, far), node("old-1", 1, far), node("old-2", 1, far), node("gone", 1, now - 60_000)]
+    {
+        assert!(nodes.report(node));
+    }
+    let add = |input: CarInput, old_nodes| {
+        control.change_beside(old_nodes, move |tx| rules::create(tx, &Actor::system(), "shop", &input))
+    };
+    let put = |input: ChangeInput| {
+        control.change(move |tx| publishing::write(tx, &Actor::system(), "shop", &input, Intent::Publish))
+    };
+    let both = || Some((2, vec!["old-1".to_owned(), "old-2".to_owned()]));
+    assert_eq!(old(add(row("plain", "1", ""), OldNodes::Reject).await), None, "every node reads level 1");
+    assert_eq!(old(add(row("costly", "2", ""), OldNodes::Reject).await), both());
+    assert_eq!(old(add(row("shared", "1", "all"), OldNodes::Reject).await), both());
+    assert_eq!(old(put(file("cost", "rate_limit: {rate: 1/s}")).await), None, "the word alone is no key");
+    let shadow = "limits: [{name: a, rate: 1/s}, {name: b, rate: 2/s, shadow: true}]";
+    assert_eq!(old(put(file("other", shadow)).await), both());
+    // Nothing of what was rejected is there.
+    let keys = control.read(|tx| rules::keys(tx, &Actor::system(), "shop")).await.expect("an app");
+    assert_eq!(keys, ["plain"]);
+    let version = control.published().borrow().apps[0].version;
+
+    // The author leaves them.
+    assert_eq!(old(add(row("costly", "2", ""), OldNodes::Leave).await), None);
+    assert!(control.published().borrow().apps[0].version > version);
+    // A later publication of the same app asks again, and so does a rollback to these rules.
+    assert_eq!(old(add(row("later", "1", ""), OldNodes::Reject).await), both());
+    let roll = |to: i64, old_nodes| {
+        control.change_beside(old_nodes, move |tx| {
+            let app =
+                tollgate_control::apps::get(tx, &Actor::system(), tollgate_control::Role::Viewer, "shop")?;
+            versions::rollback(tx, &Actor::system(), "shop", app.version, to, "back")
+        })
+    };
+    let with_cost = control.published().borrow().apps[0].version.cast_signed();
+    assert_eq!(old(roll(1, OldNodes::Reject).await), None, "what they can read");
+    assert_eq!(old(roll(with_cost, OldNodes::Reject).await), both());
+    // As soon as they are gone or upgraded, nothing is asked.
+    assert!(nodes.report(node("old-1", 2, far)) && nodes.report(node("old-2", 1, now - 60_000)));
+    assert_eq!(old(roll(with_cost, OldNodes::Reject).await), None);
+}
+
+/// What a node says that it reads, and what the parser of this release reads, is one number.
+#[test]
+fn the_level_in_a_hello_is_that_of_the_parser() {
+    assert_eq!(tollgate_fleet_proto::LANGUAGE, tollgate_rule_files::LANGUAGE);
+}

@@ -1,0 +1,130 @@
+//! Every problem is a metric, has an alert, and is described.
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tollgate_control::history::Counts;
+use tollgate_control::problems::{Kind, State, find, metrics};
+use tollgate_control::{Figures, NodeApp, NodeState, Surroundings};
+
+#[test]
+fn every_problem_is_a_metric_has_an_alert_and_is_described() {
+    let alerts = include_str!("../../../deploy/alerts.yml");
+    let page = include_str!("../../../docs/control.md");
+    let text = metrics(&[]);
+    for kind in Kind::ALL {
+        let name = kind.name();
+        let alert = format!("expr: tollgate_control_problems{{kind=\"{name}\"}} > 0\n");
+        assert_eq!(
+            alerts.matches(&alert).count(),
+            1,
+            "deploy/alerts.yml has no alert for {name}, or several"
+        );
+        assert!(
+            page.contains(&format!("\n| `{name}` |")),
+            "docs/control.md does not say when there is {name}"
+        );
+        assert!(text.contains(&format!("tollgate_control_problems{{kind=\"{name}\"}} 0\n")), "{name}");
+    }
+    let named: BTreeSet<&str> = Kind::ALL.iter().map(|it| it.name()).collect();
+    let asked = alerts.split("tollgate_control_problems{kind=\"").skip(1);
+    let asked: Vec<&str> = asked.filter_map(|it| it.split('"').next()).collect();
+    assert_eq!(asked.len(), named.len());
+    assert_eq!(asked.into_iter().collect::<BTreeSet<_>>(), named, "no alert for what is no problem");
+}
+
+const NOW: i64 = 1_700_000_000_000;
+
+fn node(change: impl FnOnce(&mut NodeState)) -> NodeState {
+    let mut node =
+        NodeState { id: "a".to_owned(), last_seen_ms: NOW, is_connected: true, ..NodeState::default() };
+    change(&mut node);
+    node
+}
+
+fn app(wanted: u64, acked: u64, fault: Option<&str>, is_ahead: bool) -> Vec<NodeApp> {
+    let fault = fault.map(str::to_owned);
+    vec![NodeApp { app: "shop".to_owned(), wanted, acked, fault, is_ahead, ..NodeApp::default() }]
+}
+
+fn counts(admitted: i64, denied: i64, degraded: i64) -> Counts {
+    Counts { admitted, denied, degraded, ..Counts::default() }
+}
+
+/// The problems of a state that differs from a healthy one.
+fn kinds(change: impl FnOnce(&mut State)) -> Vec<Kind> {
+    let versions = BTreeMap::from([("shop".to_owned(), NOW - 30_001)]);
+    let mut state = State { now_ms: NOW, nodes: vec![node(|_| ())], versions, ..State::default() };
+    change(&mut state);
+    find(&state).into_iter().map(|it| it.kind).collect()
+}
+
+#[test]
+fn each_problem_is_there_from_its_bound_on_and_not_before() {
+    let with_node =
+        |change: &dyn Fn(&mut NodeState)| kinds(|state| state.nodes = vec![node(|it| change(it))]);
+    let mut met = BTreeSet::new();
+    let mut is = |found: Vec<Kind>, want: &[Kind], what: &str| {
+        assert_eq!(found, want, "{what}");
+        met.extend(found);
+    };
+    is(kinds(|_| ()), &[], "healthy");
+    for (silent_ms, want) in
+        [(14_999, &[][..]), (15_000, &[Kind::UnresponsiveNode]), (24 * 3_600_000 + 1, &[])]
+    {
+        is(with_node(&|it| it.last_seen_ms = NOW - silent_ms), want, "silent");
+    }
+    for (apps, want) in [
+        (app(3, 3, None, false), &[][..]),
+        (app(3, 2, Some("faulty"), false), &[Kind::RejectedVersion]),
+        (app(3, 2, None, false), &[Kind::VersionLag]),
+        (app(3, 4, Some("newer"), true), &[Kind::FrozenApp]),
+    ] {
+        is(with_node(&|it| it.apps.clone_from(&apps)), want, "an app");
+    }
+    let young = kinds(|state| {
+        state.nodes = vec![node(|it| it.apps = app(3, 2, None, false))];
+        state.versions.insert("shop".to_owned(), NOW - 30_000);
+    });
+    is(young, &[], "a version of 30 s may be on its way");
+    for (skew_ms, want) in [(2_000, &[][..]), (2_001, &[Kind::ClockSkew]), (-2_001, &[Kind::ClockSkew])] {
+        is(with_node(&|it| it.skew_ms = skew_ms), want, "clock");
+    }
+    for hour in [3_600_000, -3_600_000, i64::MAX, i64::MIN] {
+        is(with_node(&|it| it.skew_ms = hour), &[Kind::ClockSkew], "an hour off");
+    }
+    let figures = |figures: Figures| kinds(|state| drop(state.figures.insert("a".to_owned(), figures)));
+    let store = |up| Figures { store: Some(("redis".to_owned(), up)), ..Figures::default() };
+    is(figures(store(true)), &[], "store");
+    is(figures(store(false)), &[Kind::StoreDown], "store");
+    let fault = Figures { state_error: "disk".to_owned(), ..Figures::default() };
+    is(figures(fault), &[Kind::NodeFault], "state folder");
+    let fault = Figures { rules_error: "line 3".to_owned(), ..Figures::default() };
+    is(figures(fault), &[Kind::NodeFault], "rule files");
+    let shares =
+        |now, before| kinds(|state| state.shares = BTreeMap::from([("shop".to_owned(), (now, before))]));
+    is(shares(counts(400, 100, 0), counts(500, 0, 0)), &[Kind::DeniedShare], "20 points more");
+    is(shares(counts(401, 99, 0), counts(500, 0, 0)), &[], "less than 20 points");
+    is(shares(counts(400, 100, 0), counts(499, 0, 0)), &[], "too few to compare");
+    is(shares(counts(10, 0, 1), counts(0, 0, 0)), &[Kind::Degraded], "degraded");
+    let withdrawn = kinds(|state| state.withdrawn = vec![("shop".to_owned(), 3, NOW)]);
+    is(withdrawn, &[Kind::WithdrawnRollout], "withdrawn");
+    is(kinds(|state| state.frozen = BTreeMap::from([("shop".to_owned(), 9)])), &[Kind::FrozenApp], "frozen");
+    let disk = |free, size| {
+        kinds(|state| {
+            state.surroundings = Surroundings { disk: Some((free, size)), ..Surroundings::default() }
+        })
+    };
+    let mib = 1024 * 1024;
+    is(disk(200 * mib, 300 * mib), &[], "room");
+    is(disk(200 * mib - 1, 300 * mib), &[Kind::DiskLow], "less than 200 MiB");
+    is(disk(499 * mib, 10_000 * mib), &[Kind::DiskLow], "less than 5 %");
+    let week = 7 * 24 * 3_600_000;
+    let certificate = |ends: i64| {
+        let certificate_ends_ms = Some(ends);
+        kinds(|state| state.surroundings = Surroundings { certificate_ends_ms, ..Surroundings::default() })
+    };
+    is(certificate(NOW + week), &[], "a week");
+    is(certificate(NOW + week - 1), &[Kind::CertificateExpiring], "less than a week");
+    assert_eq!(met.len(), Kind::ALL.len(), "every kind is met: {met:?}");
+}

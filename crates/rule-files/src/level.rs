@@ -1,0 +1,95 @@
+//! Levels of the rule language: which release of a node reads a text. A key that older nodes would reject has
+//! a higher level than the keys before it.
+
+use crate::yaml_tree::{Kind, Map, Node, parse};
+
+/// The highest level that this release reads.
+pub const LANGUAGE: u32 = 2;
+
+/// Keys of a limit that are above level 1, with their level.
+pub(crate) const LEVELS: [(&str, u32); 3] = [("cost", 2), ("bucket", 2), ("shadow", 2)];
+
+/// The level of the rule language that this text needs, whether it is valid or not.
+///
+/// # Example
+/// ```
+/// # use tollgate_rule_files::language_level;
+/// let rule = |limit: &str| format!("{{domain: d, descriptors: [{{key: a, rate_limit: {{{limit}}}}}]}}");
+/// assert_eq!(language_level(&rule("rate: 5/s")), 1);
+/// assert_eq!(language_level(&rule("rate: 5/s, cost: 2")), 2);
+/// ```
+#[must_use]
+pub fn language_level(text: &str) -> u32 {
+    // Most texts have none of these words, and need not be parsed.
+    if !LEVELS.iter().any(|(key, _)| text.contains(key)) {
+        return 1;
+    }
+    match parse(text).root.as_deref() {
+        Some(Node { kind: Kind::Map(root), .. }) => of_descriptors(root),
+        _ => 1,
+    }
+}
+
+fn of_descriptors(map: &Map) -> u32 {
+    let of_one = |descriptor: &Node| {
+        let Kind::Map(map) = &descriptor.kind else { return 1 };
+        let own = ["rate_limit", "limits"].into_iter().flat_map(|key| limits(map, key)).map(of_limit);
+        own.chain([of_descriptors(map)]).max().unwrap_or(1)
+    };
+    items(map, "descriptors").map(of_one).max().unwrap_or(1)
+}
+
+fn of_limit(limit: &Node) -> u32 {
+    let Kind::Map(map) = &limit.kind else { return 1 };
+    let level = |name: &str| LEVELS.iter().find(|(key, _)| *key == name).map_or(1, |(_, level)| *level);
+    map.entries.iter().map(|(key, _)| level(&key.text)).max().unwrap_or(1)
+}
+
+/// The values under a key: of a list its items.
+fn limits<'a>(map: &'a Map, name: &str) -> impl Iterator<Item = &'a Node> {
+    items(map, name).chain(value(map, name).filter(|node| !matches!(node.kind, Kind::List(_))))
+}
+
+fn items<'a>(map: &'a Map, name: &str) -> impl Iterator<Item = &'a Node> {
+    let list = match value(map, name) {
+        Some(Node { kind: Kind::List(items), .. }) => items.as_slice(),
+        _ => &[],
+    };
+    list.iter().map(|item| &**item)
+}
+
+fn value<'a>(map: &'a Map, name: &str) -> Option<&'a Node> {
+    map.entries.iter().find(|(key, _)| key.text == name).map(|(_, node)| &**node)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::knows_key_of_limit;
+
+    #[test]
+    fn each_key_above_level_1_is_a_key_of_a_limit_and_none_is_above_what_this_release_reads() {
+        for (key, level) in LEVELS {
+            assert!(knows_key_of_limit(key), "{key}");
+            assert!((2..=LANGUAGE).contains(&level), "{key}");
+        }
+    }
+
+    #[test]
+    fn a_level_is_that_of_keys_where_they_mean_something() {
+        for (text, level) in [
+            (
+                "descriptors:\n  - {key: a, limits: [{name: x, rate: 1/s}, {name: y, rate: 2/s, shadow: true}]}",
+                2,
+            ),
+            ("descriptors:\n  - key: a\n    descriptors: [{key: b, rate_limit: {rate: 1/s, bucket: x}}]", 2),
+            ("descriptors: [{key: cost, value: bucket, rate_limit: {rate: 1/s, name: shadow}}]", 1),
+            ("descriptors: [{key: a, shadow_mode: true, metadata: {cost: 1}, rate_limit: {rate: 1/s}}]", 1),
+            ("# cost: 2\ndescriptors: [{key: a}]", 1),
+            ("cost: [", 1),
+            ("", 1),
+        ] {
+            assert_eq!(language_level(text), level, "{text}");
+        }
+    }
+}

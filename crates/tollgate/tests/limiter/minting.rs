@@ -1,0 +1,220 @@
+//! No sequence of calls mints a permit: at one instant, what was taken and not given back never exceeds the
+//! burst, whatever callers reserve, cancel, commit, give back or change; and no call is denied that fits.
+
+use tollgate::{KeyedRateLimiter, Reservation};
+
+use super::*;
+
+/// The calls of both kinds of limiters.
+#[derive(Debug)]
+enum Limiter {
+    Direct(RateLimiter<ManualClock>),
+    Keyed(KeyedRateLimiter<str, ManualClock>),
+}
+
+macro_rules! on {
+    ($limiter:expr, $name:ident($($argument:expr),*)) => {
+        match $limiter {
+            Limiter::Direct(limiter) => limiter.$name($($argument),*),
+            Limiter::Keyed(limiter) => limiter.$name("ann", $($argument),*),
+        }
+    };
+}
+
+impl Limiter {
+    fn reconfigure_as(&self, quota: Quota, how: Inherit) {
+        match self {
+            Self::Direct(limiter) => limiter.reconfigure_as(quota, how),
+            Self::Keyed(limiter) => limiter.reconfigure_as(quota, how),
+        }
+        .expect("a quota");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Call {
+    Check(u64),
+    TakeAtMost(u64),
+    Reserve(u64),
+    Cancel(usize),
+    Commit(usize, u64),
+    GiveBack(u64),
+    Penalise(u64),
+    SaveAndRestore,
+    Reset,
+    /// The quota with this number, and whether what was taken stays.
+    Change(usize, bool),
+}
+
+fn any_call() -> impl Strategy<Value = Call> {
+    prop_oneof![
+        6 => (0_u64..14).prop_map(Call::Check),
+        3 => (0_u64..14).prop_map(Call::TakeAtMost),
+        5 => (1_u64..9).prop_map(Call::Reserve),
+        4 => (0_usize..8).prop_map(Call::Cancel),
+        2 => (0_usize..8, 0_u64..12).prop_map(|(which, used)| Call::Commit(which, used)),
+        2 => (0_u64..6).prop_map(Call::GiveBack),
+        1 => (0_u64..9).prop_map(Call::Penalise),
+        1 => Just(Call::SaveAndRestore),
+        1 => Just(Call::Reset),
+        2 => (0_usize..9, any::<bool>()).prop_map(|(quota, stays)| Call::Change(quota, stays)),
+    ]
+}
+
+/// Quotas of ten at once, and of twelve: those that count alike are beside each other.
+fn all() -> Vec<Quota> {
+    let day = Duration::from_secs(86_400);
+    let per_day = |limit, algorithm| Quota::new(limit, Period::Span(day), algorithm);
+    let log = Algorithm::SlidingWindowLog { log_denied: false };
+    vec![
+        Quota::per_day(10),
+        Quota::per_day(12),
+        Quota::sliding_window(10, day),
+        Quota::sliding_window(12, day),
+        per_day(10, log.clone()),
+        per_day(12, log),
+        Quota::fixed_window(10, day),
+        Quota::total(12),
+        per_day(10, Algorithm::SlidingWindowCounter),
+    ]
+}
+
+/// What is taken by the quota in force, and what is reserved of it.
+struct Model {
+    used: i128,
+    held: Vec<(Reservation, usize)>,
+    /// How many times counting began anew.
+    epoch: usize,
+    quota: usize,
+    /// Something has been denied, which a fixed window counts.
+    has_denied: bool,
+}
+
+impl Model {
+    fn most(&self) -> i128 {
+        [10, 12, 10, 12, 10, 12, 10, 12, 10][self.quota]
+    }
+
+    fn counts_alike(&self, other: usize) -> bool {
+        self.quota / 2 == other / 2 && self.quota < 6 && other < 6 || self.quota == other
+    }
+
+    /// What a call that admitted `n` permits must not have done.
+    fn admitted(&mut self, n: u64) -> Result<(), TestCaseError> {
+        self.used += i128::from(n);
+        prop_assert!(n == 0 || self.used <= self.most(), "{} of {} are taken", self.used, self.most());
+        Ok(())
+    }
+
+    fn denied(&mut self, n: u64) -> Result<(), TestCaseError> {
+        // A fixed window counts what it has denied.
+        let may = self.quota == 6 && self.has_denied;
+        prop_assert!(may || self.used + i128::from(n) > self.most(), "{n} fit beside {}", self.used);
+        self.has_denied = true;
+        Ok(())
+    }
+
+    /// What was taken and is not reserved.
+    fn used_up(&self) -> u64 {
+        let held = self.held.iter().filter(|(_, epoch)| *epoch == self.epoch);
+        let held: i128 = held.map(|(reservation, _)| i128::from(reservation.permits())).sum();
+        u64::try_from(self.used - held).unwrap_or(0)
+    }
+
+    /// A log has a bounded number of entries, so it forgets a part of what is owed beyond its limit.
+    fn payable(&self, n: u64) -> u64 {
+        let is_log = matches!(self.quota, 4 | 5);
+        if is_log { n.min(u64::try_from(self.most() - self.used).unwrap_or(0)) } else { n }
+    }
+
+    fn settle(&mut self, which: usize, used: Option<u64>) {
+        if self.held.is_empty() {
+            return;
+        }
+        let (reservation, epoch) = self.held.remove(which % self.held.len());
+        let reserved = reservation.permits();
+        let used = used.map(|used| used.min(reserved) + self.payable(used.saturating_sub(reserved)));
+        if epoch == self.epoch {
+            self.used += i128::from(used.unwrap_or(0)) - i128::from(reserved);
+        } else {
+            self.used += i128::from(used.unwrap_or(0).saturating_sub(reserved));
+        }
+        match used {
+            Some(used) => reservation.commit(used),
+            None => reservation.cancel(),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn what_is_taken_never_exceeds_the_burst_whatever_callers_reserve_and_change(
+        calls in prop::collection::vec(any_call(), 1..40),
+        first in 0_usize..9,
+        is_keyed in any::<bool>(),
+    ) {
+        let clock = ManualClock::at(NOON);
+        let limiter = match is_keyed {
+            false => Limiter::Direct(RateLimiter::direct_with_clock(all()[first].clone(), clock).expect("a quota")),
+            true => Limiter::Keyed(KeyedRateLimiter::with_clock(all()[first].clone(), clock).expect("a quota")),
+        };
+        let mut model = Model { used: 0, held: Vec::new(), epoch: 0, quota: first, has_denied: false };
+        for call in calls {
+            match call.clone() {
+                Call::Check(n) => match on!(&limiter, check_n(n)) {
+                    Ok(_) => model.admitted(n)?,
+                    Err(_) => model.denied(n)?,
+                },
+                Call::TakeAtMost(n) => {
+                    let got = on!(&limiter, take_at_most(n));
+                    model.admitted(got)?;
+                    if got < n {
+                        model.denied(got + 1)?;
+                    }
+                }
+                Call::Reserve(n) => match on!(&limiter, reserve(n, Duration::ZERO)) {
+                    Ok(reservation) => {
+                        model.admitted(n)?;
+                        model.held.push((reservation, model.epoch));
+                    }
+                    Err(_) => model.denied(n)?,
+                },
+                Call::Cancel(which) => model.settle(which, None),
+                Call::Commit(which, used) => model.settle(which, Some(used)),
+                Call::GiveBack(n) => {
+                    let n = n.min(model.used_up()); // nobody gives back what is reserved
+                    on!(&limiter, give_back(n));
+                    model.used -= i128::from(n);
+                }
+                Call::Penalise(n) => {
+                    let n = model.payable(n);
+                    on!(&limiter, penalise(n));
+                    model.used += i128::from(n);
+                }
+                Call::SaveAndRestore => {
+                    let snapshot = on!(&limiter, snapshot());
+                    on!(&limiter, reset());
+                    on!(&limiter, restore(&snapshot)).expect("the same quota");
+                    model.epoch += 1; // what was reserved before is used now
+                }
+                Call::Reset => {
+                    on!(&limiter, reset());
+                    (model.used, model.epoch, model.has_denied) = (0, model.epoch + 1, false);
+                }
+                Call::Change(quota, stays) => {
+                    let how = if stays { Inherit::Taken } else { Inherit::Reset };
+                    limiter.reconfigure_as(all()[quota].clone(), how);
+                    if !stays || !model.counts_alike(quota) {
+                        (model.used, model.epoch, model.has_denied) = (0, model.epoch + 1, false);
+                    }
+                    model.quota = quota;
+                }
+            }
+            let left = on!(&limiter, peek()).remaining();
+            let most_left = (model.most() - model.used.max(0)).max(0);
+            prop_assert!(i128::from(left) <= most_left, "{call:?}: {left} left");
+        }
+    }
+}
