@@ -29,6 +29,7 @@ pub(crate) mod frozen;
 pub(crate) mod nav;
 pub(crate) mod nodes;
 pub(crate) mod overrides;
+pub(crate) mod rollouts;
 pub(crate) mod traffic;
 
 texts! {
@@ -193,6 +194,7 @@ texts! {
     kind: "类型", "Kind";
     kind_publish: "发布", "publish";
     kind_rollback: "回滚", "rollback";
+    kind_withdraw: "撤回", "withdrawal";
     author: "作者", "Author";
     comment: "说明", "Comment";
     rollback: "回滚", "Roll back";

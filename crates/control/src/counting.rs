@@ -98,8 +98,12 @@ impl Counting {
         std::mem::take(&mut self.0.lock().counts)
     }
 
-    pub(crate) fn show(&self, watching: BTreeMap<String, Watching>) {
-        self.0.lock().watching = watching;
+    /// What pages show. Returns whether it has changed.
+    pub(crate) fn show(&self, watching: BTreeMap<String, Watching>) -> bool {
+        let mut inner = self.0.lock();
+        let is_new = inner.watching != watching;
+        inner.watching = watching;
+        is_new
     }
 
     pub(crate) fn shown(&self, app: &str) -> Option<Watching> {

@@ -14,7 +14,7 @@ use crate::ids::secret;
 use crate::leases;
 use crate::levels::{self, OldNodes};
 use crate::nodes::NodeState;
-use crate::rollout::{Action, Ask, Event, Machine, SeenNode, State, Why};
+use crate::rollout::{Action, Ask, Event, Machine, SeenNode, Stage, State, Why};
 use crate::rollout_rows;
 use crate::rollouts::{self, JOB, Move, Rollout};
 
@@ -83,7 +83,10 @@ impl Roller {
         }
         let watching =
             |it: &Rolling| Watching { sides: it.machine.sides(), soaked_at: it.machine.soaked_at() };
-        control.counting().show(self.rolling.iter().map(|(app, it)| (app.clone(), watching(it))).collect());
+        let shown = self.rolling.iter().map(|(app, it)| (app.clone(), watching(it))).collect();
+        if control.counting().show(shown) {
+            control.live().events.note(Topic::Rollouts);
+        }
         Ok(())
     }
 
@@ -205,6 +208,19 @@ impl Control {
             }
             is_failing = looked.is_err();
         }
+    }
+
+    /// Every known node and where it is in a rollout, the most urgent first.
+    #[must_use]
+    pub fn stages(&self, rollout: &Rollout, now_ms: i64) -> Vec<(NodeState, Stage)> {
+        let (level, candidate) = (self.candidate_level(&rollout.app), rollout.to_version.unsigned_abs());
+        let stage = |node: NodeState| {
+            let stage = Stage::of(&seen(&node, rollout, level, now_ms), candidate, &rollout.progress);
+            (node, stage)
+        };
+        let mut all: Vec<_> = self.nodes().nodes().into_iter().map(stage).collect();
+        all.sort_by(|(a, at), (b, bt)| (at, &a.name, &a.id).cmp(&(bt, &b.name, &b.id)));
+        all
     }
 
     /// What the step of an app's open rollout has seen so far.

@@ -81,6 +81,49 @@ pub enum Why {
     Superseded(String),
 }
 
+impl Why {
+    /// Its name in the API.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Rejected(_) => "rejected",
+            Self::NotAcknowledged(_) => "not_acknowledged",
+            Self::DeniesMore(_) => "denies_more",
+            Self::DegradesMore(_) => "degrades_more",
+            Self::Blocked(_) => "blocked",
+            Self::Operator(_) => "operator",
+            Self::Superseded(_) => "superseded",
+        }
+    }
+
+    /// The nodes at fault.
+    #[must_use]
+    pub fn nodes(&self) -> &[String] {
+        match self {
+            Self::Rejected(nodes) | Self::NotAcknowledged(nodes) => nodes,
+            _ => &[],
+        }
+    }
+
+    /// What was said about it.
+    #[must_use]
+    pub fn detail(&self) -> &str {
+        match self {
+            Self::Blocked(detail) | Self::Operator(detail) | Self::Superseded(detail) => detail,
+            _ => "",
+        }
+    }
+
+    /// What both sides had decided.
+    #[must_use]
+    pub const fn sides(&self) -> Option<&Sides> {
+        match self {
+            Self::DeniesMore(sides) | Self::DegradesMore(sides) => Some(sides),
+            _ => None,
+        }
+    }
+}
+
 /// What a restart keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
@@ -445,6 +488,6 @@ impl Machine {
 }
 
 /// The labels of a node, as a reach wants them.
-fn labels(node: &SeenNode) -> impl Iterator<Item = (&str, &str)> + Clone {
+pub(super) fn labels(node: &SeenNode) -> impl Iterator<Item = (&str, &str)> + Clone {
     node.labels.iter().map(|(key, value)| (&**key, &**value))
 }
