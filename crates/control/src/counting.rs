@@ -7,7 +7,7 @@ use tollgate_fleet_proto::Report;
 
 use crate::history::UNMATCHED;
 use crate::published::Published;
-use crate::rollout::{Sides, Tally};
+use crate::rollout::{Sides, State, Tally};
 
 /// Counts that wait for the next look, at most; a fleet of 10,000 nodes sends 2,000 reports per second.
 const MOST_COUNTS: usize = 100_000;
@@ -35,6 +35,7 @@ struct Inner {
     last: HashMap<String, (u64, u64)>,
     counts: Vec<Count>,
     watching: BTreeMap<String, Watching>,
+    states: BTreeMap<State, u64>,
 }
 
 /// Decisions of a node about one app.
@@ -99,11 +100,16 @@ impl Counting {
     }
 
     /// What pages show. Returns whether it has changed.
-    pub(crate) fn show(&self, watching: BTreeMap<String, Watching>) -> bool {
+    pub(crate) fn show(&self, watching: BTreeMap<String, Watching>, states: BTreeMap<State, u64>) -> bool {
         let mut inner = self.0.lock();
+        inner.states = states;
         let is_new = inner.watching != watching;
         inner.watching = watching;
         is_new
+    }
+
+    pub(crate) fn states(&self) -> BTreeMap<State, u64> {
+        self.0.lock().states.clone()
     }
 
     pub(crate) fn shown(&self, app: &str) -> Option<Watching> {

@@ -84,7 +84,11 @@ impl Roller {
         let watching =
             |it: &Rolling| Watching { sides: it.machine.sides(), soaked_at: it.machine.soaked_at() };
         let shown = self.rolling.iter().map(|(app, it)| (app.clone(), watching(it))).collect();
-        if control.counting().show(shown) {
+        let mut states = BTreeMap::new();
+        for it in self.rolling.values() {
+            *states.entry(it.machine.progress().state).or_default() += 1;
+        }
+        if control.counting().show(shown, states) {
             control.live().events.note(Topic::Rollouts);
         }
         Ok(())
@@ -208,6 +212,12 @@ impl Control {
             }
             is_failing = looked.is_err();
         }
+    }
+
+    /// Open rollouts by their state.
+    #[must_use]
+    pub fn open_rollouts(&self) -> BTreeMap<State, u64> {
+        self.counting().states()
     }
 
     /// Every known node and where it is in a rollout, the most urgent first.

@@ -9,6 +9,8 @@ mod control;
 mod laws;
 mod network;
 mod node;
+mod rollouts;
 mod world;
 
+pub use rollouts::RolloutBug;
 pub use world::{Bug, Finding, Report, simulate};

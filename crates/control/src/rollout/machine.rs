@@ -370,7 +370,8 @@ impl Machine {
             return Some(self.fail(why));
         }
         let is_soaked = self.soaked_at().is_some_and(|at| now_ms >= at);
-        let has_answers = self.watched.missing.is_empty() && !self.watched.acked.is_empty();
+        let has_all = self.watched.missing.is_empty() || self.bugs.counts_late_answers();
+        let has_answers = has_all && !self.watched.acked.is_empty();
         if !is_soaked || !(has_answers || self.bugs.waits_for_nobody()) {
             return None;
         }
@@ -422,19 +423,14 @@ impl Machine {
         let watched = &mut self.watched;
         let missing = std::mem::take(&mut watched.missing);
         watched.others.clear();
-        if !self.bugs.counts_late_answers() {
-            let has = |id: &String| {
-                nodes.iter().any(|node| node.id == *id && node.is_live && node.acked >= self.candidate)
-            };
-            watched.acked.retain(|id, _| has(id));
-        }
+        let has = |id: &String| {
+            nodes.iter().any(|node| node.id == *id && node.is_live && node.acked >= self.candidate)
+        };
+        watched.acked.retain(|id, _| has(id));
         for node in nodes.iter().filter(|node| node.is_live && !node.is_left_out) {
             if node.acked >= self.candidate {
                 watched.acked.entry(node.id.clone()).or_insert(now_ms);
             } else if self.progress.reach.includes(&node.id, labels(node)) {
-                if self.bugs.counts_late_answers() && watched.acked.contains_key(&node.id) {
-                    continue;
-                }
                 let since = missing.get(&node.id).copied().unwrap_or(now_ms);
                 watched.missing.insert(node.id.clone(), since);
             } else {

@@ -10,5 +10,6 @@ mod embedded;
 mod operators;
 mod processes;
 mod restored;
+mod rollouts;
 mod rules;
 mod tls;
