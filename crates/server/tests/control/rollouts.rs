@@ -1,6 +1,7 @@
 //! Rollouts with three real nodes: who has the candidate, what withdraws it, and a control plane that is killed.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -120,18 +121,18 @@ fn a_candidate_that_denies_too_much_is_withdrawn_by_itself() {
     let rule = json!({"max_permits": 1, "rate": 1});
     call(&control, "PUT", path, Some(&etag(&control, path)), &rule, 200);
     // Nodes report every 5 s; a step compares what they decide during it.
+    let done = AtomicBool::new(false);
     let withdrawn = thread::scope(|scope| {
-        let (done, stop) = (std::sync::atomic::AtomicBool::new(false), std::sync::atomic::Ordering::Relaxed);
         let done = &done;
         for node in &nodes {
             scope.spawn(move || {
-                while !done.load(stop) {
+                while !done.load(Relaxed) {
                     node.check("shop", "first");
                 }
             });
         }
         let withdrawn = wait_state(&control, "withdrawn");
-        done.store(true, stop);
+        done.store(true, Relaxed);
         withdrawn
     });
     assert_eq!(withdrawn["why"]["gate"], "denies_more", "{withdrawn}");
