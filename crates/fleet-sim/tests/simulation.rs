@@ -65,7 +65,7 @@ fn every_known_bug_is_found() {
         (Bug::Agent(Agent::UnseenReportsDropped), "C5"),
         (Bug::Agent(Agent::NoMarker), "again"), // a crash loop
         (Bug::Agent(Agent::AcknowledgedBeforeSaved), "C"), // C2, and C9 where apps have steps of their own
-        (Bug::Agent(Agent::RejectedRulesAcknowledged), "C9"),
+        (Bug::Agent(Agent::RejectedRulesAcknowledged), "C9|R2"),
         (Bug::Hub(Hub::PublicationForgotten), "C9"),
         (Bug::Hub(Hub::SeenBeforeStored), "C5"),
         (Bug::Hub(Hub::RemovalForgotten), "still has"),
@@ -74,13 +74,13 @@ fn every_known_bug_is_found() {
         (Bug::Rollout(Rollout::LateAcknowledgement), "R2"),
         (Bug::Rollout(Rollout::StepNotWaited), "R2"),
         (Bug::Rollout(Rollout::RejectionIgnored), "R3"),
-        (Bug::Surroundings(RolloutBug::OldVersionRepublished), ""), // C2, or what nodes reject as older
+        (Bug::Surroundings(RolloutBug::OldVersionRepublished), "C9"), // nodes do not go back
         (Bug::Surroundings(RolloutBug::OldTermWrites), "R"),
     ];
     for (bug, law) in bugs {
         let found = (0..2_000).find_map(|seed| simulate(seed, Some(bug)).err());
         let Finding { seed, what } = found.unwrap_or_else(|| panic!("{bug:?} is not found"));
         println!("{bug:?}: seed {seed}: {what}");
-        assert!(what.contains(law), "{bug:?} at seed {seed}: {what}");
+        assert!(law.split('|').any(|law| what.contains(law)), "{bug:?} at seed {seed}: {what}");
     }
 }

@@ -79,7 +79,10 @@ impl Node {
         let settings = AgentSettings {
             identity: Identity { node: self.id(), incarnation: self.disk.incarnation },
             name: self.id(),
-            labels: vec![Label { key: "zone".into(), value: if seed.is_multiple_of(2) { "a" } else { "b" }.into() }],
+            labels: vec![Label {
+                key: "zone".into(),
+                value: if seed.is_multiple_of(2) { "a" } else { "b" }.into(),
+            }],
             software: "simulated".into(),
             seed,
             bug,

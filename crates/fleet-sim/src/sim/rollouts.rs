@@ -161,6 +161,8 @@ impl World {
             let waits = matches!(kept.progress.state, State::Halted | State::Paused);
             let ask = match self.random.u8(..60) {
                 _ if self.is_calm && waits => Ask::Withdraw("calm".to_owned()),
+                // A step that reaches no node at all waits for an operator.
+                _ if self.is_calm && self.reaches_nobody(&app, &kept) => Ask::Advance,
                 _ if self.is_calm => continue,
                 0 => Ask::Pause,
                 1 => Ask::Advance,
@@ -175,6 +177,15 @@ impl World {
             }
         }
         Ok(())
+    }
+
+    fn reaches_nobody(&self, app: &str, kept: &Kept) -> bool {
+        let Some(hub) = &self.hub else { return false };
+        let is_reached = |node: SeenNode| {
+            let labels = node.labels.iter().map(|(key, value)| (&**key, &**value));
+            node.acked >= kept.to || kept.progress.reach.includes(&node.id, labels)
+        };
+        kept.progress.step_at.is_some() && !seen(hub, self.now, app, kept.to).into_iter().any(is_reached)
     }
 
     /// One transaction; then nodes get what it says, unless the process is killed first.
@@ -231,7 +242,8 @@ impl World {
         for node in seen.iter().filter(|node| node.is_live && !node.is_left_out) {
             let labels = node.labels.iter().map(|(key, value)| (&**key, &**value));
             let Some(real) = self.nodes.iter().find(|it| it.id() == node.id) else { continue };
-            let has = real.in_force.iter().any(|it| it.app == app && it.version >= to);
+            // A node that has just started puts its saved rules in force a moment later.
+            let has = real.versions.has_acknowledged(app, to);
             if reach.includes(&node.id, labels) && real.agent.is_some() && !has {
                 return Err(format!("R2: {} lacks version {to} of {app}, and its step is over", node.id));
             }
