@@ -243,7 +243,8 @@ impl World {
             let labels = node.labels.iter().map(|(key, value)| (&**key, &**value));
             let Some(real) = self.nodes.iter().find(|it| it.id() == node.id) else { continue };
             // A node that has just started puts its saved rules in force a moment later.
-            let has = real.versions.has_acknowledged(app, to);
+            let has = real.in_force.iter().any(|it| it.app == app && it.version >= to)
+                || real.versions.has_acknowledged(app, to);
             if reach.includes(&node.id, labels) && real.agent.is_some() && !has {
                 return Err(format!("R2: {} lacks version {to} of {app}, and its step is over", node.id));
             }
