@@ -9,6 +9,9 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
 export const ADMIN = { name: "ann", password: "correct horse battery" };
 
+/** @typedef {{ faults?: string[], expectsFailures?: boolean, lang?: string }} Remembered */
+/** @typedef {import("playwright-core").Page & Remembered} Page */
+
 export class Browser {
   /** @type {import("playwright-core").Browser} */ chromium;
   /** Where screenshots go. */
@@ -17,7 +20,10 @@ export class Browser {
   static async launch(outputFolder) {
     const it = new Browser();
     const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
-    it.chromium = await chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+    it.chromium = await chromium.launch({
+      executablePath,
+      args: ["--no-sandbox", "--disable-dev-shm-usage"],
+    });
     it.folder = outputFolder;
     mkdirSync(outputFolder, { recursive: true });
     return it;
@@ -34,7 +40,7 @@ export class Browser {
       ...others,
     });
     context.setDefaultTimeout(10_000);
-    /** @type {import("playwright-core").Page & { faults?: string[], expectsFailures?: boolean, lang?: string }} */
+    /** @type {Page} */
     const page = await context.newPage();
     page.faults = [];
     watch(page);
@@ -51,7 +57,8 @@ function watch(page) {
   page.on("console", (message) => {
     // Chromium reports a page's own 404 or 422 here too; those of what it loads are found below.
     const isStatus = message.text().startsWith("Failed to load resource");
-    if (["error", "warning"].includes(message.type()) && !isStatus) page.faults.push(`console: ${message.text()}`);
+    if (["error", "warning"].includes(message.type()) && !isStatus)
+      page.faults.push(`console: ${message.text()}`);
   });
   page.on("response", (response) => {
     const isPart = !response.request().isNavigationRequest() && response.status() >= 400;
@@ -79,7 +86,9 @@ export async function logIn(page, url, user = ADMIN) {
 
 /** Calls the API with the cookies of the page. */
 export async function api(page, method, url, body, headers = {}) {
-  const reply = await page.context().request.fetch(url, { method, data: body, headers, failOnStatusCode: false });
+  const reply = await page
+    .context()
+    .request.fetch(url, { method, data: body, headers, failOnStatusCode: false });
   const text = await reply.text();
   return { status: reply.status(), etag: reply.headers().etag, body: text ? JSON.parse(text) : null };
 }

@@ -18,7 +18,14 @@ const RULES = [
   ["SHOP", "uploadPicture", 20, 5, "on", "Pictures of reviews; each costs five", { need_permits: 5 }],
   ["ORDERS", "create", 80, 30, "on", "Orders of all channels"],
   ["ORDERS", "cancel", 40, 10, "on", "Cancellations"],
-  ["ORDERS", "exportDailyReportOfAllWarehousesForTheAccountingDepartment", 2, 1, "on", "One report at a time"],
+  [
+    "ORDERS",
+    "exportDailyReportOfAllWarehousesForTheAccountingDepartment",
+    2,
+    1,
+    "on",
+    "One report at a time",
+  ],
   ["PARTNER_API", "quote", 1000, 400, "on", "Quotes for partners", { per: "partner" }],
   [
     "PARTNER_API",
@@ -59,7 +66,11 @@ async function must(page, method, url, body, headers) {
 /** Makes the first admin by the form, and leaves the page logged in. */
 export async function setUp(page, fleet) {
   await page.goto(fleet.setupLink);
-  for (const [field, value] of [["name", ADMIN.name], ["password", ADMIN.password], ["again", ADMIN.password]]) {
+  for (const [field, value] of [
+    ["name", ADMIN.name],
+    ["password", ADMIN.password],
+    ["again", ADMIN.password],
+  ]) {
     await page.locator(`#${field}`).fill(value);
   }
   await page.locator("button.primary").click();
@@ -82,11 +93,28 @@ export async function invite(admin, fleet, window, { name, password, role, app =
 export async function fill(page, fleet, window) {
   const rules = `${fleet.url}/api/v1/apps`;
   for (const [app, key, max_permits, rate, state, description, more] of RULES) {
-    await must(page, "POST", `${rules}/${app}/rules`, { key, max_permits, rate, state, description, ...more });
+    await must(page, "POST", `${rules}/${app}/rules`, {
+      key,
+      max_permits,
+      rate,
+      state,
+      description,
+      ...more,
+    });
   }
-  await must(page, "POST", `${rules}/LOGIN/files`, { text: FILE, description: "Logins by address and by user" });
-  const [bea] = await Promise.all([invite(page, fleet, window, PEOPLE[0]), invite(page, fleet, window, PEOPLE[1])]);
-  await must(page, "POST", `${fleet.url}/api/v1/users`, { name: "new-colleague", role: "editor", app: "SHOP" });
+  await must(page, "POST", `${rules}/LOGIN/files`, {
+    text: FILE,
+    description: "Logins by address and by user",
+  });
+  const [bea] = await Promise.all([
+    invite(page, fleet, window, PEOPLE[0]),
+    invite(page, fleet, window, PEOPLE[1]),
+  ]);
+  await must(page, "POST", `${fleet.url}/api/v1/users`, {
+    name: "new-colleague",
+    role: "editor",
+    app: "SHOP",
+  });
   await must(page, "POST", `${fleet.url}/api/v1/tokens`, {
     name: "deploy pipeline",
     rights: [{ app: "SHOP", role: "editor" }],
@@ -97,11 +125,37 @@ export async function fill(page, fleet, window) {
   for (const rate of [30, 25]) await edit(page, checkout, (rule) => (rule.rate = rate));
 
   // A draft, one that waits for approval, and one that others have overtaken.
-  await must(page, "PUT", `${rules}/PARTNER_API`, { approvals: 1 }, await ifMatch(page, `${rules}/PARTNER_API`));
+  await must(
+    page,
+    "PUT",
+    `${rules}/PARTNER_API`,
+    { approvals: 1 },
+    await ifMatch(page, `${rules}/PARTNER_API`),
+  );
   await draft(page, fleet, "SHOP", "search", (rule) => (rule.rate = 250), "Search grows before the sale");
-  const waits = await draft(page, fleet, "PARTNER_API", "book", (rule) => (rule.rate = 40), "Book faster in December");
-  await must(page, "POST", `${fleet.url}/api/v1/changes/${waits.body.id}/submit`, {}, { "If-Match": waits.etag });
-  await draft(bea, fleet, "ORDERS", "cancel", (rule) => (rule.max_permits = 60), "More cancellations at once");
+  const waits = await draft(
+    page,
+    fleet,
+    "PARTNER_API",
+    "book",
+    (rule) => (rule.rate = 40),
+    "Book faster in December",
+  );
+  await must(
+    page,
+    "POST",
+    `${fleet.url}/api/v1/changes/${waits.body.id}/submit`,
+    {},
+    { "If-Match": waits.etag },
+  );
+  await draft(
+    bea,
+    fleet,
+    "ORDERS",
+    "cancel",
+    (rule) => (rule.max_permits = 60),
+    "More cancellations at once",
+  );
   await edit(page, `${rules}/ORDERS/rules/cancel`, (rule) => (rule.max_permits = 30));
 
   await must(page, "POST", `${fleet.url}/api/v1/overrides`, {
@@ -141,11 +195,16 @@ export async function traffic(fleet, isOver) {
       const wave = 0.75 + 0.35 * Math.sin(round / 60);
       for (const [app, key, , rate, state, , more] of RULES) {
         if (state === "off") continue;
-        const hits = Math.max(1, Math.round((rate / 14 / (more?.need_permits ?? 1)) * (wave + 0.4 * Math.random())));
+        const hits = Math.max(
+          1,
+          Math.round((rate / 14 / (more?.need_permits ?? 1)) * (wave + 0.4 * Math.random())),
+        );
         const per = more?.per ? [{ key: more.per, value: ["agoda", "ctrip", "expedia"][round % 3] }] : [];
         await fleet.ask(node, app, [{ key: "key", value: key }, ...per], hits).catch(() => null);
       }
-      await fleet.ask(node, "login", [{ key: "remote_address", value: `10.1.7.${round % 4}` }]).catch(() => null);
+      await fleet
+        .ask(node, "login", [{ key: "remote_address", value: `10.1.7.${round % 4}` }])
+        .catch(() => null);
       await new Promise((done) => setTimeout(done, 200));
     }
   };
@@ -154,4 +213,7 @@ export async function traffic(fleet, isOver) {
 
 /** Waits until nodes decide by the rules. */
 export const inForce = (fleet) =>
-  until("the rules limit", async () => (await fleet.check(fleet.nodes[0], "SHOP", "checkout", 0)).limit !== null);
+  until(
+    "the rules limit",
+    async () => (await fleet.check(fleet.nodes[0], "SHOP", "checkout", 0)).limit !== null,
+  );

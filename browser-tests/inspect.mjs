@@ -19,20 +19,34 @@ export async function wear(page, url, { lang, theme, width }) {
 
 /** Words that are written alike in both languages. */
 const SHARED = new Set(
-  `Tollgate QPS JSON YAML API REST IP URL TLS CSP SSE CPU ID UTC SHA CSV NDJSON HTTP HTTPS gRPC Redis SQLite mTLS CAR GET
-   POST PUT Asia Shanghai ci-deploy key value ms GB MB KB kB MiB KiB GiB Ctrl Enter Esc OIDC p50 p99 ok n k g j s h d G U S V English Envoy RFC curl PEM tgl`
+  `Tollgate QPS JSON YAML API REST IP URL TLS CSP SSE CPU ID UTC SHA CSV NDJSON HTTP HTTPS gRPC Redis
+   SQLite mTLS CAR GET POST PUT Asia Shanghai ci-deploy key value ms GB MB KB kB MiB KiB GiB Ctrl Enter
+   Esc OIDC p50 p99 ok n k g j s h d G U S V English Envoy RFC curl PEM tgl`
     .split(/\s+/)
     .filter(Boolean),
 );
 
 /** Members of the API's objects that hold what users entered. */
-const ENTERED = ["app", "key", "name", "domain", "entries", "description", "title", "comment", "reason", "author", "per"];
+const ENTERED = [
+  "app",
+  "key",
+  "name",
+  "domain",
+  "entries",
+  "description",
+  "title",
+  "comment",
+  "reason",
+  "author",
+  "per",
+];
 
 /** Every word that users entered, as the API returns it. */
 export async function enteredWords(page, url) {
   const words = new Set();
   const read = (value, isEntered) => {
-    if (typeof value === "string" && isEntered) for (const word of [...wordsOf(value), ...(value.match(CHINESE) ?? [])]) words.add(word);
+    if (typeof value === "string" && isEntered)
+      for (const word of [...wordsOf(value), ...(value.match(CHINESE) ?? [])]) words.add(word);
     if (value === null || typeof value !== "object") return;
     for (const [name, inner] of Object.entries(value)) {
       read(inner, Array.isArray(value) ? isEntered : ENTERED.includes(name));
@@ -47,7 +61,8 @@ export async function enteredWords(page, url) {
 
 const CHINESE = /[\u4e00-\u9fff]+/g;
 
-const wordsOf = (text) => (text.match(/[A-Za-z][A-Za-z0-9_.-]*/g) ?? []).map((it) => it.replace(/[.-]+$/, ""));
+const wordsOf = (text) =>
+  (text.match(/[A-Za-z][A-Za-z0-9_.-]*/g) ?? []).map((it) => it.replace(/[.-]+$/, ""));
 
 /** What is wrong with the page as it is shown now. `data` holds the words that users entered. */
 export async function faultsOf(page, lang, data) {
@@ -56,7 +71,10 @@ export async function faultsOf(page, lang, data) {
   if (seen.lang !== (lang === "zh" ? "zh-CN" : "en")) faults.push(`the page says that it is in ${seen.lang}`);
   if (seen.overflow > 0) faults.push(`${seen.overflow} px wider than the window`);
   for (const text of seen.texts) {
-    const foreign = lang === "zh" ? englishIn(text, data) : ((text.replace("中文", "").match(CHINESE) ?? []).filter((it) => !data.has(it)));
+    const foreign =
+      lang === "zh"
+        ? englishIn(text, data)
+        : (text.replace("中文", "").match(CHINESE) ?? []).filter((it) => !data.has(it));
     if (foreign.length > 0) faults.push(`not in ${lang}: ${foreign.join(" ")} (in ${JSON.stringify(text)})`);
   }
   return faults;
@@ -66,9 +84,12 @@ function englishIn(text, data) {
   return wordsOf(text).filter((it) => !SHARED.has(it) && !data.has(it));
 }
 
-/** Runs in the page: its language, how much too wide it is, and its texts except code and what users entered. */
+/** Runs in the page: its language, how much too wide it is, and its texts except code. */
 function readTexts() {
-  const isCode = (element) => element.closest("code, pre, kbd, samp, textarea, script, style, time, svg text, noscript, table.diff td, .mono, [lang]:not(html)");
+  const isCode = (element) =>
+    element.closest(
+      "code, pre, kbd, samp, textarea, script, style, time, svg text, noscript, .diff td, .mono, html [lang]",
+    );
   const texts = [document.title];
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode()) {

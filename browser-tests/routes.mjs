@@ -12,8 +12,8 @@ export function patterns() {
 const matcher = (pattern) => new RegExp(`^${pattern.replace(/\{[^}]*\}/g, "[^/?]+")}([?]|$)`);
 
 /**
- * Follows links from the first page until each pattern has a place, and returns the places by pattern. Literal
- * segments win over `{…}`, as they do in the router.
+ * Follows links from the first page until each pattern has a place, and returns the places by pattern.
+ * Literal segments win over `{…}`, as they do in the router.
  */
 export async function places(page, url, wanted) {
   const matchers = wanted.map((pattern) => [pattern, matcher(pattern)]);

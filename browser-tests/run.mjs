@@ -1,4 +1,5 @@
-// Runs the tests in order on one control plane and three nodes; `node run.mjs B2 B13` runs these only, after the setup.
+// Runs the tests in order on one control plane and three nodes. `node run.mjs B2 B13` runs these only, after
+// the setup.
 import { existsSync } from "node:fs";
 import { Browser, shot } from "./browser.mjs";
 import { Fleet } from "./servers.mjs";
@@ -12,7 +13,17 @@ import transfer from "./tests/transfer.mjs";
 import versions from "./tests/versions.mjs";
 
 const only = process.argv.slice(2);
-const tests = [...before, ...access, ...rules, ...changes, ...versions, ...keys, ...transfer, ...screens, ...away];
+const tests = [
+  ...before,
+  ...access,
+  ...rules,
+  ...changes,
+  ...versions,
+  ...keys,
+  ...transfer,
+  ...screens,
+  ...away,
+];
 const folder = process.env.TOLLGATE_SCREENSHOTS ?? "target/browser";
 const binary = process.env.TOLLGATE_BIN ?? "target/debug/tollgate";
 if (!existsSync(binary)) {
@@ -57,7 +68,9 @@ async function run(test, world) {
     for (const [index, page] of pages.entries()) await shot(page, folder, `failed-${test.id}-${index}`);
   }
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
-  console.log(`${fault ? "FAIL" : "PASS"} [${seconds}s] ${test.id} ${test.name}${notes.map((it) => `\n    ${it}`).join("")}`);
+  console.log(
+    [`${fault ? "FAIL" : "PASS"} [${seconds}s] ${test.id} ${test.name}`, ...notes].join("\n    "),
+  );
   if (fault) console.log(`${fault.stack ?? fault}\n    screenshots in ${folder}`);
   counts[fault ? "failed" : "passed"]++;
   for (const page of pages) if (page !== world.kept.admin) await page.context().close();

@@ -1,5 +1,5 @@
-// The pictures of the README and of docs/console.md: `node screenshots.mjs FOLDER`. With `--all`, every screen in
-// every look, for people who work on the console.
+// The pictures of the README and of docs/console.md: `node screenshots.mjs FOLDER`.
+// With `--all`, every screen in every look, for people who work on the console.
 import { execFileSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
@@ -16,8 +16,8 @@ mkdirSync(folder, { recursive: true });
 /** Name of the picture, the screen (or a place of it), its look. */
 const PICTURES = [
   ["console-overview", "/", { lang: "en", theme: "light" }],
-  ["console-list", "/rules", { lang: "en", theme: "light" }],
-  ["console-list-zh", "/rules", { lang: "zh", theme: "dark" }],
+  ["console-list", "/rules", { lang: "en", theme: "light", width: 1440 }],
+  ["console-list-zh", "/rules", { lang: "zh", theme: "dark", width: 1440 }],
   ["console-new", "/rules/new", { lang: "en", theme: "light" }],
   ["console-rule", "/apps/SHOP/rules/checkout", { lang: "en", theme: "light" }],
   ["console-change", "/changes/{id}", { lang: "en", theme: "light" }],
@@ -40,7 +40,7 @@ try {
   const found = await places(page, fleet.url, patterns());
   for (const [name, target, look] of isAll ? everything(found) : PICTURES) {
     await wear(page, fleet.url, { width: 1280, ...look });
-    if (!isAll) await page.setViewportSize({ width: 1280, height: 800 });
+    if (!isAll) await page.setViewportSize({ width: look.width ?? 1280, height: 800 });
     await page.goto(fleet.url + (found.get(target) ?? target));
     // Figures that scripts ask of the nodes.
     if (target === "/rules") await page.locator("td.tokens .meter").first().waitFor();

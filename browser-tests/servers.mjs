@@ -29,7 +29,10 @@ class Process {
   }
 
   start() {
-    this.child = spawn(binary, this.args, { stdio: ["ignore", "pipe", "pipe"], env: { PATH: process.env.PATH } });
+    this.child = spawn(binary, this.args, {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: { PATH: process.env.PATH },
+    });
     for (const stream of [this.child.stdout, this.child.stderr]) {
       stream.on("data", (bytes) => (this.output += bytes));
     }
@@ -75,9 +78,13 @@ export class Fleet {
     const listen = new URL(this.url).host;
     this.control = new Process("control", ["control", "--listen", listen, "--data-dir", this.data]);
     this.control.start();
-    await until("the control plane answers", async () => (await fetch(`${this.url}/login`).catch(() => null))?.ok, {
-      explain: () => this.control.output,
-    });
+    await until(
+      "the control plane answers",
+      async () => (await fetch(`${this.url}/login`).catch(() => null))?.ok,
+      {
+        explain: () => this.control.output,
+      },
+    );
   }
 
   async startNode(name) {
@@ -89,9 +96,13 @@ export class Fleet {
     node.start();
     node.url = `http://${http}`;
     node.label = name;
-    await until(`${name} answers`, async () => (await fetch(`${node.url}/healthz`).catch(() => null)) !== null, {
-      explain: () => node.output,
-    });
+    await until(
+      `${name} answers`,
+      async () => (await fetch(`${node.url}/healthz`).catch(() => null)) !== null,
+      {
+        explain: () => node.output,
+      },
+    );
     return node;
   }
 
@@ -104,7 +115,11 @@ export class Fleet {
   async ask(node, domain, entries, hits = 1) {
     const body = { domain, descriptors: [entries], hits };
     const headers = { "content-type": "application/json" };
-    const reply = await fetch(`${node.url}/v1/check`, { method: "POST", headers, body: JSON.stringify(body) });
+    const reply = await fetch(`${node.url}/v1/check`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify(body),
+    });
     return reply.json();
   }
 

@@ -66,10 +66,20 @@ async function aViewerCannotChangeAnything({ fleet, window, kept }) {
     const found = viewer.getByRole("link", { name: text, exact: true });
     assert.equal(await found.count(), 0, `a viewer is shown no link ${text}`);
   }
-  for (const target of ["/rules", "/apps/SHOP/rules/pay", "/apps/SHOP/rules/pay/yaml", "/overrides", "/apps/SHOP/versions"]) {
+  for (const target of [
+    "/rules",
+    "/apps/SHOP/rules/pay",
+    "/apps/SHOP/rules/pay/yaml",
+    "/overrides",
+    "/apps/SHOP/versions",
+  ]) {
     await viewer.goto(fleet.url + target);
-    const buttons = viewer.locator("main").locator("button:not([disabled]), a.btn.primary, input[type=checkbox]");
-    const texts = (await buttons.allInnerTexts()).filter((it) => !["Search", "Filter", "Fill in"].includes(it));
+    const buttons = viewer
+      .locator("main")
+      .locator("button:not([disabled]), a.btn.primary, input[type=checkbox]");
+    const texts = (await buttons.allInnerTexts()).filter(
+      (it) => !["Search", "Filter", "Fill in"].includes(it),
+    );
     assert.deepEqual(texts, [], `a viewer can press nothing at ${target}`);
   }
   for (const [target, form] of [
@@ -91,7 +101,8 @@ async function aViewerCannotChangeAnything({ fleet, window, kept }) {
     ["/settings", { approvals: "0" }],
   ]) {
     const status = await viewer.evaluate(
-      async ([target, form]) => (await fetch(target, { method: "POST", body: new URLSearchParams(form) })).status,
+      async ([target, form]) =>
+        (await fetch(target, { method: "POST", body: new URLSearchParams(form) })).status,
       [target, form],
     );
     assert.equal(status, 403, `a forged post to ${target}`);
@@ -105,5 +116,9 @@ async function aViewerCannotChangeAnything({ fleet, window, kept }) {
 
 export default [
   { id: "B1", name: "setup, wrong password, login, logout", isSetup: true, run: setUpAndLogIn },
-  { id: "B11", name: "a viewer sees no button and forged posts are denied", run: aViewerCannotChangeAnything },
+  {
+    id: "B11",
+    name: "a viewer sees no button and forged posts are denied",
+    run: aViewerCannotChangeAnything,
+  },
 ];

@@ -23,7 +23,11 @@ async function fromADraftToEveryNode({ fleet, kept, window }) {
   for (const [before, after] of [["10", "2"]]) {
     await until("the difference by field", async () => {
       const [gone, come] = [admin.locator("del").allInnerTexts(), admin.locator("ins").allInnerTexts()];
-      return (await gone).every((it) => it === before) && (await come).every((it) => it === after) && (await come).length === 2;
+      return (
+        (await gone).every((it) => it === before) &&
+        (await come).every((it) => it === after) &&
+        (await come).length === 2
+      );
     });
   }
   await admin.getByRole("link", { name: "YAML, side by side" }).click();
@@ -31,7 +35,11 @@ async function fromADraftToEveryNode({ fleet, kept, window }) {
   await admin.goto(target);
   await admin.getByRole("button", { name: "Submit" }).click();
   await shows(admin, "waiting for approval");
-  assert.equal(await admin.getByRole("button", { name: "Approve" }).count(), 0, "nobody approves an own change");
+  assert.equal(
+    await admin.getByRole("button", { name: "Approve" }).count(),
+    0,
+    "nobody approves an own change",
+  );
   assert.equal(await admin.getByRole("button", { name: "Publish" }).count(), 0);
 
   await approver.goto(`${fleet.url}/`);
@@ -57,10 +65,18 @@ async function bothSidesOfAConflict({ fleet, kept }) {
   await page.goto(`${fleet.url}/changes/${made.body.id}`);
   await shows(page, "Others changed these rules meanwhile");
   const sides = page.getByRole("row", { name: /Rate/ });
-  assert.deepEqual((await sides.locator("td").allInnerTexts()).map((it) => it.trim()).slice(1), ["10", "30", "20"]);
+  assert.deepEqual((await sides.locator("td").allInnerTexts()).map((it) => it.trim()).slice(1), [
+    "10",
+    "30",
+    "20",
+  ]);
   await page.getByRole("button", { name: "Publish" }).click();
   await shows(page, "Others changed these rules meanwhile");
-  assert.equal((await api(page, "GET", rule)).body.rate, 30, "nothing is overwritten before somebody decides");
+  assert.equal(
+    (await api(page, "GET", rule)).body.rate,
+    30,
+    "nothing is overwritten before somebody decides",
+  );
   await page.getByLabel("Use yours").check();
   await page.getByRole("button", { name: "Resolve" }).click();
   await page.getByRole("button", { name: "Publish" }).click();
@@ -73,18 +89,42 @@ async function theEditorChecksWhileYouType({ fleet, kept }) {
   await page.locator("#app").fill("TYPED");
   const faults = page.locator("[data-faults]");
   assert.ok(!(await faults.isVisible()));
-  await page.locator("#text").fill("domain: typed\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, limit: 5}\n");
-  await until("a fault with its line", async () => (await faults.isVisible()) && /^4:/m.test(await faults.innerText()));
+  await page
+    .locator("#text")
+    .fill("domain: typed\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, limit: 5}\n");
+  await until(
+    "a fault with its line",
+    async () => (await faults.isVisible()) && /^4:/m.test(await faults.innerText()),
+  );
   assert.equal(await page.locator(".gutter .bad").innerText(), "4", "its line is marked");
-  await page.locator("#text").fill("domain: typed\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 5}\n");
-  await until("no fault", async () => !(await faults.isVisible()) && (await page.locator(".gutter .bad").count()) === 0);
+  await page
+    .locator("#text")
+    .fill(
+      "domain: typed\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 5}\n",
+    );
+  await until(
+    "no fault",
+    async () => !(await faults.isVisible()) && (await page.locator(".gutter .bad").count()) === 0,
+  );
   await page.keyboard.press("Control+s");
   await page.waitForURL(/\/changes\//);
   await shows(page, "draft");
 }
 
 export default [
-  { id: "B4", name: "a draft is approved by somebody else and published to every node", run: fromADraftToEveryNode },
-  { id: "B4-editor", name: "the editor marks faulty lines while you type, and Ctrl+S saves a draft", run: theEditorChecksWhileYouType },
-  { id: "B5-conflict", name: "a draft that others have overtaken shows both sides", run: bothSidesOfAConflict },
+  {
+    id: "B4",
+    name: "a draft is approved by somebody else and published to every node",
+    run: fromADraftToEveryNode,
+  },
+  {
+    id: "B4-editor",
+    name: "the editor marks faulty lines while you type, and Ctrl+S saves a draft",
+    run: theEditorChecksWhileYouType,
+  },
+  {
+    id: "B5-conflict",
+    name: "a draft that others have overtaken shows both sides",
+    run: bothSidesOfAConflict,
+  },
 ];

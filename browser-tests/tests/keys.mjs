@@ -5,9 +5,22 @@ import { until } from "../until.mjs";
 
 async function lookUpResetAndBlock({ fleet, kept }) {
   const page = kept.admin;
-  await api(page, "POST", `${fleet.url}/api/v1/apps/LOOK/rules`, { key: "up", max_permits: 5, rate: 1, per: "provider" });
+  await api(page, "POST", `${fleet.url}/api/v1/apps/LOOK/rules`, {
+    key: "up",
+    max_permits: 5,
+    rate: 1,
+    per: "provider",
+  });
   const ask = (node, hits) =>
-    fleet.ask(node, "LOOK", [{ key: "key", value: "up" }, { key: "provider", value: "agoda" }], hits);
+    fleet.ask(
+      node,
+      "LOOK",
+      [
+        { key: "key", value: "up" },
+        { key: "provider", value: "agoda" },
+      ],
+      hits,
+    );
   for (const node of fleet.nodes) {
     await until("the rule is in force", async () => (await ask(node, 0)).limit !== null);
     await ask(node, 5);
@@ -18,7 +31,10 @@ async function lookUpResetAndBlock({ fleet, kept }) {
   await page.getByRole("button", { name: "Look up" }).click();
   const tokens = async () => (await page.locator("td.n").allInnerTexts()).map((it) => it.trim());
   await until("what each node counts, and their sum", async () => (await tokens()).length === 4);
-  assert.ok((await tokens()).slice(0, 3).every((it) => /^[0-4] \/ 5$/.test(it)), (await tokens()).join(", "));
+  assert.ok(
+    (await tokens()).slice(0, 3).every((it) => /^[0-4] \/ 5$/.test(it)),
+    (await tokens()).join(", "),
+  );
   await page.getByRole("button", { name: "Reset" }).click();
   await shows(page, "Reset: its next request finds a full quota");
   await page.getByRole("link", { name: "Block or allow this key" }).click();
@@ -30,7 +46,10 @@ async function lookUpResetAndBlock({ fleet, kept }) {
   await page.getByRole("button", { name: "New block or allowance" }).click();
   await page.waitForURL(`${fleet.url}/overrides`);
   for (const node of fleet.nodes) {
-    await until("every node denies", async () => (await ask(node, 0)).outcome === "deny" || (await ask(node, 1)).outcome === "deny");
+    await until(
+      "every node denies",
+      async () => (await ask(node, 0)).outcome === "deny" || (await ask(node, 1)).outcome === "deny",
+    );
   }
   assert.ok(performance.now() - began < 5_000);
   await page.goto(`${fleet.url}/keys?domain=LOOK&entries=key%3Dup%0Aprovider%3Dagoda`);
@@ -43,4 +62,6 @@ async function lookUpResetAndBlock({ fleet, kept }) {
   }
 }
 
-export default [{ id: "B8", name: "a key is looked up, reset, blocked and let go again", run: lookUpResetAndBlock }];
+export default [
+  { id: "B8", name: "a key is looked up, reset, blocked and let go again", run: lookUpResetAndBlock },
+];

@@ -59,13 +59,27 @@ async function theTextsThatArePrescribed({ fleet, kept, window }) {
   const texts = async (selector) => (await page.locator(selector).allInnerTexts()).map((it) => it.trim());
   await page.goto(`${fleet.url}/rules/new`);
   assert.deepEqual(await texts("main .crumb"), ["限流 / 限流新增"]);
-  const labels = (await texts("main form.card > .field > label, main form.card > .pair label")).map((it) => it.replace(/ ?\*$/, ""));
+  const labels = (await texts("main form.card > .field > label, main form.card > .pair label")).map((it) =>
+    it.replace(/ ?\*$/, ""),
+  );
   assert.deepEqual(labels, ["应用标识", "请求标识", "桶突发度", "令牌添加速度", "QPS 预设", "接入描述"]);
-  for (const [field, part] of [["app", "SIP_HOTEL"], ["key", "pushGeoHotelList"], ["max_permits", "正整数"], ["rate", "正整数"]]) {
+  for (const [field, part] of [
+    ["app", "SIP_HOTEL"],
+    ["key", "pushGeoHotelList"],
+    ["max_permits", "正整数"],
+    ["rate", "正整数"],
+  ]) {
     assert.ok((await page.locator(`#${field}-hint`).innerText()).includes(part), `the help of ${field}`);
   }
   assert.equal(await page.locator("#rate").inputValue(), "1", "the default");
-  for (const text of ["接受接入条款", "接入说明", "应用标识与请求标识的组合全局唯一", "保护自己的服务", "保护第三方"]) await shows(page, text);
+  for (const text of [
+    "接受接入条款",
+    "接入说明",
+    "应用标识与请求标识的组合全局唯一",
+    "保护自己的服务",
+    "保护第三方",
+  ])
+    await shows(page, text);
   assert.equal(await page.getByRole("button", { name: "新增", exact: true }).count(), 1);
   await page.locator(".menu a[aria-current=page]", { hasText: "限流新增" }).waitFor();
 
@@ -73,10 +87,19 @@ async function theTextsThatArePrescribed({ fleet, kept, window }) {
   assert.deepEqual(await texts("main .crumb"), ["限流管理 / 限流信息列表"]);
   assert.deepEqual(
     (await texts("main thead th")).map((it) => it.replace(/ ↑$/, "")),
-    ["应用标识", "请求标识", "桶突发度", "令牌添加速率", "当前令牌数", "描述信息", "最近一次更新时间", "删除"],
+    [
+      "应用标识",
+      "请求标识",
+      "桶突发度",
+      "令牌添加速率",
+      "当前令牌数",
+      "描述信息",
+      "最近一次更新时间",
+      "删除",
+    ],
   );
   assert.deepEqual(await texts("#size option"), ["10", "25", "50", "100"]);
-  assert.deepEqual((await texts("label[for=size]")), ["每页", "条"]);
+  assert.deepEqual(await texts("label[for=size]"), ["每页", "条"]);
   const total = (await api(page, "GET", `${fleet.url}/api/v1/rules?size=1`)).body.total;
   const counts = `显示第 1 到 ${Math.min(10, total)} 条，共 ${total.toLocaleString("en")} 条`;
   assert.equal((await texts(".foot > span"))[0], counts);
@@ -114,7 +137,12 @@ async function byTheKeyboardAlone({ fleet, kept }) {
     }
     assert.fail(`Tab never reaches ${id}`);
   };
-  for (const [id, text] of [["app", "SIP_HOTEL"], ["key", "byKeys"], ["max_permits", "3"], ["rate", "1"]]) {
+  for (const [id, text] of [
+    ["app", "SIP_HOTEL"],
+    ["key", "byKeys"],
+    ["max_permits", "3"],
+    ["rate", "1"],
+  ]) {
     await tabTo(id);
     await page.keyboard.press("Control+a");
     await page.keyboard.type(text);
@@ -153,7 +181,9 @@ async function aListOfManyRules({ fleet, kept, note }) {
     });
     const yaml = `tollgate: 1\napp: "MANY-${String(first).padStart(4, "0")}"\ncar:\n${rows.join("")}`;
     const headers = { "content-type": "application/yaml" };
-    const made = await page.context().request.fetch(`${fleet.url}/api/v1/import`, { method: "POST", data: yaml, headers });
+    const made = await page
+      .context()
+      .request.fetch(`${fleet.url}/api/v1/import`, { method: "POST", data: yaml, headers });
     assert.ok(made.status() < 300, await made.text());
   }
   note(`${MANY - there} rules imported in ${((performance.now() - began) / 1000).toFixed(1)} s`);
@@ -198,12 +228,19 @@ async function aListOfManyRules({ fleet, kept, note }) {
 }
 
 async function liveTokens({ fleet, kept, window }) {
-  await api(kept.admin, "POST", `${fleet.url}/api/v1/apps/LIVE/rules`, { key: "slow", max_permits: 1000, rate: 1 });
+  await api(kept.admin, "POST", `${fleet.url}/api/v1/apps/LIVE/rules`, {
+    key: "slow",
+    max_permits: 1000,
+    rate: 1,
+  });
   const page = await window();
   await logIn(page, fleet.url);
   const [one, other] = fleet.nodes;
   for (const node of [one, other]) {
-    await until("the rule is in force", async () => (await fleet.check(node, "LIVE", "slow", 1)).limit !== null);
+    await until(
+      "the rule is in force",
+      async () => (await fleet.check(node, "LIVE", "slow", 1)).limit !== null,
+    );
   }
   await page.goto(`${fleet.url}/rules?app=LIVE`);
   const text = async () => {
@@ -221,7 +258,11 @@ async function liveTokens({ fleet, kept, window }) {
   // The last use comes with reports, every five seconds.
   const time = page.locator("main tbody td.time [title]");
   await until("the last use is shown", async () => (await time.count()) > 0);
-  assert.match((await time.getAttribute("title")) ?? "", /^[0-9]{13}$/, "the milliseconds are shown on hover");
+  assert.match(
+    (await time.getAttribute("title")) ?? "",
+    /^[0-9]{13}$/,
+    "the milliseconds are shown on hover",
+  );
   assert.match(await time.innerText(), /^[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}$/);
 }
 
@@ -243,7 +284,11 @@ async function severalAtOnce({ fleet, kept }) {
 }
 
 export default [
-  { id: "B2", name: "every rejection is beside its field; then all nodes deny", run: everyRejectionIsBesideItsField },
+  {
+    id: "B2",
+    name: "every rejection is beside its field; then all nodes deny",
+    run: everyRejectionIsBesideItsField,
+  },
   { id: "B2-zh", name: "form and list have the prescribed texts", run: theTextsThatArePrescribed },
   { id: "B14", name: "by the keyboard alone", run: byTheKeyboardAlone },
   { id: "B3", name: "a list of 1,234 rules: pages, search, order, delete and undo", run: aListOfManyRules },

@@ -7,7 +7,12 @@ import { setUp } from "../data.mjs";
 import { assert, shows } from "../expect.mjs";
 import { Fleet } from "../servers.mjs";
 
-const FILE = "domain: carried\n# a remark stays\ndescriptors:\n  - key: user\n    rate_limit: {unit: minute, requests_per_unit: 5}\n";
+const FILE = `domain: carried
+# a remark stays
+descriptors:
+  - key: user
+    rate_limit: {unit: minute, requests_per_unit: 5}
+`;
 
 async function exportAndImport({ fleet, kept, window }) {
   const page = kept.admin;
@@ -15,7 +20,18 @@ async function exportAndImport({ fleet, kept, window }) {
   const extras = '{"b": 1,  "a": "甲"}';
   for (const rule of [
     { key: "plain", max_permits: 7, rate: 3 },
-    { key: "rich", max_permits: 70, rate: 30, description: "全部字段", per: "provider", need_permits: 2, g: "1.5", u: "0.000001", state: "shadow", extras },
+    {
+      key: "rich",
+      max_permits: 70,
+      rate: 30,
+      description: "全部字段",
+      per: "provider",
+      need_permits: 2,
+      g: "1.5",
+      u: "0.000001",
+      state: "shadow",
+      extras,
+    },
   ]) {
     assert.equal((await api(page, "POST", `${apps}/rules`, rule)).status, 201);
   }
@@ -38,7 +54,9 @@ async function exportAndImport({ fleet, kept, window }) {
     const other = await window();
     await setUp(other, empty);
     const headers = { "content-type": "application/yaml" };
-    const made = await other.context().request.fetch(`${empty.url}/api/v1/import`, { method: "POST", data: yaml, headers });
+    const made = await other
+      .context()
+      .request.fetch(`${empty.url}/api/v1/import`, { method: "POST", data: yaml, headers });
     assert.ok(made.status() < 300, await made.text());
     const again = await other.context().request.get(`${empty.url}/api/v1/export?app=CARRY`);
     assert.equal(await again.text(), yaml, "byte for byte");
@@ -49,4 +67,10 @@ async function exportAndImport({ fleet, kept, window }) {
   }
 }
 
-export default [{ id: "B17", name: "an app is exported and imported on an empty database, and is the same", run: exportAndImport }];
+export default [
+  {
+    id: "B17",
+    name: "an app is exported and imported on an empty database, and is the same",
+    run: exportAndImport,
+  },
+];

@@ -10,7 +10,11 @@ async function twoEditors({ fleet, kept, window }) {
   await logIn(second, fleet.url);
   const target = `${fleet.url}/apps/EDIT/rules/shared`;
   await Promise.all([first.goto(target), second.goto(target)]);
-  for (const [page, rate] of [[first, "7"], [second, "9"]]) await page.locator("#rate").fill(rate);
+  for (const [page, rate] of [
+    [first, "7"],
+    [second, "9"],
+  ])
+    await page.locator("#rate").fill(rate);
   await first.getByRole("button", { name: "Save", exact: true }).click();
   await first.waitForURL((at) => at.pathname === "/rules");
   await second.getByRole("button", { name: "Save", exact: true }).click();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use jiff::tz::TimeZone;
+use tokio::sync::Semaphore;
 use tollgate_control::{Change, Control, ControlError, OldNodes};
 use tollgate_db::Tx;
 
@@ -37,6 +38,8 @@ pub struct Console {
     requests: AtomicU64,
     /// Readers of events that wait.
     pub(crate) readers: AtomicUsize,
+    /// The turn of an import.
+    pub(crate) imports: Semaphore,
     /// Distinguishes the requests of this process from those of others.
     prefix: String,
 }
@@ -46,7 +49,8 @@ impl Console {
     #[must_use]
     pub fn new(control: Arc<Control>, settings: ConsoleSettings) -> Self {
         let prefix = tollgate_control::secret().map_or_else(|_| "r".to_owned(), |it| it[..8].to_owned());
-        Self { control, settings, requests: AtomicU64::new(0), readers: AtomicUsize::new(0), prefix }
+        let (requests, readers, imports) = (AtomicU64::new(0), AtomicUsize::new(0), Semaphore::new(1));
+        Self { control, settings, requests, readers, imports, prefix }
     }
 
     /// Runs a change that may publish rules. `old_nodes=leave` in the query or the form publishes them also

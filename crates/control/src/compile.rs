@@ -66,6 +66,7 @@ pub(crate) fn read(app: &str, yaml: &str, known: &[Car]) -> Result<Vec<Car>, Con
             max_permits: or("burst", ""),
             pre_permits: or("overdraft", "0"),
             need_permits: or("cost", "1"),
+            bucket: or("bucket", ""),
             sharing: or("sharing", "exact"),
             on_store_failure: or("on_store_failure", "allow"),
             per: line

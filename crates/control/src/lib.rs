@@ -63,6 +63,8 @@ pub mod settings;
 pub mod setup;
 mod sign_in;
 mod stored;
+mod taking_over;
+pub mod thawing;
 mod token_text;
 pub mod tokens;
 pub mod transfer;

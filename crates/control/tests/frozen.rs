@@ -13,8 +13,8 @@ use tollgate_control::changes::{ChangeInput, OpInput};
 use tollgate_control::file_rules::FileInput;
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::{
-    Actor, Content, Control, ControlError, Document, Kind, NodeApp, NodeState, Nodes, Role, audit, frozen,
-    problems, rules, versions,
+    Actor, Content, Control, ControlError, Document, Kind, NodeApp, NodeState, Nodes, Role, audit, problems,
+    rules, thawing, versions,
 };
 use tollgate_db::TimeSource;
 
@@ -110,7 +110,9 @@ async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
         rules::delete(tx, &Actor::system(), "shop", "gone", etag)
     };
     control.change(delete).await.expect("version 4");
-    let per = CarInput { per: "user".to_owned(), state: "shadow".to_owned(), ..row("per", "9", "") };
+    let [per, need_permits, bucket] = ["user", "2", "pool"].map(str::to_owned);
+    let state = "shadow".to_owned();
+    let per = CarInput { per, need_permits, bucket, state, ..row("per", "9", "") };
     create(&control, "shop", per).await.expect("version 5");
     let text = "domain: web\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n".to_owned();
     let file = FileInput { text, ..FileInput::default() }.check().expect("a file");
@@ -181,12 +183,13 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
     );
     let per = of("per").await.expect("there");
     assert_eq!((per.rate, &*per.per, &*per.state), (9, "user", "shadow"));
+    assert_eq!((per.need_permits, &*per.bucket), (2, "pool"));
     for switched_off in ["gone", "before"] {
         assert_eq!(of(switched_off).await.expect("there").state, "off", "{switched_off}");
     }
     assert!(frozen_apps(&control).await.is_empty());
     create(&control, "shop", row("more", "1", "")).await.expect("not frozen any more");
-    let again = control.change(|tx| frozen::force(tx, &Actor::system(), "shop", "why")).await;
+    let again = control.change(|tx| thawing::force(tx, &Actor::system(), "shop", "why")).await;
     assert!(matches!(again, Err(ControlError::NotFound { what: "frozen app", .. })));
     let chain = control.read(|tx| audit::verify(tx, &Actor::system())).await.expect("walked");
     assert!(matches!(chain, audit::Chain::Whole(_)));
@@ -203,7 +206,7 @@ async fn what_the_database_has_is_forced_as_a_version_above_all_that_nodes_hold(
     let before =
         control.published().borrow().apps.iter().find(|it| it.app == "shop").cloned().expect("there");
     for (app, version) in [("shop", 7), ("new", 5)] {
-        let forced = control.change(move |tx| frozen::force(tx, &Actor::system(), app, "the copy counts"));
+        let forced = control.change(move |tx| thawing::force(tx, &Actor::system(), app, "the copy counts"));
         assert_eq!(forced.await.expect("forced"), version);
     }
     let published = control.published().borrow().clone();

@@ -55,7 +55,7 @@ fn take(control: &Control, nodes: &KnownNodes) {
     for id in NODES {
         let candidate = app.candidate.as_ref().filter(|it| it.reach.includes(id, []));
         let wanted = candidate.map_or(app.version, |it| it.version);
-        let rejects = candidate.is_some() && wanted % 3 == 0;
+        let rejects = candidate.is_some() && wanted.is_multiple_of(3);
         let acked = if rejects { app.version } else { wanted };
         nodes.report(NodeState {
             id: id.to_owned(),

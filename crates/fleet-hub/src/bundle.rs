@@ -1,5 +1,4 @@
-//! What is on its way to a node. Documents are encoded once, and shared by all nodes until the moment they are
-//! sent.
+//! What is on its way to a node. Documents are encoded once, and shared by all nodes until they are sent.
 
 use std::sync::Arc;
 

@@ -193,6 +193,13 @@ impl Fleet {
         self.state().hub.nodes_known()
     }
 
+    /// Number of nodes that are connected and have all of `published`, as far as they can; 0 while that is
+    /// not what is sent.
+    #[must_use]
+    pub fn nodes_with(&self, published: &Published) -> usize {
+        self.state().hub.nodes_with(published)
+    }
+
     /// How often a node was sent away for a while, because too many came at once.
     #[must_use]
     pub fn hellos_deferred(&self) -> u64 {

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tollgate_core::Timestamp;
+use tollgate_fleet_proto::published::{AppDocuments, Published};
 use tollgate_fleet_proto::{
     Command, ControlSays, FromControl, FromNode, GoAway, Hello, MAX_APPS, MAX_LABELS, MAX_REPORT_ROWS,
     MAX_TEXT_BYTES, Overrides, Reply, Report, Seen, Welcome,
@@ -202,6 +203,18 @@ impl Hub {
         self.nodes.len()
     }
 
+    /// Number of nodes that are connected and have all of `published`, as far as they can; 0 while that is
+    /// not what is sent. Takes a step for each node and each app, unlike [`Hub::nodes`].
+    #[must_use]
+    pub fn nodes_with(&self, published: &Published) -> usize {
+        let sent =
+            |it: &AppDocuments| self.published.apps.get(&*it.app).is_some_and(|wanted| wanted.is_of(it));
+        if published.apps.len() != self.published.apps.len() || !published.apps.iter().all(sent) {
+            return 0;
+        }
+        self.nodes.values().filter(|node| node.is_settled()).count()
+    }
+
     /// Grows with everything that [`Hub::nodes`] shows, except time.
     #[must_use]
     pub const fn revision(&self) -> u64 {
@@ -376,11 +389,13 @@ impl Hub {
 
     fn publish(&mut self, published: Arc<Prepared>) {
         let may_fit_now = published.moves_domains(&self.published);
+        let changed = published.changed(&self.published);
         self.published = published;
         self.revision += 1;
         let ids: Vec<String> = self.nodes.keys().cloned().collect();
         for id in ids {
             if let Some(node) = self.nodes.get_mut(&id) {
+                node.unsettle(&changed);
                 if may_fit_now {
                     node.forget_faults();
                 }

@@ -89,6 +89,8 @@ pub struct AppState {
 #[derive(Debug, Default)]
 pub(crate) struct App {
     acked: Option<(u64, Sha256Bytes)>,
+    /// `acked` before the answer that is read.
+    before: Option<(u64, Sha256Bytes)>,
     /// Of the newest version that the node rejected.
     fault: Option<Fault>,
     /// Versions that the node rejected, of those that it may be sent: a candidate and the one before.
@@ -120,6 +122,32 @@ impl App {
     }
 }
 
+/// Apps that have to be compared with what is published before the node has everything. A publication changes
+/// few of them, and fleets have many nodes with many apps.
+#[derive(Debug)]
+enum Unsettled {
+    All,
+    Apps(BTreeSet<Arc<str>>),
+}
+
+impl Default for Unsettled {
+    fn default() -> Self {
+        Self::Apps(BTreeSet::new())
+    }
+}
+
+impl Unsettled {
+    fn add(&mut self, names: impl IntoIterator<Item = Arc<str>>) {
+        if let Self::Apps(apps) = self {
+            apps.extend(names);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        matches!(self, Self::Apps(apps) if apps.is_empty())
+    }
+}
+
 /// What the hub knows of a node.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -134,6 +162,7 @@ pub(crate) struct Node {
     is_of_epoch: bool,
     /// Sent and not answered.
     outstanding: Option<Arc<Bundle>>,
+    unsettled: Unsettled,
 }
 
 impl Node {
@@ -150,6 +179,7 @@ impl Node {
             apps: BTreeMap::new(),
             is_of_epoch,
             outstanding: None,
+            unsettled: Unsettled::All,
         };
         node.holds(held);
         if is_of_epoch {
@@ -165,17 +195,24 @@ impl Node {
     /// What is in force, as the node says.
     fn holds(&mut self, held: Vec<Held>) {
         for app in self.apps.values_mut() {
-            app.acked = None;
+            app.before = app.acked.take();
         }
-        for Held { app, version, sha256 } in held.into_iter().take(MAX_APPS) {
+        for Held { app: name, version, sha256 } in held.into_iter().take(MAX_APPS) {
             let Ok(sha256) = Sha256Bytes::try_from(sha256) else { continue };
-            let app = self.apps.entry(app.into()).or_default();
+            let app = match self.apps.get_mut(&*name) {
+                Some(app) => app,
+                None => self.apps.entry(name.into()).or_default(),
+            };
             app.acked = Some((version, sha256));
-            app.rejected = app.rejected.split_off(&version.saturating_add(1));
+            if !app.rejected.is_empty() {
+                app.rejected.retain(|rejected| *rejected > version);
+            }
             if app.fault.as_ref().is_some_and(|fault| fault.version <= version) {
                 app.fault = None;
             }
         }
+        let changed = self.apps.iter().filter(|(_, app)| app.acked != app.before);
+        self.unsettled.add(changed.map(|(name, _)| Arc::clone(name)));
         self.apps.retain(|_, app| app.acked.is_some() || app.fault.is_some());
     }
 
@@ -191,6 +228,8 @@ impl Node {
         self.is_of_epoch = true;
         self.holds(held);
         self.rejects(faults);
+        self.unsettled.add(sent.apps.iter().map(|(name, _)| Arc::clone(name)));
+        self.unsettled.add(sent.removed.iter().map(|name| name.as_str().into()));
         for (name, rules) in &sent.apps {
             let app = self.apps.entry(Arc::clone(name)).or_default();
             let is_held = app.acked == Some((rules.version, rules.sha256));
@@ -203,8 +242,19 @@ impl Node {
         true
     }
 
+    /// These apps are published in another version than before, or not any more.
+    pub(crate) fn unsettle(&mut self, names: &[Arc<str>]) {
+        self.unsettled.add(names.iter().cloned());
+    }
+
+    /// Whether there is nothing that the node should have and does not, as far as it can be sent.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.session.is_some() && !self.is_busy() && self.unsettled.is_empty()
+    }
+
     /// What clashed may not clash any more.
     pub(crate) fn forget_faults(&mut self) {
+        self.unsettled = Unsettled::All;
         self.apps.values_mut().for_each(App::forget_faults);
     }
 
@@ -261,25 +311,34 @@ impl Node {
             return None; // a new, empty database must not take away the rules of a fleet
         }
         let mut bundle = Bundle { id, full: !self.is_of_epoch, ..Bundle::default() };
-        for (name, wanted) in &published.apps {
-            let Some(rules) = self.sent(name, wanted, bugs) else { continue };
-            if !self.is_of_epoch {
-                bundle.apps.push((Arc::clone(name), Arc::clone(rules)));
-                continue;
-            }
-            let app = self.apps.entry(Arc::clone(name)).or_default();
-            match app.acked {
-                Some(acked) if acked == (rules.version, rules.sha256) => {}
-                Some((version, _)) if version >= rules.version => {
-                    app.rejects(is_ahead(name, version, rules.version));
+        let removes = missing == MissingApps::Removed && !bugs.forgets_removals();
+        match (std::mem::take(&mut self.unsettled), self.is_of_epoch) {
+            (_, false) => {
+                for (name, wanted) in &published.apps {
+                    let rules = self.sent(name, wanted, bugs);
+                    bundle.apps.extend(rules.map(|rules| (Arc::clone(name), Arc::clone(rules))));
                 }
-                _ => bundle.apps.push((Arc::clone(name), Arc::clone(rules))),
             }
-        }
-        if self.is_of_epoch && missing == MissingApps::Removed && !bugs.forgets_removals() {
-            let is_gone =
-                |(name, app): &(&Arc<str>, &App)| app.acked.is_some() && !published.apps.contains_key(*name);
-            bundle.removed = self.apps.iter().filter(is_gone).map(|(name, _)| name.to_string()).collect();
+            (Unsettled::Apps(names), true) => {
+                for name in names {
+                    match published.apps.get(&name) {
+                        Some(wanted) => self.compare(&name, wanted, &mut bundle, bugs),
+                        None if removes && self.apps.get(&name).is_some_and(|app| app.acked.is_some()) => {
+                            bundle.removed.push(name.to_string());
+                        }
+                        None => {}
+                    }
+                }
+            }
+            (Unsettled::All, true) => {
+                for (name, rules) in &published.apps {
+                    self.compare(name, rules, &mut bundle, bugs);
+                }
+                let is_gone = |(name, app): &(&Arc<str>, &App)| {
+                    removes && app.acked.is_some() && !published.apps.contains_key(*name)
+                };
+                bundle.removed = self.apps.iter().filter(is_gone).map(|(name, _)| name.to_string()).collect();
+            }
         }
         if bundle.apps.is_empty() && bundle.removed.is_empty() && !bundle.full {
             return None;
@@ -287,6 +346,22 @@ impl Node {
         let bundle = Arc::new(bundle);
         self.outstanding = Some(Arc::clone(&bundle));
         Some(bundle)
+    }
+
+    /// Adds a version to `bundle` if the node lacks it.
+    fn compare(&mut self, name: &Arc<str>, wanted: &Wanted, bundle: &mut Bundle, bugs: Bugs) {
+        let Some(rules) = self.sent(name, wanted, bugs) else { return };
+        let app = match self.apps.get_mut(name) {
+            Some(app) => app,
+            None => self.apps.entry(Arc::clone(name)).or_default(),
+        };
+        match app.acked {
+            Some(acked) if acked == (rules.version, rules.sha256) => {}
+            Some((version, _)) if version >= rules.version => {
+                app.rejects(is_ahead(name, version, rules.version));
+            }
+            _ => bundle.apps.push((Arc::clone(name), Arc::clone(rules))),
+        }
     }
 
     pub(crate) fn liveness(&self, now: Timestamp, unresponsive: Duration, lost: Duration) -> Liveness {

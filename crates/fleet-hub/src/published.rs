@@ -32,6 +32,28 @@ pub(crate) struct Wanted {
 }
 
 impl Wanted {
+    /// Whether it has the versions of `published`, and as much of the candidate has been reached.
+    pub(crate) fn is_of(&self, published: &AppDocuments) -> bool {
+        let version = |rules: &Arc<PreparedApp>| rules.version;
+        let candidate = self.candidate.as_ref().map(|(rules, reach)| (rules.version, reach));
+        let of = published.candidate.as_ref().map(|it| (it.version, &it.reach));
+        self.stable.as_ref().map_or(0, version) == published.version && candidate == of
+    }
+
+    /// Whether it is the same, by address: what is unchanged was taken over.
+    fn is(&self, other: &Self) -> bool {
+        let same = |a: Option<&Arc<PreparedApp>>, b: Option<&Arc<PreparedApp>>| match (a, b) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        let rules = |it: &Self| it.candidate.as_ref().map(|(rules, _)| Arc::clone(rules));
+        let reach = |it: &Self| it.candidate.as_ref().map(|(_, reach)| reach.clone());
+        same(self.stable.as_ref(), other.stable.as_ref())
+            && same(rules(self).as_ref(), rules(other).as_ref())
+            && reach(self) == reach(other)
+    }
+
     fn versions(&self) -> impl Iterator<Item = &Arc<PreparedApp>> {
         self.stable.iter().chain(self.candidate.iter().map(|(rules, _)| rules))
     }
@@ -72,6 +94,15 @@ impl Prepared {
             prepared.faults.push(format!("more than {MAX_APPS} apps"));
         }
         prepared
+    }
+
+    /// The apps that are not as in `before`, and those that are not there any more.
+    pub(crate) fn changed(&self, before: &Self) -> Vec<Arc<str>> {
+        let is_same =
+            |name: &Arc<str>, now: &Wanted| before.apps.get(name).is_some_and(|known| known.is(now));
+        let changed = self.apps.iter().filter(|(name, now)| !is_same(name, now)).map(|(name, _)| name);
+        let gone = before.apps.keys().filter(|name| !self.apps.contains_key(*name));
+        changed.chain(gone).cloned().collect()
     }
 
     /// An app has given up a domain since `before`, so what clashed may not clash any more.

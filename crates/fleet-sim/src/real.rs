@@ -187,13 +187,17 @@ impl Control {
     /// # Panics
     /// They do not within [`PATIENCE`].
     pub fn wait(&self, what: &str, condition: impl Fn(&[NodeState]) -> bool) {
+        self.wait_for(what, || condition(&self.fleet.nodes()));
+    }
+
+    fn wait_for(&self, what: &str, condition: impl Fn() -> bool) {
         let mut changes = self.fleet.changes();
         let waited = async {
-            while !condition(&self.fleet.nodes()) {
+            while !condition() {
                 changes.changed().await.expect("the fleet is there");
                 if self.fleet.nodes_known() > 100 {
                     // Looking at every acknowledgement of a large fleet would be most of the work.
-                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    tokio::time::sleep(Duration::from_millis(5)).await;
                 }
             }
         };
@@ -205,6 +209,8 @@ impl Control {
     /// Waits until every node holds every published version; `nodes` is their number.
     pub fn wait_in_force(&self, nodes: usize) {
         let published = Arc::clone(&self.published.borrow());
+        // What the states of all nodes are made of would be most of the work.
+        self.wait_for("everything is acknowledged", || self.fleet.nodes_with(&published) == nodes);
         self.wait("everything is in force", |states| {
             let holds = |node: &NodeState| {
                 let acked = |app: &str| node.apps.iter().find(|it| &*it.app == app).and_then(|it| it.acked);

@@ -73,6 +73,13 @@ impl Rule {
         key.extend_from_slice(limit.key_tail.as_bytes());
     }
 
+    /// Whether requests are counted together only if the keys and the values of all entries are equal, so that
+    /// these can stand for [the key](Rule::write_key).
+    #[must_use]
+    pub const fn counts_values(&self) -> bool {
+        self.counts_values
+    }
+
     /// Appends the key of the [slots](Rule::slots) for a request's `entries` in `domain`. What is counted
     /// together is as in [`write_key`](Rule::write_key), and no counter has the same key.
     pub fn write_slot_key(&self, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {

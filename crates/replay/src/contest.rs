@@ -93,18 +93,19 @@ impl Contest {
         }
         let Some(Some(contest)) = self.rules.get_mut(rule) else { return };
         let RuleContest { limit, window_ns, .. } = *contest;
+        // A known key may grow a little beyond, a new one may not begin.
         let state = match self.keys.get_mut(key) {
-            Some(state) => state,
-            None if self.bytes > self.max_bytes => {
-                contest.left_out += 1;
-                return;
-            }
-            None => {
+            Some(state) if self.bytes <= self.max_bytes.saturating_add(self.max_bytes / 8) => state,
+            None if self.bytes <= self.max_bytes => {
                 let fresh = |entrant: &Entrant| (entrant.quota.fresh(), ExactLog::default());
                 let states: Box<[_]> = contest.entrants.iter().map(fresh).collect();
                 self.bytes += size_of::<Key>() + size_of_val(&*states) + key.len() + 64;
                 let new = Key { rule, last_ns: now, exact: ExactLog::default(), states };
                 self.keys.entry(key.into()).or_insert(new)
+            }
+            _ => {
+                contest.left_out += 1;
+                return;
             }
         };
         state.last_ns = now;

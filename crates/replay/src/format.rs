@@ -41,3 +41,22 @@ impl Format {
         if is_common { Self::Common } else { Self::Csv }
     }
 }
+
+/// What a first line is, if it is of a format that is not read and is not a heading: what it seems to be, and
+/// what helps.
+pub(crate) fn unread(line: &str) -> Option<&'static str> {
+    let line = line.trim_start();
+    if line.starts_with("[{") || line == "[" {
+        return Some("it begins a list of JSON: write one object per line, as `jq -c '.[]'` does");
+    }
+    if line.starts_with("#Version:") || line.starts_with("#Fields:") {
+        return Some("it is a log in the W3C format: write JSON lines, CSV or the Common Log Format");
+    }
+    if line.starts_with('[') && line.contains("] \"") {
+        return Some("it looks like Envoy's log as text: let Envoy write its access log as JSON");
+    }
+    if line.contains("haproxy[") {
+        return Some("it looks like HAProxy's own format: use `option httplog clf`, or write JSON or CSV");
+    }
+    None
+}

@@ -29,7 +29,9 @@ const KEYS: [&str; 10] = [
 /// Reservations of a server live for five minutes at most.
 const LONGEST_COMMIT: Duration = Duration::from_secs(240);
 
-const TIME: [&str; 14] = [
+const TIME: [&str; 16] = [
+    "StartUTC",           // Traefik, beside the time at which it wrote the line
+    "EdgeStartTimestamp", // Cloudflare
     "time",
     "timestamp",
     "@timestamp",
@@ -47,7 +49,7 @@ const TIME: [&str; 14] = [
 ];
 
 /// Fields that name a client, the one that it can least choose itself first.
-const CLIENT: [&str; 10] = [
+const CLIENT: [&str; 14] = [
     "client",
     "client_ip",
     "clientip",
@@ -57,6 +59,10 @@ const CLIENT: [&str; 10] = [
     "downstream_remote_address",
     "downstream_direct_remote_address",
     "remote_ip",
+    "request.client_ip", // Caddy
+    "request.remote_ip",
+    "ClientHost", // Traefik
+    "ClientIP",   // Cloudflare
     "x_forwarded_for",
 ];
 
@@ -64,11 +70,18 @@ const CLIENT: [&str; 10] = [
 const WITH_PORT: [&str; 2] = ["downstream_remote_address", "downstream_direct_remote_address"];
 
 /// Other names of what descriptors are often called.
-const ALIASES: [(&[&str], &[&str]); 4] = [
+const ALIASES: [(&[&str], &[&str]); 5] = [
     (&CLIENT, &CLIENT),
-    (&["user", "user_id", "api_key"], &["user", "user_id", "remote_user"]),
-    (&["path", "uri"], &["path", "uri", "request_uri", "url", "target", "request.path"]),
-    (&["host", "authority"], &["host", "authority", ":authority", "http_host"]),
+    (&["user", "user_id", "api_key"], &["user", "user_id", "remote_user", "ClientUsername"]),
+    (
+        &["path", "uri"],
+        &["path", "uri", "request_uri", "url", "target", "request.path", "request.uri", "RequestPath"],
+    ),
+    (
+        &["host", "authority"],
+        &["host", "authority", ":authority", "http_host", "request.host", "RequestHost"],
+    ),
+    (&["method"], &["method", "request_method", "request.method", "RequestMethod"]),
 ];
 
 /// A field's value that a line must have, or must not, to count as admitted.
@@ -93,8 +106,8 @@ pub(crate) struct Mapping {
     /// When the cost is committed after that.
     pub(crate) commit_after: Duration,
     pub(crate) domain: Option<String>,
-    /// Entries of each descriptor: a key and the field that has its value.
-    pub(crate) descriptors: Vec<Vec<(String, String)>>,
+    /// Entries of each descriptor: a key and the field that has its value, by its names.
+    pub(crate) descriptors: Vec<Vec<(String, Wanted)>>,
     pub(crate) admitted: Option<Condition>,
 }
 
@@ -194,12 +207,14 @@ impl Mapping {
     }
 }
 
-/// `remote_address=client path=path`, or `client` for `client=client`.
-fn descriptor(text: &str) -> Result<Vec<(String, String)>, String> {
+/// `remote_address=client path=path`, or `client` alone for the field that usually has it.
+fn descriptor(text: &str) -> Result<Vec<(String, Wanted)>, String> {
     let entries = text.split([' ', ',']).filter(|entry| !entry.is_empty());
     let entries = entries.map(|entry| match entry.split_once('=') {
-        Some((key, field)) if !key.is_empty() && !field.is_empty() => Ok((key.to_owned(), field.to_owned())),
-        None => Ok((entry.to_owned(), entry.to_owned())),
+        Some((key, field)) if !key.is_empty() && !field.is_empty() => {
+            Ok((key.to_owned(), Wanted(vec![field.to_owned()])))
+        }
+        None => Ok((entry.to_owned(), fields_of(entry))),
         Some(_) => Err(format!("invalid entry {entry}; write KEY=FIELD, such as remote_address=client")),
     });
     entries.collect()

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use tollgate_human_text::{InQuotes, clip_to};
 
-use crate::format::{Columns, Common, Format, json};
+use crate::format::{Columns, Common, Format, json, unread};
 use crate::instant::{Instants, Unit, show};
 use crate::mapping::{Mapping, is_as_it_is, value_of};
 use crate::row::{Names, Row, Wanted};
@@ -84,6 +84,8 @@ pub(crate) struct Reader {
     common: Common,
     /// Names of columns, for messages.
     header: Vec<String>,
+    /// What the file is instead, if its heading is none.
+    looks_like: Option<&'static str>,
     instants: Instants,
     /// Of the names that the time may have.
     units: Vec<Option<Unit>>,
@@ -130,6 +132,7 @@ impl Reader {
             condition_place,
             columns: None,
             header: Vec::new(),
+            looks_like: None,
             instants: Instants::default(),
             units: (0..all[time_place].0.len()).map(|rank| mapping.unit(rank)).collect(),
             as_it_is: all
@@ -262,8 +265,9 @@ impl Reader {
         if format == Format::Csv && self.columns.is_none() {
             let is_heading = self.mapping.columns.is_empty();
             self.header = if is_heading { Columns::header(line)? } else { self.mapping.columns.clone() };
-            self.columns = Some(Columns::new(&self.header, &self.names));
+            self.columns = Some(Columns::new(&self.header, line, &self.names));
             if is_heading {
+                self.looks_like = unread(line);
                 return Ok(None);
             }
         }
@@ -276,7 +280,11 @@ impl Reader {
         let Some(time) = row.get(self.time_place) else { return Err(self.missing(self.time_place, "time")) };
         let unit = row.rank(self.time_place).and_then(|rank| self.units.get(rank).copied().flatten());
         let Some(ns) = self.instants.read(time, unit) else {
-            return Err(format!("{} is not a time", InQuotes(&clip_to(time, 40))));
+            return Err(format!(
+                "{} is not a time from 1970 to 2554: expected 2026-11-24T12:00:00Z, 24/Nov/2026:12:00:00 +0000 or \
+                 a number",
+                InQuotes(&clip_to(time, 40))
+            ));
         };
         if let Some(condition) = &self.mapping.admitted {
             let Some(value) = row.get(self.condition_place) else {
@@ -335,6 +343,9 @@ impl Reader {
     pub(crate) fn notes(&self) -> Vec<String> {
         let tally = &self.tally;
         let mut notes = Vec::new();
+        if let Some(what) = self.looks_like.filter(|_| tally.requests == 0) {
+            notes.push(format!("the first line is not a heading: {what}"));
+        }
         if let Some(why) = &tally.cut_off {
             notes.push(format!("the log is cut off {why}; everything below is about what was read before"));
         }

@@ -10,7 +10,7 @@ use tollgate_human_text::{InQuotes, show_duration};
 use crate::contest::{Entrant, RuleContest};
 use crate::instant::show;
 use crate::reserving::Settled;
-use crate::side::{Side, key_text};
+use crate::side::Side;
 use crate::tally::Tally;
 use crate::timeline::{Timeline, bars};
 use crate::track::{Denied, RuleTrack};
@@ -130,7 +130,7 @@ impl SideReport {
                 let (worst, limit) = (worst.as_ref()?, rule.limits.get(place)?);
                 Some(WorstWindow {
                     limit: limit.to_string(),
-                    key: key_text(&worst.key),
+                    key: side.key_text(&worst.key),
                     from: show(worst.from_ns),
                     to: show(worst.to_ns),
                     admitted: worst.admitted,
@@ -138,15 +138,15 @@ impl SideReport {
                 })
             });
             let suggested = track.peaks.iter().enumerate().filter_map(|(place, peaks)| {
-                let limit = at_percentile(&peaks.in_window, percentile)?;
-                let burst = at_percentile(&peaks.above_rate, percentile)?;
+                let limit = peaks.in_window.at_percentile(percentile)?;
+                let burst = peaks.above_rate.at_percentile(percentile)?;
                 let window = show_duration(window(place));
                 let rate = format!("{} per {window}", rule.limits.get(place)?.quota.limit());
                 Some(Suggested { percentile, limit, window, burst, rate })
             });
             let contest = side.contest.as_ref().and_then(|contest| contest.rules.get(rule.index)?.as_ref());
             RuleReport {
-                algorithms: contest.map(compared).unwrap_or_default(),
+                algorithms: contest.map(|it| compared(it, side)).unwrap_or_default(),
                 path: rule.path.clone(),
                 limits: rule.limits_in_words(),
                 offered: tally.offered,
@@ -161,7 +161,7 @@ impl SideReport {
                 wrongly_admitted: track.wrongly_admitted,
                 wrongly_denied: track.wrongly_denied,
                 worst_windows: worst.collect(),
-                top_denied: top(denied),
+                top_denied: top(denied, side),
                 suggested: if is_compared(track) { suggested.collect() } else { Vec::new() },
             }
         });
@@ -181,12 +181,12 @@ impl SideReport {
     }
 }
 
-fn compared(contest: &RuleContest) -> Vec<Compared> {
+fn compared(contest: &RuleContest, side: &Side) -> Vec<Compared> {
     let of = |entrant: &Entrant| {
         let algorithm = algorithm_name(entrant.quota.algorithm());
         let worst = entrant.worst.as_ref().map(|worst| WorstWindow {
             limit: algorithm.clone(),
-            key: key_text(&worst.key),
+            key: side.key_text(&worst.key),
             from: show(worst.from_ns),
             to: show(worst.to_ns),
             admitted: worst.admitted,
@@ -216,19 +216,8 @@ const fn is_compared(track: &RuleTrack) -> bool {
     track.compared > 0
 }
 
-fn top(denied: &Denied) -> Vec<TopDenied> {
-    denied.top.iter().map(|(denied, key)| TopDenied { key: key_text(key), denied: *denied }).collect()
-}
-
-/// The least value that this share of the keys does not exceed.
-fn at_percentile(peaks: &std::collections::BTreeMap<u64, u64>, percentile: f64) -> Option<u64> {
-    let keys: u64 = peaks.values().sum();
-    let needed = (keys as f64 * percentile / 100.0).ceil().max(1.0) as u64;
-    let mut so_far = 0;
-    peaks.iter().find_map(|(&value, &count)| {
-        so_far += count;
-        (so_far >= needed).then_some(value)
-    })
+fn top(denied: &Denied, side: &Side) -> Vec<TopDenied> {
+    denied.top.iter().map(|(denied, key)| TopDenied { key: side.key_text(key), denied: *denied }).collect()
 }
 
 /// `0.617 %`

@@ -1,6 +1,6 @@
 //! The fields of one line that somebody wants, in a buffer that is used again.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 
@@ -12,6 +12,8 @@ pub(crate) struct Wanted(pub(crate) Vec<String>);
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     by_name: HashMap<String, Vec<(usize, u8)>, RandomState>,
+    /// Of the wanted fields that are in objects: the names of these.
+    objects: HashSet<String, RandomState>,
     count: usize,
 }
 
@@ -23,7 +25,17 @@ impl Names {
                 by_name.entry(name.clone()).or_default().push((place, rank.min(254) as u8));
             }
         }
-        Self { by_name, count: wanted.len() }
+        let parents = |name: &str| {
+            let dots = name.match_indices('.').map(|(place, _)| name[..place].to_owned());
+            dots.collect::<Vec<_>>()
+        };
+        let objects = by_name.keys().flat_map(|name| parents(name)).collect();
+        Self { by_name, objects, count: wanted.len() }
+    }
+
+    /// Whether a wanted field is in the object of this name.
+    pub(crate) fn are_in(&self, object: &str) -> bool {
+        !self.objects.is_empty() && self.objects.contains(object)
     }
 
     /// The places that want the field `name`, each with its rank.

@@ -36,6 +36,8 @@ pub(crate) struct RuleTally {
 #[derive(Clone, Debug)]
 struct Chain {
     entries: Vec<(String, Origin)>,
+    /// The first chain with the same keys.
+    like: u16,
     came: u64,
 }
 
@@ -74,7 +76,8 @@ pub(crate) struct Side {
     scratch: Scratch,
     entries: Vec<Entry<'static>>,
     descriptors: Vec<Descriptor<'static>>,
-    ends: Vec<usize>,
+    /// Of each descriptor: where its entries end, and which chain its keys are those of.
+    ends: Vec<(usize, u16)>,
     key: Vec<u8>,
     pub(crate) rules: Vec<RuleTally>,
     pub(crate) tracks: Tracks,
@@ -108,12 +111,7 @@ impl Side {
         if domain.rules().is_empty() {
             return Err(SideError::NoRules(domain.name().to_owned()));
         }
-        let mut chains: Vec<Vec<(String, Wanted)>> = Vec::new();
-        for entries in &mapping.descriptors {
-            chains.push(
-                entries.iter().map(|(key, field)| (key.clone(), Wanted(vec![field.clone()]))).collect(),
-            );
-        }
+        let mut chains = mapping.descriptors.clone();
         if chains.is_empty() {
             for rule in domain.rules() {
                 let chain = keys_of(rule);
@@ -129,7 +127,13 @@ impl Side {
                 wanted.len() - 1
             }
         };
-        let chains = chains.into_iter().map(|entries| Chain {
+        let keys_of = |entries: &[(String, Wanted)]| {
+            entries.iter().map(|(key, _)| key.clone()).collect::<Vec<String>>()
+        };
+        let keys: Vec<Vec<String>> = chains.iter().map(|entries| keys_of(entries)).collect();
+        let like = |nth: usize| keys.iter().position(|it| Some(it) == keys.get(nth)).unwrap_or(nth);
+        let chains = chains.into_iter().enumerate().map(|(nth, entries)| Chain {
+            like: u16::try_from(like(nth)).unwrap_or(WHOLE_KEY),
             entries: (entries.into_iter())
                 .map(|(key, field)| match quoted(&field) {
                     Some(text) => (key, Origin::Text(text)),
@@ -208,7 +212,7 @@ impl Side {
             }
             if entries.len() - begin == chain.entries.len() {
                 chain.came += 1;
-                self.ends.push(entries.len());
+                self.ends.push((entries.len(), chain.like));
             } else {
                 entries.truncate(begin);
             }
@@ -221,7 +225,7 @@ impl Side {
         }
         let mut begin = 0;
         let mut descriptors: Vec<Descriptor<'_>> = recycle(std::mem::take(&mut self.descriptors));
-        for &end in &self.ends {
+        for &(end, _) in &self.ends {
             descriptors.push(Descriptor::new(&entries[begin..end]));
             begin = end;
         }
@@ -255,7 +259,8 @@ impl Side {
         };
         let is_admitted = answer.is_admitted();
         let mut is_limited = false;
-        for (descriptor, answered) in request.descriptors.iter().zip(answer.descriptors()) {
+        let asked = request.descriptors.iter().zip(&self.ends);
+        for ((descriptor, &(_, like)), answered) in asked.zip(answer.descriptors()) {
             let Some(rule) = answered.rule else { continue };
             is_limited = true;
             let Some(tally) = self.rules.get_mut(rule.index) else { continue };
@@ -274,9 +279,7 @@ impl Side {
             if rule.limits.is_empty() {
                 continue;
             }
-            self.key.clear();
-            self.key.extend_from_slice(&(rule.index as u32).to_be_bytes());
-            rule.write_key(0, &self.domain, descriptor.entries, &mut self.key);
+            write_key(rule, &self.domain, descriptor.entries, like, &mut self.key);
             let passes = answered.is_admitted() && !answered.is_shadowed;
             self.tracks.decided(&self.key, rule.index, cost, ns, passes);
             if let Some(contest) = &mut self.contest {
@@ -305,7 +308,44 @@ const fn shifted(ns: u64) -> u64 {
     if ns < 100_000_000_000_000_000 { ns + TEN_YEARS_NS } else { ns }
 }
 
-/// The text of a tracked key, without the number of its rule.
-pub(crate) fn key_text(key: &[u8]) -> String {
-    String::from_utf8_lossy(key.get(4..).unwrap_or_default()).into_owned()
+/// In place of a chain: the whole key of the counter follows.
+const WHOLE_KEY: u16 = u16::MAX;
+/// In no value, since it is in no text.
+const AFTER_VALUE: u8 = 0xff;
+
+/// What requests of a rule must have in common to be tracked together: the number of the rule, and the values,
+/// or what the rule counts in place of them. The key of the counter says the same and takes longer to write.
+#[inline]
+fn write_key(rule: &Rule, domain: &str, entries: &[Entry<'_>], like: u16, key: &mut Vec<u8>) {
+    key.clear();
+    let like = if rule.counts_values() { like } else { WHOLE_KEY };
+    key.extend_from_slice(&(rule.index as u32).to_be_bytes());
+    key.extend_from_slice(&like.to_be_bytes());
+    if like == WHOLE_KEY {
+        rule.write_key(0, domain, entries, key);
+        return;
+    }
+    for entry in entries {
+        key.extend_from_slice(entry.value.as_bytes());
+        key.push(AFTER_VALUE);
+    }
+}
+
+impl Side {
+    /// The key of the counter that a tracked key stands for.
+    pub(crate) fn key_text(&self, key: &[u8]) -> String {
+        let Some((&[a, b, c, d, e, f], rest)) = key.split_first_chunk() else { return String::new() };
+        let rule = self.policy.rules().nth(u32::from_be_bytes([a, b, c, d]) as usize);
+        let chain = self.chains.get(usize::from(u16::from_be_bytes([e, f])));
+        let mut text = rest.to_vec();
+        if let Some((rule, chain)) = rule.zip(chain) {
+            let values = rest.split(|byte| *byte == AFTER_VALUE).map(String::from_utf8_lossy);
+            let values: Vec<_> = values.collect();
+            let keys = chain.entries.iter().map(|(key, _)| key);
+            let entries: Vec<_> = keys.zip(&values).map(|(key, value)| Entry { key, value }).collect();
+            text.clear();
+            rule.write_key(0, &self.domain, &entries, &mut text);
+        }
+        String::from_utf8_lossy(&text).into_owned()
+    }
 }

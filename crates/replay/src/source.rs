@@ -9,6 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The longest line that is read; a longer one is a broken line.
 pub(crate) const MAX_LINE: usize = 1 << 20;
 const BUFFER: usize = 256 << 10;
+/// Programs of Windows begin a file with it.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// How much of a file has been read, for a progress bar.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +50,7 @@ impl Source {
         if path.as_os_str() == "-" {
             return Self::of(io::stdin(), None);
         }
-        let file = File::open(path)?;
+        let file = File::open(path)?; // waits for a writer, if it is a pipe
         let about = file.metadata()?;
         if about.is_dir() {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name a file"));
@@ -68,13 +70,37 @@ impl Source {
             [0x1f, 0x8b, ..] => {
                 Box::new(BufReader::with_capacity(BUFFER, flate2::bufread::MultiGzDecoder::new(raw)))
             }
-            [0x28, 0xb5, 0x2f, 0xfd] => {
+            // A frame, or one to skip, which some programs write first.
+            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => {
                 Box::new(BufReader::with_capacity(BUFFER, Frames { raw, frame: None }))
             }
-            _ => Box::new(raw),
+            start => {
+                if let Some(unpack) = unpacked_by(start) {
+                    let why = format!("only gzip and zstd are unpacked; use `{unpack} FILE | tollgate … -`");
+                    return Err(io::Error::new(io::ErrorKind::Unsupported, why));
+                }
+                Box::new(raw)
+            }
         };
         Ok(Self { bytes, so_far, size })
     }
+}
+
+/// The command that unpacks a file that begins with these bytes.
+fn unpacked_by(start: &[u8]) -> Option<&'static str> {
+    Some(match start {
+        [b'B', b'Z', b'h', b'1'..=b'9'] => "bzcat",
+        [0xfd, b'7', b'z', b'X'] => "xzcat",
+        [b'P', b'K', 3, 4] => "unzip -p",
+        [4, 0x22, 0x4d, 0x18] => "lz4cat",
+        _ => return None,
+    })
+}
+
+/// Whether opening this path waits for somebody to write.
+pub(crate) fn is_pipe(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    std::fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo())
 }
 
 /// The first four bytes, or all of them.
@@ -92,6 +118,7 @@ struct Frames<R: BufRead> {
 
 impl<R: BufRead> Read for Frames<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
         use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
         loop {
             let Some(frame) = &mut self.frame else {
@@ -99,8 +126,20 @@ impl<R: BufRead> Read for Frames<R> {
                     return Ok(0);
                 }
                 let mut frame = FrameDecoder::new();
-                frame.reset(&mut self.raw).map_err(unpacking)?;
-                self.frame = Some(frame);
+                match frame.reset(&mut self.raw) {
+                    Ok(()) => self.frame = Some(frame),
+                    Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                        length,
+                        ..
+                    })) => {
+                        let skipped =
+                            io::copy(&mut (&mut self.raw).take(u64::from(length)), &mut io::sink())?;
+                        if skipped < u64::from(length) {
+                            return Err(io::ErrorKind::UnexpectedEof.into());
+                        }
+                    }
+                    Err(error) => return Err(unpacking(error)),
+                }
                 continue;
             };
             if frame.can_collect() == 0 && !frame.is_finished() {
@@ -174,6 +213,9 @@ impl Lines {
         self.number += 1;
         if self.line.last() == Some(&b'\r') {
             self.line.pop();
+        }
+        if self.number == 1 && self.line.starts_with(BYTE_ORDER_MARK) {
+            self.line.drain(..BYTE_ORDER_MARK.len());
         }
         Ok(if is_too_long { Next::TooLong } else { Next::Line })
     }

@@ -45,8 +45,50 @@ pub(crate) struct RuleTrack {
 /// Numbers of keys, by the most that each asked for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peaks {
-    pub(crate) in_window: BTreeMap<u64, u64>,
-    pub(crate) above_rate: BTreeMap<u64, u64>,
+    pub(crate) in_window: Counted,
+    pub(crate) above_rate: Counted,
+}
+
+/// How many keys have each value: exactly while there are few values, then rounded up by at most a
+/// thousandth, so that what is enough stays enough.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Counted {
+    by_value: BTreeMap<u64, u64>,
+    is_rounded: bool,
+}
+
+/// Values that are told apart before they are rounded.
+const MOST_VALUES: usize = 1 << 16;
+
+impl Counted {
+    fn add(&mut self, value: u64, keys: u64) {
+        let value = if self.is_rounded { rounded_up(value) } else { value };
+        *self.by_value.entry(value).or_default() += keys;
+        if self.by_value.len() > MOST_VALUES && !self.is_rounded {
+            self.is_rounded = true;
+            for (value, keys) in std::mem::take(&mut self.by_value) {
+                self.add(value, keys);
+            }
+        }
+    }
+
+    /// The least value that this share of the keys does not exceed; `None` without keys.
+    pub(crate) fn at_percentile(&self, percentile: f64) -> Option<u64> {
+        let keys: u64 = self.by_value.values().sum();
+        let needed = (keys as f64 * percentile / 100.0).ceil().max(1.0) as u64;
+        let mut so_far = 0;
+        self.by_value.iter().find_map(|(&value, &count)| {
+            so_far += count;
+            (so_far >= needed).then_some(value)
+        })
+    }
+}
+
+/// To eleven binary digits.
+const fn rounded_up(value: u64) -> u64 {
+    let spare = (u64::BITS - value.leading_zeros()).saturating_sub(11);
+    let step = (1_u64 << spare) - 1;
+    value.saturating_add(step) & !step
 }
 
 /// The window in which a key got most.
@@ -223,7 +265,7 @@ fn keep(top: &mut Vec<(u64, Box<[u8]>)>, most: usize) {
 }
 
 fn product(permits: u64, ns: u64) -> i128 {
-    i128::from(permits).saturating_mul(i128::from(ns))
+    i128::try_from(u128::from(permits) * u128::from(ns)).unwrap_or(i128::MAX)
 }
 
 impl Key {
@@ -234,10 +276,10 @@ impl Key {
     fn note_peaks(&mut self, track: &mut RuleTrack) {
         for ((limit, exact), peaks) in self.limits().zip(&track.limits).zip(&mut track.peaks) {
             let Some(exact) = exact else { continue };
-            *peaks.in_window.entry(limit.most).or_default() += 1;
+            peaks.in_window.add(limit.most, 1);
             let window = i128::from(exact.window_ns);
             let above = u64::try_from((limit.line.highest() + window - 1) / window).unwrap_or(u64::MAX);
-            *peaks.above_rate.entry(above).or_default() += 1;
+            peaks.above_rate.add(above, 1);
         }
     }
 }
@@ -284,5 +326,28 @@ impl KeyLimit {
         for log in [&mut self.exact, &mut self.admitted].into_iter().flatten() {
             log.shrink();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_values_take_little_memory_and_what_is_enough_stays_enough() {
+        let (mut few, mut many) = (Counted::default(), Counted::default());
+        for value in 1..=1_000 {
+            few.add(value * 1_000, 1);
+        }
+        assert_eq!((few.at_percentile(99.0), few.at_percentile(100.0)), (Some(990_000), Some(1_000_000)));
+        for value in 1..=1_000_000 {
+            many.add(value * 1_000, 1);
+        }
+        assert!(many.by_value.len() < MOST_VALUES, "{}", many.by_value.len());
+        let found = many.at_percentile(99.0).expect("there are keys");
+        assert!((990_000_000..=991_000_000).contains(&found), "{found}");
+        assert_eq!(many.by_value.values().sum::<u64>(), 1_000_000);
+        many.add(u64::MAX, 1);
+        assert_eq!(many.at_percentile(100.0), Some(!((1 << 53) - 1)));
     }
 }

@@ -221,7 +221,7 @@ impl Verifier {
 /// Permits × ns.
 fn permits_ns(permits: u64, ns: u64) -> i128 {
     // Each is below 2^64; a product beyond 2^127 needs more permits and more years than a log has.
-    i128::from(permits).saturating_mul(i128::from(ns))
+    i128::try_from(u128::from(permits) * u128::from(ns)).unwrap_or(i128::MAX)
 }
 
 impl Key {

@@ -30,7 +30,7 @@ fn every_test_in_a_browser_that_the_acceptance_page_names_exists() {
         |it: &&str| it.strip_prefix('B').is_some_and(|it| it.starts_with(|c: char| c.is_ascii_digit()));
     let named: BTreeSet<&str> = page.split('`').skip(1).step_by(2).filter(is_id).collect();
     assert!(named.len() >= 5, "only {named:?}");
-    let missing = named.into_iter().filter(|id| !tests.contains(&format!("{{ id: \"{id}\"")));
+    let missing = named.into_iter().filter(|id| !tests.contains(&format!("id: \"{id}\"")));
     assert_eq!(missing.collect::<Vec<_>>(), Vec::<&str>::new());
 }
 

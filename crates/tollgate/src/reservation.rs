@@ -16,9 +16,8 @@ use crate::waiting::queue::{Kind, Taken};
 ///
 /// Once the work is done, [`commit`](Reservation::commit) says how many it took. Dropped without that, or
 /// [cancelled](Reservation::cancel), the reservation is given back: whole until `act_at`, and from then on as
-/// far as that admits no more than if it had never been made. Where counting has begun anew since, by a
-/// reset, a restored snapshot, another algorithm or a scaled quota, it was taken of what counts no longer, and
-/// gives nothing back.
+/// far as that admits no more than if it had never been made. It gives nothing back where counting has begun
+/// anew since: by a reset, a restored snapshot, another algorithm or a scaled quota.
 ///
 /// # Example
 /// ```

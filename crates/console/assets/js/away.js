@@ -1,4 +1,4 @@
-// A form is only sent while the control plane can be reached; otherwise what was entered stays, under a notice.
+// A form is only sent while the control plane can be reached; otherwise the input stays, under a notice.
 {
   /** @type {HTMLElement | null} */
   let notice = null;

@@ -1,5 +1,7 @@
 // Editors: numbers beside the lines, and the server's opinion of the text 300 ms after the last key.
-for (const area of /** @type {NodeListOf<HTMLTextAreaElement>} */ (document.querySelectorAll(".editor textarea"))) {
+for (const area of /** @type {NodeListOf<HTMLTextAreaElement>} */ (
+  document.querySelectorAll(".editor textarea")
+)) {
   const gutter = area.previousElementSibling;
   if (!gutter?.classList.contains("gutter")) continue;
   const list = /** @type {HTMLElement | null} */ (document.querySelector("[data-faults]"));
@@ -21,7 +23,10 @@ for (const area of /** @type {NodeListOf<HTMLTextAreaElement>} */ (document.quer
   /** @param {Fault[]} faults */
   const show = (faults) => {
     for (const [index, line] of [...gutter.children].entries()) {
-      line.classList.toggle("bad", faults.some((it) => it.line === index + 1));
+      line.classList.toggle(
+        "bad",
+        faults.some((it) => it.line === index + 1),
+      );
     }
     area.setAttribute("aria-invalid", String(faults.length > 0));
     if (!list) return;
@@ -43,7 +48,7 @@ for (const area of /** @type {NodeListOf<HTMLTextAreaElement>} */ (document.quer
     const headers = { "Content-Type": "application/json" };
     const body = JSON.stringify({ app: app || "new", ops });
     const reply = await fetch("/api/v1/check", { method: "POST", headers, body }).catch(() => null);
-    // A reply to what was meanwhile typed on is not shown. That an app is not there yet is no fault of the text.
+    // A reply to an older text is not shown. That an app is not there yet is not a fault of the text.
     if (!reply || area.value !== text || ![200, 404].includes(reply.status)) return;
     show(reply.ok ? (await reply.json()).errors : []);
   };

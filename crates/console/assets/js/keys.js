@@ -1,4 +1,5 @@
-// Keys: `/` searches, `g` and a letter goes to a screen, `n` creates, `j` and `k` move along rows, `?` shows them all.
+// Keys: `/` searches, `g` and a letter goes to a screen, `n` creates, `j` and `k` move along rows,
+// `?` shows them all.
 {
   const isOff = document.body.dataset.keys === "off";
   let afterG = false;
@@ -8,7 +9,9 @@
 
   /** @param {number} step */
   const moveRow = (step) => {
-    const rows = [...document.querySelectorAll("main tbody tr")].filter((row) => row.querySelector("a, button"));
+    const rows = [...document.querySelectorAll("main tbody tr")].filter((row) =>
+      row.querySelector("a, button"),
+    );
     const at = rows.findIndex((row) => row.contains(document.activeElement));
     const next = rows[at < 0 ? (step > 0 ? 0 : rows.length - 1) : at + step];
     /** @type {HTMLElement | null | undefined} */ (next?.querySelector("a, button"))?.focus();
@@ -78,7 +81,8 @@
       return;
     }
     if (isOff || event.ctrlKey || event.metaKey || event.altKey || find("dialog[open]")) return;
-    if (target.closest("input:not([type=checkbox]):not([type=radio]), select, textarea, [contenteditable]")) return;
+    if (target.closest("input:not([type=checkbox]):not([type=radio]), select, textarea, [contenteditable]"))
+      return;
     if (act(event.key)) event.preventDefault();
   });
 }

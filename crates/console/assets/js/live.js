@@ -1,4 +1,4 @@
-// Live pages: when a topic changes, the parts with `data-swap` are replaced by those of the page as it is now.
+// Live pages: when a topic changes, parts with `data-swap` are replaced by those of the page as it is now.
 // What was opened stays open, and what has the focus stays.
 {
   const live = /** @type {HTMLElement | null} */ (document.querySelector("[data-topics]"));

@@ -7,7 +7,9 @@
   }
 
   // A choice that decides what is shown takes effect at once.
-  for (const select of /** @type {NodeListOf<HTMLSelectElement>} */ (document.querySelectorAll("select[data-submit]"))) {
+  for (const select of /** @type {NodeListOf<HTMLSelectElement>} */ (
+    document.querySelectorAll("select[data-submit]")
+  )) {
     select.addEventListener("change", () => select.form?.requestSubmit());
   }
 
@@ -44,7 +46,9 @@
   }
 
   // The box in the head of a table ticks all of its rows.
-  for (const box of /** @type {NodeListOf<HTMLInputElement>} */ (document.querySelectorAll("th .pick input"))) {
+  for (const box of /** @type {NodeListOf<HTMLInputElement>} */ (
+    document.querySelectorAll("th .pick input")
+  )) {
     box.addEventListener("change", () => {
       for (const it of box.closest("table")?.querySelectorAll("td .pick input") ?? []) {
         /** @type {HTMLInputElement} */ (it).checked = box.checked;
@@ -62,7 +66,8 @@
       const now = page.querySelector(selector);
       if (now) document.querySelector(selector)?.replaceWith(now);
     }
-    if (document.querySelector("p.note.warn[role=status]") && rounds > 1) setTimeout(() => follow(rounds - 1), 500);
+    if (document.querySelector("p.note.warn[role=status]") && rounds > 1)
+      setTimeout(() => follow(rounds - 1), 500);
   };
   if (document.querySelector("p.note.warn[role=status]")) setTimeout(() => follow(20), 200);
 }

@@ -5,7 +5,10 @@
   const numbers = new Intl.NumberFormat("en");
   let failures = 0;
 
-  /** @typedef {{ key: string, tokens: number?, tokens_most: number?, nodes: number, last_used: number? }} Live */
+  /**
+   * A bucket, as the API returns it.
+   * @typedef {{ key: string, nodes: number, tokens: number?, tokens_most: number?, last_used: number? }} Live
+   */
 
   /** @param {number} value */
   const written = (value) => numbers.format(value).replace("-", "−");
@@ -30,7 +33,11 @@
         document.createElement("span"),
       ];
       meter.className = "meter";
-      for (const [name, value] of [["viewBox", "0 0 64 6"], ["preserveAspectRatio", "none"], ["aria-hidden", "true"]]) {
+      for (const [name, value] of [
+        ["viewBox", "0 0 64 6"],
+        ["preserveAspectRatio", "none"],
+        ["aria-hidden", "true"],
+      ]) {
         svg.setAttribute(name, value);
       }
       rect.setAttribute("height", "6");
@@ -56,7 +63,9 @@
   const rowsByApp = () => {
     /** @type {Map<string, Map<string, HTMLElement>>} */
     const apps = new Map();
-    for (const row of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("tr[data-key]:not([data-per])"))) {
+    for (const row of /** @type {NodeListOf<HTMLElement>} */ (
+      document.querySelectorAll("tr[data-key]:not([data-per])")
+    )) {
       const { top, bottom } = row.getBoundingClientRect();
       if (bottom < 0 || top > innerHeight) continue;
       const rows = apps.get(row.dataset.app ?? "") ?? new Map();
@@ -68,7 +77,9 @@
   /** @param {string} app @param {Map<string, HTMLElement>} rows */
   const ask = async (app, rows) => {
     const keys = [...rows.keys()].slice(0, 100).map((key) => `key=${encodeURIComponent(key)}`);
-    const reply = await fetch(`/api/v1/apps/${encodeURIComponent(app)}/live?${keys.join("&")}`).catch(() => null);
+    const reply = await fetch(`/api/v1/apps/${encodeURIComponent(app)}/live?${keys.join("&")}`).catch(
+      () => null,
+    );
     if (!reply?.ok) return false;
     /** @type {Live[]} */
     const found = (await reply.json()).keys;

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::{ControlError, Role, frozen};
+use tollgate_control::{ControlError, Role, frozen, thawing};
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
@@ -57,7 +57,7 @@ pub(super) async fn decide(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let decided = match visit.field("action") {
         "force" => {
             let of = app.clone();
-            console.control.change(move |tx| frozen::force(tx, &actor, &of, &reason)).await
+            console.control.change(move |tx| thawing::force(tx, &actor, &of, &reason)).await
         }
         "take_over" => console.control.take_over(&actor, &app, visit.field("node"), &reason).await,
         _ => return Err(Failure::Bad("expected the action take_over or force".to_owned())),

@@ -3,7 +3,7 @@
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate_control::frozen;
+use tollgate_control::{frozen, thawing};
 use tollgate_http_kit::openapi::Description;
 use tollgate_http_kit::{Reply, reply};
 
@@ -36,7 +36,7 @@ pub(super) async fn force(console: &Console, visit: &Visit) -> Result<Reply, Fai
     let (actor, app) = (visit.actor()?, visit.segment(3));
     let ForceBody { reason } = read(visit)?;
     let of = app.clone();
-    let version = console.control.change(move |tx| frozen::force(tx, &actor, &of, &reason)).await?;
+    let version = console.control.change(move |tx| thawing::force(tx, &actor, &of, &reason)).await?;
     Ok(decided(&app, version))
 }
 

@@ -64,7 +64,11 @@ async fn import(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     };
     let text = std::str::from_utf8(&visit.body);
     let text = text.map_err(|_| Failure::Bad("invalid request body: expected YAML in UTF-8".to_owned()))?;
-    let all = match transfer::read(text) {
+    // It may take seconds and a multiple of its size: not on a thread that serves, and one at a time.
+    let Ok(_turn) = console.imports.acquire().await else { return Err(Failure::Panic) };
+    let text = text.to_owned();
+    let read = tokio::task::spawn_blocking(move || transfer::read(&text)).await;
+    let all = match read.map_err(|_| Failure::Panic)? {
         Err(ControlError::Faulty(faults)) if is_dry => {
             let errors: Vec<Value> = faults.iter().map(fault).collect();
             return Ok(reply::json(StatusCode::OK, &json!({"ok": false, "errors": errors})));

@@ -16,6 +16,9 @@ use crate::texts::Lang;
 /// Largest body of a form or of JSON.
 const MAX_BODY: usize = 1024 * 1024;
 
+/// Largest body of those who are not logged in.
+const MAX_ANONYMOUS: usize = 64 * 1024;
+
 /// Largest body of an import: what the reader of YAML takes.
 const MAX_IMPORT: usize = 16 * 1024 * 1024;
 
@@ -109,7 +112,12 @@ impl Visit {
             let value = value.map(|it| it.as_bytes().to_ascii_lowercase()).unwrap_or_default();
             value.starts_with(b"application/x-www-form-urlencoded")
         };
-        let max = if self.path == "/api/v1/import" { MAX_IMPORT } else { MAX_BODY };
+        // Those who are not logged in send names, passwords and codes, and take no more memory than that.
+        let max = match &self.actor {
+            None => MAX_ANONYMOUS,
+            Some(_) if self.path == "/api/v1/import" => MAX_IMPORT,
+            Some(_) => MAX_BODY,
+        };
         self.body = request.body(max).await.map_err(Failure::Body)?;
         if self.is_api || self.body.is_empty() {
             return Ok(());

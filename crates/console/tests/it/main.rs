@@ -6,6 +6,7 @@ mod contract;
 mod docs;
 mod errors;
 mod history;
+mod old_nodes;
 mod operations;
 mod rights;
 mod rude;

@@ -15,6 +15,7 @@ use tollgate_net::{AcceptLimits, ConnectionStats, accept};
 
 pub(crate) struct Server {
     pub(crate) control: Arc<Control>,
+    pub(crate) nodes: Arc<KnownNodes>,
     pub(crate) code: String,
     address: std::net::SocketAddr,
     time: Arc<AtomicI64>,
@@ -33,7 +34,8 @@ impl Server {
         let nodes = Arc::new(KnownNodes::default());
         let time = Arc::new(AtomicI64::new(1_524_494_484_445));
         let source = TimeSource::Manual(Arc::clone(&time));
-        let control = Control::open(folder.path(), source, nodes).await.expect("a database");
+        let known = Arc::<KnownNodes>::clone(&nodes);
+        let control = Control::open(folder.path(), source, known).await.expect("a database");
         let control = Arc::new(control);
         let code = control.setup_code().await.expect("a code").expect("no user yet");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -43,7 +45,7 @@ impl Server {
         let (running, drain) = watch::channel(false);
         let (limits, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
         tokio::spawn(accept(listener, surface, None, limits, stats, drain));
-        Self { control, code, address, time, folder, _running: running }
+        Self { control, nodes, code, address, time, folder, _running: running }
     }
 
     pub(crate) fn url(&self) -> String {

@@ -1,7 +1,7 @@
 //! `tollgate bound`: whether a log of admitted requests keeps a bound.
 
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tollgate_core::nanos;
@@ -12,7 +12,7 @@ use crate::instant::show;
 use crate::mapping::{Mapping, client};
 use crate::reader::{ReadSettings, Reader};
 use crate::row::{Row, Wanted};
-use crate::source::{Lines, Source};
+use crate::source::{Lines, Source, is_pipe};
 use crate::verify::{Claim, Verdict, Verifier};
 
 /// Verify that a log of admitted requests keeps a limit, key by key.
@@ -86,6 +86,15 @@ impl Reading {
     }
 }
 
+/// Says what the command waits for, if a pipe has no writer yet.
+pub(super) fn waiting(log: &Path, talk: &mut dyn Write) -> io::Result<()> {
+    if is_pipe(log) {
+        writeln!(talk, "{} is a pipe: reading what is written to it", log.display())?;
+        talk.flush()?;
+    }
+    Ok(())
+}
+
 fn span(text: &str) -> Result<Duration, String> {
     match parse_duration(text) {
         Some(span) if !span.is_zero() => Ok(span),
@@ -109,6 +118,7 @@ impl Bound {
     /// # Errors
     /// When either cannot be written to.
     pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<Outcome> {
+        waiting(&self.log, talk)?;
         match self.verify() {
             Ok((claim, reader, verdict)) => self.report(claim, &reader, &verdict, out, talk),
             Err(why) => {

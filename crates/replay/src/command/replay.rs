@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate_limiter::Policy;
 use tollgate_rule_files::Options;
 
-use super::bound::Reading;
+use super::bound::{Reading, waiting};
 use super::outcome::Outcome;
 use super::progress::Progress;
 use crate::generate::{Plan, Shape, generate};
@@ -115,6 +115,9 @@ impl Replay {
             let &Self { requests, rate, clients, zipf, seed, .. } = &self;
             generate(&Plan { shape, requests, rate, clients, alpha: zipf, seed }, out)?;
             return Ok(Outcome::Yes);
+        }
+        if let Some(trace) = &self.trace {
+            waiting(trace, talk)?;
         }
         let replayed = match self.replay(talk) {
             Ok(replayed) => replayed,

@@ -1,34 +1,40 @@
-//! Columns. A record is one line: a quoted field with a line break in it is a broken line, so that one
+//! Columns, separated by commas, tabs or semicolons. A record is one line: a quoted field with a line break in it is a broken line, so that one
 //! missing quote never swallows the rest of a log.
 
-use csv_core::{ReadRecordResult, Reader};
+use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
 use crate::row::{Names, Row};
 
 /// The columns of a file, by what wants them.
 pub(crate) struct Columns {
     places: Vec<Vec<(usize, u8)>>,
+    separator: u8,
     parser: Parser,
 }
 
-#[derive(Default)]
 struct Parser {
+    reader: Reader,
     line: Vec<u8>,
     text: Vec<u8>,
     ends: Vec<usize>,
 }
 
 impl Columns {
-    /// Columns with these names.
-    pub(crate) fn new(header: &[String], names: &Names) -> Self {
-        let places = header.iter().map(|name| names.places(name).to_vec()).collect();
-        Self { places, parser: Parser::default() }
+    /// Columns with these names; `first` is the first line, heading or not. A name that nothing wants as it is
+    /// written may be wanted in small letters.
+    pub(crate) fn new(header: &[String], first: &str, names: &Names) -> Self {
+        let places = header.iter().map(|name| match names.places(name) {
+            [] => names.places(&name.to_lowercase()).to_vec(),
+            places => places.to_vec(),
+        });
+        let separator = separator(first);
+        Self { places: places.collect(), separator, parser: Parser::new(separator) }
     }
 
     /// The names in the first line of a file.
     pub(crate) fn header(line: &str) -> Result<Vec<String>, &'static str> {
-        let mut parser = Parser::default();
-        let count = parser.split(line.trim_start_matches('\u{feff}'))?;
+        let mut parser = Parser::new(separator(line));
+        let count = parser.split(line)?;
         (0..count).map(|column| parser.field(column).map(|name| name.trim().to_owned())).collect()
     }
 
@@ -57,7 +63,7 @@ impl Columns {
         loop {
             let places = columns.next().ok_or("more fields than columns")?;
             // Fields are short: looking at one byte after another is faster than searching.
-            let length = line.as_bytes()[begin..].iter().position(|&byte| byte == b',');
+            let length = line.as_bytes()[begin..].iter().position(|&byte| byte == self.separator);
             let end = length.map_or(line.len(), |length| begin + length);
             if !places.is_empty() {
                 row.set(places, &line[begin..end]);
@@ -71,16 +77,30 @@ impl Columns {
     }
 }
 
+/// What separates the fields of this line, which is the first of a file.
+fn separator(line: &str) -> u8 {
+    [b',', b'\t', b';']
+        .into_iter()
+        .find(|byte| memchr::memchr(*byte, line.as_bytes()).is_some())
+        .unwrap_or(b',')
+}
+
 impl Parser {
+    fn new(separator: u8) -> Self {
+        let reader = ReaderBuilder::new().delimiter(separator).build();
+        Self { reader, line: Vec::new(), text: Vec::new(), ends: Vec::new() }
+    }
+
     /// Splits a line; returns the number of its fields.
     fn split(&mut self, line: &str) -> Result<usize, &'static str> {
+        self.reader.reset(); // an open quote of a line before is of that line
         // The end of the line ends the record, or shows that a quote is open.
         self.line.clear();
         self.line.extend_from_slice(line.as_bytes());
         self.line.push(b'\n');
         self.text.resize(self.line.len(), 0);
         self.ends.resize(self.line.len() + 1, 0);
-        let (result, _, _, count) = Reader::new().read_record(&self.line, &mut self.text, &mut self.ends);
+        let (result, _, _, count) = self.reader.read_record(&self.line, &mut self.text, &mut self.ends);
         match result {
             ReadRecordResult::Record => Ok(count),
             _ => Err("a quote is not closed on its line"),

@@ -12,8 +12,8 @@ const MAX_DEPTH: usize = 16;
 /// Reads one object.
 pub(crate) fn json(line: &str, names: &Names, row: &mut Row) -> Result<(), String> {
     let mut json = serde_json::Deserializer::from_str(line);
-    let mut path = String::new();
-    Object { names, row, path: &mut path, depth: 0 }
+    let mut path = String::with_capacity(64);
+    Object { names, row, path: &mut path, places: &[], depth: 0 }
         .deserialize(&mut json)
         .and_then(|()| json.end())
         .map_err(|error| error.to_string())
@@ -23,6 +23,8 @@ struct Object<'a> {
     names: &'a Names,
     row: &'a mut Row,
     path: &'a mut String,
+    /// What wants the value, if it is not an object.
+    places: &'a [(usize, u8)],
     depth: usize,
 }
 
@@ -48,7 +50,12 @@ impl<'de> Visitor<'de> for Object<'_> {
         let begin = self.path.len();
         while let Some(()) = map.next_key_seed(Name { path: self.path, begin })? {
             let (names, row, path) = (self.names, &mut *self.row, &mut *self.path);
-            map.next_value_seed(Object { names, row, path, depth: self.depth + 1 })?;
+            let places = names.places(path);
+            if places.is_empty() && !names.are_in(path) {
+                map.next_value::<IgnoredAny>()?;
+            } else {
+                map.next_value_seed(Object { names, row, path, places, depth: self.depth + 1 })?;
+            }
             self.path.truncate(begin);
         }
         Ok(())
@@ -59,15 +66,15 @@ impl<'de> Visitor<'de> for Object<'_> {
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
-        if self.is_wanted() { self.leaf(&value.to_string()) } else { self.leaf("") }
+        if self.places.is_empty() { self.leaf("") } else { self.leaf(&value.to_string()) }
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
-        if self.is_wanted() { self.leaf(&value.to_string()) } else { self.leaf("") }
+        if self.places.is_empty() { self.leaf("") } else { self.leaf(&value.to_string()) }
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
-        if self.is_wanted() { self.leaf(&value.to_string()) } else { self.leaf("") }
+        if self.places.is_empty() { self.leaf("") } else { self.leaf(&value.to_string()) }
     }
 
     fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
@@ -88,15 +95,11 @@ impl<'de> Visitor<'de> for Object<'_> {
 }
 
 impl Object<'_> {
-    fn is_wanted(&self) -> bool {
-        !self.names.places(self.path).is_empty()
-    }
-
     fn leaf<E: Error>(self, value: &str) -> Result<(), E> {
         if self.depth == 0 {
             return Err(E::custom("not a JSON object"));
         }
-        self.row.set(self.names.places(self.path), value);
+        self.row.set(self.places, value);
         Ok(())
     }
 }

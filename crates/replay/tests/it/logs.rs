@@ -50,6 +50,151 @@ fn every_format_is_recognized_and_read() {
     }
 }
 
+/// What other servers and programs write, most of it with their own defaults.
+#[test]
+fn logs_of_other_servers_are_read_as_they_are() {
+    let caddy = r#"{"level":"info","ts":1646861401.5241024,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"192.0.2.1","remote_port":"41342","client_ip":"2001:db8::7","proto":"HTTP/2.0","method":"GET","host":"localhost","uri":"/a","headers":{"User-Agent":["curl/7.82.0"],"Accept":["*/*"]}},"bytes_read":0,"user_id":"","duration":0.000929675,"size":10900,"status":200}
+"#;
+    let traefik = r#"{"ClientAddr":"192.0.2.9:4711","ClientHost":"192.0.2.9","ClientUsername":"-","DownstreamStatus":200,"RequestMethod":"GET","RequestPath":"/a?b","StartUTC":"2026-11-24T12:00:00.25Z","level":"info","msg":"","time":"2026-11-24T12:00:09Z"}
+"#;
+    let nginx_main = "192.0.2.1 - ann smith [10/Oct/2000:13:55:36 -0700] \"GET /a HTTP/1.1\" 200 23 \"http://x/y z\" \
+                      \"curl \\x22 [a] \\\"b\\\"\" \"203.0.113.9, 192.0.2.200\"\n";
+    let vhost = "www.example.com:443 2001:db8::1 - - [10/Oct/2000:13:55:36 -0700] \"GET /a HTTP/1.1\" 200 23 \"-\" \"-\"\n";
+    let tls = "192.0.2.1 - - [10/Oct/2000:13:55:36 -0700] \"\\x16\\x03\\x01\" 400 157 \"-\" \"-\"\n";
+    for (log, args, want) in [
+        (caddy, "", "key \"2001:db8::7\": 1 admitted from 2022-03-09T21:30:01.5241024Z"),
+        (caddy, "--key request.uri --map admitted=status=200", "key \"/a\": 1 admitted"),
+        (traefik, "", "key \"192.0.2.9\": 1 admitted from 2026-11-24T12:00:00.25Z"),
+        (nginx_main, "", "key \"192.0.2.1\": 1 admitted from 2000-10-10T20:55:36Z"),
+        (nginx_main, "--key user", "key \"ann smith\": 1 admitted"),
+        (nginx_main, "--key referer", "key \"http://x/y z\": 1 admitted"),
+        (nginx_main, "--key x_forwarded_for", "key \"203.0.113.9\": 1 admitted"),
+        (vhost, "", "key \"2001:db8::1\": 1 admitted"),
+        (vhost, "--key host", "key \"www.example.com\": 1 admitted"),
+        (tls, "--key status", "key \"400\": 1 admitted"),
+        // HAProxy in the common format has milliseconds.
+        (
+            "192.0.2.1 - - [06/Feb/2009:12:14:14.655 +0000] \"GET / HTTP/1.0\" 200 2750\n",
+            "",
+            "key \"192.0.2.1\": 1 admitted from 2009-02-06T12:14:14.655Z",
+        ),
+        // Daylight saving ends: an hour comes twice, with other offsets, and no time goes back.
+        (
+            "a - - [29/Oct/2000:02:59:59 +0200] \"GET / HTTP/1.0\" 200 1\n\
+             a - - [29/Oct/2000:02:00:00 +0100] \"GET / HTTP/1.0\" 200 1\n",
+            "--tolerance 0",
+            "key \"a\": 2 admitted from 2000-10-29T00:59:59Z to 2000-10-29T01:00:00Z",
+        ),
+        // Azure's traces: a heading of its own, and times without a zone.
+        (
+            "TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:15:46.6805900,374,44\r\n",
+            "--one-key --map cost=contexttokens+generatedtokens",
+            "all requests: 418 admitted from 2023-11-16T18:15:46.68059Z",
+        ),
+        ("Client\tt_s\nx\t1\nx\t2\n", "", "key \"x\": 2 admitted from 1 s to 2 s"),
+        ("client;t_s\n\"a;b\";1\n", "", "key \"a;b\": 1 admitted"),
+        ("status,client,t_s\n200,\"a, b\",1\n200,\"a, b\",2\n", "", "key \"a, b\": 2 admitted"),
+        ("\u{feff}{\"ts\":1,\"ip\":\"x\"}\r\n{\"ts\":2,\"ip\":\"x\"}\r\n", "", "key \"x\": 2 admitted"),
+    ] {
+        for packed in [log.as_bytes().to_vec(), gzip(log.as_bytes()), zstd(log.as_bytes())] {
+            let (outcome, out, talk) = bound(&packed, &format!("--limit 1000 --window 1m {args}"));
+            assert!(out.contains(want), "{args}: {log}: {out}{talk}");
+            assert_eq!(outcome, Outcome::Yes, "{args}: {log}: {out}{talk}");
+        }
+    }
+}
+
+/// What is not a log, or not one that is read: each is named, with what helps.
+#[test]
+fn what_is_not_read_is_named_with_what_helps() {
+    let utf16: Vec<u8> = "t_s,client\n1,a\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    for (log, want) in [
+        (&b""[..], "the log is empty"),
+        (b"\n\n  \n", "the log is empty"),
+        (b"t_s,client\n", "the log is empty"),
+        (b"[{\"ts\":1,\"ip\":\"a\"},\n{\"ts\":2,\"ip\":\"a\"}]\n", "write one object per line"),
+        (b"[2020-11-25T21:09:32.123Z] \"GET / HTTP/1.1\" 200 - 0\n[2020\n", "write its access log as JSON"),
+        (
+            b"Feb  6 12:14:14 localhost haproxy[14389]: 10.0.1.2:33317 [06/Feb/2009:12:14:14.655] a b/c 10 200\nx\n",
+            "`option httplog clf`",
+        ),
+        (b"#Version: 1.0\n#Fields: date time c-ip\n2020-01-01 00:00:00 1.2.3.4\n", "W3C"),
+        (b"BZh91AY&SY", "bzcat FILE"),
+        (b"\xfd7zXZ\x00\x00", "xzcat FILE"),
+        (b"PK\x03\x04 and so on", "unzip -p FILE"),
+        (b"\x7fELF\x02\x01\x01\x00\x80\xff\xfe\n\x00\xff\n", "not UTF-8"),
+        (&utf16, "no field for time"),
+        (b"t_s,client\n1,\xff\n", "line 2: not UTF-8"),
+        (b"t_s,client\n-1,a\n", "is not a time from 1970 to 2554"),
+        (b"time,client\n0000-01-01T00:00:00Z,a\n9999-01-01T00:00:00Z,a\n", "is not a time from 1970 to 2554"),
+    ] {
+        for packed in [log.to_vec(), gzip(log)] {
+            let (outcome, out, talk) = bound(&packed, "--limit 1 --window 1s");
+            assert_eq!(outcome, Outcome::CouldNotTell, "{want}: {out}{talk}");
+            let is_packed_twice = packed != log && want.ends_with("FILE");
+            assert!(talk.contains(want) || is_packed_twice, "{want}: {out}{talk}");
+        }
+    }
+    // A cost below zero, of half a permit, or beyond what can be counted.
+    for (cost, want) in [
+        ("-5", "\"-5\" is not a cost"),
+        ("1.5", "\"1.5\" is not a cost"),
+        ("18446744073709551616", "is not a cost"),
+    ] {
+        let log = format!("t_s,client,tokens\n1,a,{cost}\n2,a,1\n");
+        let (outcome, out, talk) = bound(log.as_bytes(), "--limit 1 --window 1s --map cost=tokens");
+        assert_eq!(outcome, Outcome::CouldNotTell, "{out}{talk}");
+        assert!(talk.contains("1 of 2 lines are broken") && talk.contains(want), "{talk}");
+    }
+}
+
+/// A packed file that is a million times as large unpacked, and a line of a hundred megabytes: both are read in
+/// the memory of one line.
+#[test]
+fn a_file_that_unpacks_to_a_hundred_megabytes_of_one_line_is_one_broken_line() {
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, b"t_s,client\n1,a\n").expect("packed");
+    let zeros = vec![b'0'; 1 << 20];
+    for _ in 0..100 {
+        std::io::Write::write_all(&mut packed, &zeros).expect("packed");
+    }
+    std::io::Write::write_all(&mut packed, b"\n2,a\n").expect("packed");
+    let packed = packed.finish().expect("packed");
+    assert!(packed.len() < 1 << 20, "{} bytes", packed.len());
+    let (outcome, out, talk) = bound(&packed, "--limit 9 --window 1m");
+    assert_eq!(outcome, Outcome::CouldNotTell);
+    assert!(talk.contains("line 3: longer than 1048576 bytes"), "{talk}");
+    assert!(out.contains("verified 2 requests") && talk.len() < 1_000, "{out}{talk}");
+}
+
+#[test]
+fn frames_to_skip_are_skipped() {
+    let skip = [&[0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0][..], b"abc"].concat();
+    let log = [&skip, &zstd(b"t_s,client\n1,a\n")[..], &skip, &zstd(b"2,a\n")[..]].concat();
+    let (outcome, out, talk) = bound(&log, "--limit 9 --window 1m");
+    assert_eq!(outcome, Outcome::Yes, "{out}{talk}");
+    assert!(out.contains("verified 2 requests"), "{out}");
+    for end in [log.len() - 1, skip.len() - 1, 6] {
+        assert_eq!(bound(&log[..end], "--limit 9 --window 1m").0, Outcome::CouldNotTell, "{end} bytes");
+    }
+}
+
+/// A pipe without a writer is waited for, as by `cat`, but the command says so; then it is read as it is written.
+#[test]
+fn a_pipe_is_waited_for_and_the_command_says_so() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("pipe");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR)
+        .expect("a pipe");
+    let to = path.clone();
+    let writer = std::thread::spawn(move || std::fs::write(to, "t_s,client\n1,a\n2,a\n").expect("written"));
+    let (outcome, out, talk) = crate::bound_of(&path, "--limit 9 --window 1m");
+    writer.join().expect("no panic");
+    assert_eq!(outcome, Outcome::Yes, "{talk}");
+    assert!(talk.contains("LOG is a pipe: reading what is written to it"), "{talk}");
+    assert!(out.contains("verified 2 requests"), "{out}");
+}
+
 #[test]
 fn a_mapping_file_says_what_fields_mean() {
     let folder = tempfile::tempdir().expect("a folder");

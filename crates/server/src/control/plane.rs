@@ -42,8 +42,8 @@ impl Plane {
         let shown = Arc::clone(&nodes);
         let control = Arc::new(Control::open(folder, TimeSource::Database, shown).await?);
         let replica = tollgate_control::secret()?;
-        // Apps are disabled and never deleted: one that only nodes know was made after the copy from which the
-        // database was restored.
+        // Apps are disabled and never deleted: one that only nodes know was made after the copy from which
+        // the database was restored.
         let missing_apps = MissingApps::Kept;
         let settings =
             HubSettings { missing_apps, ..HubSettings::new(control.epoch().await?, &replica[..16]) };
@@ -74,8 +74,8 @@ impl Plane {
         Port { http, nodes: FleetService::new(self.fleet.clone()), needs_certificate }
     }
 
-    /// Sends nodes what is published and keeps what they report, until the future is dropped. `tls` is what the
-    /// port is served with.
+    /// Sends nodes what is published and keeps what they report, until the future is dropped. `tls` is what
+    /// the port is served with.
     pub(crate) async fn run(&self, tls: Option<&Tls>) {
         let mut changes = self.control.published();
         let counting = async {

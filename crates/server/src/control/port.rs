@@ -23,6 +23,8 @@ use super::rewound::Rewound;
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// How long a client may take to send its first bytes.
 const FIRST_BYTES: Duration = Duration::from_secs(10);
+/// How long a connection of HTTP/2 may take to open the stream of a node.
+const FIRST_ATTACH: Duration = Duration::from_secs(10);
 /// Streams of one connection: a node has one, and a second one for a moment when it begins anew.
 const MOST_STREAMS: u32 = 4;
 /// How often a silent connection is asked whether it is still there.
@@ -80,12 +82,27 @@ impl Port {
             );
         }
         let nodes = self.nodes.clone();
+        let (attached, mut has_attached) = watch::channel(false);
         let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
             if let Some(address) = client.address {
                 request.extensions_mut().insert(PeerAddress(canonical(address)));
             }
-            nodes.clone().call(request)
+            let (answer, attached) = (nodes.clone().call(request), attached.clone());
+            async move {
+                let answer = answer.await?;
+                // A call that is rejected has its status in the head.
+                if !answer.headers().contains_key("grpc-status") {
+                    attached.send_replace(true);
+                }
+                Ok::<_, std::convert::Infallible>(answer)
+            }
         });
+        // Without a token that is good, a connection is not kept, however often it answers to pings.
+        let in_vain = async move {
+            if timeout(FIRST_ATTACH, has_attached.wait_for(|it| *it)).await.is_ok() {
+                std::future::pending::<()>().await;
+            }
+        };
         let connection = http2::Builder::new(TokioExecutor::new())
             .timer(TokioTimer::new())
             .max_concurrent_streams(MOST_STREAMS)
@@ -97,6 +114,7 @@ impl Port {
             ended = connection => if let Err(error) = ended {
                 tracing::debug!(%error, "the connection of a node ended");
             },
+            () = in_vain => tracing::debug!("a connection without the stream of a node was closed"),
             () = draining(&mut drain) => {}
         }
     }

@@ -11,5 +11,6 @@ mod operators;
 mod processes;
 mod restored;
 mod rollouts;
+mod rude;
 mod rules;
 mod tls;

@@ -1,0 +1,41 @@
+//! Takes over what a node holds of a frozen app.
+
+use serde_json::json;
+
+use crate::actor::Actor;
+use crate::control::Control;
+use crate::error::ControlError;
+use crate::frozen::held;
+use crate::keys::PATIENCE;
+use crate::role::Role;
+use crate::thawing::{HeldDocuments, take_over};
+
+impl Control {
+    /// Makes the rules of a frozen app those that `node` holds, as a version above all that nodes hold. Needs
+    /// admin of the app. Returns the version.
+    ///
+    /// # Errors
+    /// [`ControlError`]; [`ControlError::NotFound`] if the app is not frozen, and
+    /// [`ControlError::Unanswered`] if the node does not say what it holds.
+    pub async fn take_over(
+        &self,
+        actor: &Actor,
+        app: &str,
+        node: &str,
+        reason: &str,
+    ) -> Result<i64, ControlError> {
+        actor.must(Role::Admin, app)?;
+        let name = app.to_owned();
+        let is_frozen = self.read(move |tx| held(tx, &name)).await?.is_some();
+        if !is_frozen {
+            return Err(ControlError::NotFound { what: "frozen app", name: app.to_owned() });
+        }
+        let body = json!({"app": app}).to_string();
+        let answer = self.nodes_shared().command(node, "documents", body, PATIENCE).await;
+        let unanswered = |reason| ControlError::Unanswered { node: node.to_owned(), reason };
+        let documents: HeldDocuments = serde_json::from_str(&answer.map_err(unanswered)?)
+            .map_err(|error| unanswered(error.to_string()))?;
+        let (actor, app, reason) = (actor.clone(), app.to_owned(), reason.to_owned());
+        self.change(move |tx| take_over(tx, &actor, &app, &documents, &reason)).await
+    }
+}
