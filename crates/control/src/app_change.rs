@@ -26,8 +26,9 @@ pub struct AppInput {
     pub rollout: Option<Plan>,
 }
 
-/// Changes the description, the state, the approvals and the plan of rollouts. Disabling takes all rules of the app off the nodes,
-/// and a later enabling brings them back; both are a new version. Needs admin of the app.
+/// Changes the description, the state, the approvals and the plan of rollouts. Disabling takes all rules of
+/// the app off the nodes, and a later enabling brings them back; both are a new version. Needs admin of the
+/// app.
 ///
 /// # Errors
 /// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one.

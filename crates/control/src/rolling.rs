@@ -71,7 +71,8 @@ impl Roller {
         control.counting().watch(&control.published().borrow());
         for Count { app, node, from_ms, tally } in control.counting().take() {
             if let Some(it) = self.rolling.get_mut(&app) {
-                let _ = it.machine.on(Event::Counted { node: &node, from_ms, tally }, now_ms); // never an error
+                // Counts are possible in every state.
+                let _ = it.machine.on(Event::Counted { node: &node, from_ms, tally }, now_ms);
             }
         }
         if !self.rolling.is_empty() {

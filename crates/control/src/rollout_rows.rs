@@ -123,7 +123,7 @@ pub(crate) fn last(tx: &mut dyn Tx, app: &App) -> Result<Option<Rollout>, Contro
         "SELECT rollouts.id, apps.name, from_version, to_version, withdrawn_version, rollouts.state, plan, step, \
          step_at, reach, why, gates, author, rollouts.etag, rollouts.created_at, rollouts.updated_at \
          FROM rollouts JOIN apps ON apps.id = rollouts.app_id WHERE rollouts.app_id = $1 \
-         ORDER BY rollouts.id DESC LIMIT 1",
+         ORDER BY to_version DESC LIMIT 1",
         &[(&app.id).into()],
     )?;
     row.as_ref().map(Rollout::read).transpose()
@@ -143,7 +143,7 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, app: &str, limit: i64) -> Result<Vec
          step_at, reach, why, gates, author, rollouts.etag, rollouts.created_at, rollouts.updated_at \
          FROM rollouts JOIN apps ON apps.id = rollouts.app_id WHERE ($1 = '' OR apps.name = $1) AND \
          (REPLACE($2, '/*/', '') <> $2 OR REPLACE($2, '/' || apps.name || '/', '') <> $2) \
-         ORDER BY rollouts.id DESC LIMIT $3",
+         ORDER BY rollouts.created_at DESC, to_version DESC LIMIT $3",
         &[app.into(), actor.apps().into(), limit.clamp(1, MOST).into()],
     )?;
     rows.iter().map(Rollout::read).collect()

@@ -259,7 +259,7 @@ impl Node {
     }
 
     /// The version of an app that this node should hold. A node that holds the candidate keeps it, also when
-    /// its labels have changed: a version never goes down. One that rejects it keeps, or gets, the one before.
+    /// its labels have changed: a version never goes down.
     fn wanted<'a>(&self, name: &Arc<str>, wanted: &'a Wanted) -> Option<&'a Arc<PreparedApp>> {
         let app = self.apps.get(name);
         let stable = wanted.stable.as_ref();

@@ -9,6 +9,7 @@ mod history;
 mod old_nodes;
 mod operations;
 mod rights;
+mod rollouts;
 mod rude;
 mod schema;
 mod secrets;

@@ -418,7 +418,7 @@ impl Machine {
         Some(Action::Reach)
     }
 
-    /// Remembers who has the candidate and who lacks it.
+    /// Remembers the nodes that have the candidate and those that lack it.
     fn see(&mut self, nodes: &[SeenNode], now_ms: i64) {
         let watched = &mut self.watched;
         let missing = std::mem::take(&mut watched.missing);

@@ -6,5 +6,5 @@ CREATE TABLE rollouts (
     term BIGINT NOT NULL, author TEXT NOT NULL, etag BIGINT NOT NULL, created_at BIGINT NOT NULL,
     updated_at BIGINT NOT NULL);
 CREATE UNIQUE INDEX rollouts_open ON rollouts (app_id) WHERE state IN ('running', 'paused', 'halted');
-CREATE INDEX rollouts_by_app ON rollouts (app_id, id);
+CREATE INDEX rollouts_by_app ON rollouts (app_id, to_version);
 CREATE TABLE leases (name TEXT PRIMARY KEY, holder TEXT NOT NULL, term BIGINT NOT NULL);

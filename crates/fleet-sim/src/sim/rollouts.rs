@@ -9,46 +9,11 @@ use tollgate_fleet_proto::published::{AppDocuments, Candidate, Document};
 use tollgate_fleet_proto::reach::Reach;
 
 use super::content::{self, Kind};
+use super::rolling::{Driver, Kept, RolloutBug};
 use super::world::{Bug, Event as WorldEvent, World};
 
 const PLANS: [&str; 5] =
     ["1 node\nall", "50 %\nall", "zone in (a)\nall", "50 %\nzone in (a)\nall", "1 node\n2 nodes\nall"];
-
-/// A bug of what surrounds the machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RolloutBug {
-    /// A withdrawal publishes the content of before under its old number.
-    OldVersionRepublished,
-    /// A process that was overtaken still writes.
-    OldTermWrites,
-}
-
-/// A rollout in the database.
-#[derive(Clone, Debug)]
-pub(super) struct Kept {
-    plan: Plan,
-    progress: Progress,
-    etag: u64,
-    from: u64,
-    to: u64,
-    /// What the version before does, and its domain.
-    before: (Kind, String),
-}
-
-/// What the database knows besides what is published.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Rollouts {
-    pub(super) kept: BTreeMap<String, Kept>,
-    last: u64,
-}
-
-/// The process that moves rollouts on.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Driver {
-    term: u64,
-    /// With the etag that each knows.
-    machines: BTreeMap<String, (u64, Machine)>,
-}
 
 impl World {
     /// Begins a rollout of a new version of `app`, which is published already.

@@ -14,7 +14,7 @@ use tollgate_fleet_proto::{FromControl, FromNode};
 use super::content::{self, Kind};
 use super::laws::History;
 use super::node::Node;
-use super::rollouts::{Driver, RolloutBug, Rollouts};
+use super::rolling::{Driver, RolloutBug, Rollouts};
 
 /// How long anything may fail, and how long nothing does.
 const CHAOS: Duration = Duration::from_secs(60);
