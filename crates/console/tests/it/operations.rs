@@ -178,6 +178,7 @@ pub(crate) const API: &[Operation] = &[
 pub(crate) const ONCE: &[&str] = &["POST /api/v1/setup", "POST /api/v1/link"];
 
 const DRAFT: &str = r#"{"app":"SIP_HOTEL","title":"t","comment":"","ops":[{"op":"put","key":"drafted","rule":{"key":"drafted","max_permits":5}}]}"#;
+const ROLLOUT: &str = "/api/v1/apps/SIP_HOTEL/rollout";
 const CHANGE: &str = "/api/v1/changes/{change}";
 const FILE: &str = "/api/v1/apps/SIP_HOTEL/files/extra";
 pub(crate) const FILE_BODY: &str =
@@ -245,6 +246,39 @@ pub(crate) const LOOSE: &[Operation] = &[
         r#"{"node":"none","reason":"x"}"#,
         InApp(Admin),
     ),
+    get("GET /api/v1/rollouts", "/api/v1/rollouts", User),
+    get("GET /api/v1/apps/{app}/rollout", ROLLOUT, InApp(Viewer)),
+    put(
+        "POST /api/v1/apps/{app}/rollout/pause",
+        "/api/v1/apps/SIP_HOTEL/rollout/pause",
+        ROLLOUT,
+        "",
+        InApp(Approver),
+    ),
+    put(
+        "POST /api/v1/apps/{app}/rollout/resume",
+        "/api/v1/apps/SIP_HOTEL/rollout/resume",
+        ROLLOUT,
+        "",
+        InApp(Approver),
+    ),
+    put(
+        "POST /api/v1/apps/{app}/rollout/advance",
+        "/api/v1/apps/SIP_HOTEL/rollout/advance",
+        ROLLOUT,
+        "",
+        InApp(Approver),
+    ),
+    put(
+        "POST /api/v1/apps/{app}/rollout/withdraw",
+        "/api/v1/apps/SIP_HOTEL/rollout/withdraw",
+        ROLLOUT,
+        r#"{"reason":"x"}"#,
+        InApp(Approver),
+    ),
+    get("GET /rollouts", "/rollouts", User),
+    get("GET /apps/{app}/rollout", "/apps/SIP_HOTEL/rollout", InApp(Viewer)),
+    post("POST /apps/{app}/rollout", "/apps/SIP_HOTEL/rollout", "action=pause&etag=1", InApp(Approver)),
     get("GET /apps/{app}/frozen", "/apps/SIP_HOTEL/frozen", InApp(Viewer)),
     post("POST /apps/{app}/frozen", "/apps/SIP_HOTEL/frozen", "action=force&reason=x", InApp(Admin)),
     post("POST /api/v1/preview", "/api/v1/preview", DRAFT, InApp(Viewer)),
@@ -423,6 +457,15 @@ pub(crate) const TWINS: &[(&str, &[&str])] = &[
         &["POST /api/v1/apps/{app}/versions/{version}/rollback"],
     ),
     ("POST /apps/{app}/settings", &["PUT /api/v1/apps/{app}", "DELETE /api/v1/apps/{app}"]),
+    (
+        "POST /apps/{app}/rollout",
+        &[
+            "POST /api/v1/apps/{app}/rollout/pause",
+            "POST /api/v1/apps/{app}/rollout/resume",
+            "POST /api/v1/apps/{app}/rollout/advance",
+            "POST /api/v1/apps/{app}/rollout/withdraw",
+        ],
+    ),
     ("POST /apps/{app}/frozen", &["POST /api/v1/apps/{app}/force", "POST /api/v1/apps/{app}/take-over"]),
     ("POST /files/new", &["POST /api/v1/apps/{app}/files", "POST /api/v1/check", "GET /api/v1/explain"]),
     (

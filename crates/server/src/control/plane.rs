@@ -87,6 +87,7 @@ impl Plane {
             self.fleet.run(self.control.published(), self.control.overrides()),
             counting,
             self.control.keep_history(),
+            self.control.roll(),
             self.keep_tokens(),
             surroundings::watch(&self.control, &self.folder, tls),
         );
