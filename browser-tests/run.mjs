@@ -7,6 +7,7 @@ import access from "./tests/access.mjs";
 import away from "./tests/away.mjs";
 import changes from "./tests/changes.mjs";
 import keys from "./tests/keys.mjs";
+import rollouts from "./tests/rollouts.mjs";
 import rules from "./tests/rules.mjs";
 import screens, { before } from "./tests/screens.mjs";
 import transfer from "./tests/transfer.mjs";
@@ -19,6 +20,7 @@ const tests = [
   ...rules,
   ...changes,
   ...versions,
+  ...rollouts,
   ...keys,
   ...transfer,
   ...screens,
