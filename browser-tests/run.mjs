@@ -8,6 +8,7 @@ import away from "./tests/away.mjs";
 import changes from "./tests/changes.mjs";
 import keys from "./tests/keys.mjs";
 import replay from "./tests/replay.mjs";
+import rollouts from "./tests/rollouts.mjs";
 import rules from "./tests/rules.mjs";
 import screens, { before } from "./tests/screens.mjs";
 import transfer from "./tests/transfer.mjs";
@@ -20,6 +21,7 @@ const tests = [
   ...rules,
   ...changes,
   ...versions,
+  ...rollouts,
   ...keys,
   ...replay,
   ...transfer,

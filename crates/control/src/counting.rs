@@ -21,6 +21,8 @@ pub struct Watching {
     pub sides: Sides,
     /// When the step may end, in ms UTC; `None` before it has begun.
     pub soaked_at: Option<i64>,
+    /// Live nodes with the candidate, and those that have yet to acknowledge it.
+    pub answers: (usize, usize),
 }
 
 /// What nodes report of apps that are being rolled out.

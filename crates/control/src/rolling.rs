@@ -82,8 +82,11 @@ impl Roller {
                 self.look_at(control, &app, &nodes, now_ms).await?;
             }
         }
-        let watching =
-            |it: &Rolling| Watching { sides: it.machine.sides(), soaked_at: it.machine.soaked_at() };
+        let watching = |Rolling { machine, .. }: &Rolling| Watching {
+            sides: machine.sides(),
+            soaked_at: machine.soaked_at(),
+            answers: machine.answers(),
+        };
         let shown = self.rolling.iter().map(|(app, it)| (app.clone(), watching(it))).collect();
         let mut states = BTreeMap::new();
         for it in self.rolling.values() {

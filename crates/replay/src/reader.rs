@@ -84,7 +84,7 @@ pub(crate) struct Reader {
     common: Common,
     /// Names of columns, for messages.
     header: Vec<String>,
-    /// What the file is instead, if its heading is none.
+    /// What the file is instead, where it has no heading.
     looks_like: Option<&'static str>,
     instants: Instants,
     /// Of the names that the time may have.

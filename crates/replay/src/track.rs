@@ -57,7 +57,7 @@ pub(crate) struct Counted {
     is_rounded: bool,
 }
 
-/// Values that are told apart before they are rounded.
+/// Different values that are kept before they are rounded.
 const MOST_VALUES: usize = 1 << 16;
 
 impl Counted {

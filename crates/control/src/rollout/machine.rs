@@ -289,6 +289,12 @@ impl Machine {
         self.watched.sides
     }
 
+    /// Live nodes with the candidate, and those that have yet to acknowledge it.
+    #[must_use]
+    pub fn answers(&self) -> (usize, usize) {
+        (self.watched.acked.len(), self.watched.missing.len())
+    }
+
     /// When the step may end, if its gates are good; `None` before it has begun.
     #[must_use]
     pub fn soaked_at(&self) -> Option<i64> {
