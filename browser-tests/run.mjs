@@ -7,6 +7,8 @@ import access from "./tests/access.mjs";
 import away from "./tests/away.mjs";
 import changes from "./tests/changes.mjs";
 import keys from "./tests/keys.mjs";
+import replay from "./tests/replay.mjs";
+import rollouts from "./tests/rollouts.mjs";
 import rules from "./tests/rules.mjs";
 import screens, { before } from "./tests/screens.mjs";
 import transfer from "./tests/transfer.mjs";
@@ -21,7 +23,9 @@ const tests = [
   ...trial,
   ...changes,
   ...versions,
+  ...rollouts,
   ...keys,
+  ...replay,
   ...transfer,
   ...screens,
   ...away,

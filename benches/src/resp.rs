@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, ensure};
 
@@ -55,6 +55,11 @@ fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Contender>> {
         let words = format!("EVALSHA {} 1 {{key}} 1000 1000 3600", loaded(process.port, GCRA)?);
         add("Redis, GCRA in Lua", &words, MANY, process);
     }
+    if let Some(module) = redis_cell().filter(|_| settings.has("redis-server")) {
+        add("Redis with redis-cell", ADMIT, MANY, redis_with(&["--loadmodule".into(), module])?);
+    } else {
+        settings.lacks("redis-cell", "there is no libredis_cell.so on the path");
+    }
     if settings.has("throttlecrab-server") {
         let process = Process::start(|port| {
             let mut command = pinned(0, Path::new("throttlecrab-server"));
@@ -75,12 +80,25 @@ fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Contender>> {
     Ok(contenders)
 }
 
+/// The module redis-cell: on the path, or where Redis has its modules.
+fn redis_cell() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let modules = ["/usr/lib/redis/modules", "/usr/local/lib/redis/modules"].map(PathBuf::from);
+    let folders = std::env::split_paths(&path).chain(modules);
+    folders.map(|folder| folder.join("libredis_cell.so")).find(|file| file.exists())
+}
+
 fn redis() -> anyhow::Result<Process> {
+    redis_with(&[])
+}
+
+fn redis_with(more: &[PathBuf]) -> anyhow::Result<Process> {
     Process::start(|port| {
         let mut command = pinned(0, Path::new("redis-server"));
         command
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--port"])
-            .arg(port.to_string());
+            .arg(port.to_string())
+            .args(more);
         Ok(command)
     })
 }

@@ -53,9 +53,14 @@ impl Settings {
     pub(crate) fn has(&self, program: &str) -> bool {
         let has = machine::first_line_of(program, &["--version"]).is_some();
         if !has {
-            let _ = writeln!(std::io::stderr(), "SKIPPED {program} in benches: it is not installed");
+            self.lacks(program, "it is not installed");
         }
         has
+    }
+
+    /// Says what does not take part, in a line that `./test` counts.
+    pub(crate) fn lacks(&self, what: &str, why: &str) {
+        let _ = writeln!(std::io::stderr(), "SKIPPED {what} in benches: {why}");
     }
 
     pub(crate) fn wants(&self, kind: Kind) -> bool {

@@ -56,8 +56,8 @@ pub(crate) struct Words {
     pub(crate) near: &'static str,
 }
 
-/// A curve: its class, its name, and what it counts.
-type Curve = (&'static str, &'static str, fn(&Counts) -> i64);
+/// What a curve counts: class, text, and the count.
+type Counted = (&'static str, &'static str, fn(&Counts) -> i64);
 /// A column of the table.
 type Column = (&'static str, fn(&Counts) -> i64);
 
@@ -69,7 +69,7 @@ pub(crate) fn per_second(
     label: String,
     clock: impl Fn(i64) -> String,
 ) -> Chart {
-    let mut curves: Vec<Curve> =
+    let mut curves: Vec<Counted> =
         vec![("", words.admitted, |it| it.admitted), ("bad", words.denied, |it| it.denied)];
     if history.points.iter().any(|it| it.counts.shadow_denied > 0) {
         curves.push(("warn", words.shadow, |it| it.shadow_denied));
@@ -81,13 +81,13 @@ pub(crate) fn per_second(
         (words.near, |it| it.near),
         (words.degraded, |it| it.degraded),
     ];
-    drawn(history, &curves, (words.time, &columns), label, clock)
+    counted(history, &curves, (words.time, &columns), label, clock)
 }
 
 /// Denials per second over time: those of the limit in force, and those of a trial beside it.
 pub(crate) fn compared(history: &History, lang: Lang, label: String, clock: impl Fn(i64) -> String) -> Chart {
     let (w, n) = (lang.traffic(), lang.trial());
-    let curves: [Curve; 2] =
+    let curves: [Counted; 2] =
         [("bad", n.denied_in_force, |it| it.denied), ("warn", n.denied_in_trial, |it| it.trial_denied())];
     let columns: [Column; 4] = [
         (w.offered, |it| it.offered()),
@@ -95,13 +95,13 @@ pub(crate) fn compared(history: &History, lang: Lang, label: String, clock: impl
         (n.denied_in_trial, |it| it.trial_denied()),
         (n.both, |it| it.both_denied),
     ];
-    drawn(history, &curves, (w.time, &columns), label, clock)
+    counted(history, &curves, (w.time, &columns), label, clock)
 }
 
-fn drawn(
+fn counted(
     history: &History,
-    curves: &[Curve],
-    table: (&'static str, &[Column]),
+    series: &[Counted],
+    (time, columns): (&'static str, &[Column]),
     label: String,
     clock: impl Fn(i64) -> String,
 ) -> Chart {
@@ -109,9 +109,19 @@ fn drawn(
     let values = |of: fn(&Counts) -> i64| -> Vec<i64> {
         points.iter().map(|it| tenths(of(&it.counts), history.step_ms)).collect()
     };
-    let curves: Vec<_> = curves.iter().map(|(class, text, of)| (*class, *text, values(*of))).collect();
-    let most = curves.iter().flat_map(|(_, _, values)| values).copied().max().unwrap_or_default();
-    let top = nice(most);
+    let curves: Vec<Curve> = series.iter().map(|(class, text, of)| (*class, *text, values(*of))).collect();
+    let times: Vec<i64> = points.iter().map(|it| it.at_ms).collect();
+    let head = std::iter::once(time).chain(columns.iter().map(|it| it.0)).collect();
+    let rows = rows(history, columns, &clock);
+    Chart { head, rows, ..drawn(label, &curves, &times, &clock) }
+}
+
+/// A curve: class, text, and tenths per second.
+pub(crate) type Curve = (&'static str, &'static str, Vec<i64>);
+
+/// A chart without its table; the first curve has an area below it. `times` are those of the values.
+pub(crate) fn drawn(label: String, curves: &[Curve], times: &[i64], clock: &impl Fn(i64) -> String) -> Chart {
+    let top = nice(curves.iter().flat_map(|it| &it.2).copied().max().unwrap_or_default());
     let areas = curves.iter().take(1).map(|(class, _, values)| Path {
         class: format!("area {class}").trim_end().to_owned(),
         d: area(values, top, WIDTH, HEIGHT),
@@ -121,33 +131,33 @@ fn drawn(
         d: line(values, top, WIDTH, HEIGHT),
     });
     let paths = areas.chain(lines).collect();
-    let key = |(class, text, values): &(&'static str, &'static str, Vec<i64>)| {
+    let key = |(class, text, values): &Curve| {
         let value = values.last().map_or_else(String::new, |it| rate(*it));
         Key { class, text, value }
     };
-    let keys = curves.iter().map(key).collect();
-    let width = WIDTH / i64::try_from(points.len().max(1)).unwrap_or(WIDTH).min(WIDTH);
-    let spot = |(index, point): (usize, &tollgate_control::history::Point)| {
-        let values = curves.iter().map(|(_, text, values)| format!("{text} {}", rate(values[index])));
-        let text: Vec<String> = std::iter::once(clock(point.at_ms)).chain(values).collect();
-        let middle = x(index, points.len(), WIDTH);
+    let width = WIDTH / i64::try_from(times.len().max(1)).unwrap_or(WIDTH).min(WIDTH);
+    let spot = |(index, at_ms): (usize, &i64)| {
+        let value = |values: &[i64]| values.get(index).map_or_else(String::new, |it| rate(*it));
+        let values = curves.iter().map(|(_, text, values)| format!("{text} {}", value(values)));
+        let text: Vec<String> = std::iter::once(clock(*at_ms)).chain(values).collect();
+        let middle = x(index, times.len(), WIDTH);
         ((middle - width / 2).clamp(0, WIDTH - width), width.max(1), text.join(" · "))
     };
-    let spots = points.iter().enumerate().map(spot).collect();
-    let marks = [0, 1, 2, 3, 4].map(|it| it * points.len().saturating_sub(1) / 4);
-    let xs = if points.is_empty() { Vec::new() } else { marks.map(|it| clock(points[it].at_ms)).to_vec() };
-    let (head, rows) = rows(history, table, clock);
-    let ys = [top, top / 2, 0].map(rate).to_vec();
-    Chart { label, keys, paths, ys, xs, spots, head, rows }
+    let marks = [0, 1, 2, 3, 4].map(|it| it * times.len().saturating_sub(1) / 4);
+    Chart {
+        label,
+        keys: curves.iter().map(key).collect(),
+        paths,
+        ys: [top, top / 2, 0].map(rate).to_vec(),
+        xs: if times.is_empty() { Vec::new() } else { marks.map(|it| clock(times[it])).to_vec() },
+        spots: times.iter().enumerate().map(spot).collect(),
+        head: Vec::new(),
+        rows: Vec::new(),
+    }
 }
 
 /// The newest first, several points in one row if there are many.
-fn rows(
-    history: &History,
-    (time, columns): (&'static str, &[Column]),
-    clock: impl Fn(i64) -> String,
-) -> (Vec<&'static str>, Vec<Row>) {
-    let head = std::iter::once(time).chain(columns.iter().map(|it| it.0)).collect();
+fn rows(history: &History, columns: &[Column], clock: &impl Fn(i64) -> String) -> Vec<Row> {
     let together = history.points.len().div_ceil(MOST_ROWS).max(1);
     let row = |points: &[tollgate_control::history::Point]| {
         let mut sum = Counts::default();
@@ -156,7 +166,7 @@ fn rows(
         let at_ms = points.first().map_or(0, |it| it.at_ms);
         Row { time: clock(at_ms), at_ms, cells }
     };
-    (head, history.points.chunks(together).rev().map(row).collect())
+    history.points.chunks(together).rev().map(row).collect()
 }
 
 /// A small curve without labels: the line, and the area below it.

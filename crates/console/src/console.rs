@@ -1,5 +1,6 @@
 //! The console and how it is reached.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -22,11 +23,13 @@ pub struct ConsoleSettings {
     pub is_secure: bool,
     /// The zone of times until a browser names its own.
     pub zone: TimeZone,
+    /// The folder with recorded traces, on which rules can be replayed.
+    pub traces: Option<PathBuf>,
 }
 
 impl Default for ConsoleSettings {
     fn default() -> Self {
-        Self { hosts: Vec::new(), is_secure: false, zone: TimeZone::UTC }
+        Self { hosts: Vec::new(), is_secure: false, zone: TimeZone::UTC, traces: None }
     }
 }
 
@@ -38,6 +41,8 @@ pub struct Console {
     requests: AtomicU64,
     /// Readers of events that wait.
     pub(crate) readers: AtomicUsize,
+    /// One trace is replayed at a time.
+    pub(crate) replays: Arc<Semaphore>,
     /// The turn of an import.
     pub(crate) imports: Semaphore,
     /// Distinguishes the requests of this process from those of others.
@@ -50,7 +55,8 @@ impl Console {
     pub fn new(control: Arc<Control>, settings: ConsoleSettings) -> Self {
         let prefix = tollgate_control::secret().map_or_else(|_| "r".to_owned(), |it| it[..8].to_owned());
         let (requests, readers, imports) = (AtomicU64::new(0), AtomicUsize::new(0), Semaphore::new(1));
-        Self { control, settings, requests, readers, imports, prefix }
+        let replays = Arc::new(Semaphore::new(1));
+        Self { control, settings, requests, readers, imports, replays, prefix }
     }
 
     /// Runs a change that may publish rules. `old_nodes=leave` in the query or the form publishes them also

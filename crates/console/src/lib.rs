@@ -13,10 +13,12 @@ mod field;
 mod frame;
 mod nav;
 mod pages;
+mod replaying;
 mod rest;
 mod surface;
 mod texts;
 mod web;
 
 pub use console::{Console, ConsoleSettings};
+pub use replaying::traces_in;
 pub use rest::PROBLEMS;

@@ -17,6 +17,8 @@ mod nodes;
 mod overrides;
 mod overview;
 mod problem_list;
+mod replay;
+mod rollouts;
 mod rule_acts;
 mod rule_form;
 mod rule_history;
@@ -73,6 +75,10 @@ pub enum Page {
     ChangeRule,
     /// What a rule counted.
     RuleHistory,
+    /// The form to replay a trace with a rule.
+    Replay,
+    /// Replays a trace with a rule.
+    RunReplay,
     /// The keys that were limited most.
     Top,
     /// Asks whether to delete a rule.
@@ -91,6 +97,12 @@ pub enum Page {
     AppSettings,
     /// Changes the settings of an app.
     ChangeApp,
+    /// Rollouts.
+    Rollouts,
+    /// The rollout of an app.
+    Rollout,
+    /// Pauses, resumes, advances or withdraws a rollout.
+    ActOnRollout,
     /// A frozen app.
     Frozen,
     /// Decides about a frozen app.
@@ -172,6 +184,8 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/apps/{app}/rules/{key}", Page::Rule),
     (Method::POST, "/apps/{app}/rules/{key}", Page::ChangeRule),
     (Method::GET, "/apps/{app}/rules/{key}/history", Page::RuleHistory),
+    (Method::GET, "/apps/{app}/rules/{key}/replay", Page::Replay),
+    (Method::POST, "/apps/{app}/rules/{key}/replay", Page::RunReplay),
     (Method::GET, "/top", Page::Top),
     (Method::GET, "/apps/{app}/rules/{key}/delete", Page::ConfirmDelete),
     (Method::POST, "/apps/{app}/rules/{key}/delete", Page::DeleteRule),
@@ -181,6 +195,9 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::POST, "/apps/{app}/versions/{version}/rollback", Page::RollBack),
     (Method::GET, "/apps/{app}/settings", Page::AppSettings),
     (Method::POST, "/apps/{app}/settings", Page::ChangeApp),
+    (Method::GET, "/rollouts", Page::Rollouts),
+    (Method::GET, "/apps/{app}/rollout", Page::Rollout),
+    (Method::POST, "/apps/{app}/rollout", Page::ActOnRollout),
     (Method::GET, "/apps/{app}/frozen", Page::Frozen),
     (Method::POST, "/apps/{app}/frozen", Page::Thaw),
     (Method::POST, "/rules/bulk", Page::Bulk),
@@ -231,6 +248,8 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
     match page {
         Page::Home => overview::show(console, visit).await,
         Page::RuleHistory => rule_history::show(console, visit).await,
+        Page::Replay => replay::show(console, visit).await,
+        Page::RunReplay => replay::run(console, visit).await,
         Page::Top => top::list(console, visit).await,
         Page::Login => access::login(console, visit).await,
         Page::LogIn => access::log_in(console, visit).await,
@@ -253,6 +272,9 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Change(asked) => changes::answer(console, asked, visit).await,
         Page::AppSettings => app_settings::show(console, visit).await,
         Page::ChangeApp => app_settings::save(console, visit).await,
+        Page::Rollouts => rollouts::list(console, visit).await,
+        Page::Rollout => rollouts::show(console, visit).await,
+        Page::ActOnRollout => rollouts::act(console, visit).await,
         Page::Frozen => frozen::show(console, visit, None).await,
         Page::Thaw => frozen::decide(console, visit).await,
         Page::Bulk => bulk::act(console, visit).await,

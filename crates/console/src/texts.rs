@@ -29,6 +29,8 @@ pub(crate) mod frozen;
 pub(crate) mod nav;
 pub(crate) mod nodes;
 pub(crate) mod overrides;
+pub(crate) mod replay;
+pub(crate) mod rollouts;
 pub(crate) mod traffic;
 pub(crate) mod trial;
 
@@ -91,6 +93,7 @@ texts! {
     examples: "示例", "Examples";
     tab_form: "表单", "Form";
     tab_history: "历史", "History";
+    tab_replay: "回放", "Replay";
     lately: "最近 15 分钟，每秒判定数", "Decisions per second, last 15 minutes";
     protects: "保护谁", "What it protects";
     protect_self: "保护自己的服务", "My own service";
@@ -200,6 +203,7 @@ texts! {
     kind: "类型", "Kind";
     kind_publish: "发布", "publish";
     kind_rollback: "回滚", "rollback";
+    kind_withdraw: "撤回", "withdrawal";
     author: "作者", "Author";
     comment: "说明", "Comment";
     rollback: "回滚", "Roll back";
@@ -286,6 +290,9 @@ impl Lang {
             Fault::WrongPassword => "密码错误".to_owned(),
             Fault::Zone => "未知时区，请输入如 Asia/Shanghai 的名称".to_owned(),
             Fault::LastAdmin => "必须保留至少一位全局管理员".to_owned(),
+            Fault::Steps => "每行填写一步，例如 1 node、10 %、zone in (a, b) 或 all".to_owned(),
+            Fault::LastStep => "最后一步必须是 all，且只能出现在最后".to_owned(),
+            Fault::Growing => "每一步覆盖的节点必须多于上一步".to_owned(),
         }
     }
 

@@ -52,6 +52,8 @@ pub struct NodeApp {
     pub acked: u64,
     /// Why the wanted version is not in force.
     pub fault: Option<String>,
+    /// The version that the fault is of.
+    pub fault_version: u64,
     /// It holds what this database has never published: a newer version, or another one of the same number.
     pub is_ahead: bool,
 }

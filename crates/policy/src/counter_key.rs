@@ -73,8 +73,8 @@ impl Rule {
         key.extend_from_slice(limit.key_tail.as_bytes());
     }
 
-    /// Whether requests are counted together only if the keys and the values of all entries are equal, so that
-    /// these can stand for [the key](Rule::write_key).
+    /// Whether requests are counted together only if the keys and the values of all entries are equal, so
+    /// that these can stand for [the key](Rule::write_key).
     #[must_use]
     pub const fn counts_values(&self) -> bool {
         self.counts_values

@@ -18,104 +18,154 @@ use crate::track::{Denied, RuleTrack};
 /// Keys that are listed.
 pub(crate) const TOP: usize = 10;
 
+/// What a replay found.
 #[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    pub(crate) lines: Tally,
-    pub(crate) span_ns: u64,
+pub struct Report {
+    /// What became of the lines.
+    pub lines: Tally,
+    /// From the first request to the last.
+    pub span_ns: u64,
     /// One or two.
-    pub(crate) rules: Vec<SideReport>,
-    pub(crate) difference: Option<Difference>,
-    pub(crate) timeline: Option<Timeline>,
+    pub rules: Vec<SideReport>,
+    /// What the second set of rules does otherwise than the first, if there are two.
+    pub difference: Option<Difference>,
+    /// Requests over time.
+    pub timeline: Option<Timeline>,
 }
 
 /// What the second set of rules does otherwise than the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Difference {
-    pub(crate) newly_denied: u64,
-    pub(crate) newly_admitted: u64,
+pub struct Difference {
+    /// Requests that only the second denies.
+    pub newly_denied: u64,
+    /// Requests that only the first denies.
+    pub newly_admitted: u64,
 }
 
 /// What one set of rules did.
 #[derive(Debug, Serialize)]
-pub(crate) struct SideReport {
-    pub(crate) label: &'static str,
-    pub(crate) version: String,
-    pub(crate) domain: String,
-    pub(crate) admitted: u64,
-    pub(crate) denied: u64,
+pub struct SideReport {
+    /// `A` or `B`.
+    pub label: &'static str,
+    /// Of the rules.
+    pub version: String,
+    /// Of the rules.
+    pub domain: String,
+    /// Requests.
+    pub admitted: u64,
+    /// Requests.
+    pub denied: u64,
     /// Requests that no rule limits.
-    pub(crate) unlimited: u64,
+    pub unlimited: u64,
     /// Requests without the fields of any descriptor.
-    pub(crate) without_descriptor: u64,
-    pub(crate) undecided: u64,
+    pub without_descriptor: u64,
+    /// Requests that could not be decided.
+    pub undecided: u64,
     /// Permits of reservations, if the mapping reserves.
-    pub(crate) settled: Option<Settled>,
-    pub(crate) first_error: Option<String>,
-    pub(crate) rules: Vec<RuleReport>,
+    pub settled: Option<Settled>,
+    /// Why the first of them could not.
+    pub first_error: Option<String>,
+    /// Those that requests came under.
+    pub rules: Vec<RuleReport>,
 }
 
+/// What one rule did.
 #[derive(Debug, Serialize)]
-pub(crate) struct RuleReport {
-    pub(crate) path: String,
-    pub(crate) limits: Vec<String>,
-    pub(crate) offered: u64,
-    pub(crate) admitted: u64,
-    pub(crate) denied: u64,
-    pub(crate) shadowed: u64,
-    pub(crate) near: u64,
-    pub(crate) keys: u64,
-    pub(crate) keys_denied: u64,
-    /// Requests that were compared with the exact log, and those for which memory was missing.
-    pub(crate) compared: u64,
-    pub(crate) not_compared: u64,
-    pub(crate) wrongly_admitted: u64,
-    pub(crate) wrongly_denied: u64,
-    pub(crate) worst_windows: Vec<WorstWindow>,
-    pub(crate) top_denied: Vec<TopDenied>,
-    pub(crate) suggested: Vec<Suggested>,
+pub struct RuleReport {
+    /// Of the rule.
+    pub path: String,
+    /// In words.
+    pub limits: Vec<String>,
+    /// Requests under this rule.
+    pub offered: u64,
+    /// Requests.
+    pub admitted: u64,
+    /// Requests.
+    pub denied: u64,
+    /// Of the admitted, those that a rule in shadow mode would have denied.
+    pub shadowed: u64,
+    /// Of the admitted, those above 80 % of the limit.
+    pub near: u64,
+    /// Keys that came.
+    pub keys: u64,
+    /// Keys that were denied anything.
+    pub keys_denied: u64,
+    /// Requests that were compared with the exact log.
+    pub compared: u64,
+    /// Requests for which memory was missing.
+    pub not_compared: u64,
+    /// Of the compared.
+    pub wrongly_admitted: u64,
+    /// Of the compared.
+    pub wrongly_denied: u64,
+    /// For each limit.
+    pub worst_windows: Vec<WorstWindow>,
+    /// Keys that were denied most.
+    pub top_denied: Vec<TopDenied>,
+    /// What would have been enough, for each limit.
+    pub suggested: Vec<Suggested>,
     /// What other algorithms would have done, where that was asked for.
-    pub(crate) algorithms: Vec<Compared>,
+    pub algorithms: Vec<Compared>,
 }
 
 /// One algorithm with the rule's limit and window.
 #[derive(Debug, Serialize)]
-pub(crate) struct Compared {
-    pub(crate) algorithm: String,
-    pub(crate) admitted: u64,
-    pub(crate) denied: u64,
-    pub(crate) wrongly_admitted: u64,
-    pub(crate) wrongly_denied: u64,
+pub struct Compared {
+    /// As in a rule.
+    pub algorithm: String,
+    /// Requests.
+    pub admitted: u64,
+    /// Requests.
+    pub denied: u64,
+    /// Requests.
+    pub wrongly_admitted: u64,
+    /// Requests.
+    pub wrongly_denied: u64,
     /// Requests for which memory was missing.
-    pub(crate) not_compared: u64,
-    pub(crate) worst_window: Option<WorstWindow>,
+    pub not_compared: u64,
+    /// The window in which one key got most.
+    pub worst_window: Option<WorstWindow>,
 }
 
+/// The window in which one key got most.
 #[derive(Debug, Serialize)]
-pub(crate) struct WorstWindow {
-    pub(crate) limit: String,
-    pub(crate) key: String,
-    pub(crate) from: String,
-    pub(crate) to: String,
-    pub(crate) admitted: u64,
-    pub(crate) allowed: u64,
+pub struct WorstWindow {
+    /// Which limit.
+    pub limit: String,
+    /// Of the counter.
+    pub key: String,
+    /// Its first request.
+    pub from: String,
+    /// Its last request.
+    pub to: String,
+    /// Permits.
+    pub admitted: u64,
+    /// Permits of the limit.
+    pub allowed: u64,
 }
 
+/// A key that was denied.
 #[derive(Debug, Serialize)]
-pub(crate) struct TopDenied {
-    pub(crate) key: String,
-    pub(crate) denied: u64,
+pub struct TopDenied {
+    /// Of the counter.
+    pub key: String,
+    /// Requests.
+    pub denied: u64,
 }
 
 /// What would have been enough for a share of the keys.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Suggested {
-    pub(crate) percentile: f64,
+pub struct Suggested {
+    /// The share of the keys, in percent.
+    pub percentile: f64,
     /// Permits in any window of this length.
-    pub(crate) limit: u64,
-    pub(crate) window: String,
+    pub limit: u64,
+    /// The window of the rule.
+    pub window: String,
     /// Permits at once, at the rate that the rule has now.
-    pub(crate) burst: u64,
-    pub(crate) rate: String,
+    pub burst: u64,
+    /// That rate.
+    pub rate: String,
 }
 
 impl SideReport {

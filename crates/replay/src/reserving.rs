@@ -14,11 +14,15 @@ const TTL: Duration = Duration::from_secs(300);
 
 /// What became of reserved permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Settled {
-    pub(crate) reserved: u64,
-    pub(crate) used: u64,
-    pub(crate) returned: u64,
-    pub(crate) owed: u64,
+pub struct Settled {
+    /// Permits.
+    pub reserved: u64,
+    /// Permits.
+    pub used: u64,
+    /// Of the reserved, those that were not used.
+    pub returned: u64,
+    /// Used beyond what was reserved.
+    pub owed: u64,
 }
 
 /// Reservations that wait for their commits, in the order of their instants.

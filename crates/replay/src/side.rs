@@ -313,8 +313,9 @@ const WHOLE_KEY: u16 = u16::MAX;
 /// In no value, since it is in no text.
 const AFTER_VALUE: u8 = 0xff;
 
-/// What requests of a rule must have in common to be tracked together: the number of the rule, and the values,
-/// or what the rule counts in place of them. The key of the counter says the same and takes longer to write.
+/// What requests of a rule must have in common to be tracked together: the number of the rule, and the
+/// values, or what the rule counts in place of them. The key of the counter says the same and takes longer to
+/// write.
 #[inline]
 fn write_key(rule: &Rule, domain: &str, entries: &[Entry<'_>], like: u16, key: &mut Vec<u8>) {
     key.clear();

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 /// The longest line that is read; a longer one is a broken line.
 pub(crate) const MAX_LINE: usize = 1 << 20;
@@ -25,10 +25,14 @@ impl ReadSoFar {
 struct Counted<R> {
     from: R,
     so_far: ReadSoFar,
+    stop: Arc<AtomicBool>,
 }
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        if self.stop.load(Relaxed) {
+            return Ok(0);
+        }
         let bytes = self.from.read(to)?;
         self.so_far.0.fetch_add(bytes as u64, Relaxed);
         Ok(bytes)
@@ -47,8 +51,13 @@ pub(crate) struct Source {
 impl Source {
     /// Opens the log at `path`; `-` is standard input.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Self::open_until(path, Arc::default())
+    }
+
+    /// Opens a log that ends where it is when `stop` is set.
+    pub(crate) fn open_until(path: &Path, stop: Arc<AtomicBool>) -> io::Result<Self> {
         if path.as_os_str() == "-" {
-            return Self::of(io::stdin(), None);
+            return Self::of(io::stdin(), None, stop);
         }
         let file = File::open(path)?; // waits for a writer, if it is a pipe
         let about = file.metadata()?;
@@ -56,13 +65,13 @@ impl Source {
             return Err(io::Error::new(io::ErrorKind::IsADirectory, "it is a folder; name a file"));
         }
         let size = about.is_file().then_some(about.len());
-        Self::of(file, size)
+        Self::of(file, size, stop)
     }
 
     /// Unpacks what the first bytes say is packed.
-    pub(crate) fn of(from: impl Read + 'static, size: Option<u64>) -> io::Result<Self> {
+    fn of(from: impl Read + 'static, size: Option<u64>, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let so_far = ReadSoFar::default();
-        let counted = Counted { from, so_far: so_far.clone() };
+        let counted = Counted { from, so_far: so_far.clone(), stop };
         let mut raw = BufReader::with_capacity(BUFFER, counted);
         let start = first_bytes(&mut raw)?;
         let raw = io::Cursor::new(start.clone()).chain(raw);

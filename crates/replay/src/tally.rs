@@ -2,32 +2,40 @@
 
 /// A broken line.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Broken {
-    pub(crate) line: u64,
-    pub(crate) why: String,
-    pub(crate) quote: String,
+pub struct Broken {
+    /// Its number, from 1.
+    pub line: u64,
+    /// What is wrong with it.
+    pub why: String,
+    /// Its beginning, in quotes.
+    pub quote: String,
 }
 
 /// What became of the lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub(crate) struct Tally {
+pub struct Tally {
     /// Lines, without empty ones and the heading.
-    pub(crate) lines: u64,
+    pub lines: u64,
     /// Those that were requests.
-    pub(crate) requests: u64,
+    pub requests: u64,
     /// Those that the mapping says were not admitted.
-    pub(crate) not_admitted: u64,
-    pub(crate) broken: u64,
+    pub not_admitted: u64,
+    /// Lines that are broken.
+    pub broken: u64,
     /// The first broken lines.
-    pub(crate) first_broken: Vec<Broken>,
+    pub first_broken: Vec<Broken>,
     /// Requests whose time is before that of a line above.
-    pub(crate) back: u64,
+    pub back: u64,
     /// By how much, at most.
-    pub(crate) most_back_ns: u64,
+    pub most_back_ns: u64,
     /// Those that were more than the tolerance back.
-    pub(crate) late: u64,
+    pub late: u64,
     /// Why the log ended before its end.
-    pub(crate) cut_off: Option<String>,
-    pub(crate) first_ns: Option<u64>,
-    pub(crate) last_ns: u64,
+    pub cut_off: Option<String>,
+    /// The time of the first request.
+    pub first_ns: Option<u64>,
+    /// The latest time.
+    pub last_ns: u64,
+    /// The line that has it: if it is wrong, all lines after it seem late.
+    pub latest_line: u64,
 }

@@ -8,18 +8,24 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// One span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Span {
-    pub(crate) offered: u64,
-    pub(crate) denied: u64,
+pub struct Span {
+    /// Requests.
+    pub offered: u64,
+    /// By the first set of rules.
+    pub denied: u64,
     /// By the second set of rules.
-    pub(crate) denied_b: u64,
+    pub denied_b: u64,
 }
 
+/// Requests over time.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Timeline {
-    pub(crate) begin_ns: u64,
-    pub(crate) span_ns: u64,
-    pub(crate) spans: Vec<Span>,
+pub struct Timeline {
+    /// When the first span begins.
+    pub begin_ns: u64,
+    /// The length of each.
+    pub span_ns: u64,
+    /// One after another.
+    pub spans: Vec<Span>,
 }
 
 impl Timeline {

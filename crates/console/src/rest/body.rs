@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tollgate_control::car::{CarInput, MAX_NUMBER};
+use tollgate_control::rollout::Plan;
 use tollgate_control::{ControlError, Fault, FieldFaults};
 
 use crate::web::{Failure, Visit};
@@ -28,6 +29,8 @@ pub(super) struct AppBody {
     pub(super) state: String,
     #[serde(default)]
     pub(super) approvals: Option<u32>,
+    #[serde(default)]
+    pub(super) rollout: Option<Plan>,
     // What a reply has besides, so that it can be sent back.
     #[serde(default, rename = "version")]
     _version: IgnoredAny,

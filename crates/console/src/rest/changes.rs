@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use tollgate_control::change_set::{self, ChangeSet, Conflict, Query};
 use tollgate_control::changes::{self, ChangeInput, Keep};
 use tollgate_control::publishing::{self, Intent};
-use tollgate_control::{Change, ControlError, Kind, checks, hex, reviews};
+use tollgate_control::rollout::Plan;
+use tollgate_control::{Change, ControlError, Kind, Role, checks, hex, reviews};
 use tollgate_db::Tx;
 use tollgate_http_kit::{Reply, reply};
 
@@ -15,6 +16,7 @@ use super::body::read;
 use super::content::{OpBody, change, conflict, differences, fault, faults_of, inputs};
 use super::etag::{if_match, tagged};
 use crate::console::Console;
+use crate::replaying::{Asked, NotReplayed};
 use crate::web::{Failure, Visit};
 
 /// An operation on change sets.
@@ -48,8 +50,10 @@ pub enum ChangeCall {
     Resolve,
     /// Checks operations without a change set.
     CheckOps,
-    /// The documents that operations would make.
+    /// The documents that operations would make, and what they would have done to a trace.
     Preview,
+    /// The traces that rules can be replayed on.
+    Traces,
 }
 
 type Row = (Method, &'static str, ChangeCall, &'static str, &'static str);
@@ -141,7 +145,14 @@ pub(super) static ROWS: &[Row] = &[
         "/api/v1/preview",
         ChangeCall::Preview,
         "preview",
-        "The documents that nodes would get with these operations",
+        "The documents that nodes would get with these operations; with `trace`, what they would have done to it",
+    ),
+    (
+        Method::GET,
+        "/api/v1/traces",
+        ChangeCall::Traces,
+        "listTraces",
+        "Lists the recorded traces that rules can be replayed on",
     ),
 ];
 
@@ -165,6 +176,20 @@ struct ChangeBody {
     comment: String,
     intent: String,
     ops: Vec<OpBody>,
+}
+
+/// As [`ChangeBody`], and the name of a trace with what its fields mean.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct PreviewBody {
+    app: String,
+    #[serde(rename = "title")]
+    _title: String,
+    #[serde(rename = "comment")]
+    _comment: String,
+    ops: Vec<OpBody>,
+    trace: String,
+    map: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -211,6 +236,7 @@ pub(super) async fn answer(console: &Console, call: ChangeCall, visit: &Visit) -
         }
         ChangeCall::Check => check_set(console, visit).await,
         ChangeCall::CheckOps | ChangeCall::Preview => check_ops(console, visit, call).await,
+        ChangeCall::Traces => traces(console, visit).await,
         ChangeCall::Comment => {
             let (actor, id, text) = (visit.actor()?, visit.segment(3), comment()?);
             let done = console.change(visit, move |tx| changes::comment(tx, &actor, &id, &text)).await?;
@@ -220,7 +246,14 @@ pub(super) async fn answer(console: &Console, call: ChangeCall, visit: &Visit) -
             step(console, visit, |tx, by, id, etag| changes::submit(tx, by, id, etag)).await
         }
         ChangeCall::Publish => {
-            step(console, visit, |tx, by, id, etag| publishing::publish(tx, by, id, etag)).await
+            let plan = match visit.body.is_empty() {
+                true => None,
+                false => read::<PublishBody>(visit)?.rollout,
+            };
+            step(console, visit, move |tx, by, id, etag| {
+                publishing::publish_by(tx, by, id, etag, plan.as_ref())
+            })
+            .await
         }
         ChangeCall::Approve => {
             let text = comment()?;
@@ -239,6 +272,15 @@ pub(super) async fn answer(console: &Console, call: ChangeCall, visit: &Visit) -
             step(console, visit, move |tx, by, id, etag| changes::resolve(tx, by, id, etag, &choices)).await
         }
     }
+}
+
+/// How a change set is published.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PublishBody {
+    /// Instead of the app's plan.
+    #[serde(default)]
+    rollout: Option<Plan>,
 }
 
 fn choices(body: ResolveBody) -> Result<Vec<(Kind, String, Keep)>, Failure> {
@@ -353,7 +395,11 @@ fn checked(errors: Vec<Value>, conflicts: &[Conflict]) -> Value {
 
 async fn check_ops(console: &Console, visit: &Visit, call: ChangeCall) -> Result<Reply, Failure> {
     let actor = visit.actor()?;
-    let ChangeBody { app, ops, .. } = read(visit)?;
+    let PreviewBody { app, ops, trace, map, .. } = read(visit)?;
+    let is_replay = matches!(call, ChangeCall::Preview) && !trace.is_empty();
+    if is_replay {
+        actor.must(Role::Editor, &app)?; // a trace has the clients of every app in it
+    }
     let mut given = Vec::with_capacity(ops.len());
     for op in ops {
         match op.input() {
@@ -365,14 +411,22 @@ async fn check_ops(console: &Console, visit: &Visit, call: ChangeCall) -> Result
             Err(other) => return Err(other),
         }
     }
-    let looked = console.control.read(move |tx| changes::look(tx, &actor, &app, &given)).await;
-    let (ops, preview, conflicts) = match looked {
+    let looked = console.control.read(move |tx| {
+        let before = if is_replay { checks::preview(tx, &actor, &app, &[])?.documents } else { Vec::new() };
+        Ok((changes::look(tx, &actor, &app, &given)?, before))
+    });
+    let ((ops, preview, conflicts), before) = match looked.await {
         Ok(looked) => looked,
         Err(error) => return Ok(reply::json(StatusCode::OK, &checked(faults_of(error)?, &[]))),
     };
     let errors: Vec<Value> = preview.faults.iter().map(fault).collect();
+    let is_valid = errors.is_empty();
     let mut body = checked(errors, &conflicts);
     body["diff"] = differences(&ops).into();
+    if is_replay && is_valid {
+        let after = (!ops.is_empty()).then(|| preview.documents.clone());
+        body["replay"] = replayed(console, Asked { trace, map, before, after }).await?;
+    }
     if matches!(call, ChangeCall::Preview) {
         body["documents"] = preview
             .documents
@@ -381,4 +435,22 @@ async fn check_ops(console: &Console, visit: &Visit, call: ChangeCall) -> Result
             .collect();
     }
     Ok(reply::json(StatusCode::OK, &body))
+}
+
+async fn traces(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    visit.actor()?;
+    let traces = console.traces().await;
+    let traces: Vec<Value> =
+        traces.into_iter().map(|it| json!({"name": it.name, "bytes": it.bytes})).collect();
+    Ok(reply::json(StatusCode::OK, &json!({"traces": traces})))
+}
+
+async fn replayed(console: &Console, asked: Asked) -> Result<Value, Failure> {
+    let name = asked.trace.clone();
+    match console.replay(asked).await {
+        Ok(previewed) => serde_json::to_value(previewed).map_err(|error| Failure::Page(error.to_string())),
+        Err(NotReplayed::Unknown) => Err(ControlError::NotFound { what: "trace", name }.into()),
+        Err(NotReplayed::Busy) => Err(ControlError::TooMany { seconds: 5 }.into()),
+        Err(NotReplayed::Why(why)) => Err(Failure::Bad(why)),
+    }
 }

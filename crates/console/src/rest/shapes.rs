@@ -15,6 +15,7 @@ fn app() -> Value {
             ("rules", int()),
             ("approvals", int()),
             ("updated_at", int()),
+            ("rollout", schema("Plan")),
         ],
         &[],
     )
@@ -99,7 +100,13 @@ pub(super) fn apps() -> Description {
 }
 
 fn takes_app(description: Description) -> Description {
-    let members = [("app", text()), ("description", text()), ("state", text()), ("approvals", int())];
+    let members = [
+        ("app", text()),
+        ("description", text()),
+        ("state", text()),
+        ("approvals", int()),
+        ("rollout", schema("Plan")),
+    ];
     // What a reply has besides, so that it can be sent back.
     let more = [("version", int()), ("rules", int()), ("updated_at", int())];
     let body = object(&[], &[&members[..], &more].concat());

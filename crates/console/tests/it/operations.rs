@@ -183,6 +183,7 @@ pub(crate) const API: &[Operation] = &[
 pub(crate) const ONCE: &[&str] = &["POST /api/v1/setup", "POST /api/v1/link"];
 
 const DRAFT: &str = r#"{"app":"SIP_HOTEL","title":"t","comment":"","ops":[{"op":"put","key":"drafted","rule":{"key":"drafted","max_permits":5}}]}"#;
+const ROLLOUT: &str = "/api/v1/apps/SIP_HOTEL/rollout";
 const CHANGE: &str = "/api/v1/changes/{change}";
 const FILE: &str = "/api/v1/apps/SIP_HOTEL/files/extra";
 pub(crate) const FILE_BODY: &str =
@@ -250,9 +251,43 @@ pub(crate) const LOOSE: &[Operation] = &[
         r#"{"node":"none","reason":"x"}"#,
         InApp(Admin),
     ),
+    get("GET /api/v1/rollouts", "/api/v1/rollouts", User),
+    get("GET /api/v1/apps/{app}/rollout", ROLLOUT, InApp(Viewer)),
+    put(
+        "POST /api/v1/apps/{app}/rollout/pause",
+        "/api/v1/apps/SIP_HOTEL/rollout/pause",
+        ROLLOUT,
+        "",
+        InApp(Approver),
+    ),
+    put(
+        "POST /api/v1/apps/{app}/rollout/resume",
+        "/api/v1/apps/SIP_HOTEL/rollout/resume",
+        ROLLOUT,
+        "",
+        InApp(Approver),
+    ),
+    put(
+        "POST /api/v1/apps/{app}/rollout/advance",
+        "/api/v1/apps/SIP_HOTEL/rollout/advance",
+        ROLLOUT,
+        "",
+        InApp(Approver),
+    ),
+    put(
+        "POST /api/v1/apps/{app}/rollout/withdraw",
+        "/api/v1/apps/SIP_HOTEL/rollout/withdraw",
+        ROLLOUT,
+        r#"{"reason":"x"}"#,
+        InApp(Approver),
+    ),
+    get("GET /rollouts", "/rollouts", User),
+    get("GET /apps/{app}/rollout", "/apps/SIP_HOTEL/rollout", InApp(Viewer)),
+    post("POST /apps/{app}/rollout", "/apps/SIP_HOTEL/rollout", "action=pause&etag=1", InApp(Approver)),
     get("GET /apps/{app}/frozen", "/apps/SIP_HOTEL/frozen", InApp(Viewer)),
     post("POST /apps/{app}/frozen", "/apps/SIP_HOTEL/frozen", "action=force&reason=x", InApp(Admin)),
     post("POST /api/v1/preview", "/api/v1/preview", DRAFT, InApp(Viewer)),
+    get("GET /api/v1/traces", "/api/v1/traces", User),
     get("GET /api/v1/apps/{app}/files", "/api/v1/apps/SIP_HOTEL/files", InApp(Viewer)),
     post("POST /api/v1/apps/{app}/files", "/api/v1/apps/SIP_HOTEL/files", FILE_BODY, InApp(Editor)),
     get("GET /api/v1/apps/{app}/files/{domain}", FILE, InApp(Viewer)),
@@ -371,6 +406,13 @@ pub(crate) const PAGES: &[Operation] = &[
     get("GET /nodes/{id}", "/nodes/none", User),
     get("GET /examples", "/examples", User),
     get("GET /apps/{app}/rules/{key}/history", "/apps/SIP_HOTEL/rules/second/history", InApp(Viewer)),
+    get("GET /apps/{app}/rules/{key}/replay", "/apps/SIP_HOTEL/rules/second/replay", InApp(Editor)),
+    post(
+        "POST /apps/{app}/rules/{key}/replay",
+        "/apps/SIP_HOTEL/rules/second/replay",
+        "trace=none&max_permits=10&rate=1",
+        InApp(Editor),
+    ),
     get("GET /top", "/top", User),
     get("GET /keys", "/keys", User),
     post("POST /keys/reset", "/keys/reset", "domain=SIP_HOTEL&entries=key%3Dsecond", InApp(Editor)),
@@ -422,6 +464,7 @@ pub(crate) const TWINS: &[(&str, &[&str])] = &[
         "POST /apps/{app}/rules/{key}/trial",
         &["PUT /api/v1/apps/{app}/rules/{key}", "GET /api/v1/apps/{app}/rules/{key}/trial"],
     ),
+    ("POST /apps/{app}/rules/{key}/replay", &["POST /api/v1/preview", "GET /api/v1/traces"]),
     ("POST /apps/{app}/rules/{key}/yaml", &["POST /api/v1/changes", "POST /api/v1/check"]),
     ("POST /rules/bulk", &["POST /api/v1/changes", "GET /api/v1/export"]),
     (
@@ -429,6 +472,15 @@ pub(crate) const TWINS: &[(&str, &[&str])] = &[
         &["POST /api/v1/apps/{app}/versions/{version}/rollback"],
     ),
     ("POST /apps/{app}/settings", &["PUT /api/v1/apps/{app}", "DELETE /api/v1/apps/{app}"]),
+    (
+        "POST /apps/{app}/rollout",
+        &[
+            "POST /api/v1/apps/{app}/rollout/pause",
+            "POST /api/v1/apps/{app}/rollout/resume",
+            "POST /api/v1/apps/{app}/rollout/advance",
+            "POST /api/v1/apps/{app}/rollout/withdraw",
+        ],
+    ),
     ("POST /apps/{app}/frozen", &["POST /api/v1/apps/{app}/force", "POST /api/v1/apps/{app}/take-over"]),
     ("POST /files/new", &["POST /api/v1/apps/{app}/files", "POST /api/v1/check", "GET /api/v1/explain"]),
     (

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
-use tollgate_console::{Console, ConsoleSettings};
+use tollgate_console::{Console, ConsoleSettings, traces_in};
 use tollgate_control::{Actor, Control, KnownNodes};
 use tollgate_db::TimeSource;
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
@@ -40,7 +40,10 @@ impl Server {
         let code = control.setup_code().await.expect("a code").expect("no user yet");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("its address");
-        let console = Console::new(Arc::clone(&control), ConsoleSettings::default());
+        let console = Console::new(
+            Arc::clone(&control),
+            ConsoleSettings { traces: Some(traces_in(folder.path())), ..ConsoleSettings::default() },
+        );
         let surface = Arc::new(HttpSurface::new(console, SurfaceSettings::default()));
         let (running, drain) = watch::channel(false);
         let (limits, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));

@@ -9,6 +9,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
+use tollgate_testkit::redis::{Options, Redis, Reply};
+
+use crate::fleet::{Fleet, store_state, until};
 use crate::http::{self, Answer};
 use crate::skip;
 use crate::start::rules;
@@ -301,4 +304,64 @@ async fn two_zones_of_one_request_are_both_enforced() {
             assert_eq!(answer.status, want, "{host}, request {nth}: {}", nginx.log());
         }
     }
+}
+
+/// The whole way of a request: nginx, either of two nodes, the counter and its time in Redis; then the application,
+/// a denial, or a place in the queue.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_goes_through_nginx_and_a_node_to_its_counter_in_redis_and_is_forwarded_denied_or_queued() {
+    let Some(binary) = nginx() else {
+        return skip::skip("a real nginx", "it is not installed; on Debian: apt-get install nginx-light");
+    };
+    let Some(store) = Redis::start(&Options::new()) else { return };
+    let rules = "domain: edge\ndescriptors:
+  - {key: remote_address, rate_limit: {unit: year, requests_per_unit: 7, algorithm: token_bucket}}
+  - {key: queue, on_limit: queue, max_wait: 30s, rate_limit: {rate: 10/s burst 1, algorithm: token_bucket}}
+";
+    let fleet = Fleet::start(2, rules, &store.url(), &[]);
+    fleet.wait_for_store("up").await;
+    let [one, other] = fleet.addresses()[..] else { panic!("two nodes") };
+    let (app, reached) = app().await;
+    let queued = |site: String| site.replace("entry=remote_address=$remote_addr", "entry=queue=orders");
+    let denying =
+        [Nginx::start(binary, |it| it, one, app).await, Nginx::start(binary, |it| it, other, app).await];
+    let queueing =
+        [Nginx::start(binary, queued, one, app).await, Nginx::start(binary, queued, other, app).await];
+
+    // Forwarded or denied: seven of forty, whichever node is asked.
+    let ask = |servers: &[Nginx; 2], count: usize| {
+        let mut asking = tokio::task::JoinSet::new();
+        for request in 0..count {
+            let at = servers[request % 2].at;
+            asking.spawn(async move { http::get(at, "/", &[]).await.expect("nginx answers") });
+        }
+        asking.join_all()
+    };
+    let answers = ask(&denying, REQUESTS).await;
+    let passed = answers.iter().filter(|answer| answer.status == 200).count();
+    let denied = answers.iter().filter(|answer| answer.status == 429).count();
+    assert_eq!((passed, denied), (LIMIT, REQUESTS - LIMIT), "{}{}", denying[0].log(), denying[1].log());
+    assert_eq!(reached.load(Ordering::Relaxed), LIMIT, "no denied request reaches the application");
+    let waits = answers.iter().filter(|answer| answer.status == 429).map(|answer| told(answer)[4]);
+    assert!(waits.flatten().count() == denied, "every denial says when to come back");
+    // The count and the time of the last request are one number in Redis, which expires when the bucket is full.
+    let key = "tollgate:{edge|remote_address=127.0.0.1|token_bucket}";
+    assert_eq!(store.command(&["EXISTS", key]), Reply::Int(1));
+    assert!(matches!(store.command(&["PTTL", key]), Reply::Int(1..)), "{key} does not expire");
+
+    // Queued: all of twelve reach the application, one every 100 ms from both nodes together.
+    let began = tokio::time::Instant::now();
+    let answers = ask(&queueing, 12).await;
+    assert!(answers.iter().all(|answer| answer.status == 200), "{answers:?}");
+    assert_eq!(reached.load(Ordering::Relaxed), LIMIT + 12);
+    assert!(began.elapsed() >= std::time::Duration::from_millis(1_050), "{:?}", began.elapsed());
+
+    // A node more has no counts of its own: it denies what the others have used up.
+    let third = fleet.node();
+    let late = Nginx::start(binary, |it| it, third.http, app).await;
+    until("the third node to have the store", async || {
+        (store_state(&third).await.as_deref() == Some("up")).then_some(())
+    })
+    .await;
+    assert_eq!(late.get("/", &[]).await.status, 429);
 }

@@ -8,6 +8,8 @@ use tollgate_fleet_agent::{
     Start,
 };
 
+use tollgate_fleet_proto::Label;
+
 use super::content::InForce;
 use super::laws::Versions;
 
@@ -77,7 +79,10 @@ impl Node {
         let settings = AgentSettings {
             identity: Identity { node: self.id(), incarnation: self.disk.incarnation },
             name: self.id(),
-            labels: Vec::new(),
+            labels: vec![Label {
+                key: "zone".into(),
+                value: if seed.is_multiple_of(2) { "a" } else { "b" }.into(),
+            }],
             software: "simulated".into(),
             seed,
             bug,

@@ -10,16 +10,12 @@ use tollgate_rule_files::Options;
 use super::bound::{Reading, waiting};
 use super::outcome::Outcome;
 use super::progress::Progress;
-use crate::generate::{Plan, Shape, generate};
+use crate::generate::{self, Shape, generate};
 use crate::html::html;
-use crate::reader::Reader;
-use crate::report::{Difference, Report, SideReport};
-use crate::row::Row;
-use crate::side::Side;
-use crate::source::{Lines, Source};
+use crate::run::{Plan, Replayed, run};
+use crate::source::Source;
 use crate::suggest::yaml;
 use crate::texts::Lang;
-use crate::timeline::Timeline;
 
 /// Replay a log with a set of rules, or compare two sets on it.
 ///
@@ -113,7 +109,7 @@ impl Replay {
     pub fn run(self, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<Outcome> {
         if let Some(shape) = self.generate {
             let &Self { requests, rate, clients, zipf, seed, .. } = &self;
-            generate(&Plan { shape, requests, rate, clients, alpha: zipf, seed }, out)?;
+            generate(&generate::Plan { shape, requests, rate, clients, alpha: zipf, seed }, out)?;
             return Ok(Outcome::Yes);
         }
         if let Some(trace) = &self.trace {
@@ -163,57 +159,25 @@ impl Replay {
         let trace = self.trace.as_deref().ok_or("name a log")?;
         let source =
             Source::open(trace).map_err(|error| format!("cannot read {}: {error}", trace.display()))?;
-        let (mut sides, mut wanted) = (Vec::new(), Vec::new());
+        let mut sets = Vec::new();
         for path in &self.rules {
-            let policy = load(path)?;
-            let max_bytes = (self.max_memory as usize) << 20;
-            let compares_algorithms = self.algorithms || self.html.is_some();
-            let side = Side::new(policy, &mapping, &mut wanted, max_bytes, compares_algorithms);
-            sides.push(side.map_err(|error| format!("{}: {error}", path.display()))?);
+            sets.push((path.display().to_string(), load(path)?));
         }
-        let mut progress = Progress::new(source.so_far, source.size);
-        let settings = self.reading.settings(Duration::ZERO);
-        let mut reader = Reader::new(Lines::new(source.bytes), mapping, &wanted, settings);
-        let (mut row, mut timeline) = (Row::default(), None::<Timeline>);
-        let mut difference = Difference::default();
-        while let Some(at) = reader.next(&mut row).map_err(|error| error.to_string())? {
-            let mut verdicts = [true; 2];
-            for (side, verdict) in sides.iter_mut().zip(&mut verdicts) {
-                *verdict = side.decide(|place| reader.value(&row, place), at);
-            }
-            let [a, b] = verdicts;
-            difference.newly_denied += u64::from(a && !b);
-            difference.newly_admitted += u64::from(!a && b);
-            timeline.get_or_insert_with(|| Timeline::new(at.ns)).add(at.ns, !a, !b);
-            progress.step(reader.tally.requests, talk);
-        }
-        progress.end(talk);
-        sides.iter_mut().for_each(Side::finish);
-        let mut notes = reader.notes();
-        for (label, side) in ["A", "B"].into_iter().zip(&sides) {
-            notes_of(label, side, reader.tally.requests, &mut notes);
-        }
-        let compares = sides.len() > 1;
-        let reports = ["A", "B"].into_iter().zip(&mut sides);
-        let rules = reports.map(|(label, side)| SideReport::of(label, side, self.percentile)).collect();
-        let begin_ns = reader.tally.first_ns.unwrap_or_default();
-        let report = Report {
-            span_ns: reader.tally.last_ns.saturating_sub(begin_ns),
-            lines: reader.tally,
-            rules,
-            difference: compares.then_some(difference),
-            timeline,
+        let plan = Plan {
+            mapping,
+            settings: self.reading.settings(Duration::ZERO),
+            max_bytes: (self.max_memory as usize) << 20,
+            compares_algorithms: self.algorithms || self.html.is_some(),
+            percentile: self.percentile,
         };
-        let policy = sides.last().map_or_else(Policy::empty, |side| side.policy().clone());
-        Ok(Replayed { report, notes, policy })
+        let mut progress = Progress::new(source.so_far.clone(), source.size);
+        let replayed = run(source, sets, plan, &mut |requests| {
+            progress.step(requests, talk);
+            true
+        });
+        progress.end(talk);
+        replayed
     }
-}
-
-struct Replayed {
-    report: Report,
-    notes: Vec<String>,
-    /// Of the last set of rules.
-    policy: Policy,
 }
 
 fn load(path: &std::path::Path) -> Result<Policy, String> {
@@ -226,26 +190,4 @@ fn load(path: &std::path::Path) -> Result<Policy, String> {
         ));
     }
     Ok(rules.policy)
-}
-
-/// What people should know of a set of rules.
-fn notes_of(label: &str, side: &Side, requests: u64, notes: &mut Vec<String>) {
-    for keys in side.chains_that_never_came() {
-        notes.push(format!(
-            "rules {label}: no request has the fields of the descriptor ({keys}); see --mapping"
-        ));
-    }
-    if side.bare > 0 {
-        let bare = side.bare;
-        notes.push(format!("rules {label}: {bare} of {requests} requests have the fields of no descriptor"));
-    }
-    if let Some(error) = &side.first_error {
-        notes.push(format!("rules {label}: {} requests were not decided: {error}", side.undecided));
-    }
-    let queues = side.policy().rules().filter(|rule| rule.max_wait.is_some()).count();
-    if queues > 0 {
-        notes.push(format!(
-            "rules {label}: {queues} rules queue; a replay denies at once what would have waited"
-        ));
-    }
 }

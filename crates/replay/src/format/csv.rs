@@ -1,5 +1,5 @@
-//! Columns, separated by commas, tabs or semicolons. A record is one line: a quoted field with a line break in it is a broken line, so that one
-//! missing quote never swallows the rest of a log.
+//! Columns, separated by commas, tabs or semicolons. A record is one line: a quoted field with a line break
+//! in it is a broken line, so that one missing quote never swallows the rest of a log.
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
@@ -20,8 +20,8 @@ struct Parser {
 }
 
 impl Columns {
-    /// Columns with these names; `first` is the first line, heading or not. A name that nothing wants as it is
-    /// written may be wanted in small letters.
+    /// Columns with these names; `first` is the first line, heading or not. A name that nothing wants as it
+    /// is written may be wanted in small letters.
     pub(crate) fn new(header: &[String], first: &str, names: &Names) -> Self {
         let places = header.iter().map(|name| match names.places(name) {
             [] => names.places(&name.to_lowercase()).to_vec(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
 use tollgate_clock::SystemClock;
-use tollgate_console::ConsoleSettings;
+use tollgate_console::{ConsoleSettings, traces_in};
 use tollgate_control::ControlError;
 use tollgate_net::{
     AcceptLimits, Address, ConnectionStats, Listeners, Socket, Sockets, Tls, TlsError, TlsFiles, accept,
@@ -148,7 +148,8 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
     let hosts =
         settings.public_url.iter().filter_map(|url| url.authority()).map(ToString::to_string).collect();
     let is_secure = tls.is_some() || url.starts_with("https://");
-    let console = ConsoleSettings { hosts, is_secure, ..ConsoleSettings::default() };
+    let traces = Some(traces_in(&settings.data_dir));
+    let console = ConsoleSettings { hosts, is_secure, traces, ..ConsoleSettings::default() };
     let stats = Arc::<ConnectionStats>::default();
     plane.metrics.add(PortMetrics(Arc::clone(&stats)));
     let needs_certificate = settings.node_client_ca.is_some();

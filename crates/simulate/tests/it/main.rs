@@ -189,3 +189,51 @@ fn the_pictures_of_the_docs_are_those_of_the_command() {
     }
     assert_eq!(count, 6);
 }
+
+/// The tables of `docs/scale.md`: each figure is the simulation's, and each formula is worked out.
+#[test]
+fn the_figures_of_the_page_about_scale_are_those_of_the_simulation() {
+    let page = include_str!("../../../../docs/scale.md");
+    let number = |cell: &str| cell.replace([',', ' '], "").parse::<f64>().ok();
+    let rows = page.lines().filter(|line| line.starts_with('|')).map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let numbers: Vec<f64> = cells.iter().filter_map(|cell| number(cell)).collect();
+        (cells.get(1).copied().unwrap_or_default().to_owned(), numbers)
+    });
+    let rows: Vec<(String, Vec<f64>)> = rows.collect();
+    let fleet = |args: &str, figure: &str| -> Vec<f64> {
+        let found = json(&format!("fleet {args}"));
+        figures(&found, "ways", "sharing", figure).into_iter().map(|(_, figure)| figure).collect()
+    };
+    let by_nodes: Vec<&Vec<f64>> = rows.iter().map(|row| &row.1).filter(|row| row.len() == 6).collect();
+    assert_eq!(by_nodes.len(), 6, "{by_nodes:?}");
+    for row in by_nodes {
+        let &[nodes, exact, by_formula, leased, by_rule, of_one] = row.as_slice() else { panic!("{row:?}") };
+        // One node's demand, the round trip, and the demand that a lease covers, in seconds.
+        let (lambda, trip, horizon) = (15_000.0 / nodes, 0.002, 0.1);
+        let formula = nodes / (trip + f64::exp(-lambda * trip) / lambda);
+        assert!((formula - by_formula).abs() < 1.0, "{nodes} nodes: {formula} by the formula");
+        assert!((0.6 * nodes / horizon - by_rule).abs() < 0.5, "{nodes} nodes");
+        let args = format!("--rate 10000 --demand 1.5 --duration 10s --nodes {nodes}");
+        let calls = fleet(&args, "store_calls_per_second");
+        assert_eq!([calls[0].round(), calls[1].round()], [exact, leased], "{args}");
+        let share = fleet(&args, "of_one_bucket");
+        assert!((share[1] - of_one).abs() < 0.000_5, "{args}: {share:?}");
+    }
+    for (begin, args) in [
+        ("10 per second", "--nodes 16 --demand 1.5 --rate 10 --duration 60s"),
+        ("100 per second", "--nodes 16 --demand 1.5 --rate 100"),
+    ] {
+        let (_, row) = rows.iter().find(|row| row.0.starts_with(begin)).expect("a row");
+        let calls = fleet(args, "store_calls_per_second");
+        assert_eq!(row.as_slice(), [calls[0].round(), calls[1].round()], "{args}");
+    }
+    for demand in ["0.9", "1.5"] {
+        let begin = format!("{demand} ");
+        let (_, row) = rows.iter().find(|row| row.0.starts_with(&begin)).expect("a row");
+        let args = format!("--nodes 16 --rate 10000 --uneven 15 --duration 10s --demand {demand}");
+        let share: Vec<f64> =
+            fleet(&args, "of_one_bucket").iter().map(|it| (it * 1e3).round() / 1e3).collect();
+        assert_eq!(row, &share, "{args}");
+    }
+}

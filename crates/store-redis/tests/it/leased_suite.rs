@@ -2,6 +2,9 @@
 //!
 //! What leases cannot obey is left out by the suite's options; `docs/guarantees.md` says why.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
@@ -22,12 +25,17 @@ struct Leasing {
     /// of which a node that would give back what is idle knows nothing; and what is being granted at this
     /// moment is not reported.
     settles: bool,
+    /// Set once permits have lapsed, which they do by real time: the machine stalled for half a second.
+    has_stalled: Arc<AtomicBool>,
 }
 
 impl Leasing {
     async fn store(&self) -> &RedisStore {
         if self.settles {
             self.store.close().await;
+            if self.store.stats().leases.permits_lost > 0 {
+                self.has_stalled.store(true, Relaxed);
+            }
         }
         &self.store
     }
@@ -128,8 +136,24 @@ fn leases_of_one_node_answer_as_the_model_does() {
         most: 1_000,
         ..Suite::default()
     };
-    suite_over(&redis.url(), HashTag::Counter, |store| Leasing { store, settles: true }, &histories);
-    redis.command(&["FLUSHALL"]); // the next begins with the same names
+    for tries_left in (0..3).rev() {
+        let has_stalled = Arc::new(AtomicBool::new(false));
+        let leasing = |store| Leasing { store, settles: true, has_stalled: Arc::clone(&has_stalled) };
+        let run = || suite_over(&redis.url(), HashTag::Counter, leasing, &histories);
+        let result = catch_unwind(AssertUnwindSafe(run));
+        redis.command(&["FLUSHALL"]); // the next begins with the same names
+        match result {
+            Ok(()) => break,
+            // The model knows nothing of leases that end in the middle of a history: once more.
+            Err(_) if has_stalled.load(Relaxed) && tries_left > 0 => {}
+            Err(panic) => resume_unwind(panic),
+        }
+    }
     let crowds = Suite { cases: 0, takes: 100, threads: 16, ..histories };
-    suite_over(&redis.url(), HashTag::Counter, |store| Leasing { store, settles: false }, &crowds);
+    suite_over(
+        &redis.url(),
+        HashTag::Counter,
+        |store| Leasing { store, settles: false, has_stalled: Arc::default() },
+        &crowds,
+    );
 }

@@ -1,0 +1,104 @@
+//! One run over a trace: its requests decided by one or two sets of rules, side by side.
+
+use tollgate_limiter::Policy;
+
+use crate::mapping::Mapping;
+use crate::reader::{ReadSettings, Reader};
+use crate::report::{Difference, Report, SideReport};
+use crate::row::Row;
+use crate::side::Side;
+use crate::source::{Lines, Source};
+use crate::timeline::Timeline;
+
+/// How a trace is replayed.
+pub(crate) struct Plan {
+    pub(crate) mapping: Mapping,
+    pub(crate) settings: ReadSettings,
+    /// For the counters of each set of rules, and as much for comparing them.
+    pub(crate) max_bytes: usize,
+    pub(crate) compares_algorithms: bool,
+    pub(crate) percentile: f64,
+}
+
+/// What was found.
+pub(crate) struct Replayed {
+    pub(crate) report: Report,
+    pub(crate) notes: Vec<String>,
+    /// Of the last set of rules.
+    pub(crate) policy: Policy,
+    /// The run was stopped before the end of the trace.
+    pub(crate) is_stopped: bool,
+}
+
+/// Replays a trace with one or two sets of rules, each with the name that errors call it by. `goes_on` gets
+/// the number of requests so far, after each, and can stop the run.
+pub(crate) fn run(
+    source: Source,
+    sets: Vec<(String, Policy)>,
+    plan: Plan,
+    goes_on: &mut dyn FnMut(u64) -> bool,
+) -> Result<Replayed, String> {
+    let (mut sides, mut wanted) = (Vec::new(), Vec::new());
+    for (name, policy) in sets {
+        let side = Side::new(policy, &plan.mapping, &mut wanted, plan.max_bytes, plan.compares_algorithms);
+        sides.push(side.map_err(|error| format!("{name}: {error}"))?);
+    }
+    let mut reader = Reader::new(Lines::new(source.bytes), plan.mapping, &wanted, plan.settings);
+    let (mut row, mut timeline) = (Row::default(), None::<Timeline>);
+    let mut difference = Difference::default();
+    let mut is_stopped = false;
+    while let Some(at) = reader.next(&mut row).map_err(|error| error.to_string())? {
+        let mut verdicts = [true; 2];
+        for (side, verdict) in sides.iter_mut().zip(&mut verdicts) {
+            *verdict = side.decide(|place| reader.value(&row, place), at);
+        }
+        let [a, b] = verdicts;
+        difference.newly_denied += u64::from(a && !b);
+        difference.newly_admitted += u64::from(!a && b);
+        timeline.get_or_insert_with(|| Timeline::new(at.ns)).add(at.ns, !a, !b);
+        if !goes_on(reader.tally.requests) {
+            is_stopped = true;
+            break;
+        }
+    }
+    sides.iter_mut().for_each(Side::finish);
+    let mut notes = reader.notes();
+    for (label, side) in ["A", "B"].into_iter().zip(&sides) {
+        notes_of(label, side, reader.tally.requests, &mut notes);
+    }
+    let compares = sides.len() > 1;
+    let reports = ["A", "B"].into_iter().zip(&mut sides);
+    let rules = reports.map(|(label, side)| SideReport::of(label, side, plan.percentile)).collect();
+    let begin_ns = reader.tally.first_ns.unwrap_or_default();
+    let report = Report {
+        span_ns: reader.tally.last_ns.saturating_sub(begin_ns),
+        lines: reader.tally,
+        rules,
+        difference: compares.then_some(difference),
+        timeline,
+    };
+    let policy = sides.last().map_or_else(Policy::empty, |side| side.policy().clone());
+    Ok(Replayed { report, notes, policy, is_stopped })
+}
+
+/// What people should know of a set of rules.
+fn notes_of(label: &str, side: &Side, requests: u64, notes: &mut Vec<String>) {
+    for keys in side.chains_that_never_came() {
+        notes.push(format!(
+            "rules {label}: no request has the fields of the descriptor ({keys}); see --mapping"
+        ));
+    }
+    if side.bare > 0 {
+        let bare = side.bare;
+        notes.push(format!("rules {label}: {bare} of {requests} requests have the fields of no descriptor"));
+    }
+    if let Some(error) = &side.first_error {
+        notes.push(format!("rules {label}: {} requests were not decided: {error}", side.undecided));
+    }
+    let queues = side.policy().rules().filter(|rule| rule.max_wait.is_some()).count();
+    if queues > 0 {
+        notes.push(format!(
+            "rules {label}: {queues} rules queue; a replay denies at once what would have waited"
+        ));
+    }
+}
