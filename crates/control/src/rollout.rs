@@ -1,7 +1,7 @@
 //! Staged rollouts: a version reaches some nodes first, gates compare them with the others, and a failed gate
 //! withdraws it.
 //!
-//! [`plan`] says what the steps are, [`Machine`] moves from one to the next, [`Tally`] counts what nodes
+//! [`Plan`] says what the steps are, [`Machine`] moves from one to the next, [`Tally`] counts what nodes
 //! decide meanwhile. All of it is pure; time is an argument. Not here: the table (`rollouts`), and the task
 //! that asks nodes and carries out what comes of it (`rolling`).
 
