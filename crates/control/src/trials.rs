@@ -86,8 +86,8 @@ fn adopted(input: CarInput, before: &Car) -> Result<CarInput, ControlError> {
     })
 }
 
-/// What the trial of a row and the numbers in force have denied since both are what they are; `None` without a
-/// trial. Needs viewer.
+/// What the trial of a row and the numbers in force have denied since both began; `None` without a trial.
+/// Needs viewer.
 ///
 /// # Errors
 /// [`ControlError`].

@@ -1,21 +1,16 @@
-//! The trial of a rule: numbers in shadow beside those in force, what both have denied, and one click each to
-//! start, adopt and drop it.
+//! The trial of a rule: numbers in shadow beside those in force, and what both have denied. Not here: what
+//! the buttons do (`rule_acts`).
 
+use tollgate_control::FieldFault;
 use tollgate_control::car::Car;
 use tollgate_control::history::Suggestion;
-use tollgate_control::trials::{self, Compared, Step};
-use tollgate_control::{ControlError, FieldFault};
-use tollgate_http_kit::Reply;
+use tollgate_control::trials::Compared;
 
-use super::changes::after;
-use super::rule_form;
-use super::rules::rule_href;
 use crate::chart::{Chart, compared, percent};
-use crate::console::Console;
 use crate::field::Field;
 use crate::texts::grouped;
 use crate::texts::trial::Texts;
-use crate::web::{Failure, Visit, redirect};
+use crate::web::Visit;
 
 /// What the page of a rule shows of trials.
 pub(super) struct TrialView {
@@ -112,29 +107,5 @@ fn running(visit: &Visit, car: &Car, found: &Compared) -> Running {
             _ => visit.lang.compared(&visit.time(found.since_ms), offered, sum.both_denied),
         },
         chart: (offered > 0).then(|| compared(&found.history, visit.lang, n.per_second.to_owned(), clock)),
-    }
-}
-
-pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
-    let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
-    let href = rule_href(&app, &key);
-    let (rate, max_permits) = (visit.field("try_rate").to_owned(), visit.field("try_max_permits").to_owned());
-    let step = match visit.field("action") {
-        "start" => Step::Start { rate: rate.clone(), max_permits: max_permits.clone() },
-        "adopt" => Step::Adopt,
-        "end" => Step::End,
-        _ => return Err(Failure::Bad("unknown action".to_owned())),
-    };
-    let is_start = matches!(step, Step::Start { .. });
-    let done = console.change(visit, move |tx| trials::change(tx, &actor, (&app, &key), etag, &step)).await;
-    match done {
-        Ok(Some(done)) => Ok(after(&done, &href)),
-        Err(ControlError::Invalid(faults)) if is_start => {
-            rule_form::show_entered(console, visit, &Entered { rate, max_permits, faults }).await
-        }
-        // The page shows what is there now, also where the trial has ended meanwhile.
-        Ok(None) | Err(ControlError::Stale { .. } | ControlError::Invalid(_)) => Ok(redirect(&href)),
-        Err(error) => Err(error.into()),
     }
 }

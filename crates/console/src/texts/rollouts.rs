@@ -73,7 +73,7 @@ texts! {
     is_open: "该应用有正在进行的发布，完成或撤回后才能再次发布。", "A version of this app is being rolled out. Publish again after its end, or withdraw it first.";
     show_open: "查看发布", "Show the rollout";
     steps: "发布步骤", "Steps of rollouts";
-    steps_hint: "每行一步，如 1 node、10 %、zone in (a, b)，最后一步为 all；留空则一次发布到所有节点", "One per line: 1 node, 10 %, zone in (a, b); the last is all. Leave empty for all nodes at once";
+    steps_hint: "每行一步，如 `1 node`、`10 %`、`zone in (a, b)`，最后一步为 `all`；留空则一次发布到所有节点", "One per line: `1 node`, `10 %`, `zone in (a, b)`; the last is `all`. Leave empty for all nodes at once";
     soak_s: "每步观察（秒）", "Seconds to watch each step";
     soak_hint: "0 到 86400", "0 to 86,400";
     own_plan: "发布步骤与应用设置不同时需要审批者角色", "Another plan than that of the app needs the role approver";
