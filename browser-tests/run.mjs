@@ -8,6 +8,7 @@ import away from "./tests/away.mjs";
 import changes from "./tests/changes.mjs";
 import keys from "./tests/keys.mjs";
 import replay from "./tests/replay.mjs";
+import reports from "./tests/reports.mjs";
 import rollouts from "./tests/rollouts.mjs";
 import rules from "./tests/rules.mjs";
 import screens, { before } from "./tests/screens.mjs";
@@ -26,6 +27,7 @@ const tests = [
   ...rollouts,
   ...keys,
   ...replay,
+  ...reports,
   ...transfer,
   ...screens,
   ...away,

@@ -85,7 +85,8 @@ impl Page {
     }
 
     fn figure(&mut self, title: &str, drawn: &str, under: Option<(&str, &Table)>) {
-        let _ = write!(self.body, "<figure><figcaption>{}</figcaption>{drawn}", escaped(title));
+        let _ =
+            write!(self.body, "<figure tabindex=\"0\"><figcaption>{}</figcaption>{drawn}", escaped(title));
         if let Some((words, numbers)) = under.filter(|(_, table)| !table.rows.is_empty()) {
             let _ = write!(self.body, "<details><summary>{}</summary>", escaped(words));
             self.table(numbers);
@@ -105,7 +106,7 @@ impl Page {
             Some(true) => " class=\"number\"",
             _ => "",
         };
-        self.body.push_str("<div class=\"scroll\"><table><thead><tr>");
+        self.body.push_str("<div class=\"scroll\" tabindex=\"0\"><table><thead><tr>");
         for (column, name) in table.columns.iter().enumerate() {
             let _ = write!(self.body, "<th scope=\"col\"{}>{}</th>", class(column), escaped(name));
         }

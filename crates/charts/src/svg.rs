@@ -14,6 +14,9 @@ const RIGHT: f64 = 16.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 46.0;
 
+/// Between lines of the legend.
+const LEGEND_LINE: f64 = 20.0;
+
 /// Where values are on the page.
 struct Frame {
     x: Range,
@@ -37,9 +40,10 @@ impl Frame {
 #[must_use]
 pub fn svg(chart: &Chart) -> String {
     let mut out = String::new();
-    let title = escaped(&chart.title);
-    let _ = write!(out, "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\"><title>{title}</title>");
-    draw(chart, 0.0, &mut out);
+    let (title, keys) = (escaped(&chart.title), Keys::of(chart));
+    let height = HEIGHT + keys.more;
+    let _ = write!(out, "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\"><title>{title}</title>");
+    draw(chart, &keys, 0.0, &mut out);
     out.push_str("</svg>");
     out
 }
@@ -49,7 +53,8 @@ pub fn svg(chart: &Chart) -> String {
 pub fn svg_file(chart: &Chart) -> String {
     const TITLE: f64 = 26.0;
     let mut out = String::new();
-    let (title, height) = (escaped(&chart.title), HEIGHT + TITLE);
+    let (title, keys) = (escaped(&chart.title), Keys::of(chart));
+    let height = HEIGHT + TITLE + keys.more;
     let _ = write!(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" \
@@ -58,14 +63,15 @@ pub fn svg_file(chart: &Chart) -> String {
          <text class=\"title\" x=\"{RIGHT}\" y=\"24\">{title}</text>",
         style::CHART
     );
-    draw(chart, TITLE, &mut out);
+    draw(chart, &keys, TITLE, &mut out);
     out.push_str("</svg>\n");
     out
 }
 
-fn draw(chart: &Chart, above: f64, out: &mut String) {
-    let frame = Frame { x: chart.x_range(), y: chart.y_range(), top: TOP + above, height: HEIGHT + above };
-    legend(chart, above, out);
+fn draw(chart: &Chart, keys: &Keys, above: f64, out: &mut String) {
+    let (top, height) = (TOP + above + keys.more, HEIGHT + above + keys.more);
+    let frame = Frame { x: chart.x_range(), y: chart.y_range(), top, height };
+    legend(chart, keys, above, out);
     axes(chart, &frame, out);
     for (level, name) in &chart.marks {
         let y = frame.y(*level);
@@ -83,11 +89,34 @@ fn draw(chart: &Chart, above: f64, out: &mut String) {
     }
 }
 
-fn legend(chart: &Chart, above: f64, out: &mut String) {
-    let mut x = LEFT;
-    let y = above + 18.0;
-    for series in &chart.series {
+/// Where the key of each series is: as many on a line as fit.
+struct Keys {
+    places: Vec<(f64, f64)>,
+    /// How much higher the chart is for all lines but the first.
+    more: f64,
+}
+
+impl Keys {
+    fn of(chart: &Chart) -> Self {
+        let (mut x, mut y) = (LEFT, 0.0);
+        let place = |series: &Series| {
+            let width = 17.0 + series.name.chars().map(wide).sum::<f64>();
+            if x > LEFT && x + width > WIDTH - RIGHT {
+                (x, y) = (LEFT, y + LEGEND_LINE);
+            }
+            let place = (x, y);
+            x += width + 21.0;
+            place
+        };
+        let places = chart.series.iter().map(place).collect();
+        Self { places, more: y }
+    }
+}
+
+fn legend(chart: &Chart, keys: &Keys, above: f64, out: &mut String) {
+    for (series, (x, down)) in chart.series.iter().zip(&keys.places) {
         let (class, name) = (series.color.class(), escaped(&series.name));
+        let y = above + 18.0 + down;
         let _ = write!(
             out,
             "<rect class=\"key {class}\" x=\"{x:.0}\" y=\"{:.0}\" width=\"12\" height=\"12\" rx=\"3\"/>\
@@ -95,7 +124,6 @@ fn legend(chart: &Chart, above: f64, out: &mut String) {
             y - 10.0,
             x + 17.0
         );
-        x += 38.0 + series.name.chars().map(wide).sum::<f64>();
     }
 }
 

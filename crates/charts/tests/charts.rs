@@ -108,3 +108,21 @@ fn a_page_asks_nothing_of_a_network() {
     }
     assert!(html.contains("default-src 'none'"));
 }
+
+/// A long legend takes more lines, and the chart below it begins lower; nothing is beyond its edge.
+#[test]
+fn a_legend_takes_as_many_lines_as_its_names_need() {
+    let mut wide = chart();
+    let series = wide.series[0].clone();
+    wide.series = vec![series; 8];
+    let one_line = wide.clone();
+    wide.series.iter_mut().for_each(|series| series.name = "sliding_window, cells: 20".into());
+    let drawn = svg(&wide);
+    assert!(svg(&one_line).contains("viewBox=\"0 0 760 300\""), "{}", svg(&one_line));
+    assert!(drawn.contains("viewBox=\"0 0 760 340\""), "{drawn}");
+    let lines: std::collections::BTreeSet<_> =
+        drawn.split("<rect class=\"key ").skip(1).filter_map(|key| key.split('"').nth(4)).collect();
+    assert_eq!(lines.into_iter().collect::<Vec<_>>(), ["28", "48", "8"], "{drawn}");
+    // 64 to 744 across as ever, and 40 lower.
+    assert!(drawn.contains("d=\"M64.0 184.0H404.0V74.0H744.0V294.0\""), "{drawn}");
+}

@@ -31,8 +31,12 @@ pub struct Moment {
     pub admitted: u64,
     /// Admitted by a host's share of the quota.
     pub by_share: u64,
+    /// Denied, by an answer or for lack of one.
+    pub denied: u64,
     /// Calls to the store.
     pub calls: u64,
+    /// Whole permits above burst + rate · t: the most of any interval that ends in this span.
+    pub over: u64,
 }
 
 /// Figures over time, and how far all admissions were above one bucket.
@@ -73,7 +77,13 @@ impl Recording {
         let refilled = self.limit * i128::from(now);
         let before = self.admitted * self.period_ns - refilled;
         self.admitted += i128::from(cost);
-        self.line.step(before, self.admitted * self.period_ns - refilled, now);
+        let above = self.line.step(before, self.admitted * self.period_ns - refilled, now);
+        let over = (above - self.burst * self.period_ns).div_euclid(self.period_ns);
+        if let Ok(over) = u64::try_from(over)
+            && let Some(moment) = self.at(now)
+        {
+            moment.over = moment.over.max(over);
+        }
     }
 
     /// The most permits that any interval admitted above burst + rate · t, on a true clock.
@@ -148,6 +158,10 @@ impl Served {
         if let Some(recording) = &mut self.recording {
             recording.admit(cost, now);
         }
+    }
+
+    pub(crate) fn denied(&mut self, cost: u64, now: u64) {
+        self.record(now, |moment| moment.denied += cost);
     }
 
     pub(crate) fn called(&mut self, now: u64) {

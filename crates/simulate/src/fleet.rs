@@ -94,12 +94,20 @@ struct Way {
     asked: u64,
     admitted: u64,
     by_share: u64,
+    denied: u64,
     calls: u64,
     takes: u64,
     /// Of what one bucket would have admitted of the same arrivals.
     of_one: f64,
     over: f64,
     moments: Vec<Moment>,
+}
+
+impl Way {
+    /// A figure of each span.
+    fn over_time(&self, of: fn(&Moment) -> u64) -> Vec<u64> {
+        self.moments.iter().map(of).collect()
+    }
 }
 
 impl Fleet {
@@ -139,6 +147,7 @@ impl Fleet {
             asked,
             admitted: admitted + by_share,
             by_share,
+            denied: sum(|at| at.denied),
             calls: sum(|at| at.calls),
             takes: served.hosts.iter().map(|host| host.takes).sum(),
             of_one: (admitted + by_share) as f64 / one as f64,
@@ -211,6 +220,7 @@ impl Fleet {
             texts.sharing,
             texts.asked,
             texts.admitted,
+            texts.denied,
             texts.of_one,
             texts.over,
             texts.calls_a_second,
@@ -227,6 +237,7 @@ impl Fleet {
                 way.name.to_owned(),
                 way.asked.to_string(),
                 way.admitted.to_string(),
+                way.denied.to_string(),
                 format!("{:.3}", way.of_one),
                 format!("{:.0}", way.over),
                 format!("{:.0}", way.calls as f64 / seconds),
@@ -240,19 +251,23 @@ impl Fleet {
                 "asked": way.asked,
                 "admitted": way.admitted,
                 "admitted_by_share": way.by_share,
+                "denied": way.denied,
                 "of_one_bucket": way.of_one,
                 "above_bound": way.over,
                 "store_calls": way.calls,
                 "store_calls_per_second": way.calls as f64 / seconds,
+                "over_time": {
+                    "admitted": way.over_time(|at| at.admitted + at.by_share),
+                    "denied": way.over_time(|at| at.denied),
+                    "store_calls": way.over_time(|at| at.calls),
+                    "above_bound": way.over_time(|at| at.over),
+                },
             })
         };
         Found {
             title,
             about: texts.fleet_about.to_owned(),
-            charts: vec![
-                ("fleet-admitted".to_owned(), self.admitted(ways, texts)),
-                ("fleet-calls".to_owned(), self.calls(ways, texts)),
-            ],
+            charts: self.charts(ways, texts),
             table: Table {
                 columns: columns.map(str::to_owned).to_vec(),
                 rows: ways.iter().map(row).collect(),
@@ -263,17 +278,44 @@ impl Fleet {
                 "rate": rate,
                 "burst": burst,
                 "seconds": seconds,
+                "span_seconds": seconds / SPANS as f64,
                 "ways": ways.iter().map(json).collect::<Vec<_>>(),
             }),
         }
     }
 
-    /// Of each moment, per second.
-    fn series(&self, ways: &[Way], of: fn(&Moment) -> u64) -> Vec<Series> {
+    /// What happened over time. Where no way was above the bound, there is nothing to draw of that.
+    fn charts(&self, ways: &[Way], texts: &Texts) -> Vec<(String, Chart)> {
+        let per_s = SPANS as f64 / self.duration.as_secs_f64();
+        let limit = vec![(self.rate as f64, texts.limit.to_owned())];
+        let admitted = self.series(ways, per_s, |at| at.admitted + at.by_share);
+        let denied = self.series(ways, per_s, |at| at.denied);
+        let over = self.series(ways, 1.0, |at| at.over);
+        let calls = self.series(ways, per_s, |at| at.calls);
+        let chart = |title: &str, unit: &'static str, series, marks| Chart {
+            title: title.to_owned(),
+            x: Axis::seconds(texts.time),
+            y: Axis::numbers(unit),
+            series,
+            marks,
+        };
+        let mut charts = vec![
+            ("fleet-admitted".to_owned(), chart(texts.fleet_admitted, texts.per_second, admitted, limit)),
+            ("fleet-denied".to_owned(), chart(texts.fleet_denied, texts.per_second, denied, Vec::new())),
+            ("fleet-calls".to_owned(), chart(texts.fleet_calls, texts.per_second, calls, Vec::new())),
+        ];
+        if ways.iter().any(|way| way.over >= 1.0) {
+            charts.push(("fleet-over".to_owned(), chart(texts.fleet_over, texts.permits, over, Vec::new())));
+        }
+        charts
+    }
+
+    /// A figure of each moment, times `factor`.
+    fn series(&self, ways: &[Way], factor: f64, of: fn(&Moment) -> u64) -> Vec<Series> {
         let span_s = self.duration.as_secs_f64() / SPANS as f64;
         let points = |way: &Way| {
             let moments = way.moments.iter().take(SPANS as usize).enumerate();
-            moments.map(|(nth, moment)| (nth as f64 * span_s, of(moment) as f64 / span_s)).collect()
+            moments.map(|(nth, moment)| (nth as f64 * span_s, of(moment) as f64 * factor)).collect()
         };
         let series = ways.iter().map(|way| Series {
             name: way.name.to_owned(),
@@ -282,25 +324,5 @@ impl Fleet {
             points: points(way),
         });
         series.collect()
-    }
-
-    fn admitted(&self, ways: &[Way], texts: &Texts) -> Chart {
-        Chart {
-            title: texts.fleet_admitted.to_owned(),
-            x: Axis::seconds(texts.time),
-            y: Axis::numbers(texts.per_second),
-            series: self.series(ways, |moment| moment.admitted + moment.by_share),
-            marks: vec![(self.rate as f64, texts.limit.to_owned())],
-        }
-    }
-
-    fn calls(&self, ways: &[Way], texts: &Texts) -> Chart {
-        Chart {
-            title: texts.fleet_calls.to_owned(),
-            x: Axis::seconds(texts.time),
-            y: Axis::numbers(texts.per_second),
-            series: self.series(ways, |moment| moment.calls),
-            marks: Vec::new(),
-        }
     }
 }

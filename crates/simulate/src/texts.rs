@@ -24,6 +24,9 @@ tollgate_charts::texts! {
     fleet: "集群共享一个上限", "A fleet that shares a limit";
     fleet_about: "exact：每次判定都访问存储；leased：节点提前租用许可；local：每个节点按份额各自计数。上界为令牌桶：突发 + 速率 × 时间。", "exact: the store decides each time. leased: nodes lease permits ahead. local: each node counts its share by itself. The bound is that of one bucket: burst + rate × time.";
     fleet_admitted: "每秒放行许可数", "Permits admitted per second";
+    fleet_denied: "每秒拒绝许可数", "Permits denied per second";
+    fleet_over: "超出上界的许可数：截至该时刻的任意区间", "Permits above the bound, in any interval up to then";
+    permits: "许可数", "Permits";
     fleet_calls: "每秒存储调用数", "Store calls per second";
     sharing: "共享方式", "Sharing";
     per_second: "每秒", "Per second";

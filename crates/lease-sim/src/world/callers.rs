@@ -116,6 +116,7 @@ impl World<'_> {
                     // A paused host has not received what came meanwhile.
                     let awake_since = self.hosts[host].paused_until;
                     self.checker.denied_here(cost, self.clock_us(), self.now, awake_since)?;
+                    self.served.denied(cost, self.now);
                 }
             }
             Verdict::Wait => {
@@ -244,6 +245,7 @@ impl World<'_> {
     /// Without an answer a take is denied, or decided by this host's share. Marked either way.
     pub(super) fn degrade(&mut self, host: usize, cost: u64) -> Result<(), Broken> {
         if !self.plan.local_share {
+            self.served.denied(cost, self.now);
             return Ok(());
         }
         let now = self.mono(host);
@@ -263,6 +265,8 @@ impl World<'_> {
             if over(host.degraded) - host.degraded_lowest > limit * period_ns {
                 return Err("I14: more than a share while degraded".into());
             }
+        } else {
+            self.served.denied(cost, self.now);
         }
         Ok(())
     }
@@ -273,6 +277,8 @@ impl World<'_> {
         if self.local.take(&mut self.hosts[host].share, Cost(cost), at).is_admitted() {
             self.out.degraded += cost;
             self.served.by_share(cost, self.now);
+        } else {
+            self.served.denied(cost, self.now);
         }
     }
 }

@@ -169,6 +169,8 @@ impl World<'_> {
             }
             if decision.is_admitted() {
                 self.served.admitted(host, cost, self.now);
+            } else {
+                self.served.denied(cost, self.now);
             }
             if decision.is_admitted() && self.plan.late_refunds && self.rng.percent(self.plan.refunds) {
                 self.give_back_later(host, cost);

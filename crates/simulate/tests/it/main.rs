@@ -129,6 +129,54 @@ fn while_the_store_is_away_nodes_deny_or_go_by_their_share() {
     }
 }
 
+/// What the charts of a fleet show: where a store is away nothing is admitted, and what follows is above the
+/// bound of one bucket where nodes went by their share meanwhile.
+#[test]
+fn a_fleet_shows_over_time_what_it_admits_denies_asks_of_the_store_and_lets_pass_above_the_bound() {
+    let args = "fleet --duration 12s --nodes 4 --outage 4s..8s";
+    for (args, is_above) in [(args.to_owned(), false), (format!("{args} --fail-local"), true)] {
+        let found = json(&args);
+        let span_s = found[0]["span_seconds"].as_f64().expect("a number");
+        for way in found[0]["ways"].as_array().expect("a list") {
+            let name = &way["sharing"];
+            let of = |figure: &str| way[figure].as_f64().expect("a number");
+            let each = |figure: &str| -> Vec<f64> {
+                let spans = way["over_time"][figure].as_array().expect("a list");
+                spans.iter().map(|it| it.as_f64().expect("a number")).collect()
+            };
+            let between = |figure: &str, from_s: f64, until_s: f64| -> f64 {
+                let spans = each(figure).into_iter().enumerate();
+                let at = |nth: usize| (nth as f64 + 0.5) * span_s;
+                spans.filter(|(nth, _)| (from_s..until_s).contains(&at(*nth))).map(|(_, it)| it).sum()
+            };
+            assert_eq!(between("admitted", 0.0, 99.0), of("admitted"), "{name}");
+            assert_eq!(between("store_calls", 0.0, 99.0), of("store_calls"), "{name}");
+            assert_eq!(between("denied", 0.0, 99.0), of("denied"), "{name}");
+            let unanswered = of("asked") - of("admitted") - of("denied");
+            assert!((0.0..10.0).contains(&unanswered), "{name}: {unanswered} when the run ended");
+            assert_eq!(between("denied", 0.0, 1.0), 0.0, "the burst covers the first second: {way}");
+            // The span that had most has what the whole run is said to have had.
+            let most = each("above_bound").into_iter().fold(0.0, f64::max);
+            assert_eq!(most, of("above_bound").floor(), "{name}: {way}");
+            // A lease covers up to half a second of the outage.
+            let away = between("admitted", 4.6, 7.9);
+            match (name.as_str(), is_above) {
+                (Some("local"), _) => assert!(away > 3_000.0 && most == 0.0, "{way}"),
+                (_, false) => assert_eq!((away, most), (0.0, 0.0), "{name}"),
+                (_, true) => assert!(away > 2_500.0, "{name}: {away} while away"),
+            }
+        }
+        let page = tempfile::tempdir().expect("a folder");
+        simulate(&format!("{args} --svg {}", page.path().display()));
+        assert!(page.path().join("fleet-denied.svg").is_file());
+        let is_above_somewhere = found[0]["ways"].as_array().expect("a list").iter();
+        let is_above_somewhere =
+            is_above_somewhere.clone().any(|way| way["above_bound"].as_f64() >= Some(1.0));
+        assert_eq!(page.path().join("fleet-over.svg").is_file(), is_above_somewhere, "{args}");
+        assert_eq!(is_above, is_above_somewhere, "{args}");
+    }
+}
+
 #[test]
 fn what_cannot_be_simulated_is_said() {
     for (args, want) in [
@@ -187,7 +235,7 @@ fn the_pictures_of_the_docs_are_those_of_the_command() {
         assert_eq!(read(&docs), read(folder.path()), "{name:?}: `docs/choosing.md` says how it is made");
         count += 1;
     }
-    assert_eq!(count, 6);
+    assert_eq!(count, 7);
 }
 
 /// The tables of `docs/scale.md`: each figure is the simulation's, and each formula is worked out.
