@@ -13,25 +13,22 @@ pub enum OldNodes {
     /// It is rejected with the names of those nodes.
     #[default]
     Reject,
-    /// It is published. Those nodes reject it themselves, and keep the version of the app that they have.
+    /// It is published. Those nodes are not sent it, and keep the version of the app that they have.
     Leave,
 }
 
 /// # Errors
 /// [`ControlError::OldNodes`] when a node that reports cannot read these documents.
 pub(crate) fn check(documents: &AppDocuments, nodes: &dyn Nodes, now_ms: i64) -> Result<(), ControlError> {
-    let is_old = |language: u32, level: u32| language < level;
-    let mut old = nodes.nodes();
-    old.retain(|node| node.is_live(now_ms) && is_old(node.language, LANGUAGE));
+    let mut old = nodes.below(LANGUAGE, now_ms);
     if old.is_empty() {
         return Ok(()); // as a rule: the texts need not be looked at
     }
     let levels = documents.documents.iter().map(|it| language_level(it.yaml()));
     let level = levels.max().unwrap_or(1);
-    // Nodes of before there were levels read level 1.
-    old.retain(|node| is_old(node.language.max(1), level));
+    old.retain(|(_, language)| *language < level);
     if old.is_empty() {
         return Ok(());
     }
-    Err(ControlError::OldNodes { level, nodes: old.into_iter().map(|node| node.name).collect() })
+    Err(ControlError::OldNodes { level, nodes: old.into_iter().map(|(name, _)| name).collect() })
 }

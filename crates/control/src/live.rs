@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tollgate_fleet_proto::Report;
 
 use crate::events::Events;
-use crate::figures::{Figures, Surroundings};
+use crate::figures::{Counted, Figures, Surroundings};
 use crate::history::Ingest;
 use crate::problems::Problem;
 
@@ -25,6 +25,7 @@ pub struct Live {
     figures: Mutex<BTreeMap<String, Figures>>,
     surroundings: Mutex<Surroundings>,
     problems: Mutex<Vec<Problem>>,
+    counted: Mutex<Counted>,
 }
 
 impl Live {
@@ -63,6 +64,16 @@ impl Live {
     #[must_use]
     pub fn surroundings(&self) -> Surroundings {
         *self.surroundings.lock()
+    }
+
+    /// The database was counted.
+    pub(crate) fn counted(&self, counted: Counted) {
+        *self.counted.lock() = counted;
+    }
+
+    /// What was counted last.
+    pub(crate) fn last_counted(&self) -> Counted {
+        *self.counted.lock()
     }
 
     /// Keeps what was found, and returns what was found before.

@@ -10,4 +10,5 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 4, name: "overrides", sql: include_str!("schema/4.sql") },
     Migration { number: 5, name: "tokens, links, preferences", sql: include_str!("schema/5.sql") },
     Migration { number: 6, name: "buckets that rows share", sql: include_str!("schema/6.sql") },
+    Migration { number: 7, name: "secrets of nodes", sql: include_str!("schema/7.sql") },
 ];

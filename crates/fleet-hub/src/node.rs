@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::Timestamp;
-use tollgate_fleet_proto::{Fault, Held, Hello, Label, MAX_APPS, Sha256Bytes};
+use tollgate_fleet_proto::{Fault, Held, Hello, LANGUAGE, Label, MAX_APPS, Sha256Bytes};
 
+use crate::bindings::Claim;
 use crate::bugs::Bugs;
 use crate::bundle::Bundle;
 use crate::published::{Prepared, PreparedApp};
@@ -62,6 +63,8 @@ pub struct NodeState {
     pub skew_ms: i64,
     /// Why it could not save its rules; empty if it could.
     pub state_error: String,
+    /// Somebody else has tried to attach with its id.
+    pub claim: Option<Claim>,
     /// Every app that is published, or that it holds.
     pub apps: Vec<AppState>,
 }
@@ -138,6 +141,7 @@ impl Node {
     pub(crate) fn new(mut hello: Hello, epoch: &str, address: String, now: Timestamp) -> Self {
         let is_of_epoch = hello.epoch == epoch;
         let (held, crashed) = (std::mem::take(&mut hello.held), std::mem::take(&mut hello.crashed));
+        hello.secret = Vec::new(); // nothing needs it any more
         let mut node = Self {
             hello,
             address,
@@ -159,6 +163,11 @@ impl Node {
 
     pub(crate) fn hello(&self) -> &Hello {
         &self.hello
+    }
+
+    /// The highest level of the rule language that it reads. Nodes of before there were levels read level 1.
+    pub(crate) fn language(&self) -> u32 {
+        self.hello.language.max(1)
     }
 
     /// What is in force, as the node says.
@@ -248,6 +257,7 @@ impl Node {
     pub(crate) fn plan(
         &mut self,
         published: &Prepared,
+        level: fn(&str) -> u32,
         missing: MissingApps,
         id: u64,
         bugs: Bugs,
@@ -259,13 +269,16 @@ impl Node {
         let removes = missing == MissingApps::Removed && !bugs.forgets_removals();
         match (std::mem::take(&mut self.unsettled), self.is_of_epoch) {
             (_, false) => {
-                let all = published.apps.iter().map(|(name, rules)| (Arc::clone(name), Arc::clone(rules)));
-                bundle.apps = all.collect();
+                for (name, rules) in &published.apps {
+                    if self.reads(name, rules, level) {
+                        bundle.apps.push((Arc::clone(name), Arc::clone(rules)));
+                    }
+                }
             }
             (Unsettled::Apps(names), true) => {
                 for name in names {
                     match published.apps.get(&name) {
-                        Some(rules) => self.compare(&name, rules, &mut bundle, bugs),
+                        Some(rules) => self.compare(&name, rules, level, &mut bundle, bugs),
                         None if removes && self.apps.get(&name).is_some_and(|app| app.acked.is_some()) => {
                             bundle.removed.push(name.to_string());
                         }
@@ -275,7 +288,7 @@ impl Node {
             }
             (Unsettled::All, true) => {
                 for (name, rules) in &published.apps {
-                    self.compare(name, rules, &mut bundle, bugs);
+                    self.compare(name, rules, level, &mut bundle, bugs);
                 }
                 let is_gone = |(name, app): &(&Arc<str>, &App)| {
                     removes && app.acked.is_some() && !published.apps.contains_key(*name)
@@ -292,7 +305,14 @@ impl Node {
     }
 
     /// Adds a version to `bundle` if the node lacks it.
-    fn compare(&mut self, name: &Arc<str>, rules: &Arc<PreparedApp>, bundle: &mut Bundle, bugs: Bugs) {
+    fn compare(
+        &mut self,
+        name: &Arc<str>,
+        rules: &Arc<PreparedApp>,
+        level: fn(&str) -> u32,
+        bundle: &mut Bundle,
+        bugs: Bugs,
+    ) {
         let app = match self.apps.get_mut(name) {
             Some(app) => app,
             None => self.apps.entry(Arc::clone(name)).or_default(),
@@ -304,8 +324,29 @@ impl Node {
             Some((version, _)) if version >= rules.version => {
                 app.fault = Some(is_ahead(name, version, rules.version));
             }
-            _ => bundle.apps.push((Arc::clone(name), Arc::clone(rules))),
+            _ => {
+                if self.reads(name, rules, level) {
+                    bundle.apps.push((Arc::clone(name), Arc::clone(rules)));
+                }
+            }
         }
+    }
+
+    /// Whether the node reads the documents of a version. One that does not keeps the version that it has,
+    /// and the fault says so.
+    fn reads(&mut self, name: &Arc<str>, rules: &PreparedApp, level: fn(&str) -> u32) -> bool {
+        let reads = self.language();
+        if reads >= LANGUAGE || rules.level(level) <= reads {
+            return true; // as a rule: the texts need not be looked at
+        }
+        let (needs, version) = (rules.level(level), rules.version);
+        let message = format!(
+            "version {version} needs level {needs} of the rule language, and this node reads level {reads}: it \
+             keeps the version that it has until it is upgraded"
+        );
+        let app = self.apps.entry(Arc::clone(name)).or_default();
+        app.fault = Some(Fault { app: name.to_string(), version, message, ..Fault::default() });
+        false
     }
 
     pub(crate) fn liveness(&self, now: Timestamp, unresponsive: Duration, lost: Duration) -> Liveness {
@@ -353,6 +394,7 @@ impl Node {
             last_seen: self.last_seen,
             skew_ms: self.skew_ms,
             state_error: self.state_error.clone(),
+            claim: None,
             apps: wanted.chain(removed).collect(),
         }
     }

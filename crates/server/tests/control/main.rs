@@ -5,6 +5,7 @@
 mod away;
 mod click;
 mod commands;
+mod disk;
 mod docs;
 mod embedded;
 mod operators;
@@ -12,4 +13,5 @@ mod processes;
 mod restored;
 mod rude;
 mod rules;
+mod secrets;
 mod tls;
