@@ -8,9 +8,11 @@ import away from "./tests/away.mjs";
 import changes from "./tests/changes.mjs";
 import keys from "./tests/keys.mjs";
 import replay from "./tests/replay.mjs";
+import rollouts from "./tests/rollouts.mjs";
 import rules from "./tests/rules.mjs";
 import screens, { before } from "./tests/screens.mjs";
 import transfer from "./tests/transfer.mjs";
+import trial from "./tests/trial.mjs";
 import versions from "./tests/versions.mjs";
 
 const only = process.argv.slice(2);
@@ -18,8 +20,10 @@ const tests = [
   ...before,
   ...access,
   ...rules,
+  ...trial,
   ...changes,
   ...versions,
+  ...rollouts,
   ...keys,
   ...replay,
   ...transfer,

@@ -2,7 +2,7 @@
 
 use tollgate_control::history::{Counts, History};
 
-use crate::texts::grouped;
+use crate::texts::{Lang, grouped};
 
 /// The box of a chart.
 const WIDTH: i64 = 600;
@@ -56,6 +56,11 @@ pub(crate) struct Words {
     pub(crate) near: &'static str,
 }
 
+/// What a curve counts: class, text, and the count.
+type Counted = (&'static str, &'static str, fn(&Counts) -> i64);
+/// A column of the table.
+type Column = (&'static str, fn(&Counts) -> i64);
+
 /// Decisions per second over time: admitted, denied and, if there are any, denied by shadow rules. `clock`
 /// writes times.
 pub(crate) fn per_second(
@@ -64,19 +69,50 @@ pub(crate) fn per_second(
     label: String,
     clock: impl Fn(i64) -> String,
 ) -> Chart {
+    let mut curves: Vec<Counted> =
+        vec![("", words.admitted, |it| it.admitted), ("bad", words.denied, |it| it.denied)];
+    if history.points.iter().any(|it| it.counts.shadow_denied > 0) {
+        curves.push(("warn", words.shadow, |it| it.shadow_denied));
+    }
+    let columns: [Column; 5] = [
+        (words.admitted, |it| it.admitted),
+        (words.denied, |it| it.denied),
+        (words.shadow, |it| it.shadow_denied),
+        (words.near, |it| it.near),
+        (words.degraded, |it| it.degraded),
+    ];
+    counted(history, &curves, (words.time, &columns), label, clock)
+}
+
+/// Denials per second over time: those of the limit in force, and those of a trial beside it.
+pub(crate) fn compared(history: &History, lang: Lang, label: String, clock: impl Fn(i64) -> String) -> Chart {
+    let (w, n) = (lang.traffic(), lang.trial());
+    let curves: [Counted; 2] =
+        [("bad", n.denied_in_force, |it| it.denied), ("warn", n.denied_in_trial, |it| it.trial_denied())];
+    let columns: [Column; 4] = [
+        (w.offered, |it| it.offered()),
+        (n.denied_in_force, |it| it.denied),
+        (n.denied_in_trial, |it| it.trial_denied()),
+        (n.both, |it| it.both_denied),
+    ];
+    counted(history, &curves, (w.time, &columns), label, clock)
+}
+
+fn counted(
+    history: &History,
+    series: &[Counted],
+    (time, columns): (&'static str, &[Column]),
+    label: String,
+    clock: impl Fn(i64) -> String,
+) -> Chart {
     let points = &history.points;
-    let rates = |of: fn(&Counts) -> i64| -> Vec<i64> {
+    let values = |of: fn(&Counts) -> i64| -> Vec<i64> {
         points.iter().map(|it| tenths(of(&it.counts), history.step_ms)).collect()
     };
-    let admitted = rates(|it| it.admitted);
-    let denied = rates(|it| it.denied);
-    let shadow = rates(|it| it.shadow_denied);
-    let mut curves = vec![("", words.admitted, admitted), ("bad", words.denied, denied)];
-    if shadow.iter().any(|it| *it > 0) {
-        curves.push(("warn", words.shadow, shadow));
-    }
+    let curves: Vec<Curve> = series.iter().map(|(class, text, of)| (*class, *text, values(*of))).collect();
     let times: Vec<i64> = points.iter().map(|it| it.at_ms).collect();
-    let (head, rows) = table(history, words, &clock);
+    let head = std::iter::once(time).chain(columns.iter().map(|it| it.0)).collect();
+    let rows = rows(history, columns, &clock);
     Chart { head, rows, ..drawn(label, &curves, &times, &clock) }
 }
 
@@ -86,12 +122,15 @@ pub(crate) type Curve = (&'static str, &'static str, Vec<i64>);
 /// A chart without its table; the first curve has an area below it. `times` are those of the values.
 pub(crate) fn drawn(label: String, curves: &[Curve], times: &[i64], clock: &impl Fn(i64) -> String) -> Chart {
     let top = nice(curves.iter().flat_map(|it| &it.2).copied().max().unwrap_or_default());
-    let below =
-        curves.first().map(|it| Path { class: "area".to_owned(), d: area(&it.2, top, WIDTH, HEIGHT) });
-    let mut paths: Vec<Path> = below.into_iter().collect();
-    for (class, _, values) in curves {
-        paths.push(Path { class: format!("line {class}"), d: line(values, top, WIDTH, HEIGHT) });
-    }
+    let areas = curves.iter().take(1).map(|(class, _, values)| Path {
+        class: format!("area {class}").trim_end().to_owned(),
+        d: area(values, top, WIDTH, HEIGHT),
+    });
+    let lines = curves.iter().map(|(class, _, values)| Path {
+        class: format!("line {class}"),
+        d: line(values, top, WIDTH, HEIGHT),
+    });
+    let paths = areas.chain(lines).collect();
     let key = |(class, text, values): &Curve| {
         let value = values.last().map_or_else(String::new, |it| rate(*it));
         Key { class, text, value }
@@ -118,18 +157,16 @@ pub(crate) fn drawn(label: String, curves: &[Curve], times: &[i64], clock: &impl
 }
 
 /// The newest first, several points in one row if there are many.
-fn table(history: &History, words: &Words, clock: &impl Fn(i64) -> String) -> (Vec<&'static str>, Vec<Row>) {
-    let head = vec![words.time, words.admitted, words.denied, words.shadow, words.near, words.degraded];
+fn rows(history: &History, columns: &[Column], clock: &impl Fn(i64) -> String) -> Vec<Row> {
     let together = history.points.len().div_ceil(MOST_ROWS).max(1);
     let row = |points: &[tollgate_control::history::Point]| {
         let mut sum = Counts::default();
         points.iter().for_each(|it| sum.add(it.counts));
-        let cells =
-            [sum.admitted, sum.denied, sum.shadow_denied, sum.near, sum.degraded].map(grouped).to_vec();
+        let cells = columns.iter().map(|(_, of)| grouped(of(&sum))).collect();
         let at_ms = points.first().map_or(0, |it| it.at_ms);
         Row { time: clock(at_ms), at_ms, cells }
     };
-    (head, history.points.chunks(together).rev().map(row).collect())
+    history.points.chunks(together).rev().map(row).collect()
 }
 
 /// A small curve without labels: the line, and the area below it.

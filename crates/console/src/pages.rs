@@ -19,9 +19,11 @@ mod overrides;
 mod overview;
 mod problem_list;
 mod replay;
+mod rollouts;
 mod rule_acts;
 mod rule_form;
 mod rule_history;
+mod rule_trial;
 mod rules;
 mod sections;
 mod settings;
@@ -96,6 +98,12 @@ pub enum Page {
     AppSettings,
     /// Changes the settings of an app.
     ChangeApp,
+    /// Rollouts.
+    Rollouts,
+    /// The rollout of an app.
+    Rollout,
+    /// Pauses, resumes, advances or withdraws a rollout.
+    ActOnRollout,
     /// A frozen app.
     Frozen,
     /// Decides about a frozen app.
@@ -190,6 +198,9 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::POST, "/apps/{app}/versions/{version}/rollback", Page::RollBack),
     (Method::GET, "/apps/{app}/settings", Page::AppSettings),
     (Method::POST, "/apps/{app}/settings", Page::ChangeApp),
+    (Method::GET, "/rollouts", Page::Rollouts),
+    (Method::GET, "/apps/{app}/rollout", Page::Rollout),
+    (Method::POST, "/apps/{app}/rollout", Page::ActOnRollout),
     (Method::GET, "/apps/{app}/frozen", Page::Frozen),
     (Method::POST, "/apps/{app}/frozen", Page::Thaw),
     (Method::POST, "/rules/bulk", Page::Bulk),
@@ -200,6 +211,7 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/apps/{app}/files/{domain}", Page::File(files::FilePage::Edit)),
     (Method::POST, "/apps/{app}/files/{domain}", Page::File(files::FilePage::Change)),
     (Method::POST, "/apps/{app}/rules/{key}/state", Page::RuleAct(rule_acts::RuleAct::State)),
+    (Method::POST, "/apps/{app}/rules/{key}/trial", Page::RuleAct(rule_acts::RuleAct::Trial)),
     (Method::GET, "/apps/{app}/rules/{key}/yaml", Page::RuleAct(rule_acts::RuleAct::Yaml)),
     (Method::POST, "/apps/{app}/rules/{key}/yaml", Page::RuleAct(rule_acts::RuleAct::SaveYaml)),
     (Method::GET, "/changes", Page::Change(changes::ChangePage::List)),
@@ -264,6 +276,9 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::Change(asked) => changes::answer(console, asked, visit).await,
         Page::AppSettings => app_settings::show(console, visit).await,
         Page::ChangeApp => app_settings::save(console, visit).await,
+        Page::Rollouts => rollouts::list(console, visit).await,
+        Page::Rollout => rollouts::show(console, visit).await,
+        Page::ActOnRollout => rollouts::act(console, visit).await,
         Page::Frozen => frozen::show(console, visit, None).await,
         Page::Thaw => frozen::decide(console, visit).await,
         Page::Bulk => bulk::act(console, visit).await,

@@ -61,7 +61,7 @@ impl Console {
         let traces = self.traces().await;
         let folder = self.settings.traces.as_ref().filter(|_| traces.iter().any(|it| it.name == asked.trace));
         let path = folder.ok_or(NotReplayed::Unknown)?.join(&asked.trace);
-        // It is released when the replay ends, also when nobody waits for it any more.
+        // It is released when the replay ends, also when its reader has left.
         let permit = Arc::clone(&self.replays).try_acquire_owned().map_err(|_| NotReplayed::Busy)?;
         let sets: Vec<Policy> = [Some(&asked.before), asked.after.as_ref()]
             .into_iter()

@@ -15,6 +15,7 @@ mod lists;
 mod nodes;
 mod overrides;
 mod problem;
+mod rollouts;
 mod rules;
 mod schema;
 mod shapes;
@@ -74,6 +75,8 @@ pub enum Call {
     TopKeys,
     /// Numbers for a rule from its traffic.
     Suggestion,
+    /// What a rule tries.
+    Trial,
     /// What is wrong now.
     Problems,
     /// Requests that no rule limits.
@@ -104,6 +107,8 @@ pub enum Call {
     Force,
     /// Takes over what a node holds of a frozen app.
     TakeOver,
+    /// Rollouts.
+    Rollout(rollouts::RolloutCall),
     /// Change sets.
     Change(ChangeCall),
     /// Versions.
@@ -160,6 +165,13 @@ static ROWS: &[(Method, &str, Call, &str, &str)] = &[
         Call::Suggestion,
         "suggestNumbers",
         "Returns a rate and a burst from the traffic of the last hour, or null",
+    ),
+    (
+        Method::GET,
+        "/api/v1/apps/{app}/rules/{key}/trial",
+        Call::Trial,
+        "compareTrial",
+        "Returns what the numbers of a trial and those in force have denied, or null",
     ),
     (Method::GET, "/api/v1/history", Call::History, "history", "Returns what was decided over time"),
     (Method::GET, "/api/v1/keys/top", Call::TopKeys, "topKeys", "Lists the keys that were denied most"),
@@ -278,6 +290,7 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                     Call::History => traffic_shapes::history,
                     Call::TopKeys => traffic_shapes::top_keys,
                     Call::Suggestion => traffic_shapes::suggestion,
+                    Call::Trial => traffic_shapes::trial,
                     Call::Problems => traffic_shapes::problems,
                     Call::Unlimited => traffic_shapes::unlimited,
                     Call::Events => traffic_shapes::events,
@@ -294,7 +307,11 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                         ])
                     },
                     Call::Change(ChangeCall::Create) => || publishes(takes(ChangeCall::Create)),
-                    Call::Change(ChangeCall::Publish) => || publishes(described()),
+                    Call::Change(ChangeCall::Publish) => || publishes(rollouts::takes_plan(described())),
+                    Call::Rollout(rollouts::RolloutCall::List) => rollouts::described_list,
+                    Call::Rollout(rollouts::RolloutCall::Get) => rollouts::described,
+                    Call::Rollout(rollouts::RolloutCall::Withdraw) => rollouts::described_withdraw,
+                    Call::Rollout(_) => rollouts::described_ask,
                     Call::Change(ChangeCall::Edit) => || takes(ChangeCall::Edit),
                     Call::Change(ChangeCall::Resolve) => || takes(ChangeCall::Resolve),
                     Call::Change(ChangeCall::CheckOps | ChangeCall::Preview) => {
@@ -359,6 +376,10 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
         row(&(method.clone(), *path, Call::Version(*call), *id, *summary))
     });
     operations.extend(versions);
+    let rollouts = rollouts::ROWS.iter().map(|(method, path, call, id, summary)| {
+        row(&(method.clone(), *path, Call::Rollout(*call), *id, *summary))
+    });
+    operations.extend(rollouts);
     let files = files::ROWS.iter().map(|(method, path, call, id, summary)| {
         row(&(method.clone(), *path, Call::File(*call), *id, *summary))
     });
@@ -399,6 +420,7 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::History => history::series(console, visit).await,
         Call::TopKeys => history::top(console, visit).await,
         Call::Suggestion => history::suggestion(console, visit).await,
+        Call::Trial => history::trial(console, visit).await,
         Call::Problems => history::problems(console, visit).await,
         Call::Unlimited => history::unlimited(console, visit).await,
         Call::Events => events::wait(console, visit).await,
@@ -415,6 +437,7 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::Force => frozen::force(console, visit).await,
         Call::TakeOver => frozen::take_over(console, visit).await,
         Call::Change(call) => changes::answer(console, call, visit).await,
+        Call::Rollout(call) => rollouts::answer(console, call, visit).await,
         Call::Version(call) => versions::answer(console, call, visit).await,
         Call::File(call) => files::answer(console, call, visit).await,
         Call::Transfer(call) => transfer::answer(console, call, visit).await,
@@ -428,7 +451,7 @@ fn description() -> Value {
         description: "Apps and rules of the control plane",
     };
     let schemas = shapes::named().into_iter().chain(traffic_shapes::named());
-    let schemas = schemas.chain(nodes::named()).chain(access::schemas());
+    let schemas = schemas.chain(nodes::named()).chain(rollouts::named()).chain(access::schemas());
     let schemas = schemas.map(|(name, schema)| (name.to_owned(), schema)).collect();
     openapi::document(about, &operations(|call| call), &schemas)
 }

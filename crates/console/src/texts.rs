@@ -30,7 +30,9 @@ pub(crate) mod nav;
 pub(crate) mod nodes;
 pub(crate) mod overrides;
 pub(crate) mod replay;
+pub(crate) mod rollouts;
 pub(crate) mod traffic;
+pub(crate) mod trial;
 
 texts! {
     html_lang: "zh-CN", "en";
@@ -133,6 +135,11 @@ texts! {
     bucket: "分桶", "Bucket";
     bucket_hint: "同一应用中分桶名相同的请求标识共用一个桶：速率和突发度须相同",
         "Classes of the app with the same name share one bucket: with the same rate and burst";
+    trial_rate: "试运行速率", "Trial rate";
+    trial_rate_hint: "与生效值同时计数，但从不拒绝；留空表示没有试运行",
+        "Counts beside the rate in force and never denies; empty for no trial";
+    trial_burst: "试运行突发度", "Trial burst";
+    trial_burst_hint: "与试运行速率一起填写", "Together with the trial rate";
     old_nodes: "有节点的版本过旧", "Nodes are too old";
     old_nodes_text: "这些节点读不懂这次发布的规则。可以先升级节点，或照常发布并让它们保留现有版本。",
         "These nodes cannot read the rules of this publication. Upgrade them first, or publish and leave them at \
@@ -178,7 +185,8 @@ texts! {
     software: "软件版本", "Software";
     last_seen: "最近上报", "Last report";
     node_live: "在线", "live";
-    node_lost: "失联", "unresponsive";
+    node_unresponsive: "失联", "unresponsive";
+    node_lost: "丢失", "lost";
     no_nodes: "还没有节点连接", "No node is connected";
     no_nodes_text: "在另一台机器或终端上启动一个节点：", "Start a node on another machine or in another terminal:";
     live_none: "没有节点", "no nodes";
@@ -195,6 +203,7 @@ texts! {
     kind: "类型", "Kind";
     kind_publish: "发布", "publish";
     kind_rollback: "回滚", "rollback";
+    kind_withdraw: "撤回", "withdrawal";
     author: "作者", "Author";
     comment: "说明", "Comment";
     rollback: "回滚", "Roll back";
@@ -267,6 +276,11 @@ impl Lang {
                  须相同：请在同一变更单中一起修改，或换一个分桶"
             ),
             Fault::SlowBucket => "按此速率，桶和可预消费令牌需 36 年以上才能填满：请减小其中之一".to_owned(),
+            Fault::TrialHalf => "试运行需同时填写速率和突发度，或都不填".to_owned(),
+            Fault::TrialTooSmall { min } => {
+                format!("至少为 {min}：试运行沿用所需令牌数和可预消费令牌数，桶要装得下")
+            }
+            Fault::TrialInBucket => "共用分桶的规则不能单独试运行：请取消试运行，或移出分桶".to_owned(),
             Fault::LeasedOverdraft => "租约计数不能预消费：请设为 0 或更换计数位置".to_owned(),
             Fault::Json => "请输入 JSON 对象，最多 64 KiB".to_owned(),
             Fault::NotAccepted => "请先接受接入条款".to_owned(),
@@ -277,6 +291,9 @@ impl Lang {
             Fault::WrongPassword => "密码错误".to_owned(),
             Fault::Zone => "未知时区，请输入如 Asia/Shanghai 的名称".to_owned(),
             Fault::LastAdmin => "必须保留至少一位全局管理员".to_owned(),
+            Fault::Steps => "每行填写一步，例如 1 node、10 %、zone in (a, b) 或 all".to_owned(),
+            Fault::LastStep => "最后一步必须是 all，且只能出现在最后".to_owned(),
+            Fault::Growing => "每一步覆盖的节点必须多于上一步".to_owned(),
         }
     }
 

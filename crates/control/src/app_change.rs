@@ -9,6 +9,8 @@ use crate::car;
 use crate::error::{ControlError, Fault, FieldFaults};
 use crate::published::Change;
 use crate::role::Role;
+use crate::rollout::Plan;
+use crate::rollout_rows;
 use crate::versions;
 
 /// What an admin sets of an app.
@@ -20,10 +22,13 @@ pub struct AppInput {
     pub state: String,
     /// Approvals that a change needs, 0 to 2; empty leaves them as they are.
     pub approvals: String,
+    /// How its versions reach the nodes; `None` leaves it as it is.
+    pub rollout: Option<Plan>,
 }
 
-/// Changes the description, the state and the approvals. Disabling takes all rules of the app off the nodes,
-/// and a later enabling brings them back; both are a new version. Needs admin of the app.
+/// Changes the description, the state, the approvals and the plan of rollouts. Disabling takes all rules of
+/// the app off the nodes, and a later enabling brings them back; both are a new version. Needs admin of the
+/// app.
 ///
 /// # Errors
 /// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one.
@@ -51,12 +56,22 @@ pub fn update(
         _ => faults.take("approvals", Err(Fault::Whole { min: 0, max: 2 }), 0),
     };
     faults.check()?;
+    let rollout = input.rollout.clone().unwrap_or_else(|| before.rollout.clone());
+    rollout.check()?;
     tx.execute(
-        "UPDATE apps SET description = $2, state = $3, approvals = $5, etag = etag + 1, updated_at = $4 \
-         WHERE id = $1",
-        &[(&before.id).into(), (&description).into(), state.into(), tx.now_ms().into(), approvals.into()],
+        "UPDATE apps SET description = $2, state = $3, approvals = $5, rollout = $6, etag = etag + 1, \
+         updated_at = $4 WHERE id = $1",
+        &[
+            (&before.id).into(),
+            (&description).into(),
+            state.into(),
+            tx.now_ms().into(),
+            approvals.into(),
+            rollout.json().to_string().into(),
+        ],
     )?;
-    let mut app = App { description, state: state.to_owned(), approvals, etag: etag + 1, ..before.clone() };
+    let state = state.to_owned();
+    let mut app = App { description, state, approvals, rollout, etag: etag + 1, ..before.clone() };
     let (shown, after) = (before.shown(), app.shown());
     let note = Note {
         action: "app.update",
@@ -68,8 +83,9 @@ pub fn update(
     };
     audit::append(tx, actor, note)?;
     let mut documents = None;
-    if before.state != state {
-        documents = Some(versions::publish(tx, actor, &app, "publish", state, &[])?);
+    if before.state != app.state {
+        rollout_rows::supersede(tx, actor, &app, &app.state)?;
+        documents = Some(versions::publish(tx, actor, &app, "publish", &app.state, &[])?);
         app = get(tx, actor, Role::Admin, name)?;
     }
     Ok(Change { value: app, documents })

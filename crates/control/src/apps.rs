@@ -1,7 +1,7 @@
 //! Apps: the unit of rights, versions and publication. The domain of an app's rows has its name.
 
 use serde_json::json;
-use tollgate_db::{DbError, Row, Tx};
+use tollgate_db::{Row, Tx};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
@@ -10,6 +10,7 @@ use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::ids::id;
 use crate::published::Change;
 use crate::role::Role;
+use crate::rollout::Plan;
 use crate::settings;
 
 /// Most apps.
@@ -35,13 +36,18 @@ pub struct App {
     pub updated_at: i64,
     /// How many rules it has.
     pub rules: i64,
+    /// How its versions reach the nodes, unless a change says otherwise.
+    pub rollout: Plan,
 }
 
 impl App {
-    fn read(row: &Row) -> Result<Self, DbError> {
+    fn read(row: &Row) -> Result<Self, ControlError> {
+        let (name, plan) = (row.text(1)?, row.text(9)?);
+        let rollout = if plan.is_empty() { Plan::default() } else { Plan::read(&name, &plan)? };
         Ok(Self {
             id: row.text(0)?,
-            name: row.text(1)?,
+            rollout,
+            name,
             description: row.text(2)?,
             version: row.int(3)?,
             state: row.text(4)?,
@@ -53,8 +59,11 @@ impl App {
     }
 
     pub(crate) fn shown(&self) -> serde_json::Value {
-        let Self { name, description, state, approvals, .. } = self;
-        json!({"name": name, "description": description, "state": state, "approvals": approvals})
+        let Self { name, description, state, approvals, rollout, .. } = self;
+        json!({
+            "name": name, "description": description, "state": state, "approvals": approvals,
+            "rollout": rollout.json(),
+        })
     }
 }
 
@@ -70,10 +79,11 @@ pub fn get(tx: &mut dyn Tx, actor: &Actor, need: Role, name: &str) -> Result<App
 pub(crate) fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<App>, ControlError> {
     let row = tx.query_one(
         "SELECT id, name, description, version, state, etag, updated_at, \
-         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id), approvals FROM apps WHERE name = $1",
+         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id), approvals, rollout FROM apps \
+         WHERE name = $1",
         &[name.into()],
     )?;
-    Ok(row.as_ref().map(App::read).transpose()?)
+    row.as_ref().map(App::read).transpose()
 }
 
 /// The apps that the actor may see, by name.
@@ -83,7 +93,8 @@ pub(crate) fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<App>, ControlEr
 pub fn list(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<App>, ControlError> {
     let rows = tx.query(
         "SELECT id, name, description, version, state, etag, updated_at, \
-         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id), approvals FROM apps ORDER BY name",
+         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id), approvals, rollout FROM apps \
+         ORDER BY name",
         &[],
     )?;
     let apps: Vec<App> = rows.iter().map(App::read).collect::<Result<_, _>>()?;
@@ -160,6 +171,7 @@ fn insert(tx: &mut dyn Tx, actor: &Actor, name: &str, description: &str) -> Resu
         updated_at: now,
         approvals: 0,
         rules: 0,
+        rollout: Plan::default(),
     };
     let (target, after) = (name.to_owned(), Some(app.shown()));
     audit::append(

@@ -52,6 +52,20 @@ pub struct CarInput {
     pub on_store_failure: String,
     /// `on`, `shadow`, `off`.
     pub state: String,
+    /// A rate that is tried in shadow beside the one in force; empty for none.
+    pub trial_rate: String,
+    /// The burst that is tried with it.
+    pub trial_max_permits: String,
+}
+
+/// Numbers that are tried in shadow beside those in force: they count, and never deny.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Trial {
+    /// Permits added per second, 1 to 10⁹.
+    pub rate: i64,
+    /// The bucket's height: at least `need_permits` and `pre_permits`, which the trial keeps.
+    pub max_permits: i64,
 }
 
 /// A row whose fields are within their bounds.
@@ -89,6 +103,10 @@ pub struct Car {
     pub on_store_failure: String,
     /// `on`, `shadow`, `off`.
     pub state: String,
+    /// What is tried beside `rate` and `max_permits` while the row is `on`. A row with a bucket has none.
+    /// (Not written where there is none, as `bucket`.)
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trial: Option<Trial>,
 }
 
 impl CarInput {
@@ -143,6 +161,10 @@ impl CarInput {
             "allow, deny, local",
         );
         let state = choice("state", &self.state, &["on", "shadow", "off"], "on, shadow, off");
+        let trial = self.trial(&mut faults, need_permits.max(pre_permits), pre_permits);
+        if trial.is_some() && !bucket.is_empty() {
+            faults.add("trial_rate", Fault::TrialInBucket);
+        }
         if sharing == "leased" && pre_permits > 0 {
             faults.add("pre_permits", Fault::LeasedOverdraft);
         }
@@ -165,7 +187,31 @@ impl CarInput {
             sharing,
             on_store_failure,
             state,
+            trial,
         })
+    }
+
+    /// Both numbers of a trial or none: a burst of at least `least`, which fills with `pre_permits` in time.
+    fn trial(&self, faults: &mut FieldFaults, least: i64, pre_permits: i64) -> Option<Trial> {
+        let number = |text: &str| match text.trim_matches(' ') {
+            "" => Ok(None),
+            text => whole(text, None, 1, MAX_NUMBER).map(Some),
+        };
+        let (rate, burst) = (number(&self.trial_rate), number(&self.trial_max_permits));
+        match (&rate, &burst) {
+            (Ok(Some(_)), Ok(None)) => faults.add("trial_max_permits", Fault::TrialHalf),
+            (Ok(None), Ok(Some(_))) => faults.add("trial_rate", Fault::TrialHalf),
+            (_, Ok(Some(burst))) if *burst < least => {
+                faults.add("trial_max_permits", Fault::TrialTooSmall { min: least });
+            }
+            (Ok(Some(rate)), Ok(Some(burst))) if burst + pre_permits > rate.saturating_mul(LONGEST_FILL) => {
+                faults.add("trial_max_permits", Fault::SlowBucket);
+            }
+            _ => {}
+        }
+        let (rate, max_permits) =
+            (faults.take("trial_rate", rate, None), faults.take("trial_max_permits", burst, None));
+        Some(Trial { rate: rate?, max_permits: max_permits? })
     }
 }
 
@@ -173,6 +219,8 @@ impl Car {
     /// The texts that would make this row.
     #[must_use]
     pub fn to_input(&self) -> CarInput {
+        let of_trial =
+            |of: fn(&Trial) -> i64| self.trial.as_ref().map(of).map_or_else(String::new, |it| it.to_string());
         CarInput {
             key: self.key.clone(),
             rate: self.rate.to_string(),
@@ -188,6 +236,8 @@ impl Car {
             sharing: self.sharing.clone(),
             on_store_failure: self.on_store_failure.clone(),
             state: self.state.clone(),
+            trial_rate: of_trial(|it| it.rate),
+            trial_max_permits: of_trial(|it| it.max_permits),
         }
     }
 }
@@ -307,6 +357,8 @@ mod tests {
             "bucket" => &mut input.bucket,
             "sharing" => &mut input.sharing,
             "on_store_failure" => &mut input.on_store_failure,
+            "trial_rate" => &mut input.trial_rate,
+            "trial_max_permits" => &mut input.trial_max_permits,
             _ => &mut input.state,
         };
         *place = value.to_owned();

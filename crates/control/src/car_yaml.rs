@@ -10,7 +10,7 @@ use crate::car::CarInput;
 use crate::error::{ControlError, DocFault};
 
 /// The order of the fields; others follow.
-const ORDER: [&str; 14] = [
+const ORDER: [&str; 16] = [
     "key",
     "rate",
     "max_permits",
@@ -19,6 +19,8 @@ const ORDER: [&str; 14] = [
     "g",
     "u",
     "state",
+    "trial_rate",
+    "trial_max_permits",
     "per",
     "bucket",
     "sharing",
@@ -28,10 +30,24 @@ const ORDER: [&str; 14] = [
 ];
 
 /// Fields that are written without quotes.
-const PLAIN: [&str; 9] =
-    ["rate", "max_permits", "need_permits", "pre_permits", "g", "u", "state", "sharing", "on_store_failure"];
+const PLAIN: [&str; 11] = [
+    "rate",
+    "max_permits",
+    "need_permits",
+    "pre_permits",
+    "g",
+    "u",
+    "state",
+    "trial_rate",
+    "trial_max_permits",
+    "sharing",
+    "on_store_failure",
+];
 
-/// The fields of a row, one on each line.
+/// Fields that are left out where they are empty.
+const OPTIONAL: [&str; 2] = ["trial_rate", "trial_max_permits"];
+
+/// The fields of a row, one on each line; those of a trial only if there is one.
 ///
 /// # Example
 /// ```
@@ -47,6 +63,9 @@ const PLAIN: [&str; 9] =
 pub fn write(input: &CarInput) -> String {
     let mut yaml = String::new();
     for (name, value) in fields(input) {
+        if value.is_empty() && OPTIONAL.contains(&&*name) {
+            continue;
+        }
         // Writing to a string does not fail.
         let _ = if PLAIN.contains(&&*name) && is_plain(&value) {
             writeln!(yaml, "{name}: {value}")

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tollgate_rule_files::parse_text;
 
-use crate::car::{Car, CarInput};
+use crate::car::{Car, CarInput, Trial};
 use crate::error::ControlError;
 use crate::published::Document;
 
@@ -60,6 +60,9 @@ pub(crate) fn read(app: &str, yaml: &str, known: &[Car]) -> Result<Vec<Car>, Con
         let key = text("value").ok_or_else(|| foreign(line))?;
         let before = known.iter().find(|it| it.key == key).map(Car::to_input);
         let is_shadow = field(line, "shadow_mode") == Some("true");
+        let trial = line.split_once(TRIAL).map(|(_, trial)| trial);
+        let tried = |name: &str| trial.and_then(|it| field(it, name)).unwrap_or("").to_owned();
+        let before = before.unwrap_or_default();
         let input = CarInput {
             key,
             rate: or("requests_per_unit", ""),
@@ -74,8 +77,11 @@ pub(crate) fn read(app: &str, yaml: &str, known: &[Car]) -> Result<Vec<Car>, Con
                 .and_then(|(_, of)| field(of, "key"))
                 .unwrap_or("")
                 .to_owned(),
+            // Documents have the trial of a row only while it runs.
+            trial_rate: if is_shadow { before.trial_rate.clone() } else { tried("requests_per_unit") },
+            trial_max_permits: if is_shadow { before.trial_max_permits.clone() } else { tried("burst") },
             state: if is_shadow { "shadow" } else { "on" }.to_owned(),
-            ..before.unwrap_or_default()
+            ..before
         };
         input.check().map_err(|_| foreign(line))
     })
@@ -103,12 +109,43 @@ pub fn check(app: &str, row: &Car) -> Result<(), ControlError> {
     Ok(())
 }
 
+/// How the limit of a trial begins.
+const TRIAL: &str = "{name: trial, shadow: true, ";
+
 fn write_row(yaml: &mut String, row: &Car) {
-    let mut limit = format!(
-        "{{algorithm: token_bucket, unit: second, requests_per_unit: {}, burst: {}",
-        row.rate, row.max_permits
-    );
+    let limit = numbers(row, row.rate, row.max_permits);
+    let mut common = String::new();
+    for (key, value, default) in
+        [("sharing", &row.sharing, "exact"), ("on_store_failure", &row.on_store_failure, "allow")]
+    {
+        if value != default {
+            let _ = write!(common, ", {key}: {value}");
+        }
+    }
+    let limit = match row.trial.filter(|_| row.state == "on") {
+        // The limit in force has no name, so its counter is that of a row without a trial.
+        Some(Trial { rate, max_permits }) => {
+            let trial = numbers(row, rate, max_permits);
+            let common = common.strip_prefix(", ").map(|it| format!("{it}, ")).unwrap_or_default();
+            format!("{common}limits: [{{{limit}}}, {TRIAL}{trial}}}]")
+        }
+        None => format!("rate_limit: {{{limit}{common}}}"),
+    };
+    let shadow = if row.state == "shadow" { ", shadow_mode: true" } else { "" };
+    let key = quoted(&row.key);
     // Writing to a string does not fail.
+    let _ = if row.per.is_empty() {
+        writeln!(yaml, "  - {{key: key, value: {key}{shadow}, {limit}}}")
+    } else {
+        let per = quoted(&row.per);
+        writeln!(yaml, "  - {{key: key, value: {key}, descriptors: [{{key: {per}{shadow}, {limit}}}]}}")
+    };
+}
+
+/// What a limit counts, with these two numbers.
+fn numbers(row: &Car, rate: i64, burst: i64) -> String {
+    let mut limit =
+        format!("algorithm: token_bucket, unit: second, requests_per_unit: {rate}, burst: {burst}");
     if row.pre_permits > 0 {
         let _ = write!(limit, ", overdraft: {}", row.pre_permits);
     }
@@ -118,25 +155,7 @@ fn write_row(yaml: &mut String, row: &Car) {
     if !row.bucket.is_empty() {
         let _ = write!(limit, ", bucket: {}", quoted(&row.bucket));
     }
-    for (key, value, default) in
-        [("sharing", &row.sharing, "exact"), ("on_store_failure", &row.on_store_failure, "allow")]
-    {
-        if value != default {
-            let _ = write!(limit, ", {key}: {value}");
-        }
-    }
-    limit.push('}');
-    let shadow = if row.state == "shadow" { ", shadow_mode: true" } else { "" };
-    let key = quoted(&row.key);
-    let _ = if row.per.is_empty() {
-        writeln!(yaml, "  - {{key: key, value: {key}{shadow}, rate_limit: {limit}}}")
-    } else {
-        let per = quoted(&row.per);
-        writeln!(
-            yaml,
-            "  - {{key: key, value: {key}, descriptors: [{{key: {per}{shadow}, rate_limit: {limit}}}]}}"
-        )
-    };
+    limit
 }
 
 /// A name between quotes. Names have no character that YAML escapes.

@@ -22,10 +22,10 @@ use crate::overrides::{self, Override, OverrideInput};
 use crate::passwords::Passwords;
 use crate::published::{AppDocuments, Change, Published};
 use crate::rejections::Rejections;
+use crate::rollouts;
 use crate::schema::MIGRATIONS;
 use crate::settings::{self, Settings};
 use crate::tokens;
-use crate::versions;
 
 /// The control plane without its surfaces.
 pub struct Control {
@@ -58,7 +58,7 @@ impl Control {
     /// [`ControlError::Db`].
     pub async fn open(folder: &Path, time: TimeSource, nodes: Arc<dyn Nodes>) -> Result<Self, ControlError> {
         let db = Db::open(&folder.join("control.db"), MIGRATIONS, time)?;
-        let current = Published { apps: db.read(versions::published).await? };
+        let current = Published { apps: db.read(rollouts::published).await? };
         let published = watch::Sender::new(Arc::new(current.clone()));
         let overrides = watch::Sender::new(Arc::new(db.read(overrides::in_force).await?));
         let (settings, _) = db.read(settings::get).await?;
@@ -255,6 +255,7 @@ impl Control {
         let change = self.db.write(work).await?;
         if let Some(documents) = change.documents {
             self.publish(documents);
+            self.live.events.note(Topic::Rollouts);
         }
         self.live.events.note(Topic::Changes);
         Ok(change.value)

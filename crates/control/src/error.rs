@@ -127,6 +127,25 @@ pub enum ControlError {
         /// What is possible instead.
         needed: &'static str,
     },
+    /// A version of the app is being rolled out, and another one would overtake it.
+    #[error("version {version} of {app} is being rolled out: wait for its end, or withdraw it first")]
+    RolloutOpen {
+        /// The app.
+        app: String,
+        /// The candidate.
+        version: i64,
+    },
+    /// A rollout is in another state than this needs.
+    #[error("the rollout is {state}; it cannot {asked}")]
+    WrongRolloutState {
+        /// Its state.
+        state: &'static str,
+        /// What was asked for.
+        asked: &'static str,
+    },
+    /// Another process drives the rollouts, and this one does not know it yet.
+    #[error("another process has taken over the rollouts")]
+    OldTerm,
     /// The author of a change set would approve it.
     #[error("nobody approves a change set of their own; another approver has to")]
     OwnChange,
@@ -322,6 +341,20 @@ pub enum Fault {
         "at this rate the bucket and the overdraft take more than 36 years to fill: make one of them smaller"
     )]
     SlowBucket,
+    /// One number of a trial without the other.
+    #[error("a trial has a rate and a burst: give both trial_rate and trial_max_permits, or neither")]
+    TrialHalf,
+    /// A trial whose burst is too small for what the row keeps.
+    #[error(
+        "expected at least {min}: a trial keeps need_permits and pre_permits, which must fit into its burst"
+    )]
+    TrialTooSmall {
+        /// The least.
+        min: i64,
+    },
+    /// A row that shares a bucket.
+    #[error("a rule that shares a bucket cannot try numbers by itself: remove the trial, or the bucket")]
+    TrialInBucket,
     /// Leased counters have no overdraft.
     #[error("leased counters cannot be overdrawn: set pre_permits to 0, or choose another sharing")]
     LeasedOverdraft,
@@ -355,6 +388,15 @@ pub enum Fault {
     /// The last admin must stay.
     #[error("the last admin over all apps must stay active")]
     LastAdmin,
+    /// A line that is not a step of a rollout.
+    #[error("expected one step per line, such as 1 node, 10 %, zone in (a, b) or all")]
+    Steps,
+    /// A plan that leaves nodes out.
+    #[error("the last step, and only the last one, must be all")]
+    LastStep,
+    /// A share that does not grow.
+    #[error("each step must reach more nodes than the one before")]
+    Growing,
 }
 
 /// The faults of several fields.

@@ -4,8 +4,8 @@
 use tollgate_rule_files::{LANGUAGE, language_level};
 
 use crate::error::ControlError;
-use crate::nodes::Nodes;
-use crate::published::AppDocuments;
+use crate::nodes::{NodeState, Nodes};
+use crate::published::{AppDocuments, Document};
 
 /// What becomes of a publication that a live node cannot read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,6 +17,16 @@ pub enum OldNodes {
     Leave,
 }
 
+/// The level that a node must read for these documents.
+pub(crate) fn level_of<'a>(documents: impl IntoIterator<Item = &'a Document>) -> u32 {
+    documents.into_iter().map(|it| language_level(it.yaml())).max().unwrap_or(1)
+}
+
+/// The level that a node reads. Nodes of before there were levels read level 1.
+pub(crate) fn reads(node: &NodeState) -> u32 {
+    node.language.max(1)
+}
+
 /// # Errors
 /// [`ControlError::OldNodes`] when a node that reports cannot read these documents.
 pub(crate) fn check(documents: &AppDocuments, nodes: &dyn Nodes, now_ms: i64) -> Result<(), ControlError> {
@@ -24,8 +34,8 @@ pub(crate) fn check(documents: &AppDocuments, nodes: &dyn Nodes, now_ms: i64) ->
     if old.is_empty() {
         return Ok(()); // as a rule: the texts need not be looked at
     }
-    let levels = documents.documents.iter().map(|it| language_level(it.yaml()));
-    let level = levels.max().unwrap_or(1);
+    let candidate = documents.candidate.iter().flat_map(|it| &it.documents);
+    let level = level_of(documents.documents.iter().chain(candidate));
     old.retain(|(_, language)| *language < level);
     if old.is_empty() {
         return Ok(());

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use parking_lot::Mutex;
 use tollgate_fleet_proto::Report;
 
+use crate::counting::Counting;
 use crate::events::Events;
 use crate::figures::{Counted, Figures, Surroundings};
 use crate::history::Ingest;
@@ -22,6 +23,8 @@ pub struct Live {
     pub ingest: Ingest,
     /// What has changed.
     pub events: Events,
+    /// What nodes report of apps that are being rolled out.
+    pub(crate) counting: Counting,
     figures: Mutex<BTreeMap<String, Figures>>,
     surroundings: Mutex<Surroundings>,
     problems: Mutex<Vec<Problem>>,

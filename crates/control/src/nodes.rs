@@ -54,21 +54,50 @@ pub struct NodeApp {
     pub acked: u64,
     /// Why the wanted version is not in force.
     pub fault: Option<String>,
+    /// The version that the fault is of.
+    pub fault_version: u64,
     /// It holds what this database has never published: a newer version, or another one of the same number.
     pub is_ahead: bool,
 }
 
+/// Whether a node reports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// It does.
+    Live,
+    /// Not for 15 seconds: three of its reports are missing.
+    Unresponsive,
+    /// Not for a minute, so that it is probably gone.
+    Lost,
+}
+
+impl Health {
+    /// Its name in the API.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Unresponsive => "unresponsive",
+            Self::Lost => "lost",
+        }
+    }
+}
+
 impl NodeState {
+    /// Whether it reports, and how long it has not.
+    #[must_use]
+    pub const fn health(&self, now_ms: i64) -> Health {
+        match now_ms.saturating_sub(self.last_seen_ms) {
+            LOST_MS.. => Health::Lost,
+            UNRESPONSIVE_MS.. => Health::Unresponsive,
+            _ => Health::Live,
+        }
+    }
+
     /// Whether it reports.
     #[must_use]
     pub const fn is_live(&self, now_ms: i64) -> bool {
-        now_ms.saturating_sub(self.last_seen_ms) < UNRESPONSIVE_MS
-    }
-
-    /// Whether it has been silent for so long that it is probably gone.
-    #[must_use]
-    pub const fn is_lost(&self, now_ms: i64) -> bool {
-        now_ms.saturating_sub(self.last_seen_ms) >= LOST_MS
+        matches!(self.health(now_ms), Health::Live)
     }
 
     /// Whether `version` of `app`, or a later one, is in force.
@@ -146,5 +175,27 @@ impl Nodes for KnownNodes {
         let mut nodes: Vec<_> = self.0.lock().values().cloned().collect();
         nodes.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
         nodes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_unresponsive_after_15_seconds_and_lost_after_a_minute() {
+        let node = NodeState { last_seen_ms: 1_000_000, ..NodeState::default() };
+        for (after_ms, health) in [
+            (-5_000, Health::Live), // the clock stepped back
+            (0, Health::Live),
+            (14_999, Health::Live),
+            (15_000, Health::Unresponsive),
+            (59_999, Health::Unresponsive),
+            (60_000, Health::Lost),
+            (i64::MAX - 1_000_000, Health::Lost),
+        ] {
+            assert_eq!(node.health(1_000_000 + after_ms), health, "{after_ms} ms after its last report");
+            assert_eq!(node.is_live(1_000_000 + after_ms), health == Health::Live);
+        }
     }
 }

@@ -1,6 +1,8 @@
 //! What nodes should have: the seam to their streams.
 
-pub use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
+pub use tollgate_fleet_proto::published::{AppDocuments, Candidate, Document, Published};
+pub use tollgate_fleet_proto::reach::{Reach, Selector};
+pub(crate) use tollgate_fleet_proto::reach::{WHOLE, place};
 
 /// What a change returns, and what it publishes once it is committed.
 #[derive(Clone, Debug)]

@@ -13,6 +13,9 @@ use crate::error::{ControlError, Fault, invalid};
 use crate::file_rules::MAX_FILES;
 use crate::published::{AppDocuments, Change};
 use crate::role::Role;
+use crate::rollout::Plan;
+use crate::rollout_rows;
+use crate::rollouts;
 use crate::stored::{self, Op};
 use crate::versions;
 
@@ -28,8 +31,8 @@ pub enum Intent {
     Publish,
 }
 
-/// Makes an approved change set the next version of its app. Needs editor. Changes of other rules since its
-/// base do not matter.
+/// Makes an approved change set the next version of its app, by the app's plan of rollouts. Needs editor.
+/// Changes of other rules since its base do not matter.
 ///
 /// # Errors
 /// [`ControlError::Conflict`] with all sides of each rule that was changed meanwhile, and others.
@@ -38,6 +41,20 @@ pub fn publish(
     actor: &Actor,
     id: &str,
     etag: i64,
+) -> Result<Change<ChangeSet>, ControlError> {
+    publish_by(tx, actor, id, etag, None)
+}
+
+/// [`publish`] by a plan. Needs approver for another plan than that of the app.
+///
+/// # Errors
+/// As [`publish`]; [`ControlError::RolloutOpen`] while a version of the app is being rolled out.
+pub fn publish_by(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    id: &str,
+    etag: i64,
+    plan: Option<&Plan>,
 ) -> Result<Change<ChangeSet>, ControlError> {
     let open = [State::Draft, State::Submitted, State::Approved];
     let before = in_state(tx, actor, id, etag, &open, "it cannot be published")?;
@@ -50,8 +67,13 @@ pub fn publish(
         return Err(ControlError::NeedsApproval { app: before.app, approvals: before.needed });
     }
     let app = apps::get(tx, actor, Role::Editor, &before.app)?;
+    let plan = plan.unwrap_or(&app.rollout);
+    if *plan != app.rollout {
+        actor.must(Role::Approver, &app.name)?;
+        plan.check()?;
+    }
     event(tx, actor, id, "publish", "")?;
-    let documents = put_in_force(tx, actor, &app, &before)?;
+    let documents = put_in_force(tx, actor, &app, &before, plan)?;
     let change = get(tx, actor, id)?;
     let note = Note {
         action: "change.publish",
@@ -95,7 +117,7 @@ pub fn write(
     if draft.ops.is_empty() {
         return Err(invalid("ops", Fault::Required));
     }
-    let documents = put_in_force(tx, actor, &app, &draft)?;
+    let documents = put_in_force(tx, actor, &app, &draft, &app.rollout)?;
     note_direct(tx, actor, &app, &draft)?;
     Ok(Change { value: get(tx, actor, &draft.id)?, documents: Some(documents) })
 }
@@ -106,7 +128,9 @@ fn put_in_force(
     actor: &Actor,
     app: &App,
     change: &ChangeSet,
+    plan: &Plan,
 ) -> Result<AppDocuments, ControlError> {
+    rollout_rows::must_be_closed(tx, app)?;
     let found = conflicts(tx, actor, change)?;
     if !found.is_empty() {
         return Err(ControlError::Conflict(found.into_iter().map(Into::into).collect()));
@@ -135,7 +159,11 @@ fn put_in_force(
          WHERE id = $1",
         &[(&change.id).into(), version.into(), tx.now_ms().into()],
     )?;
-    Ok(documents)
+    // A disabled app has no rule on any node, so there is nothing to try.
+    if plan.is_at_once() || app.state != "active" {
+        return Ok(documents);
+    }
+    rollouts::start(tx, actor, app, plan)
 }
 
 fn within_caps(tx: &mut dyn Tx, app: &App, ops: &[ChangeOp]) -> Result<(), ControlError> {

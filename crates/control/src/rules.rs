@@ -76,19 +76,22 @@ pub struct Page {
 
 const BY_KEY: &str = "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, \
      car.key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, \
-     sharing, on_store_failure, car.state, car.bucket FROM car JOIN apps ON apps.id = car.app_id \
+     sharing, on_store_failure, car.state, car.bucket, trial_rate, \
+     trial_max_permits FROM car JOIN apps ON apps.id = car.app_id \
      WHERE ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
      AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5) \
      ORDER BY apps.name, car.key LIMIT $6 OFFSET $7";
 const BY_RATE: &str = "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, \
      car.key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, \
-     sharing, on_store_failure, car.state, car.bucket FROM car JOIN apps ON apps.id = car.app_id \
+     sharing, on_store_failure, car.state, car.bucket, trial_rate, \
+     trial_max_permits FROM car JOIN apps ON apps.id = car.app_id \
      WHERE ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
      AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5) \
      ORDER BY car.rate DESC, apps.name, car.key LIMIT $6 OFFSET $7";
 const BY_TIME: &str = "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, \
      car.key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, \
-     sharing, on_store_failure, car.state, car.bucket FROM car JOIN apps ON apps.id = car.app_id \
+     sharing, on_store_failure, car.state, car.bucket, trial_rate, \
+     trial_max_permits FROM car JOIN apps ON apps.id = car.app_id \
      WHERE ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
      AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5) \
      ORDER BY car.updated_at DESC, apps.name, car.key LIMIT $6 OFFSET $7";
@@ -172,7 +175,8 @@ fn find(tx: &mut dyn Tx, app: &str, key: &str) -> Result<Option<Rule>, ControlEr
     let row = tx.query_one(
         "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, car.key, rate, \
          max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, sharing, \
-         on_store_failure, car.state, car.bucket FROM car JOIN apps ON apps.id = car.app_id \
+         on_store_failure, car.state, car.bucket, trial_rate, \
+         trial_max_permits FROM car JOIN apps ON apps.id = car.app_id \
          WHERE apps.name = $1 AND car.key = $2",
         &[app.into(), key.into()],
     )?;

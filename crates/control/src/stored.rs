@@ -6,7 +6,7 @@ use tollgate_db::{Row, Tx};
 
 use crate::actor::Actor;
 use crate::apps::App;
-use crate::car::Car;
+use crate::car::{Car, Trial};
 use crate::content::{Content, FileRule, Kind};
 use crate::error::{ControlError, DocFault};
 use crate::ids::{id, sha256};
@@ -122,12 +122,13 @@ fn put_car(
     tx.execute(
         "INSERT INTO car (rule_id, app_id, key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, \
          extras, description, per, sharing, on_store_failure, state, search, etag, updated_at, updated_by, \
-         bucket) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $19, $17, $18, $20) \
+         bucket, trial_rate, trial_max_permits) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $19, $17, $18, $20, $21, \
+         $22) \
          ON CONFLICT (rule_id) DO UPDATE SET rate = $4, max_permits = $5, need_permits = $6, pre_permits = $7, \
          g_micro = $8, u_micro = $9, extras = $10, description = $11, per = $12, sharing = $13, \
          on_store_failure = $14, state = $15, search = $16, etag = $19, updated_at = $17, \
-         updated_by = $18, bucket = $20",
+         updated_by = $18, bucket = $20, trial_rate = $21, trial_max_permits = $22",
         &[
             rule_id.into(),
             (&app.id).into(),
@@ -149,6 +150,8 @@ fn put_car(
             (&actor.name).into(),
             version.into(), // unlike a count, it is new also for a row that is brought back
             (&car.bucket).into(),
+            car.trial.map_or(0, |it| it.rate).into(), // 0: no trial
+            car.trial.map_or(0, |it| it.max_permits).into(),
         ],
     )?;
     Ok(())
@@ -220,7 +223,7 @@ fn close(tx: &mut dyn Tx, version: i64, rule_id: &str) -> Result<(), ControlErro
 pub(crate) fn cars(tx: &mut dyn Tx, app_id: &str) -> Result<Vec<Car>, ControlError> {
     let rows = tx.query(
         "SELECT key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, description, per, \
-         sharing, on_store_failure, state, bucket FROM car WHERE app_id = $1 ORDER BY key",
+         sharing, on_store_failure, state, bucket, trial_rate, trial_max_permits FROM car WHERE app_id = $1 ORDER BY key",
         &[app_id.into()],
     )?;
     rows.iter().map(|row| read_car(row, 0)).collect()
@@ -319,6 +322,7 @@ pub(crate) fn at(
 
 /// The row whose columns begin at `first`.
 pub(crate) fn read_car(row: &Row, first: usize) -> Result<Car, ControlError> {
+    let trial = Trial { rate: row.int(first + 14)?, max_permits: row.int(first + 15)? };
     Ok(Car {
         key: row.text(first)?,
         rate: row.int(first + 1)?,
@@ -334,5 +338,6 @@ pub(crate) fn read_car(row: &Row, first: usize) -> Result<Car, ControlError> {
         on_store_failure: row.text(first + 11)?,
         state: row.text(first + 12)?,
         bucket: row.text(first + 13)?,
+        trial: (trial.rate > 0).then_some(trial),
     })
 }

@@ -15,6 +15,7 @@ use crate::error::{ControlError, Fault, invalid};
 use crate::frozen::{PREFIX, held};
 use crate::published::{Change, Document};
 use crate::role::Role;
+use crate::rollout_rows;
 use crate::stored::{self, Op};
 use crate::versions;
 
@@ -81,6 +82,7 @@ fn note(
 /// [`ControlError`]; [`ControlError::NotFound`] if the app is not frozen.
 pub fn force(tx: &mut dyn Tx, actor: &Actor, name: &str, reason: &str) -> Result<Change<i64>, ControlError> {
     let (app, reason) = thaw(tx, actor, name, reason)?;
+    rollout_rows::supersede(tx, actor, &app, &reason)?;
     let documents = versions::publish(tx, actor, &app, "force", &reason, &[])?;
     note(tx, actor, ("app.force", &reason), &app, documents.version, &[])?;
     Ok(Change { value: app.version + 1, documents: Some(documents) })
@@ -124,6 +126,7 @@ pub(crate) fn take_over(
     for stored in now.into_values().filter(|it| it.content.state() != "off") {
         ops.push(Op::Put { rule_id: stored.rule_id, content: stored.content.with_state("off") });
     }
+    rollout_rows::supersede(tx, actor, &app, &reason)?;
     let documents = versions::publish(tx, actor, &app, "takeover", &reason, &ops)?;
     let given = held.documents.iter().map(|it| Document::new(&*it.domain, &*it.yaml));
     let mut given: Vec<_> = given.collect();

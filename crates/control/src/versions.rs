@@ -16,6 +16,7 @@ use crate::frozen;
 use crate::ids::sha256;
 use crate::published::{AppDocuments, Change, Document};
 use crate::role::Role;
+use crate::rollout_rows;
 use crate::stored::{self, Op};
 
 /// Versions of an app whose documents are kept; the content of older ones is kept as rows.
@@ -96,7 +97,7 @@ pub(crate) fn publish(
         "UPDATE apps SET version = $2, updated_at = $3 WHERE id = $1",
         &[(&app.id).into(), version.into(), now.into()],
     )?;
-    Ok(AppDocuments { app: app.name.clone(), version: version.unsigned_abs(), documents })
+    Ok(AppDocuments::new(&app.name, version.unsigned_abs(), documents))
 }
 
 /// The newest versions of an app, at most `limit`, which is at most 500. Needs viewer.
@@ -135,13 +136,10 @@ pub fn documents(
     version: i64,
 ) -> Result<Vec<Document>, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
-    let row = tx.query_one(
-        "SELECT document FROM versions WHERE app_id = $1 AND version = $2",
-        &[(&app.id).into(), version.into()],
-    )?;
-    let kept = row.map(|row| row.opt_text(0)).transpose()?.flatten();
-    let kept = kept.ok_or_else(|| ControlError::NotFound { what: "version", name: version.to_string() })?;
-    read_documents(&app.name, &kept)
+    if version == 0 {
+        return Err(ControlError::NotFound { what: "version", name: version.to_string() });
+    }
+    kept(tx, &app.name, version)
 }
 
 fn read_documents(app: &str, kept: &str) -> Result<Vec<Document>, ControlError> {
@@ -155,8 +153,8 @@ fn read_documents(app: &str, kept: &str) -> Result<Vec<Document>, ControlError> 
     Ok(kept.into_iter().map(|Kept { domain, yaml }| Document::new(domain, yaml)).collect())
 }
 
-/// The documents of every app, as committed: what nodes should have after a start. For the program itself.
-pub(crate) fn published(tx: &mut dyn Tx) -> Result<Vec<AppDocuments>, ControlError> {
+/// The documents of the newest version of every app. For the program itself.
+pub(crate) fn newest(tx: &mut dyn Tx) -> Result<Vec<AppDocuments>, ControlError> {
     let rows = tx.query(
         "SELECT apps.name, apps.version, versions.document FROM apps JOIN versions \
          ON versions.app_id = apps.id AND versions.version = apps.version ORDER BY apps.name",
@@ -165,12 +163,28 @@ pub(crate) fn published(tx: &mut dyn Tx) -> Result<Vec<AppDocuments>, ControlErr
     let read = |row: &Row| {
         let (app, version) = (row.text(0)?, row.int(1)?.unsigned_abs());
         let documents = read_documents(&app, &row.text(2)?)?;
-        Ok(AppDocuments { app, version, documents })
+        Ok(AppDocuments::new(app, version, documents))
     };
     rows.iter().map(read).collect()
 }
 
-/// Makes a new version with the rows of version `to`. Needs editor, and a reason.
+/// The documents of a version; none for version 0, which has no rule. For the program itself.
+pub(crate) fn kept(tx: &mut dyn Tx, app: &str, version: i64) -> Result<Vec<Document>, ControlError> {
+    if version == 0 {
+        return Ok(Vec::new());
+    }
+    let row = tx.query_one(
+        "SELECT document FROM versions JOIN apps ON apps.id = versions.app_id \
+         WHERE apps.name = $1 AND versions.version = $2",
+        &[app.into(), version.into()],
+    )?;
+    let kept = row.map(|row| row.opt_text(0)).transpose()?.flatten();
+    let kept = kept.ok_or_else(|| ControlError::NotFound { what: "version", name: version.to_string() })?;
+    read_documents(app, &kept)
+}
+
+/// Makes a new version with the rows of version `to`, on all nodes at once, and ends a rollout that is open.
+/// Needs editor, and a reason.
 ///
 /// # Errors
 /// [`ControlError`]; [`ControlError::Stale`] when `base` is not the current version.
@@ -192,6 +206,7 @@ pub fn rollback(
         return Err(ControlError::NotFound { what: "version", name: to.to_string() });
     }
     let ops = ops_to(tx, &app, to)?;
+    rollout_rows::supersede(tx, actor, &app, &reason)?;
     let documents = publish(tx, actor, &app, "rollback", &reason, &ops)?;
     let changed: Vec<_> = ops.iter().map(Op::key).collect();
     let note = Note {
@@ -243,7 +258,7 @@ pub fn difference(
 }
 
 /// What turns the current rules into those of version `to`.
-fn ops_to(tx: &mut dyn Tx, app: &App, to: i64) -> Result<Vec<Op>, ControlError> {
+pub(crate) fn ops_to(tx: &mut dyn Tx, app: &App, to: i64) -> Result<Vec<Op>, ControlError> {
     let then = stored::at(tx, app, to)?;
     let now = stored::at(tx, app, app.version)?;
     let kept: HashSet<&str> = then.values().map(|(rule_id, _)| &**rule_id).collect();

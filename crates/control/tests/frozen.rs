@@ -102,7 +102,9 @@ async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
     let by = Actor::system();
     let update = |tx: &mut dyn tollgate_db::Tx| {
         let etag = rules::get(tx, &Actor::system(), "shop", "push")?.etag;
-        rules::update(tx, &Actor::system(), "shop", etag, &row("push", "7", "changed"))
+        let (trial_rate, trial_max_permits) = ("9".to_owned(), "30".to_owned());
+        let tried = CarInput { trial_rate, trial_max_permits, ..row("push", "7", "changed") };
+        rules::update(tx, &Actor::system(), "shop", etag, &tried)
     };
     control.change(update).await.expect("version 3");
     let delete = |tx: &mut dyn tollgate_db::Tx| {

@@ -85,7 +85,16 @@ async fn open(folder: &TempDir, now: &Arc<AtomicI64>) -> Arc<Control> {
 
 fn counts(rule: &str, admitted: u64, denied: u64) -> RuleCounts {
     let (domain, rule) = ("shop".to_owned(), rule.to_owned());
-    RuleCounts { domain, rule, admitted, denied, shadow_denied: 1, degraded: 2, near: 3 }
+    RuleCounts {
+        domain,
+        rule,
+        admitted,
+        denied,
+        shadow_denied: 1,
+        degraded: 2,
+        near: 3,
+        both_denied: denied / 2,
+    }
 }
 
 fn report(sequence: u64, rules: Vec<RuleCounts>) -> Report {
@@ -176,6 +185,7 @@ async fn play(steps: Vec<Step>) {
         sum.shadow_denied += sign * it.shadow_denied as i64;
         sum.degraded += sign * it.degraded as i64;
         sum.near += sign * it.near as i64;
+        sum.both_denied += sign * it.both_denied as i64;
     };
     let rule_of =
         |report: &Report| report.rules[0].rule.trim_start_matches("key=").parse::<u8>().expect("a number");
@@ -272,7 +282,8 @@ fn rows_by_resolution(world: &World) -> BTreeMap<i64, Counts> {
     let file = rusqlite::Connection::open(world.folder.path().join("control.db")).expect("the database");
     let mut rows = file
         .prepare(
-            "SELECT res, SUM(admitted), SUM(denied), SUM(shadow_denied), SUM(degraded), SUM(near) FROM history \
+            "SELECT res, SUM(admitted), SUM(denied), SUM(shadow_denied), SUM(degraded), SUM(near), SUM(both_denied) \
+             FROM history \
              JOIN series ON series.id = series WHERE rule <> '' GROUP BY res",
         )
         .expect("a statement");
@@ -283,6 +294,7 @@ fn rows_by_resolution(world: &World) -> BTreeMap<i64, Counts> {
             shadow_denied: row.get(3)?,
             degraded: row.get(4)?,
             near: row.get(5)?,
+            both_denied: row.get(6)?,
         };
         Ok((row.get(0)?, counts))
     };
@@ -353,6 +365,7 @@ async fn what_a_rude_node_reports_stays_within_bounds() {
             shadow_denied: u64::MAX,
             degraded: u64::MAX,
             near: u64::MAX,
+            both_denied: u64::MAX,
         };
         let rules =
             vec![all("shop", "key=a"), all("", ""), all("shop", ""), all(&long, "a"), all("a", &long)];

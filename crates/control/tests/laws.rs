@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tollgate_control::audit::{self, Chain};
-use tollgate_control::car::{Car, CarInput};
+use tollgate_control::car::{Car, CarInput, Trial};
 use tollgate_control::{
     Actor, Change, Control, ControlError, KnownNodes, Role, Settings, app_change, apps, compile, rules,
-    settings, users, versions,
+    settings, trials, users, versions,
 };
 use tollgate_core::Algorithm;
 use tollgate_db::{TimeSource, Tx};
+use tollgate_policy::{Entry, Rule};
 
 async fn open(folder: &Path) -> Control {
     let nodes = Arc::new(KnownNodes::default());
@@ -43,6 +44,11 @@ const OPERATIONS: &[Operation] = &[
     ("create rule", Role::Editor, false, |tx, by| rules::create(tx, by, "shop", &input("b", 1)).map(drop)),
     ("update rule", Role::Editor, false, |tx, by| rules::update(tx, by, "shop", 1, &input("a", 2)).map(drop)),
     ("delete rule", Role::Editor, false, |tx, by| rules::delete(tx, by, "shop", "a", 1).map(drop)),
+    ("trial", Role::Editor, false, |tx, by| {
+        let (rate, max_permits) = ("5".to_owned(), "100".to_owned());
+        trials::change(tx, by, ("shop", "a"), 1, &trials::Step::Start { rate, max_permits }).map(drop)
+    }),
+    ("compare trial", Role::Viewer, false, |tx, by| trials::compared(tx, by, "shop", "a").map(drop)),
     ("roll back", Role::Editor, false, |tx, by| versions::rollback(tx, by, "shop", 2, 1, "why").map(drop)),
     ("new app by rule", Role::Editor, true, |tx, by| rules::create(tx, by, "new", &input("a", 1)).map(drop)),
     ("update app", Role::Admin, false, |tx, by| {
@@ -242,6 +248,14 @@ async fn a_killed_process_leaves_the_state_before_or_after_a_change() {
     }
 }
 
+/// The key of the first counter of a rule.
+fn key_of(rule: &Rule) -> Vec<u8> {
+    let mut key = Vec::new();
+    let entries = [Entry { key: "key", value: "a" }, Entry { key: "per", value: "b" }];
+    rule.write_key(0, "SIP_HOTEL", &entries, &mut key);
+    key
+}
+
 prop_compose! {
     fn car()(
         key in "[A-Za-z0-9_:/-][A-Za-z0-9_.:/-]{0,127}",
@@ -252,13 +266,18 @@ prop_compose! {
         sharing in prop::sample::select(vec!["exact", "leased", "local"]),
         failure in prop::sample::select(vec!["allow", "deny", "local"]),
         state in prop::sample::select(vec!["on", "shadow", "off"]),
+        trial in prop::option::of((1..=1_000_000_000_i64, 0..=100_i64)),
     ) -> Car {
         let pre_permits = if sharing == "leased" { 0 } else { pre * max_permits / 100 };
+        let need_permits = (need * max_permits / 100).max(1);
+        let least = need_permits.max(pre_permits);
+        let tried = |(rate, more): (i64, i64)| Trial { rate, max_permits: (least + least * more / 100).min(1_000_000_000) };
+        let trial = trial.filter(|_| bucket.is_empty()).map(tried);
         Car {
-            key, rate, max_permits, need_permits: (need * max_permits / 100).max(1), pre_permits,
+            key, rate, max_permits, need_permits, pre_permits,
             g_micro: 1_000_000, u_micro: 1_000_000, extras: String::new(),
             description: "酒店 {{x}}".to_owned(), per, bucket, sharing: sharing.to_owned(),
-            on_store_failure: failure.to_owned(), state: state.to_owned(),
+            on_store_failure: failure.to_owned(), state: state.to_owned(), trial,
         }
     }
 }
@@ -287,5 +306,25 @@ proptest! {
         prop_assert_eq!(limit.quota.burst().cast_signed(), car.max_permits);
         prop_assert_eq!(overdraft.cast_signed(), car.pre_permits);
         prop_assert_eq!(rule.shadow_mode, car.state == "shadow");
+        // A trial is a second limit with the same cost and overdraft, which never denies.
+        let trial = car.trial.filter(|_| car.state == "on");
+        prop_assert_eq!(rule.limits.len(), 1 + usize::from(trial.is_some()));
+        if let (Some(trial), Some(tried)) = (trial, rule.limits.get(1)) {
+            prop_assert_eq!((i64::from(tried.requests_per_unit), tried.shadow), (trial.rate, true));
+            prop_assert_eq!(tried.quota.burst().cast_signed(), trial.max_permits);
+            prop_assert_eq!(tried.cost, limit.cost);
+            let Algorithm::TokenBucket { overdraft, .. } = tried.quota.algorithm() else {
+                return Err(TestCaseError::fail("a token bucket"));
+            };
+            prop_assert_eq!(overdraft.cast_signed(), car.pre_permits);
+        }
+        prop_assert_eq!(rule.sharing.name(), &*car.sharing);
+        prop_assert_eq!(rule.on_store_failure.name(), &*car.on_store_failure);
+        // Its counter is that of the same row without a trial.
+        let alone = Car { trial: None, ..car };
+        let documents = compile::documents("SIP_HOTEL", std::slice::from_ref(&alone)).expect("compiled");
+        let policy = tollgate_rule_files::parse_text("SIP_HOTEL", documents[0].yaml()).expect("valid");
+        let plain = policy.rules().find(|rule| !rule.limits.is_empty()).expect("a rule");
+        prop_assert_eq!((plain.identity(), key_of(plain)), (rule.identity(), key_of(rule)));
     }
 }

@@ -62,6 +62,9 @@ async fn a_publication_that_a_live_node_cannot_read_is_rejected_with_its_name() 
     assert_eq!(old(add(row("plain", "1", ""), OldNodes::Reject).await), None, "every node reads level 1");
     assert_eq!(old(add(row("costly", "2", ""), OldNodes::Reject).await), both());
     assert_eq!(old(add(row("shared", "1", "all"), OldNodes::Reject).await), both());
+    let (trial_rate, trial_max_permits) = ("5".to_owned(), "20".to_owned());
+    let tried = CarInput { trial_rate, trial_max_permits, ..row("tried", "1", "") };
+    assert_eq!(old(add(tried, OldNodes::Reject).await), both());
     assert_eq!(old(put(file("cost", "rate_limit: {rate: 1/s}")).await), None, "the word alone is no key");
     let shadow = "limits: [{name: a, rate: 1/s}, {name: b, rate: 2/s, shadow: true}]";
     assert_eq!(old(put(file("other", shadow)).await), both());

@@ -43,7 +43,8 @@ fn node(change: impl FnOnce(&mut NodeState)) -> NodeState {
 }
 
 fn app(wanted: u64, acked: u64, fault: Option<&str>, is_ahead: bool) -> Vec<NodeApp> {
-    vec![NodeApp { app: "shop".to_owned(), wanted, acked, fault: fault.map(str::to_owned), is_ahead }]
+    let fault = fault.map(str::to_owned);
+    vec![NodeApp { app: "shop".to_owned(), wanted, acked, fault, is_ahead, ..NodeApp::default() }]
 }
 
 fn counts(admitted: i64, denied: i64, degraded: i64) -> Counts {

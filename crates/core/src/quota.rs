@@ -164,7 +164,7 @@ impl Quota {
     ///     let algorithm = Algorithm::TokenBucket {
     ///         burst: Some(10), initial: None, overdraft, refill: Refill::Continuous,
     ///     };
-    ///     Quota::new(10, Duration::from_secs(1), algorithm)?.with_room_for_overdraft(5)
+    ///     Quota::new(10, Period::Span(Duration::from_secs(1)), algorithm)?.with_room_for_overdraft(5)
     /// };
     /// let (search, book) = (class(0)?, class(5)?);
     /// let (noon, mut state) = (Timestamp::from_unix_seconds(1_700_000_000), search.fresh());

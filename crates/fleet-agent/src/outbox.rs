@@ -61,6 +61,7 @@ pub struct Counts {
     pub shadow_denied: u64,
     pub degraded: u64,
     pub near: u64,
+    pub both_denied: u64,
 }
 
 impl Counts {
@@ -71,6 +72,7 @@ impl Counts {
             shadow_denied: with(self.shadow_denied, other.shadow_denied),
             degraded: with(self.degraded, other.degraded),
             near: with(self.near, other.near),
+            both_denied: with(self.both_denied, other.both_denied),
         }
     }
 
@@ -209,8 +211,8 @@ impl Outbox {
 
     fn report(&self, sum: Sum) -> (Timestamp, Report) {
         let counts = |((domain, rule), counts): (Key, Counts)| {
-            let Counts { admitted, denied, shadow_denied, degraded, near } = counts;
-            RuleCounts { domain, rule, admitted, denied, shadow_denied, degraded, near }
+            let Counts { admitted, denied, shadow_denied, degraded, near, both_denied } = counts;
+            RuleCounts { domain, rule, admitted, denied, shadow_denied, degraded, near, both_denied }
         };
         let top_key = |((domain, rule, key), denied): (TopKeyName, u64)| TopKey { domain, rule, key, denied };
         let report = Report {

@@ -49,6 +49,7 @@ pub fn sample<S: Store>(limiter: &Limiter<S>, now: Timestamp) -> Sample {
                 shadow_denied: totals.shadow_denied,
                 degraded: totals.degraded,
                 near: totals.near,
+                both_denied: totals.both_denied,
             };
             let (domain, name) = match rule.is_shared {
                 true => (String::new(), OTHERS.to_owned()),

@@ -249,9 +249,8 @@ impl Hub {
     /// not what is sent. Takes a step for each node and each app, unlike [`Hub::nodes`].
     #[must_use]
     pub fn nodes_with(&self, published: &Published) -> usize {
-        let sent = |it: &AppDocuments| {
-            self.published.apps.get(&*it.app).is_some_and(|rules| rules.version == it.version)
-        };
+        let sent =
+            |it: &AppDocuments| self.published.apps.get(&*it.app).is_some_and(|wanted| wanted.is_of(it));
         if published.apps.len() != self.published.apps.len() || !published.apps.iter().all(sent) {
             return 0;
         }

@@ -10,8 +10,11 @@ use tollgate_fleet_proto::{Fault, Held, Hello, LANGUAGE, Label, MAX_APPS, Sha256
 use crate::bindings::Claim;
 use crate::bugs::Bugs;
 use crate::bundle::Bundle;
-use crate::published::{Prepared, PreparedApp};
+use crate::published::{Prepared, PreparedApp, Wanted};
 use crate::session::SessionId;
+
+/// Rejected versions of an app that are remembered.
+const MOST_REJECTED: usize = 4;
 
 /// Whether a node has sent anything lately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,7 +94,35 @@ pub(crate) struct App {
     acked: Option<(u64, Sha256Bytes)>,
     /// `acked` before the answer that is read.
     before: Option<(u64, Sha256Bytes)>,
+    /// Of the newest version that the node rejected.
     fault: Option<Fault>,
+    /// Versions that the node rejected, of those that it may be sent: a candidate and the one before.
+    rejected: BTreeSet<u64>,
+}
+
+impl App {
+    fn rejects(&mut self, fault: Fault) {
+        self.rejected.insert(fault.version);
+        // The first of several is what people should read first.
+        if self.fault.as_ref().is_none_or(|known| known.version < fault.version) {
+            self.fault = Some(fault);
+        }
+        while self.rejected.len() > MOST_REJECTED {
+            self.rejected.pop_first();
+        }
+    }
+
+    fn forget_faults(&mut self) {
+        self.fault = None;
+        self.rejected.clear();
+    }
+
+    /// Whether the node would reject it again. A version that is newer than its own rules it out too.
+    fn has_rejected(&self, rules: &PreparedApp, wanted: &Wanted) -> bool {
+        let is_newest = wanted.candidate.is_none();
+        self.rejected.contains(&rules.version)
+            || (is_newest && self.fault.as_ref().is_some_and(|fault| fault.version >= rules.version))
+    }
 }
 
 /// Apps that have to be compared with what is published before the node has everything. A publication changes
@@ -182,6 +213,9 @@ impl Node {
                 None => self.apps.entry(name.into()).or_default(),
             };
             app.acked = Some((version, sha256));
+            if !app.rejected.is_empty() {
+                app.rejected.retain(|rejected| *rejected > version);
+            }
             if app.fault.as_ref().is_some_and(|fault| fault.version <= version) {
                 app.fault = None;
             }
@@ -193,11 +227,7 @@ impl Node {
 
     fn rejects(&mut self, faults: Vec<Fault>) {
         for fault in faults.into_iter().take(MAX_APPS) {
-            let app = self.apps.entry(fault.app.as_str().into()).or_default();
-            // The first of several is what people should read first.
-            if app.fault.as_ref().is_none_or(|known| known.version < fault.version) {
-                app.fault = Some(fault);
-            }
+            self.apps.entry(fault.app.as_str().into()).or_default().rejects(fault);
         }
     }
 
@@ -212,10 +242,10 @@ impl Node {
         for (name, rules) in &sent.apps {
             let app = self.apps.entry(Arc::clone(name)).or_default();
             let is_held = app.acked == Some((rules.version, rules.sha256));
-            if !is_held && app.fault.as_ref().is_none_or(|fault| fault.version < rules.version) {
+            if !is_held && !app.rejected.contains(&rules.version) {
                 let message = "the node acknowledged this version and does not hold it".to_owned();
                 let version = rules.version;
-                app.fault = Some(Fault { app: name.to_string(), version, message, ..Fault::default() });
+                app.rejects(Fault { app: name.to_string(), version, message, ..Fault::default() });
             }
         }
         true
@@ -234,9 +264,40 @@ impl Node {
     /// What clashed may not clash any more.
     pub(crate) fn forget_faults(&mut self) {
         self.unsettled = Unsettled::All;
-        for app in self.apps.values_mut() {
-            app.fault = None;
+        self.apps.values_mut().for_each(App::forget_faults);
+    }
+
+    /// The version of an app that this node should hold. A node that holds the candidate keeps it, also when
+    /// its labels have changed: a version never goes down.
+    fn wanted<'a>(&self, name: &Arc<str>, wanted: &'a Wanted) -> Option<&'a Arc<PreparedApp>> {
+        let app = self.apps.get(name);
+        let stable = wanted.stable.as_ref();
+        let Some((candidate, reach)) = &wanted.candidate else { return stable };
+        let acked = app.and_then(|app| app.acked).filter(|_| self.is_of_epoch);
+        if acked == Some((candidate.version, candidate.sha256)) {
+            return Some(candidate);
         }
+        let labels = self.hello.labels.iter().map(|label| (&*label.key, &*label.value));
+        reach.includes(&self.hello.node, labels).then_some(candidate).or(stable)
+    }
+
+    /// What to send of it: the version before of a candidate that the node has rejected or cannot read.
+    fn sent<'a>(
+        &mut self,
+        name: &Arc<str>,
+        wanted: &'a Wanted,
+        level: fn(&str) -> u32,
+        bugs: Bugs,
+    ) -> Option<&'a Arc<PreparedApp>> {
+        let newest = self.wanted(name, wanted)?;
+        let has_rejected = |node: &Self, rules: &PreparedApp| {
+            node.is_of_epoch && node.apps.get(name).is_some_and(|app| app.has_rejected(rules, wanted))
+        };
+        if (bugs.insists() || !has_rejected(self, newest)) && self.reads(name, newest, level) {
+            return Some(newest);
+        }
+        let before = wanted.stable.as_ref().filter(|stable| stable.version < newest.version)?;
+        (!has_rejected(self, before) && self.reads(name, before, level)).then_some(before)
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -269,16 +330,15 @@ impl Node {
         let removes = missing == MissingApps::Removed && !bugs.forgets_removals();
         match (std::mem::take(&mut self.unsettled), self.is_of_epoch) {
             (_, false) => {
-                for (name, rules) in &published.apps {
-                    if self.reads(name, rules, level) {
-                        bundle.apps.push((Arc::clone(name), Arc::clone(rules)));
-                    }
+                for (name, wanted) in &published.apps {
+                    let rules = self.sent(name, wanted, level, bugs);
+                    bundle.apps.extend(rules.map(|rules| (Arc::clone(name), Arc::clone(rules))));
                 }
             }
             (Unsettled::Apps(names), true) => {
                 for name in names {
                     match published.apps.get(&name) {
-                        Some(rules) => self.compare(&name, rules, level, &mut bundle, bugs),
+                        Some(wanted) => self.compare(&name, wanted, level, &mut bundle, bugs),
                         None if removes && self.apps.get(&name).is_some_and(|app| app.acked.is_some()) => {
                             bundle.removed.push(name.to_string());
                         }
@@ -287,8 +347,8 @@ impl Node {
                 }
             }
             (Unsettled::All, true) => {
-                for (name, rules) in &published.apps {
-                    self.compare(name, rules, level, &mut bundle, bugs);
+                for (name, wanted) in &published.apps {
+                    self.compare(name, wanted, level, &mut bundle, bugs);
                 }
                 let is_gone = |(name, app): &(&Arc<str>, &App)| {
                     removes && app.acked.is_some() && !published.apps.contains_key(*name)
@@ -308,27 +368,22 @@ impl Node {
     fn compare(
         &mut self,
         name: &Arc<str>,
-        rules: &Arc<PreparedApp>,
+        wanted: &Wanted,
         level: fn(&str) -> u32,
         bundle: &mut Bundle,
         bugs: Bugs,
     ) {
+        let Some(rules) = self.sent(name, wanted, level, bugs) else { return };
         let app = match self.apps.get_mut(name) {
             Some(app) => app,
             None => self.apps.entry(Arc::clone(name)).or_default(),
         };
-        let was_rejected = app.fault.as_ref().is_some_and(|fault| fault.version >= rules.version);
         match app.acked {
             Some(acked) if acked == (rules.version, rules.sha256) => {}
-            _ if was_rejected && !bugs.insists() => {}
             Some((version, _)) if version >= rules.version => {
-                app.fault = Some(is_ahead(name, version, rules.version));
+                app.rejects(is_ahead(name, version, rules.version));
             }
-            _ => {
-                if self.reads(name, rules, level) {
-                    bundle.apps.push((Arc::clone(name), Arc::clone(rules)));
-                }
-            }
+            _ => bundle.apps.push((Arc::clone(name), Arc::clone(rules))),
         }
     }
 
@@ -345,7 +400,7 @@ impl Node {
              keeps the version that it has until it is upgraded"
         );
         let app = self.apps.entry(Arc::clone(name)).or_default();
-        app.fault = Some(Fault { app: name.to_string(), version, message, ..Fault::default() });
+        app.rejects(Fault { app: name.to_string(), version, message, ..Fault::default() });
         false
     }
 
@@ -364,15 +419,19 @@ impl Node {
                 version > rules.version || (version == rules.version && sha256 != rules.sha256)
             })
         };
+        let wanted_of = |name: &Arc<str>| self.wanted(name, published.apps.get(name)?);
         let acked =
             |name: &Arc<str>| self.apps.get(name).and_then(|app| app.acked).map(|(version, _)| version);
         let fault = |name: &Arc<str>| self.apps.get(name).and_then(|app| app.fault.clone());
-        let wanted = published.apps.iter().map(|(name, rules)| AppState {
-            app: Arc::clone(name),
-            wanted: Some(rules.version),
-            acked: acked(name),
-            fault: fault(name).filter(|fault| fault.version >= rules.version),
-            is_ahead: is_ahead(name, rules),
+        let wanted = published.apps.keys().map(|name| {
+            let rules = wanted_of(name);
+            AppState {
+                app: Arc::clone(name),
+                wanted: rules.map(|rules| rules.version),
+                acked: acked(name),
+                fault: fault(name).filter(|fault| rules.is_some_and(|rules| fault.version >= rules.version)),
+                is_ahead: rules.is_some_and(|rules| is_ahead(name, rules)),
+            }
         });
         let removed = self.apps.keys().filter(|name| !published.apps.contains_key(*name));
         let removed = removed.filter_map(|name| {

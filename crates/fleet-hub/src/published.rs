@@ -1,10 +1,11 @@
 //! What is published, checked and ready to be sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
+use tollgate_fleet_proto::reach::Reach;
 use tollgate_fleet_proto::{
     self as proto, ControlSays, FromControl, MAX_APPS, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_TEXT_BYTES,
     Sha256Bytes, app_digest,
@@ -30,14 +31,51 @@ impl PreparedApp {
     }
 }
 
+/// What nodes should have of one app.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    /// The version of all nodes that a candidate has not reached; `None` before the first.
+    pub(crate) stable: Option<Arc<PreparedApp>>,
+    /// A version that is rolled out, and the nodes that it has reached.
+    pub(crate) candidate: Option<(Arc<PreparedApp>, Reach)>,
+}
+
+impl Wanted {
+    /// Whether it has the versions of `published`, and as much of the candidate has been reached.
+    pub(crate) fn is_of(&self, published: &AppDocuments) -> bool {
+        let version = |rules: &Arc<PreparedApp>| rules.version;
+        let candidate = self.candidate.as_ref().map(|(rules, reach)| (rules.version, reach));
+        let of = published.candidate.as_ref().map(|it| (it.version, &it.reach));
+        self.stable.as_ref().map_or(0, version) == published.version && candidate == of
+    }
+
+    /// Whether it is the same, by address: what is unchanged was taken over.
+    fn is(&self, other: &Self) -> bool {
+        let same = |a: Option<&Arc<PreparedApp>>, b: Option<&Arc<PreparedApp>>| match (a, b) {
+            (Some(a), Some(b)) => Arc::ptr_eq(a, b),
+            (None, None) => true,
+            _ => false,
+        };
+        let rules = |it: &Self| it.candidate.as_ref().map(|(rules, _)| Arc::clone(rules));
+        let reach = |it: &Self| it.candidate.as_ref().map(|(_, reach)| reach.clone());
+        same(self.stable.as_ref(), other.stable.as_ref())
+            && same(rules(self).as_ref(), rules(other).as_ref())
+            && reach(self) == reach(other)
+    }
+
+    fn versions(&self) -> impl Iterator<Item = &Arc<PreparedApp>> {
+        self.stable.iter().chain(self.candidate.iter().map(|(rules, _)| rules))
+    }
+}
+
 /// What is published, checked and with its digests. Made outside the hub, since it takes time.
 #[derive(Debug, Default)]
 pub struct Prepared {
-    pub(crate) apps: BTreeMap<Arc<str>, Arc<PreparedApp>>,
+    pub(crate) apps: BTreeMap<Arc<str>, Wanted>,
     /// Apps that break a bound, and why they are not sent.
     pub(crate) faults: Vec<String>,
-    /// Which app has which domain.
-    owners: BTreeMap<String, Arc<str>>,
+    /// Domains and the apps that have them.
+    owners: BTreeSet<(String, Arc<str>)>,
 }
 
 impl Prepared {
@@ -45,31 +83,21 @@ impl Prepared {
     #[must_use]
     pub fn new(published: &Published, before: &Self) -> Self {
         let mut prepared = Self::default();
-        for AppDocuments { app, version, documents } in published.apps.iter().take(MAX_APPS) {
-            let name: Arc<str> = app.as_str().into();
-            let mut documents = documents.clone();
-            documents.sort_by(|a, b| a.domain().cmp(b.domain()));
+        for documents in published.apps.iter().take(MAX_APPS) {
+            let name: Arc<str> = documents.app.as_str().into();
             let known = before.apps.get(&name);
-            let known = known.filter(|known| known.version == *version && known.documents == documents);
-            let ready = match known {
-                Some(known) => Ok(Arc::clone(known)),
-                None => prepare(app, *version, documents).map(Arc::new),
-            };
-            match ready {
-                Ok(ready) => {
-                    let domains =
-                        ready.documents.iter().map(|it| (it.domain().to_owned(), Arc::clone(&name)));
-                    prepared.owners.extend(domains);
-                    prepared.apps.insert(name, ready);
-                }
+            let wanted = match wanted(documents, known) {
+                Ok(wanted) => wanted,
                 Err(why) => {
-                    prepared.faults.push(format!("app {app}: {why}"));
+                    prepared.faults.push(format!("app {name}: {why}"));
                     // Nodes keep the version that they have.
-                    if let Some(known) = before.apps.get(&name) {
-                        prepared.apps.insert(name, Arc::clone(known));
-                    }
+                    let Some(known) = known else { continue };
+                    known.clone()
                 }
-            }
+            };
+            let documents = wanted.versions().flat_map(|rules| &rules.documents);
+            prepared.owners.extend(documents.map(|it| (it.domain().to_owned(), Arc::clone(&name))));
+            prepared.apps.insert(name, wanted);
         }
         if published.apps.len() > MAX_APPS {
             prepared.faults.push(format!("more than {MAX_APPS} apps"));
@@ -79,18 +107,38 @@ impl Prepared {
 
     /// The apps that are not as in `before`, and those that are not there any more.
     pub(crate) fn changed(&self, before: &Self) -> Vec<Arc<str>> {
-        let is_same = |name: &Arc<str>, rules: &Arc<PreparedApp>| {
-            before.apps.get(name).is_some_and(|known| Arc::ptr_eq(known, rules))
-        };
-        let changed = self.apps.iter().filter(|(name, rules)| !is_same(name, rules)).map(|(name, _)| name);
+        let is_same =
+            |name: &Arc<str>, now: &Wanted| before.apps.get(name).is_some_and(|known| known.is(now));
+        let changed = self.apps.iter().filter(|(name, now)| !is_same(name, now)).map(|(name, _)| name);
         let gone = before.apps.keys().filter(|name| !self.apps.contains_key(*name));
         changed.chain(gone).cloned().collect()
     }
 
-    /// A domain belongs to another app than `before`, so what clashed may not clash any more.
+    /// An app has given up a domain since `before`, so what clashed may not clash any more.
     pub(crate) fn moves_domains(&self, before: &Self) -> bool {
-        before.owners.iter().any(|(domain, app)| self.owners.get(domain) != Some(app))
+        before.owners.iter().any(|owner| !self.owners.contains(owner))
     }
+}
+
+fn wanted(published: &AppDocuments, known: Option<&Wanted>) -> Result<Wanted, String> {
+    let AppDocuments { app, version, documents, candidate } = published;
+    let ready = |version: u64, documents: &[Document]| {
+        let mut documents = documents.to_vec();
+        documents.sort_by(|a, b| a.domain().cmp(b.domain()));
+        let mut known = known.into_iter().flat_map(Wanted::versions);
+        match known.find(|known| known.version == version && known.documents == documents) {
+            Some(known) => Ok(Arc::clone(known)),
+            None => prepare(app, version, documents).map(Arc::new),
+        }
+    };
+    let candidate = match candidate {
+        Some(it) if it.version <= *version => return Err("a candidate that is not newer".to_owned()),
+        Some(it) => Some((ready(it.version, &it.documents)?, it.reach.clone())),
+        None => None,
+    };
+    let is_new = *version == 0 && candidate.is_some();
+    let stable = if is_new { None } else { Some(ready(*version, documents)?) };
+    Ok(Wanted { stable, candidate })
 }
 
 fn prepare(app: &str, version: u64, documents: Vec<Document>) -> Result<PreparedApp, String> {

@@ -9,6 +9,7 @@ mod digest;
 mod known_bugs;
 mod messages;
 pub mod published;
+pub mod reach;
 
 pub use bounds::{
     LANGUAGE, MAX_APPS, MAX_CONTROL_MESSAGE_BYTES, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_LABELS,

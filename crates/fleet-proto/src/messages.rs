@@ -276,6 +276,9 @@ pub struct RuleCounts {
     /// Hits near the limit.
     #[prost(uint64, tag = "7")]
     pub near: u64,
+    /// Of those that denied: a limit in shadow would have denied too.
+    #[prost(uint64, tag = "8")]
+    pub both_denied: u64,
 }
 
 /// A key that was limited.

@@ -47,6 +47,7 @@ fn everything() -> (Vec<NodeSays>, Vec<ControlSays>) {
         shadow_denied: 5,
         degraded: 6,
         near: 7,
+        both_denied: 8,
     };
     let report = Report {
         sequence: 1,

@@ -65,7 +65,7 @@ fn version(app: usize, version: u64) -> AppDocuments {
             "  - key: endpoint\n    value: /v1/resource/{rule}\n    rate_limit: {{rate: {rate}/s}}\n"
         );
     }
-    AppDocuments { app: domain.clone(), version, documents: vec![Document::new(domain, yaml)] }
+    AppDocuments::new(domain.clone(), version, vec![Document::new(domain, yaml)])
 }
 
 fn nodes(count: usize) -> Result<(), Error> {

@@ -9,6 +9,9 @@ mod control;
 mod laws;
 mod network;
 mod node;
+mod rolling;
+mod rollouts;
 mod world;
 
+pub use rolling::RolloutBug;
 pub use world::{Bug, Finding, Report, simulate};

@@ -58,7 +58,7 @@ struct World {
 fn documents(app: usize, version: u64) -> AppDocuments {
     let name = format!("app{app:02}");
     let documents = vec![Document::new(name.clone(), format!("{name} {version}"))];
-    AppDocuments { app: name, version, documents }
+    AppDocuments::new(name, version, documents)
 }
 
 impl World {

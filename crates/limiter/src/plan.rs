@@ -152,6 +152,7 @@ pub(crate) fn status(
         is_quota: is_soft || settings.quota_mode,
         is_shadow_rule: kind == Kind::Limited && rule.is_some_and(|rule| rule.shadow_mode),
         is_shadowed: false,
+        is_denied_in_trial: false,
         is_charged: false,
         in_excess: false,
         excess: 0,

@@ -72,7 +72,8 @@ pub(crate) fn bind(status: &mut Status, item: &Item, result: ItemResult, is_char
 #[cold]
 fn try_in_shadow(status: &mut Status, result: ItemResult) {
     if let ItemResult::Decided(decision) | ItemResult::ByShare { decision, .. } = result {
-        status.is_shadowed |= !decision.is_admitted();
+        status.is_denied_in_trial |= !decision.is_admitted();
+        status.is_shadowed |= status.is_denied_in_trial;
     }
 }
 

@@ -124,7 +124,7 @@ impl Metrics {
             loaded_at: loads.last_good,
             last_error: loads.last_error,
             domains: report::domains(policy, rules, self.shared.max_rule_series, now),
-            throttle: Totals::of(&self.shared.throttle),
+            throttle: Totals::of_counters(&self.shared.throttle),
             throttle_top_limited: self.shared.throttle_top.get().map_or_else(Vec::new, |top| top.top(now)),
             reservations,
             unknown_requests: (unknown.saturating_sub(unknown_denied), unknown_denied),

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use tollgate_core::Timestamp;
 use tollgate_policy::Policy;
 
-use crate::rule_meters::{RuleCounters, RuleMeters, RuleMetric, UNMATCHED_ADMITTED, UNMATCHED_DENIED};
+use crate::rule_meters::{
+    RuleCounters, RuleMeter, RuleMeters, RuleMetric, UNMATCHED_ADMITTED, UNMATCHED_DENIED,
+};
 use crate::top_keys::TopKey;
 
 /// The rules in force, and what came of them since the process began.
@@ -74,6 +76,8 @@ pub struct Totals {
     pub denied: u64,
     /// Let pass by a rule in shadow mode alone.
     pub shadow_denied: u64,
+    /// Of those denied: a limit in shadow would have denied them too.
+    pub both_denied: u64,
     /// Made while the store did not answer; of all of them.
     pub degraded: u64,
     /// Permits that were taken near a limit.
@@ -81,12 +85,18 @@ pub struct Totals {
 }
 
 impl Totals {
-    pub(crate) fn of(counters: &RuleCounters) -> Self {
+    pub(crate) fn of(meter: &RuleMeter) -> Self {
+        let both_denied = meter.both_denied.as_ref().map_or(0, |counter| counter.sum(0));
+        Self { both_denied, ..Self::of_counters(&meter.counters) }
+    }
+
+    pub(crate) fn of_counters(counters: &RuleCounters) -> Self {
         let sum = |metric: RuleMetric| counters.sum(metric as usize);
         Self {
             admitted: sum(RuleMetric::Admitted),
             denied: sum(RuleMetric::Denied),
             shadow_denied: sum(RuleMetric::ShadowDenied),
+            both_denied: 0,
             degraded: sum(RuleMetric::Degraded),
             near: sum(RuleMetric::NearHits),
         }
@@ -108,7 +118,7 @@ pub(crate) fn domains(
             rule: rule.path.clone(),
             name: rule.name.clone(),
             limits: rule.limits_in_words(),
-            totals: Totals::of(&meter.counters),
+            totals: Totals::of(meter),
             is_shared: index >= max_series,
             top_limited: meter.top.get().map_or_else(Vec::new, |top| top.top(now)),
         });

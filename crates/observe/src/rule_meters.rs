@@ -29,6 +29,9 @@ pub(crate) type RuleCounters = ShardedCounters<8>;
 /// matches, and requests of which no rule limits any descriptor, by their outcome.
 pub(crate) type DomainCounters = ShardedCounters<4>;
 
+/// A counter of one number.
+type Single = Arc<ShardedCounters<1>>;
+
 /// One rule's counters and labels.
 #[derive(Debug)]
 pub(crate) struct RuleMeter {
@@ -41,7 +44,9 @@ pub(crate) struct RuleMeter {
     pub(crate) is_detailed: bool,
     pub(crate) counters: Arc<RuleCounters>,
     /// How many were admitted above a limit; of rules that have a limit with an excess.
-    pub(crate) excess: Option<Arc<ShardedCounters<1>>>,
+    pub(crate) excess: Option<Single>,
+    /// How many were denied that a limit in shadow would have denied too; of rules that have such a limit.
+    pub(crate) both_denied: Option<Single>,
     /// The keys that are denied most; made at the first denial.
     pub(crate) top: LazyTopKeys,
     /// By which the rule is found again after a reload.
@@ -96,10 +101,8 @@ impl RuleMeters {
             .filter(|it| it.top.get().is_some())
             .map(|it| ((&*it.domain_name, it.identity), &it.top))
             .collect();
-        let old_excess: HashMap<(&str, &str), &Arc<ShardedCounters<1>>> = old.rules[..old.distinct]
-            .iter()
-            .filter_map(|meter| Some(((meter.domain.as_str(), meter.rule.as_str()), meter.excess.as_ref()?)))
-            .collect();
+        let old_excess = old.single(|meter| meter.excess.as_ref());
+        let old_both = old.single(|meter| meter.both_denied.as_ref());
         let mut meters = Self::default();
         for domain in policy.domains() {
             meters.domains.push(DomainMeter {
@@ -119,16 +122,17 @@ impl RuleMeters {
                 } else {
                     ("", OTHERS, Arc::clone(&meters.rules[most].counters))
                 };
+                // Rules above the cap share theirs.
+                let others = meters.rules.get(most);
+                let single =
+                    |has: bool, old: &HashMap<(&str, &str), &Single>, shared: Option<Option<Single>>| {
+                        let own = || old.get(&(name, path)).map_or_else(Arc::default, |it| Arc::clone(it));
+                        shared.unwrap_or_else(|| (has || name.is_empty()).then(own))
+                    };
                 let has_excess = rule.limits.iter().any(|limit| limit.excess > 0);
-                let excess = match meters.rules.get(most) {
-                    // Rules above the cap share theirs.
-                    Some(others) => others.excess.clone(),
-                    None => (has_excess || name.is_empty()).then(|| {
-                        old_excess
-                            .get(&(name, path))
-                            .map_or_else(Arc::default, |counters| Arc::clone(counters))
-                    }),
-                };
+                let excess = single(has_excess, &old_excess, others.map(|it| it.excess.clone()));
+                let has_trial = rule.limits.iter().any(|limit| limit.shadow);
+                let both_denied = single(has_trial, &old_both, others.map(|it| it.both_denied.clone()));
                 let mut stat = String::new();
                 rule.write_stat(&[], &mut stat);
                 meters.has_details |= rule.stat_varies();
@@ -139,6 +143,7 @@ impl RuleMeters {
                     is_detailed: rule.stat_varies(),
                     counters,
                     excess,
+                    both_denied,
                     top: old_tops
                         .get(&(domain.name(), rule.identity()))
                         .map_or_else(LazyTopKeys::default, |slot| (*slot).clone()),
@@ -155,6 +160,23 @@ impl RuleMeters {
     #[inline]
     pub(crate) fn rule(&self, domain: usize, place: u32) -> &RuleMeter {
         &self.rules[self.domains[domain].first_rule + place as usize]
+    }
+
+    /// The counters of one number that `of` picks, by domain and path.
+    fn single<'a>(
+        &'a self,
+        of: impl Fn(&'a RuleMeter) -> Option<&'a Single>,
+    ) -> HashMap<(&'a str, &'a str), &'a Single> {
+        let named = |meter: &'a RuleMeter| Some(((meter.domain.as_str(), meter.rule.as_str()), of(meter)?));
+        self.rules[..self.distinct].iter().filter_map(named).collect()
+    }
+
+    #[cold]
+    fn count_both_denied(&self, thread: ThreadSlot, first_rule: usize, place: Option<u32>) {
+        let both = place.and_then(|place| self.rules[first_rule + place as usize].both_denied.as_ref());
+        if let Some(both) = both {
+            both.add(thread, 0, 1);
+        }
     }
 
     #[cold]
@@ -192,7 +214,12 @@ impl RuleMeters {
                 }
                 (_, Some(place)) => &*self.rules[domain.first_rule + place as usize].counters,
             };
-            any_denied |= count(counters, thread, status, near_ratio);
+            if count(counters, thread, status, near_ratio) {
+                any_denied = true;
+                if status.is_denied_in_trial && status.outcome == Outcome::Deny {
+                    self.count_both_denied(thread, domain.first_rule, status.rule);
+                }
+            }
             if status.in_excess {
                 self.count_excess(thread, domain.first_rule, status.rule);
             }

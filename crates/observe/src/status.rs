@@ -45,6 +45,8 @@ pub struct Status {
     pub is_shadow_rule: bool,
     /// It would have been denied, but its rule is in shadow mode.
     pub is_shadowed: bool,
+    /// A limit in shadow would have denied it, whatever the limits in force said.
+    pub is_denied_in_trial: bool,
     /// Its hits were counted.
     pub is_charged: bool,
     /// It was admitted above a limit, within the excess of that limit.
@@ -141,6 +143,7 @@ impl Status {
             is_quota: false,
             is_shadow_rule: false,
             is_shadowed: false,
+            is_denied_in_trial: false,
             is_charged: false,
             in_excess: false,
             excess: 0,

@@ -376,7 +376,12 @@ fn rule_of(
         }
         Limits::Named(limits) => {
             let named = limits.into_iter().map(|limit| {
-                let tail = build.tail(&tail_of(&limit, named_tail(&limit.key_tail, &limit.name)));
+                // Without a name it keeps the counter of a rule's only limit.
+                let own = match &*limit.name {
+                    "" => limit.key_tail.as_ref().to_owned(),
+                    name => named_tail(&limit.key_tail, name),
+                };
+                let tail = build.tail(&tail_of(&limit, own));
                 Limit { key_tail: tail, ..limit }
             });
             named.collect()

@@ -7,7 +7,7 @@
 //!       | key "*" wildcard    the same for a pattern that begins in the key
 //!       | key "^" regex       the same for a regular expression
 //!       | key "@" network     the same for a network; also an address, or its network by ipv6_prefix
-//! tail  = kind [ "#" name ]   what is counted, and the name of one of several `limits`
+//! tail  = kind [ "#" name ]   what is counted, and the name of one of several `limits`, if it has one
 //!       | kind "$" bucket     of all limits that share this bucket; "!" of those in shadow
 //! kind  = unit | period | algorithm [ ":" … ]
 //! ```
@@ -47,7 +47,7 @@ impl Rule {
     ///   only that number of its bits counts;
     /// - of limits that share a bucket, only the values that their rules leave open, and the bucket's name;
     /// - what is counted: for windows the unit or period (with cells, time zone or first hit, if the rule has
-    ///   them), for buckets and totals the algorithm alone; and the name, for one of several `limits`.
+    ///   them), for buckets and totals the algorithm alone; and the name, if it is one of several `limits`.
     ///
     /// The limit, the burst, the rule's name and its place are not part of the key, so changing them keeps
     /// the counts. An exact rule that is split off from a general one continues with the counts of the

@@ -190,7 +190,7 @@ pub(crate) enum Limits {
     Denied,
     /// One limit.
     One(Box<Limit>),
-    /// Several, each with a name.
+    /// Several, each with a name, except the only one in force.
     Named(Vec<Limit>),
     /// What runs at the same time.
     Slots(Slots),
@@ -247,7 +247,8 @@ impl RuleSpec {
         Self { name: limit.name.clone(), ..Self::of(Limits::One(Box::new(limit))) }
     }
 
-    /// A rule with several limits, all of which must admit a request. Each needs a name.
+    /// A rule with several limits, all of which must admit a request. Each needs a name, except the only one
+    /// that is not in shadow: without a name, it keeps the counter that it has when it is alone.
     #[must_use]
     pub fn all_of(limits: impl IntoIterator<Item = Limit>) -> Self {
         Self::of(Limits::Named(limits.into_iter().collect()))

@@ -186,3 +186,45 @@ fn every_error_of_a_response_has_its_part_and_its_type() {
     let misspelt = new().body("{{rul}}").build().expect_err("an unknown placeholder");
     assert!(matches!(misspelt.as_slice(), [(ResponsePart::Body, RuleError::Template(_))]));
 }
+
+#[test]
+fn only_the_one_limit_in_force_beside_limits_in_shadow_may_have_no_name() {
+    let (named, tried) = (|name: &str| limit().named(name), |name: &str| limit().named(name).in_shadow());
+    for (limits, at_fault) in [
+        (vec![limit(), tried("t")], vec![]),
+        (vec![tried("t"), limit(), tried("u")], vec![]),
+        (vec![limit()], vec![0]),
+        (vec![limit(), named("b")], vec![0]),
+        (vec![limit(), limit(), tried("t")], vec![0, 1]),
+        (vec![limit(), named("b"), tried("t")], vec![0]),
+        (vec![named("a"), tried("")], vec![1]),
+        (vec![limit(), tried("")], vec![1]),
+    ] {
+        let want = at_fault.into_iter();
+        let want: Vec<_> = want
+            .map(|at| (format!("descriptors[0].limits[{at}].name"), RuleError::MissingLimitName))
+            .collect();
+        assert_eq!(errors(any("a").rule(RuleSpec::all_of(limits))), want);
+    }
+}
+
+#[test]
+fn a_limit_without_a_name_keeps_the_counter_that_it_has_alone() {
+    let entries = [tollgate_policy::Entry { key: "a", value: "x" }];
+    let keys = |rule: RuleSpec| {
+        let domain = DomainSpec::new("d").descriptor(any("a").rule(rule));
+        let policy = PolicyBuilder::new().domain(domain).build().expect("valid");
+        let rule = policy.domain("d").and_then(|it| it.find(&entries)).expect("a rule");
+        let key = |at| {
+            let mut key = Vec::new();
+            rule.write_key(at, "d", &entries, &mut key);
+            String::from_utf8(key).expect("text")
+        };
+        (0..rule.limits.len()).map(key).collect::<Vec<_>>()
+    };
+    let alone = keys(RuleSpec::new(limit()));
+    assert_eq!(
+        keys(RuleSpec::all_of([limit(), limit().named("next").in_shadow()])),
+        [&*alone[0], "d|a=x|day#next"]
+    );
+}

@@ -29,6 +29,8 @@ pub(crate) struct Entrant {
 pub(crate) struct RuleContest {
     pub(crate) limit: u64,
     window_ns: u64,
+    /// Permits that each hit takes.
+    permits: u64,
     pub(crate) entrants: Vec<Entrant>,
     pub(crate) left_out: u64,
 }
@@ -63,7 +65,7 @@ impl RuleContest {
             Some(Entrant { quota, admitted, denied, wrongly_admitted, wrongly_denied, worst: None })
         };
         let entrants: Vec<Entrant> = algorithms().into_iter().filter_map(entrant).collect();
-        Some(Self { limit: permits, window_ns, entrants, left_out: 0 })
+        Some(Self { limit: permits, window_ns, permits: limit.cost, entrants, left_out: 0 })
     }
 }
 
@@ -92,7 +94,8 @@ impl Contest {
             self.sweep(now);
         }
         let Some(Some(contest)) = self.rules.get_mut(rule) else { return };
-        let RuleContest { limit, window_ns, .. } = *contest;
+        let RuleContest { limit, window_ns, permits, .. } = *contest;
+        let cost = cost.saturating_mul(permits);
         // A known key may grow a little beyond, a new one may not begin.
         let state = match self.keys.get_mut(key) {
             Some(state) if self.bytes <= self.max_bytes.saturating_add(self.max_bytes / 8) => state,

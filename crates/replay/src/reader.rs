@@ -84,7 +84,7 @@ pub(crate) struct Reader {
     common: Common,
     /// Names of columns, for messages.
     header: Vec<String>,
-    /// What the file is instead, if its heading is none.
+    /// What the file is instead, where it has no heading.
     looks_like: Option<&'static str>,
     instants: Instants,
     /// Of the names that the time may have.
@@ -220,7 +220,9 @@ impl Reader {
                         self.tally.back += 1;
                         self.tally.most_back_ns = self.tally.most_back_ns.max(self.newest_ns - at.ns);
                     }
-                    self.newest_ns = self.newest_ns.max(at.ns);
+                    if at.ns > self.newest_ns {
+                        (self.newest_ns, self.tally.latest_line) = (at.ns, self.lines.number);
+                    }
                     self.tally.last_ns = self.newest_ns;
                     return Ok(Some(at));
                 }
@@ -363,8 +365,8 @@ impl Reader {
             let sorted = tally.back.saturating_sub(tally.late);
             notes.push(format!(
                 "{} requests are out of order, by up to {most}: {sorted} were sorted, {} were more than the \
-                 tolerance late; --tolerance sets how far they are sorted",
-                tally.back, tally.late
+                 tolerance late; --tolerance sets how far they are sorted; the latest time is in line {}",
+                tally.back, tally.late, tally.latest_line
             ));
         }
         notes

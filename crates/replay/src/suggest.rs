@@ -4,15 +4,17 @@ use std::fmt::Write as _;
 
 use tollgate_core::Algorithm;
 use tollgate_limiter::Policy;
-use tollgate_policy::{Limit, PATH_SEPARATOR, Unit};
+use tollgate_policy::{Limit, OnStoreFailure, PATH_SEPARATOR, Rule, Unit};
+use tollgate_store::Sharing;
 
-use crate::report::SideReport;
+use crate::report::{SideReport, Suggested};
 
 /// A level of descriptors.
 #[derive(Default)]
 struct Level {
     children: Vec<(String, Level)>,
-    limit: Option<String>,
+    /// The lines of the rule that ends here, with its limit.
+    rule: Vec<String>,
 }
 
 /// A rule file with a limit for each rule that has one, large enough for the share of the keys in `report`.
@@ -34,11 +36,15 @@ pub(crate) fn yaml(policy: &Policy, report: &SideReport) -> String {
             });
             &mut level.children[place].1
         });
-        levels.limit = Some(limit_text(limit, suggested.limit, suggested.burst));
+        levels.rule = rule_lines(rule, limit, suggested);
     }
     let percentile = report.rules.iter().flat_map(|rule| &rule.suggested).map(|it| it.percentile).next();
     let mut text = String::new();
     let _ = writeln!(text, "# Enough for {} % of the keys of the trace.", percentile.unwrap_or_default());
+    let _ = writeln!(
+        text,
+        "# Not repeated here: responses, metadata, replaces, excess, and how values are grouped."
+    );
     for path in left_out {
         let _ = writeln!(text, "# Left out, without one limit that the trace asked for: {path}");
     }
@@ -57,8 +63,8 @@ fn write(level: &Level, depth: usize, text: &mut String) {
         if let Some(value) = value {
             let _ = writeln!(text, "{indent}  value: {}", quoted(value));
         }
-        if let Some(limit) = &child.limit {
-            let _ = writeln!(text, "{indent}  rate_limit: {limit}");
+        for line in &child.rule {
+            let _ = writeln!(text, "{indent}  {line}");
         }
         if !child.children.is_empty() {
             let _ = writeln!(text, "{indent}  descriptors:");
@@ -67,16 +73,47 @@ fn write(level: &Level, depth: usize, text: &mut String) {
     }
 }
 
+/// What a descriptor says of a rule, with the suggested numbers.
+fn rule_lines(rule: &Rule, limit: &Limit, suggested: &Suggested) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (is_so, line) in [(rule.shadow_mode, "shadow_mode: true"), (rule.quota_mode, "quota_mode: true")] {
+        lines.extend(is_so.then(|| line.to_owned()));
+    }
+    if let Some(wait) = rule.max_wait {
+        lines.push("on_limit: queue".to_owned());
+        lines.push(format!("max_wait: {}", tollgate_human_text::show_duration(wait)));
+    }
+    let mut text = limit_text(limit, suggested.limit, suggested.burst);
+    if !rule.name.is_empty() {
+        let _ = write!(text, ", name: {}", quoted(&rule.name));
+    }
+    if let Some(bucket) = &limit.bucket {
+        let _ = write!(text, ", bucket: {}", quoted(bucket));
+    }
+    if limit.cost > 1 {
+        let _ = write!(text, ", cost: {}", limit.cost);
+    }
+    if rule.sharing != Sharing::default() {
+        let _ = write!(text, ", sharing: {}", rule.sharing.name());
+    }
+    if rule.on_store_failure != OnStoreFailure::default() {
+        let _ = write!(text, ", on_store_failure: {}", rule.on_store_failure.name());
+    }
+    lines.push(format!("rate_limit: {{{text}}}"));
+    lines
+}
+
 fn limit_text(limit: &Limit, permits: u64, burst: u64) -> String {
     let algorithm = limit.quota.algorithm();
     let unit = limit.unit.map_or_else(
         || format!("period: {}", tollgate_human_text::show_duration(limit.period)),
         |unit: Unit| format!("unit: {}", unit.name()),
     );
-    let mut text = format!("{{{unit}, algorithm: {}", algorithm.name());
+    let mut text = format!("{unit}, algorithm: {}", algorithm.name());
     let _ = match algorithm {
-        Algorithm::TokenBucket { .. } => {
-            write!(text, ", requests_per_unit: {}, burst: {}", limit.requests_per_unit, burst.max(1))
+        Algorithm::TokenBucket { overdraft, .. } => {
+            let _ = write!(text, ", requests_per_unit: {}, burst: {}", limit.requests_per_unit, burst.max(1));
+            if *overdraft > 0 { write!(text, ", overdraft: {overdraft}") } else { Ok(()) }
         }
         Algorithm::LeakyBucket { .. } => {
             write!(text, ", requests_per_unit: {}, capacity: {}", limit.requests_per_unit, burst.max(1))
@@ -84,7 +121,6 @@ fn limit_text(limit: &Limit, permits: u64, burst: u64) -> String {
         Algorithm::SlidingWindow { cells } => write!(text, ", requests_per_unit: {permits}, cells: {cells}"),
         _ => write!(text, ", requests_per_unit: {permits}"),
     };
-    text.push('}');
     text
 }
 

@@ -36,4 +36,6 @@ pub struct Tally {
     pub first_ns: Option<u64>,
     /// The latest time.
     pub last_ns: u64,
+    /// The line that has it: if it is wrong, all lines after it seem late.
+    pub latest_line: u64,
 }

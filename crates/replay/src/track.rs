@@ -15,13 +15,15 @@ use tollgate_policy::{Limit, Rule};
 struct Exact {
     limit: u64,
     window_ns: u64,
+    /// Permits that each hit takes.
+    permits: u64,
 }
 
 impl Exact {
     /// `None` of a limit that has no window: a total.
     fn of(limit: &Limit) -> Option<Self> {
         let window_ns = u64::try_from(limit.period.as_nanos()).ok().filter(|ns| *ns > 0)?;
-        Some(Self { limit: limit.quota.limit(), window_ns })
+        Some(Self { limit: limit.quota.limit(), window_ns, permits: limit.cost })
     }
 }
 
@@ -57,7 +59,7 @@ pub(crate) struct Counted {
     is_rounded: bool,
 }
 
-/// Values that are told apart before they are rounded.
+/// Different values that are kept before they are rounded.
 const MOST_VALUES: usize = 1 << 16;
 
 impl Counted {
@@ -145,7 +147,7 @@ impl Tracks {
         Self { keys: HashMap::default(), rules: rules.collect(), bytes: 0, max_bytes, sweep_from_ns: 0 }
     }
 
-    /// A request of `key`, which `rule` admitted or denied.
+    /// A request of `key` that costs `cost` hits, which `rule` admitted or denied.
     pub(crate) fn decided(&mut self, key: &[u8], rule: usize, cost: u64, now: u64, is_admitted: bool) {
         if self.bytes > self.max_bytes {
             self.sweep(now);
@@ -176,11 +178,12 @@ impl Tracks {
         for (limit, exact) in state.limits().zip(&track.limits) {
             let Some(exact) = exact else { continue };
             limit.forget(now, exact.window_ns);
-            fits_all &= limit.fits(cost, exact.limit);
+            fits_all &= limit.fits(cost.saturating_mul(exact.permits), exact.limit);
         }
         let first_ns = state.first_ns;
         for (place, (limit, exact)) in state.limits().zip(&track.limits).enumerate() {
             let Some(exact) = exact else { continue };
+            let cost = cost.saturating_mul(exact.permits);
             let before = limit.bytes();
             let refilled = product(exact.limit, now - first_ns);
             limit.push(now, cost, is_admitted, fits_all);

@@ -11,6 +11,10 @@ use tollgate_rule_files::{Options, RuleSet};
 use crate::any_store::NodeLimiter;
 use crate::settings::{NodeControl, Settings};
 
+pub(crate) mod controlled {
+    pub(crate) use super::Controlled;
+}
+
 /// There is no control plane.
 #[derive(Debug)]
 pub(crate) enum Controlled {}

@@ -4,9 +4,11 @@ use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::app_change::{self, AppInput};
 use tollgate_control::apps::{self, App};
+use tollgate_control::rollout::PlanInput;
 use tollgate_control::{ControlError, FieldFault, Role};
 use tollgate_http_kit::Reply;
 
+use super::rollouts::plan_fields;
 use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
@@ -39,19 +41,32 @@ async fn read(console: &Console, visit: &Visit) -> Result<App, Failure> {
     Ok(console.control.read(move |tx| apps::get(tx, &actor, Role::Viewer, &name)).await?)
 }
 
-fn input_of(app: &App) -> AppInput {
-    let App { description, state, approvals, .. } = app.clone();
-    AppInput { description, state, approvals: approvals.to_string() }
+fn input_of(app: &App) -> (AppInput, PlanInput) {
+    let App { description, state, approvals, rollout, .. } = app.clone();
+    let plan = rollout.to_input();
+    (AppInput { description, state, approvals: approvals.to_string(), rollout: None }, plan)
 }
 
 pub(super) async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (actor, name) = (visit.actor()?, visit.segment(1));
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let field = |name: &str| visit.field(name).to_owned();
-    let input =
-        AppInput { description: field("description"), state: field("state"), approvals: field("approvals") };
+    let plan =
+        PlanInput { steps: field("steps"), soak_s: field("soak_s"), auto_rollback: field("auto_rollback") };
+    let (description, state, approvals) = (field("description"), field("state"), field("approvals"));
+    let input = AppInput { description, state, approvals, rollout: None };
+    // A form of before there were plans leaves that of the app.
+    let sent = visit.sent_field("steps").map(|_| plan.check()).transpose();
     let asked = input.clone();
-    match console.change(visit, move |tx| app_change::update(tx, &actor, &name, etag, &asked)).await {
+    let changed = match sent {
+        Ok(rollout) => {
+            let asked = AppInput { rollout, ..asked };
+            console.change(visit, move |tx| app_change::update(tx, &actor, &name, etag, &asked)).await
+        }
+        Err(error) => Err(error),
+    };
+    let input = (input, plan);
+    match changed {
         Ok(app) => Ok(redirect(&query_of(&settings_href(&app.name), &[("done", "1")]))),
         Err(ControlError::Invalid(faults)) => {
             let mut app = read(console, visit).await?;
@@ -76,18 +91,24 @@ fn form(
     visit: &Visit,
     status: StatusCode,
     app: &App,
-    input: &AppInput,
+    (input, plan): &(AppInput, PlanInput),
     faults: &[FieldFault],
     notice: Option<(&'static str, String)>,
 ) -> Result<Reply, Failure> {
     let (t, c) = (visit.lang.texts(), Texts::of(visit.lang));
     let numbers = [("0", "0"), ("1", "1"), ("2", "2")];
     let states = [("active", t.active), ("disabled", t.disabled)];
-    let inputs = vec![
+    let mut inputs = vec![
         Field::text("description", t.description, t.description_hint, &input.description),
         Field::text("approvals", c.approvals, c.approvals_hint, &input.approvals).of(&numbers),
         Field::text("state", c.app_state, c.app_state_hint, &input.state).of(&states),
     ];
+    let value = |name: &str| match name {
+        "steps" => plan.steps.clone(),
+        "soak_s" => plan.soak_s.clone(),
+        _ => plan.auto_rollback.clone(),
+    };
+    inputs.extend(plan_fields(visit.lang, faults, value));
     let settings = SettingsPage {
         f: Frame::new(visit, "versions", format!("{} · {}", app.name, c.settings)),
         c,

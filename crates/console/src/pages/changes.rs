@@ -5,13 +5,20 @@ use hyper::StatusCode;
 use tollgate_control::change_set::{self, ChangeSet, Conflict, Event, Query, State};
 use tollgate_control::changes::{self, Keep};
 use tollgate_control::diff::by_field;
-use tollgate_control::{Actor, Content, ControlError, Kind, Role, checks, publishing, reviews, versions};
+use tollgate_control::rollout::{Plan, PlanInput};
+use tollgate_control::{
+    Actor, Content, ControlError, FieldFault, Kind, Role, apps, checks, publishing, reviews, rollouts,
+    versions,
+};
 use tollgate_http_kit::Reply;
 
 use super::diffs::{Diffs, href, label};
+use super::rollouts::{plan_fields, plan_text, rollout_href};
 use crate::console::Console;
+use crate::field::Field;
 use crate::frame::{Frame, page};
 use crate::texts::changes::Texts;
+use crate::texts::rollouts as rollout_texts;
 use crate::texts::{Lang, grouped};
 use crate::web::{Failure, Visit, encoded, query_of, redirect};
 
@@ -34,7 +41,7 @@ pub enum ChangePage {
 pub(super) async fn answer(console: &Console, asked: ChangePage, visit: &Visit) -> Result<Reply, Failure> {
     match asked {
         ChangePage::List => list(console, visit).await,
-        ChangePage::Show => show(console, visit, StatusCode::OK, None, None).await,
+        ChangePage::Show => show(console, visit, StatusCode::OK, None, Faults::default()).await,
         ChangePage::Act => act(console, visit).await,
         ChangePage::Versions => version_diff(console, visit).await,
     }
@@ -159,8 +166,48 @@ struct ShowPage {
     fault: Option<String>,
     /// Action, class, text.
     buttons: Vec<(&'static str, &'static str, &'static str)>,
+    r: &'static rollout_texts::Texts,
+    /// Where the rollout is that this change set began, or that it waits for.
+    rollout: Option<String>,
+    /// How it is published, if it can be.
+    plan: Option<PlanView>,
     /// Class, who, did what, when, when in milliseconds, in their words.
     events: Vec<(&'static str, String, &'static str, String, i64, String)>,
+}
+
+/// What is wrong with what was sent.
+#[derive(Default)]
+struct Faults {
+    comment: Option<String>,
+    plan: Vec<FieldFault>,
+}
+
+/// How a change set is published.
+struct PlanView {
+    summary: String,
+    inputs: Vec<Field>,
+    is_open: bool,
+    /// Another plan than that of the app may be chosen.
+    may: bool,
+}
+
+impl PlanView {
+    fn new(visit: &Visit, plan: &Plan, faults: &[FieldFault], may: bool) -> Self {
+        let input = if visit.sent_field("steps").is_some() { sent_plan(visit) } else { plan.to_input() };
+        let value = |name: &str| match name {
+            "steps" => input.steps.clone(),
+            "soak_s" => input.soak_s.clone(),
+            _ => input.auto_rollback.clone(),
+        };
+        let inputs = plan_fields(visit.lang, faults, value);
+        Self { summary: plan_text(visit.lang, plan), inputs, is_open: !faults.is_empty(), may }
+    }
+}
+
+/// The plan of the form.
+fn sent_plan(visit: &Visit) -> PlanInput {
+    let field = |name: &str| visit.field(name).to_owned();
+    PlanInput { steps: field("steps"), soak_s: field("soak_s"), auto_rollback: field("auto_rollback") }
 }
 
 struct ConflictView {
@@ -176,20 +223,27 @@ async fn show(
     visit: &Visit,
     status: StatusCode,
     notice: Option<(&'static str, String)>,
-    fault: Option<String>,
+    faults_of: Faults,
 ) -> Result<Reply, Failure> {
     let (actor, id, c) = (visit.actor()?, visit.segment(1), Texts::of(visit.lang));
+    let Faults { comment: fault, plan: plan_faults } = faults_of;
     let by = actor.clone();
     let read = console.control.read(move |tx| {
         let found = change_set::get(tx, &by, &id)?;
+        let app = apps::get(tx, &by, Role::Viewer, &found.app)?;
+        let rollout = match rollouts::get(tx, &by, &found.app) {
+            Ok(last) => Some(last),
+            Err(ControlError::NotFound { .. }) => None,
+            Err(error) => return Err(error),
+        };
         if found.state.is_closed() {
-            return Ok((found, Vec::new(), Vec::new()));
+            return Ok((found, Vec::new(), Vec::new(), app.rollout, rollout));
         }
         let faults = checks::preview(tx, &by, &found.app, &found.ops)?.faults;
         let conflicts = change_set::conflicts(tx, &by, &found)?;
-        Ok((found, faults, conflicts))
+        Ok((found, faults, conflicts, app.rollout, rollout))
     });
-    let (found, faults, conflicts) = read.await?;
+    let (found, faults, conflicts, plan, rollout) = read.await?;
     let approvers = found.approved_by();
     let approvals = format!("{}/{} {}", approvers.len(), found.needed, approvers.join(", "));
     let has_approvals = i64::try_from(approvers.len()).is_ok_and(|count| count >= found.needed);
@@ -207,6 +261,12 @@ async fn show(
         (if has_approvals { "ok" } else { "" }, c.check_approvals, approvals),
     ];
     let href = change_href(&found.id);
+    let buttons = buttons(c, &found, &actor);
+    let may_publish = buttons.iter().any(|it| it.0 == "publish");
+    let rollout = rollout.filter(|it| match found.published_version {
+        Some(version) => it.to_version == version,
+        None => it.progress.state.is_open(),
+    });
     let versions = |version: i64| format!("/apps/{}/versions/{version}/diff", encoded(&found.app));
     let shown = ShowPage {
         f: Frame::new(visit, "changes", found.title.clone()),
@@ -216,6 +276,7 @@ async fn show(
         steps: steps(c, found.state),
         conflicts: conflicts.iter().map(|it| conflict_view(visit.lang, &found.app, it)).collect(),
         is_author: found.is_by(&actor) && actor.may(Role::Editor, &found.app),
+        r: rollout_texts::Texts::of(visit.lang),
         d: Diffs::of_ops(visit, &found.app, &found.ops, &href),
         checks: if found.state.is_closed() { Vec::new() } else { checks },
         faults: faults.iter().map(ToString::to_string).collect(),
@@ -226,7 +287,10 @@ async fn show(
         etag: found.etag,
         said: if fault.is_some() { visit.field("comment").to_owned() } else { String::new() },
         fault,
-        buttons: buttons(c, &found, &actor),
+        buttons,
+        rollout: rollout.map(|_| rollout_href(&found.app)),
+        plan: may_publish
+            .then(|| PlanView::new(visit, &plan, &plan_faults, actor.may(Role::Approver, &found.app))),
         events: found.events.iter().rev().map(|it| event(visit, c, &found, it)).collect(),
         app: found.app,
         comment: found.comment,
@@ -336,18 +400,42 @@ async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let etag: i64 = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (action, comment) = (visit.field("action").to_owned(), visit.field("comment").to_owned());
     let choices = choices(visit);
+    let is_planned = action == "publish" && visit.sent_field("steps").is_some();
+    let plan = match is_planned {
+        true => sent_plan(visit).check().map(Some),
+        false => Ok(None),
+    };
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(ControlError::Invalid(plan)) => {
+            let faults = Faults { plan, ..Faults::default() };
+            return show(console, visit, StatusCode::UNPROCESSABLE_ENTITY, None, faults).await;
+        }
+        Err(error) => return Err(error.into()),
+    };
     let done = console.change(visit, move |tx| match &*action {
         "submit" => changes::submit(tx, &actor, &id, etag),
         "approve" => reviews::approve(tx, &actor, &id, etag, &comment),
         "reject" => reviews::reject(tx, &actor, &id, etag, &comment),
-        "publish" => publishing::publish(tx, &actor, &id, etag),
+        "publish" => publishing::publish_by(tx, &actor, &id, etag, plan.as_ref()),
         "abandon" => changes::abandon(tx, &actor, &id, etag, &comment),
         "resolve" => changes::resolve(tx, &actor, &id, etag, &choices),
         _ => changes::comment(tx, &actor, &id, &comment),
     });
     let bad = |text: &'static str| Some(("bad", text.to_owned()));
     let (status, notice, fault) = match done.await {
-        Ok(done) => return Ok(redirect(&change_href(&done.id))),
+        Ok(done) => {
+            // What is rolled out is worth watching.
+            let is_rolled_out = done.published_version.is_some_and(|version| {
+                let published = console.control.published();
+                let published = published.borrow();
+                let of_app = published.apps.iter().find(|it| it.app == done.app);
+                let candidate = of_app.and_then(|it| it.candidate.as_ref());
+                candidate.is_some_and(|it| it.version == version.unsigned_abs())
+            });
+            let next = if is_rolled_out { rollout_href(&done.app) } else { change_href(&done.id) };
+            return Ok(redirect(&next));
+        }
         Err(ControlError::Invalid(faults)) => {
             let fault = faults.first().map(|it| visit.lang.fault(&it.fault));
             (StatusCode::UNPROCESSABLE_ENTITY, None, fault)
@@ -359,9 +447,12 @@ async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         Err(ControlError::NotAuthor { .. }) => (StatusCode::FORBIDDEN, bad(c.not_author), None),
         Err(ControlError::NeedsApproval { .. }) => (StatusCode::CONFLICT, bad(c.needs_approval), None),
         Err(ControlError::WrongState { .. }) => (StatusCode::CONFLICT, bad(c.wrong_state), None),
+        Err(ControlError::RolloutOpen { .. }) => {
+            (StatusCode::CONFLICT, bad(rollout_texts::Texts::of(visit.lang).is_open), None)
+        }
         Err(error) => return Err(error.into()),
     };
-    show(console, visit, status, notice, fault).await
+    show(console, visit, status, notice, Faults { comment: fault, ..Faults::default() }).await
 }
 
 /// The sides that were chosen, by kind and key.

@@ -151,6 +151,8 @@ pub(super) fn label(lang: Lang, field: &str) -> &'static str {
         "state" => t.state,
         "per" => t.per,
         "bucket" => t.bucket,
+        "trial_rate" => t.trial_rate,
+        "trial_max_permits" => t.trial_burst,
         "sharing" => t.sharing,
         "on_store_failure" => t.failure,
         "extras" => t.extras,

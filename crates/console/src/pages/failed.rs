@@ -13,7 +13,7 @@ use super::rules::rule_href;
 use super::users::role_text;
 use crate::console::{Console, OLD_NODES};
 use crate::frame::{Frame, page};
-use crate::texts::access;
+use crate::texts::{access, rollouts};
 use crate::web::{Failure, Visit, query_of, redirect};
 
 /// What both kinds of page show.
@@ -179,10 +179,16 @@ async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Sa
                 ..Said::new(StatusCode::CONFLICT, t.old_nodes, t.old_nodes_text)
             }
         }
+        ControlError::RolloutOpen { app, .. } => {
+            let r = rollouts::Texts::of(visit.lang);
+            let near = Some((super::rollouts::rollout_href(&app), r.show_open.to_owned()));
+            Said { near, ..Said::new(StatusCode::CONFLICT, t.failed, r.is_open) }
+        }
         error @ (ControlError::Cap { .. }
         | ControlError::Conflict(_)
         | ControlError::Frozen { .. }
         | ControlError::NeedsApproval { .. }
+        | ControlError::WrongRolloutState { .. }
         | ControlError::WrongState { .. }) => Said::new(StatusCode::CONFLICT, t.failed, error.to_string()),
         error @ ControlError::Unanswered { .. } => {
             Said::new(StatusCode::BAD_GATEWAY, t.failed, error.to_string())

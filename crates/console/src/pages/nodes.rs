@@ -2,13 +2,13 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::{Actor, ControlError, Figures, NodeApp, NodeState, Role};
+use tollgate_control::{Actor, ControlError, Figures, Health, NodeApp, NodeState, Role};
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
 use crate::frame::{Frame, live, page};
-use crate::texts::grouped;
 use crate::texts::nodes::Texts;
+use crate::texts::{Lang, grouped};
 use crate::web::{Failure, Visit, encoded, query_of};
 
 #[derive(Template)]
@@ -26,7 +26,8 @@ struct Row {
     href: String,
     id: String,
     name: String,
-    is_live: bool,
+    /// Class of a tag, and its text.
+    health: (&'static str, &'static str),
     labels: Vec<String>,
     /// How many of its apps are as wanted, and those that are not.
     in_force: String,
@@ -51,7 +52,7 @@ struct NodePage {
     f: Frame,
     d: &'static Texts,
     after: String,
-    is_live: bool,
+    health: (&'static str, &'static str),
     /// Name, value, and whether that is a name of something.
     facts: Vec<(&'static str, String, bool)>,
     faults: Vec<(&'static str, String)>,
@@ -105,7 +106,7 @@ fn row(visit: &Visit, actor: &Actor, node: &NodeState, figures: Option<&Figures>
         href: href(&node.id),
         id: node.id.clone(),
         name: node.name.clone(),
-        is_live: node.is_live(now_ms),
+        health: health(visit.lang, node.health(now_ms)),
         labels: labels(node),
         in_force: format!("{} / {}", apps.len() - missing.len(), apps.len()),
         missing,
@@ -113,6 +114,16 @@ fn row(visit: &Visit, actor: &Actor, node: &NodeState, figures: Option<&Figures>
         software: node.software.clone(),
         seen: visit.time(node.last_seen_ms),
         seen_ms: node.last_seen_ms,
+    }
+}
+
+/// Class of a tag, and its text.
+const fn health(lang: Lang, health: Health) -> (&'static str, &'static str) {
+    let t = lang.texts();
+    match health {
+        Health::Live => ("on", t.node_live),
+        Health::Unresponsive => ("warn", t.node_unresponsive),
+        Health::Lost => ("bad", t.node_lost),
     }
 }
 
@@ -191,7 +202,7 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
         f: Frame::new(visit, "nodes", node.name.clone()),
         d,
         after: after(console),
-        is_live: node.is_live(now_ms),
+        health: health(visit.lang, node.health(now_ms)),
         facts,
         faults: faults.into_iter().filter(|it| !it.1.is_empty()).collect(),
         apps: seen(&actor, &node).map(app).collect(),

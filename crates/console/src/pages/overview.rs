@@ -2,6 +2,7 @@
 
 use askama::Template;
 use hyper::StatusCode;
+use tollgate_control::Health;
 use tollgate_control::change_set::{self, Query};
 use tollgate_control::history::{self, History, HistoryQuery, Scope, TopKey, TopQuery};
 use tollgate_http_kit::Reply;
@@ -39,7 +40,8 @@ struct OverviewPage {
     chart: Chart,
     problems: Vec<Line>,
     top: Vec<Limited>,
-    nodes: (usize, usize),
+    /// Live, unresponsive, lost.
+    nodes: (usize, usize, usize),
     /// Change sets that wait, the newest first.
     changes: Vec<super::changes::Row>,
 }
@@ -74,7 +76,7 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let problems = console.control.problems(&actor).await?;
     let nodes = console.control.nodes().nodes();
     let published = console.control.published().borrow().clone();
-    let alive = nodes.iter().filter(|node| node.is_live(now_ms)).count();
+    let count = |health| nodes.iter().filter(|node| node.health(now_ms) == health).count();
     let stale = as_of.filter(|at| now_ms - at > STALE_MS).map(|at| visit.lang.as_of(&visit.time(at)));
     let top = limited(top);
     let overview = OverviewPage {
@@ -93,7 +95,7 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
         chart: chart(visit, &found),
         problems: lines(visit, &problems),
         top,
-        nodes: (alive, nodes.len() - alive),
+        nodes: (count(Health::Live), count(Health::Unresponsive), count(Health::Lost)),
         changes: changes.iter().map(|it| super::changes::row(visit, it)).collect(),
         w,
     };

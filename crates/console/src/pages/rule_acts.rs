@@ -1,15 +1,18 @@
-//! What the page of a rule does besides its form: another state by one click, and the same rule as YAML.
+//! What the page of a rule does besides its form: another state or a trial by one click, and the same
+//! rule as YAML.
 
 use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::car::CarInput;
 use tollgate_control::publishing::Intent;
 use tollgate_control::rules::{self, Rule};
+use tollgate_control::trials::{self, Step};
 use tollgate_control::{ControlError, DocFault, Role, car_yaml};
 use tollgate_http_kit::Reply;
 
 use super::changes::after;
-use super::rule_form::intent;
+use super::rule_form::{intent, show_entered};
+use super::rule_trial::Entered;
 use super::rules::rule_href;
 use crate::console::Console;
 use crate::frame::{Frame, page};
@@ -21,6 +24,8 @@ use crate::web::{Failure, Visit, redirect};
 pub enum RuleAct {
     /// On, shadow or off.
     State,
+    /// Numbers in shadow beside those in force.
+    Trial,
     /// Its YAML.
     Yaml,
     /// Saves its YAML.
@@ -30,6 +35,7 @@ pub enum RuleAct {
 pub(super) async fn answer(console: &Console, act: RuleAct, visit: &Visit) -> Result<Reply, Failure> {
     match act {
         RuleAct::State => set_state(console, visit).await,
+        RuleAct::Trial => trial(console, visit).await,
         RuleAct::Yaml => {
             let rule = read(console, visit).await?;
             let text = car_yaml::write(&rule.car.to_input());
@@ -138,6 +144,30 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
             let etag = rule.etag;
             show(visit, StatusCode::PRECONDITION_FAILED, &rule, etag, text, &[], notice)
         }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn trial(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
+    let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
+    let href = rule_href(&app, &key);
+    let (rate, max_permits) = (visit.field("try_rate").to_owned(), visit.field("try_max_permits").to_owned());
+    let step = match visit.field("action") {
+        "start" => Step::Start { rate: rate.clone(), max_permits: max_permits.clone() },
+        "adopt" => Step::Adopt,
+        "end" => Step::End,
+        _ => return Err(Failure::Bad("unknown action".to_owned())),
+    };
+    let is_start = matches!(step, Step::Start { .. });
+    let done = console.change(visit, move |tx| trials::change(tx, &actor, (&app, &key), etag, &step)).await;
+    match done {
+        Ok(Some(done)) => Ok(after(&done, &href)),
+        Err(ControlError::Invalid(faults)) if is_start => {
+            show_entered(console, visit, &Entered { rate, max_permits, faults }).await
+        }
+        // The page shows what is there now, also where the trial has ended meanwhile.
+        Ok(None) | Err(ControlError::Stale { .. } | ControlError::Invalid(_)) => Ok(redirect(&href)),
         Err(error) => Err(error.into()),
     }
 }

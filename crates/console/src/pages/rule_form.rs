@@ -4,9 +4,10 @@ use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::car::CarInput;
 use tollgate_control::diff::by_field;
-use tollgate_control::history::{self, History, HistoryQuery, Scope};
+use tollgate_control::history::{self, History, HistoryQuery, Scope, Suggestion};
 use tollgate_control::publishing::Intent;
 use tollgate_control::rules::{Past, Rule};
+use tollgate_control::trials::{self, Compared};
 use tollgate_control::{
     ControlError, Document, Fault, FieldFault, Kind, NodeState, Role, apps, compile, rules,
 };
@@ -15,6 +16,7 @@ use tollgate_http_kit::Reply;
 use super::changes::{after, change_href};
 use super::diffs::{label, value};
 use super::overview::words;
+use super::rule_trial::{Entered, TrialView};
 use super::rules::rule_href;
 use crate::chart::{Chart, per_second};
 use crate::console::Console;
@@ -58,7 +60,11 @@ struct FormPage {
     state: (String, &'static str),
     /// What it decided lately, if it did.
     chart: Option<Chart>,
+    /// Numbers that are tried, or could be; not of a new rule.
+    trial: Option<TrialView>,
     as_table: &'static str,
+    /// Whether a part of it changes with reports.
+    is_live: bool,
     /// The events that the page has seen.
     after: String,
 }
@@ -128,15 +134,15 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 pub(super) async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (rule, now_ms, past, lately) = read(console, visit).await?;
-    let mut input = rule.car.to_input();
+    let read = read(console, visit).await?;
+    let mut input = read.rule.car.to_input();
     // Numbers of a link, such as a suggestion, are filled in and not saved.
     for (field, name) in [(&mut input.rate, "rate"), (&mut input.max_permits, "max_permits")] {
         if !visit.parameter(name).is_empty() {
             visit.parameter(name).clone_into(field);
         }
     }
-    show(console, visit, StatusCode::OK, (&rule, now_ms, &past, &lately), &input, &[], None)
+    show(console, visit, StatusCode::OK, &read, &Filled::of(&input))
 }
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
@@ -144,10 +150,10 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let mut input = input(visit);
     input.key = visit.segment(3);
     if visit.field("action") == "preset" {
-        let (rule, now_ms, past, lately) = read(console, visit).await?;
+        let read = read(console, visit).await?;
         let number = visit.field("preset").trim().to_owned();
         (input.rate, input.max_permits) = (number.clone(), number);
-        return show(console, visit, StatusCode::OK, (&rule, now_ms, &past, &lately), &input, &[], None);
+        return show(console, visit, StatusCode::OK, &read, &Filled::of(&input));
     }
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (app, asked) = (visit.segment(1), input.clone());
@@ -156,31 +162,31 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
         Ok(Some(done)) => Ok(after(&done, "/rules")),
         Ok(None) => Ok(redirect(&rule_href(&visit.segment(1), &input.key))),
         Err(ControlError::Invalid(faults)) => {
-            let (mut rule, now_ms, past, lately) = read(console, visit).await?;
-            rule.etag = etag; // a change by others meanwhile is still found
-            let status = StatusCode::UNPROCESSABLE_ENTITY;
-            show(console, visit, status, (&rule, now_ms, &past, &lately), &input, &faults, None)
+            let mut read = read(console, visit).await?;
+            read.rule.etag = etag; // a change by others meanwhile is still found
+            let filled = Filled { faults: &faults, ..Filled::of(&input) };
+            show(console, visit, StatusCode::UNPROCESSABLE_ENTITY, &read, &filled)
         }
         Err(ControlError::Stale { .. }) => {
-            let (rule, now_ms, past, lately) = read(console, visit).await?;
-            let now = format!("{} {}", visit.lang.texts().stale, in_words(visit, &rule));
-            let notice = Some(("warn", now));
-            show(
-                console,
-                visit,
-                StatusCode::PRECONDITION_FAILED,
-                (&rule, now_ms, &past, &lately),
-                &input,
-                &[],
-                notice,
-            )
+            let read = read(console, visit).await?;
+            let now = format!("{} {}", visit.lang.texts().stale, in_words(visit, &read.rule));
+            let filled = Filled { notice: Some(("warn", now)), ..Filled::of(&input) };
+            show(console, visit, StatusCode::PRECONDITION_FAILED, &read, &filled)
         }
         Err(error) => Err(error.into()),
     }
 }
 
-/// The rule, when it was read, its versions, and what it decided lately.
-type Read = (Rule, i64, Vec<Past>, History);
+/// What the page of a rule shows besides its form.
+struct Read {
+    rule: Rule,
+    now_ms: i64,
+    past: Vec<Past>,
+    /// What it decided lately.
+    lately: History,
+    compared: Option<Compared>,
+    suggestion: Option<Suggestion>,
+}
 
 async fn read(console: &Console, visit: &Visit) -> Result<Read, Failure> {
     let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
@@ -192,9 +198,40 @@ async fn read(console: &Console, visit: &Visit) -> Result<Read, Failure> {
         let scope = Scope::Rule(app.clone(), format!("key={key}"));
         let query = HistoryQuery { scope, from_ms: to_ms - LATELY_MS, to_ms, step_ms: STEP_MS };
         let lately = history::history(tx, &actor, &query)?;
-        Ok((rule, tx.now_ms(), past, lately))
+        let compared = trials::compared(tx, &actor, &app, &key)?;
+        let suggestion = match &compared {
+            Some(_) => None,
+            None => history::suggestion(tx, &actor, &app, &key)?,
+        };
+        Ok(Read { rule, now_ms: tx.now_ms(), past, lately, compared, suggestion })
     });
     Ok(read.await?)
+}
+
+/// What the forms of the page are filled with.
+struct Filled<'a> {
+    input: &'a CarInput,
+    faults: &'a [FieldFault],
+    notice: Option<(&'static str, String)>,
+    trial: Option<&'a Entered>,
+}
+
+impl<'a> Filled<'a> {
+    const fn of(input: &'a CarInput) -> Self {
+        Self { input, faults: &[], notice: None, trial: None }
+    }
+}
+
+/// The page again, with what is wrong with the numbers of a trial.
+pub(super) async fn show_entered(
+    console: &Console,
+    visit: &Visit,
+    trial: &Entered,
+) -> Result<Reply, Failure> {
+    let read = read(console, visit).await?;
+    let input = read.rule.car.to_input();
+    let filled = Filled { trial: Some(trial), ..Filled::of(&input) };
+    show(console, visit, StatusCode::UNPROCESSABLE_ENTITY, &read, &filled)
 }
 
 /// The span and the step of the small chart.
@@ -266,6 +303,8 @@ fn input(visit: &Visit) -> CarInput {
         sharing: field("sharing"),
         on_store_failure: field("on_store_failure"),
         state: field("state"),
+        trial_rate: field("trial_rate"),
+        trial_max_permits: field("trial_max_permits"),
     }
 }
 
@@ -297,35 +336,39 @@ fn show(
     console: &Console,
     visit: &Visit,
     status: StatusCode,
-    (rule, now_ms, past, lately): (&Rule, i64, &[Past], &History),
-    input: &CarInput,
-    faults: &[FieldFault],
-    notice: Option<(&'static str, String)>,
+    read: &Read,
+    filled: &Filled<'_>,
 ) -> Result<Reply, Failure> {
+    let Read { rule, lately, .. } = read;
     let t = visit.lang.texts();
     let may_edit = visit.actor()?.may(Role::Editor, &rule.app);
     let title = format!("{} / {}", rule.app, rule.car.key);
-    let mut form = form(visit, Frame::new(visit, "rules", title), &rule.app, input, faults, true);
+    let mut form =
+        form(visit, Frame::new(visit, "rules", title), &rule.app, filled.input, filled.faults, true);
     let href = rule_href(&rule.app, &rule.car.key);
     let has = |node: &NodeState| node.has(&rule.app, rule.version.unsigned_abs());
-    form.live = Some(live(visit.lang, &console.control.nodes().nodes(), now_ms, has));
+    form.live = Some(live(visit.lang, &console.control.nodes().nodes(), read.now_ms, has));
     form.crumb = format!("{} / {}", t.limits, t.edit_rule);
     form.delete_href = may_edit.then(|| format!("{href}/delete"));
     form.action.clone_from(&href);
     form.href = href;
     form.states = states(form.c, &rule.car.state);
     form.state = (rule.car.state.clone(), super::rules::state_text(visit.lang, &rule.car.state));
-    if lately.sum().offered() > 0 {
+    // The chart of a trial has its place.
+    if read.compared.is_none() && lately.sum().offered() > 0 {
         let clock = |at| visit.time_as(at, "%H:%M:%S");
         form.chart = Some(per_second(lately, &words(visit.lang), t.lately.to_owned(), clock));
     }
     let events = &console.control.live().events;
     form.after = events.id(&events.watch().borrow());
-    form.past = past_views(visit, &rule.app, past);
+    form.past = past_views(visit, &rule.app, &read.past);
     form.etag = Some(rule.etag);
     form.button = t.save;
     form.may_edit = may_edit;
-    form.notice = notice;
+    form.notice.clone_from(&filled.notice);
+    let (compared, suggestion) = (read.compared.as_ref(), read.suggestion.as_ref());
+    form.is_live = form.chart.is_some() || compared.is_some();
+    form.trial = Some(TrialView::new(visit, &rule.car, compared, suggestion, filled.trial));
     let documents = compile::documents(&rule.app, std::slice::from_ref(&rule.car))?;
     form.yaml = Some(documents.into_iter().map(Document::into_yaml).collect());
     form.changed = visit.lang.changed(&rule.updated_by, &visit.time(rule.updated_at));
@@ -368,6 +411,9 @@ fn form(
         Field::text("g", t.g, t.g_hint, &or(&input.g, "1")).number(),
         Field::text("u", t.u, t.g_hint, &or(&input.u, "1")).number(),
         Field::text("sharing", t.sharing, t.sharing_hint, &or(&input.sharing, "exact")).of(&sharings),
+        Field::text("trial_max_permits", t.trial_burst, t.trial_burst_hint, &input.trial_max_permits)
+            .number(),
+        Field::text("trial_rate", t.trial_rate, t.trial_rate_hint, &input.trial_rate).number(),
         Field::text("on_store_failure", t.failure, t.failure_hint, &or(&input.on_store_failure, "allow"))
             .of(&failures),
     ];
@@ -402,7 +448,9 @@ fn form(
         apps: Vec::new(),
         state: (String::new(), ""),
         chart: None,
+        trial: None,
         as_table: visit.lang.traffic().as_table,
+        is_live: false,
         after: String::new(),
         c: Texts::of(visit.lang),
         f,

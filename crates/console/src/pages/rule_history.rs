@@ -9,11 +9,11 @@ use tollgate_http_kit::Reply;
 use super::overview::words;
 use super::rules::rule_href;
 use super::top::{Limited, limited};
-use crate::chart::{Chart, per_second, percent, rate};
+use crate::chart::{Chart, compared, per_second, percent, rate};
 use crate::console::Console;
 use crate::frame::{Frame, page};
 use crate::texts::traffic::{SPANS, Texts};
-use crate::texts::{Lang, grouped};
+use crate::texts::{Lang, grouped, trial};
 use crate::web::{Failure, Visit, query_of};
 
 /// From this span on, times are shown with their day.
@@ -32,6 +32,9 @@ struct HistoryPage {
     sums: Vec<(&'static str, String, String)>,
     has_traffic: bool,
     chart: Chart,
+    /// Denials in force and in trial, if there is or was a trial.
+    trial: Option<Chart>,
+    n: &'static trial::Texts,
     keys: Vec<Limited>,
     suggested: Option<(String, Option<String>)>,
     is_per_value: bool,
@@ -72,6 +75,8 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
         let target = query_of(&format!("{href}/history"), &[("span", name)]);
         (target, if is_zh { *zh } else { *en }, *name == span_name)
     });
+    // Also of a trial that has ended, as long as its counts are within the span.
+    let has_trial = found.sum().both_denied > 0 || rule.as_ref().is_some_and(|it| it.car.trial.is_some());
     let events = &console.control.live().events;
     let may_edit = actor.may(Role::Editor, &app);
     let history = HistoryPage {
@@ -79,9 +84,15 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
         after: events.id(&events.watch().borrow()),
         is_gone: rule.is_none(),
         spans: spans.collect(),
-        sums: sums(w, &found),
+        sums: sums(visit.lang, &found, has_trial),
         has_traffic: found.sum().offered() > 0,
         chart: per_second(&found, &words(visit.lang), w.per_second.to_owned(), |at| visit.time_as(at, form)),
+        trial: has_trial.then(|| {
+            compared(&found, visit.lang, visit.lang.trial().per_second.to_owned(), |at| {
+                visit.time_as(at, form)
+            })
+        }),
+        n: visit.lang.trial(),
         keys: limited(top),
         suggested: suggestion.map(|it| suggested(visit.lang, &it, &href, may_edit)),
         is_per_value: rule.is_some_and(|it| !it.car.per.is_empty()),
@@ -92,26 +103,36 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
 }
 
 /// What an operator asks of a rule: how much came, and what became of it.
-fn sums(w: &Texts, found: &History) -> Vec<(&'static str, String, String)> {
-    let sum = found.sum();
+fn sums(lang: Lang, found: &History, has_trial: bool) -> Vec<(&'static str, String, String)> {
+    let (w, sum) = (lang.traffic(), found.sum());
     let all = sum.offered().max(1);
     let share =
         |part: i64| if sum.offered() == 0 { String::new() } else { percent(part.min(all) * 10_000 / all) };
-    vec![
+    let mut sums = vec![
         (w.offered, grouped(sum.offered()), String::new()),
         (w.admitted, grouped(sum.admitted), share(sum.admitted)),
         (w.denied, grouped(sum.denied), share(sum.denied)),
         (w.shadow_denied, grouped(sum.shadow_denied), share(sum.shadow_denied)),
         (w.near, grouped(sum.near), share(sum.near)),
         (w.degraded, grouped(sum.degraded), share(sum.degraded)),
-    ]
+    ];
+    if has_trial {
+        let denied = sum.trial_denied();
+        sums.insert(4, (lang.trial().denied_in_trial, grouped(denied), share(denied)));
+    }
+    sums
 }
 
 /// The suggestion in words, and the form filled in with it.
 fn suggested(lang: Lang, suggestion: &Suggestion, href: &str, may_edit: bool) -> (String, Option<String>) {
-    let Suggestion { peak_tenths, rate: per_second, max_permits, seconds } = suggestion;
-    let text = lang.suggested(&rate(*peak_tenths), seconds / 60, *per_second, *max_permits);
-    let (per_second, burst) = (per_second.to_string(), max_permits.to_string());
+    let text = in_words(lang, suggestion);
+    let (per_second, burst) = (suggestion.rate.to_string(), suggestion.max_permits.to_string());
     let target = query_of(href, &[("rate", &per_second), ("max_permits", &burst)]);
     (text, may_edit.then_some(target))
+}
+
+/// A suggestion and what it rests on.
+pub(super) fn in_words(lang: Lang, suggestion: &Suggestion) -> String {
+    let Suggestion { peak_tenths, rate: per_second, max_permits, seconds } = suggestion;
+    lang.suggested(&rate(*peak_tenths), seconds / 60, *per_second, *max_permits)
 }

@@ -62,7 +62,11 @@ async fn of_app(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         } else {
             cell("")
         };
-        let kind = if it.kind == "rollback" { t.kind_rollback } else { t.kind_publish };
+        let kind = match &*it.kind {
+            "rollback" => t.kind_rollback,
+            "withdraw" => t.kind_withdraw,
+            _ => t.kind_publish,
+        };
         list.rows.push(vec![
             cell(grouped(it.version)).class("n").title(&it.sha256),
             cell(kind),

@@ -55,7 +55,8 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     visit.actor()?;
     let body: AppBody = read(visit)?;
     let approvals = body.approvals.map_or_else(String::new, |it| it.to_string());
-    update(console, visit, AppInput { description: body.description, state: body.state, approvals }).await
+    let AppBody { description, state, rollout, .. } = body;
+    update(console, visit, AppInput { description, state, approvals, rollout }).await
 }
 
 pub(super) async fn disable(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
@@ -81,5 +82,6 @@ fn shown(app: &App) -> Value {
     json!({
         "app": app.name, "description": app.description, "version": app.version, "state": app.state,
         "rules": app.rules, "approvals": app.approvals, "updated_at": app.updated_at,
+        "rollout": super::rollouts::plan(&app.rollout),
     })
 }

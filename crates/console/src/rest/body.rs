@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tollgate_control::car::{CarInput, MAX_NUMBER};
+use tollgate_control::rollout::Plan;
 use tollgate_control::{ControlError, Fault, FieldFaults};
 
 use crate::web::{Failure, Visit};
@@ -28,6 +29,8 @@ pub(super) struct AppBody {
     pub(super) state: String,
     #[serde(default)]
     pub(super) approvals: Option<u32>,
+    #[serde(default)]
+    pub(super) rollout: Option<Plan>,
     // What a reply has besides, so that it can be sent back.
     #[serde(default, rename = "version")]
     _version: IgnoredAny,
@@ -64,6 +67,8 @@ pub(super) struct RuleBody {
     sharing: String,
     on_store_failure: String,
     state: String,
+    trial_rate: Value,
+    trial_max_permits: Value,
 }
 
 impl RuleBody {
@@ -82,7 +87,9 @@ impl RuleBody {
             rate: number("rate", self.rate, whole.clone()),
             max_permits: number("max_permits", self.max_permits, whole.clone()),
             need_permits: number("need_permits", self.need_permits, whole.clone()),
-            pre_permits: number("pre_permits", self.pre_permits, whole),
+            pre_permits: number("pre_permits", self.pre_permits, whole.clone()),
+            trial_rate: number("trial_rate", self.trial_rate, whole.clone()),
+            trial_max_permits: number("trial_max_permits", self.trial_max_permits, whole),
             g: number("g", self.g, Fault::Decimal),
             u: number("u", self.u, Fault::Decimal),
             extras: match self.extras {

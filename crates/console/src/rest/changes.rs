@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tollgate_control::change_set::{self, ChangeSet, Conflict, Query};
 use tollgate_control::changes::{self, ChangeInput, Keep};
 use tollgate_control::publishing::{self, Intent};
+use tollgate_control::rollout::Plan;
 use tollgate_control::{Change, ControlError, Kind, Role, checks, hex, reviews};
 use tollgate_db::Tx;
 use tollgate_http_kit::{Reply, reply};
@@ -245,7 +246,14 @@ pub(super) async fn answer(console: &Console, call: ChangeCall, visit: &Visit) -
             step(console, visit, |tx, by, id, etag| changes::submit(tx, by, id, etag)).await
         }
         ChangeCall::Publish => {
-            step(console, visit, |tx, by, id, etag| publishing::publish(tx, by, id, etag)).await
+            let plan = match visit.body.is_empty() {
+                true => None,
+                false => read::<PublishBody>(visit)?.rollout,
+            };
+            step(console, visit, move |tx, by, id, etag| {
+                publishing::publish_by(tx, by, id, etag, plan.as_ref())
+            })
+            .await
         }
         ChangeCall::Approve => {
             let text = comment()?;
@@ -264,6 +272,15 @@ pub(super) async fn answer(console: &Console, call: ChangeCall, visit: &Visit) -
             step(console, visit, move |tx, by, id, etag| changes::resolve(tx, by, id, etag, &choices)).await
         }
     }
+}
+
+/// How a change set is published.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PublishBody {
+    /// Instead of the app's plan.
+    #[serde(default)]
+    rollout: Option<Plan>,
 }
 
 fn choices(body: ResolveBody) -> Result<Vec<(Kind, String, Keep)>, Failure> {

@@ -4,7 +4,7 @@ use hyper::StatusCode;
 use serde_json::{Value, json};
 use tollgate_control::actor::EVERY_APP;
 use tollgate_control::history::{self, Counts, HistoryQuery, Scope, TopQuery};
-use tollgate_control::{ControlError, Role};
+use tollgate_control::{ControlError, Role, trials};
 use tollgate_http_kit::openapi::{self, parameter};
 use tollgate_http_kit::{Reply, reply};
 
@@ -78,7 +78,7 @@ pub(super) async fn series(console: &Console, visit: &Visit) -> Result<Reply, Fa
 pub(super) fn counted(counts: &Counts) -> Value {
     json!({
         "admitted": counts.admitted, "denied": counts.denied, "shadow_denied": counts.shadow_denied,
-        "degraded": counts.degraded, "near": counts.near,
+        "both_denied": counts.both_denied, "degraded": counts.degraded, "near": counts.near,
     })
 }
 
@@ -106,6 +106,21 @@ pub(super) async fn suggestion(console: &Console, visit: &Visit) -> Result<Reply
         })
     });
     Ok(reply::json(StatusCode::OK, &json!({"suggestion": body})))
+}
+
+/// The numbers that a rule tries, and what they and those in force have denied.
+pub(super) async fn trial(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, app, key) = (visit.actor()?, visit.segment(3), visit.segment(5));
+    let found = console.control.read(move |tx| trials::compared(tx, &actor, &app, &key)).await?;
+    let body = found.map_or(Value::Null, |it| {
+        let sum = it.history.sum();
+        json!({
+            "rate": it.trial.rate, "max_permits": it.trial.max_permits, "is_running": it.is_running,
+            "since": it.since_ms, "offered": sum.offered(), "denied": sum.denied,
+            "trial_denied": sum.trial_denied(), "both_denied": sum.both_denied,
+        })
+    });
+    Ok(reply::json(StatusCode::OK, &json!({"trial": body})))
 }
 
 pub(super) async fn problems(console: &Console, visit: &Visit) -> Result<Reply, Failure> {

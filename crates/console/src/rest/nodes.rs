@@ -49,13 +49,7 @@ fn shown(actor: &Actor, node: &NodeState, figures: Option<&Figures>, now_ms: i64
         })
         .collect();
     let labels: BTreeMap<&str, &str> = node.labels.iter().map(|(key, value)| (&**key, &**value)).collect();
-    let state = if node.is_live(now_ms) {
-        "live"
-    } else if node.is_lost(now_ms) {
-        "lost"
-    } else {
-        "unresponsive"
-    };
+    let state = node.health(now_ms).name();
     let store = figures.and_then(|it| it.store.as_ref());
     let mut shown = json!({
         "id": node.id, "name": node.name, "address": node.address, "software": node.software,

@@ -27,6 +27,7 @@ pub const PROBLEMS: &[&str] = &[
     "no-right",
     "not-found",
     "old-nodes",
+    "rollout-open",
     "stale",
     "token",
     "too-many",
@@ -116,7 +117,10 @@ fn of_control(visit: &Visit, error: &ControlError) -> (StatusCode, &'static str,
         ControlError::OldNodes { .. } => (StatusCode::CONFLICT, "old-nodes"),
         ControlError::Frozen { .. } => (StatusCode::CONFLICT, "frozen"),
         ControlError::Unanswered { .. } => (StatusCode::BAD_GATEWAY, "unanswered"),
-        ControlError::WrongState { .. } => (StatusCode::CONFLICT, "wrong-state"),
+        ControlError::WrongState { .. } | ControlError::WrongRolloutState { .. } => {
+            (StatusCode::CONFLICT, "wrong-state")
+        }
+        ControlError::RolloutOpen { .. } => (StatusCode::CONFLICT, "rollout-open"),
         ControlError::OwnChange | ControlError::NotAuthor { .. } => (StatusCode::FORBIDDEN, "no-right"),
         ControlError::Cap { .. } => (StatusCode::CONFLICT, "cap"),
         ControlError::WrongLogin | ControlError::WrongCode | ControlError::WrongLink => {

@@ -15,6 +15,7 @@ fn app() -> Value {
             ("rules", int()),
             ("approvals", int()),
             ("updated_at", int()),
+            ("rollout", schema("Plan")),
         ],
         &[],
     )
@@ -38,6 +39,8 @@ fn rule() -> Value {
             ("sharing", one_of(&["exact", "leased", "local"])),
             ("on_store_failure", one_of(&["allow", "deny", "local"])),
             ("state", one_of(&["on", "shadow", "off"])),
+            ("trial_rate", maybe(&int())),
+            ("trial_max_permits", maybe(&int())),
             ("version", int()),
             ("updated_at", int()),
             ("updated_by", text()),
@@ -57,7 +60,9 @@ fn rule_body() -> Value {
             ("rate", whole.clone()),
             ("max_permits", whole.clone()),
             ("need_permits", whole.clone()),
-            ("pre_permits", whole),
+            ("pre_permits", whole.clone()),
+            ("trial_rate", whole.clone()),
+            ("trial_max_permits", whole),
             ("g", decimal.clone()),
             ("u", decimal),
             ("extras", json!({"type": ["object", "string", "null"]})),
@@ -95,7 +100,13 @@ pub(super) fn apps() -> Description {
 }
 
 fn takes_app(description: Description) -> Description {
-    let members = [("app", text()), ("description", text()), ("state", text()), ("approvals", int())];
+    let members = [
+        ("app", text()),
+        ("description", text()),
+        ("state", text()),
+        ("approvals", int()),
+        ("rollout", schema("Plan")),
+    ];
     // What a reply has besides, so that it can be sent back.
     let more = [("version", int()), ("rules", int()), ("updated_at", int())];
     let body = object(&[], &[&members[..], &more].concat());

@@ -6,7 +6,8 @@ use tollgate_http_kit::openapi::{Description, parameter, schema};
 use super::schema::{ERRORS, creates, flag, int, list, maybe, object, one_of, replies, text};
 
 fn counts(more: &[(&str, Value)]) -> Value {
-    let counts = ["admitted", "denied", "shadow_denied", "degraded", "near"].map(|name| (name, int()));
+    let counts =
+        ["admitted", "denied", "shadow_denied", "both_denied", "degraded", "near"].map(|name| (name, int()));
     object(&[&counts, more].concat(), &[])
 }
 
@@ -74,6 +75,20 @@ pub(super) fn top_keys() -> Description {
 pub(super) fn suggestion() -> Description {
     let numbers = [("rate", int()), ("max_permits", int()), ("seconds", int()), ("peak_per_second", text())];
     replies(object(&[("suggestion", maybe(&object(&numbers, &[])))], &[]))
+}
+
+pub(super) fn trial() -> Description {
+    let trial = [
+        ("rate", int()),
+        ("max_permits", int()),
+        ("is_running", flag()),
+        ("since", int()),
+        ("offered", int()),
+        ("denied", int()),
+        ("trial_denied", int()),
+        ("both_denied", int()),
+    ];
+    replies(object(&[("trial", maybe(&object(&trial, &[])))], &[]))
 }
 
 pub(super) fn problems() -> Description {

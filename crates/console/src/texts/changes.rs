@@ -80,7 +80,7 @@ texts! {
     diff_link: "差异", "Difference";
     save_draft: "存为草稿", "Save to draft";
     past: "修改记录", "Who changed what";
-    try_shadow: "试运行", "Try in shadow";
+    try_shadow: "整条试运行", "Try in shadow";
     switch_off: "停用", "Switch off";
     switch_on: "启用", "Switch on";
     yaml: "YAML", "YAML";

@@ -22,8 +22,6 @@ texts! {
     offered: "请求总数", "Offered";
     as_table: "以表格显示", "As a table";
     time: "时间", "Time";
-    nodes_live: "在线", "live";
-    nodes_silent: "失联", "unresponsive";
     nodes_by_state: "节点状态", "Nodes by state";
     problems: "问题", "Problems";
     no_problems: "一切正常", "No problems";

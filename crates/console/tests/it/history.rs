@@ -183,3 +183,96 @@ async fn a_reader_of_events_gets_what_changed_since_its_last_one() {
     ann.post("/users/vic/state", "state=disabled").await;
     assert_eq!(vic.get("/api/v1/events?topics=changes&after=x").await.status, 401);
 }
+
+#[tokio::test]
+async fn a_trial_is_started_compared_adopted_and_dropped_on_the_page_of_its_rule() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    ann.post("/rules/new", RULE).await;
+    let (page, rule) = ("/apps/SIP_HOTEL/rules/pushGeo", "/api/v1/apps/SIP_HOTEL/rules/pushGeo");
+    let trial = format!("{page}/trial");
+    reported(&server).await;
+    // Filled in with the suggestion: 30 a second and half as much again, in the burst of now.
+    let form = ann.get(page).await.body;
+    for part in ["Try other numbers", "id=\"try_rate\" name=\"try_rate\" value=\"45\"", "value=\"100\""] {
+        assert!(form.contains(part), "{part}: {form}");
+    }
+    for (fields, fault) in [
+        ("try_rate=45&try_max_permits=", "Required"),
+        ("try_rate=0&try_max_permits=9", "Expected a whole number from 1 to 1000000000"),
+        ("try_rate=%3Cb%3E&try_max_permits=1.5", "Expected a whole number from 1 to 1000000000"),
+    ] {
+        let reply = ann.post(&trial, &format!("action=start&etag=1&{fields}")).await;
+        assert_eq!(reply.status, 422, "{}", reply.body);
+        assert!(
+            reply.body.contains(fault) && reply.body.contains("<details class=\"card\" id=\"trial\" open")
+        );
+        assert!(!reply.body.contains("value=\"<b>"), "what was entered is escaped");
+    }
+    assert_eq!(ann.post(&trial, "action=nonsense&etag=1").await.status, 400);
+    assert_eq!(ann.post(&trial, "action=adopt&etag=1").await.place(), page, "there is nothing to adopt");
+    let started = ann.post(&trial, "action=start&etag=1&try_rate=45&try_max_permits=150").await;
+    assert_eq!(started.place(), format!("{page}?saved=SIP_HOTEL&version=2"));
+    let shown = ann.get(page).await.body;
+    for part in
+        ["running", "45 / s", "150", "No complete report", "name: trial, shadow: true", "Adopt", "Drop"]
+    {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let read = ann.get(rule).await.value();
+    assert_eq!((&read["trial_rate"], &read["trial_max_permits"]), (&45.into(), &150.into()));
+    let compared = ann.get(&format!("{rule}/trial")).await.value();
+    let (began, now) = (compared["trial"]["since"].as_i64().expect("a time"), server.now_ms());
+    assert_eq!((compared["trial"]["offered"].as_i64(), began), (Some(0), now));
+
+    // What is counted after it began: 100 denied in force, 40 by the trial, of which 30 are the same.
+    server.set_time(now + 60_000);
+    let counts = RuleCounts {
+        domain: "SIP_HOTEL".to_owned(),
+        rule: "key=pushGeo".to_owned(),
+        admitted: 890,
+        denied: 100,
+        shadow_denied: 10,
+        both_denied: 30,
+        ..RuleCounts::default()
+    };
+    let report =
+        Report { sequence: 41, age_ms: 15_000, span_ms: 20_000, rules: vec![counts], ..Report::default() };
+    let stored = server.control.store_report("n1", 1, report, now + 60_000);
+    let (stored, written) = tokio::join!(stored, server.control.write_reports());
+    stored.expect("stored");
+    written.expect("written");
+    let shown = ann.get(page).await.body;
+    for part in ["100 · 10.0 %", "40 · 4.0 %", "70 · 7.0 %", "10 · 1.0 %", "Both would have denied 30"] {
+        assert!(shown.contains(part), "{part}: {shown}");
+    }
+    let compared = ann.get(&format!("{rule}/trial")).await.value();
+    for (name, count) in [("offered", 1_000), ("denied", 100), ("trial_denied", 40), ("both_denied", 30)] {
+        assert_eq!(compared["trial"][name], count, "{name}: {compared}");
+    }
+    let history = ann.get(&format!("{page}/history?span=1h")).await.body;
+    assert!(
+        history.contains("Trial: Denials per second") && history.contains("Trial would deny"),
+        "{history}"
+    );
+
+    // The form keeps a trial that it does not change, and a stale page changes nothing.
+    let same = "max_permits=100&rate=5&trial_rate=45&trial_max_permits=150&description=x&action=save&etag=2";
+    ann.post(page, same).await;
+    assert_eq!(ann.get(rule).await.value()["trial_rate"], 45);
+    assert_eq!(ann.post(&trial, "action=adopt&etag=2").await.place(), page, "it has changed since");
+    assert_eq!(ann.get(rule).await.value()["rate"], 5);
+    ann.post(&trial, "action=adopt&etag=3").await;
+    let read = ann.get(rule).await.value();
+    assert_eq!(
+        (&read["rate"], &read["max_permits"], &read["trial_rate"]),
+        (&45.into(), &150.into(), &().into())
+    );
+    assert_eq!(ann.get(&format!("{rule}/trial")).await.value()["trial"], serde_json::Value::Null);
+    ann.post(&trial, "action=start&etag=4&try_rate=9&try_max_permits=9").await;
+    ann.post(&trial, "action=end&etag=5").await;
+    assert_eq!(ann.get(rule).await.value()["trial_rate"], serde_json::Value::Null);
+    // A rule that is not on shows why nothing can be tried.
+    ann.post(&format!("{page}/state"), "state=off&etag=6").await;
+    assert!(ann.get(page).await.body.contains("Other numbers can be tried while the rule is on."));
+}

@@ -10,6 +10,7 @@ mod old_nodes;
 mod operations;
 mod replay;
 mod rights;
+mod rollouts;
 mod rude;
 mod schema;
 mod secrets;

@@ -103,6 +103,11 @@ pub(crate) const API: &[Operation] = &[
         "/api/v1/apps/SIP_HOTEL/rules/second/suggestion",
         InApp(Viewer),
     ),
+    get(
+        "GET /api/v1/apps/{app}/rules/{key}/trial",
+        "/api/v1/apps/SIP_HOTEL/rules/second/trial",
+        InApp(Viewer),
+    ),
     get("GET /api/v1/history", "/api/v1/history", User),
     get("GET /api/v1/keys/top", "/api/v1/keys/top", User),
     get("GET /api/v1/problems", "/api/v1/problems", User),
@@ -179,6 +184,7 @@ pub(crate) const API: &[Operation] = &[
 pub(crate) const ONCE: &[&str] = &["POST /api/v1/setup", "POST /api/v1/link"];
 
 const DRAFT: &str = r#"{"app":"SIP_HOTEL","title":"t","comment":"","ops":[{"op":"put","key":"drafted","rule":{"key":"drafted","max_permits":5}}]}"#;
+const ROLLOUT: &str = "/api/v1/apps/SIP_HOTEL/rollout";
 const CHANGE: &str = "/api/v1/changes/{change}";
 const FILE: &str = "/api/v1/apps/SIP_HOTEL/files/extra";
 pub(crate) const FILE_BODY: &str =
@@ -246,6 +252,39 @@ pub(crate) const LOOSE: &[Operation] = &[
         r#"{"node":"none","reason":"x"}"#,
         InApp(Admin),
     ),
+    get("GET /api/v1/rollouts", "/api/v1/rollouts", User),
+    get("GET /api/v1/apps/{app}/rollout", ROLLOUT, InApp(Viewer)),
+    put(
+        "POST /api/v1/apps/{app}/rollout/pause",
+        "/api/v1/apps/SIP_HOTEL/rollout/pause",
+        ROLLOUT,
+        "",
+        InApp(Approver),
+    ),
+    put(
+        "POST /api/v1/apps/{app}/rollout/resume",
+        "/api/v1/apps/SIP_HOTEL/rollout/resume",
+        ROLLOUT,
+        "",
+        InApp(Approver),
+    ),
+    put(
+        "POST /api/v1/apps/{app}/rollout/advance",
+        "/api/v1/apps/SIP_HOTEL/rollout/advance",
+        ROLLOUT,
+        "",
+        InApp(Approver),
+    ),
+    put(
+        "POST /api/v1/apps/{app}/rollout/withdraw",
+        "/api/v1/apps/SIP_HOTEL/rollout/withdraw",
+        ROLLOUT,
+        r#"{"reason":"x"}"#,
+        InApp(Approver),
+    ),
+    get("GET /rollouts", "/rollouts", User),
+    get("GET /apps/{app}/rollout", "/apps/SIP_HOTEL/rollout", InApp(Viewer)),
+    post("POST /apps/{app}/rollout", "/apps/SIP_HOTEL/rollout", "action=pause&etag=1", InApp(Approver)),
     get("GET /apps/{app}/frozen", "/apps/SIP_HOTEL/frozen", InApp(Viewer)),
     post("POST /apps/{app}/frozen", "/apps/SIP_HOTEL/frozen", "action=force&reason=x", InApp(Admin)),
     post("POST /api/v1/preview", "/api/v1/preview", DRAFT, InApp(Viewer)),
@@ -298,6 +337,12 @@ pub(crate) const LOOSE: &[Operation] = &[
         "POST /apps/{app}/rules/{key}/state",
         "/apps/SIP_HOTEL/rules/second/state",
         "state=shadow&etag=2",
+        InApp(Editor),
+    ),
+    post(
+        "POST /apps/{app}/rules/{key}/trial",
+        "/apps/SIP_HOTEL/rules/second/trial",
+        "action=start&try_rate=9&try_max_permits=19&etag=2",
         InApp(Editor),
     ),
     get("GET /apps/{app}/rules/{key}/yaml", "/apps/SIP_HOTEL/rules/second/yaml", InApp(Viewer)),
@@ -417,6 +462,10 @@ pub(crate) const TWINS: &[(&str, &[&str])] = &[
     ("POST /apps/{app}/rules/{key}", &["PUT /api/v1/apps/{app}/rules/{key}"]),
     ("POST /apps/{app}/rules/{key}/delete", &["DELETE /api/v1/apps/{app}/rules/{key}"]),
     ("POST /apps/{app}/rules/{key}/state", &["PUT /api/v1/apps/{app}/rules/{key}"]),
+    (
+        "POST /apps/{app}/rules/{key}/trial",
+        &["PUT /api/v1/apps/{app}/rules/{key}", "GET /api/v1/apps/{app}/rules/{key}/trial"],
+    ),
     ("POST /apps/{app}/rules/{key}/replay", &["POST /api/v1/preview", "GET /api/v1/traces"]),
     ("POST /apps/{app}/rules/{key}/yaml", &["POST /api/v1/changes", "POST /api/v1/check"]),
     ("POST /rules/bulk", &["POST /api/v1/changes", "GET /api/v1/export"]),
@@ -425,6 +474,15 @@ pub(crate) const TWINS: &[(&str, &[&str])] = &[
         &["POST /api/v1/apps/{app}/versions/{version}/rollback"],
     ),
     ("POST /apps/{app}/settings", &["PUT /api/v1/apps/{app}", "DELETE /api/v1/apps/{app}"]),
+    (
+        "POST /apps/{app}/rollout",
+        &[
+            "POST /api/v1/apps/{app}/rollout/pause",
+            "POST /api/v1/apps/{app}/rollout/resume",
+            "POST /api/v1/apps/{app}/rollout/advance",
+            "POST /api/v1/apps/{app}/rollout/withdraw",
+        ],
+    ),
     ("POST /apps/{app}/frozen", &["POST /api/v1/apps/{app}/force", "POST /api/v1/apps/{app}/take-over"]),
     ("POST /files/new", &["POST /api/v1/apps/{app}/files", "POST /api/v1/check", "GET /api/v1/explain"]),
     (

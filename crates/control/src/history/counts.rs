@@ -19,6 +19,8 @@ pub struct Counts {
     pub degraded: i64,
     /// Hits near the limit.
     pub near: i64,
+    /// Of those denied: a limit in shadow would have denied them too.
+    pub both_denied: i64,
 }
 
 impl Counts {
@@ -40,6 +42,12 @@ impl Counts {
         share(self.degraded, self.offered())
     }
 
+    /// Those that a limit in shadow would have denied, if the rule has one and is not in shadow itself.
+    #[must_use]
+    pub const fn trial_denied(&self) -> i64 {
+        self.shadow_denied.saturating_add(self.both_denied)
+    }
+
     pub(super) fn of(counts: &RuleCounts) -> Self {
         let bounded = |count: u64| count.min(MOST) as i64;
         Self {
@@ -48,10 +56,11 @@ impl Counts {
             shadow_denied: bounded(counts.shadow_denied),
             degraded: bounded(counts.degraded),
             near: bounded(counts.near),
+            both_denied: bounded(counts.both_denied),
         }
     }
 
-    /// The five columns from `first` on.
+    /// The six columns from `first` on.
     pub(super) fn read(row: &Row, first: usize) -> Result<Self, DbError> {
         Ok(Self {
             admitted: row.int(first)?,
@@ -59,11 +68,12 @@ impl Counts {
             shadow_denied: row.int(first + 2)?,
             degraded: row.int(first + 3)?,
             near: row.int(first + 4)?,
+            both_denied: row.int(first + 5)?,
         })
     }
 
     pub(super) const fn is_zero(&self) -> bool {
-        self.offered() == 0 && self.degraded == 0 && self.near == 0
+        self.offered() == 0 && self.degraded == 0 && self.near == 0 && self.both_denied == 0
     }
 
     /// Adds `more`.
@@ -78,6 +88,7 @@ impl Counts {
             shadow_denied: with(self.shadow_denied, other.shadow_denied),
             degraded: with(self.degraded, other.degraded),
             near: with(self.near, other.near),
+            both_denied: with(self.both_denied, other.both_denied),
         }
     }
 
@@ -117,8 +128,10 @@ mod tests {
 
     #[test]
     fn shares_are_of_all_decisions() {
-        let counts = Counts { admitted: 60, denied: 20, shadow_denied: 20, degraded: 1, near: 9 };
+        let counts =
+            Counts { admitted: 60, denied: 20, shadow_denied: 20, degraded: 1, near: 9, both_denied: 5 };
         assert_eq!((counts.denied_share(), counts.degraded_share()), (Some(2_000), Some(100)));
+        assert_eq!(counts.trial_denied(), 25);
         assert_eq!(Counts::default().denied_share(), None);
     }
 }

@@ -192,11 +192,11 @@ macro_rules! capped {
 }
 
 fn add_row(tx: &mut dyn Tx, res: i64, series: i64, at: i64, counts: Counts) -> Result<(), ControlError> {
-    let Counts { admitted, denied, shadow_denied, degraded, near } = counts;
+    let Counts { admitted, denied, shadow_denied, degraded, near, both_denied } = counts;
     tx.execute(
         concat!(
-            "INSERT INTO history (res, series, at, admitted, denied, shadow_denied, degraded, near) ",
-            "VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (res, series, at) DO UPDATE SET ",
+            "INSERT INTO history (res, series, at, admitted, denied, shadow_denied, degraded, near, both_denied) ",
+            "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (res, series, at) DO UPDATE SET ",
             capped!("admitted", "$4"),
             ", ",
             capped!("denied", "$5"),
@@ -205,7 +205,9 @@ fn add_row(tx: &mut dyn Tx, res: i64, series: i64, at: i64, counts: Counts) -> R
             ", ",
             capped!("degraded", "$7"),
             ", ",
-            capped!("near", "$8")
+            capped!("near", "$8"),
+            ", ",
+            capped!("both_denied", "$9")
         ),
         &[
             res.into(),
@@ -216,6 +218,7 @@ fn add_row(tx: &mut dyn Tx, res: i64, series: i64, at: i64, counts: Counts) -> R
             shadow_denied.into(),
             degraded.into(),
             near.into(),
+            both_denied.into(),
         ],
     )?;
     Ok(())

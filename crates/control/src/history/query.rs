@@ -96,7 +96,8 @@ pub fn history(tx: &mut dyn Tx, actor: &Actor, query: &HistoryQuery) -> Result<H
     let mut rows: BTreeMap<i64, Counts> = BTreeMap::new();
     for series in series_of(tx, actor, &query.scope)? {
         let found = tx.query(
-            "SELECT at / $5 * $5, SUM(admitted), SUM(denied), SUM(shadow_denied), SUM(degraded), SUM(near) \
+            "SELECT at / $5 * $5, SUM(admitted), SUM(denied), SUM(shadow_denied), SUM(degraded), SUM(near), \
+             SUM(both_denied) \
              FROM history WHERE res = $1 AND series = $2 AND at >= $3 AND at < $4 GROUP BY 1",
             &[resolution.ms().into(), series.into(), from.into(), query.to_ms.into(), step_ms.into()],
         )?;
@@ -225,7 +226,7 @@ pub fn last_used(
 }
 
 /// The path of the rule that a row of the table of committed rates makes.
-pub(super) fn path_of(key: &str) -> String {
+pub(crate) fn path_of(key: &str) -> String {
     format!("key={key}")
 }
 
@@ -272,7 +273,7 @@ pub fn unlimited(tx: &mut dyn Tx, actor: &Actor, span_ms: i64) -> Result<Vec<Unl
             continue;
         }
         let sum = tx.query_one(
-            "SELECT COALESCE(SUM(admitted), 0), COALESCE(SUM(denied), 0), 0, 0, 0 FROM history \
+            "SELECT COALESCE(SUM(admitted), 0), COALESCE(SUM(denied), 0), 0, 0, 0, 0 FROM history \
              WHERE res = $1 AND series = $2 AND at >= $3",
             &[resolution.ms().into(), id.into(), resolution.row_of(now_ms - span_ms).into()],
         )?;

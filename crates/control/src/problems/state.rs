@@ -10,13 +10,20 @@ use crate::apps;
 use crate::error::ControlError;
 use crate::frozen;
 use crate::history::{Counts, HistoryQuery, Resolution, Scope, history};
+use crate::rollout_rows;
 
 const MINUTE: i64 = Resolution::Minute.ms();
 
 /// Everything but nodes and surroundings.
 pub(crate) fn read(tx: &mut dyn Tx) -> Result<State, ControlError> {
     let now_ms = tx.now_ms();
-    let mut state = State { now_ms, versions: versions(tx)?, frozen: frozen::all(tx)?, ..State::default() };
+    let mut state = State {
+        now_ms,
+        versions: versions(tx)?,
+        withdrawn: rollout_rows::withdrawn(tx)?,
+        frozen: frozen::all(tx)?,
+        ..State::default()
+    };
     for app in apps::list(tx, &Actor::system())? {
         let shares = shares(tx, &app.name, now_ms)?;
         if shares.0.offered() > 0 {

@@ -56,6 +56,7 @@ impl World {
         }
         if self.random.u8(..4) == 0 {
             self.published = self.copy.clone();
+            self.rollouts = self.copied_rollouts.clone();
         }
         let wait = self.random.u64(500..10_000);
         self.after(wait, Event::StartControl);
@@ -75,6 +76,7 @@ impl World {
         let bindings = self.bindings.clone();
         let settings = HubSettings { bug, bindings, ..HubSettings::new("e", "r") };
         self.hub = Some(Hub::new(settings));
+        self.take_over();
         self.publish();
     }
 
@@ -84,15 +86,21 @@ impl World {
         self.hub(HubEvent::Published(prepared));
     }
 
-    pub(super) fn change(&mut self, app: &str, kind: Kind, domain: &str) {
-        // After the database was restored, versions are used again.
-        let known = self.published.apps.iter().find(|it| it.app == app).map(|it| it.version);
-        let version =
-            if self.is_calm || known.is_none() { self.last_version + 1 } else { known.unwrap_or(0) + 1 };
+    /// The version after `known`. After the database was restored, versions are used again.
+    pub(super) fn next_version(&mut self, known: u64) -> u64 {
+        let version = if self.is_calm || known == 0 { self.last_version + 1 } else { known + 1 };
         self.last_version = self.last_version.max(version);
+        version
+    }
+
+    pub(super) fn change(&mut self, app: &str, kind: Kind, domain: &str) {
+        let newest = |it: &AppDocuments| it.candidate.as_ref().map_or(it.version, |it| it.version);
+        let known = self.published.apps.iter().find(|it| it.app == app).map_or(0, newest);
+        let version = self.next_version(known);
+        self.supersede(app);
         self.published.apps.retain(|it| it.app != app);
         let documents = vec![Document::new(domain, content::text(app, version, kind, domain))];
-        self.published.apps.push(AppDocuments { app: app.to_owned(), version, documents });
+        self.published.apps.push(AppDocuments::new(app, version, documents));
         self.published.apps.sort_by(|a, b| a.app.cmp(&b.app));
     }
 
@@ -103,7 +111,14 @@ impl World {
         for _ in 0..self.random.u8(1..4) {
             let app = APPS[self.random.usize(..APPS.len())];
             match self.random.u8(..10) {
-                0 => self.published.apps.retain(|it| it.app != app),
+                0 => {
+                    self.supersede(app);
+                    self.published.apps.retain(|it| it.app != app);
+                }
+                2..=5 if !self.rollouts.kept.contains_key(app) => {
+                    let kind = Kind::any(&mut self.random);
+                    self.begin_rollout(app, kind, app);
+                }
                 1 => self.change(app, Kind::Good, "shared"),
                 _ => {
                     let kind = Kind::any(&mut self.random);
@@ -113,6 +128,7 @@ impl World {
         }
         if self.random.u8(..5) == 0 {
             self.copy = self.published.clone();
+            self.copied_rollouts = self.rollouts.clone();
         }
         self.publish();
         let wait = self.random.u64(300..6_000);
@@ -129,8 +145,16 @@ impl World {
             }
             self.publish();
         }
+        for app in APPS {
+            if self.random.bool() {
+                let kind = Kind::any(&mut self.random);
+                self.begin_rollout(app, kind, app);
+            }
+        }
+        self.publish();
         if self.random.bool() {
             let app = APPS[self.random.usize(..APPS.len())];
+            self.supersede(app);
             self.published.apps.retain(|it| it.app != app);
             self.publish();
         }

@@ -23,6 +23,10 @@ impl Versions {
         *highest = version.max(*highest);
     }
 
+    pub(crate) fn has_acknowledged(&self, app: &str, version: u64) -> bool {
+        self.acknowledged.get(app).is_some_and(|highest| *highest >= version)
+    }
+
     /// Laws C1 and C2.
     pub(crate) fn in_force(&mut self, rules: &[InForce]) -> Result<(), String> {
         for InForce { app, version, kind } in rules {

@@ -8,6 +8,8 @@ use tollgate_fleet_agent::{
     Start,
 };
 
+use tollgate_fleet_proto::Label;
+
 use super::content::InForce;
 use super::laws::Versions;
 
@@ -82,7 +84,10 @@ impl Node {
                 secret: if self.place % 3 == 2 { Vec::new() } else { self.id().into_bytes() },
             },
             name: self.id(),
-            labels: Vec::new(),
+            labels: vec![Label {
+                key: "zone".into(),
+                value: if seed.is_multiple_of(2) { "a" } else { "b" }.into(),
+            }],
             software: "simulated".into(),
             seed,
             bug,

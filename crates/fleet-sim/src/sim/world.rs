@@ -14,6 +14,7 @@ use tollgate_fleet_proto::{FromControl, FromNode};
 use super::content::{self, Kind};
 use super::laws::History;
 use super::node::Node;
+use super::rolling::{Driver, RolloutBug, Rollouts};
 
 /// How long anything may fail, and how long nothing does.
 const CHAOS: Duration = Duration::from_secs(60);
@@ -28,6 +29,10 @@ pub enum Bug {
     Agent(tollgate_fleet_agent::KnownBug),
     /// Of the control plane's end.
     Hub(tollgate_fleet_hub::KnownBug),
+    /// Of the machine of rollouts.
+    Rollout(tollgate_control::rollout::KnownBug),
+    /// Of what surrounds that machine.
+    Surroundings(RolloutBug),
 }
 
 /// What a run came to.
@@ -43,6 +48,10 @@ pub struct Report {
     pub rejected: u64,
     /// Streams that broke.
     pub breaks: u64,
+    /// Versions that were rolled out.
+    pub rollouts: u64,
+    /// Those that were withdrawn.
+    pub withdrawn: u64,
 }
 
 /// A law was broken.
@@ -82,6 +91,7 @@ pub(super) enum Event {
     KillControl,
     StartControl,
     Calm,
+    OldDriver(Box<Driver>),
 }
 
 /// One stream; both directions keep their order.
@@ -114,6 +124,10 @@ pub(super) struct World {
     /// An old copy of the database.
     pub(super) copy: Published,
     pub(super) last_version: u64,
+    pub(super) rollouts: Rollouts,
+    pub(super) copied_rollouts: Rollouts,
+    pub(super) driver: Driver,
+    pub(super) term: u64,
     pub(super) history: History,
     pub(super) last_bundle_at: Timestamp,
     pub(super) trace: DefaultHasher,
@@ -143,6 +157,10 @@ impl World {
             published: Published::default(),
             copy: Published::default(),
             last_version: 0,
+            rollouts: Rollouts::default(),
+            copied_rollouts: Rollouts::default(),
+            driver: Driver::default(),
+            term: 0,
             history: History::default(),
             last_bundle_at: now,
             trace: DefaultHasher::new(),
@@ -227,6 +245,7 @@ impl World {
             Event::HubTick => {
                 self.hub(HubEvent::Tick);
                 self.after(1_000, Event::HubTick);
+                return self.roll();
             }
             Event::Publish => self.publish_something(),
             Event::Traffic => self.traffic(),
@@ -236,6 +255,7 @@ impl World {
             Event::KillControl => self.kill_control(),
             Event::StartControl => self.start_control(),
             Event::Calm => self.calm(),
+            Event::OldDriver(driver) => return self.old_driver(*driver),
         }
         Ok(())
     }
@@ -372,6 +392,9 @@ impl World {
             }
             let shown = shown.iter().find(|shown| shown.id == node.id()).ok_or("a node is unknown")?;
             for app in &self.published.apps {
+                if app.candidate.is_some() {
+                    return Err(format!("C9: the rollout of {} does not end", app.app));
+                }
                 let read = content::read(app.documents[0].yaml());
                 let in_force = node.in_force.iter().find(|it| it.app == app.app).map(|it| it.version);
                 let shown = shown.apps.iter().find(|it| *it.app == *app.app).ok_or("an app is unknown")?;
@@ -418,5 +441,6 @@ fn event_name(event: &Event) -> &'static str {
         Event::KillNode | Event::StartNode(_) => "node",
         Event::KillControl | Event::StartControl => "control",
         Event::Calm => "calm",
+        Event::OldDriver(_) => "old driver",
     }
 }

@@ -25,7 +25,7 @@ fn rules(domain: &str, limit: &str) -> Document {
 }
 
 fn app(app: &str, version: u64, document: Document) -> AppDocuments {
-    AppDocuments { app: app.into(), version, documents: vec![document] }
+    AppDocuments::new(app, version, vec![document])
 }
 
 fn publish(control: &Control, apps: &[AppDocuments]) {

@@ -116,9 +116,13 @@ impl RuleSpec {
                     errors.push((Part::Limits, RuleError::OnlyShadow));
                 }
                 let (mut names, mut buckets) = (HashMap::new(), HashMap::new());
+                // Beside limits in shadow only, it counts as if it were alone.
+                let is_alone = limits.len() > 1 && limits.iter().filter(|limit| !limit.shadow).count() == 1;
                 for (index, limit) in limits.iter().enumerate() {
                     if limit.name.is_empty() {
-                        errors.push((Part::NameOfLimit(index), RuleError::MissingLimitName));
+                        if limit.shadow || !is_alone {
+                            errors.push((Part::NameOfLimit(index), RuleError::MissingLimitName));
+                        }
                     } else if let Some(first) = names.insert(limit.name.as_str(), index) {
                         let error = RuleError::DuplicateLimitName { name: limit.name.clone(), first };
                         errors.push((Part::NameOfLimit(index), error));

@@ -91,6 +91,60 @@ fn what_is_suggested_denies_nothing_to_that_share_of_the_keys() {
 }
 
 #[test]
+fn the_cost_of_a_rule_is_counted_by_the_exact_log_too() {
+    let rules = "domain: web\ndescriptors:\n  - {key: client, rate_limit: {unit: minute, requests_per_unit: 10, \
+                 cost: 5, algorithm: sliding_window_log}}\n";
+    let trace = log([(0, "ann"), (1, "ann"), (2, "ann"), (59, "ann"), (60, "ann")].into_iter());
+    let (_, out, _) = replay(&trace, &[rules], "--json --algorithms --percentile 100");
+    let rule = &json(&out)["rules"][0]["rules"][0];
+    assert_eq!(
+        (&rule["admitted"], &rule["wrongly_admitted"], &rule["wrongly_denied"]),
+        (&3.into(), &0.into(), &0.into())
+    );
+    assert_eq!(rule["worst_windows"][0]["admitted"], 10, "{rule}");
+    assert_eq!(rule["suggested"][0]["limit"], 20, "four of its five requests are within a minute: {rule}");
+    for it in rule["algorithms"].as_array().expect("a list") {
+        assert!(it["worst_window"]["admitted"] == 10 || it["algorithm"] != "sliding_window_log", "{it}");
+    }
+}
+
+/// A suggestion that is put in place of a rule must not switch its other settings off.
+#[test]
+fn a_suggested_rule_keeps_what_is_no_number() {
+    let rules = "domain: web
+descriptors:
+  - {key: remote_address, shadow_mode: true, rate_limit: {name: shadow, unit: minute, requests_per_unit: 3}}
+  - key: user
+    on_limit: queue
+    max_wait: 2s
+    rate_limit: {unit: second, requests_per_unit: 2, algorithm: token_bucket, burst: 2, sharing: leased}
+  - key: path
+    value: /a
+    rate_limit: {unit: hour, requests_per_unit: 9, cost: 2, algorithm: sliding_window, on_store_failure: deny}
+";
+    let trace: String = (0..40).map(|at| format!("{at},ann,bob,/a\n")).collect();
+    let trace = format!("t_s,client,user,path\n{trace}");
+    let (outcome, yaml, talk) = replay(&trace, &[rules], "--suggest");
+    assert_eq!(outcome, Outcome::Yes, "{talk}");
+    let read = |text: &str| {
+        let policy = tollgate_rule_files::parse_text("rules.yaml", text);
+        policy.unwrap_or_else(|faults| panic!("{faults}: {text}"))
+    };
+    let (before, after) = (read(rules), read(&yaml));
+    let settings = |policy: &tollgate_policy::Policy| {
+        let of = |rule: &tollgate_policy::Rule| {
+            let modes = (rule.shadow_mode, rule.quota_mode, rule.max_wait, rule.limits[0].cost);
+            (rule.path.clone(), rule.name.clone(), modes, rule.sharing, rule.on_store_failure)
+        };
+        policy.rules().map(of).collect::<Vec<_>>()
+    };
+    assert_eq!(settings(&before), settings(&after), "{yaml}");
+    // And the second rules deny nothing of the trace.
+    let (_, out, _) = replay(&trace, &[&yaml], "--json");
+    assert_eq!(json(&out)["rules"][0]["denied"], 0, "{yaml}{out}");
+}
+
+#[test]
 fn entries_come_from_fields_of_their_name_or_as_the_mapping_says() {
     let rules = "domain: web\ndescriptors:\n  - key: api_key\n    descriptors:\n      - {key: plan, value: gold, \
                  rate_limit: {unit: minute, requests_per_unit: 2}}\n  - {key: path, rate_limit: {unit: minute, \
@@ -156,8 +210,16 @@ fn times_that_go_back_are_of_the_latest_time_or_sorted_within_the_tolerance() {
         talk.contains("1 requests are out of order, by up to 20 s: 0 were sorted, 1 were more"),
         "{talk}"
     );
+    assert!(talk.contains("the latest time is in line 4"), "{talk}");
     let (_, _, talk) = replay(&trace, &[&rules("fixed_window")], "--tolerance 20s");
     assert!(talk.contains("1 were sorted, 0 were more"), "{talk}");
+    // One time of the far future puts all that follow out of order; its line is named.
+    let trace = log([(1, "ann"), (9_000_000_000, "ann"), (3, "ann"), (4, "ann")].into_iter());
+    let (_, _, talk) = replay(&trace, &[&rules("fixed_window")], "--tolerance 20s");
+    assert!(
+        talk.contains("2 requests are out of order") && talk.contains("latest time is in line 3"),
+        "{talk}"
+    );
 }
 
 #[test]

@@ -45,6 +45,7 @@ fn state(node: tollgate_fleet_hub::NodeState) -> NodeState {
         app: app.app.to_string(),
         wanted: app.wanted.unwrap_or_default(),
         acked: app.acked.unwrap_or_default(),
+        fault_version: app.fault.as_ref().map_or(0, |fault| fault.version),
         fault: app.fault.map(|fault| shown(&fault)),
         is_ahead: app.is_ahead,
     };

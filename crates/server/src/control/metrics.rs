@@ -11,6 +11,7 @@ use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
 use tollgate_console::Console;
 use tollgate_control::Control;
+use tollgate_control::rollout::State;
 use tollgate_fleet_hub::{Fleet, Liveness};
 use tollgate_net::ConnectionStats;
 
@@ -138,6 +139,13 @@ impl Collector for LoadMetrics {
             ),
         ];
         Family::gauges(to, gauges)?;
+        let open = self.control.open_rollouts();
+        let open = State::ALL
+            .into_iter()
+            .filter(|state| state.is_open())
+            .map(|state| (state.name(), open.get(&state).copied().unwrap_or_default()));
+        Family::gauge("tollgate_control_rollouts", "Open rollouts, by their state")
+            .write_by(to, "state", open)?;
         let waiting = [("read", load.reads_waiting as u64), ("write", load.writes_waiting as u64)];
         Family::gauge("tollgate_control_transactions_waiting", "Transactions that wait for the database")
             .write_by(to, "kind", waiting)?;

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate_console::{Console, ConsoleSettings};
+use tollgate_control::events::Topic;
 use tollgate_control::{Control, ControlError};
 use tollgate_core::Clock;
 use tollgate_db::TimeSource;
@@ -23,6 +24,8 @@ use super::port::Port;
 use super::reports::StoredReports;
 use super::surroundings;
 
+/// Changes of nodes within this time are one event.
+const NODES: Duration = Duration::from_millis(200);
 /// How often tokens of nodes are read again.
 const TOKENS: Duration = Duration::from_secs(10);
 
@@ -90,10 +93,19 @@ impl Plane {
                 self.publications.fetch_add(1, Relaxed);
             }
         };
+        let mut acknowledgements = self.fleet.changes();
+        let noting = async {
+            while acknowledgements.changed().await.is_ok() {
+                self.control.live().events.note(Topic::Nodes);
+                tokio::time::sleep(NODES).await;
+            }
+        };
         tokio::join!(
+            noting,
             self.fleet.run(self.control.published(), self.control.overrides()),
             counting,
             self.control.keep_history(),
+            self.control.roll(),
             self.keep_tokens(),
             surroundings::watch(&self.control, &self.folder, disk_reserve, tls),
         );

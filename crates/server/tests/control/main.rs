@@ -11,6 +11,7 @@ mod embedded;
 mod operators;
 mod processes;
 mod restored;
+mod rollouts;
 mod rude;
 mod rules;
 mod secrets;

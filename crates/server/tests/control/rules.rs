@@ -40,6 +40,12 @@ fn a_rule_made_by_the_form_and_one_by_the_api_deny_on_all_three_nodes() {
     ] {
         assert_eq!(metric(&metrics, name), Some(want), "{name} in {metrics}");
     }
+    let alerts = include_str!("../../../../deploy/alerts.yml");
+    for asked in alerts.split("expr: ").skip(1).filter(|it| it.starts_with("tollgate_control_")) {
+        let name = asked.split(['{', ' ']).next().unwrap_or_default();
+        let is_there = metrics.lines().any(|it| it.starts_with(name));
+        assert!(is_there, "an alert asks for {name}, which is not in {metrics}");
+    }
 }
 
 #[test]

@@ -1,0 +1,352 @@
+//! Rollouts: the list, and one with its steps, gates, figures and nodes, and what an operator can do.
+
+use askama::Template;
+use hyper::StatusCode;
+use tollgate_control::rollout::{Ask, Plan, Sides, Stage, State, Tally, Verdict};
+use tollgate_control::rollouts::{self, Rollout};
+use tollgate_control::{ControlError, FieldFault, NodeState, Role, Watching};
+use tollgate_http_kit::Reply;
+
+use super::table::{TablePage, cell};
+use crate::console::Console;
+use crate::field::Field;
+use crate::frame::{Frame, page};
+use crate::texts::overrides::left;
+use crate::texts::rollouts::{Texts, count, share, stage, state, step, why};
+use crate::texts::{Lang, grouped};
+use crate::web::{Failure, Visit, encoded, redirect};
+
+/// Rollouts of the list.
+const LISTED: i64 = 100;
+
+#[derive(Template)]
+#[template(path = "rollout.html")]
+struct RolloutPage {
+    f: Frame,
+    r: &'static Texts,
+    app: String,
+    after: String,
+    state: (&'static str, &'static str),
+    notice: Option<(&'static str, String)>,
+    /// Class and text of why it is not going on.
+    why: Option<(&'static str, String)>,
+    /// Class, name, what is known of it.
+    steps: Vec<(&'static str, String, String)>,
+    /// Class, name, verdict.
+    gates: Vec<(&'static str, &'static str, String)>,
+    figures: Vec<Figures>,
+    nodes: Vec<NodeRow>,
+    facts: Vec<(&'static str, String)>,
+    diff_href: String,
+    may: bool,
+    is_open: bool,
+    action: String,
+    etag: i64,
+    reason: String,
+    fault: Option<String>,
+    /// Action, class, text.
+    buttons: Vec<(&'static str, &'static str, &'static str)>,
+}
+
+/// What one side decided during a step.
+struct Figures {
+    step: String,
+    side: &'static str,
+    decisions: String,
+    denied: String,
+    degraded: String,
+}
+
+struct NodeRow {
+    href: String,
+    name: String,
+    class: &'static str,
+    stage: &'static str,
+    acked: String,
+    fault: String,
+}
+
+/// Where the rollout of an app is shown.
+pub(super) fn rollout_href(app: &str) -> String {
+    format!("/apps/{}/rollout", encoded(app))
+}
+
+pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, r, t) = (visit.actor()?, Texts::of(visit.lang), visit.lang.texts());
+    let found = console.control.read(move |tx| rollouts::list(tx, &actor, "", LISTED)).await?;
+    let mut list =
+        TablePage::new(Frame::new(visit, "rollouts", r.title), format!("{} / {}", t.limits, r.title));
+    list.lead = r.about;
+    list.empty = (r.empty, r.empty_text, String::new());
+    list.head = vec![
+        (t.app, false),
+        (r.version, true),
+        (r.state, false),
+        (r.step, false),
+        (r.why, false),
+        (r.author, false),
+        (r.started, false),
+    ];
+    let mut shown = Vec::new();
+    for it in &found {
+        let (text, tag) = state(visit.lang, it.progress.state);
+        // The page of an app shows its last one.
+        let is_last = !shown.contains(&&it.app);
+        shown.push(&it.app);
+        let name = cell(&it.app).class("mono");
+        list.rows.push(vec![
+            if is_last { name.href(rollout_href(&it.app)) } else { name },
+            cell(grouped(it.to_version)).class("n"),
+            cell(text).tag(tag),
+            cell(step_now(visit.lang, it)),
+            cell(it.progress.why.as_ref().map_or_else(String::new, |it| why(visit.lang, it))).class("text"),
+            cell(&it.author),
+            cell(visit.time(it.created_at)).class("time").title(it.created_at.to_string()),
+        ]);
+    }
+    page(StatusCode::OK, &list)
+}
+
+/// Such as `2 / 4 · 10 %`.
+fn step_now(lang: Lang, rollout: &Rollout) -> String {
+    let (at, of) = (rollout.progress.step, rollout.plan.steps.len());
+    let name = rollout.plan.steps.get(at).map_or_else(String::new, |it| step(lang, it));
+    format!("{} / {of} · {name}", at + 1)
+}
+
+pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    shown(console, visit, StatusCode::OK, None, None).await
+}
+
+async fn shown(
+    console: &Console,
+    visit: &Visit,
+    status: StatusCode,
+    notice: Option<(&'static str, String)>,
+    fault: Option<String>,
+) -> Result<Reply, Failure> {
+    let (actor, app, r) = (visit.actor()?, visit.segment(1), Texts::of(visit.lang));
+    let by = actor.clone();
+    let read = console.control.read(move |tx| Ok((rollouts::get(tx, &by, &app)?, tx.now_ms())));
+    let (it, now_ms) = read.await?;
+    let is_open = it.progress.state.is_open();
+    let watching = if is_open { console.control.watching(&it.app) } else { None }.unwrap_or_default();
+    let nodes = console.control.stages(&it, now_ms);
+    let may = actor.may(Role::Approver, &it.app);
+    let events = &console.control.live().events;
+    let why_class = if it.progress.state == State::Halted { "warn" } else { "bad" };
+    let title = format!("{} · {} {}", it.app, r.version, grouped(it.to_version));
+    let shown = RolloutPage {
+        f: Frame::new(visit, "rollouts", title),
+        r,
+        after: events.id(&events.watch().borrow()),
+        state: state(visit.lang, it.progress.state),
+        notice,
+        why: it.progress.why.as_ref().map(|it| (why_class, why(visit.lang, it))),
+        steps: steps(visit, &it, &watching, now_ms),
+        gates: if is_open { gates(visit.lang, &it, &watching, &nodes, now_ms) } else { Vec::new() },
+        figures: figures(visit.lang, &it, &watching),
+        nodes: nodes.iter().map(|(node, at)| node_row(visit.lang, &it.app, node, *at)).collect(),
+        facts: facts(visit, &it),
+        diff_href: format!("/apps/{}/versions/{}/diff", encoded(&it.app), it.to_version),
+        may,
+        is_open,
+        action: rollout_href(&it.app),
+        etag: it.etag,
+        reason: if fault.is_some() { visit.field("reason").to_owned() } else { String::new() },
+        fault,
+        buttons: buttons(r, &it),
+        app: it.app,
+    };
+    page(status, &shown)
+}
+
+fn steps(
+    visit: &Visit,
+    it: &Rollout,
+    watching: &Watching,
+    now_ms: i64,
+) -> Vec<(&'static str, String, String)> {
+    let r = Texts::of(visit.lang);
+    let ended = |index: usize| it.ended.iter().find(|end| end.step == index && end.begun_at.is_some());
+    let one = |(index, named): (usize, _)| {
+        let name = step(visit.lang, named);
+        let done = |ended_at: i64| format!("{} {}", r.done_at, visit.time_as(ended_at, "%H:%M:%S"));
+        match (it.progress.state, index.cmp(&it.progress.step)) {
+            (State::Done, _) | (_, std::cmp::Ordering::Less) => {
+                ("done", name, ended(index).map_or_else(String::new, |end| done(end.ended_at)))
+            }
+            (_, std::cmp::Ordering::Greater) => ("", name, r.waits.to_owned()),
+            (State::Withdrawn, _) => ("bad", name, r.withdrawn.to_owned()),
+            (State::Halted, _) => ("bad", name, r.halted.to_owned()),
+            (State::Paused, _) => ("now", name, r.paused.to_owned()),
+            (State::Running, _) if it.progress.step_at.is_none() => {
+                ("now", name, r.waits_for_nodes.to_owned())
+            }
+            (State::Running, _) => {
+                let left_ms = watching.soaked_at.map_or(0, |at| at - now_ms);
+                ("now", name, left(visit.lang, left_ms))
+            }
+        }
+    };
+    it.plan.steps.iter().enumerate().map(one).collect()
+}
+
+fn gates(
+    lang: Lang,
+    it: &Rollout,
+    watching: &Watching,
+    nodes: &[(NodeState, Stage)],
+    now_ms: i64,
+) -> Vec<(&'static str, &'static str, String)> {
+    let r = Texts::of(lang);
+    let count_of = |stage: Stage| nodes.iter().filter(|(_, at)| *at == stage).count();
+    let (have, waiting) = (count_of(Stage::Candidate), count_of(Stage::Waiting));
+    let rejected = count_of(Stage::Rejected);
+    let Sides { chosen, others } = &watching.sides;
+    let verdict = watching.sides.verdict();
+    let compared = |of: fn(&Tally) -> Option<u64>, bad: Verdict, is_judged: bool| match verdict {
+        Verdict::TooFew => ("", r.too_few.to_owned()),
+        _ => {
+            let class = if verdict == bad {
+                "bad"
+            } else if is_judged {
+                "ok"
+            } else {
+                ""
+            };
+            (class, format!("{} / {}", share(of(chosen)), share(of(others))))
+        }
+    };
+    let denied = compared(Tally::denied_share, Verdict::DeniesMore, true);
+    let degraded = compared(Tally::degraded_share, Verdict::DegradesMore, verdict != Verdict::DeniesMore);
+    let left_ms = watching.soaked_at.map(|at| at - now_ms);
+    let soaked = match left_ms.filter(|_| it.progress.state == State::Running) {
+        Some(ms) if ms > 0 => ("", left(lang, ms)),
+        Some(_) => ("ok", left(lang, it.plan.soak_s * 1_000)),
+        None => ("", left(lang, it.plan.soak_s * 1_000)),
+    };
+    let acknowledged = match (have, waiting) {
+        (0, 0) => "",
+        (_, 0) => "ok",
+        _ => "warn",
+    };
+    vec![
+        (acknowledged, r.gate_acknowledged, format!("{have} / {}", have + waiting)),
+        (if rejected == 0 { "ok" } else { "bad" }, r.gate_accepted, rejected.to_string()),
+        (denied.0, r.gate_denied, denied.1),
+        (degraded.0, r.gate_degraded, degraded.1),
+        (soaked.0, r.gate_soaked, soaked.1),
+    ]
+}
+
+fn figures(lang: Lang, it: &Rollout, watching: &Watching) -> Vec<Figures> {
+    let r = Texts::of(lang);
+    let both = |step: &str, sides: &Sides| {
+        [(r.chosen, sides.chosen), (r.others, sides.others)].map(|(side, tally)| Figures {
+            step: step.to_owned(),
+            side,
+            decisions: count(tally.decisions),
+            denied: share(tally.denied_share()),
+            degraded: share(tally.degraded_share()),
+        })
+    };
+    let mut all = Vec::new();
+    if it.progress.state.is_open() {
+        all.extend(both(r.this_step, &watching.sides));
+    }
+    for end in it.ended.iter().rev().filter(|end| end.begun_at.is_some()) {
+        let name = it.plan.steps.get(end.step).map_or_else(String::new, |it| step(lang, it));
+        all.extend(both(&name, &end.sides));
+    }
+    all
+}
+
+fn node_row(lang: Lang, app: &str, node: &NodeState, at: Stage) -> NodeRow {
+    let (text, class) = stage(lang, at);
+    let held = node.apps.iter().find(|it| it.app == app);
+    NodeRow {
+        href: format!("/nodes/{}", encoded(&node.id)),
+        name: if node.name.is_empty() { node.id.clone() } else { node.name.clone() },
+        class,
+        stage: text,
+        acked: held.map_or_else(|| "–".to_owned(), |it| it.acked.to_string()),
+        fault: held.and_then(|it| it.fault.clone()).unwrap_or_default(),
+    }
+}
+
+fn facts(visit: &Visit, it: &Rollout) -> Vec<(&'static str, String)> {
+    let r = Texts::of(visit.lang);
+    let mut facts = vec![
+        (r.from_version, grouped(it.from_version)),
+        (r.to_version, grouped(it.to_version)),
+        (r.plan, plan_text(visit.lang, &it.plan)),
+        (r.soak, left(visit.lang, it.plan.soak_s * 1_000)),
+        (r.on_failure, if it.plan.auto_rollback { r.auto } else { r.manual }.to_owned()),
+        (r.author, it.author.clone()),
+        (r.started, visit.time(it.created_at)),
+    ];
+    if let Some(version) = it.withdrawn_version {
+        facts.insert(2, (r.outcome_version, grouped(version)));
+    }
+    facts
+}
+
+/// A plan in one line.
+pub(super) fn plan_text(lang: Lang, plan: &Plan) -> String {
+    if plan.is_at_once() {
+        return Texts::of(lang).at_once.to_owned();
+    }
+    let steps: Vec<String> = plan.steps.iter().map(|it| step(lang, it)).collect();
+    steps.join(" → ")
+}
+
+/// The inputs of a plan.
+pub(super) fn plan_fields(lang: Lang, faults: &[FieldFault], value: impl Fn(&str) -> String) -> Vec<Field> {
+    let r = Texts::of(lang);
+    let answers = [("yes", r.auto), ("no", r.manual)];
+    let inputs = vec![
+        Field::text("steps", r.steps, r.steps_hint, &value("steps")).area(),
+        Field::text("soak_s", r.soak_s, r.soak_hint, &value("soak_s")).number(),
+        Field::text("auto_rollback", r.on_failure, "", &value("auto_rollback")).of(&answers),
+    ];
+    inputs.into_iter().map(|it| it.faulted(lang, faults)).collect()
+}
+
+fn buttons(r: &Texts, it: &Rollout) -> Vec<(&'static str, &'static str, &'static str)> {
+    let is_last = it.progress.step + 1 >= it.plan.steps.len();
+    let advance = ("advance", "btn", if is_last { r.finish } else { r.advance });
+    let withdraw = ("withdraw", "btn danger", r.withdraw);
+    match it.progress.state {
+        State::Running => vec![("pause", "btn", r.pause), advance, withdraw],
+        State::Paused | State::Halted => vec![("resume", "btn primary", r.resume), advance, withdraw],
+        State::Done | State::Withdrawn => Vec::new(),
+    }
+}
+
+pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let (actor, app, r) = (visit.actor()?, visit.segment(1), Texts::of(visit.lang));
+    let etag: i64 = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
+    let ask = match visit.field("action") {
+        "pause" => Ask::Pause,
+        "resume" => Ask::Resume,
+        "advance" => Ask::Advance,
+        "withdraw" => Ask::Withdraw(visit.field("reason").to_owned()),
+        _ => return Err(Failure::Bad("unknown action".to_owned())),
+    };
+    let (status, notice, fault) = match console.control.ask_rollout(&actor, &app, etag, ask).await {
+        Ok(_) => return Ok(redirect(&rollout_href(&app))),
+        Err(ControlError::Invalid(faults)) => {
+            let fault = faults.first().map(|it| visit.lang.fault(&it.fault));
+            (StatusCode::UNPROCESSABLE_ENTITY, None, fault)
+        }
+        Err(ControlError::Stale { .. }) => {
+            (StatusCode::PRECONDITION_FAILED, Some(("warn", r.stale.to_owned())), None)
+        }
+        Err(ControlError::WrongRolloutState { .. }) => {
+            (StatusCode::CONFLICT, Some(("bad", r.wrong_state.to_owned())), None)
+        }
+        Err(error) => return Err(error.into()),
+    };
+    shown(console, visit, status, notice, fault).await
+}

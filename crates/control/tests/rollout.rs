@@ -1,0 +1,386 @@
+//! The machine of rollouts: its steps, its gates, and what holds whatever happens.
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
+
+use proptest::prelude::*;
+use tollgate_control::Reach;
+use tollgate_control::rollout::{
+    Action, Ask, Event, Machine, PATIENCE_MS, Plan, PlanInput, Progress, SeenNode, State, Tally, Why,
+    WrongState,
+};
+
+const CANDIDATE: u64 = 2;
+const SOAK_MS: i64 = 60_000;
+
+fn plan(steps: &str) -> Plan {
+    let steps = steps.replace('/', "\n");
+    PlanInput { steps, ..PlanInput::default() }.check().expect("a plan")
+}
+
+fn node(id: &str, acked: u64) -> SeenNode {
+    let labels = vec![("zone".to_owned(), id[..1].to_owned())];
+    SeenNode { id: id.to_owned(), name: id.to_owned(), labels, is_live: true, acked, ..SeenNode::default() }
+}
+
+/// A rollout among nodes that take what they should have, as soon as they are asked.
+struct World {
+    machine: Machine,
+    nodes: Vec<SeenNode>,
+    now: i64,
+}
+
+impl World {
+    fn new(plan: Plan, nodes: &[&str]) -> Self {
+        let nodes = nodes.iter().map(|id| node(id, 1)).collect();
+        Self { machine: Machine::new(plan, CANDIDATE, Progress::new("r"), 0), nodes, now: 0 }
+    }
+
+    fn look(&mut self) -> Option<Action> {
+        self.machine.on(Event::Nodes(&self.nodes), self.now).expect("looking is always possible")
+    }
+
+    fn after(&mut self, ms: i64) -> Option<Action> {
+        self.now += ms;
+        self.look()
+    }
+
+    fn chosen(&self) -> Vec<usize> {
+        let reach = &self.machine.progress().reach;
+        let is_chosen = |node: &SeenNode| {
+            reach.includes(&node.id, node.labels.iter().map(|(key, value)| (&**key, &**value)))
+        };
+        (0..self.nodes.len()).filter(|at| is_chosen(&self.nodes[*at])).collect()
+    }
+
+    fn acknowledge(&mut self) {
+        for at in self.chosen() {
+            self.nodes[at].acked = CANDIDATE;
+        }
+    }
+
+    fn count(&mut self, at: usize, decisions: u64, denied: u64, degraded: u64) {
+        let (id, tally) = (self.nodes[at].id.clone(), Tally { decisions, denied, degraded });
+        let event = Event::Counted { node: &id, from_ms: self.now, tally };
+        assert_eq!(self.machine.on(event, self.now), Ok(None));
+    }
+
+    fn state(&self) -> State {
+        self.machine.progress().state
+    }
+
+    fn why(&self) -> Option<&Why> {
+        self.machine.progress().why.as_ref()
+    }
+}
+
+#[test]
+fn a_version_reaches_one_node_then_a_share_then_all() {
+    let mut world = World::new(plan("1 node/50 %/all"), &["a", "b", "c", "d", "e", "f"]);
+    let mut sizes = Vec::new();
+    for _ in 0..3 {
+        if world.machine.progress().step_at.is_none() {
+            assert_eq!(world.look(), Some(Action::Reach));
+        }
+        sizes.push(world.chosen().len());
+        world.acknowledge();
+        assert_eq!(world.look(), None);
+        assert_eq!(world.after(SOAK_MS - 1), None, "one millisecond too early");
+        let action = world.after(1);
+        assert!(matches!(action, Some(Action::Reach | Action::Finish)), "{action:?}");
+    }
+    assert_eq!((sizes[0], sizes[2], world.state()), (1, 6, State::Done));
+    assert!((1..6).contains(&sizes[1]), "{sizes:?}");
+    assert_eq!(world.after(SOAK_MS), None, "a rollout that is done does nothing");
+}
+
+#[test]
+fn a_step_by_labels_reaches_the_nodes_with_one_of_them() {
+    let mut world = World::new(plan("zone in (a, b)/all"), &["a1", "a2", "b1", "c1"]);
+    assert_eq!(world.look(), Some(Action::Reach));
+    assert_eq!(world.chosen(), [0, 1, 2]);
+}
+
+#[test]
+fn a_share_of_few_nodes_is_at_least_one_of_them() {
+    for nodes in [&["a"][..], &["a", "b"], &["a", "b", "c"]] {
+        let mut world = World::new(plan("1 %/all"), nodes);
+        assert_eq!(world.look(), Some(Action::Reach));
+        assert_eq!(world.chosen().len(), 1, "{nodes:?}");
+    }
+}
+
+#[test]
+fn a_rollout_waits_for_a_node_to_begin_with_and_for_one_to_answer() {
+    let mut world = World::new(plan("1 node/all"), &[]);
+    assert_eq!(world.after(10 * SOAK_MS), None);
+    world.nodes = vec![node("a", 1)];
+    world.nodes[0].is_live = false;
+    assert_eq!(world.after(1), None, "a node that is not live begins nothing");
+    world.nodes[0].is_live = true;
+    assert_eq!(world.after(1), Some(Action::Reach));
+    world.nodes[0].is_live = false;
+    assert_eq!(world.after(10 * SOAK_MS), None, "nobody can say whether the candidate is good");
+    assert_eq!(world.state(), State::Running);
+    world.nodes[0].is_live = true;
+    world.nodes[0].acked = CANDIDATE;
+    assert_eq!(world.after(1), Some(Action::Reach), "the next step");
+}
+
+#[test]
+fn a_node_that_rejects_the_candidate_withdraws_it_at_once() {
+    for is_live in [true, false] {
+        let mut world = World::new(plan("1 node/all"), &["a", "b"]);
+        world.look();
+        let at = world.chosen()[0];
+        (world.nodes[at].has_rejected, world.nodes[at].is_live) = (true, is_live);
+        assert_eq!(world.after(1_000), Some(Action::Withdraw));
+        assert_eq!(world.why(), Some(&Why::Rejected(vec![world.nodes[at].name.clone()])));
+        assert_eq!((world.state(), world.after(1_000)), (State::Withdrawn, None));
+    }
+}
+
+#[test]
+fn a_live_node_has_thirty_seconds_to_acknowledge() {
+    let mut world = World::new(plan("1 node/all"), &["a"]);
+    world.look();
+    assert_eq!(world.after(PATIENCE_MS - 1), None);
+    world.nodes[0].is_live = false; // it is left out, and has its time again when it returns
+    assert_eq!(world.after(PATIENCE_MS), None);
+    world.nodes[0].is_live = true;
+    assert_eq!(world.after(1), None);
+    assert_eq!(world.after(PATIENCE_MS - 1), None);
+    assert_eq!(world.after(1), Some(Action::Withdraw));
+    assert_eq!(world.why(), Some(&Why::NotAcknowledged(vec!["a".into()])));
+}
+
+#[test]
+fn nodes_that_are_not_live_are_left_out() {
+    let mut world = World::new(plan("all"), &["a", "b"]);
+    world.look();
+    world.nodes[0].acked = CANDIDATE;
+    world.nodes[1].is_live = false;
+    assert_eq!(world.after(SOAK_MS), Some(Action::Finish));
+}
+
+#[test]
+fn a_node_that_joins_during_a_step_must_acknowledge_too() {
+    let mut world = World::new(plan("all"), &["a"]);
+    world.look();
+    world.acknowledge();
+    world.after(SOAK_MS - 1_000);
+    world.nodes.push(node("b", 0));
+    world.look();
+    assert_eq!(world.after(1_000), None, "b has yet to answer");
+    world.acknowledge();
+    assert_eq!(world.after(1), Some(Action::Finish));
+}
+
+#[test]
+fn shares_of_both_sides_decide_once_there_are_500_decisions() {
+    for (chosen, others, action) in [
+        ((500, 25, 0), (500, 0, 0), Action::Reach),
+        ((500, 26, 0), (500, 0, 0), Action::Withdraw),
+        ((499, 499, 0), (500, 0, 0), Action::Reach),
+        ((500, 500, 0), (499, 0, 0), Action::Reach),
+        ((1_000, 0, 1), (1_000, 0, 0), Action::Withdraw),
+        ((1_000, 0, 1), (1_000, 0, 1), Action::Reach),
+    ] {
+        let mut world = World::new(plan("1 node/all"), &["a", "b"]);
+        world.look();
+        world.acknowledge();
+        world.after(1_000);
+        let chosen_at = world.chosen()[0];
+        world.count(chosen_at, chosen.0, chosen.1, chosen.2);
+        world.count(1 - chosen_at, others.0, others.1, others.2);
+        assert_eq!(world.after(SOAK_MS), Some(action), "{chosen:?} {others:?}");
+    }
+}
+
+#[test]
+fn counts_from_before_the_step_or_the_answer_belong_to_no_side() {
+    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
+    world.now = 10_000;
+    world.look();
+    let at = world.chosen()[0];
+    let tally = Tally { decisions: 1_000, denied: 1_000, degraded: 0 };
+    let counts = |world: &mut World, at: usize, from_ms: i64| {
+        let id = world.nodes[at].id.clone();
+        world.machine.on(Event::Counted { node: &id, from_ms, tally }, world.now).expect("counted");
+        world.machine.sides()
+    };
+    assert_eq!(counts(&mut world, 1 - at, 9_999).others, Tally::default(), "before the step");
+    assert_eq!(counts(&mut world, at, 10_000).chosen, Tally::default(), "before the answer");
+    world.acknowledge();
+    world.after(2_000);
+    assert_eq!(counts(&mut world, at, 11_999).chosen, Tally::default(), "before the answer");
+    assert_eq!(counts(&mut world, at, 12_000).chosen, tally);
+    assert_eq!(counts(&mut world, 1 - at, 10_000).others, tally);
+}
+
+#[test]
+fn without_auto_rollback_a_failed_gate_halts_and_an_operator_decides() {
+    for ask in [Ask::Resume, Ask::Advance, Ask::Withdraw("bad".into())] {
+        let plan = Plan { auto_rollback: false, ..plan("1 node/all") };
+        let mut world = World::new(plan, &["a", "b"]);
+        world.look();
+        let at = world.chosen()[0];
+        world.nodes[at].has_rejected = true;
+        assert_eq!((world.after(1), world.state()), (Some(Action::Keep), State::Halted));
+        assert_eq!(world.after(10 * SOAK_MS), None);
+        assert_eq!(world.machine.on(Event::Asked(Ask::Pause), 0), Err(WrongState(State::Halted)));
+        let action = world.machine.on(Event::Asked(ask.clone()), world.now).expect("possible");
+        let expected = if ask == Ask::Withdraw("bad".into()) { Action::Withdraw } else { Action::Keep };
+        assert_eq!(action, Some(expected), "{ask:?}");
+        assert_eq!(world.state().is_open(), expected == Action::Keep);
+    }
+}
+
+#[test]
+fn a_pause_holds_everything_and_the_step_is_watched_again_afterwards() {
+    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
+    world.look();
+    world.acknowledge();
+    world.after(SOAK_MS - 1);
+    world.machine.on(Event::Asked(Ask::Pause), world.now).expect("paused");
+    assert_eq!(world.after(10 * SOAK_MS), None);
+    assert_eq!(world.machine.on(Event::Asked(Ask::Pause), 0), Err(WrongState(State::Paused)));
+    world.machine.on(Event::Asked(Ask::Resume), world.now).expect("resumed");
+    assert_eq!(world.look(), None);
+    assert_eq!(world.after(SOAK_MS - 1), None);
+    assert_eq!(world.after(1), Some(Action::Reach));
+}
+
+#[test]
+fn an_operator_skips_the_wait_and_ends_the_rollout_by_the_last_step() {
+    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
+    world.look();
+    assert_eq!(world.machine.on(Event::Asked(Ask::Advance), world.now), Ok(Some(Action::Keep)));
+    assert_eq!((world.look(), world.chosen().len()), (Some(Action::Reach), 2));
+    assert_eq!(world.machine.on(Event::Asked(Ask::Advance), world.now), Ok(Some(Action::Finish)));
+    for ask in [Ask::Pause, Ask::Resume, Ask::Advance, Ask::Withdraw(String::new())] {
+        assert_eq!(world.machine.on(Event::Asked(ask), world.now), Err(WrongState(State::Done)));
+    }
+}
+
+#[test]
+fn after_a_restart_a_step_is_watched_from_its_beginning() {
+    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
+    world.look();
+    world.acknowledge();
+    world.after(SOAK_MS - 1);
+    let kept = world.machine.progress().clone();
+    world.machine = Machine::new(plan("1 node/all"), CANDIDATE, kept.clone(), world.now);
+    assert_eq!(world.after(SOAK_MS - 1), None);
+    assert_eq!(world.machine.progress(), &kept);
+    assert_eq!(world.after(1), Some(Action::Reach));
+}
+
+#[derive(Clone, Debug)]
+enum Happens {
+    Look(i64),
+    Live(usize, bool),
+    Answer(usize),
+    Reject(usize),
+    Join(u8),
+    Relabel(usize, u8),
+    Count(usize, u64, u64),
+    Ask(u8),
+    Restart,
+}
+
+fn happens() -> impl Strategy<Value = Happens> {
+    prop_oneof![
+        8 => (0..40_000_i64).prop_map(Happens::Look),
+        2 => (0..8_usize, any::<bool>()).prop_map(|(at, is)| Happens::Live(at, is)),
+        6 => (0..8_usize).prop_map(Happens::Answer),
+        1 => (0..8_usize).prop_map(Happens::Reject),
+        1 => any::<u8>().prop_map(Happens::Join),
+        1 => (0..8_usize, any::<u8>()).prop_map(|(at, zone)| Happens::Relabel(at, zone)),
+        2 => (0..8_usize, 0..1_000_u64, 0..1_000_u64).prop_map(|(at, all, part)| Happens::Count(at, all, part)),
+        1 => (0..4_u8).prop_map(Happens::Ask),
+        1 => Just(Happens::Restart),
+    ]
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let steps = prop::sample::select(vec![
+        "all",
+        "1 node/all",
+        "1 node/10 %/50 %/all",
+        "zone in (a)/50 %/all",
+        "10 %/zone in (a, b)/all",
+    ]);
+    (steps, any::<bool>()).prop_map(|(steps, auto_rollback)| Plan { auto_rollback, ..plan(steps) })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+
+    /// The reach never shrinks; a step ends only after its soak time with the answers of all live chosen
+    /// nodes, or because an operator says so; an end is an end.
+    #[test]
+    fn steps_only_grow_and_gates_hold(plan in plans(), story in prop::collection::vec(happens(), 1..80)) {
+        let mut world = World::new(plan.clone(), &["a0", "b1", "c2"]);
+        let mut begun_at = 0;
+        for event in story {
+            let before = world.machine.progress().clone();
+            let mut is_asked = false;
+            let at = |at: usize| at % world.nodes.len();
+            match event {
+                Happens::Look(ms) => { world.after(ms); }
+                Happens::Live(node, is_live) => { let node = at(node); world.nodes[node].is_live = is_live; }
+                Happens::Answer(node) => {
+                    let node = at(node);
+                    if world.chosen().contains(&node) && !world.nodes[node].has_rejected {
+                        world.nodes[node].acked = CANDIDATE;
+                    }
+                }
+                Happens::Reject(node) => {
+                    let node = at(node);
+                    if world.chosen().contains(&node) && world.nodes[node].acked < CANDIDATE {
+                        world.nodes[node].has_rejected = true;
+                    }
+                }
+                Happens::Join(zone) => {
+                    let id = format!("{}{}", ['a', 'b', 'c'][usize::from(zone) % 3], world.nodes.len());
+                    world.nodes.push(node(&id, 1));
+                }
+                Happens::Relabel(node, zone) => {
+                    let node = at(node);
+                    world.nodes[node].labels[0].1 = ["a", "b", "c"][usize::from(zone) % 3].to_owned();
+                }
+                Happens::Count(node, all, part) => world.count(at(node), all, part.min(all), 0),
+                Happens::Ask(which) => {
+                    let ask = [Ask::Pause, Ask::Resume, Ask::Advance, Ask::Withdraw("w".into())];
+                    let ask = ask[usize::from(which)].clone();
+                    is_asked = world.machine.on(Event::Asked(ask), world.now).is_ok();
+                    if is_asked { begun_at = world.now; }
+                }
+                Happens::Restart => {
+                    let kept = world.machine.progress().clone();
+                    world.machine = Machine::new(plan.clone(), CANDIDATE, kept, world.now);
+                    begun_at = world.now;
+                }
+            }
+            let after = world.machine.progress().clone();
+            prop_assert!(after.reach.covers(&before.reach), "{before:?} {after:?}");
+            if !before.state.is_open() {
+                prop_assert_eq!(&after, &before);
+            }
+            let has_moved = after.step > before.step || (after.state == State::Done && before.state.is_open());
+            if has_moved && !is_asked {
+                prop_assert!(world.now - begun_at >= SOAK_MS, "too early: {before:?} {after:?}");
+                let reach: &Reach = &before.reach;
+                for node in world.nodes.iter().filter(|node| node.is_live) {
+                    let labels = node.labels.iter().map(|(key, value)| (&**key, &**value));
+                    prop_assert!(!reach.includes(&node.id, labels) || node.acked == CANDIDATE, "{node:?}");
+                }
+                prop_assert!(world.nodes.iter().all(|node| !node.has_rejected), "a rejection is passed over");
+            }
+            if after.step_at != before.step_at && after.step_at.is_some() {
+                begun_at = world.now;
+            }
+            let is_failed = matches!(after.why, Some(Why::Rejected(_) | Why::NotAcknowledged(_) | Why::DeniesMore(_)));
+            prop_assert_eq!(is_failed && after.state == State::Withdrawn, is_failed && plan.auto_rollback);
+        }
+    }
+}

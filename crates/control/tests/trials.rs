@@ -1,0 +1,376 @@
+//! Trials: what a node counts for the numbers that are tried, what stays when a trial begins and ends, and what
+//! the control plane makes of the reports.
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tempfile::TempDir;
+use tollgate_control::car::{Car, CarInput, Trial};
+use tollgate_control::change_set::State;
+use tollgate_control::trials::{self, Step};
+use tollgate_control::{
+    Actor, Change, Content, Control, ControlError, Fault, FieldFault, KnownNodes, Role, app_change, car_yaml,
+    compile, reviews, rules, transfer,
+};
+use tollgate_core::Timestamp;
+use tollgate_db::TimeSource;
+use tollgate_fleet_agent::sample;
+use tollgate_fleet_proto::{Report, RuleCounts};
+use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
+use tollgate_store::{ModelStore, block_on};
+
+const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
+const START: i64 = 1_700_000_000_000;
+
+fn form() -> CarInput {
+    let (key, rate, max_permits) = ("a".to_owned(), "1".to_owned(), "10".to_owned());
+    CarInput { key, rate, max_permits, ..CarInput::default() }
+}
+
+fn start(rate: &str, max_permits: &str) -> Step {
+    Step::Start { rate: rate.to_owned(), max_permits: max_permits.to_owned() }
+}
+
+/// A control plane on a clock that the test sets, with one rule.
+struct World {
+    control: Arc<Control>,
+    now: Arc<AtomicI64>,
+    _folder: TempDir,
+}
+
+impl World {
+    async fn new(form: CarInput) -> Self {
+        let (folder, now) = (tempfile::tempdir().expect("a folder"), Arc::new(AtomicI64::new(START)));
+        let time = TimeSource::Manual(Arc::clone(&now));
+        let control = Control::open(folder.path(), time, Arc::new(KnownNodes::default())).await;
+        let world = Self { control: Arc::new(control.expect("a database")), now, _folder: folder };
+        let made = world.control.change(move |tx| rules::create(tx, &Actor::system(), "shop", &form));
+        made.await.expect("a rule");
+        world
+    }
+
+    async fn car(&self) -> (Car, i64) {
+        let rule = self.control.read(|tx| rules::get(tx, &Actor::system(), "shop", "a")).await;
+        let rule = rule.expect("a rule");
+        (rule.car, rule.etag)
+    }
+
+    async fn step(&self, by: Actor, step: Step) -> Result<Option<State>, ControlError> {
+        let etag = self.car().await.1;
+        let done = self.control.change(move |tx| trials::change(tx, &by, ("shop", "a"), etag, &step)).await;
+        Ok(done?.map(|it| it.state))
+    }
+
+    async fn must(&self, step: Step) {
+        let done = self.step(Actor::system(), step).await.expect("a change");
+        assert_eq!(done, Some(State::Published));
+    }
+
+    fn yaml(&self) -> String {
+        self.control.published().borrow().apps[0].documents[0].yaml().to_owned()
+    }
+}
+
+/// A node that gets what the control plane publishes.
+struct Node(Limiter<ModelStore>);
+
+impl Node {
+    fn new(yaml: &str) -> Self {
+        let policy = tollgate_rule_files::parse_text("shop", yaml).expect("valid rules");
+        Self(Limiter::new(policy, ModelStore::default(), LimiterSettings::default()))
+    }
+
+    fn update(&self, yaml: &str) {
+        self.0.replace(tollgate_rule_files::parse_text("shop", yaml).expect("valid rules"), NOON);
+    }
+
+    /// Whether `hits` at `ms` are admitted, and what remains in force.
+    fn hit(&self, hits: u64, ms: u64) -> (bool, u64) {
+        let entries = [Entry { key: "key", value: "a" }, Entry { key: "user", value: "ann" }];
+        let own = if self.has_users() { &entries[..] } else { &entries[..1] };
+        let request = Request { domain: "shop", descriptors: &[Descriptor::new(own)], hits };
+        let (now, mut scratch) = (NOON + Duration::from_millis(ms), Scratch::new());
+        let answer = block_on(self.0.decide(&request, now, &mut scratch)).expect("a decision");
+        (answer.is_admitted(), answer.descriptor(0).expect("one").remaining())
+    }
+
+    fn has_users(&self) -> bool {
+        self.0.report(NOON).domains[0].rules.iter().any(|it| it.rule.contains("user"))
+    }
+
+    /// Denied in force, denied by the trial alone, denied by both, as reports have them.
+    fn denied(&self) -> (u64, u64, u64) {
+        let sample = sample(&self.0, NOON);
+        let rule = sample.rules.iter().find(|it| it.rule.starts_with("key=a")).expect("the rule");
+        (rule.counts.denied, rule.counts.shadow_denied, rule.counts.both_denied)
+    }
+}
+
+#[tokio::test]
+async fn no_count_is_lost_when_a_trial_begins_is_dropped_or_is_adopted() {
+    for input in [
+        form(),
+        CarInput { per: "user".to_owned(), ..form() },
+        CarInput { sharing: "local".to_owned(), on_store_failure: "deny".to_owned(), ..form() },
+        CarInput { pre_permits: "2".to_owned(), need_permits: "1".to_owned(), ..form() },
+    ] {
+        let world = World::new(input.clone()).await;
+        let node = Node::new(&world.yaml());
+        let identity = |node: &Node| node.0.report(NOON).domains[0].rules[0].rule.clone();
+        let before = identity(&node);
+        assert_eq!(node.hit(7, 0), (true, 3));
+        world.must(start("5", "20")).await;
+        node.update(&world.yaml());
+        assert_eq!((node.hit(1, 0), identity(&node)), ((true, 2), before.clone()), "{input:?}");
+        world.must(start("6", "5")).await; // other numbers; the trial was full, and begins again
+        node.update(&world.yaml());
+        assert_eq!(node.hit(1, 0), (true, 1));
+        world.must(Step::End).await;
+        node.update(&world.yaml());
+        assert!(!world.yaml().contains("trial"), "{}", world.yaml());
+        assert_eq!((node.hit(1, 0), node.hit(3, 0).0), ((true, 0), false), "{input:?}");
+        world.must(start("2", "30")).await;
+        node.update(&world.yaml());
+        assert!(!node.hit(3, 0).0, "the numbers in force decide");
+        world.must(Step::Adopt).await;
+        node.update(&world.yaml());
+        // What was taken of the ten is taken of the thirty.
+        assert_eq!(node.hit(0, 0), (true, 20), "{input:?}");
+        let in_advance = usize::from(!input.pre_permits.is_empty()); // while permits are owed none is granted
+        assert_eq!((0..100).take_while(|_| node.hit(1, 0).0).count(), 20 + in_advance, "{input:?}");
+        assert_eq!(identity(&node), before);
+        let (car, _) = world.car().await;
+        assert_eq!((car.rate, car.max_permits, car.trial), (2, 30, None));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// The law of a trial: both limits count as each would alone.
+    #[test]
+    fn a_trial_denies_what_its_numbers_alone_would_deny_and_changes_nothing_in_force(
+        (rate, burst) in (1..20_i64, 1..30_i64),
+        (trial_rate, trial_burst) in (1..20_i64, 1..30_i64),
+        (need, pre) in (1..4_i64, 0..4_i64),
+        gaps in prop::collection::vec(0..400_u64, 1..200),
+    ) {
+        let least = need.max(pre);
+        let (burst, trial_burst) = (burst.max(least), trial_burst.max(least));
+        let row = |rate: i64, burst: i64, trial: Option<Trial>| {
+            let input = CarInput {
+                rate: rate.to_string(),
+                max_permits: burst.to_string(),
+                need_permits: need.to_string(),
+                pre_permits: pre.to_string(),
+                ..form()
+            };
+            let car = Car { trial, ..input.check().expect("valid") };
+            Node::new(compile::documents("shop", &[car]).expect("compiled")[0].yaml())
+        };
+        let trial = Trial { rate: trial_rate, max_permits: trial_burst };
+        let (both, old, new) =
+            (row(rate, burst, Some(trial)), row(rate, burst, None), row(trial_rate, trial_burst, None));
+        let (mut ms, mut denied) = (0, (0, 0, 0));
+        for gap in gaps {
+            ms += gap;
+            let (in_force, tried) = (old.hit(1, ms), new.hit(1, ms));
+            prop_assert_eq!(both.hit(1, ms), in_force, "as without a trial");
+            denied.0 += u64::from(!in_force.0);
+            denied.1 += u64::from(in_force.0 && !tried.0);
+            denied.2 += u64::from(!in_force.0 && !tried.0);
+        }
+        prop_assert_eq!(both.denied(), denied);
+    }
+}
+
+fn faults(result: Result<Option<State>, ControlError>) -> Vec<FieldFault> {
+    match result {
+        Err(ControlError::Invalid(faults)) => faults,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn numbers_that_a_rule_could_not_have_are_rejected_beside_their_field() {
+    let input = CarInput { need_permits: "4".to_owned(), pre_permits: "6".to_owned(), ..form() };
+    let world = World::new(input).await;
+    for (rate, burst, fields) in [
+        ("", "6", vec!["trial_rate"]),
+        ("1", " ", vec!["trial_max_permits"]),
+        ("0", "6", vec!["trial_rate"]),
+        ("-1", "1e3", vec!["trial_rate", "trial_max_permits"]),
+        ("1000000001", "1000000001", vec!["trial_rate", "trial_max_permits"]),
+        ("1", "5", vec!["trial_max_permits"]),
+    ] {
+        let found = faults(world.step(Actor::system(), start(rate, burst)).await);
+        assert_eq!(found.iter().map(|it| it.field).collect::<Vec<_>>(), fields, "{rate:?} {burst:?}");
+    }
+    let found = faults(world.step(Actor::system(), start("1", "5")).await);
+    assert_eq!(found[0].fault, Fault::TrialTooSmall { min: 6 }, "the overdraft must fit");
+    for (rate, burst) in [("1", "6"), ("1000000000", "1000000000")] {
+        world.must(start(rate, burst)).await;
+    }
+    // Both or none, by whichever way.
+    for (rate, burst, field) in [("5", "", "trial_max_permits"), ("", "50", "trial_rate")] {
+        let input = CarInput { trial_rate: rate.to_owned(), trial_max_permits: burst.to_owned(), ..form() };
+        let Err(ControlError::Invalid(found)) = input.check() else { panic!("valid: {input:?}") };
+        assert_eq!(found, [FieldFault { field, fault: Fault::TrialHalf }]);
+    }
+    let shared = CarInput {
+        trial_rate: "5".to_owned(),
+        trial_max_permits: "50".to_owned(),
+        bucket: "backend".to_owned(),
+        ..form()
+    };
+    let Err(ControlError::Invalid(found)) = shared.check() else { panic!("valid") };
+    assert_eq!(found, [FieldFault { field: "trial_rate", fault: Fault::TrialInBucket }]);
+    // Nothing to adopt, and nothing to drop.
+    world.must(Step::End).await;
+    assert_eq!(faults(world.step(Actor::system(), Step::Adopt).await)[0].fault, Fault::Required);
+    assert_eq!(world.step(Actor::system(), Step::End).await.expect("nothing to do"), None);
+}
+
+#[tokio::test]
+async fn a_trial_is_a_change_like_any_other_with_rights_etags_audit_and_approvals() {
+    let world = World::new(form()).await;
+    let with = |name: &str, role| {
+        let roles = vec![("shop".to_owned(), role)];
+        Actor { kind: "user", user_id: name.to_owned(), name: name.to_owned(), roles, ..Actor::system() }
+    };
+    let seen = world.step(with("vic", Role::Viewer), start("5", "20")).await;
+    assert!(matches!(seen, Err(ControlError::NoRight { .. })), "{seen:?}");
+    let stale = world.control.change(|tx| trials::change(tx, &Actor::system(), ("shop", "a"), 9, &Step::End));
+    assert!(matches!(stale.await, Err(ControlError::Stale { .. })));
+    world.must(start("5", "20")).await;
+    let entries =
+        world.control.read(|tx| tollgate_control::audit::list(tx, &Actor::system(), "shop", "", 0, 10));
+    let entry = entries.await.expect("the audit").into_iter().next().expect("an entry");
+    let shown = format!("{entry:?}");
+    assert!(shown.contains("rule.update") && shown.contains("trial"), "{shown}");
+
+    let settings = app_change::AppInput { approvals: "1".to_owned(), ..app_change::AppInput::default() };
+    let etag = world
+        .control
+        .read(|tx| tollgate_control::apps::get(tx, &Actor::system(), Role::Viewer, "shop"))
+        .await
+        .expect("an app")
+        .etag;
+    world
+        .control
+        .change(move |tx| app_change::update(tx, &Actor::system(), "shop", etag, &settings))
+        .await
+        .expect("one approval is needed");
+    let before = world.yaml();
+    let waits = world.step(with("eve", Role::Editor), Step::Adopt).await.expect("a change set");
+    assert_eq!((waits, world.yaml()), (Some(State::Submitted), before), "nothing is in force yet");
+    let query =
+        tollgate_control::change_set::Query { state: "open".to_owned(), limit: 1, ..Default::default() };
+    let list = world
+        .control
+        .read(move |tx| tollgate_control::change_set::list(tx, &Actor::system(), &query))
+        .await
+        .expect("change sets");
+    let (id, etag, bea) = (list[0].id.clone(), list[0].etag, with("bea", Role::Approver));
+    let approved = world.control.change(move |tx| -> Result<Change<_>, _> {
+        let approved = reviews::approve(tx, &bea, &id, etag, "")?.value;
+        tollgate_control::publishing::publish(tx, &bea, &approved.id, approved.etag)
+    });
+    approved.await.expect("published");
+    assert_eq!((world.car().await.0.rate, world.car().await.0.trial), (5, None));
+}
+
+#[tokio::test]
+async fn a_trial_comes_back_from_yaml_export_and_a_paused_rule_unchanged() {
+    let world = World::new(CarInput { sharing: "leased".to_owned(), ..form() }).await;
+    let plain = world.control.read(|tx| transfer::export(tx, &Actor::system(), "shop")).await.expect("yaml");
+    assert!(!plain.contains("trial"), "a rule without a trial is exported as before: {plain}");
+    world.must(start("5", "20")).await;
+    let (car, _) = world.car().await;
+    let yaml = car_yaml::write(&car.to_input());
+    assert!(yaml.contains("trial_rate: 5\ntrial_max_permits: 20\n"), "{yaml}");
+    assert_eq!(car_yaml::read(&yaml).expect("read").check().expect("valid"), car);
+    let export = world.control.read(|tx| transfer::export(tx, &Actor::system(), "shop")).await.expect("yaml");
+    let read = transfer::read(&export).expect("valid");
+    assert_eq!(transfer::write(&read), export, "byte for byte");
+    assert!(matches!(&*read.rules, [Content::Car(it)] if **it == car));
+    // Nodes compare with what is in force, so nothing is tried while the rule is not on.
+    for (state, is_tried) in [("shadow", false), ("off", false), ("on", true)] {
+        let (before, etag) = world.car().await;
+        let input = CarInput { state: state.to_owned(), ..before.to_input() };
+        world
+            .control
+            .change(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &input))
+            .await
+            .expect("a state");
+        let published = world.control.published().borrow().apps[0].documents.clone();
+        let has_trial = published.iter().any(|it| it.yaml().contains("name: trial, shadow: true"));
+        assert_eq!((has_trial, world.car().await.0.trial), (is_tried, car.trial), "{state}");
+    }
+}
+
+#[tokio::test]
+async fn a_trial_is_compared_over_the_time_since_its_numbers_began() {
+    let world = World::new(form()).await;
+    let report = async |sequence: u64, denied, shadow_denied, both_denied| {
+        let (domain, rule) = ("shop".to_owned(), "key=a".to_owned());
+        let counts = RuleCounts {
+            domain,
+            rule,
+            admitted: 50,
+            denied,
+            shadow_denied,
+            both_denied,
+            ..Default::default()
+        };
+        let report = Report { sequence, span_ms: 5_000, rules: vec![counts], ..Report::default() };
+        let (control, at) = (Arc::clone(&world.control), world.now.load(Relaxed));
+        let stored = tokio::spawn(async move { control.store_report("n", 1, report, at).await });
+        while !stored.is_finished() {
+            world.control.write_reports().await.expect("written");
+            tokio::task::yield_now().await;
+        }
+        stored.await.expect("no panic").expect("stored");
+    };
+    let compared = async || {
+        let found = world.control.read(|tx| trials::compared(tx, &Actor::system(), "shop", "a")).await;
+        found.expect("read")
+    };
+    let pass = |seconds: i64| world.now.fetch_add(seconds * 1_000, Relaxed);
+    assert_eq!(compared().await, None);
+    report(1, 1_000, 0, 0).await;
+    pass(10);
+    world.must(start("5", "20")).await;
+    let began = world.now.load(Relaxed);
+    let found = compared().await.expect("a trial");
+    assert_eq!((found.since_ms, found.history.sum().offered()), (began, 0), "nothing is known yet");
+    for sequence in 2..62 {
+        pass(5);
+        report(sequence, 10, 3, 7).await;
+    }
+    pass(20);
+    let found = compared().await.expect("a trial");
+    let sum = found.history.sum();
+    assert!((100..=600).contains(&sum.denied), "not the 1,000 before: {sum:?}");
+    assert_eq!((sum.denied * 7, sum.trial_denied()), (sum.both_denied * 10, sum.denied), "{sum:?}");
+    assert!(found.is_running && found.trial == Trial { rate: 5, max_permits: 20 });
+    // A description is no other number; the rate in force is.
+    for (change, since) in [
+        (CarInput { description: "x".to_owned(), ..form() }, began),
+        (CarInput { rate: "2".to_owned(), ..form() }, world.now.load(Relaxed)),
+    ] {
+        let (before, etag) = world.car().await;
+        let of_trial = before.to_input();
+        let input = CarInput {
+            trial_rate: of_trial.trial_rate,
+            trial_max_permits: of_trial.trial_max_permits,
+            ..change
+        };
+        let done = world.control.change(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &input));
+        done.await.expect("a change");
+        assert_eq!(compared().await.expect("a trial").since_ms, since);
+    }
+}

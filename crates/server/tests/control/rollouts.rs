@@ -1,0 +1,184 @@
+//! Rollouts with three real nodes: who has the candidate, what withdraws it, and a control plane that is killed.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use super::processes::*;
+
+/// The body of the answer, which must have this status.
+fn call(control: &Control, method: &str, path: &str, etag: Option<&str>, body: &Value, want: u16) -> Value {
+    let mut fields = "Content-Type: application/json\r\n".to_owned();
+    if let Some(etag) = etag {
+        fields = format!("{fields}If-Match: {etag}\r\n");
+    }
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    let (status, said) = control.try_send(method, path, &fields, &body).expect("an answer");
+    assert_eq!(status, want, "{method} {path}: {said}");
+    serde_json::from_str(&said).unwrap_or(Value::Null)
+}
+
+/// The etag of what a path returns.
+fn etag(control: &Control, path: &str) -> String {
+    let fields = format!("Cookie: tollgate={}\r\n", control.cookie);
+    let (_, head, _) = send(control.address, "GET", path, &fields, "").expect("an answer");
+    let etag =
+        head.lines().find_map(|line| line.to_ascii_lowercase().strip_prefix("etag: ").map(str::to_owned));
+    etag.unwrap_or_else(|| panic!("an etag in {head}"))
+}
+
+fn plan(control: &Control, steps: &[&str], soak_s: u32) {
+    let path = "/api/v1/apps/shop";
+    let body = json!({"rollout": {"steps": steps, "soak_s": soak_s}});
+    call(control, "PUT", path, Some(&etag(control, path)), &body, 200);
+}
+
+const ROLLOUT: &str = "/api/v1/apps/shop/rollout";
+
+fn rollout(control: &Control) -> Value {
+    serde_json::from_str(&control.get(ROLLOUT).1).expect("JSON")
+}
+
+fn ask(control: &Control, what: &str, body: &Value) -> Value {
+    // The program itself may have moved the rollout on since the etag was read.
+    wait("the etag is the current one", || {
+        let fields = format!("Content-Type: application/json\r\nIf-Match: {}\r\n", etag(control, ROLLOUT));
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let sent = control.try_send("POST", &format!("{ROLLOUT}/{what}"), &fields, &body);
+        let (status, said) = sent.expect("an answer");
+        assert!([200, 412].contains(&status), "{what}: {said}");
+        (status == 200).then(|| serde_json::from_str(&said).expect("JSON"))
+    })
+}
+
+fn wait_state(control: &Control, state: &str) -> Value {
+    wait(&format!("the rollout is {state}"), || {
+        let now = rollout(control);
+        (now["state"] == state).then_some(now)
+    })
+}
+
+/// The nodes on which a rule of this key is in force.
+fn with<'n>(nodes: &'n [Node], key: &str) -> Vec<&'n Path> {
+    nodes.iter().filter(|node| node.check("shop", key) == "limited").map(|node| &*node.state).collect()
+}
+
+/// Three nodes on which version 1 of the app is in force: 1,000,000 requests of the key `first`.
+fn with_first(control: &Control, folder: &Path) -> Vec<Node> {
+    control.create_rule("shop", "first", 1_000_000);
+    let nodes = three(control, folder);
+    wait("version 1 is in force", || (with(&nodes, "first").len() == 3).then_some(()));
+    nodes
+}
+
+#[test]
+fn a_version_reaches_one_node_first_also_over_a_restart_and_all_of_them_at_the_end() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut control = Control::start(&folder.path().join("data"));
+    let nodes = with_first(&control, folder.path());
+    plan(&control, &["1 node", "all"], 3_600);
+    control.create_rule("shop", "second", 1_000_000);
+    wait("one node has the candidate", || {
+        let acked = rollout(&control)["nodes"].as_array()?.iter().filter(|it| it["acked"] == 2).count();
+        (acked == 1).then_some(())
+    });
+    let first = with(&nodes, "second");
+    assert_eq!((first.len(), with(&nodes, "first").len()), (1, 3), "the others keep the version before");
+    let (status, said) = control.try_create_rule("shop", "third", 1).expect("an answer");
+    assert_eq!(status, 409, "{said}");
+    assert!(said.contains("/problems/rollout-open"), "{said}");
+    control.create_rule("other", "key", 1_000_000);
+    for node in &nodes {
+        wait("another app does not wait", || (node.check("other", "key") == "limited").then_some(()));
+    }
+
+    control.kill();
+    control.start_again();
+    wait("all nodes are back", || {
+        let live =
+            rollout(&control)["nodes"].as_array()?.iter().filter(|it| it["stage"] != "left_out").count();
+        (live == 3).then_some(())
+    });
+    assert_eq!(with(&nodes, "second"), first, "the same node");
+    assert_eq!(ask(&control, "pause", &Value::Null)["state"], "paused");
+    assert_eq!(ask(&control, "resume", &Value::Null)["state"], "running");
+    assert_eq!(ask(&control, "advance", &Value::Null)["step"], 2);
+    wait("all nodes have the candidate", || (with(&nodes, "second").len() == 3).then_some(()));
+    assert_eq!(ask(&control, "advance", &Value::Null)["state"], "done");
+    let (_, metrics) = control.get("/metrics");
+    assert_eq!(metric(&metrics, "tollgate_control_nodes_behind"), Some(0), "{metrics}");
+}
+
+#[test]
+fn a_candidate_that_denies_too_much_is_withdrawn_by_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = Control::start(&folder.path().join("data"));
+    let nodes = with_first(&control, folder.path());
+    plan(&control, &["1 node", "all"], 20);
+    let path = "/api/v1/apps/shop/rules/first";
+    let rule = json!({"max_permits": 1, "rate": 1});
+    call(&control, "PUT", path, Some(&etag(&control, path)), &rule, 200);
+    // Nodes report every 5 s; a step compares what they decide during it.
+    let done = AtomicBool::new(false);
+    let withdrawn = thread::scope(|scope| {
+        let done = &done;
+        for node in &nodes {
+            scope.spawn(move || {
+                while !done.load(Relaxed) {
+                    node.check("shop", "first");
+                }
+            });
+        }
+        let withdrawn = wait_state(&control, "withdrawn");
+        done.store(true, Relaxed);
+        withdrawn
+    });
+    assert_eq!(withdrawn["why"]["gate"], "denies_more", "{withdrawn}");
+    assert_eq!((&withdrawn["version"], &withdrawn["withdrawn_version"]), (&2.into(), &3.into()));
+    let chosen = &withdrawn["why"]["figures"]["chosen"];
+    assert!(chosen["denied"].as_u64() > Some(400), "{withdrawn}");
+    assert_eq!(withdrawn["why"]["figures"]["others"]["denied"], 0, "{withdrawn}");
+    wait("all nodes have the outcome", || {
+        let now = rollout(&control);
+        now["nodes"].as_array()?.iter().all(|it| it["acked"] == 3).then_some(())
+    });
+    for node in &nodes {
+        assert_eq!(node.check("shop", "first"), "limited", "the content of before");
+    }
+    let problems: Value = serde_json::from_str(&control.get("/api/v1/problems").1).expect("JSON");
+    assert!(problems.to_string().contains("withdrawn_rollout"), "{problems}");
+}
+
+#[test]
+fn a_candidate_that_a_node_rejects_is_withdrawn_at_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = Control::start(&folder.path().join("data"));
+    control.create_rule("shop", "first", 1_000_000);
+    // The domain of a file of its own, which no app can have on this node.
+    let local = folder.path().join("rules");
+    std::fs::create_dir(&local).expect("a folder");
+    let rule = "domain: own\ndescriptors: [{key: key, rate_limit: {unit: day, requests_per_unit: 9}}]\n";
+    std::fs::write(local.join("own.yaml"), rule).expect("written");
+    let nodes: Vec<Node> = ["a", "b", "c"]
+        .map(|name| {
+            let label = format!("zone={name}");
+            let mut flags = vec!["--node-name", name, "--node-label", &label];
+            if name == "c" {
+                flags.extend(["--rules", local.to_str().expect("text")]);
+            }
+            Node::start(&control, &folder.path().join(name), &flags)
+        })
+        .into();
+    wait("version 1 is in force", || (with(&nodes, "first").len() == 3).then_some(()));
+    plan(&control, &["zone = c", "all"], 3_600);
+    call(&control, "POST", "/api/v1/apps/shop/files", None, &json!({"text": rule}), 201);
+    let withdrawn = wait_state(&control, "withdrawn");
+    assert_eq!((&withdrawn["why"]["gate"], &withdrawn["why"]["nodes"]), (&json!("rejected"), &json!(["c"])));
+    wait("all nodes have the outcome", || {
+        let now = rollout(&control);
+        now["nodes"].as_array()?.iter().all(|it| it["acked"] == 3).then_some(())
+    });
+    assert_eq!(with(&nodes, "first").len(), 3);
+}
