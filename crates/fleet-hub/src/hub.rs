@@ -76,6 +76,7 @@ impl HubSettings {
 
 /// What happened.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "events are handled one by one and not kept")]
 pub enum Event {
     /// A stream was opened from this address, and its token is good.
     Opened(SessionId, String),
