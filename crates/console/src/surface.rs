@@ -107,7 +107,7 @@ impl Console {
         }
         let _upload;
         if !visit.is_safe {
-            // Held to the end: so many large bodies are in memory, and not one more.
+            // Held to the end, so that few large bodies are in memory at once.
             let is_large = visit.is_import() && visit.actor.is_some();
             _upload = if is_large { self.uploads.acquire().await.ok() } else { None };
             visit.read_body(request).await?;

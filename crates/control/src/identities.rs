@@ -1,4 +1,4 @@
-//! Which secret of a node its id is bound to, kept across restarts of the control plane. Only digests are here.
+//! Which secret of a node its id is bound to, kept across restarts of the control plane. Only digests.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ impl Control {
         .await
     }
 
-    /// Keeps that an id is bound, unless another secret has it. Ids that were not heard of for 90 days are
+    /// Keeps that an id is bound, unless another secret has it. Ids that did not attach for 90 days are
     /// forgotten.
     ///
     /// # Errors

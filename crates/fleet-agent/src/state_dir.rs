@@ -54,8 +54,8 @@ impl StateDir {
         Ok(Self { folder, valid: BTreeSet::new() })
     }
 
-    /// The node's id, its secret, and the number of this start. `fresh` is the id of a node that has none yet,
-    /// and `fresh_secret` the secret.
+    /// The node's id, its secret, and the number of this start. `fresh` is the id of a node that has none
+    /// yet, and `fresh_secret` the secret.
     ///
     /// # Errors
     /// A file cannot be written; a node that cannot count its starts must not report.

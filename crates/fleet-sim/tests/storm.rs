@@ -22,6 +22,7 @@ const LATENCY: Duration = Duration::from_millis(5);
 const STEP: Duration = Duration::from_micros(500);
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 
+#[expect(clippy::large_enum_variant, reason = "a test")]
 enum Event {
     Dialed(usize, LinkId),
     ToHub(HubEvent),
@@ -130,10 +131,10 @@ impl World {
                 let session = SessionId(self.last_session);
                 self.sessions.insert(session, (place, link));
                 self.links.insert((place, link), session);
-                self.to_hub(HubEvent::Opened(session, "10.0.0.1:5".to_owned()));
+                self.tell_hub(HubEvent::Opened(session, "10.0.0.1:5".to_owned()));
                 self.node(place, NodeEvent::Connected(link));
             }
-            Event::ToHub(event) => self.to_hub(event),
+            Event::ToHub(event) => self.tell_hub(event),
             Event::HubTurn => {
                 let next = self.arrived.pop_front();
                 self.is_busy = next.is_some();
@@ -150,7 +151,7 @@ impl World {
                 }
             }
             Event::Tick => {
-                self.to_hub(HubEvent::Tick);
+                self.tell_hub(HubEvent::Tick);
                 self.after(Duration::from_secs(1), Event::Tick);
             }
             Event::Publish => self.publish(),
@@ -167,7 +168,7 @@ impl World {
     }
 
     /// It waits for its turn.
-    fn to_hub(&mut self, event: HubEvent) {
+    fn tell_hub(&mut self, event: HubEvent) {
         if self.hub.is_some() {
             self.arrived.push_back(event);
             if !std::mem::replace(&mut self.is_busy, true) {
@@ -264,7 +265,7 @@ impl World {
     fn publish(&mut self) {
         self.version += 1;
         let prepared = self.prepared();
-        self.to_hub(HubEvent::Published(prepared));
+        self.tell_hub(HubEvent::Published(prepared));
         self.spreading.push((self.version, self.now, self.connected()));
     }
 

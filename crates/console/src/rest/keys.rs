@@ -1,5 +1,5 @@
-//! Keys as JSON: what nodes count, resetting it, those that a store lists, and the buckets of an app's request
-//! classes.
+//! Keys as JSON: what nodes count, resetting it, those that a store lists, and the buckets of an app's
+//! request classes.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
