@@ -6,6 +6,7 @@
 mod bars;
 mod chart;
 mod escape;
+mod language;
 mod page;
 mod scale;
 mod style;
@@ -14,6 +15,7 @@ mod text;
 
 pub use bars::{Bar, Bars, bars_svg, bars_svg_file};
 pub use chart::{Axis, Chart, Color, Form, Series, Unit};
+pub use language::Language;
 pub use page::{Page, Table};
 pub use scale::label;
 pub use svg::{svg, svg_file};

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use tollgate_charts::{Axis, Bar, Bars, Chart, Color, Form, Page, Series, Table, Unit, label};
+use tollgate_charts::{Axis, Bar, Bars, Chart, Color, Form, Language, Page, Series, Table, Unit, label};
 use tollgate_human_text::show_duration;
 
 use crate::instant::show;
 use crate::report::{Compared, Report, RuleReport, SideReport, share};
-use crate::texts::{Lang, Texts};
+use crate::texts::Texts;
 use crate::timeline::{Span, Timeline};
 
 /// The whole page. `notes` are the warnings that the command prints.
-pub(crate) fn html(report: &Report, notes: &[String], lang: Lang) -> String {
+pub(crate) fn html(report: &Report, notes: &[String], lang: Language) -> String {
     let texts = Texts::of(lang);
-    let mut page = Page::new(texts.html_lang, texts.title);
+    let mut page = Page::new(lang.tag(), texts.title);
     let span = show_duration(Duration::from_secs(report.span_ns.div_ceil(1_000_000_000)));
     let mut figures = vec![(texts.requests, report.lines.requests.to_string()), (texts.span, span)];
     if let Some(begin_ns) = report.lines.first_ns {

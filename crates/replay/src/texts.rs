@@ -1,36 +1,6 @@
-//! The texts of the HTML report, in both languages: a row without one of them does not compile.
+//! The texts of the HTML report.
 
-/// The language of a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Lang {
-    /// English.
-    #[default]
-    En,
-    /// Chinese.
-    #[value(name = "zh-CN", alias = "zh")]
-    Zh,
-}
-
-macro_rules! texts {
-    ($($name:ident: $zh:literal, $en:literal;)*) => {
-        /// The texts of one language.
-        pub(crate) struct Texts { $(pub(crate) $name: &'static str,)* }
-
-        impl Texts {
-            pub(crate) const fn of(lang: Lang) -> &'static Self {
-                const ZH: Texts = Texts { $($name: $zh,)* };
-                const EN: Texts = Texts { $($name: $en,)* };
-                match lang {
-                    Lang::Zh => &ZH,
-                    Lang::En => &EN,
-                }
-            }
-        }
-    };
-}
-
-texts! {
-    html_lang: "zh-CN", "en";
+tollgate_charts::texts! {
     title: "流量回放报告", "Replay report";
     begins: "起始时间", "Begins";
     span: "时长", "Span";

@@ -3,9 +3,9 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use tollgate_charts::{Chart, Page, Table, svg_file, text};
+use tollgate_charts::{Chart, Language, Page, Table, svg_file, text};
 
-use crate::texts::{Lang, Texts};
+use crate::texts::Texts;
 
 /// Columns of a chart in a terminal, and its rows for each series.
 const WIDTH: usize = 72;
@@ -25,7 +25,7 @@ pub(crate) struct Output {
     svg: Option<PathBuf>,
     /// Language of charts and of the page.
     #[arg(long, value_name = "LANG", default_value = "en")]
-    pub(crate) lang: Lang,
+    pub(crate) lang: Language,
 }
 
 /// What one simulation found.
@@ -42,9 +42,8 @@ pub(crate) struct Found {
 impl Output {
     /// Writes everything that is wanted; the error says which file could not be written.
     pub(crate) fn write(&self, found: &[Found], out: &mut dyn Write) -> io::Result<Result<(), String>> {
-        let texts = Texts::of(self.lang);
         if let Some(path) = &self.html
-            && let Err(error) = std::fs::write(path, page(found, texts))
+            && let Err(error) = std::fs::write(path, page(found, self.lang))
         {
             return Ok(Err(format!("cannot write {}: {error}", path.display())));
         }
@@ -78,10 +77,11 @@ impl Output {
     }
 }
 
-fn page(found: &[Found], texts: &Texts) -> String {
+fn page(found: &[Found], lang: Language) -> String {
+    let texts = Texts::of(lang);
     let title = found.first().map_or("", |found| found.title.as_str());
     let title = if found.len() == 1 { title } else { "tollgate simulate" };
-    let mut page = Page::new(texts.html_lang, title);
+    let mut page = Page::new(lang.tag(), title);
     for found in found {
         page.heading(2, &found.title);
         page.text(&found.about);

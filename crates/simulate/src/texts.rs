@@ -1,36 +1,6 @@
-//! The texts of pages and charts, in both languages: a row without one of them does not compile.
+//! The texts of pages and charts.
 
-/// The language of pages and charts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Lang {
-    /// English.
-    #[default]
-    En,
-    /// Chinese.
-    #[value(name = "zh-CN", alias = "zh")]
-    Zh,
-}
-
-macro_rules! texts {
-    ($($name:ident: $zh:literal, $en:literal;)*) => {
-        /// The texts of one language.
-        pub(crate) struct Texts { $(pub(crate) $name: &'static str,)* }
-
-        impl Texts {
-            pub(crate) const fn of(lang: Lang) -> &'static Self {
-                const ZH: Texts = Texts { $($name: $zh,)* };
-                const EN: Texts = Texts { $($name: $en,)* };
-                match lang {
-                    Lang::Zh => &ZH,
-                    Lang::En => &EN,
-                }
-            }
-        }
-    };
-}
-
-texts! {
-    html_lang: "zh-CN", "en";
+tollgate_charts::texts! {
     edge: "窗口边界：任意一个窗口长度内的放行数", "Around the edge of a window: admitted within any window";
     edge_about: "在窗口结束前一刻和下一窗口开始时各发送一个上限的请求。固定窗口在不到一个窗口的时间内放行两倍上限；严格滑动窗口不会。", "As many requests as the limit just before a window ends, and as many again just after. A fixed window lets both pass; a strict sliding window does not.";
     cells: "滑动窗口的格数：任意一个窗口长度内的放行数", "Cells of a sliding window: admitted within any window";

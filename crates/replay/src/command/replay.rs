@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tollgate_charts::Language;
 use tollgate_limiter::Policy;
 use tollgate_rule_files::Options;
 
@@ -15,7 +16,6 @@ use crate::html::html;
 use crate::run::{Plan, Replayed, run};
 use crate::source::Source;
 use crate::suggest::yaml;
-use crate::texts::Lang;
 
 /// Replay a log with a set of rules, or compare two sets on it.
 ///
@@ -50,7 +50,7 @@ pub struct Replay {
     html: Option<PathBuf>,
     /// Language of that file.
     #[arg(long, value_name = "LANG", default_value = "en", requires = "html")]
-    lang: Lang,
+    lang: Language,
     /// Print a rule file with numbers that are enough for --percentile of the keys, instead of the report.
     #[arg(long, conflicts_with = "json")]
     suggest: bool,
