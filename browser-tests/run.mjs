@@ -73,7 +73,8 @@ async function run(test, world) {
     if (faults.length > 0) throw new Error(faults.join("\n"));
   } catch (error) {
     fault = error;
-    for (const [index, page] of pages.entries()) await shot(page, folder, `failed-${test.id}-${index}`);
+    const open = [...new Set([...pages, ...(world.kept.admin ? [world.kept.admin] : [])])];
+    for (const [index, page] of open.entries()) await shot(page, folder, `failed-${test.id}-${index}`);
   }
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
   console.log(

@@ -48,12 +48,13 @@ async function withdrawnByAGate({ fleet, kept, note }) {
     while (!isOver) await fleet.check(node, "STEPS", "quote").catch(() => null);
   });
   try {
-    await until("it is withdrawn", async () => (await stages("new version")) === 0);
+    await until("it is withdrawn", async () => (await stages("version before")) === 3);
   } finally {
     isOver = true;
     await Promise.all(asking);
   }
   await shows(page, "the chosen nodes deny");
+  await until("nothing is left to do", async () => (await page.getByLabel("Reason to withdraw").count()) === 0);
   note(await page.locator("[data-swap=steps] .note").innerText());
   for (const node of fleet.nodes) {
     const admits = async () => (await fleet.check(node, "STEPS", "quote", 5)).outcome === "admit";
@@ -81,8 +82,7 @@ async function movedOnByAnOperator({ fleet, kept }) {
   await page.getByRole("button", { name: "Next step" }).click();
   await have(2);
   await page.getByRole("button", { name: "Withdraw" }).click();
-  await shows(page, "Required");
-  await page.reload();
+  await page.locator("#reason-hint .fault").waitFor(); // it wants a reason
   await have(2);
 }
 

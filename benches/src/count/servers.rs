@@ -36,16 +36,36 @@ const KEYS: u64 = 500;
 /// Starting under valgrind takes seconds, and more on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Counts each kind of request.
-pub(super) fn count(settings: &Settings) -> anyhow::Result<Vec<Counted>> {
+/// How often a kind of request is counted, at most.
+const TRIES: usize = 3;
+
+/// Counts each kind of request; one whose count is not `usual` again, and its least holds. On a busy machine
+/// clients are slow, and a server that goes to sleep for each request takes instructions more.
+pub(super) fn count(settings: &Settings, usual: impl Fn(&str, f64) -> bool) -> anyhow::Result<Vec<Counted>> {
     let binary = built_tollgate()?;
     let mut counted = Vec::new();
     for surface in SURFACES {
         settings.say(&format!("counting: {}", surface.name));
-        let instructions = surface.count(&binary).with_context(|| surface.name)?;
+        let one = || surface.count(&binary).with_context(|| surface.name);
+        let instructions = least_of_tries(one, |count| usual(surface.name, count))?;
         counted.push(Counted { name: surface.name.to_owned(), instructions });
     }
     Ok(counted)
+}
+
+/// Counts until a count is `usual`, or as often as it may; the least of the counts.
+fn least_of_tries(
+    mut count: impl FnMut() -> anyhow::Result<f64>,
+    usual: impl Fn(f64) -> bool,
+) -> anyhow::Result<f64> {
+    let mut least = count()?;
+    for _ in 1..TRIES {
+        if usual(least) {
+            break;
+        }
+        least = least.min(count()?);
+    }
+    Ok(least)
 }
 
 impl Surface {
@@ -103,4 +123,24 @@ fn total(counts: &Path) -> anyhow::Result<f64> {
     let line =
         text.lines().find_map(|line| line.strip_prefix("totals: ")).context("a dump without totals")?;
     Ok(line.trim().parse()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_count_that_is_too_high_once_is_counted_again_and_a_slowdown_stays_one() {
+        for (counts, least, tries) in [
+            (&[100.0][..], 100.0, 1),
+            (&[113.0, 101.0], 101.0, 2),
+            (&[104.0, 105.0, 104.0], 104.0, 3), // a slowdown
+            (&[90.0, 91.0, 90.5], 90.0, 3),     // a gain
+        ] {
+            let mut taken = counts.iter();
+            let count = || taken.next().copied().context("counted too often");
+            let found = least_of_tries(count, |it| (97.0..=103.0).contains(&it)).expect("enough counts");
+            assert_eq!((found, counts.len() - taken.len()), (least, tries), "{counts:?}");
+        }
+    }
 }

@@ -14,6 +14,9 @@ use crate::web::Visit;
 /// Parameter and field that say what becomes of nodes that cannot read the rules.
 pub(crate) const OLD_NODES: &str = "old_nodes";
 
+/// Most bodies of imports in memory at the same time.
+const MAX_UPLOADS: usize = 4;
+
 /// How the console is reached.
 #[derive(Clone, Debug)]
 pub struct ConsoleSettings {
@@ -45,6 +48,8 @@ pub struct Console {
     pub(crate) replays: Arc<Semaphore>,
     /// The turn of an import.
     pub(crate) imports: Semaphore,
+    /// Bodies of imports that may be in memory at the same time.
+    pub(crate) uploads: Semaphore,
     /// Distinguishes the requests of this process from those of others.
     prefix: String,
 }
@@ -56,7 +61,8 @@ impl Console {
         let prefix = tollgate_control::secret().map_or_else(|_| "r".to_owned(), |it| it[..8].to_owned());
         let (requests, readers, imports) = (AtomicU64::new(0), AtomicUsize::new(0), Semaphore::new(1));
         let replays = Arc::new(Semaphore::new(1));
-        Self { control, settings, requests, readers, imports, replays, prefix }
+        let uploads = Semaphore::new(MAX_UPLOADS);
+        Self { control, settings, requests, readers, imports, uploads, replays, prefix }
     }
 
     /// Runs a change that may publish rules. `old_nodes=leave` in the query or the form publishes them also

@@ -26,6 +26,8 @@ pub(crate) struct Frame {
     /// Keys of the keyboard do something.
     pub(crate) has_shortcuts: bool,
     pub(crate) may_create: bool,
+    /// The disk has room for changes only.
+    pub(crate) is_disk_low: bool,
     pub(crate) assets: &'static str,
 }
 
@@ -44,6 +46,7 @@ impl Frame {
             path: if visit.is_safe { visit.target.clone() } else { "/".to_owned() },
             user: actor.map_or_else(String::new, |it| it.name.clone()),
             has_shortcuts: visit.has_shortcuts,
+            is_disk_low: visit.is_disk_low && actor.is_some(),
             may_create: actor.is_some_and(rules::may_create),
             assets: &VERSION,
         }

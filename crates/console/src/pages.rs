@@ -12,6 +12,7 @@ mod examples;
 mod failed;
 mod files;
 mod frozen;
+mod key_list;
 mod keys;
 mod nodes;
 mod overrides;
@@ -157,6 +158,8 @@ pub enum Page {
     Audit,
     /// What nodes count for a key.
     Keys,
+    /// Keys of a domain.
+    ScanKeys,
     /// Resets a key.
     ResetKey,
     /// Blocks and allowances.
@@ -238,6 +241,7 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::POST, "/settings", Page::ChangeSettings),
     (Method::GET, "/audit", Page::Audit),
     (Method::GET, "/keys", Page::Keys),
+    (Method::GET, "/keys/scan", Page::ScanKeys),
     (Method::POST, "/keys/reset", Page::ResetKey),
     (Method::GET, "/overrides", Page::Overrides),
     (Method::POST, "/overrides", Page::CreateOverride),
@@ -302,6 +306,7 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::ChangeSettings => settings::change(console, visit).await,
         Page::Audit => audit::list(console, visit).await,
         Page::Keys => keys::look_up(console, visit).await,
+        Page::ScanKeys => key_list::show(console, visit).await,
         Page::ResetKey => keys::reset(console, visit).await,
         Page::Overrides => overrides::list(console, visit, &[]).await,
         Page::CreateOverride => overrides::create(console, visit).await,

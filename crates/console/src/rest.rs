@@ -85,6 +85,8 @@ pub enum Call {
     Events,
     /// The buckets of an app's rules.
     LiveKeys,
+    /// Keys of a domain.
+    ScanKeys,
     /// What nodes count for a key.
     Key,
     /// Resets a key.
@@ -173,6 +175,13 @@ static ROWS: &[(Method, &str, Call, &str, &str)] = &[
     ),
     (Method::GET, "/api/v1/history", Call::History, "history", "Returns what was decided over time"),
     (Method::GET, "/api/v1/keys/top", Call::TopKeys, "topKeys", "Lists the keys that were denied most"),
+    (
+        Method::GET,
+        "/api/v1/keys/scan",
+        Call::ScanKeys,
+        "scanKeys",
+        "Lists the keys of a domain that a Redis store holds, at most 5,000 per reply",
+    ),
     (Method::GET, "/api/v1/problems", Call::Problems, "problems", "Lists what is wrong now"),
     (
         Method::GET,
@@ -276,6 +285,7 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                     Call::Force => frozen::described_force,
                     Call::TakeOver => frozen::described_take_over,
                     Call::Key | Call::ResetKey => traffic_shapes::one_key,
+                    Call::ScanKeys => traffic_shapes::scan_keys,
                     Call::LiveKeys => traffic_shapes::live_keys,
                     Call::History => traffic_shapes::history,
                     Call::TopKeys => traffic_shapes::top_keys,
@@ -415,6 +425,7 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::Unlimited => history::unlimited(console, visit).await,
         Call::Events => events::wait(console, visit).await,
         Call::LiveKeys => keys::live(console, visit).await,
+        Call::ScanKeys => keys::scan(console, visit).await,
         Call::Key => keys::inspect(console, visit).await,
         Call::ResetKey => keys::reset(console, visit).await,
         Call::Overrides => overrides::list(console, visit).await,

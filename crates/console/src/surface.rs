@@ -86,6 +86,7 @@ impl Console {
             return assets::asset(&visit.segment(1), is_short).ok_or(Failure::NoPage);
         }
         visit.screens = &SCREENS;
+        visit.is_disk_low = !self.control.live().surroundings().has_room();
         match visit.bearer.take().filter(|_| visit.is_api) {
             // No browser sends a token by itself, so that there is nothing to forge; and a token is never
             // mixed with a cookie.
@@ -104,7 +105,11 @@ impl Console {
                 }
             }
         }
+        let _upload;
         if !visit.is_safe {
+            // Held to the end, so that few large bodies are in memory at once.
+            let is_large = visit.is_import() && visit.actor.is_some();
+            _upload = if is_large { self.uploads.acquire().await.ok() } else { None };
             visit.read_body(request).await?;
         }
         if let (Route::Page(_), Some(actor)) = (route, visit.actor.clone()) {

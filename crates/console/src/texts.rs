@@ -270,6 +270,7 @@ impl Lang {
             Fault::Duplicate => "已存在".to_owned(),
             Fault::Choice { .. } => "请选择列表中的一项".to_owned(),
             Fault::Entries { max } => format!("请输入 key=value 形式的条目，最多 {max} 个"),
+            Fault::Cursor => "不是上一页给出的位置；如果存储服务器已更换，请从头开始".to_owned(),
             Fault::BucketDiffers { key, bucket, other, theirs } => format!(
                 "{key} 与 {other} 共用分桶 {bucket}，后者为“{theirs}”；同一分桶的速率、突发度、分别计数和计数位置\
                  须相同：请在同一变更单中一起修改，或换一个分桶"

@@ -318,6 +318,9 @@ pub enum Fault {
         /// The most.
         max: usize,
     },
+    /// Not a place in a listing, or one of a server that was replaced.
+    #[error("expected `next` of the page before; if a server of the store was replaced, begin again")]
+    Cursor,
     /// Rows that share a bucket differ in this field.
     #[error(
         "{key} shares the bucket {bucket} with {other}, which has {theirs:?}; rows of one bucket have the same \

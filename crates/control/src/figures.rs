@@ -19,22 +19,38 @@ pub struct Figures {
     pub unknown_domains: Vec<String>,
 }
 
-/// What surrounds the process, as far as the program has found out.
+/// What is counted in the database from time to time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// Rules with rows of history in this hour.
+    pub history_rules: u64,
+    /// Domains with rows of history in this hour.
+    pub history_domains: u64,
+    /// Rules of the app that has most.
+    pub most_rules: u64,
+}
+
+/// What surrounds the process, as far as the program has found out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surroundings {
     /// Free bytes of the disk with the data, and its size.
     pub disk: Option<(u64, u64)>,
+    /// With fewer free bytes, the rest of the disk is kept for changes and audit.
+    pub reserve: u64,
     /// When the TLS certificate expires, in ms UTC.
     pub certificate_ends_ms: Option<i64>,
 }
 
-/// Below this the rest of the disk is kept for changes and audit.
-const KEPT_FREE: u64 = 200 * 1024 * 1024;
+impl Default for Surroundings {
+    fn default() -> Self {
+        Self { disk: None, reserve: 200 << 20, certificate_ends_ms: None }
+    }
+}
 
 impl Surroundings {
     /// Whether the disk has room for more than changes and audit.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.disk.is_none_or(|(free, _)| free >= KEPT_FREE)
+        self.disk.is_none_or(|(free, _)| free >= self.reserve)
     }
 }

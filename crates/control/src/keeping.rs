@@ -59,6 +59,11 @@ impl Control {
             {
                 tracing::debug!(%error, "problems cannot be read");
             }
+            if tick % PROBLEMS_EVERY == 0
+                && let Err(error) = self.count().await
+            {
+                tracing::debug!(%error, "rules and series cannot be counted");
+            }
             if tick % SWEEP_EVERY == 0 {
                 self.sweep_history().await;
             }

@@ -1,4 +1,5 @@
-//! Keys: what nodes count for a descriptor, by its domain and entries; and resetting it.
+//! Keys: what nodes count for a descriptor, by its domain and entries; resetting it; and listing those of a
+//! domain.
 //!
 //! Counters are on the nodes or in their store, so a node is asked by a command over its stream: one node
 //! where all share a store, every live node where each counts by itself. Not here: how a command gets there
@@ -14,7 +15,7 @@ use tokio::task::JoinSet;
 use crate::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
 use crate::control::Control;
-use crate::error::{ControlError, FieldFaults};
+use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::nodes::{NodeState, Nodes};
 use crate::overrides::{owner, read_domain, read_entries};
 use crate::role::Role;
@@ -25,6 +26,8 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 pub const MAX_NODES_ASKED: usize = 200;
 /// Most keys of one look-up of several.
 pub const MAX_KEYS: usize = 100;
+/// Most bytes of the cursor of a listing.
+const MAX_CURSOR: usize = 300;
 
 /// One counter on a node, or in the store that it shares.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -112,6 +115,37 @@ impl Answers {
     }
 }
 
+/// One counter of a listing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Listed {
+    /// The counter's key.
+    pub key: String,
+    /// `counter`, `leased` or `slots`.
+    pub kept: String,
+    /// What is counted, such as `minute` or `token_bucket`.
+    pub counted: Option<String>,
+    /// The entries to look it up by; `None` where they do not follow from the key.
+    pub entries: Option<Vec<(String, String)>>,
+}
+
+/// A page of the counters of a domain, by a node whose store keeps names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Listing {
+    /// In no order; a key may come twice.
+    pub keys: Vec<Listed>,
+    /// Where the next page begins; `None` after the last.
+    pub next: Option<String>,
+    /// Why the store has no listing.
+    pub none: Option<String>,
+    /// Nodes that are live; none means that there is nobody to ask.
+    #[serde(skip)]
+    pub live: usize,
+    /// Why the cursor was not accepted.
+    invalid: Option<String>,
+}
+
 /// A key as people and programs name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
@@ -129,7 +163,7 @@ impl Question {
         let domain = faults.take("domain", read_domain(&self.domain), String::new());
         let entries = faults.take("entries", read_entries(&self.entries), Vec::new());
         if entries.is_empty() && self.entries.is_empty() {
-            faults.add("entries", crate::error::Fault::Required);
+            faults.add("entries", Fault::Required);
         }
         faults.check()?;
         Ok((domain, entries))
@@ -180,6 +214,51 @@ impl Control {
             })
             .await?;
         Ok(self.ask_nodes("reset", text, now_ms).await)
+    }
+
+    /// The counters of a domain whose first entries are those of `question`, a page per call. Needs viewer of
+    /// the domain's app.
+    ///
+    /// # Errors
+    /// [`ControlError::Unanswered`]: no node answers. That its store cannot list keys is an answer.
+    pub async fn scan_keys(
+        &self,
+        actor: &Actor,
+        question: &Question,
+        cursor: &str,
+    ) -> Result<Listing, ControlError> {
+        let mut faults = FieldFaults::default();
+        let domain = faults.take("domain", read_domain(&question.domain), String::new());
+        let entries = faults.take("entries", read_entries(&question.entries), Vec::new());
+        if cursor.len() > MAX_CURSOR {
+            faults.add("cursor", Fault::TooLong { max: MAX_CURSOR });
+        }
+        faults.check()?;
+        let (actor, of) = (actor.clone(), domain.clone());
+        let now_ms = self
+            .read(move |tx| {
+                actor.must(Role::Viewer, &owner(tx, &of)?)?;
+                Ok(tx.now_ms())
+            })
+            .await?;
+        let body = json!({"domain": domain, "entries": entries, "cursor": cursor}).to_string();
+        let (live, nodes) = self.live_nodes(now_ms);
+        let mut failed = None;
+        // All nodes share the store, and the first of them is asked for each page.
+        for node in nodes.iter().take(3) {
+            let asked = ask(self.nodes_shared(), std::slice::from_ref(node), "scan", &body).await;
+            let read = asked.into_iter().next().map_or_else(|| Err("no answer".to_owned()), |it| it.1);
+            let read = read
+                .and_then(|text| serde_json::from_str::<Listing>(&text).map_err(|error| error.to_string()));
+            match read {
+                Ok(Listing { invalid: Some(_), .. }) => {
+                    return Err(invalid("cursor", Fault::Cursor));
+                }
+                Ok(listing) => return Ok(Listing { live, ..listing }),
+                Err(reason) => failed = Some(ControlError::Unanswered { node: node.name.clone(), reason }),
+            }
+        }
+        failed.map_or_else(|| Ok(Listing::default()), Err)
     }
 
     /// The buckets of up to [`MAX_KEYS`] request classes of an app, in the order asked for; of a class with

@@ -13,7 +13,7 @@ pub enum OldNodes {
     /// It is rejected with the names of those nodes.
     #[default]
     Reject,
-    /// It is published. Those nodes reject it themselves, and keep the version of the app that they have.
+    /// It is published. Those nodes are not sent it, and keep the version of the app that they have.
     Leave,
 }
 
@@ -30,17 +30,15 @@ pub(crate) fn reads(node: &NodeState) -> u32 {
 /// # Errors
 /// [`ControlError::OldNodes`] when a node that reports cannot read these documents.
 pub(crate) fn check(documents: &AppDocuments, nodes: &dyn Nodes, now_ms: i64) -> Result<(), ControlError> {
-    let is_old = |language: u32, level: u32| language < level;
-    let mut old = nodes.nodes();
-    old.retain(|node| node.is_live(now_ms) && is_old(node.language, LANGUAGE));
+    let mut old = nodes.below(LANGUAGE, now_ms);
     if old.is_empty() {
         return Ok(()); // as a rule: the texts need not be looked at
     }
     let candidate = documents.candidate.iter().flat_map(|it| &it.documents);
     let level = level_of(documents.documents.iter().chain(candidate));
-    old.retain(|node| is_old(reads(node), level));
+    old.retain(|(_, language)| *language < level);
     if old.is_empty() {
         return Ok(());
     }
-    Err(ControlError::OldNodes { level, nodes: old.into_iter().map(|node| node.name).collect() })
+    Err(ControlError::OldNodes { level, nodes: old.into_iter().map(|(name, _)| name).collect() })
 }

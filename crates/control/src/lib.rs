@@ -32,6 +32,7 @@ mod figures;
 pub mod file_rules;
 pub mod frozen;
 pub mod history;
+mod identities;
 mod ids;
 mod keeping;
 pub mod keys;

@@ -7,7 +7,7 @@ use tollgate_fleet_proto::Report;
 
 use crate::counting::Counting;
 use crate::events::Events;
-use crate::figures::{Figures, Surroundings};
+use crate::figures::{Counted, Figures, Surroundings};
 use crate::history::Ingest;
 use crate::problems::Problem;
 
@@ -28,6 +28,7 @@ pub struct Live {
     figures: Mutex<BTreeMap<String, Figures>>,
     surroundings: Mutex<Surroundings>,
     problems: Mutex<Vec<Problem>>,
+    counted: Mutex<Counted>,
 }
 
 impl Live {
@@ -66,6 +67,16 @@ impl Live {
     #[must_use]
     pub fn surroundings(&self) -> Surroundings {
         *self.surroundings.lock()
+    }
+
+    /// The database was counted.
+    pub(crate) fn counted(&self, counted: Counted) {
+        *self.counted.lock() = counted;
+    }
+
+    /// What was counted last.
+    pub(crate) fn last_counted(&self) -> Counted {
+        *self.counted.lock()
     }
 
     /// Keeps what was found, and returns what was found before.

@@ -1,6 +1,8 @@
 //! How full everything is that has a cap, for metrics.
 
 use crate::control::Control;
+use crate::error::ControlError;
+use crate::figures::Counted;
 
 /// What waits and what is kept, now. Each has a cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,11 +21,48 @@ pub struct Load {
     pub attempts: usize,
     /// Counts of rules that were added to `(others)`, or had no row, since the start.
     pub history_left_out: u64,
+    /// Rejected changes and nodes that are not in the audit, since too many came in a minute.
+    pub rejections_left_out: u64,
+    /// What is counted in the database, as of the last look.
+    pub counted: Counted,
     /// Free bytes of the disk with the data, as far as that is known.
     pub disk_free: Option<u64>,
 }
 
 impl Control {
+    /// Counts what [`Load::counted`] shows.
+    ///
+    /// # Errors
+    /// [`ControlError::Db`].
+    pub(crate) async fn count(&self) -> Result<(), ControlError> {
+        let counted = self
+            .read(|tx| {
+                let hour = tx.now_ms() / 3_600_000;
+                let mut count = |statement, values: &[tollgate_db::Value]| {
+                    let row = tx.query_one(statement, values)?;
+                    Ok::<_, ControlError>(row.map_or(Ok(0), |row| row.int(0))?.unsigned_abs())
+                };
+                Ok(Counted {
+                    history_rules: count(
+                        "SELECT COUNT(*) FROM series WHERE hour >= $1 AND rule <> '' AND rule <> '(others)'",
+                        &[hour.into()],
+                    )?,
+                    history_domains: count(
+                        "SELECT COUNT(*) FROM series WHERE hour >= $1 AND rule = ''",
+                        &[hour.into()],
+                    )?,
+                    most_rules: count(
+                        "SELECT COALESCE(MAX(rules), 0) FROM \
+                         (SELECT COUNT(*) AS rules FROM rules GROUP BY app_id) AS apps",
+                        &[],
+                    )?,
+                })
+            })
+            .await?;
+        self.live().counted(counted);
+        Ok(())
+    }
+
     /// How full everything is.
     #[must_use]
     pub fn load(&self) -> Load {
@@ -37,6 +76,8 @@ impl Control {
             reads_waiting,
             attempts: self.attempts.remembered(),
             history_left_out: ingest.left_out(),
+            rejections_left_out: self.rejections.left_out(),
+            counted: self.live().last_counted(),
             disk_free: self.live().surroundings().disk.map(|it| it.0),
         }
     }

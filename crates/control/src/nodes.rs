@@ -37,6 +37,8 @@ pub struct NodeState {
     pub skew_ms: i64,
     /// Milliseconds UTC by the control plane's clock.
     pub last_seen_ms: i64,
+    /// Somebody else has tried to attach with its id: where from, and when last.
+    pub claim: Option<(String, i64)>,
     /// By name.
     pub apps: Vec<NodeApp>,
 }
@@ -109,6 +111,14 @@ impl NodeState {
 pub trait Nodes: Send + Sync {
     /// Every known node, by name.
     fn nodes(&self) -> Vec<NodeState>;
+
+    /// Name and language of each live node that reads less than `level` of the rule language. It is asked for
+    /// within the transaction of each publication.
+    fn below(&self, level: u32, now_ms: i64) -> Vec<(String, u32)> {
+        let live = self.nodes().into_iter().filter(|node| node.is_live(now_ms));
+        // Nodes of before there were levels read level 1.
+        live.map(|node| (node.name, node.language.max(1))).filter(|it| it.1 < level).collect()
+    }
 
     /// Has a node carry out a command of the stream, whose body and answer are JSON. The error says why there
     /// is no answer; the node may have carried it out all the same.

@@ -25,6 +25,8 @@ const JUMP: i64 = 2_000;
 const CERTIFICATE_MS: i64 = 7 * 24 * 3_600_000;
 /// A node's clock may differ by this much.
 const SKEW_MS: i64 = 2_000;
+/// How long a claim of a node's id is shown.
+const CLAIM_MS: i64 = 3_600_000;
 /// Most problems of one kind.
 const MOST: usize = 100;
 
@@ -55,11 +57,13 @@ pub enum Kind {
     NodeFault,
     /// The clock of a node differs from this one's, which calendar windows depend on.
     ClockSkew,
+    /// Somebody has tried to attach with the id of a node, and without its secret.
+    ClaimedNode,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::UnresponsiveNode,
         Self::RejectedVersion,
         Self::VersionLag,
@@ -72,6 +76,7 @@ impl Kind {
         Self::FrozenApp,
         Self::NodeFault,
         Self::ClockSkew,
+        Self::ClaimedNode,
     ];
 
     /// Its name in the API and in metrics.
@@ -90,6 +95,7 @@ impl Kind {
             Self::FrozenApp => "frozen_app",
             Self::NodeFault => "node_fault",
             Self::ClockSkew => "clock_skew",
+            Self::ClaimedNode => "claimed_node",
         }
     }
 }
@@ -187,6 +193,12 @@ fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
         return;
     }
     let of_node = |kind| Problem { node: node.id.clone(), node_name: node.name.clone(), ..of(kind) };
+    if let Some((address, at_ms)) = &node.claim
+        && state.now_ms.saturating_sub(*at_ms) < CLAIM_MS
+    {
+        let (since_ms, detail) = (Some(*at_ms), address.clone());
+        found.push(Problem { since_ms, detail, ..of_node(Kind::ClaimedNode) });
+    }
     if !node.is_live(state.now_ms) {
         let since_ms = Some(node.last_seen_ms);
         // What it said last may be wrong by now.

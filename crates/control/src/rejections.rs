@@ -2,6 +2,7 @@
 //! audit.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::Mutex;
 
@@ -22,13 +23,29 @@ struct Window {
 
 /// Windows by user.
 #[derive(Debug, Default)]
-pub(crate) struct Rejections(Mutex<HashMap<String, Window>>);
+pub(crate) struct Rejections {
+    windows: Mutex<HashMap<String, Window>>,
+    left_out: AtomicU64,
+}
 
 impl Rejections {
     /// Whether a rejected change of `user` is recorded now: the number of those that were left out since the
     /// last one that was, or `None`.
     pub(crate) fn admit(&self, user: &str, now_ms: i64) -> Option<u64> {
-        let mut windows = self.0.lock();
+        let admitted = self.try_admit(user, now_ms);
+        if admitted.is_none() {
+            self.left_out.fetch_add(1, Relaxed);
+        }
+        admitted
+    }
+
+    /// How many were not recorded since the start.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out.load(Relaxed)
+    }
+
+    fn try_admit(&self, user: &str, now_ms: i64) -> Option<u64> {
+        let mut windows = self.windows.lock();
         if windows.len() >= MAX {
             windows.retain(|_, it| now_ms - it.since < WINDOW_MS);
             if windows.len() >= MAX {
@@ -64,5 +81,6 @@ mod tests {
         assert_eq!(rejections.admit("bob", 60_000), Some(0));
         assert_eq!(rejections.admit("ann", 60_000), Some(2));
         assert_eq!(rejections.admit("ann", 60_001), Some(0));
+        assert_eq!(rejections.left_out(), 2);
     }
 }

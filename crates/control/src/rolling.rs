@@ -227,9 +227,10 @@ impl Control {
     /// Every known node and where it is in a rollout, the most urgent first.
     #[must_use]
     pub fn stages(&self, rollout: &Rollout, now_ms: i64) -> Vec<(NodeState, Stage)> {
-        let (level, candidate) = (self.candidate_level(&rollout.app), rollout.to_version.unsigned_abs());
+        let level = self.candidate_level(&rollout.app);
+        let versions = (rollout.to_version.unsigned_abs(), rollout.withdrawn_version.map(i64::unsigned_abs));
         let stage = |node: NodeState| {
-            let stage = Stage::of(&seen(&node, rollout, level, now_ms), candidate, &rollout.progress);
+            let stage = Stage::of(&seen(&node, rollout, level, now_ms), versions, &rollout.progress);
             (node, stage)
         };
         let mut all: Vec<_> = self.nodes().nodes().into_iter().map(stage).collect();

@@ -12,4 +12,5 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 6, name: "buckets that rows share", sql: include_str!("schema/6.sql") },
     Migration { number: 7, name: "rollouts", sql: include_str!("schema/7.sql") },
     Migration { number: 8, name: "trials", sql: include_str!("schema/8.sql") },
+    Migration { number: 9, name: "secrets of nodes", sql: include_str!("schema/9.sql") },
 ];

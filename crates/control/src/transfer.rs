@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use tollgate_db::Tx;
-use tollgate_rule_files::{YamlKind, YamlValue, read_yaml};
+use tollgate_rule_files::{YamlKind, YamlValue, read_large_yaml};
 
 use crate::actor::Actor;
 use crate::apps::{self, App};
@@ -22,6 +22,9 @@ use crate::stored;
 
 /// The form of the document.
 const FORM: &str = "1";
+
+/// Most bytes of a document.
+pub const MAX_IMPORT: usize = 64 << 20;
 
 /// What a document says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,7 +100,7 @@ pub fn write(all: &Imported) -> String {
 /// [`ControlError::Faulty`] with the place of everything that is wrong.
 pub fn read(yaml: &str) -> Result<Imported, ControlError> {
     let mut faults = Vec::new();
-    let root = read_yaml("import.yaml".as_ref(), yaml)
+    let root = read_large_yaml("import.yaml".as_ref(), yaml, MAX_IMPORT)
         .map_err(|found| ControlError::Faulty(found.iter().map(|it| DocFault::of("", it)).collect()))?;
     let mut all = Imported { app: String::new(), rules: Vec::new() };
     let mut form = None;

@@ -93,6 +93,9 @@ fn each_problem_is_there_from_its_bound_on_and_not_before() {
     for hour in [3_600_000, -3_600_000, i64::MAX, i64::MIN] {
         is(with_node(&|it| it.skew_ms = hour), &[Kind::ClockSkew], "an hour off");
     }
+    for (ago, want) in [(3_599_999, &[Kind::ClaimedNode][..]), (3_600_000, &[])] {
+        is(with_node(&|it| it.claim = Some(("192.0.2.1:9".to_owned(), NOW - ago))), want, "a claim");
+    }
     let figures = |figures: Figures| kinds(|state| drop(state.figures.insert("a".to_owned(), figures)));
     let store = |up| Figures { store: Some(("redis".to_owned(), up)), ..Figures::default() };
     is(figures(store(true)), &[], "store");

@@ -20,6 +20,7 @@
 
 mod db;
 mod error;
+mod kill_points;
 mod migrate;
 mod sqlite;
 mod tx;
@@ -27,6 +28,8 @@ mod value;
 
 pub use db::Db;
 pub use error::DbError;
+#[cfg(feature = "kill-points")]
+pub use kill_points::kill_at_step;
 pub use migrate::Migration;
 pub use sqlite::TimeSource;
 pub use tx::{MAX_ROWS, Tx};

@@ -10,6 +10,7 @@ use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 
 use crate::error::DbError;
+use crate::kill_points::pass;
 use crate::tx::{MAX_ROWS, Tx};
 use crate::value::{Row, Value};
 
@@ -46,6 +47,15 @@ impl Sqlite {
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.set_prepared_statement_cache_capacity(256);
+        #[cfg(feature = "kill-points")]
+        let connection = {
+            let mut connection = connection;
+            connection.commit_hook(Some(|| {
+                pass();
+                false
+            }))?;
+            connection
+        };
         Ok(Self { connection, time, rewritten: HashMap::new() })
     }
 
@@ -76,7 +86,10 @@ impl Sqlite {
         let worked = work(&mut Open { sqlite: self, now_ms });
         match worked {
             Ok(result) => match self.connection.execute_batch("COMMIT") {
-                Ok(()) => Ok(result),
+                Ok(()) => {
+                    pass();
+                    Ok(result)
+                }
                 Err(error) => {
                     self.roll_back();
                     Err(E::from(error.into()))
@@ -140,7 +153,10 @@ impl Tx for Open<'_> {
     fn execute(&mut self, statement: &'static str, values: &[Value]) -> Result<u64, DbError> {
         let text = self.sqlite.rewritten(statement);
         let mut prepared = self.sqlite.connection.prepare_cached(&text)?;
-        Ok(prepared.execute(params_from_iter(values))? as u64)
+        pass();
+        let changed = prepared.execute(params_from_iter(values))? as u64;
+        pass();
+        Ok(changed)
     }
 
     fn now_ms(&self) -> i64 {

@@ -334,6 +334,7 @@ impl Agent {
             held: self.state.held(),
             local_domains: self.local_domains.clone(),
             crashed: self.state.crashed.values().cloned().collect(),
+            secret: identity.secret.clone(),
         };
         self.actions.push(Action::Send(link, FromNode::Hello(hello)));
     }

@@ -1,4 +1,4 @@
-//! Commands of the control plane about keys: look up, reset, explain.
+//! Commands of the control plane about keys: look up, reset, list, explain.
 //!
 //! Bodies are JSON, `{"domain": …, "entries": [[key, value], …]}`. A reply has the counters of the rule, or
 //! says why there is none. Not here: who may ask (the control plane).
@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_proto::{Command, Reply};
 use tollgate_limiter::{Entry, KeyError, KeyReport, Limiter, Observer};
-use tollgate_store::{Store, StoreError};
+use tollgate_policy::KeyParts;
+use tollgate_store::{ScanError, ScannedKey, Store, StoreError};
 
 use crate::driver::CarryOut;
 
@@ -26,6 +27,9 @@ struct Question {
     /// Several keys of the domain instead.
     #[serde(default)]
     keys: Vec<Vec<(String, String)>>,
+    /// Of a scan: where its page begins.
+    #[serde(default)]
+    cursor: String,
 }
 
 /// What [`Seams::command`](crate::Seams::command) is for a node with this limiter. Stores are asked on the
@@ -53,7 +57,7 @@ async fn answer<S: Store, O: Observer>(
     question: &Question,
     now: Timestamp,
 ) -> Result<Value, String> {
-    let Question { domain, entries, keys } = question;
+    let Question { domain, entries, keys, cursor } = question;
     match kind {
         "inspect" if !keys.is_empty() => {
             let mut found = Vec::new();
@@ -64,6 +68,15 @@ async fn answer<S: Store, O: Observer>(
         }
         "inspect" => about(limiter, domain, entries, false, now).await,
         "reset" => about(limiter, domain, entries, true, now).await,
+        "scan" => match limiter.scan(domain, &borrowed(entries), cursor).await {
+            Ok(page) => Ok(json!({
+                "next": page.next,
+                "keys": page.keys.iter().map(named).collect::<Vec<_>>(),
+            })),
+            Err(error @ ScanError::Unsupported { .. }) => Ok(json!({"none": error.to_string()})),
+            Err(error @ ScanError::Cursor(_)) => Ok(json!({"invalid": error.to_string()})),
+            Err(error) => Err(error.to_string()),
+        },
         "explain" => {
             let entries = borrowed(entries);
             Ok(json!({"text": limiter.explain(domain, &entries, now).to_string()}))
@@ -103,6 +116,16 @@ async fn about<S: Store, O: Observer>(
         value["override"] = json!({"action": found.action.name(), "left_ms": left_ms});
     }
     Ok(value)
+}
+
+/// A counter of a listing. What is not text, and what came with its own limit, has no entries.
+fn named(key: &ScannedKey) -> Value {
+    let parts = KeyParts::read(&key.key);
+    json!({
+        "key": String::from_utf8_lossy(&key.key), "kept": key.kept.name(),
+        "entries": parts.as_ref().and_then(|it| it.entries.as_ref()),
+        "counted": parts.map(|it| it.counted),
+    })
 }
 
 fn shown(report: &KeyReport) -> Value {

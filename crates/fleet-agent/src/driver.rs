@@ -2,10 +2,13 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use prost::Message as _;
+use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tollgate_core::{Clock, Timestamp};
@@ -82,6 +85,10 @@ struct Running {
     error: watch::Sender<Option<Arc<str>>>,
     /// Places for commands.
     commands: Arc<Semaphore>,
+    /// Digest of the blocks and allowances that are in force and saved.
+    overrides: Option<[u8; 32]>,
+    /// Why rules, and why blocks and allowances, could not be saved; empty if they were.
+    not_saved: [String; 2],
 }
 
 /// Runs a node's end until the future is dropped. It writes files and waits for them, so give it a runtime of
@@ -98,7 +105,19 @@ pub async fn run(
     let (error, _) = watch::channel(None);
     let (at_once, endpoint) = (VecDeque::new(), Arc::new(endpoint));
     let commands = Arc::new(Semaphore::new(MOST_COMMANDS));
-    let mut running = Running { endpoint, seams, state_dir, events, link: None, at_once, error, commands };
+    let mut running = Running {
+        endpoint,
+        seams,
+        state_dir,
+        events,
+        link: None,
+        at_once,
+        error,
+        commands,
+        overrides: None,
+        not_saved: Default::default(),
+    };
+    running.enforce_saved();
     let (mut agent, mut actions) = Agent::start(settings, start, clock.now());
     let mut has_local = true;
     loop {
@@ -157,11 +176,8 @@ impl Running {
                 });
             }
             Action::Save(state) => {
-                let result = self.state_dir.save(&state).map_err(|error| error.to_string());
-                if let Err(error) = &result {
-                    tracing::warn!("cannot save the rules to the state folder: {error}");
-                }
-                self.at_once.push_back(Event::Saved(result));
+                let result = self.state_dir.save(&state);
+                self.saved(0, "the rules", result);
             }
             Action::Unmark => {
                 if let Err(error) = self.state_dir.unmark() {
@@ -172,10 +188,47 @@ impl Running {
                 let sample = (self.seams.sample)(self.seams.clock.now());
                 self.at_once.push_back(Event::Sampled(sample));
             }
-            Action::Override(overrides) => (self.seams.overrides)(overrides),
+            Action::Override(overrides) => self.enforce(overrides),
             Action::Command(link, command) => self.command(link, command),
             Action::Rejected(why) => tracing::error!("rules of the control plane rejected: {why}"),
         }
+    }
+
+    /// Puts saved blocks and allowances in force: the control plane may be away. It replaces them when it is
+    /// back, and those that have ended meanwhile count for nothing.
+    fn enforce_saved(&mut self) {
+        match self.state_dir.load_overrides() {
+            Ok(Some(overrides)) => {
+                self.overrides = Some(digest(&overrides));
+                (self.seams.overrides)(overrides);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::warn!("cannot read the saved blocks and allowances: {error}"),
+        }
+    }
+
+    /// In force first, and saved then: a slow disk delays no block.
+    fn enforce(&mut self, overrides: Overrides) {
+        let digest = digest(&overrides);
+        if self.overrides == Some(digest) {
+            return; // as after each reconnect
+        }
+        (self.seams.overrides)(overrides.clone());
+        let result = self.state_dir.save_overrides(&overrides);
+        self.overrides = result.is_ok().then_some(digest);
+        self.saved(1, "blocks and allowances", result);
+    }
+
+    fn saved(&mut self, which: usize, what: &str, result: io::Result<()>) {
+        self.not_saved[which] = match result {
+            Ok(()) => String::new(),
+            Err(error) => {
+                tracing::warn!("cannot save {what} to the state folder: {error}");
+                format!("{what}: {error}")
+            }
+        };
+        let error = self.not_saved.iter().find(|it| !it.is_empty());
+        self.at_once.push_back(Event::Saved(error.map_or(Ok(()), |error| Err(error.clone()))));
     }
 
     fn command(&mut self, link: LinkId, command: Command) {
@@ -257,6 +310,10 @@ impl Running {
             is_new
         });
     }
+}
+
+fn digest(overrides: &Overrides) -> [u8; 32] {
+    Sha256::digest(overrides.encode_to_vec()).into()
 }
 
 impl Drop for Running {

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use sha2::{Digest as _, Sha256};
-use tollgate_fleet_proto::{Document, Fault, Held, text_digest};
+use tollgate_fleet_proto::{Document, Fault, Held, Overrides, text_digest};
 
 use crate::rules::{AppRules, RuleState, Text};
 
 const HEADER: &[u8] = b"tollgate state 1\n";
+const OVERRIDES_HEADER: &[u8] = b"tollgate overrides 1\n";
 const CHECKSUM: usize = 32;
 
 /// Why bytes are not what was saved.
@@ -48,13 +49,13 @@ struct Saved {
     crashed: Vec<Fault>,
 }
 
-fn sealed(message: &impl prost::Message) -> Vec<u8> {
+fn sealed(header: &[u8], message: &impl prost::Message) -> Vec<u8> {
     let body = message.encode_to_vec();
-    [HEADER, &Sha256::digest(&body)[..], &body].concat()
+    [header, &Sha256::digest(&body)[..], &body].concat()
 }
 
-fn opened<M: prost::Message + Default>(bytes: &[u8]) -> Result<M, SavedError> {
-    let rest = bytes.strip_prefix(HEADER).ok_or(SavedError::Damaged)?;
+fn opened<M: prost::Message + Default>(header: &[u8], bytes: &[u8]) -> Result<M, SavedError> {
+    let rest = bytes.strip_prefix(header).ok_or(SavedError::Damaged)?;
     let (checksum, body) = rest.split_at_checked(CHECKSUM).ok_or(SavedError::Damaged)?;
     if Sha256::digest(body)[..] != *checksum {
         return Err(SavedError::Damaged);
@@ -62,13 +63,22 @@ fn opened<M: prost::Message + Default>(bytes: &[u8]) -> Result<M, SavedError> {
     M::decode(body).map_err(|_| SavedError::Damaged)
 }
 
+/// Blocks and allowances, as they are saved.
+pub(crate) fn overrides_to_bytes(overrides: &Overrides) -> Vec<u8> {
+    sealed(OVERRIDES_HEADER, overrides)
+}
+
+pub(crate) fn overrides_from_bytes(bytes: &[u8]) -> Result<Overrides, SavedError> {
+    opened(OVERRIDES_HEADER, bytes)
+}
+
 impl Marker {
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        sealed(self)
+        sealed(HEADER, self)
     }
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Result<Self, SavedError> {
-        opened(bytes)
+        opened(HEADER, bytes)
     }
 }
 
@@ -90,7 +100,7 @@ impl RuleState {
             |(app, version): (&String, &u64)| Held { app: app.clone(), version: *version, ..Held::default() };
         saved.gone = self.gone.iter().map(gone).collect();
         saved.crashed = self.crashed.values().cloned().collect();
-        sealed(&saved)
+        sealed(HEADER, &saved)
     }
 
     /// What was saved.
@@ -107,7 +117,7 @@ impl RuleState {
     /// assert!(RuleState::from_bytes(&bytes[1..]).is_err());
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SavedError> {
-        let saved: Saved = opened(bytes)?;
+        let saved: Saved = opened(HEADER, bytes)?;
         let mut documents: BTreeMap<String, Vec<Text>> = BTreeMap::new();
         for Document { app, domain, yaml, .. } in saved.documents {
             let text = Text { domain, sha256: text_digest(&yaml), yaml: yaml.into() };

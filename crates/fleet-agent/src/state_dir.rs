@@ -1,19 +1,25 @@
-//! The state folder: the node's name for the control plane, its rules, the marker.
+//! The state folder: the node's name for the control plane, its rules, blocks and allowances, the marker.
 //!
 //! Rules are written to a new file, synced, and renamed over the old ones, which are kept as
-//! `rules.previous`. So a crash or a full disk at any byte leaves the old or the new rules.
+//! `rules.previous`. So a crash or a full disk at any byte leaves the old or the new rules. Blocks and
+//! allowances are kept in the same way.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use tollgate_fleet_proto::Overrides;
+
 use crate::rules::RuleState;
-use crate::saved::Marker;
+use crate::saved::{Marker, SavedError, overrides_from_bytes, overrides_to_bytes};
 
 const RULES: &str = "rules";
-const PREVIOUS: &str = "rules.previous";
+const OVERRIDES: &str = "overrides";
 const MARKER: &str = "applying";
 const IDENTITY: &str = "node";
+/// A file of its own: releases without it write the id and leave this alone.
+const SECRET: &str = "secret";
 
 /// Most bytes that are read of one file.
 const MAX_BYTES: u64 = 128 << 20;
@@ -25,14 +31,16 @@ pub struct Identity {
     pub node: String,
     /// Number of this start, from 1.
     pub incarnation: u64,
+    /// 32 bytes that only this node knows, so that no other can attach with its id.
+    pub secret: Vec<u8>,
 }
 
 /// The state folder of one node.
 #[derive(Debug)]
 pub struct StateDir {
     folder: PathBuf,
-    /// `rules` can be read, so it is worth keeping as the previous copy.
-    is_current_valid: bool,
+    /// Files that can be read, so that they are worth keeping as the previous copy.
+    valid: BTreeSet<&'static str>,
 }
 
 impl StateDir {
@@ -43,20 +51,28 @@ impl StateDir {
     pub fn open(folder: impl Into<PathBuf>) -> io::Result<Self> {
         let folder = folder.into();
         fs::create_dir_all(&folder)?;
-        Ok(Self { folder, is_current_valid: false })
+        Ok(Self { folder, valid: BTreeSet::new() })
     }
 
-    /// The node's id, and the number of this start. `fresh` is the id of a node that has none yet.
+    /// The node's id, its secret, and the number of this start. `fresh` is the id of a node that has none
+    /// yet, and `fresh_secret` the secret.
     ///
     /// # Errors
-    /// The file cannot be written; a node that cannot count its starts must not report.
-    pub fn identify(&self, fresh: &str) -> io::Result<Identity> {
+    /// A file cannot be written; a node that cannot count its starts must not report.
+    pub fn identify(&self, fresh: &str, fresh_secret: &[u8; 32]) -> io::Result<Identity> {
         let text = self.read(IDENTITY)?.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
         let mut words = text.split_ascii_whitespace();
         let is_id = |word: &&str| word.len() == 32 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
         let node = words.next().filter(is_id).unwrap_or(fresh).to_owned();
         let starts: u64 = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
-        let identity = Identity { node, incarnation: starts.saturating_add(1) };
+        let secret = match self.read(SECRET)?.filter(|it| it.len() == fresh_secret.len()) {
+            Some(secret) => secret,
+            None => {
+                self.replace(SECRET, fresh_secret)?;
+                fresh_secret.to_vec()
+            }
+        };
+        let identity = Identity { node, incarnation: starts.saturating_add(1), secret };
         self.replace(IDENTITY, format!("{} {}\n", identity.node, identity.incarnation).as_bytes())?;
         Ok(identity)
     }
@@ -66,17 +82,7 @@ impl StateDir {
     /// # Errors
     /// A file exists and cannot be read.
     pub fn load(&mut self) -> io::Result<Option<RuleState>> {
-        for name in [RULES, PREVIOUS] {
-            match self.read(name)?.map(|bytes| RuleState::from_bytes(&bytes)) {
-                Some(Ok(state)) => {
-                    self.is_current_valid = name == RULES;
-                    return Ok(Some(state));
-                }
-                Some(Err(error)) => tracing::warn!(file = name, "saved rules cannot be used: {error}"),
-                None => {}
-            }
-        }
-        Ok(None)
+        self.load_kept(RULES, RuleState::from_bytes)
     }
 
     /// Saves rules.
@@ -84,14 +90,53 @@ impl StateDir {
     /// # Errors
     /// They may or may not be saved; what was saved before is not lost.
     pub fn save(&mut self, state: &RuleState) -> io::Result<()> {
-        let new = self.write_new(RULES, &state.to_bytes())?;
-        if self.is_current_valid {
-            self.is_current_valid = false;
-            fs::rename(self.path(RULES), self.path(PREVIOUS))?;
+        self.save_kept(RULES, &state.to_bytes())
+    }
+
+    /// The saved blocks and allowances, or those before if they are damaged. Some may have ended.
+    ///
+    /// # Errors
+    /// A file exists and cannot be read.
+    pub fn load_overrides(&mut self) -> io::Result<Option<Overrides>> {
+        self.load_kept(OVERRIDES, overrides_from_bytes)
+    }
+
+    /// Saves blocks and allowances.
+    ///
+    /// # Errors
+    /// They may or may not be saved; what was saved before is not lost.
+    pub fn save_overrides(&mut self, overrides: &Overrides) -> io::Result<()> {
+        self.save_kept(OVERRIDES, &overrides_to_bytes(overrides))
+    }
+
+    fn load_kept<T>(
+        &mut self,
+        name: &'static str,
+        read: impl Fn(&[u8]) -> Result<T, SavedError>,
+    ) -> io::Result<Option<T>> {
+        for file in [name, &*previous(name)] {
+            match self.read(file)?.map(|bytes| read(&bytes)) {
+                Some(Ok(kept)) => {
+                    if file == name {
+                        self.valid.insert(name);
+                    }
+                    return Ok(Some(kept));
+                }
+                Some(Err(error)) => tracing::warn!(file, "saved {name} cannot be used: {error}"),
+                None => {}
+            }
         }
-        fs::rename(new, self.path(RULES))?;
+        Ok(None)
+    }
+
+    fn save_kept(&mut self, name: &'static str, bytes: &[u8]) -> io::Result<()> {
+        let new = self.write_new(name, bytes)?;
+        if self.valid.remove(name) {
+            fs::rename(self.path(name), self.path(&previous(name)))?;
+        }
+        fs::rename(new, self.path(name))?;
         self.sync()?;
-        self.is_current_valid = true;
+        self.valid.insert(name);
         Ok(())
     }
 
@@ -143,7 +188,7 @@ impl StateDir {
 
     fn write_new(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let path = self.path(&format!("{name}.new"));
-        let mut file = File::create(&path)?;
+        let mut file = create(&path)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         Ok(path)
@@ -155,6 +200,19 @@ impl StateDir {
     }
 }
 
+/// A new file that only its owner reads.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
+}
+
+fn previous(name: &str) -> String {
+    format!("{name}.previous")
+}
+
 fn sync_folder(folder: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
 }
@@ -163,7 +221,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 mod tests {
     use std::sync::Arc;
 
-    use tollgate_fleet_proto::{Held, text_digest};
+    use tollgate_fleet_proto::{Held, Override, text_digest};
 
     use super::*;
     use crate::rules::{AppRules, Text};
@@ -201,6 +259,41 @@ mod tests {
         }
     }
 
+    fn overrides(revision: u64) -> Overrides {
+        let one = Override { domain: "shop".into(), until_ms: revision, ..Override::default() };
+        Overrides { revision, overrides: vec![one] }
+    }
+
+    #[test]
+    fn blocks_and_allowances_cut_at_any_byte_are_the_old_or_the_new_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut dir = StateDir::open(folder.path()).unwrap();
+        assert_eq!(dir.load_overrides().unwrap(), None);
+        dir.save(&state(7)).unwrap();
+        dir.save_overrides(&overrides(1)).unwrap();
+        dir.save_overrides(&overrides(2)).unwrap();
+        let file = folder.path().join(OVERRIDES);
+        let whole = fs::read(&file).unwrap();
+        for cut in 0..=whole.len() {
+            fs::write(&file, &whole[..cut]).unwrap();
+            let loaded = StateDir::open(folder.path()).unwrap().load_overrides().unwrap();
+            let want = if cut == whole.len() { 2 } else { 1 };
+            assert_eq!(loaded, Some(overrides(want)), "cut at {cut} of {}", whole.len());
+        }
+        for place in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[place] ^= 1;
+            fs::write(&file, damaged).unwrap();
+            let loaded = StateDir::open(folder.path()).unwrap().load_overrides().unwrap();
+            assert_eq!(loaded, Some(overrides(1)), "a bit of byte {place} flipped");
+        }
+        // Neither file is the other's: also rules in their place are not read as blocks.
+        assert_eq!(dir.load().unwrap(), Some(state(7)));
+        fs::copy(folder.path().join(RULES), &file).unwrap();
+        let loaded = StateDir::open(folder.path()).unwrap().load_overrides().unwrap();
+        assert_eq!(loaded, Some(overrides(1)));
+    }
+
     #[test]
     fn a_save_that_stops_after_any_step_leaves_the_old_or_the_new_rules() {
         for step in 0..3 {
@@ -210,7 +303,7 @@ mod tests {
             dir.save(&state(1)).unwrap();
             fs::write(path("rules.new"), state(2).to_bytes()).unwrap();
             if step >= 1 {
-                fs::rename(path(RULES), path(PREVIOUS)).unwrap();
+                fs::rename(path(RULES), path(&previous(RULES))).unwrap();
             }
             if step >= 2 {
                 fs::rename(path("rules.new"), path(RULES)).unwrap();
@@ -235,14 +328,15 @@ mod tests {
     }
 
     #[test]
-    fn the_id_stays_and_the_number_of_the_start_grows() {
+    fn the_id_and_the_secret_stay_and_the_number_of_the_start_grows() {
         let folder = tempfile::tempdir().unwrap();
         let fresh = "0123456789abcdef0123456789abcdef";
         for start in 1..4 {
             let dir = StateDir::open(folder.path()).unwrap();
             let other = if start == 1 { fresh } else { "f".repeat(32).leak() };
-            let want = Identity { node: fresh.into(), incarnation: start };
-            assert_eq!(dir.identify(other).unwrap(), want);
+            let secret = [7 + (start - 1) as u8; 32];
+            let want = Identity { node: fresh.into(), incarnation: start, secret: vec![7; 32] };
+            assert_eq!(dir.identify(other, &secret).unwrap(), want);
         }
     }
 

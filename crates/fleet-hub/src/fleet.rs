@@ -10,7 +10,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_proto::published::Published;
-use tollgate_fleet_proto::{Command, FromNode, Overrides, Reply, Report};
+use tollgate_fleet_proto::{Command, FromNode, Overrides, Reply, Report, Sha256Bytes};
 
 use crate::bundle::Outgoing;
 use crate::hub::{Action, Event, Hub, HubSettings};
@@ -41,6 +41,27 @@ pub trait Reports: Send + Sync + 'static {
     ) -> Pin<Box<dyn Future<Output = Result<(), ReportsError>> + Send + 'a>>;
 }
 
+/// Keeps which secret a node's id is bound to. Called where no task may wait.
+pub trait Identities: Send + Sync + 'static {
+    /// The id is bound to the secret with this digest from now on; to be handed to the hub at its next start.
+    fn bind(&self, node: String, sha256: Sha256Bytes);
+
+    /// Somebody at `address` was rejected: the id is another node's.
+    fn claimed(&self, node: String, address: String);
+}
+
+/// Ids are bound as long as this process runs.
+#[derive(Clone, Copy, Debug)]
+pub struct IdentitiesInMemory;
+
+impl Identities for IdentitiesInMemory {
+    fn bind(&self, _: String, _: Sha256Bytes) {}
+
+    fn claimed(&self, node: String, address: String) {
+        tracing::warn!(node, address, "a node was rejected: its id is another node's");
+    }
+}
+
 /// Why a report is not stored. The node keeps it and sends it again.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot store the report: {0}")]
@@ -69,6 +90,8 @@ pub struct Seams {
     pub reports: Arc<dyn Reports>,
     /// Decides which tokens open a stream.
     pub tokens: Arc<dyn Tokens>,
+    /// Keeps whose ids are whose.
+    pub identities: Arc<dyn Identities>,
 }
 
 impl std::fmt::Debug for Seams {
@@ -185,6 +208,19 @@ impl Fleet {
     pub fn nodes(&self) -> Vec<NodeState> {
         let now = self.0.seams.clock.now();
         self.state().hub.nodes(now)
+    }
+
+    /// Name and language of each live node that reads less than `level` of the rule language.
+    #[must_use]
+    pub fn nodes_below(&self, level: u32) -> Vec<(String, u32)> {
+        let now = self.0.seams.clock.now();
+        self.state().hub.nodes_below(level, now)
+    }
+
+    /// Number of nodes whose id is bound to a secret of their own.
+    #[must_use]
+    pub fn nodes_bound(&self) -> usize {
+        self.state().hub.nodes_bound()
     }
 
     /// Number of known nodes.
@@ -330,6 +366,8 @@ impl Fleet {
                         too_slow.push(session);
                     }
                 }
+                Action::Bind { node, sha256 } => self.0.seams.identities.bind(node, sha256),
+                Action::Claimed { node, address } => self.0.seams.identities.claimed(node, address),
                 Action::Replied(reply) => {
                     if let Some(waiting) = state.commands.remove(&reply.command) {
                         let _ = waiting.send(reply);

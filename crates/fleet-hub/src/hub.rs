@@ -9,9 +9,10 @@ use tollgate_core::Timestamp;
 use tollgate_fleet_proto::published::{AppDocuments, Published};
 use tollgate_fleet_proto::{
     Command, ControlSays, FromControl, FromNode, GoAway, Hello, MAX_APPS, MAX_LABELS, MAX_REPORT_ROWS,
-    MAX_TEXT_BYTES, Overrides, Reply, Report, Seen, Welcome,
+    MAX_TEXT_BYTES, Overrides, Reply, Report, Seen, Sha256Bytes, Welcome,
 };
 
+use crate::bindings::{Bindings, Verdict};
 use crate::bugs::Bugs;
 use crate::bundle::Outgoing;
 use crate::node::{Liveness, MissingApps, Node, NodeState};
@@ -43,6 +44,10 @@ pub struct HubSettings {
     pub lost_after: Duration,
     /// What becomes of apps that nodes hold and that are not published.
     pub missing_apps: MissingApps,
+    /// Digests of the secrets of nodes that have attached before, by id.
+    pub bindings: HashMap<String, Sha256Bytes>,
+    /// The level of the rule language that a document needs.
+    pub level: fn(&str) -> u32,
     /// The bug that the simulation must find.
     #[cfg(feature = "known-bugs")]
     pub bug: Option<crate::bugs::KnownBug>,
@@ -61,6 +66,8 @@ impl HubSettings {
             unresponsive_after: Duration::from_secs(15),
             lost_after: Duration::from_secs(60),
             missing_apps: MissingApps::Removed,
+            bindings: HashMap::new(),
+            level: |_| 1,
             #[cfg(feature = "known-bugs")]
             bug: None,
         }
@@ -69,6 +76,7 @@ impl HubSettings {
 
 /// What happened.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "events are handled one by one and not kept")]
 pub enum Event {
     /// A stream was opened from this address, and its token is good.
     Opened(SessionId, String),
@@ -108,6 +116,20 @@ pub enum Action {
     },
     /// A node has answered a command.
     Replied(Reply),
+    /// A node has a secret of its own from now on: keep its digest.
+    Bind {
+        /// Id of the node.
+        node: String,
+        /// Digest of its secret.
+        sha256: Sha256Bytes,
+    },
+    /// Somebody has tried to attach as a node, with another secret than that node has.
+    Claimed {
+        /// Id of the node.
+        node: String,
+        /// Where from.
+        address: String,
+    },
 }
 
 #[derive(Debug)]
@@ -125,6 +147,7 @@ pub struct Hub {
     storm: Storm,
     sessions: HashMap<SessionId, Session>,
     nodes: BTreeMap<String, Node>,
+    bindings: Bindings,
     published: Arc<Prepared>,
     /// Encoded once for all nodes.
     overrides: Option<Bytes>,
@@ -139,13 +162,14 @@ pub struct Hub {
 impl Hub {
     /// A hub without nodes.
     #[must_use]
-    pub fn new(settings: HubSettings) -> Self {
+    pub fn new(mut settings: HubSettings) -> Self {
         #[cfg(feature = "known-bugs")]
         let bugs = Bugs(settings.bug);
         #[cfg(not(feature = "known-bugs"))]
         let bugs = Bugs::default();
         Self {
             storm: Storm::new(settings.hellos_per_second),
+            bindings: Bindings::new(std::mem::take(&mut settings.bindings)),
             bugs,
             settings,
             sessions: HashMap::new(),
@@ -193,8 +217,27 @@ impl Hub {
     #[must_use]
     pub fn nodes(&self, now: Timestamp) -> Vec<NodeState> {
         let missing = self.settings.missing_apps;
-        let state = |node: &Node| node.state(&self.published, missing, self.liveness(node, now));
-        self.nodes.values().map(state).collect()
+        let state = |(id, node): (&String, &Node)| {
+            let mut state = node.state(&self.published, missing, self.liveness(node, now));
+            state.claim = self.bindings.claim(id).cloned();
+            state
+        };
+        self.nodes.iter().map(state).collect()
+    }
+
+    /// Name and language of each node that is live and reads less than `level` of the rule language. Takes a
+    /// step for each node, unlike [`Hub::nodes`].
+    #[must_use]
+    pub fn nodes_below(&self, level: u32, now: Timestamp) -> Vec<(String, u32)> {
+        let old = self.nodes.values().filter(|node| node.language() < level);
+        let live = old.filter(|node| self.liveness(node, now) == Liveness::Live);
+        live.map(|node| (node.hello().name.clone(), node.language())).collect()
+    }
+
+    /// Number of nodes whose id is bound to a secret of their own.
+    #[must_use]
+    pub fn nodes_bound(&self) -> usize {
+        self.bindings.len()
     }
 
     /// Number of known nodes.
@@ -332,6 +375,19 @@ impl Hub {
             return self.send_away(session, after, "too many nodes connect at once");
         }
         let id = hello.node.clone();
+        // Before anything of the node is touched.
+        match self.bindings.check(&id, &hello.secret) {
+            Verdict::Known | Verdict::Unbound => {}
+            Verdict::Bound(sha256) => self.actions.push(Action::Bind { node: id.clone(), sha256 }),
+            Verdict::Other => {
+                self.bindings.claimed(&id, &address, now);
+                self.revision += 1;
+                self.actions.push(Action::Claimed { node: id, address });
+                let why = "another node has this id and another secret; if this node has lost the file \
+                           `secret` of its state folder, remove the file `node` there too, and it joins as new";
+                return self.send_away(session, Duration::from_secs(30), why);
+            }
+        }
         if !self.nodes.contains_key(&id) && !self.make_room(now) {
             return self.send_away(session, Duration::from_secs(30), "the fleet is full");
         }
@@ -381,7 +437,9 @@ impl Hub {
         let Some(node) = self.nodes.get_mut(id) else { return };
         let Some(session) = node.session.filter(|_| !node.is_busy()) else { return };
         let missing = self.settings.missing_apps;
-        if let Some(bundle) = node.plan(&self.published, missing, self.last_bundle + 1, self.bugs) {
+        if let Some(bundle) =
+            node.plan(&self.published, self.settings.level, missing, self.last_bundle + 1, self.bugs)
+        {
             self.last_bundle += 1;
             self.actions.push(Action::Send(session, Outgoing::Bundle(bundle)));
         }
@@ -423,12 +481,15 @@ impl Hub {
 }
 
 fn check_hello(hello: &Hello) -> Result<(), &'static str> {
-    let Hello { node, name, labels, software, epoch, held, local_domains, crashed, .. } = hello;
+    let Hello { node, name, labels, software, epoch, held, local_domains, crashed, secret, .. } = hello;
     let texts = [node, name, software, epoch].into_iter();
     let mut texts = texts.chain(labels.iter().flat_map(|label| [&label.key, &label.value]));
     let lists = [held.len(), local_domains.len(), crashed.len()];
     if node.is_empty() || texts.any(|text| text.len() > MAX_TEXT_BYTES) {
         return Err("a Hello without an id, or with texts of more than 256 bytes");
+    }
+    if secret.len() > MAX_TEXT_BYTES {
+        return Err("a Hello with a secret of more than 256 bytes");
     }
     if labels.len() > MAX_LABELS || lists.into_iter().any(|length| length > MAX_APPS) {
         return Err("a Hello with more than 64 labels, or 10,000 apps");

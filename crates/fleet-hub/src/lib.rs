@@ -5,6 +5,7 @@
 //! [`Fleet`] carries out its actions and is the gRPC service. Not here: where publications come from and
 //! where reports go (`control`), the node's end (`fleet-agent`).
 
+mod bindings;
 mod bugs;
 mod bundle;
 mod fleet;
@@ -16,10 +17,11 @@ mod session;
 mod storm;
 mod tokens;
 
+pub use bindings::{Claim, MAX_BINDINGS};
 #[cfg(feature = "known-bugs")]
 pub use bugs::KnownBug;
 pub use bundle::{Bundle, Outgoing};
-pub use fleet::{CommandError, Fleet, Reports, ReportsError, Seams};
+pub use fleet::{CommandError, Fleet, Identities, IdentitiesInMemory, Reports, ReportsError, Seams};
 pub use hub::{Action, Event, Hub, HubSettings};
 pub use node::{AppState, Liveness, MissingApps, NodeState};
 pub use published::Prepared;

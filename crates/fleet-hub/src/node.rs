@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::Timestamp;
-use tollgate_fleet_proto::{Fault, Held, Hello, Label, MAX_APPS, Sha256Bytes};
+use tollgate_fleet_proto::{Fault, Held, Hello, LANGUAGE, Label, MAX_APPS, Sha256Bytes};
 
+use crate::bindings::Claim;
 use crate::bugs::Bugs;
 use crate::bundle::Bundle;
 use crate::published::{Prepared, PreparedApp, Wanted};
@@ -65,6 +66,8 @@ pub struct NodeState {
     pub skew_ms: i64,
     /// Why it could not save its rules; empty if it could.
     pub state_error: String,
+    /// Somebody else has tried to attach with its id.
+    pub claim: Option<Claim>,
     /// Every app that is published, or that it holds.
     pub apps: Vec<AppState>,
 }
@@ -169,6 +172,7 @@ impl Node {
     pub(crate) fn new(mut hello: Hello, epoch: &str, address: String, now: Timestamp) -> Self {
         let is_of_epoch = hello.epoch == epoch;
         let (held, crashed) = (std::mem::take(&mut hello.held), std::mem::take(&mut hello.crashed));
+        hello.secret = Vec::new(); // nothing needs it any more
         let mut node = Self {
             hello,
             address,
@@ -190,6 +194,11 @@ impl Node {
 
     pub(crate) fn hello(&self) -> &Hello {
         &self.hello
+    }
+
+    /// The highest level of the rule language that it reads. Nodes of before there were levels read level 1.
+    pub(crate) fn language(&self) -> u32 {
+        self.hello.language.max(1)
     }
 
     /// What is in force, as the node says.
@@ -272,17 +281,23 @@ impl Node {
         reach.includes(&self.hello.node, labels).then_some(candidate).or(stable)
     }
 
-    /// What to send of it: the version before of a candidate that the node has rejected.
-    fn sent<'a>(&self, name: &Arc<str>, wanted: &'a Wanted, bugs: Bugs) -> Option<&'a Arc<PreparedApp>> {
-        let rules = self.wanted(name, wanted)?;
-        let has_rejected = |rules: &PreparedApp| {
-            self.is_of_epoch && self.apps.get(name).is_some_and(|app| app.has_rejected(rules, wanted))
+    /// What to send of it: the version before of a candidate that the node has rejected or cannot read.
+    fn sent<'a>(
+        &mut self,
+        name: &Arc<str>,
+        wanted: &'a Wanted,
+        level: fn(&str) -> u32,
+        bugs: Bugs,
+    ) -> Option<&'a Arc<PreparedApp>> {
+        let newest = self.wanted(name, wanted)?;
+        let has_rejected = |node: &Self, rules: &PreparedApp| {
+            node.is_of_epoch && node.apps.get(name).is_some_and(|app| app.has_rejected(rules, wanted))
         };
-        if has_rejected(rules) && !bugs.insists() {
-            let stable = wanted.stable.as_ref();
-            return stable.filter(|stable| stable.version < rules.version && !has_rejected(stable));
+        if (bugs.insists() || !has_rejected(self, newest)) && self.reads(name, newest, level) {
+            return Some(newest);
         }
-        Some(rules)
+        let before = wanted.stable.as_ref().filter(|stable| stable.version < newest.version)?;
+        (!has_rejected(self, before) && self.reads(name, before, level)).then_some(before)
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -303,6 +318,7 @@ impl Node {
     pub(crate) fn plan(
         &mut self,
         published: &Prepared,
+        level: fn(&str) -> u32,
         missing: MissingApps,
         id: u64,
         bugs: Bugs,
@@ -315,14 +331,14 @@ impl Node {
         match (std::mem::take(&mut self.unsettled), self.is_of_epoch) {
             (_, false) => {
                 for (name, wanted) in &published.apps {
-                    let rules = self.sent(name, wanted, bugs);
+                    let rules = self.sent(name, wanted, level, bugs);
                     bundle.apps.extend(rules.map(|rules| (Arc::clone(name), Arc::clone(rules))));
                 }
             }
             (Unsettled::Apps(names), true) => {
                 for name in names {
                     match published.apps.get(&name) {
-                        Some(wanted) => self.compare(&name, wanted, &mut bundle, bugs),
+                        Some(wanted) => self.compare(&name, wanted, level, &mut bundle, bugs),
                         None if removes && self.apps.get(&name).is_some_and(|app| app.acked.is_some()) => {
                             bundle.removed.push(name.to_string());
                         }
@@ -331,8 +347,8 @@ impl Node {
                 }
             }
             (Unsettled::All, true) => {
-                for (name, rules) in &published.apps {
-                    self.compare(name, rules, &mut bundle, bugs);
+                for (name, wanted) in &published.apps {
+                    self.compare(name, wanted, level, &mut bundle, bugs);
                 }
                 let is_gone = |(name, app): &(&Arc<str>, &App)| {
                     removes && app.acked.is_some() && !published.apps.contains_key(*name)
@@ -349,8 +365,15 @@ impl Node {
     }
 
     /// Adds a version to `bundle` if the node lacks it.
-    fn compare(&mut self, name: &Arc<str>, wanted: &Wanted, bundle: &mut Bundle, bugs: Bugs) {
-        let Some(rules) = self.sent(name, wanted, bugs) else { return };
+    fn compare(
+        &mut self,
+        name: &Arc<str>,
+        wanted: &Wanted,
+        level: fn(&str) -> u32,
+        bundle: &mut Bundle,
+        bugs: Bugs,
+    ) {
+        let Some(rules) = self.sent(name, wanted, level, bugs) else { return };
         let app = match self.apps.get_mut(name) {
             Some(app) => app,
             None => self.apps.entry(Arc::clone(name)).or_default(),
@@ -362,6 +385,23 @@ impl Node {
             }
             _ => bundle.apps.push((Arc::clone(name), Arc::clone(rules))),
         }
+    }
+
+    /// Whether the node reads the documents of a version. One that does not keeps the version that it has,
+    /// and the fault says so.
+    fn reads(&mut self, name: &Arc<str>, rules: &PreparedApp, level: fn(&str) -> u32) -> bool {
+        let reads = self.language();
+        if reads >= LANGUAGE || rules.level(level) <= reads {
+            return true; // as a rule: the texts need not be looked at
+        }
+        let (needs, version) = (rules.level(level), rules.version);
+        let message = format!(
+            "version {version} needs level {needs} of the rule language, and this node reads level {reads}: it \
+             keeps the version that it has until it is upgraded"
+        );
+        let app = self.apps.entry(Arc::clone(name)).or_default();
+        app.rejects(Fault { app: name.to_string(), version, message, ..Fault::default() });
+        false
     }
 
     pub(crate) fn liveness(&self, now: Timestamp, unresponsive: Duration, lost: Duration) -> Liveness {
@@ -413,6 +453,7 @@ impl Node {
             last_seen: self.last_seen,
             skew_ms: self.skew_ms,
             state_error: self.state_error.clone(),
+            claim: None,
             apps: wanted.chain(removed).collect(),
         }
     }

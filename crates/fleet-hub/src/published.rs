@@ -1,7 +1,7 @@
 //! What is published, checked and ready to be sent.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
@@ -20,6 +20,15 @@ pub(crate) struct PreparedApp {
     pub(crate) documents: Vec<Document>,
     /// The messages with these documents, as they travel.
     pub(crate) frames: Vec<Bytes>,
+    /// The level of the rule language that the documents need, once it was asked for.
+    level: OnceLock<u32>,
+}
+
+impl PreparedApp {
+    /// The level of the rule language that the documents need; `of` is that of one text.
+    pub(crate) fn level(&self, of: fn(&str) -> u32) -> u32 {
+        *self.level.get_or_init(|| self.documents.iter().map(|it| of(it.yaml())).max().unwrap_or(1))
+    }
 }
 
 /// What nodes should have of one app.
@@ -155,5 +164,5 @@ fn prepare(app: &str, version: u64, documents: Vec<Document>) -> Result<Prepared
         ControlSays::from(message).to_bytes()
     };
     let frames = documents.iter().map(frame).collect();
-    Ok(PreparedApp { version, sha256, documents, frames })
+    Ok(PreparedApp { version, sha256, documents, frames, level: OnceLock::new() })
 }

@@ -9,8 +9,8 @@ use tollgate_fleet_hub::{Action, Event, Hub, HubSettings, Liveness, Outgoing, Pr
 use tollgate_fleet_proto::published::{AppDocuments, Candidate, Document, Published};
 use tollgate_fleet_proto::reach::{Reach, Selector, WHOLE};
 use tollgate_fleet_proto::{
-    Ack, Fault, FromControl, FromNode, Held, Hello, Label, MAX_DOCUMENT_BYTES, MAX_LABELS, MAX_REPORT_ROWS,
-    MAX_TEXT_BYTES, Nack, Report, RuleCounts, app_digest, text_digest,
+    Ack, Fault, FromControl, FromNode, Held, Hello, LANGUAGE, Label, MAX_DOCUMENT_BYTES, MAX_LABELS,
+    MAX_REPORT_ROWS, MAX_TEXT_BYTES, Nack, Report, RuleCounts, app_digest, text_digest,
 };
 
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
@@ -77,6 +77,8 @@ fn shown(actions: Vec<Action>) -> Vec<String> {
                 shown.push(format!("store {incarnation}/{}", report.sequence));
             }
             Action::Replied(reply) => shown.push(format!("{reply:?}")),
+            Action::Bind { node, .. } => shown.push(format!("bind {node}")),
+            Action::Claimed { node, address } => shown.push(format!("{node} claimed from {address}")),
         }
     }
     shown
@@ -262,6 +264,79 @@ fn a_node_that_acknowledges_without_holding_gets_nothing_twice() {
     assert_eq!(fault.message, "the node acknowledged this version and does not hold it");
 }
 
+#[test]
+fn an_id_belongs_to_the_node_that_has_its_secret_also_after_a_restart_of_the_control_plane() {
+    let with = |secret: &[u8]| Hello { secret: secret.to_vec(), ..hello("n") };
+    let mut hub = hub();
+    // A node of an older release works, and so does the same node once it has a secret.
+    assert_eq!(open(&mut hub, FIRST, with(b"")), ["welcome"]);
+    let actions = {
+        hub.on(Event::Opened(SessionId(2), "10.0.0.1:6".into()), NOON);
+        hub.on(Event::Said(SessionId(2), FromNode::Hello(with(b"own"))), NOON)
+    };
+    let bound: Vec<_> = actions
+        .iter()
+        .filter_map(|it| match it {
+            Action::Bind { node, sha256 } => Some((node.clone(), *sha256)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(bound.len(), 1, "{actions:?}");
+    assert_eq!(hub.nodes_bound(), 1);
+    // Whoever has the token and the id, and not the secret, is sent away, and the node's stream stays.
+    for (session, secret) in [(3, &b"other"[..]), (4, b"")] {
+        let said = open(&mut hub, SessionId(session), with(secret));
+        assert_eq!(said[..2], ["n claimed from 10.0.0.1:5", "go away"], "{said:?}");
+        assert!(said[2].contains("another node has this id and another secret"), "{said:?}");
+    }
+    let node = &hub.nodes(NOON)[0];
+    assert!(node.connected && node.claim.as_ref().is_some_and(|it| it.address == "10.0.0.1:5"), "{node:?}");
+    let report = FromNode::Report(Report { sequence: 1, ..Report::default() });
+    assert_eq!(said(&mut hub, SessionId(2), report), ["store 1/1"]);
+
+    let settings = HubSettings { bindings: bound.into_iter().collect(), ..HubSettings::new("e", "r") };
+    let mut hub = Hub::new(settings);
+    assert_eq!(open(&mut hub, FIRST, with(b"other"))[1], "go away");
+    assert_eq!(open(&mut hub, SessionId(2), with(b"own")), ["welcome"]);
+}
+
+#[test]
+fn a_node_is_not_sent_what_it_cannot_read_and_gets_it_once_it_is_upgraded() {
+    let level = |text: &str| if text.contains("new") { LANGUAGE } else { 1 };
+    let mut hub = Hub::new(HubSettings { level, ..HubSettings::new("e", "r") });
+    let app_of = |version, text: &str| AppDocuments::new("shop", version, vec![Document::new("shop", text)]);
+    let held_of = |version, text: &str| Held {
+        app: "shop".into(),
+        version,
+        sha256: app_digest([("shop", text_digest(text))]).into(),
+    };
+    publish(&mut hub, vec![app_of(1, "old")]);
+    let old = Hello { language: LANGUAGE - 1, held: vec![held_of(1, "old")], ..hello("old") };
+    let new = Hello { language: LANGUAGE, held: vec![held_of(1, "old")], ..hello("new") };
+    assert_eq!(open(&mut hub, FIRST, old.clone()), ["welcome"]);
+    assert_eq!(open(&mut hub, SessionId(2), new), ["welcome"]);
+    assert_eq!(hub.nodes_below(LANGUAGE, NOON).len(), 1);
+    assert_eq!(publish(&mut hub, vec![app_of(2, "new")]), ["delta 1: shop 2"], "one node gets it");
+    let state = |hub: &Hub| hub.nodes(NOON).into_iter().find(|it| it.id == "old").expect("known");
+    let of_old = state(&hub);
+    let fault = of_old.apps[0].fault.as_ref().expect("it is listed");
+    assert_eq!((fault.version, of_old.apps[0].acked), (2, Some(1)));
+    assert!(fault.message.contains("keeps the version that it has"), "{fault:?}");
+    // What it reads again, it gets, and the fault is gone with it.
+    assert_eq!(publish(&mut hub, vec![app_of(3, "old 3")]), ["delta 2: shop 3"]);
+    let ack = Ack { bundle: 2, held: vec![held_of(3, "old 3")] };
+    said(&mut hub, FIRST, FromNode::Ack(ack));
+    assert_eq!(state(&hub).apps[0].fault, None);
+    // Also a node without anything is not sent it.
+    publish(&mut hub, vec![app_of(4, "new 4")]);
+    let fresh = Hello { epoch: String::new(), language: LANGUAGE - 1, ..hello("fresh") };
+    assert_eq!(open(&mut hub, SessionId(3), fresh), ["welcome", "full 3: "]);
+    // Upgraded, it comes with another Hello.
+    let upgraded = Hello { language: LANGUAGE, held: vec![held_of(3, "old 3")], ..old };
+    let said = open(&mut hub, SessionId(4), upgraded);
+    assert_eq!(said.last().map(String::as_str), Some("delta 4: shop 4"), "{said:?}");
+}
+
 /// Version `stable` of an app, and the next one for the nodes in zone a.
 fn rolling(name: &str, stable: u64) -> AppDocuments {
     let documents = app(name, stable + 1).documents;
@@ -365,4 +440,21 @@ fn a_candidate_that_is_not_newer_is_not_sent() {
     let prepared = Prepared::new(&Published { apps: vec![wrong] }, &hub.published());
     hub.on(Event::Published(Arc::new(prepared)), NOON);
     assert_eq!(open(&mut hub, FIRST, in_zone("a", "a", &[])), ["welcome", "delta 1: shop 2"]);
+}
+
+#[test]
+fn a_node_that_cannot_read_a_candidate_has_the_version_before() {
+    let level = |text: &str| if text.contains('2') { LANGUAGE } else { 1 };
+    for held_before in [&[1][..], &[]] {
+        let mut hub = Hub::new(HubSettings { level, ..HubSettings::new("e", "r") });
+        publish(&mut hub, vec![rolling("shop", 1)]);
+        let old = Hello { language: LANGUAGE - 1, ..in_zone("a", "a", held_before) };
+        let sent = open(&mut hub, FIRST, old);
+        match held_before {
+            [] => assert_eq!(sent, ["welcome", "delta 1: shop 1"]),
+            _ => assert_eq!(sent, ["welcome"]),
+        }
+        let shown = hub.nodes(NOON)[0].apps[0].clone();
+        assert_eq!((shown.wanted, shown.fault.expect("a fault").version), (Some(2), 2));
+    }
 }

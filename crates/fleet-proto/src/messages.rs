@@ -130,6 +130,9 @@ pub struct Hello {
     /// Versions that crashed the node while it applied them; it does not try them again.
     #[prost(message, repeated, tag = "10")]
     pub crashed: Vec<Fault>,
+    /// 32 random bytes of this node's own, from its state folder: no other node can attach with its id.
+    #[prost(bytes = "vec", tag = "11")]
+    pub secret: Vec<u8>,
 }
 
 /// A name and its value.

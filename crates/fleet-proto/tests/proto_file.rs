@@ -37,6 +37,7 @@ fn everything() -> (Vec<NodeSays>, Vec<ControlSays>) {
         held: vec![held()],
         local_domains: vec![text()],
         crashed: vec![fault()],
+        secret: vec![11],
     };
     let counts = RuleCounts {
         domain: text(),

@@ -138,7 +138,7 @@ fn cpu_ticks(process: u32) -> Result<u64, Error> {
 async fn simulated(node: usize, endpoint: Endpoint, applied: mpsc::UnboundedSender<Timestamp>) {
     let clock = MonotonicClock::new();
     let settings = AgentSettings {
-        identity: Identity { node: format!("{node:032x}"), incarnation: 1 },
+        identity: Identity { node: format!("{node:032x}"), incarnation: 1, secret: vec![7; 32] },
         name: format!("node {node}"),
         labels: Vec::new(),
         software: "simulated".into(),

@@ -24,7 +24,7 @@ use tollgate_fleet_agent::{
     run, sample,
 };
 use tollgate_fleet_hub::{
-    AnyToken, Fleet, FleetService, HubSettings, NodeState, Reports, ReportsError, Tokens,
+    AnyToken, Fleet, FleetService, HubSettings, IdentitiesInMemory, NodeState, Reports, ReportsError, Tokens,
 };
 use tollgate_fleet_proto::published::Published;
 use tollgate_fleet_proto::{Command, Label, Overrides, Reply, Report};
@@ -124,7 +124,12 @@ impl Control {
         tokens: Arc<dyn Tokens>,
     ) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(MonotonicClock::new());
-        let seams = tollgate_fleet_hub::Seams { clock, reports: Arc::clone(reports) as _, tokens };
+        let seams = tollgate_fleet_hub::Seams {
+            clock,
+            reports: Arc::clone(reports) as _,
+            tokens,
+            identities: Arc::new(IdentitiesInMemory),
+        };
         let fleet = Fleet::new(settings, seams);
         let (published, watched) = watch::channel(Arc::<Published>::default());
         let (_, overrides) = watch::channel(Arc::<Overrides>::default());
@@ -315,7 +320,9 @@ impl Node {
         let mut state_dir = StateDir::open(folder).expect("a folder");
         let hex: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
         let fresh = format!("{hex:0>32}");
-        let identity = state_dir.identify(&fresh).expect("a state folder");
+        let mut secret = [0; 32];
+        secret.iter_mut().zip(fresh.bytes()).for_each(|(to, from)| *to = from);
+        let identity = state_dir.identify(&fresh, &secret).expect("a state folder");
         let settings = AgentSettings {
             identity,
             name: name.to_owned(),

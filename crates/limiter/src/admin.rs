@@ -2,8 +2,8 @@
 
 use tollgate_core::{Algorithm, Decision, Refill, Timestamp};
 use tollgate_observe::{Degraded, Observer};
-use tollgate_policy::{Entry, Limit, Rule};
-use tollgate_store::{Counter, Key, Sharing, Store, StoreError};
+use tollgate_policy::{Entry, KeyParts, Limit, Rule};
+use tollgate_store::{Counter, Key, ScanError, Scanned, Sharing, Store, StoreError};
 
 use crate::limiter::Limiter;
 
@@ -92,6 +92,22 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         now: Timestamp,
     ) -> Result<Vec<KeyReport>, KeyError> {
         self.each_counter(domain, entries, true, now).await
+    }
+
+    /// Lists the counters of requests of `domain` whose first entries are these, a page per call, as
+    /// [`Store::scan`] does.
+    ///
+    /// # Errors
+    /// [`ScanError`]: the store keeps no names, did not answer, or the cursor is invalid.
+    pub async fn scan(
+        &self,
+        domain: &str,
+        entries: &[Entry<'_>],
+        cursor: &str,
+    ) -> Result<Scanned, ScanError> {
+        let mut start = Vec::new();
+        KeyParts::write_start(domain, entries, &mut start);
+        self.store.scan(&start, cursor).await
     }
 
     async fn each_counter(

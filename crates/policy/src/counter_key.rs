@@ -129,7 +129,7 @@ impl Override {
 /// A level that counts by the value of the request. A function of its own, so that keys of most rules cost
 /// what they did before rules had buckets.
 #[inline(never)]
-fn write_value(key: &mut Vec<u8>, entry: &Entry<'_>) {
+pub(crate) fn write_value(key: &mut Vec<u8>, entry: &Entry<'_>) {
     key.push(b'|');
     escape(key, entry.key, true);
     key.push(b'=');

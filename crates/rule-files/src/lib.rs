@@ -24,4 +24,4 @@ pub use folder::{RuleFile, read as read_files};
 pub use level::{LANGUAGE, language_level};
 pub use load::{Options, RuleSet, load, parse, parse_text};
 pub use watch::{FileSource, WatchHandle, WatchSettings};
-pub use yaml_value::{YamlKind, YamlValue, read_yaml};
+pub use yaml_value::{YamlKind, YamlValue, read_large_yaml, read_yaml};

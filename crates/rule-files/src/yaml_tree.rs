@@ -110,9 +110,14 @@ pub(crate) struct Tree {
 
 /// Reads a text; never fails, but reports faults.
 pub(crate) fn parse(text: &str) -> Tree {
+    parse_within(text, MAX_BYTES)
+}
+
+/// As [`parse`], of a text of at most `max_bytes`. The cap of nodes holds whatever its size.
+pub(crate) fn parse_within(text: &str, max_bytes: usize) -> Tree {
     let mut builder = Builder::default();
-    if text.len() > MAX_BYTES {
-        let message = format!("{} bytes are too many for one file; the most is {MAX_BYTES}", text.len());
+    if text.len() > max_bytes {
+        let message = format!("{} bytes are too many for one file; the most is {max_bytes}", text.len());
         builder.tree.faults.push((Pos::START, message));
         return builder.tree;
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate_policy::Place;
 
 use crate::fault::Fault;
-use crate::yaml_tree::{Kind, Node, Pos, parse};
+use crate::yaml_tree::{Kind, MAX_BYTES, Node, Pos, parse_within};
 
 /// A value and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,9 +47,17 @@ const MAX_VALUES: usize = 2_000_000;
 /// assert_eq!(entries[1].1.place.to_string(), "a.yaml:2:6");
 /// ```
 pub fn read_yaml(file: &Path, text: &str) -> Result<YamlValue, Vec<Fault>> {
+    read_large_yaml(file, text, MAX_BYTES)
+}
+
+/// As [`read_yaml`], of a text of at most `max_bytes` instead of 16 MiB.
+///
+/// # Errors
+/// As there.
+pub fn read_large_yaml(file: &Path, text: &str, max_bytes: usize) -> Result<YamlValue, Vec<Fault>> {
     let file: Arc<Path> = file.into();
     let place = |pos: Pos| Place { file: Arc::clone(&file), line: pos.line, column: pos.column };
-    let tree = parse(text);
+    let tree = parse_within(text, max_bytes);
     let found = tree.faults.into_iter().chain(tree.warnings);
     let mut faults: Vec<Fault> =
         found.map(|(pos, message)| Fault { place: place(pos), path: String::new(), message }).collect();

@@ -12,7 +12,8 @@ use tollgate_http_api::{StoreStatus, StoreView};
 use tollgate_limiter::Limiter;
 use tollgate_store::remote::StoreState;
 use tollgate_store::{
-    Charge, Counter, Inspection, Key, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
+    Charge, Counter, Inspection, Key, ScanError, Scanned, SlotKey, Store, StoreError, StoreName, Take,
+    Verdicts,
 };
 use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::MemoryStore;
@@ -218,6 +219,10 @@ impl Store for AnyStore {
 
     async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
         on!(self, inspect(counter, now))
+    }
+
+    async fn scan(&self, start: &[u8], cursor: &str) -> Result<Scanned, ScanError> {
+        on!(self, scan(start, cursor))
     }
 
     async fn acquire(

@@ -7,6 +7,7 @@ mod api;
 mod banner;
 pub(crate) mod command;
 mod fleet_nodes;
+mod identities;
 mod metrics;
 mod node_token;
 mod plane;

@@ -56,7 +56,10 @@ pub(crate) fn start(
         let what = "is in use by another node; give each node a folder of its own by --state-dir";
         format!("state-dir {folder} {what}")
     })?;
-    let identity = state_dir.identify(&random[..32]).map_err(in_folder)?;
+    let mut secret = [0; 32];
+    // Hexadecimal digits: 32 of them have 128 random bits.
+    secret.copy_from_slice(&tollgate_control::secret().map_err(|error| error.to_string())?.as_bytes()[..32]);
+    let identity = state_dir.identify(&random[..32], &secret).map_err(in_folder)?;
     let seed = u64::from_str_radix(&random[48..], 16).unwrap_or_default();
     let label = |(key, value): &(String, String)| Label { key: key.clone(), value: value.clone() };
     let labels = control.labels.iter().map(label).collect();

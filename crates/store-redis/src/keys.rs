@@ -68,7 +68,7 @@ fn digest_key(counter: &[u8]) -> Vec<u8> {
 }
 
 /// The place of the `nth` bar, or the end of the key.
-fn up_to_bar(counter: &[u8], nth: usize) -> usize {
+pub(crate) fn up_to_bar(counter: &[u8], nth: usize) -> usize {
     let mut bars = counter.iter().enumerate().filter(|(_, byte)| **byte == b'|').map(|(place, _)| place);
     bars.nth(nth).unwrap_or(counter.len())
 }

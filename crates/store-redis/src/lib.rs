@@ -12,6 +12,7 @@ mod heartbeat;
 mod keys;
 mod leased;
 mod mixed;
+mod scan;
 mod script;
 mod slots;
 mod stats;

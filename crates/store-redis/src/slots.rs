@@ -14,7 +14,7 @@ use crate::script::Script;
 static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::of(&[include_str!("lua/slots.lua")]));
 
 /// Suffix of the keys of slots. No counter's key ends with it.
-const SUFFIX: &[u8] = b"|slots";
+pub(crate) const SUFFIX: &[u8] = b"|slots";
 
 /// What to do with a holder's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
 use tollgate_store::remote::{ConfigError, StoreState};
-use tollgate_store::{Charge, Counter, Inspection, SlotKey, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{
+    Charge, Counter, Inspection, ScanError, Scanned, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
+};
 
 use crate::ask::{Answer, BatchKind, Kind};
 use crate::check::{self, Finding};
@@ -16,6 +18,7 @@ use crate::config::RedisConfig;
 use crate::exact::Exact;
 use crate::leased::Leased;
 use crate::mixed::{Mixed, is_leased};
+use crate::scan;
 use crate::slots::SlotAction;
 use crate::stats::RedisStats;
 
@@ -213,6 +216,10 @@ impl Store for RedisStore {
             Answer::Inspection(inspection) => Ok(inspection),
             other => Err(self.exact().unexpected(format_args!("{other:?}"))),
         }
+    }
+
+    async fn scan(&self, start: &[u8], cursor: &str) -> Result<Scanned, ScanError> {
+        scan::page(self.client(), start, cursor).await
     }
 
     async fn acquire(

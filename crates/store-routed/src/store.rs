@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
 use tollgate_store::{
-    Charge, Counter, Inspection, Sharing, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
+    Charge, Counter, Inspection, ScanError, Scanned, Sharing, SlotKey, Store, StoreError, StoreName, Take,
+    Verdicts,
 };
 
 use crate::all_or_none::{Operation, take_all_or_none};
@@ -151,6 +152,11 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
 
     async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
         route!(self, inspect(counter, now))
+    }
+
+    /// Those of the shared store: memory keeps no names.
+    async fn scan(&self, start: &[u8], cursor: &str) -> Result<Scanned, ScanError> {
+        self.shared.scan(start, cursor).await
     }
 
     async fn acquire(

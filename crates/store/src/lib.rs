@@ -9,6 +9,7 @@ mod error;
 mod model;
 #[cfg(feature = "remote")]
 pub mod remote;
+mod scan;
 #[cfg(feature = "suite")]
 pub mod suite;
 mod take;
@@ -17,6 +18,7 @@ mod wait;
 pub use counter::{Counter, Key, Origin, Sharing, SlotKey};
 pub use error::{StoreError, StoreName};
 pub use model::ModelStore;
+pub use scan::{Kept, MAX_SCANNED, ScanError, Scanned, ScannedKey};
 pub use take::{Charge, Inspection, Take, Verdicts};
 pub use wait::{at_once, block_on};
 
@@ -163,6 +165,18 @@ pub trait Store: Send + Sync + 'static {
         counter: Counter<'_>,
         now: Timestamp,
     ) -> impl Future<Output = Result<Inspection, StoreError>> + Send;
+
+    /// Lists counters whose keys begin with `start` and a bar, such as `shop` or `shop|user=ann`: at most
+    /// [`MAX_SCANNED`] from `cursor` on, which is empty for the first page. A page may be empty without being
+    /// the last. A counter that is there from the first page to the last is listed; one that comes or goes
+    /// meanwhile may be.
+    ///
+    /// # Errors
+    /// [`ScanError::Unsupported`] unless the store says otherwise.
+    fn scan(&self, start: &[u8], cursor: &str) -> impl Future<Output = Result<Scanned, ScanError>> + Send {
+        let _ = (start, cursor);
+        ready(Err(ScanError::Unsupported { store: self.name() }))
+    }
 
     /// Takes one of the `slots` of `key` for `holder`, or renews the one that it has ([`Slots::acquire`]).
     /// Keys of slots are apart from those of counters. Asking again after silence is safe.

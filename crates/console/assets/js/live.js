@@ -1,4 +1,5 @@
-// Live pages: when a topic changes, parts with `data-swap` are replaced by those of the page as it is now.
+// Live pages: when a topic changes, parts with `data-swap` are replaced by those of the page as it is now,
+// or removed with them.
 // What was opened stays open, and what has the focus stays.
 {
   const live = /** @type {HTMLElement | null} */ (document.querySelector("[data-topics]"));
@@ -9,7 +10,9 @@
   /** @param {HTMLElement} part @param {Document} page */
   const swapPart = (part, page) => {
     const now = page.querySelector(`[data-swap="${part.dataset.swap}"]`);
-    if (!now || now.innerHTML === part.innerHTML || part.contains(document.activeElement)) return;
+    if (part.contains(document.activeElement)) return;
+    if (!now) return part.remove();
+    if (now.innerHTML === part.innerHTML) return;
     for (const it of part.querySelectorAll("details[open][data-keep]")) {
       const name = /** @type {HTMLElement} */ (it).dataset.keep;
       now.querySelector(`details[data-keep="${name}"]`)?.setAttribute("open", "");

@@ -22,6 +22,8 @@ struct KeysPage {
     notice: Option<(&'static str, String)>,
     inputs: Vec<Field>,
     found: Option<Found>,
+    /// To the listing of the domain.
+    list: String,
 }
 
 /// What was found of a key.
@@ -50,7 +52,8 @@ struct Row {
 
 pub(super) async fn look_up(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     visit.actor()?;
-    let question = question(visit.parameter("domain"), visit.parameter("entries"));
+    let mut question = question(visit.parameter("domain"), visit.parameter("entries"));
+    question.entries.extend(visit.parameters("entry"));
     if question == Question::default() {
         return shown(visit, &question, None, &[], None);
     }
@@ -74,7 +77,7 @@ pub(super) async fn reset(console: &Console, visit: &Visit) -> Result<Reply, Fai
     }
 }
 
-fn question(domain: &str, entries: &str) -> Question {
+pub(super) fn question(domain: &str, entries: &str) -> Question {
     Question { domain: domain.trim().to_owned(), entries: lines(entries) }
 }
 
@@ -101,6 +104,7 @@ fn shown(
         notice,
         inputs: inputs.into_iter().map(|it| it.faulted(lang, faults)).collect(),
         found,
+        list: query_of("/keys/scan", &[("domain", &question.domain)]),
     };
     page(if faults.is_empty() { StatusCode::OK } else { StatusCode::UNPROCESSABLE_ENTITY }, &page_of)
 }

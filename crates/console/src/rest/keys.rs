@@ -1,4 +1,5 @@
-//! Keys as JSON: what nodes count, resetting it, and the buckets of an app's request classes.
+//! Keys as JSON: what nodes count, resetting it, those that a store lists, and the buckets of an app's
+//! request classes.
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
@@ -21,6 +22,23 @@ pub(super) async fn inspect(console: &Console, visit: &Visit) -> Result<Reply, F
 pub(super) async fn reset(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let answers = console.control.reset_key(&visit.actor()?, &question(visit)).await?;
     Ok(reply::json(StatusCode::OK, &shown(&answers)))
+}
+
+pub(super) async fn scan(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let cursor = visit.parameter("cursor");
+    let found = console.control.scan_keys(&visit.actor()?, &question(visit), cursor).await?;
+    let keys: Vec<Value> = found
+        .keys
+        .iter()
+        .map(|it| {
+            let entries = it.entries.as_ref();
+            let entries = entries
+                .map(|all| all.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>());
+            json!({"key": it.key, "kept": it.kept, "counted": it.counted, "entries": entries})
+        })
+        .collect();
+    let body = json!({"keys": keys, "next": found.next, "none": found.none, "live_nodes": found.live});
+    Ok(reply::json(StatusCode::OK, &body))
 }
 
 pub(super) async fn live(console: &Console, visit: &Visit) -> Result<Reply, Failure> {

@@ -141,6 +141,25 @@ pub(super) fn live_keys() -> Description {
     replies(object(&[("app", text()), ("keys", list(bucket))], &[])).with([of])
 }
 
+pub(super) fn scan_keys() -> Description {
+    let key = object(
+        &[
+            ("key", text()),
+            ("kept", one_of(&["counter", "leased", "slots"])),
+            ("counted", maybe(&text())),
+            ("entries", maybe(&list(text()))),
+        ],
+        &[],
+    );
+    let members =
+        [("keys", list(key)), ("next", maybe(&text())), ("none", maybe(&text())), ("live_nodes", int())];
+    replies(object(&members, &[])).with([
+        parameter("domain", true, text(), None, "The domain"),
+        parameter("entry", false, text(), None, "key=value of the first entries, once per entry"),
+        super::schema::cursor(),
+    ])
+}
+
 pub(super) fn one_key() -> Description {
     replies(schema("Key")).with([
         parameter("domain", true, text(), None, "The domain"),

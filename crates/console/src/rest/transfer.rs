@@ -62,13 +62,13 @@ async fn import(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         "true" => true,
         _ => return Err(Failure::Bad("invalid `dry_run`: expected true or false".to_owned())),
     };
-    let text = std::str::from_utf8(&visit.body);
-    let text = text.map_err(|_| Failure::Bad("invalid request body: expected YAML in UTF-8".to_owned()))?;
+    let not_text = || Failure::Bad("invalid request body: expected YAML in UTF-8".to_owned());
+    std::str::from_utf8(&visit.body).map_err(|_| not_text())?;
     // It may take seconds and a multiple of its size: not on a thread that serves, and one at a time.
     let Ok(_turn) = console.imports.acquire().await else { return Err(Failure::Panic) };
-    let text = text.to_owned();
-    let read = tokio::task::spawn_blocking(move || transfer::read(&text)).await;
-    let all = match read.map_err(|_| Failure::Panic)? {
+    let body = visit.body.clone();
+    let read = tokio::task::spawn_blocking(move || std::str::from_utf8(&body).map(transfer::read)).await;
+    let all = match read.map_err(|_| Failure::Panic)?.map_err(|_| not_text())? {
         Err(ControlError::Faulty(faults)) if is_dry => {
             let errors: Vec<Value> = faults.iter().map(fault).collect();
             return Ok(reply::json(StatusCode::OK, &json!({"ok": false, "errors": errors})));

@@ -245,6 +245,16 @@ impl Lang {
                     format!("The clock of {node} is {} ms off", grouped(*value))
                 },
             ),
+            Kind::ClaimedNode => (
+                "bad",
+                "冒用节点",
+                "claimed",
+                if is_zh {
+                    format!("有人从 {detail} 以 {node} 的标识接入，但没有它的密钥，已被拒绝")
+                } else {
+                    format!("{detail} has tried to attach as {node} without its secret, and was rejected")
+                },
+            ),
             Kind::NodeFault => ("warn", "节点故障", "node", colon(node.clone())),
         };
         (class, (if is_zh { zh } else { en }).to_owned(), text)

@@ -7,6 +7,7 @@ use hyper::header::{
 use hyper::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use tollgate_control::transfer::MAX_IMPORT;
 use tollgate_control::{Actor, Origin, Preferences};
 use tollgate_http_kit::{Reply, Request, query::parameters};
 
@@ -18,9 +19,6 @@ const MAX_BODY: usize = 1024 * 1024;
 
 /// Largest body of those who are not logged in.
 const MAX_ANONYMOUS: usize = 64 * 1024;
-
-/// Largest body of an import: what the reader of YAML takes.
-const MAX_IMPORT: usize = 16 * 1024 * 1024;
 
 /// Most fields of a form.
 const MAX_FIELDS: usize = 200;
@@ -54,6 +52,8 @@ pub(crate) struct Visit {
     pub(crate) actor: Option<Actor>,
     /// Change sets that are neither published nor given up, for the menu.
     pub(crate) open_changes: i64,
+    /// The disk has room for changes only.
+    pub(crate) is_disk_low: bool,
     pub(crate) lang: Lang,
     pub(crate) theme: &'static str,
     pub(crate) has_shortcuts: bool,
@@ -95,6 +95,7 @@ impl Visit {
             bearer: bearer(fields),
             actor: None,
             open_changes: 0,
+            is_disk_low: false,
             lang: lang(fields),
             theme,
             has_shortcuts: cookie_of(fields, "shortcuts").as_deref() != Some("off"),
@@ -115,7 +116,7 @@ impl Visit {
         // Those who are not logged in send names, passwords and codes, and take no more memory than that.
         let max = match &self.actor {
             None => MAX_ANONYMOUS,
-            Some(_) if self.path == "/api/v1/import" => MAX_IMPORT,
+            Some(_) if self.is_import() => MAX_IMPORT,
             Some(_) => MAX_BODY,
         };
         self.body = request.body(max).await.map_err(Failure::Body)?;
@@ -134,6 +135,11 @@ impl Visit {
             self.form.push((name.into_owned(), value.into_owned()));
         }
         Ok(())
+    }
+
+    /// Whether its body may be large.
+    pub(crate) fn is_import(&self) -> bool {
+        self.path == "/api/v1/import"
     }
 
     /// A field of the form; empty when it was not sent.

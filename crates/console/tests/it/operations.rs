@@ -114,6 +114,7 @@ pub(crate) const API: &[Operation] = &[
     get("GET /api/v1/unlimited", "/api/v1/unlimited", User),
     get("GET /api/v1/events", "/api/v1/events", User),
     get("GET /api/v1/apps/{app}/live", "/api/v1/apps/SIP_HOTEL/live?key=second", InApp(Viewer)),
+    get("GET /api/v1/keys/scan", "/api/v1/keys/scan?domain=SIP_HOTEL", InApp(Viewer)),
     get("GET /api/v1/keys", "/api/v1/keys?domain=SIP_HOTEL&entry=key%3Dsecond", InApp(Viewer)),
     put("DELETE /api/v1/keys", "/api/v1/keys?domain=SIP_HOTEL&entry=key%3Dsecond", "", "", InApp(Editor)),
     post(
@@ -415,6 +416,7 @@ pub(crate) const PAGES: &[Operation] = &[
     ),
     get("GET /top", "/top", User),
     get("GET /keys", "/keys", User),
+    get("GET /keys/scan", "/keys/scan?domain=SIP_HOTEL", InApp(Viewer)),
     post("POST /keys/reset", "/keys/reset", "domain=SIP_HOTEL&entries=key%3Dsecond", InApp(Editor)),
     get("GET /overrides", "/overrides", User),
     post(

@@ -303,3 +303,24 @@ async fn queries_paths_and_heads_are_held_to_their_bounds() {
         assert_eq!(reply.status, 412, "{etag:?}: {}", reply.body);
     }
 }
+
+#[tokio::test]
+async fn json_of_64_levels_is_read_and_of_65_is_rejected_whatever_is_in_its_texts() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    let nested = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
+    // The body itself is a level, and `extras` in it the others.
+    let body = |levels: usize, key: &str| {
+        let extras = nested(levels - 1);
+        format!(r#"{{"key":"{key}","max_permits":1,"description":"[[[{{{{\"","extras":{extras}}}"#)
+    };
+    for (levels, status) in [(2, 201), (64, 201), (65, 400), (127, 400), (10_000, 400)] {
+        let path = "/api/v1/apps/SIP_HOTEL/rules";
+        let reply = ann.json("POST", path, None, &body(levels, &format!("k{levels}"))).await;
+        assert_eq!(reply.status, status, "{levels} levels: {reply:?}");
+        assert_eq!(reply.body.contains("more than 64 levels"), status == 400, "{reply:?}");
+    }
+    // Of arrays too, and where nothing reads the member.
+    let arrays = format!(r#"{{"key":"x","max_permits":1,"app":{}1{}}}"#, "[".repeat(64), "]".repeat(64));
+    assert_eq!(ann.json("POST", "/api/v1/apps/SIP_HOTEL/rules", None, &arrays).await.status, 400);
+}

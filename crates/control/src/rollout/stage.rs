@@ -33,13 +33,15 @@ impl Stage {
         }
     }
 
-    /// Where `node` is while a rollout of `candidate` is there.
+    /// Where `node` is in a rollout of `candidate`, whose version `withdrawn` has the content of before again.
     #[must_use]
-    pub fn of(node: &SeenNode, candidate: u64, progress: &Progress) -> Self {
+    pub fn of(node: &SeenNode, (candidate, withdrawn): (u64, Option<u64>), progress: &Progress) -> Self {
         if node.is_left_out || !node.is_live {
             Self::LeftOut
         } else if node.has_rejected {
             Self::Rejected
+        } else if withdrawn.is_some_and(|it| node.acked >= it) {
+            Self::Before
         } else if node.acked >= candidate {
             Self::Candidate
         } else if progress.reach.includes(&node.id, labels(node)) {

@@ -36,7 +36,12 @@ impl World {
                     let stored = Event::Stored(self.generation, session, sequence, process, count);
                     self.at(at, stored);
                 }
-                Action::Replied(_) => {}
+                // Sometimes the hub is killed before the database has it.
+                Action::Bind { node, sha256 } if !self.generation.is_multiple_of(4) => {
+                    self.bindings.insert(node, sha256);
+                }
+                Action::Claimed { node, .. } => panic!("the hub took {node} for another node"),
+                Action::Bind { .. } | Action::Replied(_) => {}
             }
         }
     }
@@ -68,7 +73,8 @@ impl World {
             Some(Bug::Hub(bug)) => Some(bug),
             _ => None,
         };
-        let settings = HubSettings { bug, ..HubSettings::new("e", "r") };
+        let bindings = self.bindings.clone();
+        let settings = HubSettings { bug, bindings, ..HubSettings::new("e", "r") };
         self.hub = Some(Hub::new(settings));
         self.take_over();
         self.publish();

@@ -77,7 +77,12 @@ impl Node {
     ) -> Vec<Action> {
         self.disk.incarnation += 1;
         let settings = AgentSettings {
-            identity: Identity { node: self.id(), incarnation: self.disk.incarnation },
+            identity: Identity {
+                node: self.id(),
+                incarnation: self.disk.incarnation,
+                // Every third is of a release without secrets.
+                secret: if self.place % 3 == 2 { Vec::new() } else { self.id().into_bytes() },
+            },
             name: self.id(),
             labels: vec![Label {
                 key: "zone".into(),

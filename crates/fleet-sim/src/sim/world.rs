@@ -1,7 +1,7 @@
 //! The world: what happens, when, and what comes of it.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::hash::{DefaultHasher, Hasher as _};
 use std::time::Duration;
 
@@ -116,6 +116,8 @@ pub(super) struct World {
     pub(super) hub: Option<Hub>,
     /// Number of the hub's process.
     pub(super) generation: u64,
+    /// Secrets of nodes in the database.
+    pub(super) bindings: HashMap<String, [u8; 32]>,
     pub(super) streams: BTreeMap<SessionId, Stream>,
     pub(super) last_session: u64,
     pub(super) published: Published,
@@ -149,6 +151,7 @@ impl World {
             last_event: 0,
             hub: None,
             generation: 0,
+            bindings: HashMap::new(),
             streams: BTreeMap::new(),
             last_session: 0,
             published: Published::default(),

@@ -65,7 +65,7 @@ fn flags() -> Flags<'static> {
         "tls-key",
         "control-node-client-ca",
     ];
-    static ROWS: [&crate::settings::Setting; 9] = ControlProcess::ROWS;
+    static ROWS: [&crate::settings::Setting; 10] = ControlProcess::ROWS;
     Flags { rows: &ROWS, prefix: "control-", summary: &SUMMARY }
 }
 

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use tollgate_control::{NodeApp, NodeState, Nodes};
+use tollgate_core::Timestamp;
 use tollgate_fleet_hub::{CommandError, Fleet};
 use tollgate_fleet_proto::Fault;
 
@@ -18,6 +19,10 @@ impl Nodes for FleetNodes {
             self.0.get().map(Fleet::nodes).unwrap_or_default().into_iter().map(state).collect();
         nodes.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
         nodes
+    }
+
+    fn below(&self, level: u32, _: i64) -> Vec<(String, u32)> {
+        self.0.get().map(|fleet| fleet.nodes_below(level)).unwrap_or_default()
     }
 
     fn command<'a>(
@@ -54,9 +59,14 @@ fn state(node: tollgate_fleet_hub::NodeState) -> NodeState {
         local_domains: node.local_domains,
         is_connected: node.connected,
         skew_ms: node.skew_ms,
-        last_seen_ms: i64::try_from(node.last_seen.as_nanos() / 1_000_000).unwrap_or(i64::MAX),
+        claim: node.claim.map(|it| (it.address, millis(it.at))),
+        last_seen_ms: millis(node.last_seen),
         apps: node.apps.into_iter().map(app).collect(),
     }
+}
+
+fn millis(at: Timestamp) -> i64 {
+    i64::try_from(at.as_nanos() / 1_000_000).unwrap_or(i64::MAX)
 }
 
 /// A fault with its place.

@@ -117,6 +117,26 @@ impl Collector for LoadMetrics {
                 self.fleet.commands_waiting() as u64,
             ),
             ("tollgate_control_attempts_remembered", "Windows of login attempts", load.attempts as u64),
+            (
+                "tollgate_control_history_rules",
+                "Rules with rows of history in this hour",
+                load.counted.history_rules,
+            ),
+            (
+                "tollgate_control_history_domains",
+                "Domains with rows of history in this hour",
+                load.counted.history_domains,
+            ),
+            (
+                "tollgate_control_rules_of_largest_app",
+                "Rules of the app that has most",
+                load.counted.most_rules,
+            ),
+            (
+                "tollgate_control_nodes_bound",
+                "Nodes whose id is bound to a secret of their own",
+                self.fleet.nodes_bound() as u64,
+            ),
         ];
         Family::gauges(to, gauges)?;
         let open = self.control.open_rollouts();
@@ -133,11 +153,19 @@ impl Collector for LoadMetrics {
             Family::gauge("tollgate_control_disk_free_bytes", "Free bytes of the disk with the data")
                 .write(to, free)?;
         }
-        Family::counter(
-            "tollgate_control_history_left_out",
-            "Counts of rules that got no row of their own, since a cap is reached",
-        )
-        .write(to, load.history_left_out)
+        let counters = [
+            (
+                "tollgate_control_history_left_out",
+                "Counts of rules that got no row of their own, since a cap is reached",
+                load.history_left_out,
+            ),
+            (
+                "tollgate_control_audit_rejections_left_out",
+                "Rejected changes and nodes that are not in the audit, since too many came in a minute",
+                load.rejections_left_out,
+            ),
+        ];
+        Family::counters(to, counters)
     }
 }
 

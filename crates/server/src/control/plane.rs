@@ -13,9 +13,11 @@ use tollgate_db::TimeSource;
 use tollgate_fleet_hub::{Fleet, FleetService, HubSettings, MissingApps, Seams};
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
 use tollgate_net::Tls;
+use tollgate_rule_files::language_level;
 
 use super::api::PlaneApi;
 use super::fleet_nodes::FleetNodes;
+use super::identities::StoredIdentities;
 use super::metrics::{Consoles, FleetMetrics, LoadMetrics, PlaneMetrics};
 use super::node_token::IssuedTokens;
 use super::port::Port;
@@ -48,11 +50,16 @@ impl Plane {
         // Apps are disabled and never deleted: one that only nodes know was made after the copy from which
         // the database was restored.
         let missing_apps = MissingApps::Kept;
-        let settings =
-            HubSettings { missing_apps, ..HubSettings::new(control.epoch().await?, &replica[..16]) };
+        let settings = HubSettings {
+            missing_apps,
+            bindings: control.bound_nodes().await?,
+            level: language_level,
+            ..HubSettings::new(control.epoch().await?, &replica[..16])
+        };
         let reports = Arc::new(StoredReports(Arc::clone(&control)));
+        let identities = Arc::new(StoredIdentities(Arc::clone(&control)));
         let tokens = Arc::new(IssuedTokens { tokens: control.node_tokens(), clock: Arc::clone(&clock) });
-        let fleet = Fleet::new(settings, Seams { clock, reports, tokens });
+        let fleet = Fleet::new(settings, Seams { clock, reports, tokens, identities });
         let _ = nodes.0.set(fleet.clone()); // it is empty: nothing else has set it
         let (metrics, publications) = (Arc::<PlaneMetrics>::default(), Arc::<AtomicU64>::default());
         metrics.add(FleetMetrics { fleet: fleet.clone(), publications: Arc::clone(&publications) });
@@ -79,7 +86,7 @@ impl Plane {
 
     /// Sends nodes what is published and keeps what they report, until the future is dropped. `tls` is what
     /// the port is served with.
-    pub(crate) async fn run(&self, tls: Option<&Tls>) {
+    pub(crate) async fn run(&self, disk_reserve: u64, tls: Option<&Tls>) {
         let mut changes = self.control.published();
         let counting = async {
             while changes.changed().await.is_ok() {
@@ -100,7 +107,7 @@ impl Plane {
             self.control.keep_history(),
             self.control.roll(),
             self.keep_tokens(),
-            surroundings::watch(&self.control, &self.folder, tls),
+            surroundings::watch(&self.control, &self.folder, disk_reserve, tls),
         );
     }
 

@@ -165,6 +165,7 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
     let (drain, draining) = watch::channel(false);
     let (at_end, ended) = oneshot::channel();
     let certificates = tls.clone();
+    let disk_reserve = settings.disk_reserve;
     let (accepting, accepts) = mpsc::channel();
     runtime.spawn(async move {
         let mut served = tokio::task::JoinSet::new();
@@ -179,7 +180,7 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
         let _ = accepting.send(Ok(())); // the start waits for it
         tokio::select! {
             () = async { while served.join_next().await.is_some() {} } => {}
-            () = plane.run(certificates.as_deref()) => {}
+            () = plane.run(disk_reserve, certificates.as_deref()) => {}
             () = watch_certificate(certificates.clone()) => {}
         }
         let _ = at_end.send(()); // without a receiver when the process is cut off

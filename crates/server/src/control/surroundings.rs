@@ -6,23 +6,24 @@ use std::time::Duration;
 use tollgate_control::{Control, Surroundings};
 use tollgate_net::Tls;
 
-/// How often it looks. History stops with 200 MiB left, so that this is early enough.
+/// How often it looks. History stops with 200 MiB left as a rule, so that this is early enough.
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Reports what it sees to `control`, until the future is dropped.
-pub(super) async fn watch(control: &Control, folder: &Path, tls: Option<&Tls>) {
+pub(super) async fn watch(control: &Control, folder: &Path, reserve: u64, tls: Option<&Tls>) {
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        control.live().surround(look(folder, tls));
+        control.live().surround(look(folder, reserve, tls));
     }
 }
 
-fn look(folder: &Path, tls: Option<&Tls>) -> Surroundings {
+fn look(folder: &Path, reserve: u64, tls: Option<&Tls>) -> Surroundings {
     // Without an answer of the system, nothing is known of the disk.
     let disk = rustix::fs::statvfs(folder).ok();
     Surroundings {
+        reserve,
         disk: disk
             .map(|it| (it.f_bavail.saturating_mul(it.f_frsize), it.f_blocks.saturating_mul(it.f_frsize))),
         certificate_ends_ms: tls.and_then(Tls::not_after).map(|seconds| seconds.saturating_mul(1_000)),

@@ -44,6 +44,8 @@ rows! {
     PUBLIC_URL: OptionalRow<Uri> = OptionalRow::new("control-public-url", "URL", url)
         .help(Plane, "How browsers reach the console, such as \
                         https://limits.example.com; also printed in links");
+    DISK_RESERVE: Row<u64> = Row::new("control-disk-reserve", "BYTES", "200MiB", parse::bytes)
+        .help(Plane, "Room on the disk that is kept for changes and audit: with less, history is not stored");
     NODE_CLIENT_CA: OptionalRow<PathBuf> = OptionalRow::new("control-node-client-ca", "FILE", parse::path)
         .help(Plane, "Nodes must show a certificate that one of these authorities \
                         signed, PEM; needs TLS");
@@ -90,6 +92,8 @@ pub struct ControlSettings {
     pub public_url: Option<Uri>,
     /// Its certificate.
     pub tls: Option<TlsFiles>,
+    /// Room on the disk that is kept for changes and audit.
+    pub disk_reserve: u64,
     /// Authorities of nodes' certificates.
     pub node_client_ca: Option<PathBuf>,
 }
@@ -171,6 +175,7 @@ impl ControlSettings {
             data_dir: layers.one(&DATA_DIR),
             public_url: layers.maybe(&PUBLIC_URL),
             tls: tls::files(layers),
+            disk_reserve: layers.one(&DISK_RESERVE),
             node_client_ca: layers.maybe(&NODE_CLIENT_CA),
         };
         if settings.node_client_ca.is_some() && settings.tls.is_none() {

@@ -21,10 +21,11 @@ pub(crate) struct ControlProcess {
 
 impl ControlProcess {
     /// The rows that are flags of `tollgate control`.
-    pub(crate) const ROWS: [&Setting; 9] = [
+    pub(crate) const ROWS: [&Setting; 10] = [
         &control::LISTEN.setting,
         &control::DATA_DIR.setting,
         &control::PUBLIC_URL.setting,
+        &control::DISK_RESERVE.setting,
         &control::NODE_CLIENT_CA.setting,
         &tls::CERT.setting,
         &tls::KEY.setting,

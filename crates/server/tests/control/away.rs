@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tollgate_fleet_agent::{Marker, StateDir};
 use tollgate_fleet_proto::Held;
 
@@ -135,4 +135,56 @@ fn a_version_that_crashed_a_node_is_left_out_there_and_holds_up_no_other_app() {
     });
     control.create_rule("shop", "pull", 1);
     node.wait_denied("shop", "push");
+}
+
+#[test]
+fn a_node_that_restarts_while_the_control_plane_is_away_still_enforces_blocks_that_have_not_ended() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut control = Control::start(&folder.path().join("data"));
+    let state = folder.path().join("a");
+    let node = Node::start(&control, &state, &[]);
+    control.create_rule("shop", "push", 1_000_000);
+    let block = |key: &str| {
+        let body = json!({
+            "domain": "shop", "entries": [format!("key={key}")], "action": "block", "minutes": 60,
+            "reason": "test",
+        });
+        let fields = "Content-Type: application/json\r\n";
+        let said = control.try_send("POST", "/api/v1/overrides", fields, &body.to_string());
+        let (status, said) = said.expect("an answer");
+        assert_eq!(status, 201, "{said}");
+        serde_json::from_str::<Value>(&said).expect("JSON")["id"].as_str().expect("an id").to_owned()
+    };
+    let (blocked, ended) = (block("push"), block("pull"));
+    node.wait_denied("shop", "push");
+    node.wait_denied("shop", "pull");
+    let (status, said) =
+        control.try_send("DELETE", &format!("/api/v1/overrides/{ended}"), "", "").expect("an answer");
+    assert_eq!(status, 200, "{said}");
+    wait("the block that was ended is gone", || (node.check("shop", "pull") != "deny").then_some(()));
+    control.kill();
+    drop(node);
+    let node = Node::start(&control, &state, &[]);
+    assert_eq!(node.ready().1["control"]["connected"], false);
+    assert_eq!((node.check("shop", "push"), node.check("shop", "pull")), ("deny", "admit"));
+    drop(node);
+
+    // Torn, it is the list before, which has both; with neither copy, none.
+    let file = state.join("overrides");
+    let whole = fs::read(&file).expect("saved");
+    fs::write(&file, &whole[..whole.len() - 1]).expect("torn");
+    let node = Node::start(&control, &state, &[]);
+    assert_eq!((node.check("shop", "push"), node.check("shop", "pull")), ("deny", "deny"));
+    drop(node);
+    fs::write(state.join("overrides.previous"), b"torn").expect("torn");
+    let node = Node::start(&control, &state, &[]);
+    assert_eq!(node.check("shop", "push"), "limited");
+
+    // Back, the control plane says again what is blocked, and ends it.
+    control.start_again();
+    node.wait_denied("shop", "push");
+    let (status, said) =
+        control.try_send("DELETE", &format!("/api/v1/overrides/{blocked}"), "", "").expect("an answer");
+    assert_eq!(status, 200, "{said}");
+    wait("the block is ended", || (node.check("shop", "push") != "deny").then_some(()));
 }

@@ -5,6 +5,7 @@
 mod away;
 mod click;
 mod commands;
+mod disk;
 mod docs;
 mod embedded;
 mod operators;
@@ -13,4 +14,5 @@ mod restored;
 mod rollouts;
 mod rude;
 mod rules;
+mod secrets;
 mod tls;

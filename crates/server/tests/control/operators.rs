@@ -125,3 +125,53 @@ fn a_key_in_a_shared_store_is_reset_once_for_all_nodes() {
     assert_eq!(nodes[0].check("shop", "push"), "limited");
     assert_eq!(nodes[1].check("shop", "push"), "limited");
 }
+
+#[test]
+fn keys_are_listed_by_a_node_with_redis_and_a_node_with_memory_says_why_not() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = Control::start(&folder.path().join("data"));
+    let path = "/api/v1/keys/scan?domain=shop";
+    let (status, found) = control.json("GET", path, &Value::Null);
+    assert_eq!((status, &found["live_nodes"], &found["keys"]), (200, &json!(0), &json!([])), "{found}");
+    let url = redis.url();
+    let flags = ["--store", &*url, "--store-deadline", "1s"];
+    let node = Node::start(&control, &folder.path().join("a"), &flags);
+    control.create_rule("shop", "push", 3);
+    control.create_rule("shop", "pull", 3);
+    control.create_rule("shop2", "push", 3);
+    for (domain, key) in [("shop", "push"), ("shop", "pull"), ("shop2", "push")] {
+        node.wait_denied(domain, key);
+    }
+    let (status, found) = control.json("GET", path, &Value::Null);
+    assert_eq!((status, &found["next"], &found["none"]), (200, &Value::Null, &Value::Null), "{found}");
+    let mut entries: Vec<_> =
+        found["keys"].as_array().expect("keys").iter().map(|it| &it["entries"]).collect();
+    entries.sort_by_key(ToString::to_string);
+    assert_eq!(entries, [&json!(["key=pull"]), &json!(["key=push"])], "{found}");
+    let (_, found) = control.json("GET", &format!("{path}&entry=key%3Dpull"), &Value::Null);
+    assert_eq!(found["keys"].as_array().map(Vec::len), Some(1), "{found}");
+    let (status, said) = control.json("GET", &format!("{path}&cursor=1%40elsewhere%3A1"), &Value::Null);
+    assert_eq!((status, &said["errors"][0]["pointer"]), (422, &json!("/cursor")), "{said}");
+    let (status, said) = control.json("GET", "/api/v1/keys/scan", &Value::Null);
+    assert_eq!((status, &said["errors"][0]["pointer"]), (422, &json!("/domain")), "{said}");
+    // The page links each key to its look-up.
+    let (status, page) = control.get("/keys/scan?domain=shop");
+    assert_eq!(status, 200);
+    let link = "/keys?domain=shop&#38;entries=key%3Dpull";
+    assert!(page.contains(link), "{page}");
+    // With the store away there is no list, and the reply says why.
+    redis.stop();
+    let (status, said) = control.json("GET", path, &Value::Null);
+    assert_eq!((status, &said["type"]), (502, &json!("/problems/unanswered")), "{said}");
+    redis.resume();
+    drop(node);
+
+    let control = Control::start(&folder.path().join("data2"));
+    let node = Node::start(&control, &folder.path().join("b"), &[]);
+    control.create_rule("shop", "push", 3);
+    node.wait_denied("shop", "push");
+    let (status, found) = control.json("GET", path, &Value::Null);
+    let none = found["none"].as_str().unwrap_or_default();
+    assert!(status == 200 && none.contains("only a Redis store can"), "{found}");
+}

@@ -87,7 +87,12 @@ impl Control {
     /// Starts on an empty folder and makes the first administrator by the link that it prints.
     pub(crate) fn start(folder: &Path) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
-        let process = Process::start(Self::command(folder, address));
+        Self::started(Self::command(folder, address), folder, address)
+    }
+
+    /// As [`Control::start`], by a command with other flags.
+    pub(crate) fn started(command: Command, folder: &Path, address: SocketAddr) -> Self {
+        let process = Process::start(command);
         let cookie = set_up(address, process.says("setup").expect("a link"));
         Self { process, address, cookie, folder: folder.to_owned() }
     }

@@ -213,3 +213,96 @@ fn a_node_that_reads_nothing_takes_no_memory_is_shown_and_catches_up() {
     nodes[0].wait_denied("bank", "last");
     wait("it is live again", || (state("a").as_deref() == Some("live")).then_some(()));
 }
+
+#[test]
+fn whoever_has_the_token_and_not_the_secret_of_a_node_cannot_take_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut control = Control::start(&folder.path().join("data"));
+    let state = folder.path().join("a");
+    let node = Node::start(&control, &state, &["--node-name", "shop-1"]);
+    node.wait_ready("connected", |_, body| body["control"]["connected"] == true);
+    let secret = std::fs::read(state.join("secret")).expect("a secret");
+    // A thief with the fleet's token and the node's id, and a secret of its own.
+    let thief = folder.path().join("b");
+    std::fs::create_dir(&thief).expect("a folder");
+    let id = std::fs::read_to_string(state.join("node")).expect("an id");
+    let id = id.split_whitespace().next().expect("an id").to_owned();
+    std::fs::write(thief.join("node"), format!("{id} 1000\n")).expect("copied");
+    for restarted in [false, true] {
+        if restarted {
+            control.kill();
+            control.start_again();
+            node.wait_ready("connected again", |_, body| body["control"]["connected"] == true);
+        }
+        let other = Node::start(&control, &thief, &["--node-name", "thief", "--control-wait", "0"]);
+        let problem = wait("the claim is a problem", || {
+            let (_, found) = control.get("/api/v1/problems");
+            let found: serde_json::Value = serde_json::from_str(&found).ok()?;
+            let list = found["problems"].as_array()?.clone();
+            list.into_iter().find(|it| it["kind"] == "claimed_node")
+        });
+        assert_eq!((&problem["node"], &problem["node_name"]), (&id.clone().into(), &"shop-1".into()));
+        assert_ne!(other.ready().1["control"]["connected"], true);
+    }
+    assert_eq!(node.ready().1["control"]["connected"], true, "its stream stays");
+    let (_, nodes) = control.get("/api/v1/nodes");
+    assert!(nodes.contains("shop-1") && !nodes.contains("thief"), "{nodes}");
+    let audited = wait("the claim is in the audit", || {
+        let (_, audit) = control.get("/api/v1/audit");
+        audit.contains("node.rejected").then_some(audit)
+    });
+    let digits: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(!audited.contains(&*String::from_utf8_lossy(&secret)) && !audited.contains(&digits));
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &std::fs::metadata(state.join("secret")).expect("a file").permissions(),
+    );
+    assert_eq!(mode & 0o777, 0o600, "only its owner reads the secret");
+}
+
+#[test]
+fn an_import_of_64_mib_is_read_in_bounded_memory_and_a_byte_more_is_rejected() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = Control::start(&folder.path().join("data"));
+    let of = |size: usize| {
+        let mut text = "tollgate: 1\napp: \"shop\"\ncar:\n".to_owned();
+        let extras = format!("{{\"note\": \"{}\"}}", "x".repeat(60_000));
+        for n in 0.. {
+            let row = format!("  - key: \"k{n}\"\n    max_permits: 9\n    extras: '{extras}'\n");
+            if text.len() + row.len() + 3 > size {
+                break;
+            }
+            text += &row;
+        }
+        text + "# " + &"x".repeat(size)
+    };
+    let cut = |size: usize| {
+        let mut text = of(size);
+        text.truncate(size);
+        text
+    };
+    // Rejected by its length, before the body is there.
+    let mut stream = std::net::TcpStream::connect(control.address).expect("a connection");
+    let head = format!(
+        "POST /api/v1/import?dry_run=true HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nCookie: tollgate={}\r\n\
+         Content-Length: {}\r\n\r\n",
+        control.address,
+        control.cookie,
+        (64 << 20) + 1
+    );
+    std::io::Write::write_all(&mut stream, head.as_bytes()).expect("it is sent");
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut stream, &mut said).expect("an answer");
+    assert!(said.starts_with("HTTP/1.1 413 "), "{said}");
+    let most = cut(64 << 20);
+    let (status, said) =
+        control.try_send("POST", "/api/v1/import?dry_run=true", "", &most).expect("an answer");
+    assert_eq!(status, 200, "{}", said.chars().take(300).collect::<String>());
+    assert!(said.contains(r#""ok":true"#), "{}", said.chars().take(300).collect::<String>());
+    let text = std::fs::read_to_string(format!("/proc/{}/status", control.process.child.id()));
+    let text = text.expect("of Linux");
+    let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    let peak: u64 = peak.expect("a number").trim().parse().expect("a number");
+    println!("peak of memory with an import of 64 MiB: {} MiB", peak >> 10);
+    assert!(peak < 1 << 20, "{peak} kB: more than a GiB");
+    must_serve(&control);
+}

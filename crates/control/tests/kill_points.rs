@@ -1,0 +1,261 @@
+//! The process ends at every step of a publication, and the log of the database is cut at every place: what is
+//! there afterwards is the state before or after, with a whole audit.
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use tollgate_control::app_change::{self, AppInput};
+use tollgate_control::audit::{self, Chain, MAX_EXPORT};
+use tollgate_control::car::CarInput;
+use tollgate_control::changes::{self, ChangeInput, OpInput};
+use tollgate_control::file_rules::FileInput;
+use tollgate_control::publishing::{self, Intent};
+use tollgate_control::{
+    Actor, Content, Control, Kind, KnownNodes, Role, apps, compile, reviews, rules, transfer, versions,
+};
+use tollgate_db::{TimeSource, kill_at_step};
+use tollgate_fleet_proto::published::Published;
+
+const CHILD: &str = "publishes_until_it_ends_at_a_step";
+
+async fn open(folder: &Path) -> Control {
+    let nodes = Arc::new(KnownNodes::default());
+    Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
+}
+
+fn user(name: &str) -> Actor {
+    let roles = vec![("*".to_owned(), Role::Admin)];
+    Actor { kind: "user", user_id: name.to_owned(), name: name.to_owned(), roles, ..Actor::system() }
+}
+
+fn put(key: &str, base: Option<i64>, rate: i64) -> OpInput {
+    let (name, rate) = (key.to_owned(), rate.to_string());
+    let row = CarInput { key: name, rate, max_permits: "100".to_owned(), ..CarInput::default() };
+    let after = Some(Content::Car(Box::new(row.check().expect("a row"))));
+    OpInput { kind: Kind::Car, key: key.to_owned(), base, after }
+}
+
+fn file() -> OpInput {
+    let text = "domain: mail\ndescriptors:\n  - key: user\n    rate_limit: {rate: 5/minute}\n".to_owned();
+    let after = FileInput { text, ..FileInput::default() }.check().expect("a file");
+    OpInput { kind: Kind::File, key: "mail".to_owned(), base: None, after: Some(Content::File(after)) }
+}
+
+/// An app with three rules that needs one approval, and an approved change set: it changes a rule, deletes one,
+/// and adds a rule and a file.
+async fn prepared(folder: &Path) {
+    let control = open(folder).await;
+    for key in ["a", "b", "c"] {
+        let input = CarInput { key: key.to_owned(), max_permits: "100".to_owned(), ..CarInput::default() };
+        control.change(move |tx| rules::create(tx, &user("ann"), "shop", &input)).await.expect("a rule");
+    }
+    let input = AppInput { approvals: "1".to_owned(), ..AppInput::default() };
+    let set = control.change(move |tx| {
+        let etag = apps::get(tx, &user("ann"), Role::Admin, "shop")?.etag;
+        app_change::update(tx, &user("ann"), "shop", etag, &input)
+    });
+    set.await.expect("set");
+    let gone = OpInput { after: None, ..put("b", Some(2), 1) };
+    let ops = vec![put("a", Some(1), 7), gone, put("d", None, 8), file()];
+    let input = ChangeInput { title: "four".to_owned(), comment: "because".to_owned(), ops };
+    let made = control.change(move |tx| changes::create(tx, &user("ann"), "shop", &input)).await;
+    let made = made.expect("a draft");
+    let id = made.id.clone();
+    let submitted = control.change(move |tx| changes::submit(tx, &user("ann"), &id, made.etag)).await;
+    let submitted = submitted.expect("submitted");
+    let approve = move |tx: &mut dyn tollgate_db::Tx| {
+        reviews::approve(tx, &user("bob"), &submitted.id, submitted.etag, "good")
+    };
+    control.change(approve).await.expect("approved");
+}
+
+/// Publishes the change set, rolls it back, and imports a document: three publications.
+async fn publish_one(control: &Control, nth: usize) {
+    match nth {
+        0 => {
+            let publish = control.change(|tx| {
+                let list = tx.query("SELECT id, etag FROM changes WHERE state = 'approved'", &[])?;
+                let row = list.first().expect("an approved change set");
+                publishing::publish(tx, &user("ann"), &row.text(0)?, row.int(1)?)
+            });
+            publish.await.expect("published");
+        }
+        1 => {
+            let back = control.change(|tx| versions::rollback(tx, &user("ann"), "shop", 4, 3, "why"));
+            back.await.expect("rolled back");
+        }
+        _ => {
+            let text = "tollgate: 1\napp: other\ncar:\n  - key: x\n    max_permits: 5\n  - key: y\n    rate: 2\n    max_permits: 9\n";
+            let all = transfer::read(text).expect("a document");
+            let import = control.change(move |tx| transfer::import(tx, &user("ann"), &all, Intent::Publish));
+            import.await.expect("imported");
+        }
+    }
+}
+
+#[test]
+#[ignore = "its parent test runs it, and it ends at a step"]
+fn publishes_until_it_ends_at_a_step() {
+    let Ok(folder) = std::env::var("TOLLGATE_TEST_FOLDER") else { return }; // not by its parent
+    let step = std::env::var("TOLLGATE_TEST_STEP").expect("a step").parse().expect("a number");
+    let nth = std::env::var("TOLLGATE_TEST_NTH").expect("which").parse().expect("a number");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let control = open(Path::new(&folder)).await;
+        kill_at_step(step);
+        publish_one(&control, nth).await;
+    });
+}
+
+/// All that a publication changes, without ids and times; and what nodes get.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Seen {
+    apps: Vec<(String, i64, String)>,
+    changes: Vec<(String, String)>,
+    actions: Vec<String>,
+    published: Published,
+}
+
+/// What is there. Holds the audit to its chain, and what is published to the rules.
+async fn seen(folder: &Path) -> Seen {
+    let control = open(folder).await;
+    let by = user("ann");
+    let chain = control.verify_audit(&by, |_, _| {}).await.expect("walked");
+    let read = control.read(move |tx| {
+        let entries = audit::export(tx, &by, 0, MAX_EXPORT)?;
+        let mut all = Vec::new();
+        for app in apps::list(tx, &by)? {
+            let text = transfer::export(tx, &by, &app.name)?;
+            let query = rules::Query { app: app.name.clone(), page: 1, size: 500, ..rules::Query::default() };
+            let cars = rules::list(tx, &by, &query)?.rules.into_iter().map(|it| it.car).collect::<Vec<_>>();
+            all.push((app.name, app.version, text, cars));
+        }
+        let rows = tx.query("SELECT title, state FROM changes ORDER BY id", &[])?;
+        let changes: Result<Vec<_>, tollgate_db::DbError> =
+            rows.iter().map(|it| Ok((it.text(0)?, it.text(1)?))).collect();
+        Ok::<_, tollgate_control::ControlError>((entries, all, changes?))
+    });
+    let (entries, all, changes) = read.await.expect("read");
+    assert_eq!(chain, Chain::Whole(entries.len() as i64));
+    let published = Published::clone(&control.published().borrow());
+    for (name, version, _, cars) in &all {
+        let of = published.apps.iter().find(|it| it.app == *name).expect("published");
+        assert_eq!(of.version.cast_signed(), *version, "{name}");
+        let compiled = compile::documents(name, cars).expect("compiled");
+        assert!(compiled.iter().all(|it| of.documents.contains(it)), "{name}");
+    }
+    Seen {
+        apps: all.into_iter().map(|(name, version, text, _)| (name, version, text)).collect(),
+        changes,
+        actions: entries.into_iter().map(|it| it.action).collect(),
+        published,
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for file in fs::read_dir(from).expect("the folder") {
+        let file = file.expect("a file");
+        fs::copy(file.path(), to.join(file.file_name())).expect("copied");
+    }
+}
+
+#[tokio::test]
+async fn ended_at_any_step_of_a_publication_the_state_is_that_before_or_after() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = folder.path().join("base");
+    fs::create_dir_all(&base).expect("a folder");
+    prepared(&base).await;
+    for (nth, least_steps) in [(0, 40), (1, 20), (2, 20)] {
+        let before = seen(&base).await;
+        let after_folder = folder.path().join(format!("after{nth}"));
+        copy(&base, &after_folder);
+        publish_one(&open(&after_folder).await, nth).await;
+        let after = seen(&after_folder).await;
+        assert_ne!(before, after);
+        let (mut kept, mut steps) = (0, 0);
+        for step in 1_u64.. {
+            let at = folder.path().join(format!("{nth}-{step}"));
+            copy(&base, &at);
+            let status = Command::new(std::env::current_exe().expect("this test"))
+                .args(["--ignored", "--exact", CHILD])
+                .env("TOLLGATE_TEST_FOLDER", &at)
+                .env("TOLLGATE_TEST_STEP", step.to_string())
+                .env("TOLLGATE_TEST_NTH", nth.to_string())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .status()
+                .expect("a process");
+            let now = seen(&at).await;
+            let is_kept = now == after;
+            assert!(is_kept || now == before, "publication {nth}, step {step}: {now:#?}");
+            assert!(is_kept || kept == 0, "publication {nth}: kept at an earlier step than {step}");
+            kept += u64::from(is_kept);
+            // Whoever comes next can publish, or has nothing left to publish.
+            if !is_kept && step % 16 == 1 {
+                publish_one(&open(&at).await, nth).await;
+                assert_eq!(seen(&at).await, after, "publication {nth}, step {step}: done again");
+            }
+            fs::remove_dir_all(&at).expect("removed");
+            if status.success() {
+                break;
+            }
+            steps = step;
+        }
+        // Before and after each statement, before and after the commit: all but the last are undone.
+        assert!(steps >= least_steps, "publication {nth} has {steps} steps only");
+        assert_eq!(kept, 2, "publication {nth}: the step after the commit, and the run without an end");
+        copy(&after_folder, &base);
+    }
+}
+
+/// Bytes of the head of the log, of the head of a page in it, and of a page.
+const LOG: (usize, usize, usize) = (32, 24, 4096);
+
+#[tokio::test]
+async fn a_log_that_is_cut_anywhere_leaves_the_state_before_or_after_a_publication() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let base = folder.path().join("base");
+    fs::create_dir_all(&base).expect("a folder");
+    prepared(&base).await;
+    let before = seen(&base).await;
+    // The log of this publication alone: it is copied while the database is open, as a power cut leaves it.
+    let file = rusqlite::Connection::open(base.join("control.db")).expect("the database");
+    for left in (0..100).rev() {
+        let empty = file.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+        if empty.is_ok_and(|busy| busy == 0) {
+            break;
+        }
+        assert!(left > 0, "the log is in use");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    drop(file);
+    let control = open(&base).await;
+    publish_one(&control, 0).await;
+    let torn = folder.path().join("torn");
+    copy(&base, &torn);
+    drop(control);
+    let log = fs::read(torn.join("control.db-wal")).expect("a log");
+    let after = seen(&base).await;
+    let (head, page_head, page) = LOG;
+    let pages = (log.len() - head) / (page_head + page);
+    assert!(pages >= 5, "{pages} pages");
+    let ends = (0..=pages).map(|nth| head + nth * (page_head + page));
+    let mut cuts: Vec<usize> = ends.flat_map(|end| [end, end + 1, end + 24, end + 1_000]).collect();
+    cuts.extend([0, 1, head - 1]);
+    let mut kept = 0;
+    for cut in cuts.into_iter().filter(|cut| *cut <= log.len()) {
+        let at = folder.path().join("cut");
+        copy(&torn, &at);
+        fs::write(at.join("control.db-wal"), &log[..cut]).expect("cut");
+        fs::remove_file(at.join("control.db-shm")).ok();
+        let now = seen(&at).await;
+        assert!(now == before || now == after, "cut at {cut} of {}: {now:#?}", log.len());
+        kept += u32::from(now == after);
+        fs::remove_dir_all(&at).expect("removed");
+    }
+    assert!(kept >= 1, "the whole log has the publication");
+}

@@ -1,0 +1,323 @@
+//! A thousand nodes lose their control plane at the same time, and come back, in simulated time.
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_core::Timestamp;
+use tollgate_fleet_agent::{
+    Action as NodeDoes, Agent, AgentSettings, Event as NodeEvent, Identity, LinkId, Parsed, Sample, Start,
+};
+use tollgate_fleet_hub::{Action as HubDoes, Event as HubEvent, Hub, HubSettings, Prepared, SessionId};
+use tollgate_fleet_proto::FromControl;
+use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
+
+const NODES: usize = 1_000;
+const APPS: usize = 20;
+/// A message on its way.
+const LATENCY: Duration = Duration::from_millis(5);
+/// The control plane does one thing after another, and each takes this long: an assumption, and the result
+/// depends on it. The hub takes 20,400 instructions an event here, unoptimized, so that 200 µs leave most of
+/// the time to sockets and messages, which are not simulated. Four publications a second with 1,000 answers
+/// each fill the time at 250 µs. From there the queue grows: at 500 µs the slowest takes 2.0 s, and at 550 µs
+/// the bound breaks.
+const STEP: Duration = Duration::from_micros(200);
+const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
+
+#[expect(clippy::large_enum_variant, reason = "a test")]
+enum Event {
+    Dialed(usize, LinkId),
+    ToHub(HubEvent),
+    HubTurn,
+    ToNode(usize, LinkId, Box<FromControl>),
+    Closed(usize, LinkId),
+    Wake(usize),
+    Tick,
+    Publish,
+    Kill,
+    StartHub,
+}
+
+struct World {
+    now: Timestamp,
+    queue: BinaryHeap<Reverse<(Timestamp, u64)>>,
+    events: BTreeMap<u64, Event>,
+    last: u64,
+    nodes: Vec<Agent>,
+    hub: Option<Hub>,
+    /// What the control plane has yet to do.
+    arrived: VecDeque<HubEvent>,
+    is_busy: bool,
+    sessions: HashMap<SessionId, (usize, LinkId)>,
+    links: HashMap<(usize, LinkId), SessionId>,
+    last_session: u64,
+    version: u64,
+    /// When a version was published, and the nodes that were connected then and lack it.
+    spreading: Vec<(u64, Timestamp, Vec<usize>)>,
+    /// From each publication to its last node.
+    took: Vec<Duration>,
+}
+
+fn documents(app: usize, version: u64) -> AppDocuments {
+    let name = format!("app{app:02}");
+    let documents = vec![Document::new(name.clone(), format!("{name} {version}"))];
+    AppDocuments::new(name, version, documents)
+}
+
+impl World {
+    fn new() -> Self {
+        let mut world = Self {
+            now: NOON,
+            queue: BinaryHeap::new(),
+            events: BTreeMap::new(),
+            last: 0,
+            nodes: Vec::new(),
+            hub: None,
+            arrived: VecDeque::new(),
+            is_busy: false,
+            sessions: HashMap::new(),
+            links: HashMap::new(),
+            last_session: 0,
+            version: 1,
+            spreading: Vec::new(),
+            took: Vec::new(),
+        };
+        world.start_hub();
+        world.after(Duration::from_secs(1), Event::Tick);
+        for place in 0..NODES {
+            let identity = Identity { node: format!("{place:032x}"), incarnation: 1, secret: vec![7; 32] };
+            let settings = AgentSettings::new(identity, format!("n{place}"), Vec::new(), place as u64);
+            let (agent, actions) = Agent::start(settings, Start::default(), NOON);
+            world.nodes.push(agent);
+            world.carry_out(place, actions);
+        }
+        world
+    }
+
+    fn after(&mut self, wait: Duration, event: Event) {
+        self.at(self.now + wait, event);
+    }
+
+    fn at(&mut self, at: Timestamp, event: Event) {
+        self.last += 1;
+        self.events.insert(self.last, event);
+        self.queue.push(Reverse((at, self.last)));
+    }
+
+    /// Runs until `done`; false if it is not by then.
+    fn run(&mut self, patience: Duration, done: impl Fn(&Self) -> bool) -> bool {
+        let until = self.now + patience;
+        while let Some(Reverse((at, id))) = self.queue.pop() {
+            let event = self.events.remove(&id).expect("an event");
+            if at > until {
+                self.at(at, event);
+                self.now = until;
+                return false;
+            }
+            self.now = at;
+            self.happens(event);
+            if done(self) {
+                return true;
+            }
+        }
+        false
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Dialed(place, link) => {
+                if self.hub.is_none() {
+                    return self.node(place, NodeEvent::Disconnected(link));
+                }
+                self.last_session += 1;
+                let session = SessionId(self.last_session);
+                self.sessions.insert(session, (place, link));
+                self.links.insert((place, link), session);
+                self.tell_hub(HubEvent::Opened(session, "10.0.0.1:5".to_owned()));
+                self.node(place, NodeEvent::Connected(link));
+            }
+            Event::ToHub(event) => self.tell_hub(event),
+            Event::HubTurn => {
+                let next = self.arrived.pop_front();
+                self.is_busy = next.is_some();
+                if let Some(event) = next {
+                    self.hub(event);
+                    self.after(STEP, Event::HubTurn);
+                }
+            }
+            Event::ToNode(place, link, says) => self.node(place, NodeEvent::Received(link, *says)),
+            Event::Closed(place, link) => self.node(place, NodeEvent::Disconnected(link)),
+            Event::Wake(place) => {
+                if self.nodes[place].wake_at() <= self.now {
+                    self.node(place, NodeEvent::Tick);
+                }
+            }
+            Event::Tick => {
+                self.tell_hub(HubEvent::Tick);
+                self.after(Duration::from_secs(1), Event::Tick);
+            }
+            Event::Publish => self.publish(),
+            Event::Kill => {
+                self.hub = None;
+                self.arrived.clear();
+                for (_, (place, link)) in std::mem::take(&mut self.sessions) {
+                    self.after(LATENCY, Event::Closed(place, link));
+                }
+                self.links.clear();
+            }
+            Event::StartHub => self.start_hub(),
+        }
+    }
+
+    /// It waits for its turn.
+    fn tell_hub(&mut self, event: HubEvent) {
+        if self.hub.is_some() {
+            self.arrived.push_back(event);
+            if !std::mem::replace(&mut self.is_busy, true) {
+                self.after(STEP, Event::HubTurn);
+            }
+        }
+    }
+
+    fn hub(&mut self, event: HubEvent) {
+        let Some(hub) = &mut self.hub else { return };
+        for action in hub.on(event, self.now) {
+            match action {
+                HubDoes::Send(session, outgoing) => {
+                    let Some((place, link)) = self.sessions.get(&session).copied() else { continue };
+                    for message in outgoing.messages() {
+                        self.after(LATENCY, Event::ToNode(place, link, Box::new(message)));
+                    }
+                }
+                HubDoes::Close(session, _) => {
+                    let Some(of) = self.sessions.remove(&session) else { continue };
+                    self.links.remove(&of);
+                    self.after(LATENCY, Event::Closed(of.0, of.1));
+                }
+                HubDoes::Store { session, report, .. } => {
+                    self.after(LATENCY, Event::ToHub(HubEvent::Stored(session, report.sequence)));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn node(&mut self, place: usize, event: NodeEvent) {
+        let actions = self.nodes[place].on(event, self.now);
+        self.carry_out(place, actions);
+    }
+
+    fn carry_out(&mut self, place: usize, actions: Vec<NodeDoes>) {
+        let mut actions: VecDeque<_> = actions.into();
+        while let Some(action) = actions.pop_front() {
+            let event = match action {
+                NodeDoes::Connect(link) => {
+                    self.after(2 * LATENCY, Event::Dialed(place, link));
+                    continue;
+                }
+                NodeDoes::Disconnect(link) => {
+                    if let Some(session) = self.links.remove(&(place, link)) {
+                        self.sessions.remove(&session);
+                        self.after(LATENCY, Event::ToHub(HubEvent::Closed(session)));
+                    }
+                    continue;
+                }
+                NodeDoes::Send(link, says) => {
+                    if let Some(session) = self.links.get(&(place, link)) {
+                        self.after(LATENCY, Event::ToHub(HubEvent::Said(*session, says)));
+                    }
+                    continue;
+                }
+                NodeDoes::Validate(ticket, job) => {
+                    NodeEvent::Validated(ticket, job.run(&|_| Ok(Parsed::default())))
+                }
+                NodeDoes::Apply(ticket, ..) => NodeEvent::Applied(ticket, Ok(())),
+                NodeDoes::Save(_) => NodeEvent::Saved(Ok(())),
+                NodeDoes::Sample => NodeEvent::Sampled(Sample::default()),
+                _ => continue,
+            };
+            actions.extend(self.nodes[place].on(event, self.now));
+        }
+        let wake = self.nodes[place].wake_at();
+        if wake != Timestamp::NEVER {
+            self.at(wake.max(self.now), Event::Wake(place));
+        }
+        let agent = &self.nodes[place];
+        let version = agent.state().apps.get("app00").map_or(0, |it| it.version);
+        for (published, _, lack) in &mut self.spreading {
+            if version >= *published || !agent.is_connected() {
+                lack.retain(|it| *it != place);
+            }
+        }
+        let (now, took) = (self.now, &mut self.took);
+        self.spreading.retain(|(_, since, lack)| {
+            if lack.is_empty() {
+                took.push(now.since(*since));
+            }
+            !lack.is_empty()
+        });
+    }
+
+    fn prepared(&self) -> Arc<Prepared> {
+        let apps = (0..APPS).map(|app| documents(app, if app == 0 { self.version } else { 1 })).collect();
+        let before = self.hub.as_ref().map(Hub::published).unwrap_or_default();
+        Arc::new(Prepared::new(&Published { apps }, &before))
+    }
+
+    fn publish(&mut self) {
+        self.version += 1;
+        let prepared = self.prepared();
+        self.tell_hub(HubEvent::Published(prepared));
+        self.spreading.push((self.version, self.now, self.connected()));
+    }
+
+    fn start_hub(&mut self) {
+        self.hub = Some(Hub::new(HubSettings::new("e", "r")));
+        let prepared = self.prepared();
+        self.hub(HubEvent::Published(prepared));
+    }
+
+    fn connected(&self) -> Vec<usize> {
+        (0..NODES).filter(|place| self.nodes[*place].is_connected()).collect()
+    }
+}
+
+#[test]
+fn a_thousand_nodes_are_back_within_ten_seconds_and_publications_meanwhile_take_two() {
+    let mut world = World::new();
+    let all_are_there = |world: &World| world.nodes.iter().all(Agent::is_connected);
+    assert!(world.run(Duration::from_secs(60), all_are_there), "the fleet starts");
+    // Every node has every app, and reports come and go.
+    let is_quiet = |world: &World| {
+        world.nodes.iter().all(|it| it.state().apps.len() == APPS) && world.arrived.is_empty()
+    };
+    assert!(world.run(Duration::from_secs(60), is_quiet), "the fleet has its rules");
+    world.run(Duration::from_secs(10), |_| false);
+
+    world.after(Duration::ZERO, Event::Kill);
+    world.after(Duration::from_secs(1), Event::StartHub);
+    for nth in 0..40 {
+        world.after(Duration::from_millis(1_100 + 250 * nth), Event::Publish);
+    }
+    let is_gone = |world: &World| world.connected().is_empty();
+    assert!(world.run(Duration::from_secs(1), is_gone), "all streams break");
+    let is_back = |world: &World| world.hub.is_some();
+    assert!(world.run(Duration::from_secs(2), is_back), "the control plane starts again");
+    let since = world.now;
+    assert!(world.run(Duration::from_secs(60), all_are_there), "{} are back", world.connected().len());
+    let back = world.now.since(since);
+    world.run(Duration::from_secs(5), |_| false);
+    let deferred = world.hub.as_ref().map_or(0, Hub::deferred);
+    let slowest = world.took.iter().max().copied().unwrap_or_default();
+    println!(
+        "{NODES} nodes back after {back:?}, {deferred} sent away; {} publications, the slowest {slowest:?}",
+        world.took.len()
+    );
+    assert!(deferred > 0, "they do not come one by one");
+    assert!(back <= Duration::from_secs(10), "{back:?}");
+    assert!(back >= Duration::from_secs(4), "200 a second, and not more: {back:?}");
+    assert!(world.took.len() >= 40 && world.spreading.is_empty(), "{} are done", world.took.len());
+    assert!(slowest <= Duration::from_secs(2), "{slowest:?}");
+}

@@ -1,0 +1,137 @@
+//! Counter keys read back into the domain and the entries of the requests that they count. `counter_key` has
+//! the grammar.
+
+use crate::counter_key::write_value;
+use crate::domain::Entry;
+use crate::key_text::escape;
+
+/// What a counter's key says of the requests that it counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyParts {
+    /// The domain.
+    pub domain: String,
+    /// Key and value of each entry. `None` where requests with different values share the counter, or where
+    /// the key is too long to be kept whole: then the entries of a request do not follow from it.
+    pub entries: Option<Vec<(String, String)>>,
+    /// What is counted: `minute`, `token_bucket` and the like. Empty if the key is not kept whole.
+    pub counted: String,
+}
+
+/// Begins the last part of a key that stores keep as a digest.
+const DIGEST: &str = "%sha256:";
+
+impl KeyParts {
+    /// Reads a key that [`Rule::write_key`](crate::Rule::write_key) wrote, or what a store keeps of one.
+    /// `None`: it is not such a key.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_policy::KeyParts;
+    /// let parts = KeyParts::read(b"shop|user=ann%7Cb|minute").expect("a key");
+    /// assert_eq!((&*parts.domain, &*parts.counted), ("shop", "minute"));
+    /// assert_eq!(parts.entries, Some(vec![("user".into(), "ann|b".into())]));
+    /// ```
+    #[must_use]
+    pub fn read(key: &[u8]) -> Option<Self> {
+        let mut parts: Vec<&str> = std::str::from_utf8(key).ok()?.split('|').collect();
+        let tail = parts.pop()?;
+        let (domain, levels) = parts.split_first()?;
+        let domain = unescaped(domain)?;
+        if tail.starts_with(DIGEST) {
+            return Some(Self { domain, entries: None, counted: String::new() });
+        }
+        let shares_bucket = tail.contains(['$', '!']);
+        let entry = |level: &&str| {
+            let mark = level.find(['=', '~', '*', '^', '@'])?;
+            let (name, value) = level.split_at(mark);
+            let mut rest = value.chars();
+            let mark = rest.next()?;
+            let value = unescaped(rest.as_str())?;
+            // One address stands for itself, a network for all of its addresses.
+            let is_value = mark == '=' || (mark == '@' && !value.contains('/'));
+            Some(is_value.then_some((unescaped(name)?, value)))
+        };
+        let levels: Vec<_> = levels.iter().map(entry).collect::<Option<_>>()?;
+        let entries = levels.into_iter().collect::<Option<Vec<_>>>().filter(|_| !shares_bucket);
+        Some(Self { domain, entries, counted: unescaped(tail)? })
+    }
+
+    /// Appends how the keys begin that count requests of `domain` whose first entries are these: each has a
+    /// bar behind it. Counters of values that share one begin otherwise.
+    pub fn write_start(domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
+        escape(key, domain, false);
+        entries.iter().for_each(|entry| write_value(key, entry));
+    }
+}
+
+/// A part without its escapes; `None` if one is cut or damaged.
+fn unescaped(part: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        if *first != b'%' {
+            bytes.push(*first);
+            rest = after;
+            continue;
+        }
+        let (digits, after) = after.split_at_checked(2)?;
+        let digits =
+            std::str::from_utf8(digits).ok().filter(|it| it.bytes().all(|it| it.is_ascii_hexdigit()))?;
+        bytes.push(u8::from_str_radix(digits, 16).ok()?);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_key_counts_is_read_back() {
+        let entry = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        for (key, entries, counted) in [
+            ("d|minute", Some(vec![]), "minute"),
+            ("d|a=b|c=|90s", Some(vec![entry("a", "b"), entry("c", "")]), "90s"),
+            ("d|a=x=y|token_bucket#fast", Some(vec![entry("a", "x=y")]), "token_bucket#fast"),
+            ("d|ip@10.0.0.1|hour", Some(vec![entry("ip", "10.0.0.1")]), "hour"),
+            ("d|ip@2001:db8::/56|hour", None, "hour"),
+            ("d|a~v*|minute", None, "minute"),
+            ("d|a^v.*|minute", None, "minute"),
+            ("d|a=b|token_bucket$backend", None, "token_bucket$backend"),
+            ("d|a=b|token_bucket!backend", None, "token_bucket!backend"),
+            ("d|a=b|%sha256:0f", None, ""),
+        ] {
+            let want = KeyParts { domain: "d".into(), entries, counted: counted.into() };
+            assert_eq!(KeyParts::read(key.as_bytes()), Some(want), "{key}");
+        }
+        for none in ["", "d", "d|a|minute", "d|a=%7|minute", "d|a=%zz|minute", "%|minute"] {
+            assert_eq!(KeyParts::read(none.as_bytes()), None, "{none}");
+        }
+        assert_eq!(KeyParts::read(b"d|\xff=b|minute"), None);
+    }
+
+    #[test]
+    fn a_start_and_a_kind_are_read_back_as_they_were_written() {
+        let texts = ["", "a", "a|b", "%", "%7C", "=~*^@", "{}", "\u{1}\n", "酒店", "$!#", "leased"];
+        for domain in texts {
+            for first in texts {
+                for second in texts {
+                    let entries =
+                        [(first.to_owned(), second.to_owned()), (second.to_owned(), first.to_owned())];
+                    for count in 0..=2 {
+                        let entries = entries[..count].to_vec();
+                        let borrowed: Vec<_> =
+                            entries.iter().map(|(key, value)| Entry { key, value }).collect();
+                        let mut key = Vec::new();
+                        KeyParts::write_start(domain, &borrowed, &mut key);
+                        key.extend_from_slice(b"|minute");
+                        let counted = "minute".to_owned();
+                        let want = KeyParts { domain: domain.into(), entries: Some(entries), counted };
+                        assert_eq!(KeyParts::read(&key), Some(want));
+                    }
+                }
+            }
+        }
+    }
+}
