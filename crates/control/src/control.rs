@@ -30,19 +30,25 @@ use crate::tokens;
 /// The control plane without its surfaces.
 pub struct Control {
     pub(crate) db: Db,
-    /// What `published` holds; under a lock, so that commits are published in the order of their versions.
-    current: Mutex<Published>,
-    published: watch::Sender<Arc<Published>>,
-    overrides: watch::Sender<Arc<Overrides>>,
+    committed: Arc<Committed>,
     nodes: Arc<dyn Nodes>,
     node_tokens: watch::Sender<Arc<NodeTokens>>,
     pub(crate) passwords: Passwords,
     pub(crate) attempts: Attempts,
     pub(crate) rejections: Rejections,
-    settings: Mutex<Arc<Settings>>,
     /// How far the audit was found whole.
     pub(crate) walked: Mutex<Walk>,
-    live: Live,
+    live: Arc<Live>,
+}
+
+/// What this process has of the database. A change gets here on the thread that commits it, so no commit is
+/// left out: not even that of a request whose client has left.
+struct Committed {
+    /// What `published` holds.
+    current: Mutex<Published>,
+    published: watch::Sender<Arc<Published>>,
+    overrides: watch::Sender<Arc<Overrides>>,
+    settings: Mutex<Arc<Settings>>,
 }
 
 impl std::fmt::Debug for Control {
@@ -62,19 +68,18 @@ impl Control {
         let published = watch::Sender::new(Arc::new(current.clone()));
         let overrides = watch::Sender::new(Arc::new(db.read(overrides::in_force).await?));
         let (settings, _) = db.read(settings::get).await?;
+        let settings = Mutex::new(Arc::new(settings));
+        let committed = Committed { current: Mutex::new(current), published, overrides, settings };
         let control = Self {
             db,
-            current: Mutex::new(current),
-            published,
-            overrides,
+            committed: Arc::new(committed),
             nodes,
             node_tokens: watch::Sender::default(),
             passwords: Passwords::default(),
             attempts: Attempts::default(),
             rejections: Rejections::default(),
-            settings: Mutex::new(Arc::new(settings)),
             walked: Mutex::default(),
-            live: Live::default(),
+            live: Arc::default(),
         };
         control.read_node_tokens().await?;
         Ok(control)
@@ -89,7 +94,7 @@ impl Control {
     /// The settings as this process knows them, for what no transaction asks.
     #[must_use]
     pub fn settings(&self) -> Arc<Settings> {
-        Arc::clone(&self.settings.lock())
+        Arc::clone(&self.committed.settings.lock())
     }
 
     /// Changes the settings. Returns their etag with them.
@@ -103,8 +108,13 @@ impl Control {
         new: Settings,
     ) -> Result<(Settings, i64), ControlError> {
         let actor = actor.clone();
-        let changed = self.change(move |tx| settings::update(tx, &actor, etag, &new)).await?;
-        *self.settings.lock() = Arc::new(changed.0.clone());
+        let committed = Arc::clone(&self.committed);
+        let then = move |change: Change<(Settings, i64)>| {
+            *committed.settings.lock() = Arc::new(change.value.0.clone());
+            change.value
+        };
+        let changed = self.db.write_then(move |tx| settings::update(tx, &actor, etag, &new), then).await?;
+        self.live.events.note(Topic::Changes);
         Ok(changed)
     }
 
@@ -136,13 +146,13 @@ impl Control {
     /// The documents that nodes should have, now and after each change.
     #[must_use]
     pub fn published(&self) -> watch::Receiver<Arc<Published>> {
-        self.published.subscribe()
+        self.committed.published.subscribe()
     }
 
     /// The overrides that nodes should have, now and after each change. Each ends by itself.
     #[must_use]
     pub fn overrides(&self) -> watch::Receiver<Arc<Overrides>> {
-        self.overrides.subscribe()
+        self.committed.overrides.subscribe()
     }
 
     /// Puts an override in force, on all nodes too.
@@ -173,16 +183,18 @@ impl Control {
     ) -> Result<T, ControlError> {
         let work =
             move |tx: &mut dyn Tx| -> Result<_, ControlError> { Ok((work(tx)?, overrides::changed(tx)?)) };
-        let (value, now) = self.db.write(work).await?;
-        // Commits may get here in another order than they were made.
-        self.overrides.send_if_modified(|shown| {
-            let is_newer = now.revision > shown.revision;
-            if is_newer {
-                *shown = Arc::new(now);
-            }
-            is_newer
-        });
-        Ok(value)
+        let committed = Arc::clone(&self.committed);
+        let then = move |(value, now): (T, Overrides)| {
+            committed.overrides.send_if_modified(|shown| {
+                let is_newer = now.revision > shown.revision;
+                if is_newer {
+                    *shown = Arc::new(now);
+                }
+                is_newer
+            });
+            value
+        };
+        self.db.write_then(work, then).await
     }
 
     /// What nodes said last.
@@ -193,7 +205,7 @@ impl Control {
 
     /// Reports, figures and events.
     #[must_use]
-    pub const fn live(&self) -> &Live {
+    pub fn live(&self) -> &Live {
         &self.live
     }
 
@@ -252,15 +264,20 @@ impl Control {
             }
             Ok::<_, ControlError>(change)
         };
-        let change = self.db.write(work).await?;
-        if let Some(documents) = change.documents {
-            self.publish(documents);
-            self.live.events.note(Topic::Rollouts);
-        }
-        self.live.events.note(Topic::Changes);
-        Ok(change.value)
+        let (committed, live) = (Arc::clone(&self.committed), Arc::clone(&self.live));
+        let then = move |change: Change<T>| {
+            if let Some(documents) = change.documents {
+                committed.publish(documents);
+                live.events.note(Topic::Rollouts);
+            }
+            live.events.note(Topic::Changes);
+            change.value
+        };
+        self.db.write_then(work, then).await
     }
+}
 
+impl Committed {
     fn publish(&self, documents: AppDocuments) {
         let mut current = self.current.lock();
         if current.take(documents) {

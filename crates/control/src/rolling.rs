@@ -64,7 +64,8 @@ impl Roller {
             // An operator was here: the step is watched again.
             if self.rolling.get(&rollout.app).is_none_or(|it| it.rollout.etag != rollout.etag) {
                 let machine = rollout.machine(now_ms);
-                let level = control.candidate_level(&rollout.app);
+                // It is committed, and about to be published: the next look will find it.
+                let Some(level) = control.candidate_level(&rollout.app) else { continue };
                 self.rolling.insert(rollout.app.clone(), Rolling { rollout, level, machine });
             }
         }
@@ -227,7 +228,8 @@ impl Control {
     /// Every known node and where it is in a rollout, the most urgent first.
     #[must_use]
     pub fn stages(&self, rollout: &Rollout, now_ms: i64) -> Vec<(NodeState, Stage)> {
-        let level = self.candidate_level(&rollout.app);
+        // Of a rollout that has ended, nobody has to be left out.
+        let level = self.candidate_level(&rollout.app).unwrap_or(1);
         let versions = (rollout.to_version.unsigned_abs(), rollout.withdrawn_version.map(i64::unsigned_abs));
         let stage = |node: NodeState| {
             let stage = Stage::of(&seen(&node, rollout, level, now_ms), versions, &rollout.progress);
@@ -244,13 +246,13 @@ impl Control {
         self.counting().shown(app)
     }
 
-    /// The level of the rule language that a node must read for the candidate of an app.
-    #[must_use]
-    pub fn candidate_level(&self, app: &str) -> u32 {
+    /// The level of the rule language that a node must read for the candidate of an app; `None` while none is
+    /// published.
+    fn candidate_level(&self, app: &str) -> Option<u32> {
         let published = self.published();
         let published = published.borrow();
-        let candidate = published.apps.iter().find(|it| it.app == app).and_then(|it| it.candidate.as_ref());
-        candidate.map_or(1, |it| levels::level_of(&it.documents))
+        let candidate = published.apps.iter().find(|it| it.app == app)?.candidate.as_ref()?;
+        Some(levels::level_of(&candidate.documents))
     }
 
     /// Does what an operator asks of the open rollout of an app.
@@ -271,7 +273,7 @@ impl Control {
         Ok(asked)
     }
 
-    pub(crate) const fn counting(&self) -> &Counting {
+    pub(crate) fn counting(&self) -> &Counting {
         &self.live().counting
     }
 }

@@ -11,6 +11,7 @@ use crate::error::ControlError;
 use crate::published::{Reach, Selector};
 use crate::role::Role;
 use crate::rollout::{Machine, Plan, Progress, Sides, State, Why};
+use crate::stored;
 
 /// Most rollouts of a list.
 const MOST: i64 = 500;
@@ -220,6 +221,7 @@ pub(crate) fn supersede(tx: &mut dyn Tx, actor: &Actor, app: &App, reason: &str)
     let progress = Progress { state: State::Withdrawn, why, ..rollout.progress.clone() };
     let ended = end_of_step(tx, &rollout, Sides::default());
     let written = write(tx, &rollout, progress, ended, Some(app.version + 1))?;
+    stored::free_domains(tx, app)?;
     note(tx, actor, &rollout, &written, "rollout.supersede", reason)
 }
 

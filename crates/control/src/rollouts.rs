@@ -15,6 +15,7 @@ use crate::published::{AppDocuments, Candidate, Change};
 use crate::role::Role;
 use crate::rollout::{Action, Ask, Event, Plan, Progress, Sides, State};
 use crate::rollout_rows::{self as rows, last, note};
+use crate::stored;
 use crate::versions;
 
 /// The job that moves rollouts on.
@@ -78,7 +79,9 @@ pub(crate) fn start(
         ..Note::default()
     };
     audit::append(tx, actor, note)?;
-    documents(tx, &rollout)
+    let documents = documents(tx, &rollout)?;
+    stored::keep_domains(tx, &app.id, &documents.documents)?;
+    Ok(documents)
 }
 
 /// What an operator asks of the open rollout of an app. Needs approver, and a reason to withdraw it.
@@ -179,6 +182,9 @@ fn carry_out(
             Some(versions::publish(tx, actor, &app, "withdraw", comment, &ops)?)
         }
     };
+    if !written.progress.state.is_open() {
+        stored::free_domains(tx, &app)?;
+    }
     note(tx, actor, before, &written, name, reason)?;
     Ok(Change { value: written, documents })
 }

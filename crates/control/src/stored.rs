@@ -10,6 +10,7 @@ use crate::car::{Car, Trial};
 use crate::content::{Content, FileRule, Kind};
 use crate::error::{ControlError, DocFault};
 use crate::ids::{id, sha256};
+use crate::published::Document;
 
 /// A change of one rule.
 #[derive(Clone, Debug)]
@@ -201,6 +202,27 @@ fn own(tx: &mut dyn Tx, app: &App, file: &FileRule) -> Result<(), ControlError> 
         return Ok(());
     };
     Err(ControlError::Faulty(vec![DocFault::at_domain(&file.domain, &file.text, fault)]))
+}
+
+/// Keeps domains for the app that the current version gives up: nodes may still have the version before.
+pub(crate) fn keep_domains(tx: &mut dyn Tx, app_id: &str, before: &[Document]) -> Result<(), ControlError> {
+    for document in before {
+        tx.execute(
+            "INSERT INTO domains (domain, app_id) VALUES ($1, $2) ON CONFLICT (domain) DO NOTHING",
+            &[document.domain().into(), app_id.into()],
+        )?;
+    }
+    Ok(())
+}
+
+/// Frees the domains of the app that it has no file of.
+pub(crate) fn free_domains(tx: &mut dyn Tx, app: &App) -> Result<(), ControlError> {
+    tx.execute(
+        "DELETE FROM domains WHERE app_id = $1 AND domain <> $2 \
+         AND domain NOT IN (SELECT domain FROM rule_files WHERE app_id = $1)",
+        &[(&app.id).into(), (&app.name).into()],
+    )?;
+    Ok(())
 }
 
 /// Whether a file of this domain could be one of the app.

@@ -4,22 +4,26 @@
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
 
 use tollgate_control::app_change::{self, AppInput};
 use tollgate_control::car::CarInput;
 use tollgate_control::changes::{self, ChangeInput, OpInput};
 use tollgate_control::file_rules::FileInput;
+use tollgate_control::overrides::OverrideInput;
 use tollgate_control::publishing::Intent;
 use tollgate_control::rollout::{Ask, Plan, PlanInput, State, Why};
 use tollgate_control::rollouts::{self, Rollout};
 use tollgate_control::{
-    Actor, AppDocuments, Content, Control, ControlError, FileRule, Kind, KnownNodes, NodeApp, NodeState,
-    OldNodes, Role, Roller, apps, audit, problems, publishing, rules, versions,
+    Actor, AppDocuments, Content, Control, ControlError, Kind, KnownNodes, NodeApp, NodeState, OldNodes,
+    Role, Roller, apps, audit, problems, publishing, rules, versions,
 };
 use tollgate_db::{TimeSource, Tx};
 use tollgate_fleet_proto::{Report, RuleCounts};
 
 const SOAK_MS: i64 = 60_000;
+/// For what is expected soon, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A control plane whose nodes take what they should have when they are asked to.
 struct World {
@@ -413,6 +417,34 @@ async fn of_two_operators_the_second_reads_again() {
 }
 
 #[tokio::test]
+async fn of_operators_who_ask_at_the_same_moment_one_is_obeyed_and_one_version_is_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(folder.path(), &["n1", "n2"], Some(plan("1 node/all"))).await;
+    world.write("a", 2).await.expect("version 2");
+    world.look().await;
+    let by = Actor::system();
+    let (etag, withdraw) = (world.rollout().await.etag, |why: &str| Ask::Withdraw(why.to_owned()));
+    let ask = |ask| world.control.ask_rollout(&by, "shop", etag, ask);
+    // The program moves it on in the same moment: n1 or n2 has yet to acknowledge, so there is nothing to do.
+    let (first, second, third, fourth, looked) = tokio::join!(
+        ask(withdraw("too strict")),
+        ask(Ask::Pause),
+        ask(withdraw("too lenient")),
+        ask(Ask::Advance),
+        world.roller.look(&world.control),
+    );
+    looked.expect("looked");
+    let asked = [first, second, third, fourth];
+    assert_eq!(asked.iter().filter(|it| it.is_ok()).count(), 1, "{asked:?}");
+    assert!(asked.iter().all(|it| matches!(it, Ok(_) | Err(ControlError::Stale { .. }))), "{asked:?}");
+    let (moved, newest) = (world.rollout().await, world.published().version);
+    match moved.progress.state {
+        State::Withdrawn => assert_eq!((moved.withdrawn_version, newest), (Some(3), 3)),
+        _ => assert_eq!((moved.withdrawn_version, newest), (None, 1)),
+    }
+}
+
+#[tokio::test]
 async fn a_rollback_ends_the_rollout_and_reaches_all_nodes_at_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut world = World::new(folder.path(), &["n1", "n2"], Some(plan("1 node/all"))).await;
@@ -492,36 +524,135 @@ async fn a_process_that_was_overtaken_moves_nothing() {
     assert_eq!(world.with(2).len(), 1);
 }
 
+/// A rule file of the domain `other`; `None` removes the one of version `base`.
+async fn file(
+    control: &Control,
+    app: &'static str,
+    base: Option<i64>,
+    text: Option<&str>,
+) -> Result<(), ControlError> {
+    let after = text.map(|text| FileInput { text: text.to_owned(), ..FileInput::default() }.check());
+    let after = after.transpose()?.map(Content::File);
+    let op = OpInput { kind: Kind::File, key: "other".into(), base, after };
+    let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
+    let write = move |tx: &mut dyn Tx| publishing::write(tx, &Actor::system(), app, &input, Intent::Publish);
+    control.change(write).await.map(drop)
+}
+
+#[tokio::test]
+async fn a_domain_that_the_candidate_drops_is_free_after_the_rollout_and_not_before() {
+    let text =
+        "domain: other\ndescriptors:\n  - key: user\n    rate_limit: {unit: day, requests_per_unit: 5}\n";
+    for (ending, is_free) in [("finish", true), ("withdraw", false), ("roll back", false), ("disable", true)]
+    {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut world = World::new(folder.path(), &["n1", "n2"], None).await;
+        file(&world.control, "shop", None, Some(text)).await.expect("version 2");
+        world.settings(AppInput { rollout: Some(plan("1 node/all")), ..AppInput::default() }).await;
+        file(&world.control, "shop", Some(2), None).await.expect("version 3");
+        world.look().await;
+        let early = file(&world.control, "else", None, Some(text)).await;
+        assert!(
+            matches!(early, Err(ControlError::Faulty(_))),
+            "one node still has it of the shop: {early:?}"
+        );
+        let app = world.control.change(|tx| apps::create(tx, &Actor::system(), "other", "")).await;
+        assert!(matches!(app, Err(ControlError::Invalid(_))), "nor may an app have its name: {app:?}");
+        match ending {
+            "finish" => {
+                for _ in 0..2 {
+                    world.ask(Actor::system(), Ask::Advance).await.expect("moved on");
+                }
+            }
+            "withdraw" => {
+                drop(world.ask(Actor::system(), Ask::Withdraw("no".to_owned())).await.expect("withdrawn"))
+            }
+            "roll back" => {
+                let back = |tx: &mut dyn Tx| versions::rollback(tx, &Actor::system(), "shop", 3, 2, "back");
+                world.control.change(back).await.map(drop).expect("version 4");
+            }
+            _ => {
+                world.settings(AppInput { state: "disabled".to_owned(), ..AppInput::default() }).await;
+            }
+        }
+        assert!(!world.state().await.is_open(), "{ending}");
+        let late = file(&world.control, "else", None, Some(text)).await;
+        assert_eq!(late.is_ok(), is_free, "{ending}: {late:?}");
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_withdrawn_halts_and_says_why() {
     let folder = tempfile::tempdir().expect("a folder");
-    let mut world = World::new(folder.path(), &["n1", "n2"], None).await;
-    let text =
-        "domain: other\ndescriptors:\n  - key: user\n    rate_limit: {unit: day, requests_per_unit: 5}\n";
-    let file = FileInput { text: text.to_owned(), ..FileInput::default() }.check().expect("a file");
-    let write = async |app: &'static str, base: Option<i64>, after: Option<FileRule>| {
-        let op = OpInput { kind: Kind::File, key: "other".into(), base, after: after.map(Content::File) };
-        let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
-        let write = world
-            .control
-            .change(move |tx| publishing::write(tx, &Actor::system(), app, &input, Intent::Publish));
-        write.await.expect("written");
-    };
-    write("shop", None, Some(file.clone())).await;
-    world.settings(AppInput { rollout: Some(plan("1 node/all")), ..AppInput::default() }).await;
-    write("shop", Some(2), None).await;
-    write("else", None, Some(file)).await; // the domain is free
-    world.take();
+    let plan = plan("3 nodes/all");
+    let mut world = World::new(folder.path(), &["n1", "n2", "n3"], Some(plan)).await;
+    world.write("a", 2).await.expect("version 2");
     world.look().await;
-    let chosen = world.with(3)[0].clone();
-    world.change(&chosen, |node| (node.apps[0].fault, node.apps[0].fault_version) = (Some("bad".into()), 3));
+    for id in ["n1", "n2"] {
+        // They hold what the database has never published, so the app is frozen.
+        world.change(id, |node| (node.apps[0].acked, node.apps[0].is_ahead) = (9, true));
+    }
+    world.control.problems(&Actor::system()).await.expect("problems");
+    world.change("n3", |node| (node.apps[0].fault, node.apps[0].fault_version) = (Some("bad".into()), 2));
     world.look().await;
     let halted = world.rollout().await;
     assert_eq!(halted.progress.state, State::Halted);
-    assert!(
-        matches!(&halted.progress.why, Some(Why::Blocked(why)) if why.contains("belongs to another app"))
-    );
-    assert_eq!((world.acked("n1"), world.acked("n2")), (2, 2));
+    let why = halted.progress.why.clone();
+    assert!(matches!(&why, Some(Why::Blocked(why)) if why.contains("frozen")), "{why:?}");
+    assert_eq!((world.published().version, world.acked("n3")), (1, 1));
+}
+
+#[tokio::test]
+async fn a_rollout_does_not_begin_before_its_candidate_is_published() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = ["n1", "n2"];
+    let mut world = World::new(folder.path(), &nodes, Some(plan("1 node/all"))).await;
+    // What it reads of the database is newer than what it has published, as between a commit and its end.
+    let mut behind = World::open(folder.path(), Arc::clone(&world.now)).await;
+    for node in nodes {
+        behind.join(node);
+    }
+    world.write("a", 2).await.expect("version 2");
+    behind.look().await;
+    assert_eq!(world.rollout().await.progress.step_at, None, "which nodes can read it is not known yet");
+    world.roller = Roller::take_over(&world.control).await.expect("taken over");
+    world.look().await;
+    assert_eq!(world.with(2).len(), 1);
+}
+
+#[tokio::test]
+async fn a_change_whose_caller_leaves_is_published_if_it_was_committed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(folder.path(), &["n1", "n2"], Some(plan("1 node/all"))).await;
+    world.write("a", 2).await.expect("version 2");
+    world.look().await;
+    let etag = world.rollout().await.etag;
+    let (actor, ask) = (Actor::system(), Ask::Withdraw("no".to_owned()));
+    left_after_asking(world.control.ask_rollout(&actor, "shop", etag, ask)).await;
+    let mut published = world.control.published();
+    let is_out = published.wait_for(|it| it.apps.iter().any(|it| it.app == "shop" && it.version == 3));
+    tokio::time::timeout(PATIENCE, is_out).await.expect("published").expect("the control plane is there");
+
+    let input = OverrideInput {
+        domain: "shop".to_owned(),
+        action: "block".to_owned(),
+        minutes: "5".to_owned(),
+        reason: "floods".to_owned(),
+        ..OverrideInput::default()
+    };
+    left_after_asking(world.control.create_override(&actor, input)).await;
+    let mut overrides = world.control.overrides();
+    let is_out = overrides.wait_for(|it| it.overrides.len() == 1);
+    tokio::time::timeout(PATIENCE, is_out).await.expect("in force").expect("the control plane is there");
+}
+
+/// Asks, and does not wait for the reply.
+async fn left_after_asking(asking: impl Future) {
+    tokio::select! {
+        biased;
+        _ = asking => {}
+        () = std::future::ready(()) => {}
+    }
 }
 
 #[tokio::test]

@@ -86,6 +86,25 @@ impl Db {
         sent?.await.unwrap_or_else(|_| Err(E::from(DbError::Closed)))
     }
 
+    /// As [`write`](Self::write). What was written is passed to `then` on the thread that writes, after the
+    /// commit and before the next transaction; also if the caller has left by then.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn write_then<T, U, E>(
+        &self,
+        work: impl Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+        then: impl FnOnce(T) -> U + Send + 'static,
+    ) -> Result<U, E>
+    where
+        T: Send + 'static,
+        U: Send + 'static,
+        E: From<DbError> + Send + 'static,
+    {
+        let sent = self.writer.send(|sqlite| sqlite.run("BEGIN IMMEDIATE", work).map(then));
+        sent?.await.unwrap_or_else(|_| Err(E::from(DbError::Closed)))
+    }
+
     /// [`read`](Self::read) for callers outside a runtime.
     ///
     /// # Errors
