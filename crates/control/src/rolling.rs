@@ -228,7 +228,7 @@ impl Control {
     /// Every known node and where it is in a rollout, the most urgent first.
     #[must_use]
     pub fn stages(&self, rollout: &Rollout, now_ms: i64) -> Vec<(NodeState, Stage)> {
-        // Of a rollout that has ended, nobody has to be left out.
+        // After a rollout has ended, no node is left out.
         let level = self.candidate_level(&rollout.app).unwrap_or(1);
         let versions = (rollout.to_version.unsigned_abs(), rollout.withdrawn_version.map(i64::unsigned_abs));
         let stage = |node: NodeState| {

@@ -33,7 +33,7 @@ impl Stage {
         }
     }
 
-    /// Where `node` is in a rollout of `candidate`, whose version `withdrawn` has the content of before again.
+    /// Where `node` is in a rollout of `candidate`. The version `withdrawn` has the content of before again.
     #[must_use]
     pub fn of(node: &SeenNode, (candidate, withdrawn): (u64, Option<u64>), progress: &Progress) -> Self {
         if node.is_left_out || !node.is_live {
