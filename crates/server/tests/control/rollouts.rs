@@ -107,8 +107,10 @@ fn a_version_reaches_one_node_first_also_over_a_restart_and_all_of_them_at_the_e
     assert_eq!(ask(&control, "advance", &Value::Null)["step"], 2);
     wait("all nodes have the candidate", || (with(&nodes, "second").len() == 3).then_some(()));
     assert_eq!(ask(&control, "advance", &Value::Null)["state"], "done");
-    let (_, metrics) = control.get("/metrics");
-    assert_eq!(metric(&metrics, "tollgate_control_nodes_behind"), Some(0), "{metrics}");
+    wait("no node is behind", || {
+        let behind = metric(&control.get("/metrics").1, "tollgate_control_nodes_behind");
+        (behind == Some(0)).then_some(())
+    });
 }
 
 #[test]
