@@ -42,9 +42,12 @@ function misplaced() {
       const isOut = at.left < box.left - 1 || at.right > box.right + 1 || at.bottom > box.bottom + 1;
       if (isOut) faults.push(`${name}: ${part.textContent || part.getAttribute("class")} is out of it`);
     }
-    const texts = [...svg.querySelectorAll("text")].map((it) => [it.textContent, it.getBoundingClientRect()]);
-    for (const [index, [text, a]] of texts.entries()) {
-      for (const [other, b] of texts.slice(index + 1)) {
+    const texts = [...svg.querySelectorAll("text")].map((it) => ({
+      text: it.textContent,
+      box: it.getBoundingClientRect(),
+    }));
+    for (const [index, { text, box: a }] of texts.entries()) {
+      for (const { text: other, box: b } of texts.slice(index + 1)) {
         const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
         const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
         if (across > 1 && down > 3) faults.push(`${name}: "${text}" is over "${other}"`);
