@@ -104,7 +104,7 @@ pub struct Car {
     /// `on`, `shadow`, `off`.
     pub state: String,
     /// What is tried beside `rate` and `max_permits` while the row is `on`. A row with a bucket has none.
-    /// (Not written where there is none, as `bucket`.)
+    /// (Left out where it is empty, as `bucket` is.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
 }
