@@ -53,6 +53,9 @@ pub fn parse_duration(text: &str) -> Option<Duration> {
 #[must_use]
 pub fn show_duration(length: Duration) -> String {
     let nanos = length.as_nanos();
+    if nanos == 0 {
+        return "0s".to_owned();
+    }
     let (unit, size) =
         UNITS.iter().rev().find(|(_, size)| nanos.is_multiple_of(u128::from(*size))).unwrap_or(&UNITS[0]);
     format!("{}{unit}", nanos / u128::from(*size))
@@ -87,9 +90,13 @@ mod tests {
 
     #[test]
     fn a_duration_that_is_shown_reads_back_the_same() {
-        for (nanos, want) in
-            [(1, "1ns"), (1_500_000_000, "1500ms"), (90_000_000_000, "90s"), (604_800_000_000_000, "1w")]
-        {
+        for (nanos, want) in [
+            (0, "0s"),
+            (1, "1ns"),
+            (1_500_000_000, "1500ms"),
+            (90_000_000_000, "90s"),
+            (604_800_000_000_000, "1w"),
+        ] {
             let length = Duration::from_nanos(nanos);
             assert_eq!(show_duration(length), want);
             assert_eq!(parse_duration(&show_duration(length)), Some(length));

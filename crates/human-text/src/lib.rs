@@ -11,5 +11,5 @@ mod rate;
 
 pub use duration::{parse_duration, show_duration};
 pub use names::{Nearest, did_you_mean, nearest, one_of};
-pub use quote::{InQuotes, Quoted, clip, clip_to, is_hidden, shorten};
+pub use quote::{InQuotes, Quoted, clip, clip_to, is_hidden, shorten, shorten_to};
 pub use rate::{NotARate, Per, PerUnit, Rate, parse_rate, rate_meant_by, unit_by_other_name, whole_number};

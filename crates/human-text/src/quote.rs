@@ -28,7 +28,13 @@ pub fn clip_to(text: &str, most: usize) -> String {
 /// As [`clip`], without escapes: for what is escaped where it is written, such as a field of a log line.
 #[must_use]
 pub fn shorten(text: &str) -> String {
-    match text.char_indices().nth(KEPT) {
+    shorten_to(text, KEPT)
+}
+
+/// As [`shorten`], to the first `most` characters.
+#[must_use]
+pub fn shorten_to(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
     }

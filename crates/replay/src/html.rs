@@ -1,28 +1,26 @@
 //! The report as one HTML file.
 
-use std::time::Duration;
-
 use tollgate_charts::{Axis, Bar, Bars, Chart, Color, Form, Language, Page, Series, Table, Unit, label};
-use tollgate_human_text::show_duration;
 
 use crate::instant::show;
-use crate::report::{Compared, Report, RuleReport, SideReport, share};
+use crate::note::Note;
+use crate::report::{Compared, Report, RuleReport, SideReport, share, show_span};
 use crate::texts::Texts;
 use crate::timeline::{Span, Timeline};
 
 /// The whole page. `notes` are the warnings that the command prints.
-pub(crate) fn html(report: &Report, notes: &[String], lang: Language) -> String {
+pub(crate) fn html(report: &Report, notes: &[Note], lang: Language) -> String {
     let texts = Texts::of(lang);
     let mut page = Page::new(lang.tag(), texts.title);
-    let span = show_duration(Duration::from_secs(report.span_ns.div_ceil(1_000_000_000)));
-    let mut figures = vec![(texts.requests, report.lines.requests.to_string()), (texts.span, span)];
+    let mut figures =
+        vec![(texts.requests, report.lines.requests.to_string()), (texts.span, show_span(report.span_ns))];
     if let Some(begin_ns) = report.lines.first_ns {
         figures.insert(0, (texts.begins, show(begin_ns)));
     }
     page.figures(&figures);
     if !notes.is_empty() {
         page.heading(2, texts.notes);
-        notes.iter().for_each(|note| page.warning(note));
+        notes.iter().for_each(|note| page.warning(&note.text(lang)));
     }
     let compares = report.rules.len() > 1;
     if let Some(timeline) = &report.timeline {

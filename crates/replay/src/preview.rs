@@ -9,6 +9,7 @@ use serde::Serialize;
 use tollgate_limiter::Policy;
 
 use crate::mapping::Mapping;
+use crate::note::Note;
 use crate::reader::ReadSettings;
 use crate::report::Report;
 use crate::run::{Plan, run};
@@ -34,8 +35,8 @@ pub struct Preview<'a> {
 pub struct Previewed {
     /// The trace was not read to its end: it has more requests, or the time was over.
     pub is_partial: bool,
-    /// What people should know of the trace, one sentence each.
-    pub notes: Vec<String>,
+    /// What people should know of the trace.
+    pub notes: Vec<Note>,
     /// Everything else.
     #[serde(flatten)]
     pub report: Report,
@@ -66,7 +67,7 @@ pub fn preview(asked: Preview<'_>, stop: &Arc<AtomicBool>) -> Result<Previewed, 
     }
     if lines.requests == 0 {
         let why = if lines.lines == 0 { "the trace is empty" } else { "no line can be replayed" };
-        let why = std::iter::once(why.to_owned()).chain(replayed.notes);
+        let why = std::iter::once(why.to_owned()).chain(replayed.notes.iter().map(Note::to_string));
         return Err(why.collect::<Vec<_>>().join("; "));
     }
     Ok(Previewed {

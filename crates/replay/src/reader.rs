@@ -5,11 +5,12 @@ use std::collections::BinaryHeap;
 use std::fmt::Write as _;
 use std::ops::Range;
 
-use tollgate_human_text::{InQuotes, clip_to};
+use tollgate_human_text::{InQuotes, shorten_to};
 
 use crate::format::{Columns, Common, Format, json, unread};
 use crate::instant::{Instants, Unit, show};
 use crate::mapping::{Mapping, is_as_it_is, value_of};
+use crate::note::Note;
 use crate::row::{Names, Row, Wanted};
 use crate::source::{Lines, MAX_LINE, Next};
 use crate::tally::{Broken, Tally};
@@ -239,7 +240,7 @@ impl Reader {
         let is_quoted = self.tally.first_broken.len() < QUOTED;
         if is_quoted || self.settings.is_strict {
             let text = String::from_utf8_lossy(&self.lines.line[..self.lines.line.len().min(400)]);
-            let quote = InQuotes(&clip_to(&text, 100)).to_string();
+            let quote = InQuotes(&shorten_to(&text, 100)).to_string();
             let broken = Broken { line: self.lines.number, why, quote };
             if self.settings.is_strict {
                 return Err(ReadError::Strict(broken));
@@ -285,7 +286,7 @@ impl Reader {
             return Err(format!(
                 "{} is not a time from 1970 to 2554: expected 2026-11-24T12:00:00Z, 24/Nov/2026:12:00:00 +0000 or \
                  a number",
-                InQuotes(&clip_to(time, 40))
+                InQuotes(&shorten_to(time, 40))
             ));
         };
         if let Some(condition) = &self.mapping.admitted {
@@ -314,7 +315,7 @@ impl Reader {
         for place in places {
             let Some(text) = row.get(place) else { return Err(self.missing(place, what)) };
             let part: u64 = text.parse().map_err(|_| {
-                format!("{} is not a cost; a cost is a whole number", InQuotes(&clip_to(text, 40)))
+                format!("{} is not a cost; a cost is a whole number", InQuotes(&shorten_to(text, 40)))
             })?;
             sum = sum.checked_add(part).ok_or("the cost is above 2^64")?;
         }
@@ -341,33 +342,31 @@ impl Reader {
         self.broken(why)
     }
 
-    /// What people should know of the lines, one sentence each.
-    pub(crate) fn notes(&self) -> Vec<String> {
+    /// What people should know of the lines.
+    pub(crate) fn notes(&self) -> Vec<Note> {
         let tally = &self.tally;
         let mut notes = Vec::new();
         if let Some(what) = self.looks_like.filter(|_| tally.requests == 0) {
-            notes.push(format!("the first line is not a heading: {what}"));
+            notes.push(Note::NoHeading(what));
         }
         if let Some(why) = &tally.cut_off {
-            notes.push(format!("the log is cut off {why}; everything below is about what was read before"));
+            notes.push(Note::CutOff(why.clone()));
         }
         if tally.broken > 0 {
-            notes.push(format!("{} of {} lines are broken and were left out", tally.broken, tally.lines));
-            for broken in &tally.first_broken {
-                notes.push(format!("line {}: {}: {}", broken.line, broken.why, broken.quote));
-            }
+            notes.push(Note::Broken { broken: tally.broken, lines: tally.lines });
+            notes.extend(tally.first_broken.iter().cloned().map(Note::BrokenLine));
         }
         if tally.not_admitted > 0 {
-            notes.push(format!("{} lines were not admitted, as the mapping says", tally.not_admitted));
+            notes.push(Note::NotAdmitted(tally.not_admitted));
         }
         if tally.back > 0 {
-            let most = show(tally.most_back_ns.min(99_999_999_000_000_000));
-            let sorted = tally.back.saturating_sub(tally.late);
-            notes.push(format!(
-                "{} requests are out of order, by up to {most}: {sorted} were sorted, {} were more than the \
-                 tolerance late; --tolerance sets how far they are sorted; the latest time is in line {}",
-                tally.back, tally.late, tally.latest_line
-            ));
+            notes.push(Note::OutOfOrder {
+                requests: tally.back,
+                most: show(tally.most_back_ns.min(99_999_999_000_000_000)),
+                sorted: tally.back.saturating_sub(tally.late),
+                late: tally.late,
+                latest_line: tally.latest_line,
+            });
         }
         notes
     }

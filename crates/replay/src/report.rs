@@ -270,6 +270,16 @@ fn top(denied: &Denied, side: &Side) -> Vec<TopDenied> {
     denied.top.iter().map(|(denied, key)| TopDenied { key: side.key_text(key), denied: *denied }).collect()
 }
 
+/// In whole seconds, or in milliseconds below one; rounded up.
+pub(crate) fn show_span(ns: u64) -> String {
+    const SECOND: u64 = 1_000_000_000;
+    show_duration(if ns < SECOND {
+        Duration::from_millis(ns.div_ceil(1_000_000))
+    } else {
+        Duration::from_secs(ns.div_ceil(SECOND))
+    })
+}
+
 /// `0.617 %`
 pub(crate) fn share(part: u64, whole: u64) -> String {
     format!("{:.3} %", part as f64 * 100.0 / whole.max(1) as f64)
@@ -277,8 +287,9 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
 
 impl Report {
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let span = show_duration(Duration::from_secs(self.span_ns.div_ceil(1_000_000_000)));
-        writeln!(out, "trace    {} requests in {span}", self.lines.requests)?;
+        let (requests, span) = (self.lines.requests, show_span(self.span_ns));
+        let noun = if requests == 1 { "request" } else { "requests" };
+        writeln!(out, "trace    {requests} {noun} in {span}")?;
         for side in &self.rules {
             side.write(out)?;
         }

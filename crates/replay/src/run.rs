@@ -3,6 +3,7 @@
 use tollgate_limiter::Policy;
 
 use crate::mapping::Mapping;
+use crate::note::Note;
 use crate::reader::{ReadSettings, Reader};
 use crate::report::{Difference, Report, SideReport};
 use crate::row::Row;
@@ -23,7 +24,7 @@ pub(crate) struct Plan {
 /// What was found.
 pub(crate) struct Replayed {
     pub(crate) report: Report,
-    pub(crate) notes: Vec<String>,
+    pub(crate) notes: Vec<Note>,
     /// Of the last set of rules.
     pub(crate) policy: Policy,
     /// The run was stopped before the end of the trace.
@@ -82,23 +83,16 @@ pub(crate) fn run(
 }
 
 /// What people should know of a set of rules.
-fn notes_of(label: &str, side: &Side, requests: u64, notes: &mut Vec<String>) {
-    for keys in side.chains_that_never_came() {
-        notes.push(format!(
-            "rules {label}: no request has the fields of the descriptor ({keys}); see --mapping"
-        ));
+fn notes_of(side: &'static str, of: &Side, requests: u64, notes: &mut Vec<Note>) {
+    notes.extend(of.chains_that_never_came().map(|keys| Note::NeverCame { side, keys }));
+    if of.bare > 0 {
+        notes.push(Note::Bare { side, bare: of.bare, requests });
     }
-    if side.bare > 0 {
-        let bare = side.bare;
-        notes.push(format!("rules {label}: {bare} of {requests} requests have the fields of no descriptor"));
+    if let Some(error) = &of.first_error {
+        notes.push(Note::Undecided { side, requests: of.undecided, error: error.to_string() });
     }
-    if let Some(error) = &side.first_error {
-        notes.push(format!("rules {label}: {} requests were not decided: {error}", side.undecided));
-    }
-    let queues = side.policy().rules().filter(|rule| rule.max_wait.is_some()).count();
-    if queues > 0 {
-        notes.push(format!(
-            "rules {label}: {queues} rules queue; a replay denies at once what would have waited"
-        ));
+    let rules = of.policy().rules().filter(|rule| rule.max_wait.is_some()).count();
+    if rules > 0 {
+        notes.push(Note::Queues { side, rules });
     }
 }

@@ -6,7 +6,7 @@ use tollgate_control::car::Car;
 use tollgate_control::rules::Rule;
 use tollgate_control::{ControlError, FieldFault, Role, compile, rules};
 use tollgate_http_kit::Reply;
-use tollgate_replay::{Previewed, RuleReport, SideReport, Timeline};
+use tollgate_replay::{Language, Previewed, RuleReport, SideReport, Timeline};
 
 use super::rules::rule_href;
 use crate::chart::{self, Chart, Curve, drawn};
@@ -165,7 +165,11 @@ fn fill(form: &mut ReplayPage, visit: &Visit, faults: &[FieldFault]) {
 fn found(visit: &Visit, l: &'static Texts, previewed: &Previewed) -> Found {
     let report = &previewed.report;
     let (now, then) = (report.rules.first(), report.rules.get(1));
-    let mut notes = previewed.notes.clone();
+    let lang = match visit.lang {
+        Lang::Zh => Language::Zh,
+        Lang::En => Language::En,
+    };
+    let mut notes: Vec<_> = previewed.notes.iter().map(|it| it.text(lang)).collect();
     if previewed.is_partial {
         notes.insert(0, l.partial.to_owned());
     }

@@ -122,10 +122,12 @@ impl Replay {
                 return Ok(Outcome::CouldNotTell);
             }
         };
-        for note in &replayed.notes {
-            writeln!(talk, "warning: {note}")?;
-        }
         let report = &replayed.report;
+        if report.lines.lines > 0 {
+            for note in &replayed.notes {
+                writeln!(talk, "warning: {note}")?;
+            }
+        }
         if report.lines.requests == 0 {
             let why = if report.lines.lines == 0 { "the log is empty" } else { "no line can be replayed" };
             writeln!(talk, "error: {why}")?;

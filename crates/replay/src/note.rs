@@ -1,0 +1,150 @@
+//! What people should know of a trace, one sentence each, in both languages.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use tollgate_charts::Language;
+
+use crate::tally::Broken;
+
+/// What people should know of a trace. Shown, and in JSON, it is an English sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// The first line does not name columns; what it is instead.
+    NoHeading(&'static str),
+    /// The log ends before its end; where and why.
+    CutOff(String),
+    /// Lines that were left out.
+    Broken {
+        /// How many.
+        broken: u64,
+        /// Of how many.
+        lines: u64,
+    },
+    /// One of the first of them.
+    BrokenLine(Broken),
+    /// Lines that the mapping calls not admitted.
+    NotAdmitted(u64),
+    /// Times that go back.
+    OutOfOrder {
+        /// Requests.
+        requests: u64,
+        /// By how much at most.
+        most: String,
+        /// Those that were sorted.
+        sorted: u64,
+        /// Those that were later than the tolerance.
+        late: u64,
+        /// The line with the latest time.
+        latest_line: u64,
+    },
+    /// A descriptor that no request has the fields of.
+    NeverCame {
+        /// Of the rules of this side: A or B.
+        side: &'static str,
+        /// Its keys.
+        keys: String,
+    },
+    /// Requests that have the fields of no descriptor.
+    Bare {
+        /// Of the rules of this side.
+        side: &'static str,
+        /// How many.
+        bare: u64,
+        /// Of how many.
+        requests: u64,
+    },
+    /// Requests that were not decided.
+    Undecided {
+        /// Of the rules of this side.
+        side: &'static str,
+        /// How many.
+        requests: u64,
+        /// Why, of the first.
+        error: String,
+    },
+    /// Rules with a queue.
+    Queues {
+        /// Of the rules of this side.
+        side: &'static str,
+        /// How many.
+        rules: usize,
+    },
+}
+
+impl Note {
+    /// The sentence.
+    #[must_use]
+    pub fn text(&self, language: Language) -> String {
+        match language {
+            Language::En => self.to_string(),
+            Language::Zh => self.chinese(),
+        }
+    }
+
+    fn chinese(&self) -> String {
+        match self {
+            Self::NoHeading(what) => format!("第一行不是表头：{what}"),
+            Self::CutOff(why) => format!("日志不完整（{why}），以下只包含此前读到的内容"),
+            Self::Broken { broken, lines } => format!("共 {lines} 行，其中 {broken} 行无法解析，已跳过"),
+            Self::BrokenLine(it) => format!("第 {} 行：{}：{}", it.line, it.why, it.quote),
+            Self::NotAdmitted(lines) => format!("按字段映射，{lines} 行属于未放行的请求，已跳过"),
+            Self::OutOfOrder { requests, most, sorted, late, latest_line } => format!(
+                "{requests} 个请求的时间早于前面的请求，最多相差 {most}：{sorted} 个已重新排序，{late} 个超出容差。\
+                 可用 --tolerance 调整排序范围。最晚的时间在第 {latest_line} 行"
+            ),
+            Self::NeverCame { side, keys } => {
+                format!("规则 {side}：没有请求包含描述符（{keys}）所需的字段，见 --mapping")
+            }
+            Self::Bare { side, bare, requests } => {
+                format!("规则 {side}：{requests} 个请求中有 {bare} 个不包含任何描述符所需的字段")
+            }
+            Self::Undecided { side, requests, error } => {
+                format!("规则 {side}：{requests} 个请求没有得出结果：{error}")
+            }
+            Self::Queues { side, rules } => {
+                format!("规则 {side}：{rules} 条规则会排队；回放时，需要等待的请求直接计为拒绝")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoHeading(what) => write!(f, "the first line is not a heading: {what}"),
+            Self::CutOff(why) => {
+                write!(f, "the log is cut off {why}; everything below is about what was read before")
+            }
+            Self::Broken { broken, lines } => {
+                write!(f, "{broken} of {lines} lines are broken and were left out")
+            }
+            Self::BrokenLine(it) => write!(f, "line {}: {}: {}", it.line, it.why, it.quote),
+            Self::NotAdmitted(lines) => write!(f, "{lines} lines were not admitted, as the mapping says"),
+            Self::OutOfOrder { requests, most, sorted, late, latest_line } => write!(
+                f,
+                "{requests} requests are out of order, by up to {most}: {sorted} were sorted, {late} were more \
+                 than the tolerance late; --tolerance sets how far they are sorted; the latest time is in \
+                 line {latest_line}"
+            ),
+            Self::NeverCame { side, keys } => {
+                write!(f, "rules {side}: no request has the fields of the descriptor ({keys}); see --mapping")
+            }
+            Self::Bare { side, bare, requests } => {
+                write!(f, "rules {side}: {bare} of {requests} requests have the fields of no descriptor")
+            }
+            Self::Undecided { side, requests, error } => {
+                write!(f, "rules {side}: {requests} requests were not decided: {error}")
+            }
+            Self::Queues { side, rules } => {
+                write!(f, "rules {side}: {rules} rules queue; a replay denies at once what would have waited")
+            }
+        }
+    }
+}
+
+impl Serialize for Note {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
