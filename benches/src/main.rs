@@ -5,6 +5,8 @@
 
 mod accuracy;
 mod contender;
+#[cfg(feature = "peers")]
+mod control;
 mod count;
 #[cfg(feature = "peers")]
 mod echo;
@@ -59,8 +61,7 @@ enum What {
     Machine,
     /// Instructions a decision, counted by valgrind.
     Instructions,
-    /// Instructions of the hot paths beside their baselines; fails where they differ.
-    #[command(hide = true)]
+    /// Instructions of the hot paths beside their baselines; fails where they differ. Not part of `all`.
     Count(count::Count),
     /// Nanoseconds a decision, in this process.
     InProcess,
@@ -80,14 +81,17 @@ enum What {
     Surge,
     /// What watching costs.
     Observed,
+    /// The control plane: from a change to 1,000 nodes and to three real ones, pages of 10,000 rules, reports.
+    Control,
     /// Memory of a server with all surfaces open that tracks 100 keys.
     Footprint,
     /// Counters in a local Redis, beside redis-benchmark; leases; outages; bytes a key.
     #[cfg(feature = "shared")]
     Shared(shared::Shared),
+    /// Counters in a local Redis, beside redis-benchmark; leases; outages; bytes a key.
     #[cfg(not(feature = "shared"))]
     Shared {
-        /// As with the peers.
+        /// Options of this comparison; see `shared --help` of a build with `--features peers`.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
         rest: Vec<String>,
     },
@@ -145,17 +149,25 @@ impl What {
             #[cfg(feature = "peers")]
             Self::Observed => show(&observed::run(settings)?, settings),
             #[cfg(feature = "peers")]
+            Self::Control => show(&control::run(settings)?, settings),
+            #[cfg(feature = "peers")]
             Self::Footprint => show(&footprint::run(settings)?, settings),
             #[cfg(not(feature = "shared"))]
             Self::Shared { rest: _ } => Ok(()),
             #[cfg(not(feature = "peers"))]
-            Self::Grpc | Self::Resp | Self::Http | Self::Echo | Self::Observed | Self::Footprint => Ok(()),
+            Self::Grpc
+            | Self::Resp
+            | Self::Http
+            | Self::Echo
+            | Self::Observed
+            | Self::Control
+            | Self::Footprint => Ok(()),
             Self::All => all(settings),
         }
     }
 }
 
-/// Runs every command that help lists, so that none is forgotten; those of `shared` part by part.
+/// Runs every comparison that help lists, so that none is forgotten; those of `shared` part by part.
 fn all(settings: &Settings) -> anyhow::Result<()> {
     let (mut passed, mut failed) = (0, 0);
     for words in every_command() {
@@ -181,7 +193,7 @@ fn every_command() -> Vec<Vec<String>> {
         let name = command.get_name().to_owned();
         let part = command.get_arguments().find(|argument| argument.get_id() == "part");
         match part.map(clap::Arg::get_possible_values) {
-            _ if name == "all" => {}
+            _ if name == "all" || name == "count" => {}
             Some(parts) => every.extend(
                 parts.iter().map(|part| vec![name.clone(), "--part".to_owned(), part.get_name().to_owned()]),
             ),
