@@ -113,7 +113,16 @@ export class Fleet {
 
   /** The reply of a node to one request of these entries. */
   async ask(node, domain, entries, hits = 1) {
-    const body = { domain, descriptors: [entries], hits };
+    return this.send(node, { domain, descriptors: [entries], hits });
+  }
+
+  /** One request that is as many decisions. */
+  async checkMany(node, app, key, decisions) {
+    const descriptors = Array.from({ length: decisions }, () => [{ key: "key", value: key }]);
+    return this.send(node, { domain: app, descriptors });
+  }
+
+  async send(node, body) {
     const headers = { "content-type": "application/json" };
     const reply = await fetch(`${node.url}/v1/check`, {
       method: "POST",

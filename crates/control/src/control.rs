@@ -32,7 +32,6 @@ pub struct Control {
     pub(crate) db: Db,
     committed: Arc<Committed>,
     nodes: Arc<dyn Nodes>,
-    node_tokens: watch::Sender<Arc<NodeTokens>>,
     pub(crate) passwords: Passwords,
     pub(crate) attempts: Attempts,
     pub(crate) rejections: Rejections,
@@ -49,6 +48,7 @@ struct Committed {
     published: watch::Sender<Arc<Published>>,
     overrides: watch::Sender<Arc<Overrides>>,
     settings: Mutex<Arc<Settings>>,
+    node_tokens: watch::Sender<Arc<NodeTokens>>,
 }
 
 impl std::fmt::Debug for Control {
@@ -69,12 +69,13 @@ impl Control {
         let overrides = watch::Sender::new(Arc::new(db.read(overrides::in_force).await?));
         let (settings, _) = db.read(settings::get).await?;
         let settings = Mutex::new(Arc::new(settings));
-        let committed = Committed { current: Mutex::new(current), published, overrides, settings };
+        let node_tokens = watch::Sender::default();
+        let current = Mutex::new(current);
+        let committed = Committed { current, published, overrides, settings, node_tokens };
         let control = Self {
             db,
             committed: Arc::new(committed),
             nodes,
-            node_tokens: watch::Sender::default(),
             passwords: Passwords::default(),
             attempts: Attempts::default(),
             rejections: Rejections::default(),
@@ -88,7 +89,7 @@ impl Control {
     /// The tokens with which nodes attach, now and after each change. To be asked for each stream that opens.
     #[must_use]
     pub fn node_tokens(&self) -> watch::Receiver<Arc<NodeTokens>> {
-        self.node_tokens.subscribe()
+        self.committed.node_tokens.subscribe()
     }
 
     /// The settings as this process knows them, for what no transaction asks.
@@ -124,15 +125,25 @@ impl Control {
     /// # Errors
     /// [`ControlError::Db`].
     pub async fn read_node_tokens(&self) -> Result<(), ControlError> {
-        let uses = self.node_tokens.borrow().take_uses();
-        if !uses.is_empty() {
-            let record =
-                move |tx: &mut dyn Tx| uses.iter().try_for_each(|(id, at)| tokens::touch(tx, id, *at));
-            self.db.write(record).await?;
-        }
-        let tokens = NodeTokens::new(self.read(tokens::of_nodes).await?);
-        self.node_tokens.send_replace(Arc::new(tokens));
-        Ok(())
+        let uses = self.committed.node_tokens.borrow().take_uses();
+        self.change_tokens(move |tx| uses.iter().try_for_each(|(id, at)| tokens::touch(tx, id, *at))).await
+    }
+
+    /// Changes tokens, and has those of nodes in force with the commit: what is read elsewhere could be older
+    /// than a token that has just ended.
+    pub(crate) async fn change_tokens<T: Send + 'static>(
+        &self,
+        work: impl Fn(&mut dyn Tx) -> Result<T, ControlError> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        let work =
+            move |tx: &mut dyn Tx| -> Result<_, ControlError> { Ok((work(tx)?, tokens::of_nodes(tx)?)) };
+        let committed = Arc::clone(&self.committed);
+        let then = move |(value, rows)| {
+            let of_nodes = &committed.node_tokens;
+            of_nodes.send_modify(|it| *it = Arc::new(NodeTokens::new(rows, &it.take_uses())));
+            value
+        };
+        self.db.write_then(work, then).await
     }
 
     /// The name of the database, by which nodes know whether versions compare.

@@ -7,7 +7,7 @@ use tollgate_fleet_proto::Report;
 
 use crate::history::UNMATCHED;
 use crate::published::Published;
-use crate::rollout::{Sides, State, Tally};
+use crate::rollout::{Sides, Span, State, Tally};
 
 /// Counts that wait for the next look, at most; a fleet of 10,000 nodes sends 2,000 reports per second.
 const MOST_COUNTS: usize = 100_000;
@@ -23,6 +23,10 @@ pub struct Watching {
     pub soaked_at: Option<i64>,
     /// Live nodes with the candidate, and those that have yet to acknowledge it.
     pub answers: (usize, usize),
+    /// Nodes whose reports the step waits for, after its soak time.
+    pub unreported: usize,
+    /// The etag of the rollout that this is about.
+    pub etag: i64,
 }
 
 /// What nodes report of apps that are being rolled out.
@@ -33,11 +37,18 @@ pub(crate) struct Counting(Mutex<Inner>);
 struct Inner {
     /// Domains of these apps.
     apps: HashMap<String, String>,
-    /// The last report of each node: incarnation and number. A report may come twice.
-    last: HashMap<String, (u64, u64)>,
+    last: HashMap<String, Last>,
     counts: Vec<Count>,
     watching: BTreeMap<String, Watching>,
     states: BTreeMap<State, u64>,
+}
+
+/// The last report of a node.
+#[derive(Debug)]
+struct Last {
+    /// Incarnation and number. A report may come twice.
+    is: (u64, u64),
+    covers: Span,
 }
 
 /// Decisions of a node about one app.
@@ -71,14 +82,14 @@ impl Counting {
         if inner.apps.is_empty() {
             return;
         }
-        let this = (incarnation, report.sequence);
-        let last = inner.last.entry(node.to_owned()).or_default();
-        if *last >= this {
+        let is = (incarnation, report.sequence);
+        if inner.last.get(node).is_some_and(|last| last.is >= is) {
             return;
         }
-        *last = this;
-        let long = report.age_ms.saturating_add(report.span_ms);
-        let from_ms = at_ms.saturating_sub(i64::try_from(long).unwrap_or(i64::MAX));
+        let ago = |ms: u64| at_ms.saturating_sub(i64::try_from(ms).unwrap_or(i64::MAX));
+        let from_ms = ago(report.age_ms.saturating_add(report.span_ms));
+        let covers = Span { from_ms, to_ms: ago(report.age_ms) };
+        inner.last.insert(node.to_owned(), Last { is, covers });
         let mut tallies: BTreeMap<&str, Tally> = BTreeMap::new();
         for rule in report.rules.iter().filter(|rule| rule.rule != UNMATCHED) {
             let Some(app) = inner.apps.get(&rule.domain) else { continue };
@@ -97,8 +108,11 @@ impl Counting {
         }
     }
 
-    pub(crate) fn take(&self) -> Vec<Count> {
-        std::mem::take(&mut self.0.lock().counts)
+    /// The counts since the last call, and the time that the last report of each node covers.
+    pub(crate) fn take(&self) -> (Vec<Count>, HashMap<String, Span>) {
+        let mut inner = self.0.lock();
+        let covered = inner.last.iter().map(|(node, last)| (node.clone(), last.covers)).collect();
+        (std::mem::take(&mut inner.counts), covered)
     }
 
     /// What pages show. Returns whether it has changed.

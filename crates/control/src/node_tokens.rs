@@ -20,12 +20,13 @@ struct NodeToken {
 }
 
 impl NodeTokens {
-    pub(crate) fn new(rows: Vec<(String, String, Option<i64>)>) -> Self {
+    /// `uses` are those of before that are not recorded yet.
+    pub(crate) fn new(rows: Vec<(String, String, Option<i64>)>, uses: &[(String, i64)]) -> Self {
         let token = |(id, sha256, expires_at): (String, String, Option<i64>)| NodeToken {
+            used_at: AtomicI64::new(uses.iter().find(|it| it.0 == id).map_or(0, |it| it.1)),
             id,
             sha256,
             expires_at: expires_at.unwrap_or(i64::MAX),
-            used_at: AtomicI64::new(0),
         };
         Self(rows.into_iter().map(token).collect())
     }

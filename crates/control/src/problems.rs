@@ -47,6 +47,8 @@ pub enum Kind {
     StoreDown,
     /// A gate failed and the rollout was withdrawn.
     WithdrawnRollout,
+    /// A gate failed and the rollout waits for an operator.
+    HaltedRollout,
     /// The disk of the control plane is nearly full.
     DiskLow,
     /// A TLS certificate expires soon.
@@ -63,7 +65,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::UnresponsiveNode,
         Self::RejectedVersion,
         Self::VersionLag,
@@ -71,6 +73,7 @@ impl Kind {
         Self::Degraded,
         Self::StoreDown,
         Self::WithdrawnRollout,
+        Self::HaltedRollout,
         Self::DiskLow,
         Self::CertificateExpiring,
         Self::FrozenApp,
@@ -90,6 +93,7 @@ impl Kind {
             Self::Degraded => "degraded",
             Self::StoreDown => "store_down",
             Self::WithdrawnRollout => "withdrawn_rollout",
+            Self::HaltedRollout => "halted_rollout",
             Self::DiskLow => "disk_low",
             Self::CertificateExpiring => "certificate_expiring",
             Self::FrozenApp => "frozen_app",
@@ -128,7 +132,7 @@ pub struct State {
     pub nodes: Vec<NodeState>,
     /// What their last reports said.
     pub figures: BTreeMap<String, Figures>,
-    /// When the current version of each app was made.
+    /// When the current version of each app was last given to more nodes.
     pub versions: BTreeMap<String, i64>,
     /// By app: the last five minutes, and the hour before.
     pub shares: BTreeMap<String, (Counts, Counts)>,
@@ -136,6 +140,8 @@ pub struct State {
     pub frozen: BTreeMap<String, i64>,
     /// Withdrawn rollouts: app, version, when.
     pub withdrawn: Vec<(String, i64, i64)>,
+    /// Halted rollouts: app, version, when.
+    pub halted: Vec<(String, i64, i64)>,
     /// Disk and certificate.
     pub surroundings: Surroundings,
 }
@@ -162,9 +168,12 @@ pub fn find(state: &State) -> Vec<Problem> {
     for (app, held) in &state.frozen {
         found.push(Problem { app: app.clone(), value: *held, ..of(Kind::FrozenApp) });
     }
-    for (app, version, at_ms) in &state.withdrawn {
-        let (app, since_ms) = (app.clone(), Some(*at_ms));
-        found.push(Problem { app, since_ms, value: *version, ..of(Kind::WithdrawnRollout) });
+    let rollouts = [(Kind::WithdrawnRollout, &state.withdrawn), (Kind::HaltedRollout, &state.halted)];
+    for (kind, of_kind) in rollouts {
+        for (app, version, at_ms) in of_kind {
+            let (app, since_ms) = (app.clone(), Some(*at_ms));
+            found.push(Problem { app, since_ms, value: *version, ..of(kind) });
+        }
     }
     if let Some((free, size)) = state.surroundings.disk
         && (!state.surroundings.has_room() || free < size / 20)

@@ -1,6 +1,6 @@
 //! Moves rollouts on: asks every second what nodes hold and have decided, and carries out what comes of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use tollgate_db::Tx;
@@ -14,7 +14,7 @@ use crate::ids::secret;
 use crate::leases;
 use crate::levels::{self, OldNodes};
 use crate::nodes::NodeState;
-use crate::rollout::{Action, Ask, Event, Machine, SeenNode, Stage, State, Why};
+use crate::rollout::{Action, Ask, Event, Machine, SeenNode, Span, Stage, State, Why};
 use crate::rollout_rows;
 use crate::rollouts::{self, JOB, Move, Rollout};
 
@@ -70,7 +70,8 @@ impl Roller {
             }
         }
         control.counting().watch(&control.published().borrow());
-        for Count { app, node, from_ms, tally } in control.counting().take() {
+        let (counts, covered) = control.counting().take();
+        for Count { app, node, from_ms, tally } in counts {
             if let Some(it) = self.rolling.get_mut(&app) {
                 // Counts are possible in every state.
                 let _ = it.machine.on(Event::Counted { node: &node, from_ms, tally }, now_ms);
@@ -80,13 +81,15 @@ impl Roller {
             let nodes = control.nodes().nodes();
             let apps: Vec<String> = self.rolling.keys().cloned().collect();
             for app in apps {
-                self.look_at(control, &app, &nodes, now_ms).await?;
+                self.look_at(control, &app, (&nodes, &covered), now_ms).await?;
             }
         }
-        let watching = |Rolling { machine, .. }: &Rolling| Watching {
+        let watching = |Rolling { machine, rollout, .. }: &Rolling| Watching {
             sides: machine.sides(),
             soaked_at: machine.soaked_at(),
             answers: machine.answers(),
+            unreported: machine.unreported(),
+            etag: rollout.etag,
         };
         let shown = self.rolling.iter().map(|(app, it)| (app.clone(), watching(it))).collect();
         let mut states = BTreeMap::new();
@@ -103,12 +106,15 @@ impl Roller {
         &mut self,
         control: &Control,
         app: &str,
-        nodes: &[NodeState],
+        (nodes, covered): (&[NodeState], &HashMap<String, Span>),
         now_ms: i64,
     ) -> Result<(), ControlError> {
         let Some(it) = self.rolling.get_mut(app) else { return Ok(()) };
-        let level = it.level;
-        let seen: Vec<SeenNode> = nodes.iter().map(|node| seen(node, &it.rollout, level, now_ms)).collect();
+        let as_seen = |node: &NodeState| {
+            let last_report = covered.get(&node.id).copied();
+            SeenNode { last_report, ..seen(node, &it.rollout, it.level, now_ms) }
+        };
+        let seen: Vec<SeenNode> = nodes.iter().map(as_seen).collect();
         let sides = it.machine.sides();
         let before = it.machine.clone();
         let Ok(Some(action)) = it.machine.on(Event::Nodes(&seen), now_ms) else { return Ok(()) };
@@ -174,6 +180,7 @@ pub fn seen(node: &NodeState, rollout: &Rollout, level: u32, now_ms: i64) -> See
         acked: app.map_or(0, |it| it.acked),
         has_rejected: app.is_some_and(|it| it.fault.is_some() && it.fault_version == candidate),
         is_left_out: levels::reads(node) < level || app.is_some_and(|it| it.is_ahead),
+        last_report: None,
     }
 }
 
@@ -267,7 +274,9 @@ impl Control {
         ask: Ask,
     ) -> Result<Rollout, ControlError> {
         let (actor, app) = (actor.clone(), app.to_owned());
-        let work = move |tx: &mut dyn Tx| rollouts::ask(tx, &actor, &app, etag, &ask);
+        // What the step has seen, if it is still the same step.
+        let sides = self.watching(&app).filter(|it| it.etag == etag).map(|it| it.sides).unwrap_or_default();
+        let work = move |tx: &mut dyn Tx| rollouts::ask(tx, &actor, &app, etag, &ask, sides);
         let asked = self.change_beside(OldNodes::Leave, work).await?;
         self.live().events.note(Topic::Rollouts);
         Ok(asked)

@@ -13,7 +13,9 @@ mod tally;
 
 #[cfg(feature = "known-bugs")]
 pub use bugs::KnownBug;
-pub use machine::{Action, Ask, Event, Machine, PATIENCE_MS, Progress, SeenNode, State, Why, WrongState};
+pub use machine::{
+    Action, Ask, Event, Machine, PATIENCE_MS, Progress, REPORTS_MS, SeenNode, Span, State, Why, WrongState,
+};
 pub use plan::{MAX_SOAK_S, MAX_STEPS, Plan, PlanInput, SOAK_S, Step, StepError};
 pub use stage::Stage;
 pub use tally::{LEAST_DECISIONS, MOST_DENIED_MORE, Sides, Tally, Verdict};

@@ -180,6 +180,16 @@ pub(crate) fn withdrawn(tx: &mut dyn Tx) -> Result<Vec<(String, i64, i64)>, Cont
     Ok(found)
 }
 
+/// Rollouts of which a gate failed, and that wait for an operator: app, candidate, when.
+pub(crate) fn halted(tx: &mut dyn Tx) -> Result<Vec<(String, i64, i64)>, ControlError> {
+    let rows = tx.query(
+        "SELECT apps.name, to_version, rollouts.updated_at FROM rollouts \
+         JOIN apps ON apps.id = rollouts.app_id WHERE rollouts.state = 'halted' ORDER BY apps.name",
+        &[],
+    )?;
+    rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?, row.int(2)?))).collect()
+}
+
 fn open_of(tx: &mut dyn Tx, app: &App) -> Result<Option<Rollout>, ControlError> {
     Ok(last(tx, app)?.filter(|it| it.progress.state.is_open()))
 }

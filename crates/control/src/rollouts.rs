@@ -84,7 +84,8 @@ pub(crate) fn start(
     Ok(documents)
 }
 
-/// What an operator asks of the open rollout of an app. Needs approver, and a reason to withdraw it.
+/// What an operator asks of the open rollout of an app, whose step has seen `sides`. Needs approver, and a
+/// reason to withdraw it.
 ///
 /// # Errors
 /// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one,
@@ -95,6 +96,7 @@ pub fn ask(
     app: &str,
     etag: i64,
     ask: &Ask,
+    sides: Sides,
 ) -> Result<Change<Rollout>, ControlError> {
     let app = apps::get(tx, actor, Role::Approver, app)?;
     let before = last(tx, &app)?
@@ -122,7 +124,7 @@ pub fn ask(
         .on(Event::Asked(ask), tx.now_ms())
         .map_err(|wrong| ControlError::WrongRolloutState { state: wrong.0.name(), asked })?;
     let progress = machine.progress().clone();
-    carry_out(tx, actor, &before, action.unwrap_or(Action::Keep), progress, Sides::default(), (name, &reason))
+    carry_out(tx, actor, &before, action.unwrap_or(Action::Keep), progress, sides, (name, &reason))
 }
 
 /// What the program itself does about a rollout.

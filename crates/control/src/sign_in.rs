@@ -6,6 +6,7 @@ use crate::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
 use crate::control::Control;
 use crate::error::{ControlError, Fault, FieldFaults, invalid};
+use crate::events::Topic;
 use crate::ids::secret;
 use crate::links;
 use crate::logins::{self, Login};
@@ -166,8 +167,8 @@ impl Control {
     ) -> Result<(Token, String), ControlError> {
         let (actor, text) = (actor.clone(), token_text::make()?);
         let given = text.clone();
-        let token = self.change(move |tx| tokens::create(tx, &actor, &input, &given)).await?;
-        self.read_node_tokens().await?;
+        let token = self.change_tokens(move |tx| tokens::create(tx, &actor, &input, &given)).await?;
+        self.live().events.note(Topic::Changes);
         Ok((token, text))
     }
 
@@ -177,8 +178,8 @@ impl Control {
     /// [`ControlError`].
     pub async fn revoke_token(&self, actor: &Actor, id: &str) -> Result<Token, ControlError> {
         let (actor, id) = (actor.clone(), id.to_owned());
-        let token = self.change(move |tx| tokens::revoke(tx, &actor, &id)).await?;
-        self.read_node_tokens().await?;
+        let token = self.change_tokens(move |tx| tokens::revoke(tx, &actor, &id)).await?;
+        self.live().events.note(Topic::Changes);
         Ok(token)
     }
 

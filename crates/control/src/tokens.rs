@@ -13,7 +13,6 @@ use crate::bindings::roles;
 use crate::car;
 use crate::error::{ControlError, Fault, FieldFaults};
 use crate::ids::{id, sha256};
-use crate::published::Change;
 use crate::role::Role;
 use crate::settings;
 use crate::token_text::{SHOWN, is_token};
@@ -116,7 +115,7 @@ pub(crate) fn create(
     actor: &Actor,
     input: &TokenInput,
     secret: &str,
-) -> Result<Change<Token>, ControlError> {
+) -> Result<Token, ControlError> {
     actor.must_be_logged_in()?;
     let mut faults = FieldFaults::default();
     let kind = match &*input.kind {
@@ -168,7 +167,7 @@ pub(crate) fn create(
     )?;
     let (target, after) = (named(&token.name, &token.prefix), Some(token.shown()));
     audit::append(tx, actor, Note { action: "token.create", target, after, ..Note::default() })?;
-    Ok(Change { value: token, documents: None })
+    Ok(token)
 }
 
 fn must_have_room(tx: &mut dyn Tx, owner: Option<&str>, now: i64) -> Result<(), ControlError> {
@@ -259,18 +258,18 @@ pub fn get(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Token, ControlErr
 ///
 /// # Errors
 /// [`ControlError::NotFound`], [`ControlError::Db`].
-pub fn revoke(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Change<Token>, ControlError> {
+pub(crate) fn revoke(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Token, ControlError> {
     actor.must_be_logged_in()?;
     let mut token = get(tx, actor, id)?;
     if token.revoked_at.is_some() {
-        return Ok(Change { value: token, documents: None });
+        return Ok(token);
     }
     let now = tx.now_ms();
     tx.execute("UPDATE tokens SET revoked_at = $2 WHERE id = $1", &[id.into(), now.into()])?;
     let (target, before) = (named(&token.name, &token.prefix), Some(token.shown()));
     token.revoked_at = Some(now);
     audit::append(tx, actor, Note { action: "token.revoke", target, before, ..Note::default() })?;
-    Ok(Change { value: token, documents: None })
+    Ok(token)
 }
 
 /// A token of the API that was shown and is in force.

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use tollgate_control::Reach;
 use tollgate_control::rollout::{
-    Action, Ask, Event, Machine, PATIENCE_MS, Plan, PlanInput, Progress, SeenNode, State, Tally, Why,
-    WrongState,
+    Action, Ask, Event, Machine, PATIENCE_MS, Plan, PlanInput, Progress, REPORTS_MS, SeenNode, Span, State,
+    Tally, Why, WrongState,
 };
 
 const CANDIDATE: u64 = 2;
@@ -26,21 +26,42 @@ struct World {
     machine: Machine,
     nodes: Vec<SeenNode>,
     now: i64,
+    /// Live nodes report in time.
+    is_reporting: bool,
 }
 
 impl World {
     fn new(plan: Plan, nodes: &[&str]) -> Self {
         let nodes = nodes.iter().map(|id| node(id, 1)).collect();
-        Self { machine: Machine::new(plan, CANDIDATE, Progress::new("r"), 0), nodes, now: 0 }
+        let machine = Machine::new(plan, CANDIDATE, Progress::new("r"), 0);
+        Self { machine, nodes, now: 0, is_reporting: true }
     }
 
     fn look(&mut self) -> Option<Action> {
+        let span = Span { from_ms: self.now, to_ms: self.now };
+        for node in self.nodes.iter_mut().filter(|node| node.is_live && self.is_reporting) {
+            node.last_report = Some(span);
+        }
         self.machine.on(Event::Nodes(&self.nodes), self.now).expect("looking is always possible")
     }
 
+    /// Looks every second until this time has passed, or there is something to do.
     fn after(&mut self, ms: i64) -> Option<Action> {
-        self.now += ms;
+        let until = self.now + ms;
+        while self.now + 1_000 < until {
+            self.now += 1_000;
+            let action = self.look();
+            if action.is_some() {
+                return action;
+            }
+        }
+        self.now = until;
         self.look()
+    }
+
+    /// The time that the last report of a node covers.
+    fn report(&mut self, at: usize, from_ms: i64, to_ms: i64) {
+        self.nodes[at].last_report = Some(Span { from_ms, to_ms });
     }
 
     fn chosen(&self) -> Vec<usize> {
@@ -211,8 +232,8 @@ fn counts_from_before_the_step_or_the_answer_belong_to_no_side() {
     assert_eq!(counts(&mut world, at, 10_000).chosen, Tally::default(), "before the answer");
     world.acknowledge();
     world.after(2_000);
-    assert_eq!(counts(&mut world, at, 11_999).chosen, Tally::default(), "before the answer");
-    assert_eq!(counts(&mut world, at, 12_000).chosen, tally);
+    assert_eq!(counts(&mut world, at, 10_999).chosen, Tally::default(), "before the answer");
+    assert_eq!(counts(&mut world, at, 11_000).chosen, tally);
     assert_eq!(counts(&mut world, 1 - at, 10_000).others, tally);
 }
 
@@ -272,6 +293,126 @@ fn after_a_restart_a_step_is_watched_from_its_beginning() {
     assert_eq!(world.after(SOAK_MS - 1), None);
     assert_eq!(world.machine.progress(), &kept);
     assert_eq!(world.after(1), Some(Action::Reach));
+}
+
+#[test]
+fn a_step_waits_for_the_reports_of_its_last_seconds_but_not_for_ever() {
+    for (are_late, action) in [(true, Action::Withdraw), (false, Action::Reach)] {
+        let mut world = World::new(plan("1 node/all"), &["a", "b"]);
+        world.is_reporting = false;
+        world.look();
+        world.acknowledge();
+        assert_eq!(world.after(SOAK_MS), None, "what both sides decided is on its way");
+        assert_eq!(world.machine.unreported(), 2);
+        let chosen = world.chosen()[0];
+        if are_late {
+            world.report(chosen, 1_000, SOAK_MS);
+            world.report(1 - chosen, 1_000, SOAK_MS - 1);
+            for (at, denied) in [(chosen, 500), (1 - chosen, 0)] {
+                let id = world.nodes[at].id.clone();
+                let tally = Tally { decisions: 500, denied, degraded: 0 };
+                let event = Event::Counted { node: &id, from_ms: 1_000, tally };
+                world.machine.on(event, world.now).expect("counted");
+            }
+            assert_eq!((world.look(), world.machine.unreported()), (None, 1), "one millisecond is missing");
+            world.report(1 - chosen, 1_000, SOAK_MS);
+            assert_eq!(world.look(), Some(action));
+        } else {
+            assert_eq!(world.after(REPORTS_MS - 1), None);
+            assert_eq!(world.after(1), Some(action), "a node that only acknowledges holds nothing up");
+        }
+    }
+}
+
+#[test]
+fn a_report_that_began_before_the_answer_does_not_end_the_wait() {
+    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
+    world.is_reporting = false;
+    world.look();
+    let chosen = world.chosen()[0];
+    world.after(2_000);
+    world.acknowledge();
+    world.look();
+    world.report(chosen, 1_999, 2 * SOAK_MS);
+    world.report(1 - chosen, 0, 2 * SOAK_MS);
+    assert_eq!(world.after(SOAK_MS), None);
+    assert_eq!(world.machine.unreported(), 1);
+    world.report(chosen, 2_000, 2 * SOAK_MS);
+    assert_eq!(world.look(), Some(Action::Reach));
+}
+
+#[test]
+fn nothing_waits_for_reports_where_nothing_is_compared() {
+    let at_once = Plan { soak_s: 0, ..plan("1 node/all") };
+    for plan in [plan("all"), at_once] {
+        let mut world = World::new(plan.clone(), &["a", "b"]);
+        world.is_reporting = false;
+        world.look();
+        world.acknowledge();
+        assert!(world.after(plan.soak_s * 1_000).is_some(), "{plan:?}");
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_makes_a_step_begin_anew_and_withdraws_nothing() {
+    const HOUR: i64 = 3_600_000;
+    for hours in [-1, 1] {
+        let mut world = World::new(plan("1 node/all"), &["a", "b"]);
+        world.now = 10 * HOUR;
+        world.machine = Machine::new(plan("1 node/all"), CANDIDATE, Progress::new("r"), world.now);
+        world.look();
+        assert_eq!(world.after(PATIENCE_MS - 1), None);
+        world.now += hours * HOUR;
+        assert_eq!(world.look(), None, "the node has its 30 s again");
+        world.acknowledge();
+        assert_eq!(world.after(SOAK_MS - 1), None, "{hours}: too early");
+        assert_eq!(world.after(1), Some(Action::Reach), "{hours}: no later than ever");
+    }
+}
+
+#[test]
+fn a_restart_after_the_clock_was_set_back_does_not_wait_for_the_old_time() {
+    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
+    world.now = 10 * SOAK_MS;
+    world.machine = Machine::new(plan("1 node/all"), CANDIDATE, Progress::new("r"), world.now);
+    world.look();
+    world.acknowledge();
+    world.now = 0;
+    let kept = world.machine.progress().clone();
+    world.machine = Machine::new(plan("1 node/all"), CANDIDATE, kept, world.now);
+    assert_eq!(world.after(SOAK_MS - 1), None);
+    assert_eq!(world.after(1), Some(Action::Reach));
+}
+
+#[test]
+fn a_node_that_comes_and_goes_between_gates_neither_passes_nor_fails_one() {
+    let mut world = World::new(plan("1 node/all"), &["a", "b"]);
+    world.look();
+    let at = world.chosen()[0];
+    for second in 0..600 {
+        world.nodes[at].is_live = second % 20 < 10;
+        assert_eq!(world.after(1_000), None, "at second {second}");
+    }
+    world.nodes[at].is_live = true;
+    world.acknowledge();
+    assert_eq!(world.after(1_000), Some(Action::Reach), "it stayed, and the time of the step is over");
+}
+
+#[test]
+fn a_thousand_nodes_are_reached_by_their_shares() {
+    let ids: Vec<String> = (0..1_000).map(|it| format!("{}{it}", ['a', 'b', 'c'][it % 3])).collect();
+    let ids: Vec<&str> = ids.iter().map(|id| &**id).collect();
+    let mut world = World::new(plan("1 node/10 %/50 %/all"), &ids);
+    let mut sizes = Vec::new();
+    while world.state().is_open() {
+        world.after(1_000);
+        world.acknowledge();
+        if world.chosen().len() != sizes.last().copied().unwrap_or(0) {
+            sizes.push(world.chosen().len());
+        }
+    }
+    assert_eq!((sizes.len(), sizes[0], sizes[3]), (4, 1, 1_000));
+    assert!((50..=150).contains(&sizes[1]) && (425..=575).contains(&sizes[2]), "{sizes:?}");
 }
 
 #[derive(Clone, Debug)]

@@ -150,21 +150,36 @@ impl World {
         self.look().await;
         self.take();
         self.look().await;
-        self.now.fetch_add(SOAK_MS, Relaxed);
-        self.take();
-        self.look().await;
+        self.pass(SOAK_MS).await;
+    }
+
+    /// Time passes while every node reports that it has decided nothing; ends with a look.
+    async fn pass(&mut self, ms: i64) {
+        let until = self.now.load(Relaxed) + ms;
+        while self.now.load(Relaxed) < until {
+            let span_ms = (until - self.now.load(Relaxed)).min(10_000);
+            self.now.fetch_add(span_ms, Relaxed);
+            self.take();
+            for id in self.ids() {
+                let span_ms = span_ms.unsigned_abs();
+                self.store(&id, Report { span_ms, ..Report::default() }).await;
+            }
+            self.look().await;
+        }
+    }
+
+    async fn store(&mut self, node: &str, report: Report) {
+        self.sequence += 1;
+        let (report, now) = (Report { sequence: self.sequence, ..report }, self.now.load(Relaxed));
+        let stored = self.control.store_report(node, 1, report, now);
+        let (stored, written) = tokio::join!(stored, self.control.write_reports());
+        stored.and(written.map_err(|error| panic!("{error}"))).expect("stored");
     }
 
     async fn report(&mut self, node: &str, admitted: u64, denied: u64) {
         self.sequence += 1;
-        let rule = RuleCounts {
-            domain: "shop".into(),
-            rule: "key=a".into(),
-            admitted,
-            denied,
-            ..RuleCounts::default()
-        };
-        let report = Report { sequence: self.sequence, rules: vec![rule], ..Report::default() };
+        let rules = vec![counted(admitted, denied)];
+        let report = Report { sequence: self.sequence, rules, ..Report::default() };
         let now = self.now.load(Relaxed);
         for _ in 0..2 {
             // It comes twice, and counts once.
@@ -195,9 +210,15 @@ impl World {
     }
 
     async fn problems(&self) -> Vec<problems::Kind> {
+        let of_rollouts = [problems::Kind::WithdrawnRollout, problems::Kind::VersionLag];
         let found = self.control.problems(&Actor::system()).await.expect("problems");
-        found.into_iter().map(|it| it.kind).filter(|it| *it == problems::Kind::WithdrawnRollout).collect()
+        found.into_iter().map(|it| it.kind).filter(|it| of_rollouts.contains(it)).collect()
     }
+}
+
+fn counted(admitted: u64, denied: u64) -> RuleCounts {
+    let (domain, rule) = ("shop".into(), "key=a".into());
+    RuleCounts { domain, rule, admitted, denied, ..RuleCounts::default() }
 }
 
 fn plan(steps: &str) -> Plan {
@@ -310,9 +331,7 @@ async fn a_candidate_that_denies_too_much_is_withdrawn_by_a_new_version_for_all(
     let sides = world.control.watching("shop").expect("watched").sides;
     assert_eq!((sides.chosen.decisions, sides.chosen.denied), (600, 300), "each report counts once");
     assert_eq!((sides.others.decisions, sides.others.denied), (1_200, 0));
-    world.now.fetch_add(SOAK_MS, Relaxed);
-    world.take();
-    world.look().await;
+    world.pass(SOAK_MS).await;
     let withdrawn = world.rollout().await;
     assert_eq!((withdrawn.progress.state, withdrawn.withdrawn_version), (State::Withdrawn, Some(3)));
     assert!(matches!(withdrawn.progress.why, Some(Why::DeniesMore(_))), "{withdrawn:?}");
@@ -326,6 +345,66 @@ async fn a_candidate_that_denies_too_much_is_withdrawn_by_a_new_version_for_all(
     assert_eq!(world.actions().await, ["rollout.start", "rollout.step", "rollout.withdraw"]);
     world.write("a", 5).await.expect("the next one");
     assert_eq!(world.problems().await, [], "something newer was published");
+}
+
+#[tokio::test]
+async fn reports_that_come_after_the_soak_time_still_withdraw_a_candidate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(folder.path(), &["n1", "n2"], Some(plan("1 node/all"))).await;
+    world.write("a", 2).await.expect("version 2");
+    world.look().await;
+    world.take();
+    world.look().await;
+    let chosen = world.with(2)[0].clone();
+    for _ in 0..6 {
+        world.now.fetch_add(SOAK_MS / 6, Relaxed);
+        world.take();
+        world.look().await;
+    }
+    assert_eq!(world.control.watching("shop").expect("watched").unreported, 2);
+    assert_eq!((world.state().await, world.with(2).len()), (State::Running, 1), "the step is not over");
+    // They were made before its end, and sent a second later.
+    world.now.fetch_add(1_000, Relaxed);
+    for id in world.ids() {
+        let rules = vec![if id == chosen { counted(300, 300) } else { counted(600, 0) }];
+        world.store(&id, Report { rules, span_ms: 5_000, age_ms: 1_000, ..Report::default() }).await;
+    }
+    world.look().await;
+    let withdrawn = world.rollout().await.progress;
+    assert!(matches!(withdrawn.why, Some(Why::DeniesMore(_))), "{withdrawn:?}");
+}
+
+#[tokio::test]
+async fn each_step_and_the_end_give_nodes_their_thirty_seconds_before_they_lag() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut world = World::new(folder.path(), &["n1", "n2", "n3"], Some(plan("1 node/all"))).await;
+    world.write("a", 2).await.expect("version 2");
+    world.soak().await; // ends with the step for all
+    assert_eq!(world.rollout().await.progress.step, 1);
+    let lacking = world.ids().into_iter().find(|id| world.acked(id) == 1).expect("a node of the second step");
+    let lacks = |world: &World, later_ms: i64| {
+        world.now.fetch_add(later_ms, Relaxed);
+        let now = world.now.load(Relaxed);
+        world.change(&lacking, |node| {
+            (node.apps[0].wanted, node.apps[0].acked, node.last_seen_ms) = (2, 1, now);
+        });
+    };
+    lacks(&world, 0);
+    assert_eq!(world.problems().await, [], "version 2 is a minute old, and on its way for a moment");
+    lacks(&world, 30_000);
+    assert_eq!(world.problems().await, []);
+    lacks(&world, 1);
+    assert_eq!(world.problems().await, [problems::Kind::VersionLag]);
+    for _ in 0..8 {
+        if world.state().await.is_open() {
+            world.pass(10_000).await;
+        }
+    }
+    assert_eq!(world.state().await, State::Done);
+    lacks(&world, 0); // it was away, and returns
+    assert_eq!(world.problems().await, []);
+    lacks(&world, 30_001);
+    assert_eq!(world.problems().await, [problems::Kind::VersionLag]);
 }
 
 #[tokio::test]
@@ -498,13 +577,9 @@ async fn a_restart_at_any_point_carries_on_with_the_same_nodes() {
         world.take();
         world.look().await;
         seen.push(world.with(2).len());
-        world.now.fetch_add(SOAK_MS / 2, Relaxed);
-        world.take();
-        world.look().await;
+        world.pass(SOAK_MS / 2).await;
         assert_eq!(world.with(2).len(), *seen.last().expect("one"), "half of the time is too early");
-        world.now.fetch_add(SOAK_MS / 2, Relaxed);
-        world.take();
-        world.look().await;
+        world.pass(SOAK_MS / 2).await;
         assert!(seen.len() < 10, "it does not end: {seen:?}");
     }
     assert_eq!((world.state().await, world.published().version), (State::Done, 2));
@@ -682,9 +757,9 @@ async fn nodes_that_are_too_old_are_left_out_if_the_author_says_so() {
         world.change(id, |node| node.apps[0].acked = 2);
     }
     world.change("n3", |node| (node.apps[0].fault, node.apps[0].fault_version) = (Some("cost?".into()), 2));
-    for _ in 0..2 {
+    for _ in 0..20 {
         world.look().await;
-        world.now.fetch_add(SOAK_MS, Relaxed);
+        world.now.fetch_add(10_000, Relaxed);
         let now = world.now.load(Relaxed);
         for id in ["n1", "n2", "n3"] {
             world.change(id, |node| node.last_seen_ms = now);

@@ -18,7 +18,7 @@ pub(super) fn lines(visit: &Visit, problems: &[Problem]) -> Vec<Line> {
         let href = match problem.kind {
             Kind::DeniedShare | Kind::Degraded => format!("/top?app={}", encoded(&problem.app)),
             Kind::FrozenApp => super::frozen::href(&problem.app),
-            Kind::WithdrawnRollout => super::rollouts::rollout_href(&problem.app),
+            Kind::WithdrawnRollout | Kind::HaltedRollout => super::rollouts::rollout_href(&problem.app),
             Kind::DiskLow | Kind::CertificateExpiring => String::new(),
             _ => "/nodes".to_owned(),
         };

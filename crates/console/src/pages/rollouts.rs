@@ -18,6 +18,8 @@ use crate::web::{Failure, Visit, encoded, redirect};
 
 /// Rollouts of the list.
 const LISTED: i64 = 100;
+/// Nodes of a rollout, the most urgent.
+const NODES: usize = 200;
 
 #[derive(Template)]
 #[template(path = "rollout.html")]
@@ -36,6 +38,8 @@ struct RolloutPage {
     gates: Vec<(&'static str, &'static str, String)>,
     figures: Vec<Figures>,
     nodes: Vec<NodeRow>,
+    /// How many nodes are where.
+    counts: String,
     facts: Vec<(&'static str, String)>,
     diff_href: String,
     may: bool,
@@ -146,7 +150,8 @@ async fn shown(
         steps: steps(visit, &it, &watching, now_ms),
         gates: if is_open { gates(visit.lang, &it, &watching, &nodes, now_ms) } else { Vec::new() },
         figures: figures(visit.lang, &it, &watching),
-        nodes: nodes.iter().map(|(node, at)| node_row(visit.lang, &it.app, node, *at)).collect(),
+        counts: counts(visit.lang, &nodes),
+        nodes: nodes.iter().take(NODES).map(|(node, at)| node_row(visit.lang, &it.app, node, *at)).collect(),
         facts: facts(visit, &it),
         diff_href: format!("/apps/{}/versions/{}/diff", encoded(&it.app), it.to_version),
         may,
@@ -183,6 +188,9 @@ fn steps(
             (State::Running, _) if it.progress.step_at.is_none() => {
                 ("now", name, r.waits_for_nodes.to_owned())
             }
+            (State::Running, _) if waits_for_reports(watching, now_ms) => {
+                ("now", name, r.waits_for_reports.to_owned())
+            }
             (State::Running, _) => {
                 let left_ms = watching.soaked_at.map_or(0, |at| at - now_ms);
                 ("now", name, left(visit.lang, left_ms))
@@ -190,6 +198,11 @@ fn steps(
         }
     };
     it.plan.steps.iter().enumerate().map(one).collect()
+}
+
+/// The soak time is over, and reports about its last seconds are on their way.
+fn waits_for_reports(watching: &Watching, now_ms: i64) -> bool {
+    watching.unreported > 0 && watching.soaked_at.is_some_and(|at| now_ms >= at)
 }
 
 fn gates(
@@ -223,6 +236,7 @@ fn gates(
     let left_ms = watching.soaked_at.map(|at| at - now_ms);
     let soaked = match left_ms.filter(|_| it.progress.state == State::Running) {
         Some(ms) if ms > 0 => ("", left(lang, ms)),
+        Some(_) if waits_for_reports(watching, now_ms) => ("", r.waits_for_reports.to_owned()),
         Some(_) => ("ok", left(lang, it.plan.soak_s * 1_000)),
         None => ("", left(lang, it.plan.soak_s * 1_000)),
     };
@@ -260,6 +274,17 @@ fn figures(lang: Lang, it: &Rollout, watching: &Watching) -> Vec<Figures> {
         all.extend(both(&name, &end.sides));
     }
     all
+}
+
+/// How many nodes are where, such as `waiting 2 · new version 100`; and how many are not listed.
+fn counts(lang: Lang, nodes: &[(NodeState, Stage)]) -> String {
+    let count_of = |at: Stage| nodes.iter().filter(|(_, it)| *it == at).count();
+    let counted = Stage::ALL.into_iter().map(|at| (stage(lang, at).0, count_of(at)));
+    let mut parts: Vec<_> = counted.filter(|it| it.1 > 0).map(|(name, n)| format!("{name} {n}")).collect();
+    if nodes.len() > NODES {
+        parts.push(Texts::of(lang).first_nodes.replace("{}", &NODES.to_string()));
+    }
+    parts.join(" · ")
 }
 
 fn node_row(lang: Lang, app: &str, node: &NodeState, at: Stage) -> NodeRow {

@@ -16,6 +16,9 @@ use super::schema::{flag, int, limit, list as list_of, maybe, object, one_of, or
 use crate::console::Console;
 use crate::web::{Failure, Visit};
 
+/// Nodes of a rollout, the most urgent.
+const NODES: usize = 500;
+
 /// An operation on rollouts.
 #[derive(Clone, Copy, Debug)]
 pub enum RolloutCall {
@@ -117,14 +120,18 @@ async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 async fn ask(console: &Console, visit: &Visit, ask: Ask) -> Result<Reply, Failure> {
     let (actor, app, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
     let asked = console.control.ask_rollout(&actor, &app, etag, ask).await;
-    let (status, found) = match asked {
-        Ok(found) => (StatusCode::OK, found),
+    let (status, found, now_ms) = match asked {
+        Ok(found) => {
+            let now_ms = found.updated_at;
+            (StatusCode::OK, found, now_ms)
+        }
         Err(ControlError::Stale { .. }) => {
-            (StatusCode::PRECONDITION_FAILED, current(console, visit).await?.0)
+            let (found, now_ms) = current(console, visit).await?;
+            (StatusCode::PRECONDITION_FAILED, found, now_ms)
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(tagged(status, &with_nodes(console, &found, found.updated_at), found.etag))
+    Ok(tagged(status, &with_nodes(console, &found, now_ms), found.etag))
 }
 
 /// A plan as JSON.
@@ -167,8 +174,8 @@ fn shown(console: &Console, rollout: &Rollout) -> Value {
         "withdrawn_version": rollout.withdrawn_version, "state": progress.state.name(),
         "plan": plan(&rollout.plan), "step": progress.step + 1, "step_at": progress.step_at,
         "soaked_at": watching.soaked_at, "share": progress.reach.share, "why": why, "ended": ended,
-        "figures": sides(&watching.sides), "author": rollout.author, "created_at": rollout.created_at,
-        "updated_at": rollout.updated_at,
+        "unreported": watching.unreported, "figures": sides(&watching.sides), "author": rollout.author,
+        "created_at": rollout.created_at, "updated_at": rollout.updated_at,
     })
 }
 
@@ -181,7 +188,11 @@ fn with_nodes(console: &Console, rollout: &Rollout, now_ms: i64) -> Value {
             "acked": app.map_or(0, |it| it.acked), "fault": app.and_then(|it| it.fault.as_deref()),
         })
     };
-    let nodes: Vec<Value> = console.control.stages(rollout, now_ms).into_iter().map(node).collect();
+    let stages = console.control.stages(rollout, now_ms);
+    let count_of = |at: Stage| stages.iter().filter(|(_, it)| *it == at).count();
+    let counts = Stage::ALL.map(|at| (at.name().to_owned(), json!(count_of(at))));
+    shape["stages"] = Value::Object(counts.into_iter().collect());
+    let nodes: Vec<Value> = stages.into_iter().take(NODES).map(node).collect();
     shape["nodes"] = nodes.into();
     shape
 }
@@ -196,6 +207,7 @@ fn described_sides() -> Value {
 }
 
 fn described_rollout() -> Value {
+    let stages = Stage::ALL.map(|at| (at.name(), int()));
     let end =
         [("step", int()), ("begun_at", maybe(&int())), ("ended_at", int()), ("figures", described_sides())];
     let gate =
@@ -224,6 +236,7 @@ fn described_rollout() -> Value {
             ("step", int()),
             ("step_at", maybe(&int())),
             ("soaked_at", maybe(&int())),
+            ("unreported", int()),
             ("share", int()),
             ("why", maybe(&object(&why, &[]))),
             ("ended", list_of(object(&end, &[]))),
@@ -232,7 +245,7 @@ fn described_rollout() -> Value {
             ("created_at", int()),
             ("updated_at", int()),
         ],
-        &[("nodes", list_of(object(&node, &[])))],
+        &[("stages", object(&stages, &[])), ("nodes", list_of(object(&node, &[])))],
     )
 }
 

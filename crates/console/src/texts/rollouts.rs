@@ -20,6 +20,7 @@ texts! {
     done: "已完成", "done";
     withdrawn: "已撤回", "withdrawn";
     waits_for_nodes: "等待在线节点", "waits for a live node";
+    waits_for_reports: "等待节点上报", "waits for reports";
     waits: "未开始", "not yet";
     done_at: "完成于", "done at";
     gates: "检查", "Gates";
@@ -48,6 +49,7 @@ texts! {
     stage_before: "原版本", "version before";
     stage_left_out: "未参与", "left out";
     left_out_hint: "失联、版本过旧或数据较新的节点不参与，恢复后会得到结果。", "Nodes that are unresponsive, too old or ahead of the database are left out. They get the outcome when they return.";
+    first_nodes: "仅列出前 {} 个节点", "the first {} are listed";
     in_force: "生效版本", "In force";
     why: "原因", "Why";
     from_version: "原版本", "Version before";
@@ -157,6 +159,9 @@ pub(crate) fn why(lang: Lang, why: &Why) -> String {
             }
         }
         Why::Operator(reason) => reason.clone(),
+        Why::Superseded(reason) if reason == "disabled" => {
+            if is_zh { "应用已停用" } else { "the app was disabled" }.to_owned()
+        }
         Why::Superseded(reason) => {
             if is_zh {
                 format!("已被其他版本取代：{reason}")

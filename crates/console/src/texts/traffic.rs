@@ -198,6 +198,18 @@ impl Lang {
                     format!("The rollout of version {value} of {app} was withdrawn at {since}")
                 },
             ),
+            Kind::HaltedRollout => (
+                "bad",
+                "等待处理",
+                "halted",
+                if is_zh {
+                    format!("{app} 版本 {value} 的发布于 {since} 未通过检查，等待处理")
+                } else {
+                    format!(
+                        "A gate of the rollout of version {value} of {app} failed at {since}; it waits for you"
+                    )
+                },
+            ),
             Kind::DiskLow => (
                 "bad",
                 "磁盘不足",

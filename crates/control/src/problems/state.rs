@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_db::Tx;
+use tollgate_db::{Row, Tx};
 
 use super::State;
 use crate::actor::Actor;
@@ -21,6 +21,7 @@ pub(crate) fn read(tx: &mut dyn Tx) -> Result<State, ControlError> {
         now_ms,
         versions: versions(tx)?,
         withdrawn: rollout_rows::withdrawn(tx)?,
+        halted: rollout_rows::halted(tx)?,
         frozen: frozen::all(tx)?,
         ..State::default()
     };
@@ -33,13 +34,21 @@ pub(crate) fn read(tx: &mut dyn Tx) -> Result<State, ControlError> {
     Ok(state)
 }
 
+/// When the newest version of each app was last given to more nodes: when it was made, when the step of its
+/// rollout began, or when that was done.
 fn versions(tx: &mut dyn Tx) -> Result<BTreeMap<String, i64>, ControlError> {
     let rows = tx.query(
-        "SELECT apps.name, versions.created_at FROM apps JOIN versions \
-         ON versions.app_id = apps.id AND versions.version = apps.version",
+        "SELECT apps.name, versions.created_at, rollouts.step_at, \
+         CASE WHEN rollouts.state = 'done' THEN rollouts.updated_at ELSE NULL END \
+         FROM apps JOIN versions ON versions.app_id = apps.id AND versions.version = apps.version \
+         LEFT JOIN rollouts ON rollouts.app_id = apps.id AND rollouts.to_version = apps.version",
         &[],
     )?;
-    rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?))).collect()
+    let read = |row: &Row| {
+        let given = row.int(1)?.max(row.opt_int(2)?.unwrap_or(0)).max(row.opt_int(3)?.unwrap_or(0));
+        Ok((row.text(0)?, given))
+    };
+    rows.iter().map(read).collect()
 }
 
 /// The last five minutes of an app, and the hour before.

@@ -14,6 +14,10 @@ use crate::published::{Reach, place};
 
 /// A live node that is to have the candidate has this long to acknowledge it.
 pub const PATIENCE_MS: i64 = 30_000;
+/// A step waits this long for the reports of its last seconds: three of them are missing then.
+pub const REPORTS_MS: i64 = 15_000;
+/// Looks that are further apart have watched nothing: the process was stopped, or the clock was set.
+const LONGEST_GAP_MS: i64 = 30_000;
 /// Names of nodes in a reason, at most.
 const MOST_NAMES: usize = 20;
 
@@ -172,6 +176,17 @@ pub struct SeenNode {
     /// It cannot take part: it reads too old a level of the rule language, or holds what this database has
     /// never published.
     pub is_left_out: bool,
+    /// The time that its last report covers.
+    pub last_report: Option<Span>,
+}
+
+/// From one moment to another, in ms UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Its beginning.
+    pub from_ms: i64,
+    /// Its end.
+    pub to_ms: i64,
 }
 
 /// What happens.
@@ -242,8 +257,10 @@ pub struct Machine {
     plan: Plan,
     candidate: u64,
     progress: Progress,
-    /// When this machine was made: nothing before it was seen.
+    /// When this machine was made, or began anew: nothing before it was seen.
     since_ms: i64,
+    /// When it looked last.
+    looked_ms: i64,
     watched: Watched,
     bugs: Bugs,
 }
@@ -257,6 +274,8 @@ struct Watched {
     missing: BTreeMap<String, i64>,
     /// Nodes that are to have the version before.
     others: BTreeSet<String>,
+    /// Nodes of both sides that have yet to report what they decided during the step.
+    unreported: usize,
     sides: Sides,
 }
 
@@ -265,8 +284,18 @@ impl Machine {
     /// step began later.
     #[must_use]
     pub fn new(plan: Plan, candidate: u64, progress: Progress, now_ms: i64) -> Self {
-        let bugs = Bugs::default();
-        Self { plan, candidate, progress, since_ms: now_ms, watched: Watched::default(), bugs }
+        let (watched, bugs) = (Watched::default(), Bugs::default());
+        let mut machine =
+            Self { plan, candidate, progress, since_ms: now_ms, looked_ms: now_ms, watched, bugs };
+        machine.watch_anew(now_ms);
+        machine
+    }
+
+    /// Forgets what the step has seen. A step that began after `now_ms`, by a clock that was set back since,
+    /// begins now.
+    fn watch_anew(&mut self, now_ms: i64) {
+        (self.since_ms, self.looked_ms, self.watched) = (now_ms, now_ms, Watched::default());
+        self.progress.step_at = self.progress.step_at.map(|at| at.min(now_ms));
     }
 
     /// With a bug that a simulation must find.
@@ -295,11 +324,21 @@ impl Machine {
         (self.watched.acked.len(), self.watched.missing.len())
     }
 
+    /// Nodes whose reports the step waits for, after its soak time.
+    #[must_use]
+    pub fn unreported(&self) -> usize {
+        if self.has_reports() { 0 } else { self.watched.unreported }
+    }
+
     /// When the step may end, if its gates are good; `None` before it has begun.
     #[must_use]
     pub fn soaked_at(&self) -> Option<i64> {
-        let from = self.progress.step_at?.max(self.since_ms);
-        Some(from.saturating_add(self.plan.soak_s.saturating_mul(1_000)))
+        Some(self.begun_at()?.saturating_add(self.plan.soak_s.saturating_mul(1_000)))
+    }
+
+    /// Since when the step is watched.
+    fn begun_at(&self) -> Option<i64> {
+        self.progress.step_at.map(|at| at.max(self.since_ms))
     }
 
     /// What to do about `event`. `None`: nothing has changed.
@@ -368,6 +407,10 @@ impl Machine {
         if self.progress.state != State::Running {
             return None;
         }
+        if !(0..=LONGEST_GAP_MS).contains(&now_ms.saturating_sub(self.looked_ms)) {
+            self.watch_anew(now_ms);
+        }
+        self.looked_ms = now_ms;
         if self.progress.step_at.is_none() {
             return self.begin(nodes, now_ms);
         }
@@ -375,7 +418,8 @@ impl Machine {
         if let Some(why) = self.failed(nodes, now_ms) {
             return Some(self.fail(why));
         }
-        let is_soaked = self.soaked_at().is_some_and(|at| now_ms >= at);
+        let soaked_at = self.soaked_at()?;
+        let is_soaked = now_ms >= soaked_at && (self.has_reports() || now_ms - soaked_at >= REPORTS_MS);
         let has_all = self.watched.missing.is_empty() || self.bugs.counts_late_answers();
         let has_answers = has_all && !self.watched.acked.is_empty();
         if !is_soaked || !(has_answers || self.bugs.waits_for_nobody()) {
@@ -389,6 +433,13 @@ impl Machine {
         }
         let action = self.next_step();
         Some(self.begin(nodes, now_ms).unwrap_or(action))
+    }
+
+    /// Whether every node has reported what it decided up to the end of the soak, or nothing is compared:
+    /// one side has no node, or there is no soak time.
+    fn has_reports(&self) -> bool {
+        let Watched { acked, others, unreported, .. } = &self.watched;
+        self.plan.soak_s == 0 || *unreported == 0 || acked.is_empty() || others.is_empty()
     }
 
     /// Begins the step, once there is a live node.
@@ -426,22 +477,28 @@ impl Machine {
 
     /// Remembers the nodes that have the candidate and those that lack it.
     fn see(&mut self, nodes: &[SeenNode], now_ms: i64) {
+        let Some(soaked_at) = self.soaked_at() else { return };
+        let begun = self.begun_at().unwrap_or(now_ms);
         let watched = &mut self.watched;
         let missing = std::mem::take(&mut watched.missing);
+        let acked = std::mem::take(&mut watched.acked);
         watched.others.clear();
-        let has = |id: &String| {
-            nodes.iter().any(|node| node.id == *id && node.is_live && node.acked >= self.candidate)
-        };
-        watched.acked.retain(|id, _| has(id));
+        watched.unreported = 0;
         for node in nodes.iter().filter(|node| node.is_live && !node.is_left_out) {
-            if node.acked >= self.candidate {
-                watched.acked.entry(node.id.clone()).or_insert(now_ms);
+            let from = if node.acked >= self.candidate {
+                let since = acked.get(&node.id).copied().unwrap_or(now_ms);
+                watched.acked.insert(node.id.clone(), since);
+                since
             } else if self.progress.reach.includes(&node.id, labels(node)) {
                 let since = missing.get(&node.id).copied().unwrap_or(now_ms);
                 watched.missing.insert(node.id.clone(), since);
+                continue;
             } else {
                 watched.others.insert(node.id.clone());
-            }
+                begun
+            };
+            let is_covered = |it: Span| it.from_ms >= from && it.to_ms >= soaked_at;
+            watched.unreported += usize::from(!node.last_report.is_some_and(is_covered));
         }
     }
 
@@ -476,7 +533,7 @@ impl Machine {
 
     /// Counts of a time in which the node had one version only, and that lies within the step.
     fn count(&mut self, node: &str, from_ms: i64, tally: Tally) {
-        let Some(begun) = self.progress.step_at.map(|at| at.max(self.since_ms)) else { return };
+        let Some(begun) = self.begun_at() else { return };
         if self.progress.state != State::Running || from_ms < begun {
             return;
         }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_control::rollout::{Action, Ask, Event, Machine, PlanInput, Progress, SeenNode, State};
+use tollgate_control::rollout::{Action, Ask, Event, Machine, PlanInput, Progress, SeenNode, Span, State};
 use tollgate_fleet_hub::{Hub, Liveness};
 use tollgate_fleet_proto::published::{AppDocuments, Candidate, Document};
 use tollgate_fleet_proto::reach::Reach;
@@ -235,6 +235,7 @@ fn not_rejected(app: &str, seen: &[SeenNode]) -> Result<(), String> {
 
 /// The nodes as the control plane sees them.
 fn seen(hub: &Hub, now: tollgate_core::Timestamp, app: &str, candidate: u64) -> Vec<SeenNode> {
+    let now_ms = i64::try_from(now.as_nanos() / 1_000_000).unwrap_or(i64::MAX);
     let one = |node: tollgate_fleet_hub::NodeState| {
         let of_app = node.apps.iter().find(|it| *it.app == *app);
         SeenNode {
@@ -246,6 +247,8 @@ fn seen(hub: &Hub, now: tollgate_core::Timestamp, app: &str, candidate: u64) -> 
                 .and_then(|it| it.fault.as_ref())
                 .is_some_and(|fault| fault.version == candidate),
             is_left_out: of_app.is_some_and(|it| it.is_ahead),
+            // Nobody counts here: there is nothing to wait for.
+            last_report: Some(Span { from_ms: now_ms, to_ms: now_ms }),
             id: node.id,
         }
     };
