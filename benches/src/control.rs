@@ -27,6 +27,8 @@ struct Sizes {
     many: usize,
     clicks: usize,
     reporting: Duration,
+    /// Between two pages of one person.
+    thinking: Duration,
     /// Requests of each page.
     asks: usize,
     /// Of history, in the database before the start.
@@ -41,6 +43,7 @@ const FULL: Sizes = Sizes {
     many: 10_000,
     clicks: 50,
     reporting: Duration::from_secs(30),
+    thinking: Duration::from_secs(1),
     asks: 300,
     hours: 24,
     top_keys: 100_000,
@@ -53,6 +56,7 @@ const SMOKE: Sizes = Sizes {
     many: 20,
     clicks: 2,
     reporting: Duration::from_millis(10),
+    thinking: Duration::from_millis(1),
     asks: 2,
     hours: 1,
     top_keys: 50,
@@ -168,19 +172,24 @@ fn of_many(client: &Client, sizes: &Sizes) -> anyhow::Result<Vec<Vec<String>>> {
     let to_ms = client.now_ms()?;
     let day = format!("/api/v1/history?app=app-0&from={}&to={to_ms}&step=60000", to_ms - 86_400_000);
     rows.push(row("history of an app, 24 h, each minute", &asks(&|_| day.clone())?, "50"));
-    let top = |n: usize| format!("/api/v1/top?span=86400000&search=client-{}", n % 50);
+    let top = |n: usize| format!("/api/v1/keys/top?span=86400000&search=client-{}", n % 50);
     rows.push(row(&format!("search in {} limited keys", sizes.top_keys), &asks(&top)?, "100"));
     Ok(rows)
 }
 
-/// Fifty people who each ask for page after page.
+/// Fifty people who each ask for a page once a second.
 fn with_users(plane: &Plane, sizes: &Sizes) -> anyhow::Result<Vec<String>> {
     const USERS: usize = 50;
     let paths = ["/", "/rules", "/rules?search=k7", "/nodes", "/top", "/versions", "/changes", "/audit"];
     let of_user = |user: usize| -> anyhow::Result<Vec<f64>> {
         let client = plane.client();
+        simulated::pause(sizes.thinking.mul_f64(user as f64 / USERS as f64));
         let asks = (sizes.asks / 15).max(1);
-        (0..asks).map(|n| client.time("GET", paths[(user + n) % paths.len()], None)).collect()
+        let ask = |n: usize| {
+            simulated::pause(sizes.thinking);
+            client.time("GET", paths[(user + n) % paths.len()], None)
+        };
+        (0..asks).map(ask).collect()
     };
     let took: anyhow::Result<Vec<Vec<f64>>> = std::thread::scope(|scope| {
         let users: Vec<_> = (0..USERS).map(|user| scope.spawn(move || of_user(user))).collect();
@@ -189,7 +198,7 @@ fn with_users(plane: &Plane, sizes: &Sizes) -> anyhow::Result<Vec<String>> {
             .map(|user| user.join().unwrap_or_else(|_| anyhow::bail!("a user panicked")))
             .collect()
     });
-    Ok(row("a page, 50 users who never pause", &took?.concat(), "–"))
+    Ok(row("a page, 50 users who each ask once a second", &took?.concat(), "100"))
 }
 
 /// Changes until they are in force on simulated nodes, and what their reports cost.
@@ -224,6 +233,11 @@ fn of_fleet(plane: &Plane, client: &Client, sizes: &Sizes) -> anyhow::Result<Vec
     let ((), took) = timed(|| simulated::pause(sizes.reporting));
     let share = 100.0 * (plane.cpu_seconds()? - before) / took.as_secs_f64();
     rows.push(row(&format!("{nodes} nodes report {rules} rules every 5 s, % of a core"), &[share], "50"));
+    for (what, path) in [("list", "/rules"), ("overview", "/"), ("page of a rule", "/apps/app-1/rules/k0")] {
+        let took: anyhow::Result<Vec<f64>> =
+            (0..sizes.asks).map(|_| client.time("GET", path, None)).collect();
+        rows.push(row(&format!("{what}, with {nodes} nodes"), &took?, "50"));
+    }
     rows.push(row(&format!("memory with {nodes} nodes, MiB"), &[plane.resident_mib()?], "400"));
     Ok(rows)
 }

@@ -73,14 +73,8 @@ impl Fleet {
 
 /// One node.
 async fn simulated(node: usize, rules: usize, endpoint: Endpoint, applied: mpsc::UnboundedSender<Timestamp>) {
-    let settings = AgentSettings {
-        identity: Identity { node: format!("{node:032x}"), incarnation: 1, secret: vec![7; 32] },
-        name: format!("node {node}"),
-        labels: Vec::new(),
-        software: "simulated".into(),
-        seed: node as u64,
-        bug: None,
-    };
+    let identity = Identity { node: format!("{node:032x}"), incarnation: 1, secret: vec![7; 32] };
+    let settings = AgentSettings::new(identity, format!("node {node}"), Vec::new(), node as u64);
     let (mut agent, mut actions) = Agent::start(settings, Start::default(), now());
     let (mut stream, mut outgoing) = (None, None);
     let mut samples = 0;

@@ -1,8 +1,10 @@
 //! What every page has: language, theme, navigation, the user; times and places as people read them.
 
+use std::collections::HashMap;
+
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::{NodeState, rules};
+use tollgate_control::{NodeApp, NodeState, Published, rules};
 use tollgate_http_kit::{Reply, reply};
 
 use crate::assets::VERSION;
@@ -73,6 +75,15 @@ pub(crate) fn live(
         _ => "warn",
     };
     (class, lang.live(have, live))
+}
+
+/// Whether a node has every published version.
+pub(crate) fn has_all(published: &Published) -> impl Fn(&NodeState) -> bool {
+    let versions: HashMap<&str, u64> = published.apps.iter().map(|it| (&*it.app, it.version)).collect();
+    move |node| {
+        let has = |it: &&NodeApp| versions.get(&*it.app).is_some_and(|version| it.acked >= *version);
+        node.apps.iter().filter(has).count() == versions.len()
+    }
 }
 
 /// How many of the live nodes satisfy `has`, and how many live nodes there are.

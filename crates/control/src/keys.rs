@@ -305,7 +305,9 @@ impl Control {
     }
 
     fn live_nodes(&self, now_ms: i64) -> (usize, Vec<NodeState>) {
-        let mut live: Vec<_> = self.nodes().nodes().into_iter().filter(|it| it.is_live(now_ms)).collect();
+        // Of no app: which rules they have does not matter here.
+        let mut live: Vec<_> =
+            self.nodes().nodes_of("").into_iter().filter(|it| it.is_live(now_ms)).collect();
         let count = live.len();
         live.truncate(MAX_NODES_ASKED);
         (count, live)

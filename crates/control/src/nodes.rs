@@ -112,6 +112,13 @@ pub trait Nodes: Send + Sync {
     /// Every known node, by name.
     fn nodes(&self) -> Vec<NodeState>;
 
+    /// As [`nodes`](Self::nodes), each with the state of one app only; without claims of its id.
+    fn nodes_of(&self, app: &str) -> Vec<NodeState> {
+        let mut nodes = self.nodes();
+        nodes.iter_mut().for_each(|node| node.apps.retain(|it| it.app == app));
+        nodes
+    }
+
     /// Name and language of each live node that reads less than `level` of the rule language. It is asked for
     /// within the transaction of each publication.
     fn below(&self, level: u32, now_ms: i64) -> Vec<(String, u32)> {

@@ -77,12 +77,10 @@ impl Roller {
                 let _ = it.machine.on(Event::Counted { node: &node, from_ms, tally }, now_ms);
             }
         }
-        if !self.rolling.is_empty() {
-            let nodes = control.nodes().nodes();
-            let apps: Vec<String> = self.rolling.keys().cloned().collect();
-            for app in apps {
-                self.look_at(control, &app, (&nodes, &covered), now_ms).await?;
-            }
+        let apps: Vec<String> = self.rolling.keys().cloned().collect();
+        for app in apps {
+            let nodes = control.nodes().nodes_of(&app);
+            self.look_at(control, &app, (&nodes, &covered), now_ms).await?;
         }
         let watching = |Rolling { machine, rollout, .. }: &Rolling| Watching {
             sides: machine.sides(),
@@ -242,7 +240,7 @@ impl Control {
             let stage = Stage::of(&seen(&node, rollout, level, now_ms), versions, &rollout.progress);
             (node, stage)
         };
-        let mut all: Vec<_> = self.nodes().nodes().into_iter().map(stage).collect();
+        let mut all: Vec<_> = self.nodes().nodes_of(&rollout.app).into_iter().map(stage).collect();
         all.sort_by(|(a, at), (b, bt)| (at, &a.name, &a.id).cmp(&(bt, &b.name, &b.id)));
         all
     }

@@ -8,9 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tollgate_fleet_proto::Fault;
 use tollgate_policy::Policy;
-use tollgate_rule_files::{Options, RuleFile};
+use tollgate_rule_files::{Options, RuleFile, RuleReader};
 
 use crate::rules::{AppRules, file_name};
 
@@ -32,9 +33,10 @@ pub(crate) type FileFault = (PathBuf, u32, u32, String, String);
 pub type Parser =
     dyn Fn(&[RuleFile]) -> Result<Parsed, Vec<(PathBuf, u32, u32, String, String)>> + Send + Sync;
 
-/// The parser of rule files.
+/// The parser of rule files. It remembers what it read: a change of one app of hundreds costs that app.
 pub fn rule_files_parser(options: Options) -> Arc<Parser> {
-    Arc::new(move |files| match tollgate_rule_files::parse(files, &options) {
+    let reader = Mutex::new(RuleReader::new(options));
+    Arc::new(move |files| match reader.lock().parse(files) {
         Ok(set) => Ok(Parsed {
             policy: set.policy,
             warnings: set.warnings.iter().map(ToString::to_string).collect(),

@@ -210,6 +210,13 @@ impl Fleet {
         self.state().hub.nodes(now)
     }
 
+    /// As [`Fleet::nodes`], each with the state of one app only.
+    #[must_use]
+    pub fn nodes_of(&self, app: &str) -> Vec<NodeState> {
+        let now = self.0.seams.clock.now();
+        self.state().hub.nodes_of(app, now)
+    }
+
     /// Name and language of each live node that reads less than `level` of the rule language.
     #[must_use]
     pub fn nodes_below(&self, level: u32) -> Vec<(String, u32)> {

@@ -225,6 +225,14 @@ impl Hub {
         self.nodes.iter().map(state).collect()
     }
 
+    /// As [`Hub::nodes`], each with the state of one app only: a step for each node, not for each app of it.
+    #[must_use]
+    pub fn nodes_of(&self, app: &str, now: Timestamp) -> Vec<NodeState> {
+        let missing = self.settings.missing_apps;
+        let state = |node: &Node| node.state_of(app, &self.published, missing, self.liveness(node, now));
+        self.nodes.values().map(state).collect()
+    }
+
     /// Name and language of each node that is live and reads less than `level` of the rule language. Takes a
     /// step for each node, unlike [`Hub::nodes`].
     #[must_use]

@@ -412,33 +412,59 @@ impl Node {
         }
     }
 
+    /// The state of the node, with that of all apps.
     pub(crate) fn state(&self, published: &Prepared, missing: MissingApps, liveness: Liveness) -> NodeState {
-        let is_ahead = |name: &Arc<str>, rules: &PreparedApp| {
-            let acked = self.apps.get(name).and_then(|app| app.acked).filter(|_| self.is_of_epoch);
-            acked.is_some_and(|(version, sha256)| {
+        let wanted =
+            published.apps.iter().map(|(name, wanted)| self.app_state(name, wanted, self.apps.get(name)));
+        let removed = self.apps.iter().filter(|(name, _)| !published.apps.contains_key(*name));
+        let removed = removed.filter_map(|(name, app)| self.removed(name, app, missing));
+        self.state_with(liveness, wanted.chain(removed).collect())
+    }
+
+    /// The state of the node, with that of one app.
+    pub(crate) fn state_of(
+        &self,
+        app: &str,
+        published: &Prepared,
+        missing: MissingApps,
+        liveness: Liveness,
+    ) -> NodeState {
+        let held = self.apps.get_key_value(app);
+        let of_app = match (published.apps.get_key_value(app), held) {
+            (Some((name, wanted)), held) => Some(self.app_state(name, wanted, held.map(|it| it.1))),
+            (None, Some((name, held))) => self.removed(name, held, missing),
+            (None, None) => None,
+        };
+        self.state_with(liveness, of_app.into_iter().collect())
+    }
+
+    fn app_state(&self, name: &Arc<str>, wanted: &Wanted, held: Option<&App>) -> AppState {
+        let rules = self.wanted(name, wanted);
+        let acked = held.and_then(|it| it.acked);
+        let is_ahead = |rules: &PreparedApp| {
+            acked.filter(|_| self.is_of_epoch).is_some_and(|(version, sha256)| {
                 version > rules.version || (version == rules.version && sha256 != rules.sha256)
             })
         };
-        let wanted_of = |name: &Arc<str>| self.wanted(name, published.apps.get(name)?);
-        let acked =
-            |name: &Arc<str>| self.apps.get(name).and_then(|app| app.acked).map(|(version, _)| version);
-        let fault = |name: &Arc<str>| self.apps.get(name).and_then(|app| app.fault.clone());
-        let wanted = published.apps.keys().map(|name| {
-            let rules = wanted_of(name);
-            AppState {
-                app: Arc::clone(name),
-                wanted: rules.map(|rules| rules.version),
-                acked: acked(name),
-                fault: fault(name).filter(|fault| rules.is_some_and(|rules| fault.version >= rules.version)),
-                is_ahead: rules.is_some_and(|rules| is_ahead(name, rules)),
-            }
-        });
-        let removed = self.apps.keys().filter(|name| !published.apps.contains_key(*name));
-        let removed = removed.filter_map(|name| {
-            let acked = Some(acked(name)?);
-            let is_ahead = self.is_of_epoch && missing == MissingApps::Kept;
-            Some(AppState { app: Arc::clone(name), wanted: None, acked, fault: fault(name), is_ahead })
-        });
+        let fault = held.and_then(|it| it.fault.as_ref());
+        let fault = fault.filter(|fault| rules.is_some_and(|rules| fault.version >= rules.version));
+        AppState {
+            app: Arc::clone(name),
+            wanted: rules.map(|rules| rules.version),
+            acked: acked.map(|(version, _)| version),
+            fault: fault.cloned(),
+            is_ahead: rules.is_some_and(|rules| is_ahead(rules)),
+        }
+    }
+
+    /// Of an app that is not published any more; `None` if the node does not hold it.
+    fn removed(&self, name: &Arc<str>, held: &App, missing: MissingApps) -> Option<AppState> {
+        let acked = Some(held.acked?.0);
+        let is_ahead = self.is_of_epoch && missing == MissingApps::Kept;
+        Some(AppState { app: Arc::clone(name), wanted: None, acked, fault: held.fault.clone(), is_ahead })
+    }
+
+    fn state_with(&self, liveness: Liveness, apps: Vec<AppState>) -> NodeState {
         NodeState {
             id: self.hello.node.clone(),
             incarnation: self.hello.incarnation,
@@ -454,7 +480,7 @@ impl Node {
             skew_ms: self.skew_ms,
             state_error: self.state_error.clone(),
             claim: None,
-            apps: wanted.chain(removed).collect(),
+            apps,
         }
     }
 }

@@ -1,7 +1,8 @@
 //! Rules in files: YAML to rules, every error of every file at once, folders, and changes while a process
 //! runs.
 //!
-//! [`parse`] reads texts and [`load`] reads paths; both make a [`RuleSet`]. [`FileSource`] watches paths and
+//! [`parse`] reads texts and [`load`] reads paths; both make a [`RuleSet`]. A [`RuleReader`] reads sets that
+//! follow each other, and of each only what has changed. [`FileSource`] watches paths and
 //! supplies each change as a [`RuleSource`](tollgate_policy::RuleSource). Not here: what rules mean
 //! (`policy`), putting them in force (`limiter`).
 
@@ -22,6 +23,6 @@ pub use fault::{Fault, Faults};
 pub use flat_yaml::{FlatEntry, read_flat_yaml};
 pub use folder::{RuleFile, read as read_files};
 pub use level::{LANGUAGE, language_level};
-pub use load::{Options, RuleSet, load, parse, parse_text};
+pub use load::{Options, RuleReader, RuleSet, load, parse, parse_text};
 pub use watch::{FileSource, WatchHandle, WatchSettings};
 pub use yaml_value::{YamlKind, YamlValue, read_large_yaml, read_yaml};

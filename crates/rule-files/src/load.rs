@@ -1,15 +1,16 @@
 //! From files or texts to a policy.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tollgate_policy::{Charge, Countable, Policy, PolicyBuilder};
+use tollgate_policy::{Charge, Countable, DomainSpec, Policy, PolicyBuilder};
 
 use crate::error::LoadError;
 use crate::fault::{Fault, Faults};
 use crate::folder::{self, RuleFile};
 use crate::read::{self, Lists, Notes};
-use crate::revision::revision_of;
+use crate::revision::{digest_of, revision_of};
 
 /// How to read rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,6 +52,84 @@ pub struct RuleSet {
 /// assert_eq!(faults.to_string(), want);
 /// ```
 pub fn parse(files: &[RuleFile], options: &Options) -> Result<RuleSet, Faults> {
+    read_all(files, options, |file, lists| of_file(file, options, lists))
+}
+
+/// Reads one set of rule files after another, and of each only the texts that have changed. Lists of values
+/// may change what a text means, so sets with lists are read whole.
+#[derive(Debug, Default)]
+pub struct RuleReader {
+    options: Options,
+    /// Of the last set, by name: those without a fault.
+    read: HashMap<PathBuf, Read>,
+}
+
+/// What a text says.
+#[derive(Clone, Debug)]
+struct Read {
+    /// Of the text.
+    sha256: [u8; 32],
+    domain: DomainSpec,
+    notes: Notes,
+}
+
+impl RuleReader {
+    /// A reader that has read nothing.
+    #[must_use]
+    pub fn new(options: Options) -> Self {
+        Self { options, read: HashMap::new() }
+    }
+
+    /// Reads a set; the result is that of [`parse`].
+    ///
+    /// # Errors
+    /// As [`parse`].
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_rule_files::*;
+    /// let file = |limit: u32| RuleFile {
+    ///     name: "shop.yaml".into(),
+    ///     text: format!("domain: shop\ndescriptors: [{{key: user, rate_limit: {{rate: {limit}/s}}}}]\n"),
+    /// };
+    /// let mut reader = RuleReader::new(Options::default());
+    /// for limit in [5, 5, 6] {
+    ///     let rules = reader.parse(&[file(limit)])?.policy;
+    ///     assert_eq!(rules.rules().next().map(|rule| rule.limits[0].requests_per_unit), Some(limit.into()));
+    /// }
+    /// # Ok::<(), Faults>(())
+    /// ```
+    pub fn parse(&mut self, files: &[RuleFile]) -> Result<RuleSet, Faults> {
+        let mut before = std::mem::take(&mut self.read);
+        if files.iter().any(RuleFile::is_list) {
+            return parse(files, &self.options);
+        }
+        let (options, read) = (self.options, &mut self.read);
+        read_all(files, &options, |file, lists| {
+            let sha256 = digest_of(&file.text);
+            let (domain, notes) = match before.remove(&file.name).filter(|it| it.sha256 == sha256) {
+                Some(it) => (Some(it.domain), it.notes),
+                None => of_file(file, &options, lists),
+            };
+            if let Some(domain) = domain.clone().filter(|_| notes.faults.is_empty()) {
+                read.insert(file.name.clone(), Read { sha256, domain, notes: notes.clone() });
+            }
+            (domain, notes)
+        })
+    }
+}
+
+fn of_file(file: &RuleFile, options: &Options, lists: &Lists<'_>) -> (Option<DomainSpec>, Notes) {
+    let mut notes = Notes::new(file.name.as_path().into());
+    (read::file(&file.text, options.countable, lists, &mut notes), notes)
+}
+
+/// Reads each text by `read`, and makes one policy of all.
+fn read_all<'f>(
+    files: &'f [RuleFile],
+    options: &Options,
+    mut read: impl FnMut(&'f RuleFile, &Lists<'f>) -> (Option<DomainSpec>, Notes),
+) -> Result<RuleSet, Faults> {
     let mut builder = PolicyBuilder::new()
         .merge_domains(options.merge_domains)
         .default_charge(options.charge)
@@ -58,8 +137,8 @@ pub fn parse(files: &[RuleFile], options: &Options) -> Result<RuleSet, Faults> {
     let mut notes: Vec<Notes> = Vec::with_capacity(files.len());
     let lists = Lists::new(files);
     for file in files.iter().filter(|file| !file.is_list()) {
-        let mut of_file = Notes::new(file.name.as_path().into());
-        if let Some(domain) = read::file(&file.text, options.countable, &lists, &mut of_file) {
+        let (domain, of_file) = read(file, &lists);
+        if let Some(domain) = domain {
             builder = builder.domain(domain);
         }
         notes.push(of_file);

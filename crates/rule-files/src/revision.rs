@@ -18,6 +18,11 @@ pub(crate) fn revision_of(files: &[RuleFile]) -> String {
     digest(files.iter().flat_map(|file| [file.name.as_os_str().as_encoded_bytes(), file.text.as_bytes()]))
 }
 
+/// The digest of one text.
+pub(crate) fn digest_of(text: &str) -> [u8; 32] {
+    Sha256::digest(text.as_bytes()).into()
+}
+
 fn digest<'a>(items: impl Iterator<Item = &'a [u8]>) -> String {
     let mut hash = Sha256::new();
     for item in items {

@@ -238,7 +238,7 @@ async fn show(
     let preview = preview.map(|it| (it.domain().to_owned(), it.yaml().to_owned())).collect();
     let live = found.map(|it| {
         let has = |node: &NodeState| node.has(&it.app, it.version.unsigned_abs());
-        live(visit.lang, &console.control.nodes().nodes(), now_ms, has)
+        live(visit.lang, &console.control.nodes().nodes_of(&it.app), now_ms, has)
     });
     let states = [("on", t.state_on), ("off", t.state_off)];
     let state = if input.state.is_empty() { "on" } else { &*input.state };

@@ -35,7 +35,7 @@ pub(super) async fn show(console: &Console, visit: &Visit, fault: Option<String>
     let of = app.clone();
     let (held, version) = console.control.read(move |tx| frozen::status(tx, &actor, &of)).await?;
     let holds = |it: &tollgate_control::NodeState| it.apps.iter().any(|it| it.app == app && it.is_ahead);
-    let nodes = console.control.nodes().nodes().into_iter().filter(|it| it.is_connected && holds(it));
+    let nodes = console.control.nodes().nodes_of(&app).into_iter().filter(|it| it.is_connected && holds(it));
     let c = Texts::of(visit.lang);
     let status = if fault.is_some() { StatusCode::BAD_GATEWAY } else { StatusCode::OK };
     let frozen = FrozenPage {

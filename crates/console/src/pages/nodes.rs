@@ -6,7 +6,7 @@ use tollgate_control::{Actor, ControlError, Figures, Health, NodeApp, NodeState,
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
-use crate::frame::{Frame, live, page};
+use crate::frame::{Frame, has_all, live, page};
 use crate::texts::nodes::Texts;
 use crate::texts::{Lang, grouped};
 use crate::web::{Failure, Visit, encoded, query_of};
@@ -80,9 +80,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         f: Frame::new(visit, "nodes", visit.lang.texts().nodes),
         d,
         after: after(console),
-        live: live(visit.lang, &nodes, now_ms, |node| {
-            published.apps.iter().all(|it| node.has(&it.app, it.version))
-        }),
+        live: live(visit.lang, &nodes, now_ms, has_all(&published)),
         rows: nodes.iter().map(|node| row(visit, &actor, node, figures.get(&node.id), now_ms)).collect(),
         command: format!(
             "tollgate serve --control {scheme}://{} --control-token-file node-token",

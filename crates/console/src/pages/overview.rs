@@ -11,7 +11,7 @@ use super::problem_list::{Line, lines};
 use super::top::{Limited, limited};
 use crate::chart::{Chart, Words, per_second, percent, rate, spark, tenths};
 use crate::console::Console;
-use crate::frame::{Frame, live, page};
+use crate::frame::{Frame, has_all, live, page};
 use crate::texts::traffic::Texts;
 use crate::texts::{Lang, nav};
 use crate::web::{Failure, Visit};
@@ -82,9 +82,7 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let overview = OverviewPage {
         f: Frame::new(visit, "overview", nav::Texts::of(visit.lang).overview),
         after,
-        live: live(visit.lang, &nodes, now_ms, |node| {
-            published.apps.iter().all(|it| node.has(&it.app, it.version))
-        }),
+        live: live(visit.lang, &nodes, now_ms, has_all(&published)),
         stale,
         has_nodes: !nodes.is_empty(),
         has_traffic: found.sum().offered() > 0,

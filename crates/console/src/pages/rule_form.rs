@@ -347,7 +347,7 @@ fn show(
         form(visit, Frame::new(visit, "rules", title), &rule.app, filled.input, filled.faults, true);
     let href = rule_href(&rule.app, &rule.car.key);
     let has = |node: &NodeState| node.has(&rule.app, rule.version.unsigned_abs());
-    form.live = Some(live(visit.lang, &console.control.nodes().nodes(), read.now_ms, has));
+    form.live = Some(live(visit.lang, &console.control.nodes().nodes_of(&rule.app), read.now_ms, has));
     form.crumb = format!("{} / {}", t.limits, t.edit_rule);
     form.delete_href = may_edit.then(|| format!("{href}/delete"));
     form.action.clone_from(&href);

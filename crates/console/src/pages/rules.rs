@@ -9,7 +9,7 @@ use tollgate_control::{NodeState, Role, apps, history};
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
-use crate::frame::{Frame, counted, live, page};
+use crate::frame::{Frame, counted, has_all, live, page};
 use crate::texts::{Lang, changes, grouped};
 use crate::web::{Failure, Visit, encoded, query_of};
 
@@ -189,8 +189,7 @@ pub(super) fn state_text(lang: Lang, state: &str) -> &'static str {
 /// On how many nodes everything is in force.
 fn all_live(console: &Console, lang: Lang, nodes: &[NodeState], now_ms: i64) -> (&'static str, String) {
     let published = console.control.published().borrow().clone();
-    let has_all = |node: &NodeState| published.apps.iter().all(|it| node.has(&it.app, it.version));
-    live(lang, nodes, now_ms, has_all)
+    live(lang, nodes, now_ms, has_all(&published))
 }
 
 /// What the page before did, and where that is in force.

@@ -14,7 +14,7 @@ const MAX_FAULTS: usize = 1_000;
 const LAST_FAULT: usize = MAX_FAULTS - 1;
 
 /// Faults and warnings of one file.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Notes {
     file: Arc<Path>,
     pub(crate) faults: Vec<Fault>,

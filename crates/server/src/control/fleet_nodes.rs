@@ -15,10 +15,11 @@ pub(crate) struct FleetNodes(pub(crate) OnceLock<Fleet>);
 
 impl Nodes for FleetNodes {
     fn nodes(&self) -> Vec<NodeState> {
-        let mut nodes: Vec<_> =
-            self.0.get().map(Fleet::nodes).unwrap_or_default().into_iter().map(state).collect();
-        nodes.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
-        nodes
+        by_name(self.0.get().map(Fleet::nodes))
+    }
+
+    fn nodes_of(&self, app: &str) -> Vec<NodeState> {
+        by_name(self.0.get().map(|fleet| fleet.nodes_of(app)))
     }
 
     fn below(&self, level: u32, _: i64) -> Vec<(String, u32)> {
@@ -38,6 +39,12 @@ impl Nodes for FleetNodes {
             if reply.error.is_empty() { Ok(reply.body) } else { Err(reply.error) }
         })
     }
+}
+
+fn by_name(nodes: Option<Vec<tollgate_fleet_hub::NodeState>>) -> Vec<NodeState> {
+    let mut nodes: Vec<_> = nodes.unwrap_or_default().into_iter().map(state).collect();
+    nodes.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));
+    nodes
 }
 
 fn state(node: tollgate_fleet_hub::NodeState) -> NodeState {
