@@ -14,6 +14,7 @@ use tollgate_control::overrides::OverrideInput;
 use tollgate_control::publishing::Intent;
 use tollgate_control::rollout::{Ask, Plan, PlanInput, State, Why};
 use tollgate_control::rollouts::{self, Rollout};
+use tollgate_control::tokens::{self, TokenInput};
 use tollgate_control::{
     Actor, AppDocuments, Content, Control, ControlError, Kind, KnownNodes, NodeApp, NodeState, OldNodes,
     Role, Roller, apps, audit, problems, publishing, rules, versions,
@@ -210,7 +211,8 @@ impl World {
     }
 
     async fn problems(&self) -> Vec<problems::Kind> {
-        let of_rollouts = [problems::Kind::WithdrawnRollout, problems::Kind::VersionLag];
+        use problems::Kind::{HaltedRollout, VersionLag, WithdrawnRollout};
+        let of_rollouts = [WithdrawnRollout, HaltedRollout, VersionLag];
         let found = self.control.problems(&Actor::system()).await.expect("problems");
         found.into_iter().map(|it| it.kind).filter(|it| of_rollouts.contains(it)).collect()
     }
@@ -426,6 +428,7 @@ async fn a_candidate_that_a_node_rejects_is_withdrawn_or_halts() {
             assert_eq!((rollout.progress.state, world.with(3).len()), (State::Withdrawn, 2));
         } else {
             assert_eq!((rollout.progress.state, world.with(2)), (State::Halted, vec![chosen]));
+            assert_eq!(world.problems().await, [problems::Kind::HaltedRollout]);
             world.ask(user("bob", Role::Approver), Ask::Withdraw("bad".into())).await.expect("withdrawn");
             assert_eq!((world.state().await, world.with(3).len()), (State::Withdrawn, 2));
             assert_eq!(world.problems().await, [], "an operator knows what they withdrew");
@@ -471,6 +474,10 @@ async fn operators_pause_resume_advance_and_withdraw_with_the_right_to() {
     world.look().await;
     assert_eq!(world.with(2).len(), 2);
     world.take();
+    world.look().await;
+    let chosen = world.with(2)[0].clone();
+    world.report(&chosen, 30, 10).await;
+    world.look().await;
     let without = world.ask(bob(), Ask::Withdraw(" ".into())).await;
     assert!(matches!(without, Err(ControlError::Invalid(_))), "{without:?}");
     world.ask(bob(), Ask::Withdraw("too strict".into())).await.expect("withdrawn");
@@ -479,6 +486,9 @@ async fn operators_pause_resume_advance_and_withdraw_with_the_right_to() {
     world.take();
     let want = ["start", "step", "pause", "resume", "advance", "step", "withdraw"];
     assert_eq!(world.actions().await, want.map(|it| format!("rollout.{it}")));
+    let ended = world.rollout().await.ended;
+    let of_step = ended.last().expect("the step that was withdrawn").sides.chosen;
+    assert_eq!((of_step.decisions, of_step.denied), (40, 10), "its figures are kept");
 }
 
 #[tokio::test]
@@ -719,6 +729,29 @@ async fn a_change_whose_caller_leaves_is_published_if_it_was_committed() {
     let mut overrides = world.control.overrides();
     let is_out = overrides.wait_for(|it| it.overrides.len() == 1);
     tokio::time::timeout(PATIENCE, is_out).await.expect("in force").expect("the control plane is there");
+
+    let token = world.control.first_node_token().await.expect("made").expect("the first");
+    let mut tokens = world.control.node_tokens();
+    assert!(tokens.borrow().admits(Some(&token), 0));
+    let listed = world.control.read(|tx| tokens::list(tx, &Actor::system(), "", 10)).await.expect("listed");
+    left_after_asking(world.control.revoke_token(&actor, &listed[0].id)).await;
+    let is_out = tokens.wait_for(|it| it.is_empty());
+    tokio::time::timeout(PATIENCE, is_out).await.expect("revoked").expect("the control plane is there");
+}
+
+#[tokio::test]
+async fn a_revoked_token_stays_revoked_however_often_tokens_are_read_meanwhile() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let world = World::new(folder.path(), &[], None).await;
+    for _ in 0..50 {
+        let input = TokenInput { kind: "node".into(), name: "n".into(), ..TokenInput::default() };
+        let (token, text) = world.control.create_token(&Actor::system(), input).await.expect("made");
+        let reading = || world.control.read_node_tokens();
+        let revoking = world.control.revoke_token(&Actor::system(), &token.id);
+        let (a, b, revoked, c) = tokio::join!(reading(), reading(), revoking, reading());
+        a.and(b).and(c).and(revoked).expect("done");
+        assert!(!world.control.node_tokens().borrow().admits(Some(&text), 0));
+    }
 }
 
 /// Asks, and does not wait for the reply.

@@ -385,6 +385,13 @@ impl World {
             return Err("the hub sends rules again and again".to_owned());
         }
         let shown = hub.nodes(self.now);
+        for app in &self.published.apps {
+            let of_app = hub.nodes_of(&app.app, self.now);
+            let of_all = shown.iter().map(|node| node.apps.iter().filter(|it| *it.app == *app.app));
+            if !of_app.iter().map(|node| node.apps.iter()).zip(of_all).all(|(one, all)| one.eq(all)) {
+                return Err(format!("the state of {} is not that among all apps", app.app));
+            }
+        }
         for node in &self.nodes {
             let agent = node.agent.as_ref().ok_or(format!("C9: {} is dead", node.id()))?;
             if !agent.is_connected() {

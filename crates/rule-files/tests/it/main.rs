@@ -1,5 +1,6 @@
-//! Tests of reading rules, in one program, which builds faster than eleven.
+//! Tests of reading rules, in one program, which builds faster than one for each.
 
+mod again;
 mod any_text;
 mod by_hand;
 mod compatibility;
