@@ -1,13 +1,12 @@
 //! What every page has: language, theme, navigation, the user; times and places as people read them.
 
-use std::collections::HashMap;
-
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::{NodeApp, NodeState, Published, rules};
+use tollgate_control::{NodeState, rules};
 use tollgate_http_kit::{Reply, reply};
 
 use crate::assets::VERSION;
+use crate::console::Console;
 use crate::nav::{self, Group};
 use crate::texts::{Lang, Texts, access, nav as words};
 use crate::web::{Failure, Visit};
@@ -68,22 +67,22 @@ pub(crate) fn live(
     now_ms: i64,
     has: impl Fn(&NodeState) -> bool,
 ) -> (&'static str, String) {
-    let (have, live) = counted(nodes, now_ms, has);
+    shown_live(lang, counted(nodes, now_ms, has))
+}
+
+/// How many of the live nodes have all rules, as class and text.
+pub(crate) fn all_live(console: &Console, lang: Lang, now_ms: i64) -> (&'static str, String) {
+    let published = console.control.published().borrow().clone();
+    shown_live(lang, console.control.nodes().in_force(&published, now_ms))
+}
+
+fn shown_live(lang: Lang, (have, live): (usize, usize)) -> (&'static str, String) {
     let class = match (have, live) {
         (_, 0) => "none",
         _ if have == live => "ok",
         _ => "warn",
     };
     (class, lang.live(have, live))
-}
-
-/// Whether a node has every published version.
-pub(crate) fn has_all(published: &Published) -> impl Fn(&NodeState) -> bool {
-    let versions: HashMap<&str, u64> = published.apps.iter().map(|it| (&*it.app, it.version)).collect();
-    move |node| {
-        let has = |it: &&NodeApp| versions.get(&*it.app).is_some_and(|version| it.acked >= *version);
-        node.apps.iter().filter(has).count() == versions.len()
-    }
 }
 
 /// How many of the live nodes satisfy `has`, and how many live nodes there are.

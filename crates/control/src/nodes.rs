@@ -1,10 +1,12 @@
 //! What nodes reported last, in memory: for pages that show where a version is in force.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::Pin;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+
+use crate::published::Published;
 
 /// Nodes that are remembered; further ones are not shown.
 const MAX_NODES: usize = 5_000;
@@ -117,6 +119,16 @@ pub trait Nodes: Send + Sync {
         let mut nodes = self.nodes();
         nodes.iter_mut().for_each(|node| node.apps.retain(|it| it.app == app));
         nodes
+    }
+
+    /// How many live nodes have every version of `published`, or a later one, and how many are live.
+    fn in_force(&self, published: &Published, now_ms: i64) -> (usize, usize) {
+        let versions: HashMap<&str, u64> = published.apps.iter().map(|it| (&*it.app, it.version)).collect();
+        let has = |it: &&NodeApp| versions.get(&*it.app).is_some_and(|version| it.acked >= *version);
+        let live = self.nodes().into_iter().filter(|node| node.is_live(now_ms));
+        live.fold((0, 0), |(have, live), node| {
+            (have + usize::from(node.apps.iter().filter(has).count() == versions.len()), live + 1)
+        })
     }
 
     /// Name and language of each live node that reads less than `level` of the rule language. It is asked for

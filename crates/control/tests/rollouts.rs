@@ -747,7 +747,8 @@ async fn a_revoked_token_stays_revoked_however_often_tokens_are_read_meanwhile()
         let input = TokenInput { kind: "node".into(), name: "n".into(), ..TokenInput::default() };
         let (token, text) = world.control.create_token(&Actor::system(), input).await.expect("made");
         let reading = || world.control.read_node_tokens();
-        let revoking = world.control.revoke_token(&Actor::system(), &token.id);
+        let admin = Actor::system();
+        let revoking = world.control.revoke_token(&admin, &token.id);
         let (a, b, revoked, c) = tokio::join!(reading(), reading(), revoking, reading());
         a.and(b).and(c).and(revoked).expect("done");
         assert!(!world.control.node_tokens().borrow().admits(Some(&text), 0));

@@ -217,6 +217,13 @@ impl Fleet {
         self.state().hub.nodes_of(app, now)
     }
 
+    /// How many live nodes have the version of every app that all should have, and how many are live.
+    #[must_use]
+    pub fn nodes_in_force(&self) -> (usize, usize) {
+        let now = self.0.seams.clock.now();
+        self.state().hub.nodes_in_force(now)
+    }
+
     /// Name and language of each live node that reads less than `level` of the rule language.
     #[must_use]
     pub fn nodes_below(&self, level: u32) -> Vec<(String, u32)> {

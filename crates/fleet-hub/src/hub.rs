@@ -233,6 +233,13 @@ impl Hub {
         self.nodes.values().map(state).collect()
     }
 
+    /// How many live nodes have the version of every app that all should have, and how many are live.
+    #[must_use]
+    pub fn nodes_in_force(&self, now: Timestamp) -> (usize, usize) {
+        let live = self.nodes.values().filter(|node| self.liveness(node, now) == Liveness::Live);
+        live.fold((0, 0), |(have, live), node| (have + usize::from(node.has_all(&self.published)), live + 1))
+    }
+
     /// Name and language of each node that is live and reads less than `level` of the rule language. Takes a
     /// step for each node, unlike [`Hub::nodes`].
     #[must_use]

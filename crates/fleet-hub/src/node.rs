@@ -412,6 +412,17 @@ impl Node {
         }
     }
 
+    /// Whether it has the version of every app that all nodes should have, or a later one. One step for each
+    /// app: both are in the order of their names.
+    pub(crate) fn has_all(&self, published: &Prepared) -> bool {
+        let mut held = self.apps.iter();
+        published.apps.iter().all(|(name, wanted)| {
+            let Some(stable) = &wanted.stable else { return true };
+            let held = held.find(|(it, _)| *it >= name).filter(|(it, _)| *it == name);
+            held.and_then(|(_, app)| app.acked).is_some_and(|(version, _)| version >= stable.version)
+        })
+    }
+
     /// The state of the node, with that of all apps.
     pub(crate) fn state(&self, published: &Prepared, missing: MissingApps, liveness: Liveness) -> NodeState {
         let wanted =

@@ -6,7 +6,7 @@ use tollgate_control::{Actor, ControlError, Figures, Health, NodeApp, NodeState,
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
-use crate::frame::{Frame, has_all, live, page};
+use crate::frame::{Frame, all_live, page};
 use crate::texts::nodes::Texts;
 use crate::texts::{Lang, grouped};
 use crate::web::{Failure, Visit, encoded, query_of};
@@ -74,13 +74,12 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let now_ms = console.control.read(|tx| Ok(tx.now_ms())).await?;
     let nodes = console.control.nodes().nodes();
     let figures = console.control.live().figures();
-    let published = console.control.published().borrow().clone();
     let scheme = if console.settings.is_secure { "https" } else { "http" };
     let list = ListPage {
         f: Frame::new(visit, "nodes", visit.lang.texts().nodes),
         d,
         after: after(console),
-        live: live(visit.lang, &nodes, now_ms, has_all(&published)),
+        live: all_live(console, visit.lang, now_ms),
         rows: nodes.iter().map(|node| row(visit, &actor, node, figures.get(&node.id), now_ms)).collect(),
         command: format!(
             "tollgate serve --control {scheme}://{} --control-token-file node-token",

@@ -11,7 +11,7 @@ use super::problem_list::{Line, lines};
 use super::top::{Limited, limited};
 use crate::chart::{Chart, Words, per_second, percent, rate, spark, tenths};
 use crate::console::Console;
-use crate::frame::{Frame, has_all, live, page};
+use crate::frame::{Frame, all_live, page};
 use crate::texts::traffic::Texts;
 use crate::texts::{Lang, nav};
 use crate::web::{Failure, Visit};
@@ -74,15 +74,14 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
     });
     let (now_ms, found, top, as_of, changes) = read.await?;
     let problems = console.control.problems(&actor).await?;
-    let nodes = console.control.nodes().nodes();
-    let published = console.control.published().borrow().clone();
+    let nodes = console.control.nodes().nodes_of("");
     let count = |health| nodes.iter().filter(|node| node.health(now_ms) == health).count();
     let stale = as_of.filter(|at| now_ms - at > STALE_MS).map(|at| visit.lang.as_of(&visit.time(at)));
     let top = limited(top);
     let overview = OverviewPage {
         f: Frame::new(visit, "overview", nav::Texts::of(visit.lang).overview),
         after,
-        live: live(visit.lang, &nodes, now_ms, has_all(&published)),
+        live: all_live(console, visit.lang, now_ms),
         stale,
         has_nodes: !nodes.is_empty(),
         has_traffic: found.sum().offered() > 0,

@@ -5,11 +5,11 @@ use std::collections::HashMap;
 use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::rules::{self, Query, Rule, Sort};
-use tollgate_control::{NodeState, Role, apps, history};
+use tollgate_control::{Role, apps, history};
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
-use crate::frame::{Frame, counted, has_all, live, page};
+use crate::frame::{Frame, all_live, counted, page};
 use crate::texts::{Lang, changes, grouped};
 use crate::web::{Failure, Visit, encoded, query_of};
 
@@ -98,7 +98,6 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     });
     let (found, used, apps, now_ms) = read.await?;
     let used: HashMap<(&str, &str), i64> = used.iter().map(|it| ((&*it.app, &*it.key), it.used_ms)).collect();
-    let nodes = console.control.nodes().nodes();
     let rows = found.rules.iter().map(|rule| {
         let used = used.get(&(&*rule.app, &*rule.car.key)).copied();
         row(console, visit, rule, used, actor.may(Role::Editor, &rule.app))
@@ -124,8 +123,8 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         f: Frame::new(visit, "rules", t.list_long),
         c: changes::Texts::of(visit.lang),
         may_change: rows.iter().any(|row| row.may_edit),
-        live: all_live(console, visit.lang, &nodes, now_ms),
-        notice: notice(visit, &nodes, now_ms),
+        live: all_live(console, visit.lang, now_ms),
+        notice: notice(console, visit, now_ms),
         sizes: SIZES,
         size,
         sort,
@@ -186,14 +185,8 @@ pub(super) fn state_text(lang: Lang, state: &str) -> &'static str {
     }
 }
 
-/// On how many nodes everything is in force.
-fn all_live(console: &Console, lang: Lang, nodes: &[NodeState], now_ms: i64) -> (&'static str, String) {
-    let published = console.control.published().borrow().clone();
-    live(lang, nodes, now_ms, has_all(&published))
-}
-
 /// What the page before did, and where that is in force.
-fn notice(visit: &Visit, nodes: &[NodeState], now_ms: i64) -> Option<(&'static str, String)> {
+fn notice(console: &Console, visit: &Visit, now_ms: i64) -> Option<(&'static str, String)> {
     let c = changes::Texts::of(visit.lang);
     match visit.parameter("bulk") {
         "none" => return Some(("info", c.nothing_selected.to_owned())),
@@ -204,7 +197,8 @@ fn notice(visit: &Visit, nodes: &[NodeState], now_ms: i64) -> Option<(&'static s
     if tollgate_control::car::app_name(app).is_err() || version < 1 {
         return None;
     }
-    let (have, live) = counted(nodes, now_ms, |node| node.has(app, version.unsigned_abs()));
+    let nodes = console.control.nodes().nodes_of(app);
+    let (have, live) = counted(&nodes, now_ms, |node| node.has(app, version.unsigned_abs()));
     let class = if have == live { "ok" } else { "warn" };
     Some((class, visit.lang.saved(app, version, have, live)))
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_fleet_agent::{Action as Do, Event as AgentEvent, LinkId, Validated};
-use tollgate_fleet_hub::{Event as HubEvent, Hub, SessionId};
+use tollgate_fleet_hub::{Event as HubEvent, Hub, Liveness, NodeState, SessionId};
 use tollgate_fleet_proto::published::Published;
 use tollgate_fleet_proto::{FromControl, FromNode};
 
@@ -385,6 +385,15 @@ impl World {
             return Err("the hub sends rules again and again".to_owned());
         }
         let shown = hub.nodes(self.now);
+        let live = shown.iter().filter(|node| node.liveness == Liveness::Live);
+        let has_all = |node: &&NodeState| {
+            let acked = |app: &str| node.apps.iter().find(|it| *it.app == *app).and_then(|it| it.acked);
+            self.published.apps.iter().all(|it| acked(&it.app) >= Some(it.version))
+        };
+        let in_force = (live.clone().filter(has_all).count(), live.count());
+        if hub.nodes_in_force(self.now) != in_force {
+            return Err(format!("{:?} nodes are in force, shown {in_force:?}", hub.nodes_in_force(self.now)));
+        }
         for app in &self.published.apps {
             let of_app = hub.nodes_of(&app.app, self.now);
             let of_all = shown.iter().map(|node| node.apps.iter().filter(|it| *it.app == *app.app));

@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tollgate_control::{NodeApp, NodeState, Nodes};
+use tollgate_control::{NodeApp, NodeState, Nodes, Published};
 use tollgate_core::Timestamp;
 use tollgate_fleet_hub::{CommandError, Fleet};
 use tollgate_fleet_proto::Fault;
@@ -20,6 +20,10 @@ impl Nodes for FleetNodes {
 
     fn nodes_of(&self, app: &str) -> Vec<NodeState> {
         by_name(self.0.get().map(|fleet| fleet.nodes_of(app)))
+    }
+
+    fn in_force(&self, _: &Published, _: i64) -> (usize, usize) {
+        self.0.get().map(Fleet::nodes_in_force).unwrap_or_default()
     }
 
     fn below(&self, level: u32, _: i64) -> Vec<(String, u32)> {
