@@ -86,17 +86,42 @@ impl StateCell {
         now: Timestamp,
         answer: impl Fn(Decision) -> T,
     ) -> T {
-        let Some(own) = &self.own.0 else { return answer(self.take(quota, cost, now)) };
+        match self.take_own_while(quota, cost, now, || true, &answer) {
+            Some(answer) => answer,
+            None => answer(self.take_slow(quota, cost, now).by_fields()),
+        }
+    }
+
+    /// As [`take_own`](Self::take_own), but only by the fast path and only while `is_own` is true: `None`
+    /// otherwise, and nothing has been taken. `is_own` may become false at any time before
+    /// [`close`](Self::close); a take that began before is then made or not made, as a whole.
+    #[inline(always)]
+    pub fn take_own_while<T>(
+        &self,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+        is_own: impl Fn() -> bool,
+        answer: impl Fn(Decision) -> T,
+    ) -> Option<T> {
+        let Some(own) = &self.own.0 else {
+            return self.take_fast(quota, cost, now, is_own).map(answer);
+        };
         let mut short = self.short.load(Acquire);
         loop {
-            let Some(step) = own.take(short, cost, now) else {
-                return answer(self.take_slow(quota, cost, now).by_fields());
-            };
-            let Some(after) = step.write else { return answer(own.decision(step)) };
+            let step = own.take(short, cost, now)?;
+            let Some(after) = step.write else { return Some(answer(own.decision(step))) };
             match self.short.compare_exchange_weak(short, after, AcqRel, Acquire) {
-                Ok(_) => return answer(own.decision(step)),
+                Ok(_) => return Some(answer(own.decision(step))),
                 Err(actual) => short = actual,
             }
+        }
+    }
+
+    /// Ends the fast path of a bucket: from here on nothing but [`update`](Self::update) changes the state.
+    pub fn close(&self) {
+        if let Some(own) = &self.own.0 {
+            self.move_to_word(own);
         }
     }
 
@@ -104,19 +129,28 @@ impl StateCell {
     /// out.
     #[inline(always)]
     pub fn take(&self, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
-        match self.take_fast(quota, cost, now) {
+        match self.take_fast(quota, cost, now, || true) {
             Some(decision) => decision,
             None => self.take_slow(quota, cost, now).by_fields(),
         }
     }
 
     #[inline(always)]
-    fn take_fast(&self, quota: &Quota, cost: Cost, now: Timestamp) -> Option<Decision> {
+    fn take_fast(
+        &self,
+        quota: &Quota,
+        cost: Cost,
+        now: Timestamp,
+        is_own: impl Fn() -> bool,
+    ) -> Option<Decision> {
         let (in_line, Step::Word(algorithm)) = (self.in_line?, quota.step()) else { return None };
         if self.short.load(Acquire) != ShortBucket::NO_STATE {
             return None;
         }
         let packed = in_line.glance(&self.word);
+        if !is_own() {
+            return None; // it may be a word of another quota
+        }
         let FastStep { write, decision } = algorithm.take_fast(unpack(packed), cost, now)?;
         let is_same = match write {
             Some(word) => in_line.replace(&self.word, packed, pack(word, 0)).is_ok(),

@@ -4,7 +4,7 @@
 //! quota was changed, a key blocked or a window waited for, checks take a path that looks for all of them.
 
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::{ArcSwap, Guard};
@@ -31,6 +31,9 @@ pub(crate) struct Engine<S, C> {
     is_special: AtomicBool,
     first: InForce<S>,
     latest: ArcSwap<InForce<S>>,
+    /// Changes of the quota, also one that is being made: by a quota of before no state is changed any more,
+    /// since it would misread what the new one has written.
+    changes: AtomicU64,
     changing: Mutex<()>,
     blocks: OnceLock<Table>,
     /// Where keys have quotas of their own.
@@ -65,6 +68,7 @@ impl<S: States, C: Clock> Engine<S, C> {
             is_special: AtomicBool::new(tiers.is_some()),
             latest: ArcSwap::new(latest),
             first,
+            changes: AtomicU64::new(0),
             changing: Mutex::new(()),
             blocks: OnceLock::new(),
             tiers,
@@ -118,10 +122,20 @@ impl<S: States, C: Clock> Engine<S, C> {
         special: impl FnOnce(Timestamp) -> Result<Admitted, Denied>,
     ) -> Result<Admitted, Denied> {
         let now = self.clock.now();
-        if self.is_special.load(Ordering::Acquire) {
-            return special(now);
+        let is_own = || !self.is_special.load(Ordering::Acquire);
+        if is_own()
+            && let Some(answer) = self.first.states.take_own(
+                key,
+                &self.first.quota,
+                Cost(n),
+                now,
+                is_own,
+                Denied::unless_admitted,
+            )
+        {
+            return answer;
         }
-        self.first.states.take_own(key, &self.first.quota, Cost(n), now, Denied::unless_admitted)
+        special(now)
     }
 
     #[cold]
@@ -130,18 +144,39 @@ impl<S: States, C: Clock> Engine<S, C> {
         let in_force = self.in_force_of(key, now);
         Denied::unless_admitted(match self.held_up(key, n, &in_force, now) {
             Some(denial) => denial,
-            None => in_force.take(key, Cost(n), now),
+            None if S::HAS_KEYS && in_force.changes == 0 => in_force.take(key, Cost(n), now),
+            None => self.update(key, now, |in_force, state| in_force.quota.take(state, Cost(n), now)),
         })
+    }
+
+    /// Runs `step` on the state of `key` with what counts it now, and keeps what it made of it. `step` may be
+    /// called again, also with another quota: where it is changed meanwhile.
+    pub(crate) fn update<T>(
+        &self,
+        key: &[u8],
+        now: Timestamp,
+        mut step: impl FnMut(&InForce<S>, &mut State) -> T,
+    ) -> T {
+        loop {
+            let in_force = self.in_force_of(key, now);
+            let is_in_force =
+                || self.tiers.is_some() || self.changes.load(Ordering::Acquire) == in_force.changes;
+            // After the state was read: a change that comes later changes the state too.
+            let step = |state: &mut State| is_in_force().then(|| step(&in_force, state));
+            if let Some(done) = in_force.update(key, now, step) {
+                return done;
+            }
+            drop(self.changing.lock()); // until the change is made
+        }
     }
 
     pub(crate) fn take_at_most(&self, key: &[u8], n: u64) -> u64 {
         let now = self.clock.now();
-        let in_force = self.in_force_of(key, now);
-        let quota = &in_force.quota;
-        if self.held_up(key, n, &in_force, now).is_some() {
+        if self.held_up(key, n, &self.in_force_of(key, now), now).is_some() {
             return 0;
         }
-        let taken = in_force.update(key, now, |state| quota.take_at_most(state, Cost(n), now).0);
+        let taken =
+            self.update(key, now, |in_force, state| in_force.quota.take_at_most(state, Cost(n), now).0);
         taken.permits()
     }
 
@@ -159,12 +194,11 @@ impl<S: States, C: Clock> Engine<S, C> {
     /// Takes `n` permits if they fit; otherwise nothing changes, also where a check would count a denial.
     pub(crate) fn take_or_leave(&self, key: &[u8], n: u64) -> Decision {
         let now = self.clock.now();
-        let in_force = self.in_force_of(key, now);
-        let quota = &in_force.quota;
-        if let Some(denial) = self.held_up(key, n, &in_force, now) {
+        if let Some(denial) = self.held_up(key, n, &self.in_force_of(key, now), now) {
             return denial;
         }
-        in_force.update(key, now, |state| {
+        self.update(key, now, |in_force, state| {
+            let quota = &in_force.quota;
             let mut after = state.clone();
             let decision = quota.take(&mut after, Cost(n), now);
             if decision.is_admitted() {
@@ -208,9 +242,7 @@ impl<S: States, C: Clock> Engine<S, C> {
     fn change<T>(&self, key: &[u8], mut step: impl FnMut(&Quota, &mut State, Timestamp) -> T) -> T {
         self.serve_before_change(&self.in_force_of(key, self.clock.now()).quota);
         let now = self.clock.now();
-        let in_force = self.in_force_of(key, now);
-        let quota = &in_force.quota;
-        in_force.update(key, now, |state| step(quota, state, now))
+        self.update(key, now, |in_force, state| step(&in_force.quota, state, now))
     }
 
     /// Puts a state in place of that of `key`. What waiters have reserved is still owed.
@@ -294,6 +326,11 @@ impl<S: States, C: Clock> Engine<S, C> {
         let is_in_place = counts_alike && (!S::HAS_KEYS || (stays && !old.has_past()));
         let states = if is_in_place { Arc::clone(&old.states) } else { Arc::new(old.states.another()) };
         let mut new = InForce::new(quota, states);
+        new.changes = old.changes + 1;
+        // Before the state is changed, or read to be carried over: whoever then still has the old quota waits.
+        self.is_special.store(true, Ordering::Release);
+        self.changes.store(new.changes, Ordering::Release);
+        old.states.close();
         if !is_in_place {
             for key in self.keys_to_carry(&queue) {
                 old.carry(&key, now);
@@ -310,7 +347,6 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
         let new = Arc::new(new);
         self.latest.store(Arc::clone(&new));
-        self.is_special.store(true, Ordering::Release);
         if is_in_place && !S::HAS_KEYS {
             let reserved = queue.permits_of(b"");
             new.update(b"", now, |state| {

@@ -19,6 +19,8 @@ const MOST_CHANGES: usize = 4;
 pub(crate) struct InForce<S> {
     pub(crate) quota: Quota,
     pub(crate) states: Arc<S>,
+    /// How many changes of the quota were before it.
+    pub(crate) changes: u64,
     /// Its number where keys have quotas of their own: names of its states begin with it.
     pub(crate) tier: Option<u16>,
     /// The same without what a denial counts, where that is several numbers: callers that wait in a line have
@@ -44,7 +46,7 @@ impl<S: States> InForce<S> {
             }
             _ => None,
         };
-        Self { quota, states, tier: None, patient, before: ArcSwapOption::empty() }
+        Self { quota, states, changes: 0, tier: None, patient, before: ArcSwapOption::empty() }
     }
 
     /// The quota of some keys, with its own states beside those of other quotas.
@@ -119,7 +121,9 @@ impl<S: States> InForce<S> {
         }
         let _one_at_a_time = carrying.lock();
         let Some(state) = kept() else { return };
-        if old.has_something(&state, *at) {
+        // The key has been carried already, if it has a state: what came after that is of a call that was
+        // under way at the change, and must not replace what has been counted since.
+        if is_fresh(&self.get(key)) && old.has_something(&state, *at) {
             self.put(key, &self.quota.inherit(state, &old.quota, *how, *at), now);
         }
         old.put(key, &old.quota.fresh(), now);

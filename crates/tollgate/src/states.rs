@@ -11,7 +11,8 @@ pub(crate) trait States: Send + Sync {
 
     fn take(&self, key: &[u8], quota: &Quota, cost: Cost, now: Timestamp) -> Decision;
 
-    /// What `answer` makes of a [`take`](Self::take) by the quota that the states were made for.
+    /// What `answer` makes of a [`take`](Self::take) by the quota that the states were made for. `None` if
+    /// that takes another path, or `is_own` has become false; nothing was taken then.
     #[inline(always)]
     fn take_own<T>(
         &self,
@@ -19,10 +20,15 @@ pub(crate) trait States: Send + Sync {
         quota: &Quota,
         cost: Cost,
         now: Timestamp,
+        is_own: impl Fn() -> bool,
         answer: impl Fn(Decision) -> T,
-    ) -> T {
-        answer(self.take(key, quota, cost, now))
+    ) -> Option<T> {
+        let _ = is_own;
+        Some(answer(self.take(key, quota, cost, now)))
     }
+
+    /// No [`take_own`](Self::take_own) changes a state from here on.
+    fn close(&self) {}
 
     /// Runs `step` on the state of `key` and keeps what it made of it. `step` may be called again.
     fn update<T>(&self, key: &[u8], quota: &Quota, now: Timestamp, step: impl FnMut(&mut State) -> T) -> T;
@@ -49,9 +55,14 @@ impl States for StateCell {
         quota: &Quota,
         cost: Cost,
         now: Timestamp,
+        is_own: impl Fn() -> bool,
         answer: impl Fn(Decision) -> T,
-    ) -> T {
-        self.take_own(quota, cost, now, answer)
+    ) -> Option<T> {
+        self.take_own_while(quota, cost, now, is_own, answer)
+    }
+
+    fn close(&self) {
+        self.close();
     }
 
     fn update<T>(&self, _: &[u8], quota: &Quota, _: Timestamp, step: impl FnMut(&mut State) -> T) -> T {

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use tollgate_core::Timestamp;
 
 use super::error::{EnterError, NoSlot};
-use crate::waiting::queue::{Kind, Status, Ticket, Waiter};
+use crate::waiting::queue::{Kind, Status, Taken, Ticket, Waiter};
 use crate::waiting::shared::{Locked, Waiting};
 
 /// Parts of the map of rooms, each behind a lock of its own.
@@ -169,7 +169,7 @@ impl Room {
         while let Some(first) = queue.first_of(&self.key)
             && self.take(first.cost)
         {
-            let waker = queue.serve(first.line, Timestamp::ZERO, 0);
+            let waker = queue.serve(first.line, Taken { at: Timestamp::ZERO, reset_ns: 0, limit: 0 });
             queue.wake(waker);
         }
     }

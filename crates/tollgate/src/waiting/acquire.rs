@@ -53,10 +53,12 @@ impl<S: States, C: Clock> Engine<S, C> {
     ) -> Result<Entry<S, C>, AcquireError> {
         let now = self.now();
         if self.waiting.count() == 0 && self.blocked_until(key).is_none_or(|until| until <= now) {
-            let in_force = self.in_force_of(key, now);
-            let decision = reserve(&in_force, key, n, Duration::ZERO, now);
+            let (decision, taken) = self.update(key, now, |in_force, state| {
+                let decision = in_force.quota.reserve(state, Cost(n), Duration::ZERO, now);
+                (decision, taken(&in_force.quota, &decision, now))
+            });
             if decision.is_admitted() {
-                return Ok(Entry::Now(Taken { at: now, reset_ns: nanos(decision.reset_after()) }));
+                return Ok(Entry::Now(taken));
             }
         }
         let mut queue = self.waiting.lock();
@@ -92,7 +94,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
         let wait = decision.delay().max(blocked);
         if wait.is_zero() {
-            return Ok(Entry::Now(Taken { at: now, reset_ns: nanos(decision.reset_after()) }));
+            return Ok(Entry::Now(taken(&in_force.quota, &decision, now)));
         }
         let newcomer = Newcomer { key, n, blocked, max_wait, kind };
         Ok(Entry::Later(self.join(&mut queue, &in_force, newcomer, now, now + wait)))
@@ -168,7 +170,8 @@ impl<S: States, C: Clock> Engine<S, C> {
                 continue;
             }
             let reset_ns = reset_ns(&in_force.quota, state, first.behind, now);
-            let waker = queue.serve(first.line, now, reset_ns);
+            let taken = Taken { at: now, reset_ns, limit: in_force.quota.limit() };
+            let waker = queue.serve(first.line, taken);
             queue.wake(waker);
             self.work_out_turn(queue, &in_force, &first.key, now);
         }
@@ -421,7 +424,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
         let now = self.now();
         let in_force = self.in_force_of(key, now);
-        let said = Decision::admit(in_force.quota.limit(), 0, taken.reset_ns);
+        let said = Decision::admit(taken.limit, 0, taken.reset_ns);
         let back = in_force.quota.refundable(Cost(n), &said, taken.at, now);
         if !back.is_peek() {
             self.give_back(key, back.permits());
@@ -437,6 +440,11 @@ fn reserve<S: States>(
     now: Timestamp,
 ) -> Decision {
     in_force.update(key, now, |state| in_force.quota.reserve(state, Cost(n), max_wait, now))
+}
+
+/// What `quota` admitted at `now`.
+pub(super) fn taken(quota: &Quota, decision: &Decision, now: Timestamp) -> Taken {
+    Taken { at: now, reset_ns: nanos(decision.reset_after()), limit: quota.limit() }
 }
 
 fn give_back<S: States>(in_force: &InForce<S>, key: &[u8], n: u64, now: Timestamp) {

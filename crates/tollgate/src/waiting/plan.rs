@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tollgate_core::{Algorithm, Clock, Cost, Decision, Quota, RetryAfter, State, Timestamp, nanos};
 
+use super::acquire::taken;
 use super::queue::{First, Kind, Plan, Stands, Status, Taken};
 use super::shared::Locked;
 use crate::acquire_error::AcquireError;
@@ -94,8 +95,7 @@ impl<S: States, C: Clock> Engine<S, C> {
                     let take = |state: &mut State| take_or_leave(in_force.for_lines(), state, n, now);
                     let decision = in_force.update(key, now, take);
                     if decision.is_admitted() {
-                        let reset_ns = nanos(decision.reset_after());
-                        return Ok(Planned::Now(Taken { at: now, reset_ns }));
+                        return Ok(Planned::Now(taken(&in_force.quota, &decision, now)));
                     }
                 }
                 self.empty_plan(in_force, key, now)
@@ -164,7 +164,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         match decision.retry_after() {
             RetryAfter::Now => {
                 let reset_ns = nanos(decision.reset_after()).saturating_sub(nanos(now.since(at)));
-                let waker = queue.serve(first.line, now, reset_ns);
+                let taken = Taken { at: now, reset_ns, limit: in_force.quota.limit() };
+                let waker = queue.serve(first.line, taken);
                 queue.wake(waker);
                 self.set_turn(queue, first.line, at);
             }

@@ -88,6 +88,8 @@ pub(crate) struct Taken {
     pub(crate) at: Timestamp,
     /// Until the bucket would be full again, in ns.
     pub(crate) reset_ns: u64,
+    /// Of the quota by which they were taken: by the time they are given back it may have another rate.
+    pub(crate) limit: u64,
 }
 
 /// How a waiter finds out that its turn has come.
@@ -155,7 +157,8 @@ pub(crate) struct First {
 impl Waiter {
     /// The permits of a waiter whose turn has come.
     pub(crate) fn taken(&self) -> Option<Taken> {
-        let taken = Taken { at: self.deadline, reset_ns: self.gives_up.as_nanos() };
+        let [reset_ns, limit] = [self.gives_up, self.looks_at].map(Timestamp::as_nanos);
+        let taken = Taken { at: self.deadline, reset_ns, limit };
         (self.status == Status::Served).then_some(taken)
     }
 }
@@ -320,14 +323,16 @@ impl Queue {
     }
 
     /// Takes out the first of a line, whose turn has come; its place stays, for it to find out.
-    pub(crate) fn serve(&mut self, line: u32, at: Timestamp, reset_ns: u64) -> Option<Waker> {
+    pub(crate) fn serve(&mut self, line: u32, taken: Taken) -> Option<Waker> {
         let first = self.lines.get(line as usize)?.first;
         if first == NIL {
             return None;
         }
         self.unlink(first);
         if let Some(waiter) = &mut self.places[first as usize].waiter {
-            (waiter.deadline, waiter.gives_up) = (at, Timestamp::from_nanos(reset_ns));
+            // It looks no more and has no deadline: a place has no room for both.
+            waiter.deadline = taken.at;
+            [waiter.gives_up, waiter.looks_at] = [taken.reset_ns, taken.limit].map(Timestamp::from_nanos);
         }
         self.settle(first, Status::Served)
     }
@@ -514,7 +519,7 @@ mod tests {
     /// Serves the line that is next; what the first costs.
     fn serve(queue: &mut Queue) -> Option<u64> {
         let first = queue.next()?;
-        let _ = queue.serve(first.line, LATER, 0);
+        let _ = queue.serve(first.line, Taken { at: LATER, reset_ns: 0, limit: 7 });
         Some(first.cost)
     }
 
@@ -544,11 +549,12 @@ mod tests {
         assert_eq!((serve(&mut queue), serve(&mut queue), serve(&mut queue)), (Some(2), Some(6), None));
         assert_eq!((queue.waiting(), queue.next_turn(), queue.has_tasks()), (0, None, false));
         assert_eq!(
-            queue
-                .waiter(tickets[2])
-                .and_then(|waiter| waiter.taken())
-                .map(|taken| (taken.at, taken.reset_ns)),
-            Some((LATER, 0))
+            queue.waiter(tickets[2]).and_then(|waiter| waiter.taken()).map(|taken| (
+                taken.at,
+                taken.reset_ns,
+                taken.limit
+            )),
+            Some((LATER, 0, 7))
         );
     }
 

@@ -22,6 +22,15 @@ macro_rules! on {
 }
 
 impl Limiter {
+    fn of(quota: &Quota, is_keyed: bool) -> Self {
+        let (quota, clock) = (quota.clone(), ManualClock::at(NOON));
+        if is_keyed {
+            Self::Keyed(KeyedRateLimiter::with_clock(quota, clock).expect("a quota"))
+        } else {
+            Self::Direct(RateLimiter::direct_with_clock(quota, clock).expect("a quota"))
+        }
+    }
+
     fn reconfigure_as(&self, quota: Quota, how: Inherit) {
         match self {
             Self::Direct(limiter) => limiter.reconfigure_as(quota, how),
@@ -146,6 +155,21 @@ impl Model {
     }
 }
 
+#[test]
+fn permits_that_are_cancelled_after_a_change_of_the_rate_are_all_there_again() {
+    for (is_keyed, [first, then]) in [false, true].into_iter().flat_map(|it| [(it, [0, 1]), (it, [1, 0])]) {
+        for n in 1..=10 {
+            let limiter = Limiter::of(&all()[first], is_keyed);
+            let reservation = on!(&limiter, reserve(n, Duration::ZERO)).expect("as many are there");
+            limiter.reconfigure_as(all()[then].clone(), Inherit::Taken);
+            reservation.cancel();
+            let most = [10, 12][then];
+            assert!(on!(&limiter, check_n(most)).is_ok(), "{n} of {first}, then {then}, keyed: {is_keyed}");
+            assert!(on!(&limiter, check_n(1)).is_err(), "{n} of {first}, then {then}, keyed: {is_keyed}");
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
@@ -155,11 +179,7 @@ proptest! {
         first in 0_usize..9,
         is_keyed in any::<bool>(),
     ) {
-        let clock = ManualClock::at(NOON);
-        let limiter = match is_keyed {
-            false => Limiter::Direct(RateLimiter::direct_with_clock(all()[first].clone(), clock).expect("a quota")),
-            true => Limiter::Keyed(KeyedRateLimiter::with_clock(all()[first].clone(), clock).expect("a quota")),
-        };
+        let limiter = Limiter::of(&all()[first], is_keyed);
         let mut model = Model { used: 0, held: Vec::new(), epoch: 0, quota: first, has_denied: false };
         for call in calls {
             match call.clone() {
