@@ -112,6 +112,8 @@ fn each_problem_is_there_from_its_bound_on_and_not_before() {
     is(shares(counts(10, 0, 1), counts(0, 0, 0)), &[Kind::Degraded], "degraded");
     let withdrawn = kinds(|state| state.withdrawn = vec![("shop".to_owned(), 3, NOW)]);
     is(withdrawn, &[Kind::WithdrawnRollout], "withdrawn");
+    let halted = kinds(|state| state.halted = vec![("shop".to_owned(), 3, NOW)]);
+    is(halted, &[Kind::HaltedRollout], "halted");
     is(kinds(|state| state.frozen = BTreeMap::from([("shop".to_owned(), 9)])), &[Kind::FrozenApp], "frozen");
     let disk = |free, size| {
         kinds(|state| {
