@@ -8,7 +8,8 @@
 //!   callers that bring the same new key end in one counter. It may wait there for another new key, never for
 //!   a decision.
 //! - **Growth** ([`grow`]) moves one group at a time, in about a microsecond, as a part of what one new key
-//!   in two costs. A decision on a key of just that group waits for that microsecond; no other does.
+//!   in two costs. A decision on a key of just that group waits for that microsecond; no other does. A new key
+//!   of a shard that is crowded all the same waits for its growth.
 //! - **At the cap** a new key takes the place of an expired state nearby, else of the one nearby that expires
 //!   first.
 //!
@@ -39,8 +40,8 @@ use crate::sync::{AtomicU128, InLine};
 use chunk::CHUNK_BYTES;
 use line::{EMPTY, Found, low_half};
 pub(crate) use line::{Line, pack, unpack};
-use place::Placed;
-use shard::{Ladder, Shard};
+use place::{Placed, Room};
+use shard::{Ladder, Shard, crowded};
 
 /// 2^3: the shard of a key is part of its identity.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
@@ -192,30 +193,46 @@ impl Table {
         now: Timestamp,
         mut step: impl FnMut(Word) -> (Word, T),
     ) -> T {
-        let (home, guard) = shard.lock_home(&self.ladder, tag);
-        if let Some(Found { line, slot, mut packed }) = shard.find(home, tag) {
-            loop {
-                let (word, answer) = step(unpack(packed));
-                match line.replace(slot, packed, pack(word, tag as u32)) {
-                    Ok(()) => return answer,
-                    Err(actual) => packed = actual, // by another decision on this key: the group is locked
+        let mut may_grow = true;
+        loop {
+            let (home, guard) = shard.lock_home(&self.ladder, tag);
+            if let Some(Found { line, slot, mut packed }) = shard.find(home, tag) {
+                loop {
+                    let (word, answer) = step(unpack(packed));
+                    match line.replace(slot, packed, pack(word, tag as u32)) {
+                        Ok(()) => return answer,
+                        Err(actual) => packed = actual, // by another decision on this key: the group is locked
+                    }
+                }
+            }
+            let (word, answer) = step(Word::FRESH);
+            if word == Word::FRESH {
+                return answer;
+            }
+            let generation = shard.stage().generation;
+            let room = match (self.ladder.is_last(generation), may_grow) {
+                (true, _) => Room::AtTheCap,
+                (false, true) => Room::Free,
+                (false, false) => Room::Any,
+            };
+            let lines = self.ladder.lines(generation).unwrap_or(usize::MAX);
+            let is_crowded = room == Room::Free && shard.used.load(Relaxed) > crowded(lines);
+            let placed =
+                if is_crowded { Placed::Not } else { place::place(shard, home, tag, word, room, now) };
+            match placed {
+                Placed::InEmpty => {
+                    shard.used.fetch_add(1, Relaxed);
+                    drop(guard);
+                    grow::do_upkeep(shard, &self.ladder, tag, now);
+                    return answer;
+                }
+                Placed::Replacing | Placed::Nowhere => return answer,
+                Placed::Not => {
+                    drop(guard);
+                    may_grow = grow::make_room(shard, &self.ladder, now);
                 }
             }
         }
-        let (word, answer) = step(Word::FRESH);
-        if word == Word::FRESH {
-            return answer;
-        }
-        let is_at_the_cap = self.ladder.is_last(shard.stage().generation);
-        let placed = place::place(shard, home, tag, word, is_at_the_cap, now);
-        if placed == Placed::InEmpty {
-            shard.used.fetch_add(1, Relaxed);
-        }
-        drop(guard);
-        if placed == Placed::InEmpty {
-            grow::do_upkeep(shard, &self.ladder, tag, now);
-        }
-        answer
     }
 }
 

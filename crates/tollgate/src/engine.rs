@@ -327,7 +327,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         let states = if is_in_place { Arc::clone(&old.states) } else { Arc::new(old.states.another()) };
         let mut new = InForce::new(quota, states);
         new.changes = old.changes + 1;
-        // Before the state is changed, or read to be carried over: whoever then still has the old quota waits.
+        // Before the state is changed, or read to be carried over: whoever still has the old quota then waits
+        // for the change.
         self.is_special.store(true, Ordering::Release);
         self.changes.store(new.changes, Ordering::Release);
         old.states.close();

@@ -121,8 +121,8 @@ impl<S: States> InForce<S> {
         }
         let _one_at_a_time = carrying.lock();
         let Some(state) = kept() else { return };
-        // The key has been carried already, if it has a state: what came after that is of a call that was
-        // under way at the change, and must not replace what has been counted since.
+        // The key has been carried already, if it has a state: what came after that is of a call that ran
+        // during the change, and must not replace what has been counted since.
         if is_fresh(&self.get(key)) && old.has_something(&state, *at) {
             self.put(key, &self.quota.inherit(state, &old.quota, *how, *at), now);
         }

@@ -459,18 +459,18 @@ macro_rules! on {
 }
 
 /// The time stands, so a permit comes back only where a caller gives it back. Costs differ, and the rate and
-/// the burst change while permits are taken. Of keys, calls that are under way at a change may be lost, and
+/// the burst change while permits are taken. Of keys, calls in flight at a change may be lost, and
 /// after four changes a key that was not asked for counts as never seen.
 #[test]
 fn threads_share_the_permits_while_the_quota_changes_and_permits_come_back() {
     const BURST: u64 = 1_000;
     const CHANGES: u64 = 60;
-    const UNDER_WAY: u64 = 3 * 9;
+    const IN_FLIGHT: u64 = 3 * 9;
     for (seed, has_keys) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
         let quota = Quota::per_hour(700).burst(BURST);
         let (by_key, one) = (keyed(quota.clone()).0, direct(quota).0);
         let limiter = ((!has_keys).then_some(&one), &by_key);
-        let (changes, most) = if has_keys { (3, BURST + UNDER_WAY) } else { (CHANGES, BURST) };
+        let (changes, most) = if has_keys { (3, BURST + IN_FLIGHT) } else { (CHANGES, BURST) };
         let held = AtomicU64::new(0);
         std::thread::scope(|scope| {
             for thread in 0..3_u64 {

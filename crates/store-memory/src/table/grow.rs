@@ -4,6 +4,10 @@
 //! expired states of one group; only where that frees less than a quarter of the group does the shard begin
 //! to grow, so that a stream of short-lived keys does not grow the table. From then on every second new key
 //! moves one group, five times faster than new keys arrive.
+//!
+//! Whoever does that may be interrupted for as long as others bring thousands of keys. So in a shard that is
+//! crowded in spite of it, a new key waits for the upkeep, and does a step itself: before the cap, no live
+//! state is evicted.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -11,7 +15,7 @@ use tollgate_core::Timestamp;
 
 use super::chunk::{CHUNK_GROUPS, GROUP_LINES};
 use super::line::{EMPTY, SLOTS, unpack};
-use super::place::{Placed, place};
+use super::place::{Placed, Room, place};
 use super::shard::{Home, Ladder, SPILL_GROUPS, Shard, Stage, home_in, threshold};
 use crate::sync::MutexGuard;
 
@@ -23,27 +27,40 @@ pub(super) fn do_upkeep(shard: &Shard, ladder: &Ladder, tag: u64, now: Timestamp
     if !tag.is_multiple_of(KEYS_PER_STEP) {
         return;
     }
-    let is_due = |Stage { generation, moved }| {
-        let lines = ladder.lines(generation).unwrap_or(usize::MAX);
-        !ladder.is_last(generation) && (moved > 0 || shard.used.load(Relaxed) > threshold(lines))
-    };
-    if !is_due(shard.stage()) {
+    if !is_due(shard, ladder, shard.stage()) {
         return;
     }
-    let Some(mut next_group) = shard.upkeep.try_lock() else { return };
+    if let Some(mut next_group) = shard.upkeep.try_lock() {
+        step(shard, ladder, &mut next_group, now);
+    }
+}
+
+/// Does a step of upkeep for a key that has found no room, after whoever does one now. Called with no lock
+/// held. False if none is due: there will be no more room.
+pub(super) fn make_room(shard: &Shard, ladder: &Ladder, now: Timestamp) -> bool {
+    step(shard, ladder, &mut shard.upkeep.lock(), now)
+}
+
+fn is_due(shard: &Shard, ladder: &Ladder, Stage { generation, moved }: Stage) -> bool {
+    let lines = ladder.lines(generation).unwrap_or(usize::MAX);
+    !ladder.is_last(generation) && (moved > 0 || shard.used.load(Relaxed) > threshold(lines))
+}
+
+fn step(shard: &Shard, ladder: &Ladder, next_group: &mut usize, now: Timestamp) -> bool {
     let stage = shard.stage();
-    if !is_due(stage) {
-        return;
+    if !is_due(shard, ladder, stage) {
+        return false;
     }
     if stage.moved == 0 {
         let groups = ladder.lines(stage.generation).unwrap_or(GROUP_LINES) / GROUP_LINES;
         let group = *next_group % groups;
         *next_group = group + 1;
         if drop_expired_of(shard, stage.generation, group, now) {
-            return;
+            return true;
         }
     }
     move_group(shard, ladder, stage, now);
+    true
 }
 
 /// Drops the expired states of a group. True when that was a quarter of it or more.
@@ -136,9 +153,9 @@ impl Mover<'_> {
         }
         let home = home_in(self.ladder, self.to, tag);
         self.lock(home);
-        match place(self.shard, home, tag, word, false, self.now) {
+        match place(self.shard, home, tag, word, Room::Any, self.now) {
             Placed::InEmpty => {}
-            Placed::Replacing | Placed::Nowhere => drop(self.shard.used.fetch_sub(1, Relaxed)),
+            Placed::Replacing | Placed::Nowhere | Placed::Not => drop(self.shard.used.fetch_sub(1, Relaxed)),
         }
     }
 
@@ -148,5 +165,46 @@ impl Mover<'_> {
         }
         self.locked = None; // before the next, so that locks are only ever taken in ascending order
         self.locked = self.shard.lock_group(self.to, home.group()).map(|guard| (home.group(), guard));
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::time::Duration;
+
+    use tollgate_core::{Expiry, Word};
+    use tollgate_store::Origin;
+
+    use super::super::shard::crowded;
+    use super::super::{SHARDS, Table};
+    use super::*;
+    use crate::hash::KeyHash;
+
+    const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
+
+    /// As if the thread that does the upkeep was interrupted: another one brings ten times as many keys as
+    /// there is room for.
+    #[test]
+    fn new_keys_wait_for_a_growth_that_is_interrupted_and_evict_no_live_state() {
+        let table = Table::new(1 << 24);
+        let shard = &table.shards[0];
+        let lines = table.ladder.lines(0).unwrap_or_default();
+        let keys = 10 * crowded(lines);
+        let expires = Expiry::at(NOON + Duration::from_secs(60));
+        std::thread::scope(|scope| {
+            let upkeep = shard.upkeep.lock();
+            let bringing = scope.spawn(|| {
+                for key in 1..=keys {
+                    let tag = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+                    let hash = KeyHash { tag, extra: SHARDS as u32, origin: Origin::default() };
+                    table.update(hash, NOON, |word| (Word { value: word.value + 1, expires }, ()));
+                }
+            });
+            while shard.used.load(Relaxed) <= crowded(lines) && !bringing.is_finished() {
+                std::thread::yield_now();
+            }
+            drop(upkeep);
+        });
+        assert_eq!((shard.used.load(Relaxed), shard.evictions.load(Relaxed)), (keys, 0));
     }
 }

@@ -17,25 +17,34 @@ const LINES_AT_THE_CAP: usize = if cfg!(loom) { 2 } else { 8 };
 pub(super) enum Placed {
     InEmpty,
     Replacing,
+    /// There was no [`Room::Free`]; nothing has changed.
+    Not,
     /// There was no line. The state is lost, and counted as evicted.
     Nowhere,
 }
 
+/// Which slots a new key may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    /// One that is empty, or whose state has expired.
+    Free,
+    /// If there is none, that of a live state.
+    Any,
+    /// The same, of those nearby only: the table may not grow.
+    AtTheCap,
+}
+
 /// Inserts a key that is not in the table. The caller has locked the group of its home.
-pub(super) fn place(
-    shard: &Shard,
-    home: Home,
-    tag: u64,
-    word: Word,
-    is_at_the_cap: bool,
-    now: Timestamp,
-) -> Placed {
+pub(super) fn place(shard: &Shard, home: Home, tag: u64, word: Word, room: Room, now: Timestamp) -> Placed {
     loop {
-        let Some(place) = Place::search(shard, home, is_at_the_cap, now) else {
+        let Some(place) = Place::search(shard, home, room, now) else {
             shard.evictions.fetch_add(1, Relaxed);
             return Placed::Nowhere;
         };
         let Place { line, slot, packed, distance, rank, .. } = place;
+        if room == Room::Free && matches!(rank, Rank::Live { .. }) {
+            return Placed::Not;
+        }
         if packed != EMPTY && line.replace(slot, packed, EMPTY).is_err() {
             continue; // a decision on that key came between: search again
         }
@@ -93,8 +102,8 @@ struct Place<'a> {
 impl<'a> Place<'a> {
     /// The best slot of the nearest line with an empty or an expired one; if there is no such line, of all
     /// lines.
-    fn search(shard: &'a Shard, home: Home, is_at_the_cap: bool, now: Timestamp) -> Option<Self> {
-        let most = if is_at_the_cap { LINES_AT_THE_CAP } else { SPILL_GROUPS * GROUP_LINES };
+    fn search(shard: &'a Shard, home: Home, room: Room, now: Timestamp) -> Option<Self> {
+        let most = if room == Room::AtTheCap { LINES_AT_THE_CAP } else { SPILL_GROUPS * GROUP_LINES };
         let mut guards = [const { None }; SPILL_GROUPS - 1];
         let mut best: Option<(Rank, &Line, usize, u128, usize)> = None;
         for distance in 0..most {

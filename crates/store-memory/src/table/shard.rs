@@ -214,3 +214,8 @@ fn pack_stage(ladder: &Ladder, Stage { generation, moved }: Stage) -> u64 {
 pub(super) fn threshold(lines: usize) -> u64 {
     (lines * SLOTS * 25 / 32) as u64
 }
+
+/// Slots in use above which new keys wait for its growth: 27 of 32, a little more than where growth ends.
+pub(super) fn crowded(lines: usize) -> u64 {
+    (lines * SLOTS * 27 / 32) as u64
+}

@@ -55,7 +55,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         if self.waiting.count() == 0 && self.blocked_until(key).is_none_or(|until| until <= now) {
             let (decision, taken) = self.update(key, now, |in_force, state| {
                 let decision = in_force.quota.reserve(state, Cost(n), Duration::ZERO, now);
-                (decision, taken(&in_force.quota, &decision, now))
+                (decision, Taken::by(&in_force.quota, &decision, now))
             });
             if decision.is_admitted() {
                 return Ok(Entry::Now(taken));
@@ -94,7 +94,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
         let wait = decision.delay().max(blocked);
         if wait.is_zero() {
-            return Ok(Entry::Now(taken(&in_force.quota, &decision, now)));
+            return Ok(Entry::Now(Taken::by(&in_force.quota, &decision, now)));
         }
         let newcomer = Newcomer { key, n, blocked, max_wait, kind };
         Ok(Entry::Later(self.join(&mut queue, &in_force, newcomer, now, now + wait)))
@@ -440,11 +440,6 @@ fn reserve<S: States>(
     now: Timestamp,
 ) -> Decision {
     in_force.update(key, now, |state| in_force.quota.reserve(state, Cost(n), max_wait, now))
-}
-
-/// What `quota` admitted at `now`.
-pub(super) fn taken(quota: &Quota, decision: &Decision, now: Timestamp) -> Taken {
-    Taken { at: now, reset_ns: nanos(decision.reset_after()), limit: quota.limit() }
 }
 
 fn give_back<S: States>(in_force: &InForce<S>, key: &[u8], n: u64, now: Timestamp) {

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use tollgate_core::{Algorithm, Clock, Cost, Decision, Quota, RetryAfter, State, Timestamp, nanos};
 
-use super::acquire::taken;
 use super::queue::{First, Kind, Plan, Stands, Status, Taken};
 use super::shared::Locked;
 use crate::acquire_error::AcquireError;
@@ -95,7 +94,7 @@ impl<S: States, C: Clock> Engine<S, C> {
                     let take = |state: &mut State| take_or_leave(in_force.for_lines(), state, n, now);
                     let decision = in_force.update(key, now, take);
                     if decision.is_admitted() {
-                        return Ok(Planned::Now(taken(&in_force.quota, &decision, now)));
+                        return Ok(Planned::Now(Taken::by(&in_force.quota, &decision, now)));
                     }
                 }
                 self.empty_plan(in_force, key, now)

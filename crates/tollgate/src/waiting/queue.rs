@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use tollgate_core::{State, Timestamp};
+use tollgate_core::{Decision, Quota, State, Timestamp, nanos};
 
 /// A clock that falls behind real time by more than this was set back: more than a timer is late.
 const LAG: Duration = Duration::from_millis(10);
@@ -152,6 +152,13 @@ pub(crate) struct First {
     pub(crate) behind: u64,
     pub(crate) turn_at: Timestamp,
     pub(crate) deadline: Timestamp,
+}
+
+impl Taken {
+    /// What `quota` admitted at `now`.
+    pub(crate) fn by(quota: &Quota, decision: &Decision, now: Timestamp) -> Self {
+        Self { at: now, reset_ns: nanos(decision.reset_after()), limit: quota.limit() }
+    }
 }
 
 impl Waiter {
