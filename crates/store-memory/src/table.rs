@@ -8,8 +8,8 @@
 //!   callers that bring the same new key end in one counter. It may wait there for another new key, never for
 //!   a decision.
 //! - **Growth** ([`grow`]) moves one group at a time, in about a microsecond, as a part of what one new key
-//!   in two costs. A decision on a key of just that group waits for that microsecond; no other does. A new key
-//!   of a shard that is crowded all the same waits for its growth.
+//!   in two costs. A decision on a key of just that group waits for that microsecond; no other does. A new
+//!   key of a shard that is crowded all the same waits for its growth.
 //! - **At the cap** a new key takes the place of an expired state nearby, else of the one nearby that expires
 //!   first.
 //!
@@ -201,7 +201,8 @@ impl Table {
                     let (word, answer) = step(unpack(packed));
                     match line.replace(slot, packed, pack(word, tag as u32)) {
                         Ok(()) => return answer,
-                        Err(actual) => packed = actual, // by another decision on this key: the group is locked
+                        // By another decision on this key: the group is locked.
+                        Err(actual) => packed = actual,
                     }
                 }
             }
