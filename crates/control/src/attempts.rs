@@ -1,9 +1,11 @@
 //! How often passwords may be tried: sliding windows in this process.
 //!
 //! A name from one address has 5 attempts in 5 minutes, and an address 20. So nobody locks out another user
-//! by failing in their name from elsewhere.
+//! by failing in their name from elsewhere. Addresses of IPv6 count by their first 64 bits: a client has all
+//! of those.
 
 use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, Ipv6Addr};
 
 use parking_lot::Mutex;
 
@@ -13,7 +15,8 @@ const WINDOW_MS: i64 = 5 * 60 * 1_000;
 const PER_NAME: usize = 5;
 const PER_ADDRESS: usize = 20;
 
-/// Windows that are kept; above it, attempts are rejected until old ones end.
+/// Windows that are kept; above it, the half that was used longest ago is forgotten: many addresses must not
+/// lock out all others.
 const MAX: usize = 20_000;
 
 /// Attempts of the last minutes.
@@ -26,11 +29,12 @@ impl Attempts {
         let mut windows = self.0.lock();
         if windows.len() + 2 > MAX {
             windows.retain(|_, at| at.back().is_some_and(|at| now_ms - at < WINDOW_MS));
-            if windows.len() + 2 > MAX {
-                return Err(ControlError::TooMany { seconds: 60 });
-            }
         }
-        let both = [(of(address, name), PER_NAME), (address.to_owned(), PER_ADDRESS)];
+        if windows.len() + 2 > MAX {
+            drop_older_half(&mut windows);
+        }
+        let address = network(address);
+        let both = [(of(&address, name), PER_NAME), (address, PER_ADDRESS)];
         for (window, most) in &both {
             let Some(at) = windows.get_mut(window) else { continue };
             at.retain(|at| (0..WINDOW_MS).contains(&(now_ms - at)));
@@ -52,11 +56,29 @@ impl Attempts {
 
     /// Forgets the attempts of a name that got in: people behind one address do not keep each other out.
     pub(crate) fn succeeded(&self, address: &str, name: &str) {
-        let mut windows = self.0.lock();
-        windows.remove(&of(address, name));
-        if let Some(at) = windows.get_mut(address) {
+        let (mut windows, address) = (self.0.lock(), network(address));
+        windows.remove(&of(&address, name));
+        if let Some(at) = windows.get_mut(&address) {
             at.pop_back();
         }
+    }
+}
+
+fn drop_older_half(windows: &mut HashMap<String, VecDeque<i64>>) {
+    let mut used: Vec<_> = windows.iter().map(|(window, at)| (at.back().copied(), window.clone())).collect();
+    used.sort_unstable();
+    used.truncate(MAX / 2);
+    for (_, window) in used {
+        windows.remove(&window);
+    }
+}
+
+/// What an address counts as.
+fn network(address: &str) -> String {
+    match address.parse().map(|it: IpAddr| it.to_canonical()) {
+        Ok(IpAddr::V6(it)) => Ipv6Addr::from_bits(it.to_bits() >> 64 << 64).to_string() + "/64",
+        Ok(IpAddr::V4(it)) => it.to_string(),
+        Err(_) => address.to_owned(),
     }
 }
 
@@ -66,6 +88,8 @@ fn of(address: &str, name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv4Addr;
+
     use super::*;
 
     #[test]
@@ -84,6 +108,30 @@ mod tests {
         assert_eq!(waits("a", "ann", 300_000), 0);
         attempts.succeeded("a", "ann");
         assert_eq!(waits("a", "ann", 300_001), 0);
+    }
+
+    #[test]
+    fn addresses_of_one_ipv6_network_count_as_one() {
+        let attempts = Attempts::default();
+        let made = (0..40).filter(|n| attempts.begin(&format!("2001:db8::{n:x}"), &n.to_string(), 0).is_ok());
+        assert_eq!(made.count(), 20);
+        attempts.begin("2001:db8:0:1::1", "ann", 0).expect("another network");
+        let mapped = (0..40).filter(|n| attempts.begin(&format!("::ffff:10.0.0.{n}"), "ann", 0).is_ok());
+        assert_eq!(mapped.count(), 40, "mapped addresses of IPv4 are clients of their own");
+    }
+
+    #[test]
+    fn attempts_from_very_many_addresses_lock_nobody_out() {
+        let attempts = Attempts::default();
+        for n in 0..30_000_u32 {
+            attempts.begin(&Ipv4Addr::from_bits(n).to_string(), "eve", i64::from(n)).expect("its first");
+            assert!(attempts.remembered() <= MAX);
+        }
+        attempts.begin("192.0.2.1", "ann", 30_000).expect("let in");
+        for _ in 0..4 {
+            attempts.begin("192.0.2.1", "ann", 30_000).expect("one of five");
+        }
+        assert!(attempts.begin("192.0.2.1", "ann", 30_000).is_err(), "counted all the same");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use serde_json::Value as Json;
 use tollgate_db::{DbError, Tx};
 
 use crate::actor::{Actor, EVERY_APP};
+use crate::audit_chain::written;
 use crate::error::ControlError;
 use crate::ids::sha256;
 use crate::role::Role;
@@ -37,10 +38,12 @@ pub struct Note<'n> {
 /// Adds an entry.
 pub(crate) fn append(tx: &mut dyn Tx, actor: &Actor, note: Note<'_>) -> Result<(), ControlError> {
     let last = tx.query_one("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1", &[])?;
-    let (seq, prev_hash) = match last {
-        Some(row) => (row.int(0)? + 1, row.text(1)?),
-        None => (1, String::new()),
+    let (last_seq, prev_hash) = match last {
+        Some(row) => (row.int(0)?, row.text(1)?),
+        None => (0, String::new()),
     };
+    // The numbers of removed last entries are never used again, so that the gap stays.
+    let seq = last_seq.max(written(tx)?) + 1;
     let mut entry = Entry {
         seq,
         at: tx.now_ms(),

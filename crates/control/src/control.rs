@@ -175,8 +175,8 @@ impl Control {
         actor: &Actor,
         input: OverrideInput,
     ) -> Result<Override, ControlError> {
-        let actor = actor.clone();
-        self.change_overrides(move |tx| overrides::create(tx, &actor, &input)).await
+        let (actor, nodes) = (actor.clone(), self.nodes_shared());
+        self.change_overrides(move |tx| overrides::create(tx, &*nodes, &actor, &input)).await
     }
 
     /// Ends an override before its time, on all nodes too. Returns what it was.
@@ -184,8 +184,8 @@ impl Control {
     /// # Errors
     /// [`ControlError`].
     pub async fn end_override(&self, actor: &Actor, id: &str) -> Result<Override, ControlError> {
-        let (actor, id) = (actor.clone(), id.to_owned());
-        self.change_overrides(move |tx| overrides::end(tx, &actor, &id)).await
+        let (actor, id, nodes) = (actor.clone(), id.to_owned(), self.nodes_shared());
+        self.change_overrides(move |tx| overrides::end(tx, &*nodes, &actor, &id)).await
     }
 
     async fn change_overrides<T: Send + 'static>(

@@ -177,10 +177,10 @@ impl Control {
     /// [`ControlError`]. That a node does not answer is a part of the answer.
     pub async fn inspect_key(&self, actor: &Actor, question: &Question) -> Result<Answers, ControlError> {
         let (domain, entries) = question.check()?;
-        let (actor, of) = (actor.clone(), domain.clone());
+        let (actor, of, nodes) = (actor.clone(), domain.clone(), self.nodes_shared());
         let now_ms = self
             .read(move |tx| {
-                let app = owner(tx, &of)?;
+                let app = owner(tx, &*nodes, &of)?;
                 actor.must(Role::Viewer, &app)?;
                 Ok(tx.now_ms())
             })
@@ -196,11 +196,11 @@ impl Control {
     pub async fn reset_key(&self, actor: &Actor, question: &Question) -> Result<Answers, ControlError> {
         let (domain, entries) = question.check()?;
         let body = json!({"domain": domain, "entries": entries});
-        let (actor, text) = (actor.clone(), body.to_string());
+        let (actor, text, nodes) = (actor.clone(), body.to_string(), self.nodes_shared());
         // Recorded before it is sent: a node that does not answer may have done it.
         let now_ms = self
             .write(move |tx| {
-                let app = owner(tx, &domain)?;
+                let app = owner(tx, &*nodes, &domain)?;
                 actor.must(Role::Editor, &app)?;
                 let pairs: Vec<_> = entries.iter().map(|(key, value)| format!("{key}={value}")).collect();
                 let note = Note {
@@ -234,10 +234,10 @@ impl Control {
             faults.add("cursor", Fault::TooLong { max: MAX_CURSOR });
         }
         faults.check()?;
-        let (actor, of) = (actor.clone(), domain.clone());
+        let (actor, of, of_nodes) = (actor.clone(), domain.clone(), self.nodes_shared());
         let now_ms = self
             .read(move |tx| {
-                actor.must(Role::Viewer, &owner(tx, &of)?)?;
+                actor.must(Role::Viewer, &owner(tx, &*of_nodes, &of)?)?;
                 Ok(tx.now_ms())
             })
             .await?;

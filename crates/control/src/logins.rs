@@ -13,8 +13,9 @@ use crate::settings;
 /// No login is longer, whatever the settings say.
 pub const LONGEST_MS: i64 = 30 * 24 * 3_600_000;
 
-/// How old the record of the last request may be.
-const SEEN_MS: i64 = 5 * 60_000;
+/// How old the record of the last request may be. Far less than the shortest `login_idle_minutes`, which is
+/// 5, so that a login that is used stays.
+const SEEN_MS: i64 = 60_000;
 
 /// Logins of a user; the oldest ends when there are more.
 const MAX_LOGINS: i64 = 20;

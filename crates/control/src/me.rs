@@ -30,7 +30,7 @@ pub struct MyLogin {
     pub id: String,
     /// Milliseconds UTC.
     pub created_at: i64,
-    /// Milliseconds UTC, to five minutes.
+    /// Milliseconds UTC, to a minute.
     pub last_seen: i64,
     /// Milliseconds UTC, unless it is idle for too long before.
     pub expires_at: i64,

@@ -121,6 +121,11 @@ pub trait Nodes: Send + Sync {
         nodes
     }
 
+    /// Whether a known node, live or not, has this domain from files of its own.
+    fn is_local(&self, domain: &str) -> bool {
+        self.nodes_of("").iter().any(|it| it.local_domains.iter().any(|local| local == domain))
+    }
+
     /// How many live nodes have every version of `published`, or a later one, and how many are live.
     fn in_force(&self, published: &Published, now_ms: i64) -> (usize, usize) {
         let versions: HashMap<&str, u64> = published.apps.iter().map(|it| (&*it.app, it.version)).collect();

@@ -12,6 +12,7 @@ use crate::audit::{self, Note};
 use crate::car;
 use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::ids::id;
+use crate::nodes::Nodes;
 use crate::role::Role;
 
 /// Most overrides in force.
@@ -120,12 +121,17 @@ impl Override {
     }
 }
 
-/// The app whose rights apply to a domain; [`EVERY_APP`] where no app owns it, such as a domain that only the
-/// local files of nodes have.
+/// The app whose rights apply to a domain; [`EVERY_APP`] where no app owns it, or a node has it from files of
+/// its own. Those files are of nobody here, and the app that writes the domain first is not asked whether they
+/// exist. An app of that name may be created all the same, to move the domain here: that takes the rights over
+/// every app anyway.
 ///
 /// # Errors
 /// [`ControlError::Db`].
-pub fn owner(tx: &mut dyn Tx, domain: &str) -> Result<String, ControlError> {
+pub fn owner(tx: &mut dyn Tx, nodes: &dyn Nodes, domain: &str) -> Result<String, ControlError> {
+    if nodes.is_local(domain) {
+        return Ok(EVERY_APP.to_owned());
+    }
     let row = tx.query_one(
         "SELECT apps.name FROM domains JOIN apps ON apps.id = domains.app_id WHERE domains.domain = $1 \
          UNION ALL SELECT name FROM apps WHERE name = $1",
@@ -175,10 +181,15 @@ pub fn read_domain(text: &str) -> Result<String, Fault> {
 ///
 /// # Errors
 /// [`ControlError`].
-pub fn create(tx: &mut dyn Tx, actor: &Actor, input: &OverrideInput) -> Result<Override, ControlError> {
+pub fn create(
+    tx: &mut dyn Tx,
+    nodes: &dyn Nodes,
+    actor: &Actor,
+    input: &OverrideInput,
+) -> Result<Override, ControlError> {
     let mut faults = FieldFaults::default();
     let domain = faults.take("domain", read_domain(&input.domain), String::new());
-    let app = if domain.is_empty() { EVERY_APP.to_owned() } else { owner(tx, &domain)? };
+    let app = if domain.is_empty() { EVERY_APP.to_owned() } else { owner(tx, nodes, &domain)? };
     actor.must(Role::Editor, &app)?;
     let entries = faults.take("entries", read_entries(&input.entries), Vec::new());
     let action = Action::of(&input.action).ok_or(Fault::Choice { expected: "block, allow" });
@@ -252,7 +263,7 @@ pub fn create(tx: &mut dyn Tx, actor: &Actor, input: &OverrideInput) -> Result<O
 ///
 /// # Errors
 /// [`ControlError`]; [`ControlError::NotFound`] if it has ended.
-pub fn end(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Override, ControlError> {
+pub fn end(tx: &mut dyn Tx, nodes: &dyn Nodes, actor: &Actor, id: &str) -> Result<Override, ControlError> {
     let now = tx.now_ms();
     let row = tx.query_one(
         "SELECT id, domain, entries, app, action, until, reason, author, created_at FROM overrides \
@@ -261,7 +272,7 @@ pub fn end(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Override, Control
     )?;
     let unknown = || ControlError::NotFound { what: "override", name: id.to_owned() };
     let ended = Override::read(&row.ok_or_else(unknown)?)?;
-    let app = owner(tx, &ended.domain)?;
+    let app = owner(tx, nodes, &ended.domain)?;
     actor.must(Role::Editor, &app)?;
     tx.execute("UPDATE overrides SET removed_at = $2 WHERE id = $1", &[id.into(), now.into()])?;
     note(tx, actor, "override.end", &ended, "")?;

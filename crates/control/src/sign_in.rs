@@ -76,7 +76,7 @@ impl Control {
         self.begin_attempt(from.ip, name).await?;
         let name = users::user_name(name).unwrap_or_default();
         let (ip, request) = (from.ip.to_owned(), from.request_id.to_owned());
-        let Some(user) = self.user_with(&name, password).await? else {
+        let Some((user, hash)) = self.user_with(&name, password).await? else {
             let work = move |tx: &mut dyn Tx| {
                 // An unknown name could be a password in the wrong field.
                 let known = users::find(tx, &name)?.map_or_else(|| "(unknown)".to_owned(), |user| user.name);
@@ -90,13 +90,19 @@ impl Control {
         self.attempts.succeeded(from.ip, &user.name);
         let (cookie, agent) = (secret()?, agent(from));
         let given = cookie.clone();
-        let begin = move |tx: &mut dyn Tx| logins::begin(tx, &acting(&user, &ip, &request), &agent, &given);
+        let begin = move |tx: &mut dyn Tx| {
+            if !has_password(tx, &user.id, &hash)? {
+                return Err(ControlError::WrongLogin);
+            }
+            logins::begin(tx, &acting(&user, &ip, &request), &agent, &given)
+        };
         self.db.write(begin).await?;
         Ok(cookie)
     }
 
-    /// The active user of this name, if the password is right.
-    async fn user_with(&self, name: &str, password: &str) -> Result<Option<User>, ControlError> {
+    /// The active user of this name, if the password is right, with the hash that it was compared with. That
+    /// takes a while, so what is written then has to look again, by [`has_password`].
+    async fn user_with(&self, name: &str, password: &str) -> Result<Option<(User, String)>, ControlError> {
         let asked = name.to_owned();
         let found = self.read(move |tx| {
             let Some(user) = users::find(tx, &asked)?.filter(|user| user.state == "active") else {
@@ -107,8 +113,8 @@ impl Control {
         });
         let (user, hash) = found.await?.map_or((None, None), |(user, hash)| (Some(user), hash));
         // Unknown names take as long, so that a wrong name looks like a wrong password.
-        let is_right = password.len() <= 4_096 && self.passwords.is(password, hash).await?;
-        Ok(user.filter(|_| is_right))
+        let is_right = password.len() <= 4_096 && self.passwords.is(password, hash.clone()).await?;
+        Ok(user.zip(hash).filter(|_| is_right))
     }
 
     /// Who acts with this cookie, and how they like pages.
@@ -311,13 +317,16 @@ impl Control {
         actor.must_be_logged_in()?;
         checked(&actor.name, password, Some(again))?;
         self.begin_attempt(&actor.ip, &actor.name).await?;
-        if self.user_with(&actor.name, current).await?.is_none() {
+        let Some((_, compared)) = self.user_with(&actor.name, current).await? else {
             return Err(invalid("current", Fault::WrongPassword));
-        }
+        };
         self.attempts.succeeded(&actor.ip, &actor.name);
         let hash = self.passwords.hash(password).await?;
         let (actor, cookie) = (actor.clone(), cookie.to_owned());
         let work = move |tx: &mut dyn Tx| {
+            if !has_password(tx, &actor.user_id, &compared)? {
+                return Err(invalid("current", Fault::WrongPassword));
+            }
             links::set_password(tx, &actor.user_id, &hash)?;
             logins::end_others(tx, &actor.user_id, &cookie)?;
             let target = actor.name.clone();
@@ -330,6 +339,16 @@ impl Control {
         let now_ms = self.read(|tx| Ok(tx.now_ms())).await?;
         self.attempts.begin(ip, name, now_ms)
     }
+}
+
+/// Whether the user is active and still has the password with this hash: it may have been reset meanwhile.
+fn has_password(tx: &mut dyn Tx, user_id: &str, hash: &str) -> Result<bool, ControlError> {
+    let values = [user_id.into(), hash.into()];
+    let found = tx.query_one(
+        "SELECT 1 FROM users WHERE id = $1 AND password_hash = $2 AND state = 'active'",
+        &values,
+    )?;
+    Ok(found.is_some())
 }
 
 /// The name, if it and the password may be used.

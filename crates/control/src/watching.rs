@@ -19,6 +19,10 @@ impl Control {
             "" => !it.node.is_empty() || actor.may(Role::Viewer, EVERY_APP),
             app => actor.may(Role::Viewer, app),
         });
+        // What is of no app may name addresses, stores, domains and files of others.
+        if !actor.may_everywhere(Role::Viewer) {
+            found.iter_mut().filter(|it| it.app.is_empty()).for_each(|it| it.detail.clear());
+        }
         Ok(found)
     }
 

@@ -328,3 +328,27 @@ async fn overrides_have_a_cap_of_bytes_within_which_they_fit_into_one_message() 
     assert!(message.len() < MAX_CONTROL_MESSAGE_BYTES, "{}", message.len());
     assert!(message.len() > MAX_CONTROL_MESSAGE_BYTES * 9 / 10, "the cap is not far below what fits");
 }
+
+#[tokio::test]
+async fn a_domain_that_a_node_has_from_its_own_files_takes_the_rights_over_every_app() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = Arc::new(KnownNodes::default());
+    let control = open(folder.path(), Arc::<KnownNodes>::clone(&nodes)).await;
+    control.change(|tx| rules::create(tx, &Actor::system(), "shop", &row("a"))).await.expect("a rule");
+    let (editor, all) = (actor("shop", Role::Editor), actor("*", Role::Editor));
+    let made = control.create_override(&editor, input(&["key=a"], "5")).await.expect("made");
+    let local_domains = vec!["shop".to_owned()];
+    nodes.report(NodeState { id: "n".to_owned(), local_domains, ..NodeState::default() });
+    let refused = [
+        control.create_override(&editor, input(&["key=b"], "5")).await.err(),
+        control.end_override(&editor, &made.id).await.err(),
+        control.inspect_key(&editor, &question("key=a")).await.err(),
+        control.reset_key(&editor, &question("key=a")).await.err(),
+        control.scan_keys(&editor, &question("key=a"), "").await.err(),
+    ];
+    for error in refused {
+        assert!(matches!(&error, Some(ControlError::NoRight { app, .. }) if app == "*"), "{error:?}");
+    }
+    control.create_override(&all, input(&["key=b"], "5")).await.expect("made");
+    control.end_override(&all, &made.id).await.expect("ended");
+}

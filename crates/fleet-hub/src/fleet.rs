@@ -118,8 +118,11 @@ struct State {
     streams: HashMap<SessionId, Stream>,
     last_session: u64,
     last_command: u64,
-    commands: HashMap<u64, oneshot::Sender<Reply>>,
+    commands: Commands,
 }
+
+/// Commands that wait for a reply, each with the node that it was sent to.
+type Commands = HashMap<u64, (String, oneshot::Sender<Reply>)>;
 
 /// The nodes of a control plane. Clones share them.
 #[derive(Clone)]
@@ -260,7 +263,7 @@ impl Fleet {
     #[must_use]
     pub fn commands_waiting(&self) -> usize {
         let mut state = self.state();
-        state.commands.retain(|_, waiting| !waiting.is_closed());
+        state.commands.retain(|_, (_, waiting)| !waiting.is_closed());
         state.commands.len()
     }
 
@@ -284,7 +287,7 @@ impl Fleet {
         let (sender, reply) = oneshot::channel();
         let command = {
             let mut state = self.state();
-            state.commands.retain(|_, waiting| !waiting.is_closed());
+            state.commands.retain(|_, (_, waiting)| !waiting.is_closed());
             if state.commands.len() >= MOST_COMMANDS {
                 return Err(CommandError::Busy);
             }
@@ -292,7 +295,7 @@ impl Fleet {
             let command = state.last_command;
             let sent = Command { command, kind: kind.to_owned(), body };
             let actions = state.hub.command(node, sent).ok_or(CommandError::Away)?;
-            state.commands.insert(command, sender);
+            state.commands.insert(command, (node.to_owned(), sender));
             self.carry_out(&mut state, actions);
             command
         };
@@ -382,11 +385,7 @@ impl Fleet {
                 }
                 Action::Bind { node, sha256 } => self.0.seams.identities.bind(node, sha256),
                 Action::Claimed { node, address } => self.0.seams.identities.claimed(node, address),
-                Action::Replied(reply) => {
-                    if let Some(waiting) = state.commands.remove(&reply.command) {
-                        let _ = waiting.send(reply);
-                    }
-                }
+                Action::Replied { node, reply } => deliver(&mut state.commands, &node, reply),
             }
         }
         for session in too_slow {
@@ -406,6 +405,15 @@ impl Fleet {
     }
 }
 
+/// Gives a reply to the one that waits, if `node` was asked: numbers of commands are easy to guess.
+fn deliver(commands: &mut Commands, node: &str, reply: Reply) {
+    if commands.get(&reply.command).is_some_and(|(asked, _)| asked == node)
+        && let Some((_, waiting)) = commands.remove(&reply.command)
+    {
+        let _ = waiting.send(reply); // the one that asked may have left
+    }
+}
+
 /// Stores the reports of one stream in their order, until the stream is closed.
 async fn store(fleet: Fleet, session: SessionId, mut arriving: mpsc::Receiver<Stored>) {
     while let Some(Stored { node, incarnation, report }) = arriving.recv().await {
@@ -417,5 +425,24 @@ async fn store(fleet: Fleet, session: SessionId, mut arriving: mpsc::Receiver<St
                 return fleet.on(Event::NotStored(session));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_node_that_was_asked_can_answer_a_command() {
+        let mut commands = Commands::new();
+        let (sender, mut waiting) = oneshot::channel();
+        commands.insert(7, ("a".to_owned(), sender));
+        let reply = |body: &str| Reply { command: 7, body: body.to_owned(), ..Reply::default() };
+        deliver(&mut commands, "b", reply("forged"));
+        assert!(waiting.try_recv().is_err() && commands.len() == 1);
+        deliver(&mut commands, "a", reply("true"));
+        assert_eq!(waiting.try_recv().map(|it| it.body), Ok("true".to_owned()));
+        deliver(&mut commands, "a", reply("again"));
+        assert!(commands.is_empty());
     }
 }

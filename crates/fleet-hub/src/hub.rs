@@ -115,7 +115,12 @@ pub enum Action {
         report: Box<Report>,
     },
     /// A node has answered a command.
-    Replied(Reply),
+    Replied {
+        /// Id of the node that answers; a command may have been sent to another one.
+        node: String,
+        /// The answer.
+        reply: Reply,
+    },
     /// A node has a secret of its own from now on: keep its digest.
     Bind {
         /// Id of the node.
@@ -378,7 +383,7 @@ impl Hub {
                     self.actions.push(Action::Store { session, node, incarnation, report });
                 }
             },
-            FromNode::Reply(reply) => self.actions.push(Action::Replied(reply)),
+            FromNode::Reply(reply) => self.actions.push(Action::Replied { node: id.to_owned(), reply }),
         }
     }
 

@@ -76,7 +76,7 @@ fn shown(actions: Vec<Action>) -> Vec<String> {
             Action::Store { incarnation, report, .. } => {
                 shown.push(format!("store {incarnation}/{}", report.sequence));
             }
-            Action::Replied(reply) => shown.push(format!("{reply:?}")),
+            Action::Replied { node, reply } => shown.push(format!("{node} answers {}", reply.command)),
             Action::Bind { node, .. } => shown.push(format!("bind {node}")),
             Action::Claimed { node, address } => shown.push(format!("{node} claimed from {address}")),
         }

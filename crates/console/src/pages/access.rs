@@ -237,7 +237,7 @@ fn add_cookie(reply: &mut Reply, cookie: Option<HeaderValue>) {
 fn place(back: &str) -> &str {
     let is_ours = back.starts_with('/')
         && !back.starts_with("//")
-        && !back.contains(['\\', '\r', '\n'])
+        && !back.contains(|it: char| it == '\\' || it.is_control()) // browsers skip a tab
         && back.len() <= 2_000;
     if is_ours { back } else { "/rules" }
 }
@@ -255,6 +255,7 @@ mod tests {
             ("//evil.example", "/rules"),
             ("/\\evil.example", "/rules"),
             ("https://evil.example", "/rules"),
+            ("/\t/evil.example", "/rules"),
             ("/a\r\nSet-Cookie: x=y", "/rules"),
         ] {
             assert_eq!(place(back), want, "{back:?}");

@@ -165,7 +165,7 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
         Some((name, false)) => format!("{name} · {}", d.store_down),
         None => d.no_store.to_owned(),
     };
-    let facts = vec![
+    let mut facts = vec![
         (t.last_seen, visit.time(node.last_seen_ms), false),
         (d.stream, (if node.is_connected { d.connected } else { d.away }).to_owned(), false),
         (t.address, node.address.clone(), true),
@@ -179,10 +179,14 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
             false,
         ),
         (d.skew, format!("{} ms", grouped(node.skew_ms)), false),
-        (d.own_domains, or_none(&node.local_domains), true),
         (d.id, node.id.clone(), true),
     ];
-    let faults = [(d.state_error, figures.state_error), (d.rules_error, figures.rules_error)];
+    let mut faults = Vec::new();
+    // What may name domains and files of others, as in the API.
+    if actor.may_everywhere(Role::Viewer) {
+        facts.push((d.own_domains, or_none(&node.local_domains), true));
+        faults = vec![(d.state_error, figures.state_error), (d.rules_error, figures.rules_error)];
+    }
     let app = |it: &NodeApp| {
         let (class, state) = state(d, it);
         AppRow {

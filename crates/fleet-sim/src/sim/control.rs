@@ -41,7 +41,7 @@ impl World {
                     self.bindings.insert(node, sha256);
                 }
                 Action::Claimed { node, .. } => panic!("the hub took {node} for another node"),
-                Action::Bind { .. } | Action::Replied(_) => {}
+                Action::Bind { .. } | Action::Replied { .. } => {}
             }
         }
     }
