@@ -3,11 +3,11 @@
 use serde_json::json;
 use tollgate_db::Tx;
 
-use crate::actor::Actor;
+use crate::actor::{Actor, EVERY_APP};
 use crate::apps::{self, App};
 use crate::audit::{self, Note};
 use crate::change_set::{ChangeOp, ChangeSet, State, conflicts, get};
-use crate::changes::{self, ChangeInput, event, in_state, reached};
+use crate::changes::{self, ChangeInput, event, in_state};
 use crate::content::{Content, Kind};
 use crate::error::{ControlError, Fault, invalid};
 use crate::file_rules::MAX_FILES;
@@ -17,6 +17,7 @@ use crate::rollout::Plan;
 use crate::rollout_rows;
 use crate::rollouts;
 use crate::stored::{self, Op};
+use crate::users::{self, User};
 use crate::versions;
 
 /// Most rules of an app.
@@ -63,7 +64,7 @@ pub fn publish_by(
     }
     // Counted again: the app may need more approvals by now.
     let is_asked = before.state != State::Draft || before.needed == 0;
-    if !is_asked || reached(&before) != State::Approved {
+    if !is_asked || approvals_now(tx, &before)? < before.needed {
         return Err(ControlError::NeedsApproval { app: before.app, approvals: before.needed });
     }
     let app = apps::get(tx, actor, Role::Editor, &before.app)?;
@@ -85,6 +86,19 @@ pub fn publish_by(
     };
     audit::append(tx, actor, note)?;
     Ok(Change { value: change, documents: Some(documents) })
+}
+
+/// The approvals of users who may still approve: who lost the role, or was disabled, approves no more.
+fn approvals_now(tx: &mut dyn Tx, change: &ChangeSet) -> Result<i64, ControlError> {
+    let mut approvals = 0;
+    for name in change.approved_by() {
+        let user = users::find(tx, name)?.filter(|user| user.state == "active");
+        let is_of_app = |app: &str| app == EVERY_APP || app == change.app;
+        let may =
+            |user: &User| user.roles.iter().any(|(app, role)| is_of_app(app) && *role >= Role::Approver);
+        approvals += i64::from(user.is_some_and(|user| may(&user)));
+    }
+    Ok(approvals)
 }
 
 /// Makes a change in one call. Needs editor; of every app if the app is new. The change set that it returns

@@ -56,6 +56,7 @@ impl Control {
         self.begin_attempt(from.ip, "").await?;
         let given = code.to_owned();
         self.read(move |tx| setup::must_be_valid(tx, &given)).await?; // before any work on the password
+        self.attempts.succeeded(from.ip, ""); // only wrong codes are attempts
         let name = checked(name, password, Some(again))?;
         let hash = self.passwords.hash(password).await?;
         let (cookie, ip, agent, code) = (secret()?, from.ip.to_owned(), agent(from), code.to_owned());

@@ -14,7 +14,7 @@ use tollgate_control::file_rules::{self, FileInput};
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::{
     Actor, Change, Content, Control, ControlError, Kind, KnownNodes, Role, apps, audit, car_yaml, checks,
-    reviews, rules, transfer, versions,
+    reviews, rules, transfer, users, versions,
 };
 use tollgate_db::{TimeSource, Tx};
 
@@ -95,6 +95,9 @@ async fn an_approval_holds_for_one_content() {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path()).await;
     shop(&control, "1").await;
+    for (name, role) in [("bob", "approver"), ("cyd", "admin")] {
+        control.invite(&Actor::system(), name, "shop", role).await.expect("a user");
+    }
     let (ann, bob) = (user("ann", Role::Approver), user("bob", Role::Approver));
     let by = ann.clone();
     let draft = run(&control, move |tx| changes::create(tx, &by, "shop", &change(&[put("a", Some(1), 5)])));
@@ -140,7 +143,17 @@ async fn an_approval_holds_for_one_content() {
     let third = step(&user("cyd", Role::Admin), twice.etag, approve).await.expect("approved");
     assert_eq!(third.state, State::Approved);
     assert_eq!(rate(&control, "a").await, 1);
-    let published = step(&user("eve", Role::Editor), third.etag, publish).await.expect("published");
+    // Who may approve no more, has not approved.
+    let eve = user("eve", Role::Editor);
+    for role in [None, Some(Role::Editor), Some(Role::Approver)] {
+        let set = control.change(move |tx| users::set_role(tx, &Actor::system(), "bob", "shop", role));
+        set.await.expect("set");
+        if role != Some(Role::Approver) {
+            let early = step(&eve, third.etag, publish).await;
+            assert!(matches!(early, Err(ControlError::NeedsApproval { approvals: 2, .. })), "{early:?}");
+        }
+    }
+    let published = step(&eve, third.etag, publish).await.expect("published");
     assert_eq!((published.state, published.published_version), (State::Published, Some(3)));
     assert_eq!(rate(&control, "a").await, 5);
     assert!(matches!(step(&ann, published.etag, publish).await, Err(ControlError::WrongState { .. })));

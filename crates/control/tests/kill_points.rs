@@ -66,6 +66,7 @@ async fn prepared(folder: &Path) {
     let id = made.id.clone();
     let submitted = control.change(move |tx| changes::submit(tx, &user("ann"), &id, made.etag)).await;
     let submitted = submitted.expect("submitted");
+    control.invite(&user("ann"), "bob", "shop", "approver").await.expect("a user");
     let approve = move |tx: &mut dyn tollgate_db::Tx| {
         reviews::approve(tx, &user("bob"), &submitted.id, submitted.etag, "good")
     };

@@ -275,6 +275,7 @@ async fn a_trial_is_a_change_like_any_other_with_rights_etags_audit_and_approval
         .await
         .expect("change sets");
     let (id, etag, bea) = (list[0].id.clone(), list[0].etag, with("bea", Role::Approver));
+    world.control.invite(&Actor::system(), "bea", "shop", "approver").await.expect("a user");
     let approved = world.control.change(move |tx| -> Result<Change<_>, _> {
         let approved = reviews::approve(tx, &bea, &id, etag, "")?.value;
         tollgate_control::publishing::publish(tx, &bea, &approved.id, approved.etag)

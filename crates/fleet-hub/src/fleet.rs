@@ -101,6 +101,8 @@ impl std::fmt::Debug for Seams {
 }
 
 struct Stream {
+    /// With which it was opened: it must stay in force.
+    token: Option<Arc<str>>,
     outgoing: mpsc::Sender<Outgoing>,
     reports: mpsc::Sender<Stored>,
     /// Reads what the node sends.
@@ -190,7 +192,10 @@ impl Fleet {
                     }
                     Err(_) => overrides_come = false,
                 },
-                _ = ticks.tick() => self.on(Event::Tick),
+                _ = ticks.tick() => {
+                    self.end_revoked();
+                    self.on(Event::Tick);
+                }
             }
         }
     }
@@ -308,8 +313,35 @@ impl Fleet {
         self.0.seams.tokens.admits(token)
     }
 
-    /// A new stream from `address`: its number, and what to send on it. `None` if there are too many.
-    pub(crate) fn open(&self, address: String) -> Option<(SessionId, mpsc::Receiver<Outgoing>)> {
+    /// Closes the streams whose token is in force no more.
+    fn end_revoked(&self) {
+        let opened: Vec<(SessionId, Option<Arc<str>>)> =
+            self.state().streams.iter().map(|(session, it)| (*session, it.token.clone())).collect();
+        // The nodes of a fleet mostly share one token.
+        let mut in_force: HashMap<Option<Arc<str>>, bool> = HashMap::new();
+        for (session, token) in opened {
+            let is_in_force = in_force.entry(token).or_insert_with_key(|token| self.admits(token.as_deref()));
+            if !*is_in_force {
+                tracing::warn!(
+                    session = session.0,
+                    "stream of a node closed: its token was revoked or has expired"
+                );
+                let mut state = self.state();
+                let Some(stream) = state.streams.remove(&session) else { continue };
+                if let Some(reader) = stream.reader {
+                    reader.abort();
+                }
+                self.change(&mut state, Event::Closed(session));
+            }
+        }
+    }
+
+    /// A new stream from `address`, opened with `token`: its number, and what to send on it. `None` if there are too many.
+    pub(crate) fn open(
+        &self,
+        address: String,
+        token: Option<&str>,
+    ) -> Option<(SessionId, mpsc::Receiver<Outgoing>)> {
         let mut state = self.state();
         if state.streams.len() >= self.0.max_streams {
             return None;
@@ -318,7 +350,9 @@ impl Fleet {
         let session = SessionId(state.last_session);
         let (outgoing, receiver) = mpsc::channel(MOST_OUTGOING);
         let (reports, arriving) = mpsc::channel(MOST_REPORTS);
-        state.streams.insert(session, Stream { outgoing, reports, reader: None });
+        state
+            .streams
+            .insert(session, Stream { token: token.map(Arc::from), outgoing, reports, reader: None });
         self.change(&mut state, Event::Opened(session, address));
         drop(state);
         tokio::spawn(store(self.clone(), session, arriving));

@@ -89,7 +89,7 @@ impl StreamingService<NodeSays> for FleetService {
         Box::pin(async move {
             let peer = request.extensions().get::<PeerAddress>().map(|peer| peer.0);
             let address = peer.map_or_else(String::new, |peer| peer.to_string());
-            let opened = fleet.open(address);
+            let opened = fleet.open(address, token(request.metadata().as_ref()));
             let Some((session, outgoing)) = opened else {
                 return Err(Status::resource_exhausted("too many streams"));
             };

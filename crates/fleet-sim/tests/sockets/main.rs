@@ -3,11 +3,12 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use tollgate_clock::MonotonicClock;
 use tollgate_core::Clock as _;
 use tollgate_fleet_agent::{Parser, rule_files_parser};
-use tollgate_fleet_hub::{CommandError, TokenDigests};
+use tollgate_fleet_hub::{CommandError, TokenDigests, Tokens};
 use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
 use tollgate_fleet_sim::real::{Control, Node, NodeOptions, PATIENCE, ReportsInMemory};
 use tollgate_rule_files::{Options, RuleFile};
@@ -165,6 +166,36 @@ fn a_token_is_needed_and_a_wrong_one_is_rejected() {
     });
     assert!(control.fleet.nodes().is_empty());
     let _node = start("right", Some(file("right")));
+    control.wait_in_force(1);
+}
+
+/// Tokens that all are in force, until none is.
+#[derive(Default)]
+struct Revocable(AtomicBool);
+
+impl Tokens for Revocable {
+    fn admits(&self, _: Option<&str>) -> bool {
+        !self.0.load(Relaxed)
+    }
+}
+
+#[test]
+fn an_open_stream_is_closed_when_its_token_is_revoked_and_the_node_keeps_its_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = Arc::new(Revocable::default());
+    let shared: Arc<dyn Tokens> = Arc::<Revocable>::clone(&tokens);
+    let control = Control::with_tokens(LOOPBACK, &Arc::new(ReportsInMemory::default()), shared);
+    publish(&control, &[app("shop", 1, rules("shop", "5"))]);
+    let mut node = Node::start(&folder.path().join("a"), "a", NodeOptions::at(control.address));
+    control.wait_in_force(1);
+    tokens.0.store(true, Relaxed);
+    node.wait("rejected", |status| {
+        status.error.as_ref().is_some_and(|error| error.contains("missing or invalid token"))
+    });
+    assert!(control.fleet.nodes().iter().all(|node| !node.connected));
+    publish(&control, &[app("shop", 2, rules("shop", "0"))]);
+    assert!(node.admits("shop", "user", "ann"), "the rules of before");
+    tokens.0.store(false, Relaxed);
     control.wait_in_force(1);
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -221,7 +221,22 @@ impl Drop for Running {
 fn lock(path: &Path, folder: &str) -> Result<File, StartError> {
     let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable)?;
-    folder_lock::lock(path).map_err(unusable)?.ok_or_else(|| StartError::InUse(folder.to_owned()))
+    let lock =
+        folder_lock::lock(path).map_err(unusable)?.ok_or_else(|| StartError::InUse(folder.to_owned()))?;
+    for name in ["control.db", "control.db-wal", "control.db-shm"] {
+        for_its_owner_only(&path.join(name), name == "control.db").map_err(unusable)?;
+    }
+    Ok(lock)
+}
+
+/// The folder may have been made by somebody else, for all to read. SQLite gives the files that it adds the
+/// mode of the database.
+fn for_its_owner_only(file: &Path, is_made: bool) -> io::Result<()> {
+    match File::options().append(true).create(is_made).mode(0o600).open(file) {
+        Ok(file) => file.set_permissions(fs::Permissions::from_mode(0o600)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// The address with the port that was chosen, and the socket.

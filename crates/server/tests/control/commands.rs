@@ -1,5 +1,7 @@
 //! What the commands say, also about what is wrong.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::processes::*;
@@ -112,4 +114,25 @@ fn metrics_are_for_this_machine() {
     let mut said = String::new();
     std::io::Read::read_to_string(&mut stream, &mut said).expect("an answer");
     assert!(said.starts_with("HTTP/1.1 401 "), "{said}");
+}
+
+#[test]
+fn the_database_is_for_its_owner_only_also_in_a_folder_that_all_may_read() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    std::fs::create_dir(&data).expect("made");
+    std::fs::set_permissions(&data, Permissions::from_mode(0o755)).expect("set");
+    let mut control = Control::start(&data);
+    let modes = || {
+        let names = ["control.db", "control.db-wal", "control.db-shm"];
+        names.map(|name| std::fs::metadata(data.join(name)).expect("a file").permissions().mode() & 0o777)
+    };
+    assert_eq!(modes(), [0o600; 3]);
+    // As a version before made them.
+    control.kill();
+    for name in ["control.db", "control.db-wal"] {
+        std::fs::set_permissions(data.join(name), Permissions::from_mode(0o644)).expect("set");
+    }
+    control.start_again();
+    assert_eq!(modes(), [0o600; 3]);
 }
