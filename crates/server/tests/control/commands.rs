@@ -2,7 +2,6 @@
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::fs::PermissionsExt as _;
 
 use super::processes::*;
 
