@@ -115,7 +115,7 @@ impl Side {
         }
         let mut chains = mapping.descriptors.clone();
         if chains.is_empty() {
-            for rule in domain.rules() {
+            for rule in domain.rules().iter().filter(|rule| rule.slots.is_none()) {
                 let chain = keys_of(rule);
                 if !chains.contains(&chain) {
                     chains.push(chain);

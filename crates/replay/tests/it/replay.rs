@@ -472,3 +472,16 @@ fn log_of_two(requests: u64) -> String {
     rows.sort_by_key(|row| row.split(',').next().and_then(|at| at.parse::<u64>().ok()));
     format!("t_s,client,user\n{}", rows.concat())
 }
+
+#[test]
+fn a_rule_with_slots_leaves_the_other_rules_decided() {
+    let rules = "domain: web\ndescriptors:\n  - {key: client, rate_limit: {unit: minute, requests_per_unit: 2}}\n  \
+                 - {key: user, rate_limit: {algorithm: concurrency, limit: 2, ttl: 30s}}\n";
+    let trace = "t_s,client,user\n1,ann,a\n2,ann,a\n3,ann,a\n";
+    let (outcome, out, talk) = replay(trace, &[rules], "--json");
+    assert_eq!(outcome, Outcome::Yes, "{talk}");
+    let side = &json(&out)["rules"][0];
+    assert_eq!((&side["denied"], &side["undecided"]), (&1.into(), &0.into()), "{talk}");
+    let (outcome, _, talk) = replay(trace, &[rules], "--map descriptors=client;user");
+    assert_eq!(outcome, Outcome::CouldNotTell, "{talk}");
+}
