@@ -257,11 +257,32 @@ pub(crate) fn is_as_it_is(name: &str) -> bool {
 /// forwarding proxies the first.
 pub(crate) fn value_of<'a>(name: &str, value: &'a str) -> &'a str {
     if WITH_PORT.contains(&name) {
-        let host = value.rsplit_once(':').map_or(value, |(host, _)| host);
+        let host = match value.rsplit_once(':') {
+            Some((host, _)) if !host.contains(':') || host.ends_with(']') => host,
+            _ => value, // an IPv6 address without a port
+        };
         return host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     }
     if name == "x_forwarded_for" {
         return value.split(',').next().unwrap_or(value).trim();
     }
     value
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_envoy_loses_its_port_and_nothing_else() {
+        for (value, want) in [
+            ("10.0.0.1:80", "10.0.0.1"),
+            ("10.0.0.1", "10.0.0.1"),
+            ("[2001:db8::1]:80", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("2001:db8::1", "2001:db8::1"),
+        ] {
+            assert_eq!(value_of("downstream_remote_address", value), want);
+        }
+    }
 }

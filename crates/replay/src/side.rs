@@ -2,8 +2,8 @@
 
 use tollgate_buffers::recycle;
 use tollgate_core::Timestamp;
-use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
-use tollgate_policy::{PATH_SEPARATOR, Rule};
+use tollgate_limiter::{Descriptor, Entry, Kind, Limiter, LimiterSettings, Policy, Request, Scratch};
+use tollgate_policy::{Charge, PATH_SEPARATOR, Rule};
 use tollgate_store::block_on;
 use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore};
 
@@ -12,7 +12,7 @@ use crate::mapping::{Mapping, fields_of};
 use crate::reader::At;
 use crate::reserving::Reserving;
 use crate::row::Wanted;
-use crate::track::Tracks;
+use crate::track::{How, Tracks};
 
 /// From this share of a limit on, an admitted request is near it, as for the metrics of a server.
 const NEAR: f64 = 0.8;
@@ -72,6 +72,8 @@ pub(crate) struct Side {
     limiter: Limiter<MemoryStore, ()>,
     policy: Policy,
     domain: String,
+    /// Each limit of a request is charged, whatever the others say.
+    charges_each: bool,
     chains: Vec<Chain>,
     scratch: Scratch,
     entries: Vec<Entry<'static>>,
@@ -113,7 +115,7 @@ impl Side {
         }
         let mut chains = mapping.descriptors.clone();
         if chains.is_empty() {
-            for rule in domain.rules() {
+            for rule in domain.rules().iter().filter(|rule| rule.slots.is_none()) {
                 let chain = keys_of(rule);
                 if !chains.contains(&chain) {
                     chains.push(chain);
@@ -149,6 +151,7 @@ impl Side {
         });
         Ok(Self {
             domain: domain.name().to_owned(),
+            charges_each: domain.charge() == Charge::Each,
             chains: chains.collect(),
             rules: policy.rules().map(|_| RuleTally::default()).collect(),
             tracks: Tracks::new(policy.rules(), max_bytes),
@@ -259,6 +262,8 @@ impl Side {
         };
         let is_admitted = answer.is_admitted();
         let mut is_limited = false;
+        let queues = answer.descriptors().any(|it| it.rule.is_some_and(|rule| rule.max_wait.is_some()));
+        let is_apart = self.reserving.is_none() && !queues && self.charges_each;
         let asked = request.descriptors.iter().zip(&self.ends);
         for ((descriptor, &(_, like)), answered) in asked.zip(answer.descriptors()) {
             let Some(rule) = answered.rule else { continue };
@@ -276,12 +281,18 @@ impl Side {
             } else {
                 tally.denied += 1;
             }
-            if rule.limits.is_empty() {
+            if rule.limits.is_empty() || answered.kind != Kind::Limited {
                 continue;
             }
             write_key(rule, &self.domain, descriptor.entries, like, &mut self.key);
-            let passes = answered.is_admitted() && !answered.is_shadowed;
-            self.tracks.decided(&self.key, rule.index, cost, ns, passes);
+            let admits = answered.decision.map_or(answered.is_admitted(), |decision| decision.is_admitted());
+            let how = How {
+                admits,
+                admits_in_trial: admits && !answered.is_shadowed,
+                counts: is_admitted || answered.is_charged || !admits,
+                is_apart,
+            };
+            self.tracks.decided(&self.key, rule.index, cost, ns, how);
             if let Some(contest) = &mut self.contest {
                 contest.offered(&self.key, rule.index, cost, ns, now);
             }

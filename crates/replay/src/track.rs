@@ -17,13 +17,28 @@ struct Exact {
     window_ns: u64,
     /// Permits that each hit takes.
     permits: u64,
+    /// It counts and never denies.
+    is_shadow: bool,
+}
+
+/// How a rule decided a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct How {
+    /// The limits in force admit it.
+    pub(crate) admits: bool,
+    /// The limits in shadow do so too.
+    pub(crate) admits_in_trial: bool,
+    /// It was charged, unless the rule itself denied it.
+    pub(crate) counts: bool,
+    /// Each limit is charged, whatever the others say.
+    pub(crate) is_apart: bool,
 }
 
 impl Exact {
     /// `None` of a limit that has no window: a total.
     fn of(limit: &Limit) -> Option<Self> {
         let window_ns = u64::try_from(limit.period.as_nanos()).ok().filter(|ns| *ns > 0)?;
-        Some(Self { limit: limit.quota.limit(), window_ns, permits: limit.cost })
+        Some(Self { limit: limit.quota.limit(), window_ns, permits: limit.cost, is_shadow: limit.shadow })
     }
 }
 
@@ -148,7 +163,7 @@ impl Tracks {
     }
 
     /// A request of `key` that costs `cost` hits, which `rule` admitted or denied.
-    pub(crate) fn decided(&mut self, key: &[u8], rule: usize, cost: u64, now: u64, is_admitted: bool) {
+    pub(crate) fn decided(&mut self, key: &[u8], rule: usize, cost: u64, now: u64, how: How) {
         if self.bytes > self.max_bytes {
             self.sweep(now);
         }
@@ -173,12 +188,12 @@ impl Tracks {
         };
         track.compared += 1;
         state.last_ns = now;
-        state.denied += u64::from(!is_admitted);
+        state.denied += u64::from(!how.admits);
         let mut fits_all = true;
         for (limit, exact) in state.limits().zip(&track.limits) {
             let Some(exact) = exact else { continue };
             limit.forget(now, exact.window_ns);
-            fits_all &= limit.fits(cost.saturating_mul(exact.permits), exact.limit);
+            fits_all &= exact.is_shadow || limit.fits(cost.saturating_mul(exact.permits), exact.limit);
         }
         let first_ns = state.first_ns;
         for (place, (limit, exact)) in state.limits().zip(&track.limits).enumerate() {
@@ -186,19 +201,21 @@ impl Tracks {
             let cost = cost.saturating_mul(exact.permits);
             let before = limit.bytes();
             let refilled = product(exact.limit, now - first_ns);
-            limit.push(now, cost, is_admitted, fits_all);
+            let fits = limit.fits(cost, exact.limit) && (how.is_apart || fits_all);
+            let passes = how.counts && if exact.is_shadow { how.admits_in_trial } else { how.admits };
+            limit.push(now, cost, passes, how.counts && fits);
             let line = product(limit.total, exact.window_ns) - refilled;
             limit.line.step(line - product(cost, exact.window_ns), line, now);
             self.bytes += limit.bytes().saturating_sub(before);
             let log = limit.admitted.as_deref().unwrap_or(&limit.offered);
-            if is_admitted && track.worst[place].as_ref().is_none_or(|worst| worst.admitted < log.sum()) {
+            if passes && track.worst[place].as_ref().is_none_or(|worst| worst.admitted < log.sum()) {
                 let from_ns = log.oldest().unwrap_or(now);
                 track.worst[place] =
                     Some(Window { key: key.into(), from_ns, to_ns: now, admitted: log.sum() });
             }
         }
-        track.wrongly_admitted += u64::from(is_admitted && !fits_all);
-        track.wrongly_denied += u64::from(!is_admitted && fits_all);
+        track.wrongly_admitted += u64::from(how.admits && !fits_all);
+        track.wrongly_denied += u64::from(!how.admits && fits_all);
     }
 
     #[cold]

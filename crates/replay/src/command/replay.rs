@@ -20,8 +20,8 @@ use crate::suggest::yaml;
 /// Replay a log with a set of rules, or compare two sets on it.
 ///
 /// The log's requests are decided by the code that serves, on the log's own clock, in memory. Reads the same
-/// formats as `bound`. Exit 0: the log was replayed. 2: it cannot be read to its end, or the rules are
-/// invalid.
+/// formats as `bound`. Exit 0: the log was replayed. 2: it cannot be read to its end, a request
+/// could not be decided, or the rules are invalid.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate replay access.log.gz --rules examples/rules --map domain=shop
@@ -149,7 +149,8 @@ impl Replay {
             (_, true, Some(side)) => out.write_all(yaml(&replayed.policy, side).as_bytes())?,
             _ => report.write(out)?,
         }
-        let is_whole = report.lines.cut_off.is_none();
+        let is_decided = report.rules.iter().all(|side| side.undecided == 0);
+        let is_whole = report.lines.cut_off.is_none() && is_decided;
         Ok(if is_whole { Outcome::Yes } else { Outcome::CouldNotTell })
     }
 

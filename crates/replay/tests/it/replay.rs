@@ -410,3 +410,78 @@ fn a_real_trace_of_a_language_model_is_replayed_with_its_tokens_taken_and_reserv
         assert!(of(&reserved, "used") <= 200_000 + 100_000 * minutes + of(&reserved, "owed"), "{name}");
     }
 }
+
+/// A limit that is an exact log itself is never wrong, however requests are charged.
+#[test]
+fn what_was_not_charged_breaks_no_limit() {
+    let log = "algorithm: sliding_window_log";
+    let trace = log_of_two(400);
+    for charge in ["each", "together"] {
+        for (small, large) in [
+            (format!("rate_limit: {{unit: minute, requests_per_unit: 5, {log}}}"), String::new()),
+            (
+                format!(
+                    "limits: [{{name: s, unit: second, requests_per_unit: 1, {log}}}, {{name: m, unit: \
+                         minute, requests_per_unit: 7, {log}}}]"
+                ),
+                String::new(),
+            ),
+            (
+                format!(
+                    "limits: [{{unit: minute, requests_per_unit: 9, {log}}}, {{name: next, unit: minute, \
+                         requests_per_unit: 4, {log}, shadow: true}}]"
+                ),
+                "shadow_mode: true, ".to_owned(),
+            ),
+            (
+                format!(
+                    "on_limit: queue, max_wait: 1s, rate_limit: {{unit: minute, requests_per_unit: 5, \
+                         {log}}}"
+                ),
+                String::new(),
+            ),
+            (
+                format!("rate_limit: {{unit: minute, requests_per_unit: 5, {log}}}"),
+                "quota_mode: true, ".to_owned(),
+            ),
+        ] {
+            let rules = format!(
+                "domain: web\ncharge: {charge}\ndescriptors:\n  - {{key: client, {small}}}\n  - {{key: user, \
+                 {large}rate_limit: {{unit: minute, requests_per_unit: 20, {log}}}}}\n"
+            );
+            let (outcome, out, talk) = replay(&trace, &[&rules], "--json");
+            assert_eq!(outcome, Outcome::Yes, "{talk}");
+            for rule in json(&out)["rules"][0]["rules"].as_array().expect("a list") {
+                let wrong = (&rule["wrongly_admitted"], &rule["wrongly_denied"]);
+                assert_eq!(wrong, (&0.into(), &0.into()), "{rules}{rule}");
+                for worst in rule["worst_windows"].as_array().expect("a list") {
+                    let (admitted, allowed) = (worst["admitted"].as_u64(), worst["allowed"].as_u64());
+                    let is_trial = rules.contains("shadow") || rules.contains("quota");
+                    assert!(admitted <= allowed || is_trial, "{rules}{worst}");
+                }
+            }
+        }
+    }
+}
+
+/// Requests of a client and a user each, at uneven times.
+fn log_of_two(requests: u64) -> String {
+    let rows =
+        (0..requests).map(|nth| format!("{},c{},u{}\n", nth * nth % 3 + nth, nth * 7 % 3, nth * 5 % 2));
+    let mut rows: Vec<String> = rows.collect();
+    rows.sort_by_key(|row| row.split(',').next().and_then(|at| at.parse::<u64>().ok()));
+    format!("t_s,client,user\n{}", rows.concat())
+}
+
+#[test]
+fn a_rule_with_slots_leaves_the_other_rules_decided() {
+    let rules = "domain: web\ndescriptors:\n  - {key: client, rate_limit: {unit: minute, requests_per_unit: 2}}\n  \
+                 - {key: user, rate_limit: {algorithm: concurrency, limit: 2, ttl: 30s}}\n";
+    let trace = "t_s,client,user\n1,ann,a\n2,ann,a\n3,ann,a\n";
+    let (outcome, out, talk) = replay(trace, &[rules], "--json");
+    assert_eq!(outcome, Outcome::Yes, "{talk}");
+    let side = &json(&out)["rules"][0];
+    assert_eq!((&side["denied"], &side["undecided"]), (&1.into(), &0.into()), "{talk}");
+    let (outcome, _, talk) = replay(trace, &[rules], "--map descriptors=client;user");
+    assert_eq!(outcome, Outcome::CouldNotTell, "{talk}");
+}
