@@ -75,7 +75,7 @@ pub(crate) fn generate(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     let mut dice = fastrand::Rng::with_seed(plan.seed);
     let zipf = Zipf::new(plan.clients, plan.alpha);
     writeln!(out, "t_us,client")?;
-    let mut at_s = 0.0_f64;
+    let (mut at_s, mut last_us) = (0.0_f64, 0);
     let mut left = plan.requests;
     let whole_s = plan.requests as f64 / plan.rate / if plan.shape == Shape::Surge { 5.75 } else { 1.0 };
     while left > 0 {
@@ -97,7 +97,8 @@ pub(crate) fn generate(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
         at_s += -(1.0 - dice.f64()).ln() / rate;
         let client = zipf.draw(&mut dice);
         for step in 0..count.min(left) {
-            writeln!(out, "{},c{client}", (at_s * 1e6) as u64 + step)?;
+            last_us = last_us.max((at_s * 1e6) as u64 + step); // the burst before may last longer
+            writeln!(out, "{last_us},c{client}")?;
         }
         left -= count.min(left);
     }

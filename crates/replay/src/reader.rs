@@ -95,6 +95,8 @@ pub(crate) struct Reader {
     /// The latest time that was read, and the latest that was handed on.
     newest_ns: u64,
     handed_ns: u64,
+    /// So many of the first places must have a value.
+    key_places: usize,
     waiting: BinaryHeap<Reverse<Waiting>>,
     waiting_bytes: usize,
     has_ended: bool,
@@ -102,6 +104,11 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
+    /// The same, where lines without a value of one of the first `places` are broken.
+    pub(crate) fn with_keys(self, places: usize) -> Self {
+        Self { key_places: places, ..self }
+    }
+
     /// A reader of a log with `mapping`, which fills rows with the fields `wanted`, in their order.
     pub(crate) fn new(lines: Lines, mapping: Mapping, wanted: &[Wanted], settings: ReadSettings) -> Self {
         let mut all = wanted.to_vec();
@@ -142,6 +149,7 @@ impl Reader {
                 .collect(),
             newest_ns: 0,
             handed_ns: 0,
+            key_places: 0,
             waiting: BinaryHeap::new(),
             waiting_bytes: 0,
             has_ended: false,
@@ -198,6 +206,7 @@ impl Reader {
         let is_late = at.ns < self.handed_ns;
         self.tally.late += u64::from(is_late);
         self.handed_ns = self.handed_ns.max(at.ns);
+        self.tally.first_ns.get_or_insert(self.handed_ns);
         At { ns: self.handed_ns, is_late, ..at }
     }
 
@@ -216,7 +225,6 @@ impl Reader {
                 Ok(None) => {}
                 Ok(Some(at)) => {
                     self.tally.requests += 1;
-                    self.tally.first_ns.get_or_insert(at.ns);
                     if at.ns < self.newest_ns {
                         self.tally.back += 1;
                         self.tally.most_back_ns = self.tally.most_back_ns.max(self.newest_ns - at.ns);
@@ -289,6 +297,9 @@ impl Reader {
                 InQuotes(&shorten_to(time, 40))
             ));
         };
+        if let Some(place) = (0..self.key_places).find(|&place| row.get(place).is_none()) {
+            return Err(format!("{}; see --key and --one-key", self.missing(place, "the key")));
+        }
         if let Some(condition) = &self.mapping.admitted {
             let Some(value) = row.get(self.condition_place) else {
                 return Err(self.missing(self.condition_place, "admitted"));
@@ -334,12 +345,6 @@ impl Reader {
             let _ = write!(text, "; the columns are {}", self.header.join(", "));
         }
         text
-    }
-
-    /// A line that was read cannot be used.
-    pub(crate) fn unusable(&mut self, why: String) -> Result<(), ReadError> {
-        self.tally.requests -= 1;
-        self.broken(why)
     }
 
     /// What people should know of the lines.

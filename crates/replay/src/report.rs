@@ -317,6 +317,9 @@ impl SideReport {
         let all = self.admitted + self.denied;
         writeln!(out, "\nrules {}  domain {}, version {}", self.label, self.domain, self.version)?;
         writeln!(out, "admitted {}, denied {} ({})", self.admitted, self.denied, share(self.denied, all))?;
+        if self.undecided > 0 {
+            writeln!(out, "not decided {}", self.undecided)?;
+        }
         if let Some(it) = self.settled {
             writeln!(
                 out,

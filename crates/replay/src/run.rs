@@ -49,14 +49,15 @@ pub(crate) fn run(
     let mut difference = Difference::default();
     let mut is_stopped = false;
     while let Some(at) = reader.next(&mut row).map_err(|error| error.to_string())? {
-        let mut verdicts = [true; 2];
+        let mut verdicts = [Some(true); 2];
         for (side, verdict) in sides.iter_mut().zip(&mut verdicts) {
             *verdict = side.decide(|place| reader.value(&row, place), at);
         }
         let [a, b] = verdicts;
-        difference.newly_denied += u64::from(a && !b);
-        difference.newly_admitted += u64::from(!a && b);
-        timeline.get_or_insert_with(|| Timeline::new(at.ns)).add(at.ns, !a, !b);
+        difference.newly_denied += u64::from(a == Some(true) && b == Some(false));
+        difference.newly_admitted += u64::from(a == Some(false) && b == Some(true));
+        let [is_denied, is_denied_b] = [a, b].map(|it| it == Some(false));
+        timeline.get_or_insert_with(|| Timeline::new(at.ns)).add(at.ns, is_denied, is_denied_b);
         if !goes_on(reader.tally.requests) {
             is_stopped = true;
             break;

@@ -194,8 +194,8 @@ impl Side {
         never.map(|chain| chain.entries.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", "))
     }
 
-    /// Decides a request; true if it is admitted. `value` has the fields by their places.
-    pub(crate) fn decide<'a>(&mut self, value: impl Fn(usize) -> Option<&'a str>, at: At) -> bool {
+    /// Decides a request: whether it is admitted, or `None` if it was not decided. `value` has the fields by their places.
+    pub(crate) fn decide<'a>(&mut self, value: impl Fn(usize) -> Option<&'a str>, at: At) -> Option<bool> {
         let At { ns, cost, reserved, .. } = at;
         // `recycle` needs the entries of this call to live no longer than it.
         let Self { entries: kept, chains, .. } = self;
@@ -224,7 +224,7 @@ impl Side {
             self.bare += 1;
             self.admitted += 1;
             *kept = recycle(entries);
-            return true;
+            return Some(true);
         }
         let mut begin = 0;
         let mut descriptors: Vec<Descriptor<'_>> = recycle(std::mem::take(&mut self.descriptors));
@@ -257,7 +257,7 @@ impl Side {
                 self.first_error.get_or_insert(error);
                 self.descriptors = recycle(descriptors);
                 *kept = recycle(entries);
-                return true;
+                return None;
             }
         };
         let is_admitted = answer.is_admitted();
@@ -303,7 +303,7 @@ impl Side {
         self.denied += u64::from(!is_admitted);
         self.descriptors = recycle(descriptors);
         *kept = recycle(entries);
-        is_admitted
+        Some(is_admitted)
     }
 }
 

@@ -21,22 +21,21 @@ struct Level {
 /// Buckets keep their rate and get a burst, all else keeps its algorithm and period and gets a limit.
 pub(crate) fn yaml(policy: &Policy, report: &SideReport) -> String {
     let mut root = Level::default();
-    let mut left_out = Vec::new();
+    let (mut left_out, mut not_said) = (Vec::new(), Vec::new());
     for rule in policy.domain(&report.domain).map_or(&[][..], |domain| domain.rules()) {
         let found = report.rules.iter().find(|it| it.path == rule.path).map(|it| it.suggested.as_slice());
         let (Some([suggested]), [limit]) = (found, rule.limits.as_slice()) else {
             left_out.push(rule.path.as_str());
             continue;
         };
-        let levels = rule.path.split(PATH_SEPARATOR).fold(&mut root, |level, name| {
-            let place = level.children.iter().position(|(known, _)| known == name);
-            let place = place.unwrap_or_else(|| {
-                level.children.push((name.to_owned(), Level::default()));
-                level.children.len() - 1
-            });
-            &mut level.children[place].1
-        });
-        levels.rule = rule_lines(rule, limit, suggested);
+        let lines = rule_lines(rule, limit, suggested);
+        let mut alone = Level::default();
+        alone.at(&rule.path).rule.clone_from(&lines);
+        if limit.bucket.is_some() || !reads_back(&file(&report.domain, &alone), rule, limit) {
+            not_said.push(rule.path.as_str());
+            continue;
+        }
+        root.at(&rule.path).rule = lines;
     }
     let percentile = report.rules.iter().flat_map(|rule| &rule.suggested).map(|it| it.percentile).next();
     let mut text = String::new();
@@ -48,10 +47,51 @@ pub(crate) fn yaml(policy: &Policy, report: &SideReport) -> String {
     for path in left_out {
         let _ = writeln!(text, "# Left out, without one limit that the trace asked for: {path}");
     }
-    let _ = writeln!(text, "domain: {}", quoted(&report.domain));
+    for path in not_said {
+        let _ = writeln!(text, "# Left out, change it in your own file: {path}");
+    }
+    text + &file(&report.domain, &root)
+}
+
+impl Level {
+    /// The level of a path.
+    fn at(&mut self, path: &str) -> &mut Self {
+        path.split(PATH_SEPARATOR).fold(self, |level, name| {
+            let place = level.children.iter().position(|(known, _)| known == name);
+            let place = place.unwrap_or_else(|| {
+                level.children.push((name.to_owned(), Self::default()));
+                level.children.len() - 1
+            });
+            &mut level.children[place].1
+        })
+    }
+}
+
+fn file(domain: &str, root: &Level) -> String {
+    let mut text = format!("domain: {}\n", quoted(domain));
     let _ = writeln!(text, "descriptors:{}", if root.children.is_empty() { " []" } else { "" });
-    write(&root, 1, &mut text);
+    write(root, 1, &mut text);
     text
+}
+
+/// Whether a file says the same rule, up to the numbers that are suggested.
+fn reads_back(file: &str, rule: &Rule, limit: &Limit) -> bool {
+    let Ok(policy) = tollgate_rule_files::parse_text("suggested", file) else { return false };
+    let of = |limit: &Limit| (without_numbers(limit.quota.algorithm()), limit.quota.period().clone());
+    policy.rules().any(|it| {
+        let [read] = it.limits.as_slice() else { return false };
+        it.identity() == rule.identity() && of(read) == of(limit) && read.cost == limit.cost
+    })
+}
+
+fn without_numbers(algorithm: &Algorithm) -> Algorithm {
+    let mut algorithm = algorithm.clone();
+    match &mut algorithm {
+        Algorithm::TokenBucket { burst, .. } => *burst = None,
+        Algorithm::LeakyBucket { capacity, .. } => *capacity = None,
+        _ => {}
+    }
+    algorithm
 }
 
 fn write(level: &Level, depth: usize, text: &mut String) {

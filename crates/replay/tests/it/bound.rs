@@ -101,3 +101,23 @@ fn keys_beyond_the_memory_are_left_out_and_counted() {
     let (outcome, out, talk) = bound(log.as_bytes(), "--rate 5000/s --burst 5 --max-memory 1");
     assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""), "{out}");
 }
+
+#[test]
+fn a_line_without_a_key_is_quoted_by_its_own_number_also_where_lines_are_sorted() {
+    let log = b"{\"t_s\": 1, \"client\": \"a\"}\n{\"t_s\": 2}\n{\"t_s\": 3, \"client\": \"a\"}\n{\"t_s\": 4, \"client\": \"a\"}\n";
+    for args in ["--limit 9 --window 1m", "--limit 9 --window 1m --tolerance 0s"] {
+        let (_, _, talk) = bound(log, args);
+        let want = "line 2: no field for the key: ";
+        assert!(talk.contains(want) && talk.contains("{\\\"t_s\\\": 2}"), "{args}: {talk}");
+    }
+    let (_, _, talk) = bound(log, "--limit 9 --window 1m --strict");
+    assert!(talk.contains("line 2: "), "{talk}");
+}
+
+#[test]
+fn keys_of_several_fields_are_different_where_their_values_are() {
+    let log = b"{\"t_s\": 1, \"a\": \"x, y\", \"b\": \"z\"}\n{\"t_s\": 1, \"a\": \"x\", \"b\": \"y, z\"}\n";
+    let (outcome, out, talk) = bound(log, "--limit 1 --window 1m --key a --key b");
+    assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""));
+    assert!(out.contains("key \"x, y, z\": 1 admitted"), "{out}");
+}

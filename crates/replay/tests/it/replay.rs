@@ -485,3 +485,59 @@ fn a_rule_with_slots_leaves_the_other_rules_decided() {
     let (outcome, _, talk) = replay(trace, &[rules], "--map descriptors=client;user");
     assert_eq!(outcome, Outcome::CouldNotTell, "{talk}");
 }
+
+/// A file that is made from a rule must say the same rule, or leave it out by name.
+#[test]
+fn a_rule_that_a_suggested_file_cannot_say_is_left_out_by_name() {
+    let head = "domain: web\ndescriptors:\n  - key: remote_address\n";
+    let limited =
+        |more: &str| format!("{head}    rate_limit: {{unit: minute, requests_per_unit: 5, {more}}}\n");
+    let cidr =
+        |rules: String| rules.replace("remote_address\n", "remote_address\n    value_cidr: 10.0.0.0/8\n");
+    let trace = "t_s,remote_address\n0,10.0.0.1\n1,10.0.0.1\n2,10.0.0.1\n";
+    for (rules, is_said) in [
+        (limited("algorithm: fixed_window"), true),
+        (limited("algorithm: token_bucket, burst: 9, overdraft: 2"), true),
+        (limited("algorithm: sliding_window, cells: 5"), true),
+        (limited("algorithm: warm_up, warm_up: 10s"), false),
+        (limited("algorithm: leaky_bucket, form: queue"), false),
+        (limited("algorithm: fixed_window, align: first_hit"), false),
+        (limited("algorithm: token_bucket, initial: 1"), false),
+        (limited("algorithm: token_bucket, bucket: backend"), false),
+        (cidr(limited("algorithm: fixed_window")), false),
+    ] {
+        let (outcome, yaml, talk) = replay(trace, &[&rules], "--suggest");
+        assert_eq!((outcome, talk.as_str()), (Outcome::Yes, ""), "{rules}");
+        assert_eq!(yaml.contains("- key: "), is_said, "{rules}{yaml}");
+        assert_eq!(yaml.contains("# Left out, change it in your own file: "), !is_said, "{rules}{yaml}");
+        tollgate_rule_files::parse_text("suggested", yaml.as_str()).expect("it loads");
+    }
+}
+
+#[test]
+fn a_sorted_trace_begins_with_its_earliest_time() {
+    let trace = log([(50, "ann"), (45, "ann"), (48, "ann")].into_iter());
+    let (_, out, _) = replay(&trace, &[&rules("fixed_window")], "--tolerance 10s");
+    assert!(out.contains("trace    3 requests in 5s\n"), "{out}");
+}
+
+#[test]
+fn a_request_that_was_not_decided_is_no_difference() {
+    let costly = "t_s,client,cost\n0,ann,1\n1,ann,9223372036854775808\n2,ann,20\n";
+    let (outcome, out, _) =
+        replay(costly, &[&rules("fixed_window"), &rules("token_bucket")], "--map cost=cost");
+    assert_eq!(outcome, Outcome::CouldNotTell, "{out}");
+    assert!(out.contains("not decided 1\n") && out.contains("newly admitted  0 "), "{out}");
+}
+
+#[test]
+fn no_generated_trace_goes_back_in_time() {
+    for shape in ["poisson", "bursts", "diurnal", "surge", "boundary"] {
+        let args = format!("--generate {shape} --requests 20000 --rate 10000 --clients 7");
+        let (_, out, _) = replay_args(None, &args);
+        let times =
+            out.lines().skip(1).map(|line| line.split(',').next().and_then(|at| at.parse::<u64>().ok()));
+        let times: Vec<u64> = times.map(|at| at.expect("a time")).collect();
+        assert!(times.len() == 20_000 && times.is_sorted(), "{shape}");
+    }
+}
