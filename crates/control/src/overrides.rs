@@ -121,10 +121,10 @@ impl Override {
     }
 }
 
-/// The app whose rights apply to a domain; [`EVERY_APP`] where no app owns it, or a node has it from files of
-/// its own. Those files are of nobody here, and the app that writes the domain first is not asked whether they
-/// exist. An app of that name may be created all the same, to move the domain here: that takes the rights over
-/// every app anyway.
+/// The app whose rights apply to a domain; [`EVERY_APP`] where no app owns it, or a node has it from its own
+/// files. Those belong to nobody here, and the app that writes the domain first is not asked whether they
+/// exist. An app of that name may be created all the same, to move the domain here: that takes the rights
+/// over every app anyway.
 ///
 /// # Errors
 /// [`ControlError::Db`].

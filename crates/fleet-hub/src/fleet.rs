@@ -336,7 +336,8 @@ impl Fleet {
         }
     }
 
-    /// A new stream from `address`, opened with `token`: its number, and what to send on it. `None` if there are too many.
+    /// A new stream from `address`, opened with `token`: its number, and what to send on it. `None` if there
+    /// are too many.
     pub(crate) fn open(
         &self,
         address: String,

@@ -194,7 +194,8 @@ impl Side {
         never.map(|chain| chain.entries.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>().join(", "))
     }
 
-    /// Decides a request: whether it is admitted, or `None` if it was not decided. `value` has the fields by their places.
+    /// Decides a request: whether it is admitted, or `None` if it was not decided. `value` has the fields by
+    /// their places.
     pub(crate) fn decide<'a>(&mut self, value: impl Fn(usize) -> Option<&'a str>, at: At) -> Option<bool> {
         let At { ns, cost, reserved, .. } = at;
         // `recycle` needs the entries of this call to live no longer than it.

@@ -128,6 +128,7 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
     let runtime =
         Builder::new_multi_thread().worker_threads(threads).thread_name("console").enable_all().build()?;
     let clock = Arc::new(SystemClock::new());
+    close_to_others(&settings.data_dir, &folder)?;
     let opened = runtime.block_on(async {
         let plane = Plane::open(&settings.data_dir, clock).await?;
         let setup_code = plane.control.setup_code().await?;
@@ -221,12 +222,15 @@ impl Drop for Running {
 fn lock(path: &Path, folder: &str) -> Result<File, StartError> {
     let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable)?;
-    let lock =
-        folder_lock::lock(path).map_err(unusable)?.ok_or_else(|| StartError::InUse(folder.to_owned()))?;
-    for name in ["control.db", "control.db-wal", "control.db-shm"] {
-        for_its_owner_only(&path.join(name), name == "control.db").map_err(unusable)?;
-    }
-    Ok(lock)
+    folder_lock::lock(path).map_err(unusable)?.ok_or_else(|| StartError::InUse(folder.to_owned()))
+}
+
+/// Makes the database, if there is none, for its owner only.
+fn close_to_others(path: &Path, folder: &str) -> Result<(), StartError> {
+    let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
+    ["control.db", "control.db-wal", "control.db-shm"]
+        .into_iter()
+        .try_for_each(|name| for_its_owner_only(&path.join(name), name == "control.db").map_err(unusable))
 }
 
 /// The folder may have been made by somebody else, for all to read. SQLite gives the files that it adds the
