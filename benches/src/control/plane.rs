@@ -17,7 +17,7 @@ use super::simulated::{now, pause};
 use crate::process::{Process, free_port};
 use crate::stopwatch::timed;
 
-/// Only a hang takes so many looks, a hundredth of a second apart.
+/// Only a hang takes as many looks, a hundredth of a second apart.
 const LOOKS: usize = 60_000;
 const PASSWORD: &str = "correct horse battery";
 
@@ -27,7 +27,7 @@ pub(crate) struct Prepared {
     token_file: PathBuf,
 }
 
-/// Makes the first user, a token for nodes, and a history of so many hours.
+/// Makes the first user, a token for nodes, and a history of this many hours.
 pub(crate) fn prepare(folder: &Path, hours: u64, top_keys: u64) -> anyhow::Result<Prepared> {
     let data = folder.join("data");
     std::fs::create_dir(&data)?;

@@ -46,7 +46,7 @@ impl Drop for Fleet {
 }
 
 impl Fleet {
-    /// Starts nodes that report so many rules each.
+    /// Starts nodes that report this many rules each.
     pub(crate) fn start(plane: &Plane, nodes: usize, rules: usize) -> anyhow::Result<Self> {
         let endpoint =
             Endpoint { uri: plane.url().parse()?, tls: None, token_file: Some(plane.token_file.clone()) };

@@ -95,7 +95,7 @@ pub(crate) struct Reader {
     /// The latest time that was read, and the latest that was handed on.
     newest_ns: u64,
     handed_ns: u64,
-    /// So many of the first places must have a value.
+    /// As many of the first places must have a value.
     key_places: usize,
     waiting: BinaryHeap<Reverse<Waiting>>,
     waiting_bytes: usize,

@@ -225,7 +225,7 @@ fn lock(path: &Path, folder: &str) -> Result<File, StartError> {
     folder_lock::lock(path).map_err(unusable)?.ok_or_else(|| StartError::InUse(folder.to_owned()))
 }
 
-/// Makes the database, if there is none, for its owner only.
+/// Makes the database for its owner only, unless it is there already.
 fn close_to_others(path: &Path, folder: &str) -> Result<(), StartError> {
     let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
     ["control.db", "control.db-wal", "control.db-shm"]

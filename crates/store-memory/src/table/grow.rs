@@ -36,7 +36,7 @@ pub(super) fn do_upkeep(shard: &Shard, ladder: &Ladder, tag: u64, now: Timestamp
 }
 
 /// Does a step of upkeep for a key that has found no room, after whoever does one now. Called with no lock
-/// held. False if none is due: there will be no more room.
+/// held. False if none is due or possible: there will be no more room.
 pub(super) fn make_room(shard: &Shard, ladder: &Ladder, now: Timestamp) -> bool {
     step(shard, ladder, &mut shard.upkeep.lock(), now)
 }
@@ -59,8 +59,7 @@ fn step(shard: &Shard, ladder: &Ladder, next_group: &mut usize, now: Timestamp) 
             return true;
         }
     }
-    move_group(shard, ladder, stage, now);
-    true
+    move_group(shard, ladder, stage, now)
 }
 
 /// Drops the expired states of a group. True when that was a quarter of it or more.
@@ -84,11 +83,12 @@ fn drop_expired_of(shard: &Shard, generation: usize, group: usize, now: Timestam
     freed * 4 >= seen && freed > 0
 }
 
-/// Moves the keys that have their home in the next group, wherever they lie, to the next generation.
-fn move_group(shard: &Shard, ladder: &Ladder, stage: Stage, now: Timestamp) {
+/// Moves the keys that have their home in the next group, wherever they lie, to the next generation. False if
+/// there is no such group, or no chunk for it.
+fn move_group(shard: &Shard, ladder: &Ladder, stage: Stage, now: Timestamp) -> bool {
     let Stage { generation, moved: group } = stage;
-    let Some(lines) = ladder.lines(generation) else { return };
-    let Some(_home_guard) = shard.lock_group(generation, group) else { return };
+    let Some(lines) = ladder.lines(generation) else { return false };
+    let Some(_home_guard) = shard.lock_group(generation, group) else { return false };
     let reach = (0..GROUP_LINES)
         .filter_map(|line| shard.line(generation, group * GROUP_LINES + line))
         .map(|line| line.reach())
@@ -133,6 +133,7 @@ fn move_group(shard: &Shard, ladder: &Ladder, stage: Stage, now: Timestamp) {
         shard.chunks.release(generation, lines, || {});
         shard.chunks.release(generation, group * GROUP_LINES, || shard.set_stage(ladder, next));
     }
+    true
 }
 
 /// Puts moved keys into the next generation; keeps the lock of the group that the last one went to.

@@ -28,7 +28,7 @@ pub(super) enum Placed {
 pub(super) enum Room {
     /// One that is empty, or whose state has expired.
     Free,
-    /// If there is none, that of a live state.
+    /// Otherwise that of a live state.
     Any,
     /// The same, of those nearby only: the table may not grow.
     AtTheCap,
