@@ -48,9 +48,7 @@ impl SlidingWindowLog {
             return Decision::admit(self.limit, self.limit - after, self.reset_ns(state, now));
         }
         if self.log_denied {
-            // More than this says no more about whether anything fits.
-            self.log(state, cost.permits().min(self.limit + 1), now);
-            self.forget_what_says_nothing(state);
+            self.log_beyond(state, cost.permits(), now);
         }
         let left = self.limit.saturating_sub(state.cells[SUM]);
         let reset_ns = self.reset_ns(state, now);
@@ -63,8 +61,7 @@ impl SlidingWindowLog {
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         self.expire(state, now);
-        self.log(state, cost.permits().min(self.limit + 1), now);
-        self.forget_what_says_nothing(state);
+        self.log_beyond(state, cost.permits(), now);
         Decision::admit(self.limit, self.limit.saturating_sub(state.cells[SUM]), self.reset_ns(state, now))
     }
 
@@ -113,16 +110,30 @@ impl SlidingWindowLog {
         }
     }
 
+    /// Logs permits that may not fit: an entry grows to the limit and one at most, since more says no more
+    /// about whether anything fits. One that is above that by an older, higher limit stays as it is.
+    fn log_beyond(&self, state: &mut Wide, permits: u64, now: Timestamp) {
+        let newest = self.newest_at(state, now).map_or(0, |entry| state.cells[entry + 1]);
+        self.log(state, permits.min((self.limit + 1).saturating_sub(newest)), now);
+        self.forget_what_says_nothing(state);
+    }
+
+    /// Where the newest entry stands, if a take at `now` shares it. A clock that stepped back stands still
+    /// at the newest entry.
+    fn newest_at(&self, state: &Wide, now: Timestamp) -> Option<usize> {
+        let newest = state.cells.len() - 2;
+        let has_entries = state.cells[HEAD] <= newest as u64;
+        (has_entries && state.cells[newest] >= now.as_nanos()).then_some(newest)
+    }
+
     fn log(&self, state: &mut Wide, permits: u64, now: Timestamp) {
         if permits == 0 {
             return;
         }
-        let end = state.cells.len();
-        let has_entries = state.cells[HEAD] < end as u64;
-        // A clock that stepped back stands still at the newest entry.
-        let at = if has_entries { now.as_nanos().max(state.cells[end - 2]) } else { now.as_nanos() };
-        if has_entries && state.cells[end - 2] == at {
-            state.cells[end - 1] += permits;
+        let newest = self.newest_at(state, now);
+        let at = newest.map_or(now.as_nanos(), |entry| state.cells[entry]);
+        if let Some(entry) = newest {
+            state.cells[entry + 1] += permits;
         } else {
             state.cells.extend([at, permits]);
         }
@@ -138,12 +149,6 @@ impl SlidingWindowLog {
             head += 2;
         }
         self.compact(state, head);
-        let newest = state.cells.len() - 1;
-        let most = self.limit + 1;
-        if state.cells[newest] > most && newest > FIRST {
-            state.cells[SUM] -= state.cells[newest] - most;
-            state.cells[newest] = most;
-        }
     }
 
     /// Until `permits` have left the window.

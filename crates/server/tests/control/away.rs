@@ -158,10 +158,21 @@ fn a_node_that_restarts_while_the_control_plane_is_away_still_enforces_blocks_th
     let (blocked, ended) = (block("push"), block("pull"));
     node.wait_denied("shop", "push");
     node.wait_denied("shop", "pull");
+    // Blocks are in force before they are saved: without its file, a node that is killed knows none.
+    let file = state.join("overrides");
+    let wait_saved = |what, [push, pull]: [bool; 2]| {
+        wait(what, || {
+            let saved = fs::read(&file).ok()?;
+            let has = |key: &[u8]| saved.windows(key.len()).any(|part| part == key);
+            (has(b"push") == push && has(b"pull") == pull).then_some(())
+        });
+    };
+    wait_saved("both blocks are saved", [true, true]);
     let (status, said) =
         control.try_send("DELETE", &format!("/api/v1/overrides/{ended}"), "", "").expect("an answer");
     assert_eq!(status, 200, "{said}");
     wait("the block that was ended is gone", || (node.check("shop", "pull") != "deny").then_some(()));
+    wait_saved("the end of the block is saved", [true, false]);
     control.kill();
     drop(node);
     let node = Node::start(&control, &state, &[]);
@@ -170,7 +181,6 @@ fn a_node_that_restarts_while_the_control_plane_is_away_still_enforces_blocks_th
     drop(node);
 
     // Torn, it is the list before, which has both; with neither copy, none.
-    let file = state.join("overrides");
     let whole = fs::read(&file).expect("saved");
     fs::write(&file, &whole[..whole.len() - 1]).expect("torn");
     let node = Node::start(&control, &state, &[]);

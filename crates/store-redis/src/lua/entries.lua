@@ -113,12 +113,15 @@ local function entries(key, arg, go)
     if first > was then
       base = entry(first - 1)[3]
     end
-    if first <= size then
-      local e, before = entry(size), first < size and entry(size - 1)[3] or base
-      if e[3] - before > limit + 1 then
-        e[3], grown = before + limit + 1, true
-      end
+  end
+  -- Permits that may not fit: an entry grows to the limit and one at most.
+  local function add_beyond(permits)
+    local e, newest = first <= size and entry(size), 0
+    if e and (at_ms < e[1] or at_ms == e[1] and at_ns <= e[2]) then
+      newest = e[3] - (first < size and entry(size - 1)[3] or base)
     end
+    add(math.max(0, math.min(permits, limit + 1 - newest)))
+    forget()
   end
 
   while true do
@@ -136,8 +139,7 @@ local function entries(key, arg, go)
         local times = keeps == 1 and hold == 0 and n - fit or 1
         for _ = 1, times do
           if keeps == 1 and hold == 0 then
-            add(math.min(cost, limit + 1))
-            forget()
+            add_beyond(cost)
           end
           if cost <= limit then
             asked[#asked + 1] = base + used() - limit + cost
@@ -149,8 +151,7 @@ local function entries(key, arg, go)
       if keeps < 0 then
         add(cost)
       else
-        add(math.min(cost, limit + 1))
-        forget()
+        add_beyond(cost)
       end
     elseif n == -1 then
       moved = true

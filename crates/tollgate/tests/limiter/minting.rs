@@ -170,6 +170,18 @@ fn permits_that_are_cancelled_after_a_change_of_the_rate_are_all_there_again() {
     }
 }
 
+#[test]
+fn a_penalty_never_lowers_what_is_owed_by_a_higher_limit_of_before() {
+    for (is_keyed, penalty) in [false, true].into_iter().flat_map(|it| (0..3).map(move |n| (it, n))) {
+        let limiter = Limiter::of(&all()[5], is_keyed);
+        assert!(on!(&limiter, check_n(12)).is_ok());
+        limiter.reconfigure_as(all()[4].clone(), Inherit::Taken);
+        on!(&limiter, penalise(penalty));
+        on!(&limiter, give_back(2));
+        assert_eq!(on!(&limiter, peek()).remaining(), 0, "10 of 10 are taken");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
