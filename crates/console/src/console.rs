@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
+use hyper::header::HeaderName;
 use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
 use tollgate_control::{Change, Control, ControlError, OldNodes};
 use tollgate_db::Tx;
+use tollgate_headers::forwarded_client;
+use tollgate_http_kit::Request;
 
 use crate::web::Visit;
 
@@ -22,6 +25,9 @@ const MAX_UPLOADS: usize = 4;
 pub struct ConsoleSettings {
     /// `Host`s that it answers to besides this machine's, with their ports: that of the public URL.
     pub hosts: Vec<String>,
+    /// Proxies before it, each of which adds the address that it saw to `X-Forwarded-For`. The first one's
+    /// is the client's; 0: the client is the peer.
+    pub proxy_hops: usize,
     /// Browsers reach it over TLS. Without, use it on loopback only.
     pub is_secure: bool,
     /// The zone of times until a browser names its own.
@@ -32,7 +38,17 @@ pub struct ConsoleSettings {
 
 impl Default for ConsoleSettings {
     fn default() -> Self {
-        Self { hosts: Vec::new(), is_secure: false, zone: TimeZone::UTC, traces: None }
+        Self { hosts: Vec::new(), proxy_hops: 0, is_secure: false, zone: TimeZone::UTC, traces: None }
+    }
+}
+
+impl ConsoleSettings {
+    /// The address of the client that sent `request`, or of the peer where the proxies named none; empty where
+    /// connections have no address.
+    pub(crate) fn client_of(&self, request: &Request<'_>) -> String {
+        let field = HeaderName::from_static("x-forwarded-for");
+        let client = forwarded_client(request.headers(), &field, self.proxy_hops);
+        client.or_else(|| request.peer()).map_or_else(String::new, |it| it.to_string())
     }
 }
 
@@ -77,6 +93,13 @@ impl Console {
             false => OldNodes::Reject,
         };
         self.control.change_beside(old_nodes, work)
+    }
+
+    /// The address of the client that sent `request`: behind proxies, what they say; empty where connections
+    /// have no address.
+    #[must_use]
+    pub fn client_of(&self, request: &Request<'_>) -> String {
+        self.settings.client_of(request)
     }
 
     /// Readers of events that wait now.

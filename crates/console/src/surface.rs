@@ -6,8 +6,8 @@ use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 
-use hyper::Method;
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method};
 use tollgate_control::{Rejected, change_set};
 use tollgate_http_kit::openapi::Description;
 use tollgate_http_kit::{Access, Api, Operation, Problem, Reply, Request};
@@ -159,8 +159,14 @@ impl Api for Console {
         &OPERATIONS
     }
 
+    fn add_fields(&self, fields: &mut HeaderMap) {
+        for (name, value) in HEADERS {
+            fields.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+    }
+
     async fn answer(self: &Arc<Self>, route: Route, mut request: Request<'_>) -> Result<Reply, Problem> {
-        let mut visit = Visit::new(&request, self.next_request(), self.cookie_name(), &self.settings.zone);
+        let mut visit = Visit::new(&request, self.next_request(), self.cookie_name(), &self.settings);
         let visited =
             unwound(self.visit(route, &mut visit, &mut request)).await.unwrap_or(Err(Failure::Panic));
         let reason = visited.as_ref().err().map(Failure::reason);
@@ -174,9 +180,6 @@ impl Api for Console {
             reply = assets::shortened(reply).await;
         }
         let fields = reply.headers_mut();
-        for (name, value) in HEADERS {
-            fields.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-        }
         if let Ok(id) = HeaderValue::try_from(&visit.request_id) {
             fields.insert("x-request-id", id);
         }

@@ -38,6 +38,49 @@ async fn a_login_that_is_under_way_does_not_outlive_the_end_of_its_password() {
 }
 
 #[tokio::test]
+async fn a_change_of_a_password_does_not_undo_its_reset() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = open(folder.path(), &Arc::new(AtomicI64::new(1_524_494_484_445))).await;
+    let cookie = control.log_in(Origin::default(), "ann", PASSWORD).await.expect("a login");
+    let ann = control.actor(&cookie, Origin::default()).await.expect("looked up").expect("a login").0;
+    let new = "another good password";
+    let reset = async {
+        // As above: the change works on the password meanwhile.
+        for _ in 0..20 {
+            control.read(|_| Ok(())).await.expect("read");
+        }
+        control.reset_password(&Actor::system(), "ann", None).await.expect("a link")
+    };
+    let (changed, _) = tokio::join!(control.change_password(&ann, &cookie, PASSWORD, new, new), reset);
+    for password in [PASSWORD, new] {
+        let login = control.log_in(Origin::default(), "ann", password).await;
+        assert!(matches!(login, Err(ControlError::WrongLogin)), "{changed:?}");
+    }
+}
+
+#[tokio::test]
+async fn typing_errors_in_a_new_password_are_no_attempts_and_wrong_codes_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source = TimeSource::Manual(Arc::new(AtomicI64::new(1_524_494_484_445)));
+    let nodes = Arc::new(KnownNodes::default());
+    let control = Control::open(folder.path(), source, nodes).await.expect("a database");
+    let code = control.setup_code().await.expect("a code").expect("no user yet");
+    let from = Origin { ip: "192.0.2.1", ..Origin::default() };
+    for _ in 0..30 {
+        let typed = control.set_up(from, &code, "ann", PASSWORD, "something else").await;
+        assert!(matches!(typed, Err(ControlError::Invalid(_))), "{typed:?}");
+    }
+    let elsewhere = Origin { ip: "192.0.2.2", ..from };
+    for attempt in 0..20 {
+        let guessed = control.set_up(elsewhere, &"0".repeat(64), "ann", PASSWORD, PASSWORD).await;
+        let is_wrong = matches!(guessed, Err(ControlError::WrongCode));
+        // The window of a name ends before that of an address.
+        assert_eq!(is_wrong, attempt < 5, "{guessed:?}");
+    }
+    control.set_up(from, &code, "ann", PASSWORD, PASSWORD).await.expect("the first administrator");
+}
+
+#[tokio::test]
 async fn a_login_that_is_used_every_four_minutes_stays_when_five_idle_minutes_end_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let time = Arc::new(AtomicI64::new(1_524_494_484_445));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hyper::HeaderMap;
 use tollgate_net::Budget;
 
 use crate::body::Request;
@@ -19,6 +20,12 @@ pub trait Api: Send + Sync + Sized + 'static {
     /// Whether clients should connect elsewhere: replies then carry `Connection: close`. Asked for each one.
     fn is_draining(&self) -> bool {
         false
+    }
+
+    /// Adds fields to every reply of this surface, also to those that no operation makes: for unknown paths,
+    /// other methods, `OPTIONS`, faults.
+    fn add_fields(&self, fields: &mut HeaderMap) {
+        let _ = fields;
     }
 
     /// Every operation. Requests are routed by this table, so those that come most belong first.

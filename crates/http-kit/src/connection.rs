@@ -134,6 +134,7 @@ impl<A: Api> Connection<A> {
         };
         let is_last = settings.max_requests.is_some_and(|max| number >= max);
         let finish = |mut reply: Reply| {
+            self.surface.api.add_fields(reply.headers_mut());
             if is_last || self.activity.is_draining.load(Relaxed) || self.surface.api.is_draining() {
                 reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }

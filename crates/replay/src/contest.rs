@@ -9,7 +9,7 @@ use foldhash::fast::RandomState;
 use tollgate_core::{Algorithm, Align, Cost, Quota, Refill, State, Timestamp};
 use tollgate_policy::Rule;
 
-use crate::track::Window;
+use crate::track::{Window, is_compared};
 use tollgate_exact::ExactLog;
 
 /// One algorithm in the contest of a rule.
@@ -46,7 +46,7 @@ struct Key {
 
 /// The contests of all rules.
 pub(crate) struct Contest {
-    /// `None` of rules that have no window, or several limits.
+    /// `None` of rules that have no window, several limits, or classes of priority.
     pub(crate) rules: Vec<Option<RuleContest>>,
     keys: HashMap<Box<[u8]>, Key, RandomState>,
     bytes: usize,
@@ -57,6 +57,9 @@ pub(crate) struct Contest {
 impl RuleContest {
     fn of(rule: &Rule) -> Option<Self> {
         let [limit] = rule.limits.as_slice() else { return None };
+        if !is_compared(rule, limit) {
+            return None;
+        }
         let window_ns = u64::try_from(limit.period.as_nanos()).ok().filter(|ns| *ns > 0)?;
         let (permits, period) = (limit.quota.limit(), limit.quota.period());
         let entrant = |algorithm| {

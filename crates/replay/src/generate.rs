@@ -12,7 +12,8 @@ pub(crate) enum Shape {
     Bursts,
     /// Arrivals whose rate goes up and down once a day, from a tenth to twice the mean.
     Diurnal,
-    /// Each client sends its limit at the end of each minute and again at the start of the next.
+    /// Each client sends half of what it sends in a minute at the end of each minute, and half at the start
+    /// of the next.
     Boundary,
     /// Steady arrivals, and 20 times as much in the third quarter of the time.
     Surge,
@@ -105,9 +106,9 @@ pub(crate) fn generate(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     out.flush()
 }
 
-/// Rows 9 and 38 of the acceptance list: as much as a minute has, just before its end and just after.
+/// Rows 9 and 38 of the acceptance list: around the end of each minute, half just before and half just after.
 fn boundary(plan: &Plan, requests: u64, out: &mut impl Write) -> io::Result<u64> {
-    let each = ((plan.rate * 60.0 / plan.clients.max(1) as f64) as u64).max(1);
+    let each = ((plan.rate * 30.0 / plan.clients.max(1) as f64) as u64).max(1);
     let mut left = requests;
     for minute in 1.. {
         for (begin_us, count) in [(minute * 60_000_000 - 500_000, each), (minute * 60_000_000, each)] {

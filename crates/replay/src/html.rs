@@ -129,6 +129,9 @@ fn write_rule(rule: &RuleReport, page: &mut Page, texts: &Texts) {
             (texts.wrongly_denied, share(rule.wrongly_denied, rule.compared)),
         ]);
     }
+    if rule.keys_forgotten > 0 {
+        figures.push((texts.keys_forgotten, rule.keys_forgotten.to_string()));
+    }
     if rule.not_compared > 0 {
         figures.push((texts.not_compared, rule.not_compared.to_string()));
     }

@@ -63,6 +63,20 @@ pub enum Note {
         /// Why, of the first.
         error: String,
     },
+    /// Rules that share buckets.
+    Buckets {
+        /// Of the rules of this side.
+        side: &'static str,
+        /// How many.
+        rules: usize,
+    },
+    /// Rules that are not compared with an exact limit.
+    NotCompared {
+        /// Of the rules of this side.
+        side: &'static str,
+        /// How many.
+        rules: usize,
+    },
     /// Rules with a queue.
     Queues {
         /// Of the rules of this side.
@@ -102,6 +116,14 @@ impl Note {
             Self::Undecided { side, requests, error } => {
                 format!("规则 {side}：{requests} 个请求没有得出结果：{error}")
             }
+            Self::Buckets { side, rules } => {
+                format!("规则 {side}：{rules} 条规则共用桶；桶中的每个键合并比较，列在最先遇到它的规则下")
+            }
+            Self::NotCompared { side, rules } => {
+                format!(
+                    "规则 {side}：{rules} 条规则带优先级，或在多个限额中含有共用桶的限额，因此不与精确限额比较"
+                )
+            }
             Self::Queues { side, rules } => {
                 format!("规则 {side}：{rules} 条规则会排队；回放时，需要等待的请求直接计为拒绝")
             }
@@ -136,6 +158,16 @@ impl fmt::Display for Note {
             Self::Undecided { side, requests, error } => {
                 write!(f, "rules {side}: {requests} requests were not decided: {error}")
             }
+            Self::Buckets { side, rules } => write!(
+                f,
+                "rules {side}: {rules} rules share buckets; each key of a bucket is compared as one, and listed \
+                 under the rule that met it first"
+            ),
+            Self::NotCompared { side, rules } => write!(
+                f,
+                "rules {side}: {rules} rules have priorities, or a bucket among several limits, and are not \
+                 compared with an exact limit"
+            ),
             Self::Queues { side, rules } => {
                 write!(f, "rules {side}: {rules} rules queue; a replay denies at once what would have waited")
             }

@@ -88,6 +88,9 @@ pub struct RuleReport {
     pub near: u64,
     /// Keys that came.
     pub keys: u64,
+    /// Of them, those that were forgotten while they were idle, for lack of memory: one that comes again
+    /// counts again.
+    pub keys_forgotten: u64,
     /// Keys that were denied anything.
     pub keys_denied: u64,
     /// Requests that were compared with the exact log.
@@ -205,6 +208,7 @@ impl SideReport {
                 shadowed: tally.shadowed,
                 near: tally.near,
                 keys: track.keys,
+                keys_forgotten: track.forgotten,
                 keys_denied: denied.keys,
                 compared: track.compared,
                 not_compared: track.left_out,
@@ -344,6 +348,13 @@ impl SideReport {
                     "    against an exact log: wrongly admitted {}, wrongly denied {}",
                     share(rule.wrongly_admitted, rule.compared),
                     share(rule.wrongly_denied, rule.compared)
+                )?;
+            }
+            if rule.keys_forgotten > 0 {
+                writeln!(
+                    out,
+                    "    forgotten while idle, for lack of --max-memory: {} keys; one that came again counts again",
+                    rule.keys_forgotten
                 )?;
             }
             if rule.not_compared > 0 {

@@ -1,15 +1,17 @@
 //! One run over a trace: its requests decided by one or two sets of rules, side by side.
 
 use tollgate_limiter::Policy;
+use tollgate_policy::Rule;
 
 use crate::mapping::Mapping;
 use crate::note::Note;
 use crate::reader::{ReadSettings, Reader};
 use crate::report::{Difference, Report, SideReport};
 use crate::row::Row;
-use crate::side::Side;
+use crate::side::{Side, has_bucket};
 use crate::source::{Lines, Source};
 use crate::timeline::Timeline;
+use crate::track::is_compared;
 
 /// How a trace is replayed.
 pub(crate) struct Plan {
@@ -92,8 +94,11 @@ fn notes_of(side: &'static str, of: &Side, requests: u64, notes: &mut Vec<Note>)
     if let Some(error) = &of.first_error {
         notes.push(Note::Undecided { side, requests: of.undecided, error: error.to_string() });
     }
-    let rules = of.policy().rules().filter(|rule| rule.max_wait.is_some()).count();
-    if rules > 0 {
-        notes.push(Note::Queues { side, rules });
-    }
+    let count = |has: fn(&Rule) -> bool| of.policy().rules().filter(|rule| has(rule)).count();
+    let queues = count(|rule| rule.max_wait.is_some());
+    let buckets = count(has_bucket);
+    let not_compared = count(|rule| rule.limits.iter().any(|limit| !is_compared(rule, limit)));
+    notes.extend((queues > 0).then_some(Note::Queues { side, rules: queues }));
+    notes.extend((buckets > 0).then_some(Note::Buckets { side, rules: buckets }));
+    notes.extend((not_compared > 0).then_some(Note::NotCompared { side, rules: not_compared }));
 }

@@ -32,6 +32,9 @@ pub(crate) struct RuleTally {
     pub(crate) permits: u64,
 }
 
+/// Memory for one open reservation.
+const RESERVATION_BYTES: usize = 512;
+
 /// Keys of a descriptor, and the places of their values in a row.
 #[derive(Clone, Debug)]
 struct Chain {
@@ -149,6 +152,10 @@ impl Side {
             request_share: 0.0,
             hash_key: HashKey::Fixed(1), // so that a trace has the same answers each time
         });
+        let default = LimiterSettings::default();
+        // All are of one domain, which gets half of them at most.
+        let max_reservations = default.max_reservations.max(max_bytes / RESERVATION_BYTES);
+        let settings = LimiterSettings { max_reservations, ..default };
         Ok(Self {
             domain: domain.name().to_owned(),
             charges_each: domain.charge() == Charge::Each,
@@ -157,7 +164,7 @@ impl Side {
             tracks: Tracks::new(policy.rules(), max_bytes),
             reserving: (!mapping.reserve.is_empty()).then(|| Reserving::new(mapping.commit_after)),
             contest: compares_algorithms.then(|| Contest::new(policy.rules(), max_bytes)),
-            limiter: Limiter::with_observer(policy.clone(), store, LimiterSettings::default(), ()),
+            limiter: Limiter::with_observer(policy.clone(), store, settings, ()),
             policy,
             scratch: Scratch::new(),
             entries: Vec::new(),
@@ -325,6 +332,14 @@ const WHOLE_KEY: u16 = u16::MAX;
 /// In no value, since it is in no text.
 const AFTER_VALUE: u8 = 0xff;
 
+/// In place of the number of a rule: the counter of a bucket follows, which several rules share.
+const OF_A_BUCKET: u32 = u32::MAX;
+
+/// Whether the one limit of a rule is that of a bucket.
+pub(crate) fn has_bucket(rule: &Rule) -> bool {
+    matches!(rule.limits.as_slice(), [limit] if limit.bucket.is_some())
+}
+
 /// What requests of a rule must have in common to be tracked together: the number of the rule, and the
 /// values, or what the rule counts in place of them. The key of the counter says the same and takes longer to
 /// write.
@@ -332,7 +347,8 @@ const AFTER_VALUE: u8 = 0xff;
 fn write_key(rule: &Rule, domain: &str, entries: &[Entry<'_>], like: u16, key: &mut Vec<u8>) {
     key.clear();
     let like = if rule.counts_values() { like } else { WHOLE_KEY };
-    key.extend_from_slice(&(rule.index as u32).to_be_bytes());
+    let number = if has_bucket(rule) { OF_A_BUCKET } else { rule.index as u32 };
+    key.extend_from_slice(&number.to_be_bytes());
     key.extend_from_slice(&like.to_be_bytes());
     if like == WHOLE_KEY {
         rule.write_key(0, domain, entries, key);

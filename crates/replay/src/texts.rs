@@ -28,6 +28,7 @@ tollgate_charts::texts! {
     wrongly_admitted: "误放行", "Wrongly admitted";
     wrongly_denied: "误拒绝", "Wrongly denied";
     wrongly: "误放行与误拒绝以精确日志为准：精确日志记住最近一个窗口内每个已放行的请求。", "Wrongly admitted and wrongly denied are measured against an exact log, which remembers every admitted request of the last window.";
+    keys_forgotten: "因内存上限而遗忘的空闲键（再次出现时重复计数）", "Idle keys forgotten for lack of memory (counted again if they came again)";
     not_compared: "因内存上限未比较的请求", "Requests not compared for lack of memory";
     algorithms: "算法对比", "Algorithms compared";
     same_limit: "各算法使用相同的上限和窗口。最差窗口：单个键在任意一个窗口长度内获得的最多放行数。", "Each algorithm has this rule's limit and window. Worst window: the most that one key got in any window of that length.";

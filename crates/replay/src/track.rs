@@ -1,12 +1,16 @@
 //! What each key of a rule did in a trace, beside what a limit that remembers everything would have done.
+//! Rules of one bucket have their keys together, as they have one counter; each key is listed under the rule
+//! that met it first.
 //!
 //! Keys that never came near their limit have one log; a log of what the exact limit admitted, and one of
-//! what the rule admitted, begin with the first denial. Where the memory is full, keys that are idle and were
-//! never denied are forgotten, and then requests of new keys are not compared, which is counted.
+//! what the rule admitted, begin with the first denial. Where the memory is full, keys that are idle, owe
+//! nothing and were never denied are forgotten, and then requests of new keys are not compared. Both are
+//! counted.
 
 use std::collections::{BTreeMap, HashMap};
 
 use foldhash::fast::RandomState;
+use tollgate_core::Algorithm;
 use tollgate_exact::{ExactLog, Line};
 use tollgate_policy::{Limit, Rule};
 
@@ -34,6 +38,13 @@ pub(crate) struct How {
     pub(crate) is_apart: bool,
 }
 
+/// Whether a limit of `rule` is compared with an exact one. Classes of priority have shares of their own of
+/// one counter; and a key has either the counters of its rule or that of a bucket.
+pub(crate) fn is_compared(rule: &Rule, limit: &Limit) -> bool {
+    let has_classes = matches!(limit.quota.algorithm(), Algorithm::PriorityBuckets { .. });
+    !has_classes && (limit.bucket.is_none() || rule.limits.len() == 1)
+}
+
 impl Exact {
     /// `None` of a limit that has no window: a total.
     fn of(limit: &Limit) -> Option<Self> {
@@ -57,6 +68,8 @@ pub(crate) struct RuleTrack {
     pub(crate) peaks: Vec<Peaks>,
     /// Keys that came, as far as they were tracked.
     pub(crate) keys: u64,
+    /// Of them, those that were forgotten for lack of memory; one that comes again counts again.
+    pub(crate) forgotten: u64,
 }
 
 /// Numbers of keys, by the most that each asked for.
@@ -154,7 +167,7 @@ const KEY_BYTES: usize = size_of::<Key>() + 80;
 impl Tracks {
     pub(crate) fn new<'a>(rules: impl Iterator<Item = &'a Rule>, max_bytes: usize) -> Self {
         let rules = rules.map(|rule| RuleTrack {
-            limits: rule.limits.iter().map(Exact::of).collect(),
+            limits: rule.limits.iter().map(|it| Exact::of(it).filter(|_| is_compared(rule, it))).collect(),
             worst: vec![None; rule.limits.len()],
             peaks: vec![Peaks::default(); rule.limits.len()],
             ..RuleTrack::default()
@@ -229,7 +242,8 @@ impl Tracks {
             let Some(track) = rules.get_mut(key.rule) else { return false };
             let longest = track.limits.iter().flatten().map(|exact| exact.window_ns).max().unwrap_or(0);
             shortest = shortest.min(longest);
-            let is_kept = key.denied > 0 || key.last_ns.saturating_add(longest) > now;
+            let is_active = key.last_ns.saturating_add(longest) > now;
+            let is_kept = key.denied > 0 || is_active || !key.is_refilled(track, now);
             if is_kept {
                 bytes += KEY_BYTES + text.len();
                 for limit in key.limits() {
@@ -237,6 +251,7 @@ impl Tracks {
                     bytes += limit.bytes();
                 }
             } else {
+                track.forgotten += 1;
                 key.note_peaks(track);
             }
             is_kept
@@ -291,6 +306,15 @@ fn product(permits: u64, ns: u64) -> i128 {
 impl Key {
     fn limits(&mut self) -> impl Iterator<Item = &mut KeyLimit> {
         std::iter::once(&mut self.first).chain(&mut self.others)
+    }
+
+    /// Whether it owes nothing at the rate of any limit: what it asked for does not matter to what comes.
+    fn is_refilled(&mut self, track: &RuleTrack, now: u64) -> bool {
+        let spent_ns = now - self.first_ns;
+        self.limits().zip(&track.limits).all(|(limit, exact)| {
+            let line = |exact: &Exact| product(limit.total, exact.window_ns) - product(exact.limit, spent_ns);
+            exact.as_ref().is_none_or(|exact| limit.line.is_lowest(line(exact)))
+        })
     }
 
     fn note_peaks(&mut self, track: &mut RuleTrack) {

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use http::{Extensions, HeaderMap, HeaderName, Method, Request, Uri};
 use smallvec::SmallVec;
 use tollgate::LimitKey;
-
-use crate::forwarded;
+use tollgate_headers::forwarded_client;
 
 /// The head of a request, as keys see it.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +95,7 @@ impl Key {
     pub fn forwarded_ip_in(field: HeaderName, hops: usize) -> Self {
         match hops {
             0 => Self::peer_ip(),
-            _ => Self::address(move |head| forwarded::client(head.headers, &field, hops)),
+            _ => Self::address(move |head| forwarded_client(head.headers, &field, hops)),
         }
     }
 

@@ -49,7 +49,6 @@
 mod body;
 pub mod client;
 mod concurrency;
-mod forwarded;
 mod grpc;
 mod key;
 mod layer;

@@ -168,7 +168,6 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
     let mut facts = vec![
         (t.last_seen, visit.time(node.last_seen_ms), false),
         (d.stream, (if node.is_connected { d.connected } else { d.away }).to_owned(), false),
-        (t.address, node.address.clone(), true),
         (d.labels, or_none(&labels(&node)), true),
         (t.software, node.software.clone(), true),
         (d.language, node.language.to_string(), false),
@@ -182,8 +181,9 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
         (d.id, node.id.clone(), true),
     ];
     let mut faults = Vec::new();
-    // What may name domains and files of others, as in the API.
+    // What may name machines, domains and files of others, as in the API.
     if actor.may_everywhere(Role::Viewer) {
+        facts.insert(2, (t.address, node.address.clone(), true));
         facts.push((d.own_domains, or_none(&node.local_domains), true));
         faults = vec![(d.state_error, figures.state_error), (d.rules_error, figures.rules_error)];
     }

@@ -52,14 +52,15 @@ fn shown(actor: &Actor, node: &NodeState, figures: Option<&Figures>, now_ms: i64
     let state = node.health(now_ms).name();
     let store = figures.and_then(|it| it.store.as_ref());
     let mut shown = json!({
-        "id": node.id, "name": node.name, "address": node.address, "software": node.software,
+        "id": node.id, "name": node.name, "software": node.software,
         "language": node.language, "labels": labels, "state": state, "connected": node.is_connected,
         "last_seen": node.last_seen_ms, "skew_ms": node.skew_ms, "apps": apps,
         "store": store.map(|it| &it.0), "store_available": store.map(|it| it.1),
         "table_bytes": figures.map(|it| it.table_bytes),
     });
-    // What may name domains and files of others.
+    // What may name machines, domains and files of others.
     if actor.may(Role::Viewer, EVERY_APP) {
+        shown["address"] = json!(node.address);
         shown["local_domains"] = json!(node.local_domains);
         shown["state_error"] = json!(figures.map_or("", |it| &it.state_error));
         shown["rules_error"] = json!(figures.map_or("", |it| &it.rules_error));
@@ -87,7 +88,6 @@ fn node() -> Value {
         &[
             ("id", text()),
             ("name", text()),
-            ("address", text()),
             ("software", text()),
             ("language", int()),
             ("labels", labels),
@@ -100,7 +100,12 @@ fn node() -> Value {
             ("store_available", maybe(&flag())),
             ("table_bytes", maybe(&int())),
         ],
-        &[("local_domains", list_of(text())), ("state_error", text()), ("rules_error", text())],
+        &[
+            ("address", text()),
+            ("local_domains", list_of(text())),
+            ("state_error", text()),
+            ("rules_error", text()),
+        ],
     )
 }
 

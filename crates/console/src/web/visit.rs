@@ -12,6 +12,7 @@ use tollgate_control::{Actor, Origin, Preferences};
 use tollgate_http_kit::{Reply, Request, query::parameters};
 
 use super::failure::Failure;
+use crate::console::ConsoleSettings;
 use crate::texts::Lang;
 
 /// Largest body of a form or of JSON.
@@ -64,7 +65,12 @@ pub(crate) struct Visit {
 
 impl Visit {
     /// Reads a request with its body. `name` is that of the login cookie.
-    pub(crate) fn new(request: &Request<'_>, request_id: String, name: &str, zone: &TimeZone) -> Self {
+    pub(crate) fn new(
+        request: &Request<'_>,
+        request_id: String,
+        name: &str,
+        settings: &ConsoleSettings,
+    ) -> Self {
         let fields = request.headers();
         let path = request.path().to_owned();
         let target = match request.query() {
@@ -72,7 +78,8 @@ impl Visit {
             None => path.clone(),
         };
         let is_api = path.starts_with("/api/") || path == "/openapi.json";
-        let zone = cookie_of(fields, "zone").and_then(|it| zone_of(&it)).unwrap_or_else(|| zone.clone());
+        let zone =
+            cookie_of(fields, "zone").and_then(|it| zone_of(&it)).unwrap_or_else(|| settings.zone.clone());
         let theme = match cookie_of(fields, "theme").as_deref() {
             Some("light") => "light",
             Some("dark") => "dark",
@@ -88,7 +95,7 @@ impl Visit {
             last_event: fields.get("last-event-id").and_then(|it| it.to_str().ok()).map(str::to_owned),
             if_match: fields.get(IF_MATCH).and_then(|it| it.to_str().ok()).map(str::to_owned),
             request_id,
-            ip: request.peer().map_or_else(String::new, |it| it.to_string()),
+            ip: settings.client_of(request),
             host: fields.get(HOST).and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned(),
             agent: fields.get(USER_AGENT).and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned(),
             cookie: cookie_of(fields, name),

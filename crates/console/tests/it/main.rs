@@ -5,6 +5,7 @@ mod changes;
 mod contract;
 mod docs;
 mod errors;
+mod hidden;
 mod history;
 mod old_nodes;
 mod operations;

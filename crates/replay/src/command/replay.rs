@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tollgate_charts::Language;
 use tollgate_limiter::Policy;
+use tollgate_policy::Charge;
 use tollgate_rule_files::Options;
 
 use super::bound::{Reading, waiting};
@@ -38,6 +39,10 @@ pub struct Replay {
     rules: Vec<PathBuf>,
     #[command(flatten)]
     reading: Reading,
+    /// What a request is charged if one of its limits denies, in domains that do not say it: as --charge of
+    /// the server.
+    #[arg(long, value_name = "HOW", default_value = "each")]
+    charge: ChargeOf,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -81,6 +86,24 @@ pub struct Replay {
 }
 
 const GENERATE: &str = "Generating";
+
+/// What a request is charged if one of its limits denies.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum ChargeOf {
+    /// Each of its limits.
+    Each,
+    /// None of them.
+    Together,
+}
+
+impl From<ChargeOf> for Charge {
+    fn from(of: ChargeOf) -> Self {
+        match of {
+            ChargeOf::Each => Self::Each,
+            ChargeOf::Together => Self::Together,
+        }
+    }
+}
 
 fn number_in(text: &str, range: std::ops::RangeInclusive<f64>, want: &str) -> Result<f64, String> {
     match text.parse() {
@@ -164,7 +187,7 @@ impl Replay {
             Source::open(trace).map_err(|error| format!("cannot read {}: {error}", trace.display()))?;
         let mut sets = Vec::new();
         for path in &self.rules {
-            sets.push((path.display().to_string(), load(path)?));
+            sets.push((path.display().to_string(), load(path, self.charge.into())?));
         }
         let plan = Plan {
             mapping,
@@ -183,8 +206,9 @@ impl Replay {
     }
 }
 
-fn load(path: &std::path::Path) -> Result<Policy, String> {
-    let rules = tollgate_rule_files::load(&[path.to_path_buf()], &Options::default());
+fn load(path: &std::path::Path, charge: Charge) -> Result<Policy, String> {
+    let options = Options { charge, ..Options::default() };
+    let rules = tollgate_rule_files::load(&[path.to_path_buf()], &options);
     let rules = rules.map_err(|error| error.to_string())?;
     if rules.policy.domains().is_empty() {
         return Err(format!(

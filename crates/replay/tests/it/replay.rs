@@ -280,7 +280,7 @@ fn generated_traces_have_their_shapes_and_the_same_seed_makes_the_same() {
 
 #[test]
 fn the_boundary_attack_gets_twice_a_fixed_window_and_never_more_than_an_exact_one() {
-    let attack = "--generate boundary --requests 4000 --clients 10 --rate 16.7";
+    let attack = "--generate boundary --requests 4000 --clients 10 --rate 33.4";
     let (_, trace, _) = replay_args(None, attack);
     let hundred = |algorithm: &str| rules(algorithm).replace("10", "100");
     for (algorithm, want) in [("fixed_window", 200), ("sliding_window", 100), ("sliding_window_log", 100)] {
@@ -539,5 +539,94 @@ fn no_generated_trace_goes_back_in_time() {
             out.lines().skip(1).map(|line| line.split(',').next().and_then(|at| at.parse::<u64>().ok()));
         let times: Vec<u64> = times.map(|at| at.expect("a time")).collect();
         assert!(times.len() == 20_000 && times.is_sorted(), "{shape}");
+    }
+}
+
+/// Each rule of a bucket alone would admit all that it gets.
+#[test]
+fn rules_that_share_a_bucket_are_compared_by_its_one_counter() {
+    let rule = |value: &str, cost: u32| {
+        format!(
+            "  - {{key: client, value: {value}, rate_limit: {{unit: minute, requests_per_unit: 10, cost: {cost}, \
+             algorithm: sliding_window_log, bucket: backend}}}}\n"
+        )
+    };
+    let rules = format!("domain: web\ndescriptors:\n{}{}", rule("search", 1), rule("book", 3));
+    let trace = log((0..4).flat_map(|at| [(at, "search"), (at, "book")]));
+    let (outcome, out, talk) = replay(&trace, &[&rules], "--json --algorithms");
+    assert_eq!(outcome, Outcome::Yes, "{talk}");
+    let side = json(&out)["rules"][0].clone();
+    // 1 + 3 + 1 + 3 + 1, then 3 do not fit, then 1, then 3 do not fit.
+    assert_eq!((&side["admitted"], &side["denied"]), (&6.into(), &2.into()), "{side}");
+    for (nth, denied) in [(0, 0), (1, 2)] {
+        let rule = &side["rules"][nth];
+        assert_eq!(rule["denied"], denied, "{rule}");
+        assert_eq!((&rule["wrongly_admitted"], &rule["wrongly_denied"]), (&0.into(), &0.into()), "{rule}");
+        for it in rule["algorithms"].as_array().expect("a list") {
+            let is_log = it["algorithm"] == "sliding_window_log";
+            assert!(!is_log || it["denied"] == denied, "{it}");
+        }
+    }
+    assert!(talk.contains("2 rules share buckets"), "{talk}");
+}
+
+#[test]
+fn rules_with_priorities_are_not_compared_and_the_report_says_so() {
+    let rules = "domain: web\ndescriptors:\n  - key: client\n    rate_limit: {unit: minute, requests_per_unit: 10, \
+                 algorithm: priority_buckets, classes: {ann: 1, others: 1}}\n";
+    let trace = log((0..20).map(|at| (at, "ann")));
+    let (outcome, out, talk) = replay(&trace, &[rules], "--json --algorithms");
+    assert_eq!(outcome, Outcome::Yes, "{talk}");
+    let rule = &json(&out)["rules"][0]["rules"][0];
+    assert_eq!((&rule["wrongly_denied"], &rule["compared"]), (&0.into(), &0.into()), "{rule}");
+    assert!(talk.contains("1 rules have priorities"), "{talk}");
+}
+
+#[test]
+fn the_charge_of_the_server_is_that_of_domains_that_do_not_say_it() {
+    let rules = "domain: web\ndescriptors:\n  - {key: client, rate_limit: {unit: minute, requests_per_unit: 2}}\n  \
+                 - {key: user, rate_limit: {unit: minute, requests_per_unit: 3}}\n";
+    // ann is out of permits after two; what she asks for then takes one of u's by `each` only.
+    let trace = "t_s,client,user\n1,ann,u\n2,ann,u\n3,ann,u\n4,bob,u\n";
+    for (args, denied) in [("", 2), ("--charge each", 2), ("--charge together", 1)] {
+        let (_, out, talk) = replay(trace, &[rules], &format!("--json {args}"));
+        assert_eq!(json(&out)["rules"][0]["denied"], denied, "{args}: {talk}");
+    }
+    let said = format!("charge: each\n{rules}");
+    let (_, out, talk) = replay(trace, &[&said], "--json --charge together");
+    assert_eq!(json(&out)["rules"][0]["denied"], 2, "{talk}");
+}
+
+#[test]
+fn the_boundary_attack_keeps_its_rate() {
+    let (_, out, _) = replay_args(None, "--generate boundary --requests 60000 --rate 100 --clients 7");
+    let last = out.lines().last().and_then(|line| line.split(',').next()?.parse::<f64>().ok());
+    let minutes = last.expect("a time") / 60e6;
+    assert!((9.0..=11.0).contains(&minutes), "60,000 requests at 100 a second take ten minutes: {minutes}");
+}
+
+/// A key that owes permits is not forgotten: what came later would look like less than it was.
+#[test]
+fn what_is_enough_stays_enough_where_keys_are_forgotten() {
+    let mut trace = String::from("t_ms,client\n");
+    (0..50).for_each(|_| trace.push_str("0,busy\n"));
+    for client in 0..20_000 {
+        let _ = writeln!(trace, "{},c{client}", 60_500 + client * 9_000 / 20_000);
+    }
+    (0..50).for_each(|_| trace.push_str("70000,busy\n"));
+    for client in 0..20_000 {
+        let _ = writeln!(trace, "{},d{client}", 140_000 + client * 9_000 / 20_000);
+    }
+    let generous = rules("token_bucket, burst: 100");
+    for memory in ["512", "1"] {
+        let args = format!("--json --percentile 100 --max-memory {memory}");
+        let (_, out, talk) = replay(&trace, &[&generous], &args);
+        let rule = &json(&out)["rules"][0]["rules"][0];
+        assert_eq!(
+            (&rule["denied"], &rule["suggested"][0]["burst"]),
+            (&0.into(), &89.into()),
+            "{rule}{talk}"
+        );
+        assert_eq!(rule["keys_forgotten"].as_u64() > Some(0), memory == "1", "{rule}");
     }
 }

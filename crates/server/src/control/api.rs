@@ -3,7 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use hyper::header::{AUTHORIZATION, HeaderValue};
-use hyper::{Method, StatusCode};
+use hyper::{HeaderMap, Method, StatusCode};
 use tollgate_console::Console;
 use tollgate_control::{Control, Origin, Role};
 use tollgate_http_kit::openapi::Description;
@@ -56,6 +56,10 @@ impl Api for PlaneApi {
         &OPERATIONS
     }
 
+    fn add_fields(&self, fields: &mut HeaderMap) {
+        self.console.add_fields(fields);
+    }
+
     async fn answer(self: &Arc<Self>, route: PlaneRoute, request: Request<'_>) -> Result<Reply, Problem> {
         match route {
             PlaneRoute::Console(route) => self.console.answer(route, request).await,
@@ -82,7 +86,7 @@ impl PlaneApi {
         if !scheme.eq_ignore_ascii_case("bearer") {
             return false;
         }
-        let ip = request.peer().map_or_else(String::new, |peer| peer.to_string());
+        let ip = self.console.client_of(request);
         let from = Origin { ip: &ip, ..Origin::default() };
         let actor = self.control.bearer(token.trim(), from).await;
         actor.is_ok_and(|actor| actor.is_some_and(|actor| actor.may_everywhere(Role::Viewer)))

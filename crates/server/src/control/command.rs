@@ -65,7 +65,7 @@ fn flags() -> Flags<'static> {
         "tls-key",
         "control-node-client-ca",
     ];
-    static ROWS: [&crate::settings::Setting; 10] = ControlProcess::ROWS;
+    static ROWS: [&crate::settings::Setting; 11] = ControlProcess::ROWS;
     Flags { rows: &ROWS, prefix: "control-", summary: &SUMMARY }
 }
 
@@ -149,6 +149,9 @@ fn serve(process: &ControlProcess, out: &mut dyn Write) -> Result<(), ControlCom
     let (queue, _flush) = LogQueue::start(io::stderr())?;
     let (level, format) = (process.telemetry.log_level, process.telemetry.log_format);
     crate::telemetry::start(level, format, queue, None::<tracing_subscriber::layer::Identity>);
+    for note in &process.notes {
+        tracing::warn!("{note}");
+    }
     let mut running = start(&process.control, false).map_err(|error| match error {
         StartError::Io(error) => ControlCommandError::Io(error),
         error => ControlCommandError::Start(error),

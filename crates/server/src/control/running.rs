@@ -150,17 +150,24 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
         settings.public_url.iter().filter_map(|url| url.authority()).map(ToString::to_string).collect();
     let is_secure = tls.is_some() || url.starts_with("https://");
     let traces = Some(traces_in(&settings.data_dir));
-    let console = ConsoleSettings { hosts, is_secure, traces, ..ConsoleSettings::default() };
+    let proxy_hops = settings.proxy_hops;
+    let console = ConsoleSettings { hosts, proxy_hops, is_secure, traces, ..ConsoleSettings::default() };
     let stats = Arc::<ConnectionStats>::default();
     plane.metrics.add(PortMetrics(Arc::clone(&stats)));
     let needs_certificate = settings.node_client_ca.is_some();
-    let port = plane.port(console.clone(), is_local, needs_certificate);
+    // Behind a proxy a peer on this machine may be anybody.
+    let port = plane.port(console.clone(), is_local && proxy_hops == 0, needs_certificate);
     let mut listening = vec![Listening { socket, port, tls: tls.clone(), stats: Arc::clone(&stats) }];
     let mut own_url = node_url.clone();
     if for_own_node && tls.is_some() {
         let (address, socket) = bind("127.0.0.1:0")?;
         own_url = self::url(false, &address);
-        listening.push(Listening { socket, port: plane.port(console, true, false), tls: None, stats });
+        listening.push(Listening {
+            socket,
+            port: plane.port(ConsoleSettings { proxy_hops: 0, ..console }, true, false),
+            tls: None,
+            stats,
+        });
     }
     let node_url = settings.public_url.as_ref().map_or(node_url, |_| url.clone());
     let (drain, draining) = watch::channel(false);

@@ -44,6 +44,9 @@ rows! {
     PUBLIC_URL: OptionalRow<Uri> = OptionalRow::new("control-public-url", "URL", url)
         .help(Plane, "How browsers reach the console, such as \
                         https://limits.example.com; also printed in links");
+    PROXY_HOPS: Row<usize> = Row::new("control-proxy-hops", "N", "0", hops)
+        .help(Plane, "Proxies before the console, each of which adds the address that it saw to X-Forwarded-For: \
+                        attempts to log in and the audit then count by client; 0: by peer");
     DISK_RESERVE: Row<u64> = Row::new("control-disk-reserve", "BYTES", "200MiB", parse::bytes)
         .help(Plane, "Room on the disk that is kept for changes and audit: with less, history is not stored");
     NODE_CLIENT_CA: OptionalRow<PathBuf> = OptionalRow::new("control-node-client-ca", "FILE", parse::path)
@@ -90,6 +93,8 @@ pub struct ControlSettings {
     pub data_dir: PathBuf,
     /// How browsers reach it.
     pub public_url: Option<Uri>,
+    /// Proxies before it that add to `X-Forwarded-For`.
+    pub proxy_hops: usize,
     /// Its certificate.
     pub tls: Option<TlsFiles>,
     /// Room on the disk that is kept for changes and audit.
@@ -174,12 +179,20 @@ impl ControlSettings {
             listen: layers.one(&LISTEN),
             data_dir: layers.one(&DATA_DIR),
             public_url: layers.maybe(&PUBLIC_URL),
+            proxy_hops: layers.one(&PROXY_HOPS),
             tls: tls::files(layers),
             disk_reserve: layers.one(&DISK_RESERVE),
             node_client_ca: layers.maybe(&NODE_CLIENT_CA),
         };
         if settings.node_client_ca.is_some() && settings.tls.is_none() {
             layers.conflict("node-client-ca needs TLS; give tls-cert and tls-key");
+        }
+        let is_https = settings.public_url.as_ref().is_some_and(|url| url.scheme_str() == Some("https"));
+        if is_https && settings.tls.is_none() && settings.proxy_hops == 0 {
+            layers.note(
+                "control-public-url is https and the control plane has no certificate, so there is a proxy before \
+                 it: give control-proxy-hops, such as 1; without, all clients count as one that tries passwords",
+            );
         }
         settings
     }
@@ -226,6 +239,11 @@ fn label(text: &str) -> Result<(String, String), String> {
         true => Ok((key.to_owned(), value.to_owned())),
         false => Err(expected),
     }
+}
+
+/// Few enough that a list of addresses is never read far.
+fn hops(text: &str) -> Result<usize, String> {
+    parse::number(text, 0, 16)
 }
 
 /// A name for people.

@@ -17,14 +17,17 @@ pub(crate) struct ControlProcess {
     pub(crate) telemetry: Telemetry,
     /// From the signal to the end of requests.
     pub(crate) drain_timeout: Duration,
+    /// What the operator should know.
+    pub(crate) notes: Vec<String>,
 }
 
 impl ControlProcess {
     /// The rows that are flags of `tollgate control`.
-    pub(crate) const ROWS: [&Setting; 10] = [
+    pub(crate) const ROWS: [&Setting; 11] = [
         &control::LISTEN.setting,
         &control::DATA_DIR.setting,
         &control::PUBLIC_URL.setting,
+        &control::PROXY_HOPS.setting,
         &control::DISK_RESERVE.setting,
         &control::NODE_CLIENT_CA.setting,
         &tls::CERT.setting,
@@ -44,6 +47,7 @@ impl ControlProcess {
             control: ControlSettings::read(&mut layers),
             telemetry: Telemetry::read(&mut layers),
             drain_timeout: layers.one(&serving::DRAIN_TIMEOUT),
+            notes: std::mem::take(&mut layers.notes),
         };
         layers.finish(process)
     }

@@ -10,6 +10,7 @@ mod docs;
 mod embedded;
 mod operators;
 mod processes;
+mod proxies;
 mod restored;
 mod rollouts;
 mod rude;

@@ -120,10 +120,13 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// The rows that miss what they must reach, with their figures.
-pub(super) fn short_rows(fault: Option<Fault>) -> Vec<(String, String)> {
+/// The rows that miss what they must reach, with their figures: of all rows, or of one.
+pub(super) fn short_rows(fault: Option<Fault>, only: Option<&str>) -> Vec<(String, String)> {
     let mut short = Vec::new();
     for Row { fleet, of_exact, worst, calls } in rows() {
+        if only.is_some_and(|name| name != fleet.name) {
+            continue;
+        }
         let outcome = run(&fleet.plan(), fault, false);
         let figures = fleet.figures(&outcome);
         println!(
@@ -143,9 +146,6 @@ pub(super) fn short_rows(fault: Option<Fault>) -> Vec<(String, String)> {
             || figures.late > 0.000_5;
         if is_short {
             short.push((fleet.name, format!("{:?} {figures:?}", outcome.broken)));
-            if fault.is_some() {
-                break;
-            }
         }
     }
     short
@@ -154,6 +154,6 @@ pub(super) fn short_rows(fault: Option<Fault>) -> Vec<(String, String)> {
 #[test]
 fn loads_that_starved_fleets_are_served() {
     println!("{:<36} of exact  of the higher rate  worst node  calls a take", "");
-    let short = short_rows(None);
+    let short = short_rows(None, None);
     assert!(short.is_empty(), "{short:#?}");
 }

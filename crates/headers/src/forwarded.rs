@@ -4,9 +4,20 @@ use std::net::{IpAddr, SocketAddr};
 
 use http::{HeaderMap, HeaderName};
 
-/// The `hops`-th address from the end of `field`, over all its lines. `None` if there are fewer, or if that
-/// one is not an address.
-pub(crate) fn client(fields: &HeaderMap, field: &HeaderName, hops: usize) -> Option<IpAddr> {
+/// The address of the client behind `hops` trusted proxies: the `hops`-th from the end of `field`
+/// (`X-Forwarded-For`, or `Forwarded` of RFC 7239), over all its lines. What the client wrote itself comes
+/// before, and counts for nothing. `None` if there are fewer, or if that one is not an address.
+///
+/// ```
+/// let mut fields = http::HeaderMap::new();
+/// fields.append("x-forwarded-for", "6.6.6.6, 203.0.113.7".parse()?);
+/// let name = http::HeaderName::from_static("x-forwarded-for");
+/// let client = tollgate_headers::forwarded_client(&fields, &name, 1);
+/// assert_eq!(client.map(|it| it.to_string()).as_deref(), Some("203.0.113.7"));
+/// # Ok::<(), http::header::InvalidHeaderValue>(())
+/// ```
+#[must_use]
+pub fn forwarded_client(fields: &HeaderMap, field: &HeaderName, hops: usize) -> Option<IpAddr> {
     let lines = fields.get_all(field).iter();
     // The last line was written last.
     let mut entries = lines.rev().flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
@@ -38,7 +49,7 @@ mod tests {
         for line in lines {
             fields.append(&field, line.parse().expect("a value"));
         }
-        client(&fields, &field, hops).map(|address| address.to_string())
+        forwarded_client(&fields, &field, hops).map(|address| address.to_string())
     }
 
     #[test]
