@@ -146,13 +146,15 @@ fn axes(chart: &Chart, frame: &Frame, out: &mut String) {
         );
     }
     for tick in ticks(frame.x, 8, chart.x.unit) {
-        let x = frame.x(tick);
+        let (x, text) = (frame.x(tick), label(tick, chart.x.unit));
+        // The last one stays within the picture.
+        let half = text.chars().map(wide).sum::<f64>() / 2.0;
         let _ = write!(
             out,
-            "<path class=\"axis\" d=\"M{x:.1} {bottom}v5\"/><text x=\"{x:.1}\" y=\"{}\" \
-             text-anchor=\"middle\">{}</text>",
+            "<path class=\"axis\" d=\"M{x:.1} {bottom}v5\"/><text x=\"{:.1}\" y=\"{}\" \
+             text-anchor=\"middle\">{text}</text>",
+            x.min(WIDTH - half - 4.0),
             bottom + 19.0,
-            label(tick, chart.x.unit)
         );
     }
     let middle = (LEFT + right) / 2.0;

@@ -1,17 +1,14 @@
 //! The console and how it is reached.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
-use hyper::header::HeaderName;
-use jiff::tz::TimeZone;
 use tokio::sync::Semaphore;
 use tollgate_control::{Change, Control, ControlError, OldNodes};
 use tollgate_db::Tx;
-use tollgate_headers::forwarded_client;
 use tollgate_http_kit::Request;
 
+use crate::settings::ConsoleSettings;
 use crate::web::Visit;
 
 /// Parameter and field that say what becomes of nodes that cannot read the rules.
@@ -19,38 +16,6 @@ pub(crate) const OLD_NODES: &str = "old_nodes";
 
 /// Most bodies of imports in memory at the same time.
 const MAX_UPLOADS: usize = 4;
-
-/// How the console is reached.
-#[derive(Clone, Debug)]
-pub struct ConsoleSettings {
-    /// `Host`s that it answers to besides this machine's, with their ports: that of the public URL.
-    pub hosts: Vec<String>,
-    /// Proxies before it, each of which adds the address that it saw to `X-Forwarded-For`. The first one's
-    /// is the client's; 0: the client is the peer.
-    pub proxy_hops: usize,
-    /// Browsers reach it over TLS. Without, use it on loopback only.
-    pub is_secure: bool,
-    /// The zone of times until a browser names its own.
-    pub zone: TimeZone,
-    /// The folder with recorded traces, on which rules can be replayed.
-    pub traces: Option<PathBuf>,
-}
-
-impl Default for ConsoleSettings {
-    fn default() -> Self {
-        Self { hosts: Vec::new(), proxy_hops: 0, is_secure: false, zone: TimeZone::UTC, traces: None }
-    }
-}
-
-impl ConsoleSettings {
-    /// The address of the client that sent `request`, or of the peer where the proxies named none; empty where
-    /// connections have no address.
-    pub(crate) fn client_of(&self, request: &Request<'_>) -> String {
-        let field = HeaderName::from_static("x-forwarded-for");
-        let client = forwarded_client(request.headers(), &field, self.proxy_hops);
-        client.or_else(|| request.peer()).map_or_else(String::new, |it| it.to_string())
-    }
-}
 
 /// Console and REST API; serve it by [`HttpSurface`](tollgate_http_kit::HttpSurface).
 #[derive(Debug)]

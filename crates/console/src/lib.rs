@@ -15,10 +15,12 @@ mod nav;
 mod pages;
 mod replaying;
 mod rest;
+mod settings;
 mod surface;
 mod texts;
 mod web;
 
-pub use console::{Console, ConsoleSettings};
+pub use console::Console;
 pub use replaying::traces_in;
 pub use rest::PROBLEMS;
+pub use settings::ConsoleSettings;

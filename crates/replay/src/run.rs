@@ -99,6 +99,6 @@ fn notes_of(side: &'static str, of: &Side, requests: u64, notes: &mut Vec<Note>)
     let buckets = count(has_bucket);
     let not_compared = count(|rule| rule.limits.iter().any(|limit| !is_compared(rule, limit)));
     notes.extend((queues > 0).then_some(Note::Queues { side, rules: queues }));
-    notes.extend((buckets > 0).then_some(Note::Buckets { side, rules: buckets }));
+    notes.extend((buckets > 1).then_some(Note::Buckets { side, rules: buckets }));
     notes.extend((not_compared > 0).then_some(Note::NotCompared { side, rules: not_compared }));
 }

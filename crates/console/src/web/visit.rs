@@ -12,7 +12,7 @@ use tollgate_control::{Actor, Origin, Preferences};
 use tollgate_http_kit::{Reply, Request, query::parameters};
 
 use super::failure::Failure;
-use crate::console::ConsoleSettings;
+use crate::settings::ConsoleSettings;
 use crate::texts::Lang;
 
 /// Largest body of a form or of JSON.

@@ -579,7 +579,7 @@ fn rules_with_priorities_are_not_compared_and_the_report_says_so() {
     assert_eq!(outcome, Outcome::Yes, "{talk}");
     let rule = &json(&out)["rules"][0]["rules"][0];
     assert_eq!((&rule["wrongly_denied"], &rule["compared"]), (&0.into(), &0.into()), "{rule}");
-    assert!(talk.contains("1 rules have priorities"), "{talk}");
+    assert!(talk.contains("rules have priorities"), "{talk}");
 }
 
 #[test]

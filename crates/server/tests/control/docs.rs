@@ -56,6 +56,9 @@ impl<'f> Runner<'f> {
         command.current_dir(self.folder).args(&words[1..]);
         let has_address = words.contains(&"--listen") || words.contains(&"embedded");
         match (words[1], has_address) {
+            ("control", false) if words.contains(&"--proxy-hops") => {
+                drop(command.args(["--listen", "127.0.0.1:0"]))
+            }
             ("control", false) => drop(command.args(["--listen", &self.control.to_string()])),
             ("control", true) => {}
             _ => drop(command.args(["--grpc", "off", "--resp", "off", "--http", &self.http.to_string()])),
@@ -72,6 +75,9 @@ impl<'f> Runner<'f> {
         }
         if words.contains(&"--tls-cert") {
             command.args(["--data-dir", "secure"]);
+        }
+        if words.contains(&"--proxy-hops") {
+            command.args(["--data-dir", "behind"]);
         }
         self.running.push(Process::start(command));
         self.running.last()
@@ -105,7 +111,7 @@ fn every_command_of_the_page_on_the_control_plane_runs() {
         }
         runner.run(&line);
         // Ports are free again for the next.
-        if line.starts_with("tollgate serve") || line.contains("--tls-cert") {
+        if ["tollgate serve", "--tls-cert", "--proxy-hops"].iter().any(|it| line.contains(it)) {
             runner.running.pop();
         }
         ran += 1;

@@ -58,12 +58,12 @@ fn every_reply_has_the_fields_that_guard_browsers() {
         ("GET", "/metrics", 200),
         ("GET", "/login", 303),
         ("GET", "/nothing-here", 404),
-        ("POST", "/nothing-here", 405),
+        ("POST", "/nothing-here", 404),
         ("DELETE", "/login", 405),
         ("OPTIONS", "/login", 204),
         ("OPTIONS", "*", 204),
         ("GET", "/api/v1/nothing", 404),
-        ("PATCH", "/api/v1/rules", 404),
+        ("PATCH", "/api/v1/rules", 405),
     ] {
         let fields = format!("Cookie: tollgate={}\r\n", control.cookie);
         let (status, head, _) = send(control.address, method, path, &fields, "").expect("an answer");

@@ -130,7 +130,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("log-format", _) => "json",
             ("near-limit-ratio" | "memory-request-share", _) => "0.5",
             ("memory-max" | "max-body" | "max-buffered" | "control-disk-reserve", _) => "3MiB",
-            ("max-connections" | "max-batch", _) => "12",
+            ("max-connections" | "max-batch" | "control-proxy-hops", _) => "12",
             (name, _) if name.ends_with("header") => "X-Other",
             (_, Kind::Switch) => "true",
             _ => "77s",
