@@ -77,10 +77,13 @@ impl Work {
                 attempt = 0;
             }
         }
-        let mut changes = std::mem::take(&mut next.apps);
-        changes.retain(|app, rules| next.crashed.get(app).is_none_or(|fault| fault.version != rules.version));
-        // Also those that cannot be put in force this time.
-        next.gone.extend(changes.iter().map(|(app, rules)| (app.clone(), rules.version.saturating_sub(1))));
+        let (left_out, changes): (Apps, Apps) = std::mem::take(&mut next.apps)
+            .into_iter()
+            .partition(|(app, rules)| next.crashed.get(app).is_some_and(|it| it.version == rules.version));
+        // What was in force is not followed by anything older: also where it cannot be put in force this time.
+        let tried = changes.iter().map(|(app, rules)| (app, rules.version.saturating_sub(1)));
+        let gone = tried.chain(left_out.iter().map(|(app, rules)| (app, rules.version)));
+        next.gone.extend(gone.map(|(app, version)| (app.clone(), version)));
         let work = Self::new(Cause::Start, next, local, bugs);
         Self { attempt, changes_anyway: true, ..work }.steps(changes, marker.is_some())
     }
@@ -233,5 +236,32 @@ impl Work {
     /// What the node remembers even if nothing could be put in force.
     pub(crate) fn next_state(&self) -> &RuleState {
         &self.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shop(version: u64) -> Apps {
+        Apps::from([("shop".to_owned(), Arc::new(AppRules::new(version, Vec::new())))])
+    }
+
+    #[test]
+    fn an_app_left_out_after_crashes_is_followed_by_newer_versions_only() {
+        let saved = RuleState { epoch: "e".to_owned(), apps: shop(10), ..RuleState::default() };
+        let held = Held { app: "shop".to_owned(), version: 10, sha256: vec![0; 32] };
+        let marker = Marker { apps: vec![held], is_saved: true, attempt: MOST_ATTEMPTS };
+        let local: Arc<[RuleFile]> = Arc::from([]);
+        let started = Work::start(saved, Some(&marker), Arc::clone(&local), Bugs::default());
+        assert!(started.steps.iter().all(Apps::is_empty), "it is left out: {:?}", started.steps);
+        for (version, is_tried) in [(5, false), (9, false), (10, false), (11, true)] {
+            let bundle =
+                Bundle { id: 1, full: false, apps: shop(version), removed: Vec::new(), faults: Vec::new() };
+            let state = started.next_state();
+            let work =
+                Work::bundle((LinkId(1), bundle), "e", state, Arc::clone(&local), (false, Bugs::default()));
+            assert_eq!((!work.steps.is_empty(), work.faults.is_empty()), (is_tried, is_tried), "{version}");
+        }
     }
 }
