@@ -24,7 +24,8 @@ use tollgate_fleet_agent::{
     run, sample,
 };
 use tollgate_fleet_hub::{
-    AnyToken, Fleet, FleetService, HubSettings, IdentitiesInMemory, NodeState, Reports, ReportsError, Tokens,
+    AnyToken, Fleet, FleetService, HubSettings, IdentitiesInMemory, MissingApps, NodeState, Reports,
+    ReportsError, Tokens,
 };
 use tollgate_fleet_proto::published::Published;
 use tollgate_fleet_proto::{Command, Label, Overrides, Reply, Report};
@@ -97,6 +98,16 @@ impl Control {
     #[must_use]
     pub fn start(address: SocketAddr, reports: &Arc<ReportsInMemory>) -> Self {
         Self::with_tokens(address, reports, Arc::new(AnyToken))
+    }
+
+    /// As [`Control::start`], on the address of one that has ended: a node that is back before the rules are
+    /// published keeps its own, as it does with `tollgate control`.
+    #[must_use]
+    pub fn start_again(address: SocketAddr, reports: &Arc<ReportsInMemory>) -> Self {
+        let new = HubSettings::new("e", "r");
+        let settings =
+            HubSettings { report_every: Duration::from_secs(1), missing_apps: MissingApps::Kept, ..new };
+        Self::with(settings, address, reports, Arc::new(AnyToken))
     }
 
     /// As [`Control::start`], with reports as rare as this.

@@ -120,7 +120,7 @@ fn nodes_go_on_without_the_control_plane_and_their_reports_count_once() {
             assert!(!node.admits("shop", "user", "ann"), "the saved rules limit");
         }
     }
-    let control = Control::start(address, &reports);
+    let control = Control::start_again(address, &reports);
     publish(&control, &[app("shop", 1, rules("shop", "1"))]);
     control.wait_in_force(3);
     let stored = || reports.denied();
