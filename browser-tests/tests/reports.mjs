@@ -61,7 +61,7 @@ async function aReportOpensFromTheDisk({ window }) {
   const folder = mkdtempSync(join(tmpdir(), "tollgate-report-"));
   try {
     const at = (name) => join(folder, name);
-    const attack = ["--generate", "boundary", "--requests", "4000", "--clients", "10", "--rate", "17"];
+    const attack = ["--generate", "boundary", "--requests", "4000", "--clients", "10", "--rate", "34"];
     const trace = tollgate("replay", ...attack);
     writeFileSync(at("trace.csv"), `${trace}no time,c1\n`);
     writeFileSync(at("a.yaml"), rule("requests_per_unit: 100, algorithm: fixed_window"));
