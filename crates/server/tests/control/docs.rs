@@ -56,12 +56,15 @@ impl<'f> Runner<'f> {
         command.current_dir(self.folder).args(&words[1..]);
         let has_address = words.contains(&"--listen") || words.contains(&"embedded");
         match (words[1], has_address) {
-            ("control", false) if words.contains(&"--proxy-hops") => {
-                drop(command.args(["--listen", "127.0.0.1:0"]))
+            ("control", false) => {
+                let is_behind = words.contains(&"--proxy-hops");
+                let address = if is_behind { "127.0.0.1:0".to_owned() } else { self.control.to_string() };
+                command.args(["--listen", &address]);
             }
-            ("control", false) => drop(command.args(["--listen", &self.control.to_string()])),
             ("control", true) => {}
-            _ => drop(command.args(["--grpc", "off", "--resp", "off", "--http", &self.http.to_string()])),
+            _ => {
+                command.args(["--grpc", "off", "--resp", "off", "--http", &self.http.to_string()]);
+            }
         }
         if words.contains(&"embedded") {
             command.args([
