@@ -80,7 +80,7 @@ impl Work {
         let (left_out, changes): (Apps, Apps) = std::mem::take(&mut next.apps)
             .into_iter()
             .partition(|(app, rules)| next.crashed.get(app).is_some_and(|it| it.version == rules.version));
-        // What was in force is not followed by anything older: also where it cannot be put in force this time.
+        // What was in force is followed by nothing older, also where it cannot be put in force this time.
         let tried = changes.iter().map(|(app, rules)| (app, rules.version.saturating_sub(1)));
         let gone = tried.chain(left_out.iter().map(|(app, rules)| (app, rules.version)));
         next.gone.extend(gone.map(|(app, version)| (app.clone(), version)));

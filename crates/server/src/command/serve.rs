@@ -183,7 +183,7 @@ impl Serve {
     fn read_settings(self) -> Result<Settings, ServeError> {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let env = std::env::vars_os().collect();
-        Settings::read(&Sources { flags: self.flags, env, config: self.config, cores })
+        Settings::read(&Sources { flags: self.flags, prefix: "", env, config: self.config, cores })
             .map_err(ServeError::Settings)
     }
 }

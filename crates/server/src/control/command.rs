@@ -56,6 +56,9 @@ struct ControlFlags {
     config: Option<PathBuf>,
 }
 
+/// What its flags leave out of the names of their settings.
+const PREFIX: &str = "control-";
+
 fn flags() -> Flags<'static> {
     static SUMMARY: [&str; 6] = [
         "control-listen",
@@ -66,7 +69,7 @@ fn flags() -> Flags<'static> {
         "control-node-client-ca",
     ];
     static ROWS: [&crate::settings::Setting; 11] = ControlProcess::ROWS;
-    Flags { rows: &ROWS, prefix: "control-", summary: &SUMMARY }
+    Flags { rows: &ROWS, prefix: PREFIX, summary: &SUMMARY }
 }
 
 impl clap::Args for ControlFlags {
@@ -141,7 +144,8 @@ impl ControlCommand {
 impl ControlFlags {
     fn read(self) -> Result<ControlProcess, Vec<Fault>> {
         let env = std::env::vars_os().collect();
-        ControlProcess::read(&Sources { flags: self.flags, env, config: self.config, cores: 1 })
+        let Self { flags, config } = self;
+        ControlProcess::read(&Sources { flags, env, config, prefix: PREFIX, cores: 1 })
     }
 }
 

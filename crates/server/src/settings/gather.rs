@@ -24,6 +24,8 @@ const CONFIG: &str = "TOLLGATE_CONFIG";
 pub struct Sources {
     /// Name of a setting and the values given on the command line.
     pub flags: BTreeMap<String, Vec<String>>,
+    /// What the command leaves out of the names of its flags, as `tollgate control` does.
+    pub prefix: &'static str,
     /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
     /// `--config`; if it is not given, `TOLLGATE_CONFIG` of the environment counts.
@@ -36,7 +38,7 @@ pub struct Sources {
 pub(crate) fn gather(sources: &Sources, table: &[&'static Setting]) -> Layers {
     let mut all = Layers::default();
     let env = texts(&sources.env, &mut all.faults);
-    all.layers.push(flags(&sources.flags, table, &mut all.faults));
+    all.layers.push(flags(sources, table, &mut all.faults));
     all.layers.push(own_env(&env, table, &mut all.faults, &mut all.notes));
     let own = all.layers.len();
     let config = sources.config.clone().or_else(|| env.get(CONFIG).map(PathBuf::from));
@@ -57,15 +59,11 @@ fn defaults(table: &[&'static Setting]) -> Layer {
     layer
 }
 
-fn flags(
-    given: &BTreeMap<String, Vec<String>>,
-    table: &[&'static Setting],
-    faults: &mut Vec<Fault>,
-) -> Layer {
+fn flags(sources: &Sources, table: &[&'static Setting], faults: &mut Vec<Fault>) -> Layer {
     let mut layer = Layer::default();
     for setting in table {
-        let Some(values) = given.get(setting.name) else { continue };
-        let origin = Origin::Flag(setting.name);
+        let Some(values) = sources.flags.get(setting.name) else { continue };
+        let origin = Origin::Flag(setting.name.strip_prefix(sources.prefix).unwrap_or(setting.name));
         if setting.kind == Kind::Secret {
             // Everyone on the machine can read a command line.
             let what =

@@ -74,3 +74,13 @@ fn every_reply_has_the_fields_that_guard_browsers() {
         assert_eq!(head.matches("content-security-policy").count(), 1, "{method} {path}: {head}");
     }
 }
+
+#[test]
+fn a_wrong_value_is_named_by_the_flag_that_was_given() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut command = Control::command(&folder.path().join("data"), ([127, 0, 0, 1], free_port()).into());
+    let said = command.args(["--proxy-hops", "99"]).output().expect("it runs");
+    let said = String::from_utf8_lossy(&said.stderr);
+    assert!(said.contains("--proxy-hops: invalid number \"99\""), "{said}");
+    assert!(!said.contains("--control-"), "{said}");
+}
