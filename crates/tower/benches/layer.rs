@@ -19,8 +19,15 @@ use tollgate::adaptive::Gradient2;
 use tollgate_tower::{ConcurrencyLayer, Key, Limit, Quota, RateLimitLayer, Replies, Style};
 use tower::{Layer, Service, service_fn};
 
-const REQUESTS: u32 = 200_000;
-const REPEATS: usize = 15;
+/// `cargo test --bench layer`: everything once, to see that it works.
+fn is_smoke() -> bool {
+    !std::env::args().any(|argument| argument == "--bench")
+}
+
+/// Rounds of 256 requests.
+fn rounds() -> u32 {
+    if is_smoke() { 1 } else { 781 }
+}
 
 /// So much that a run never uses it up.
 const PLENTY: u64 = 1_000_000_000;
@@ -70,7 +77,7 @@ fn compare(name: &str, mut bare: impl Service<Request<()>>, mut limited: impl Se
         return;
     }
     let (mut without, mut with) = (Vec::new(), Vec::new());
-    for _ in 0..REPEATS {
+    for _ in 0..if is_smoke() { 1 } else { 15 } {
         without.push(timed(&mut bare));
         with.push(timed(&mut limited));
     }
@@ -89,7 +96,7 @@ fn timed<S: Service<Request<()>>>(service: &mut S) -> f64 {
         })
         .collect();
     let mut nanos = 0;
-    for _ in 0..REQUESTS / 256 {
+    for _ in 0..rounds() {
         let prepared = requests.clone();
         let began = Instant::now();
         for request in prepared {
@@ -102,7 +109,7 @@ fn timed<S: Service<Request<()>>>(service: &mut S) -> f64 {
         nanos += began.elapsed().as_nanos();
     }
     requests.clear();
-    nanos as f64 / f64::from(REQUESTS / 256 * 256)
+    nanos as f64 / f64::from(rounds() * 256)
 }
 
 fn median(mut times: Vec<f64>) -> f64 {
