@@ -145,3 +145,32 @@ fn charging_together_continues_from_other_rates_too() {
     assert_eq!(left(&asks(&faster, &cells(5))), [1, 1]);
     assert_eq!(left(&asks(&faster, &cells(5))), [1, 1], "both denied");
 }
+
+/// A log whose limit goes up and down, with penalties and refunds of any size at the same instants: what is
+/// owed by a higher limit of before stays owed.
+#[test]
+fn a_log_whose_limit_changes_owes_what_the_model_owes() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    for seed in 0..cases(300) {
+        let mut dice = fastrand::Rng::with_seed(u64::from(seed));
+        let (store, model) = (store(&redis, StoreTime::Node), ModelStore::default());
+        let log_denied = dice.bool();
+        let log = |limit| quota(limit, SECOND, Algorithm::SlidingWindowLog { log_denied });
+        let limits = [log(12), log(10), log(3)];
+        let (key, mut now) = (format!("k{seed}"), AHEAD);
+        for step in 0..40 {
+            let quota = &limits[dice.usize(..limits.len())];
+            let cost = Cost(dice.u64(..14));
+            let kind = match dice.u8(..6) {
+                0 => Kind::GiveBack(cost),
+                1 | 2 => Kind::Charge(cost),
+                3 => Kind::Take(Cost::PEEK),
+                _ => Kind::Take(cost),
+            };
+            let got = store.run(&[store.ask(key.as_bytes(), quota, kind)], now).expect("an answer");
+            let want = one_by_one(&model, quota, &[kind], now);
+            assert_eq!(got, want, "seed {seed}, step {step}: {kind:?} of {}", quota.limit());
+            now = now + [Duration::ZERO, Duration::from_millis(130)][usize::from(dice.u8(..3) == 0)];
+        }
+    }
+}
