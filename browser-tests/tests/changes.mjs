@@ -80,6 +80,7 @@ async function bothSidesOfAConflict({ fleet, kept }) {
   await page.getByLabel("Use yours").check();
   await page.getByRole("button", { name: "Resolve" }).click();
   await page.getByRole("button", { name: "Publish" }).click();
+  await shows(page, "published");
   await until("it is published", async () => (await api(page, "GET", rule)).body.rate === 20);
 }
 

@@ -36,11 +36,13 @@ async function aTraceRecommendsNumbers({ fleet, kept }) {
   await page.getByRole("link", { name: "Fill in the form with these numbers" }).click();
   assert.equal(await page.locator("#rate").inputValue(), "10");
   await page.getByRole("button", { name: "Save", exact: true }).click();
+  await page.waitForURL(/saved=TRACE/); // a page that is still on its way would end the next visit
   const rates = async () => (await api(page, "GET", `${fleet.url}/api/v1/apps/TRACE/rules/sale`)).body.rate;
   await until("the new rate is in force", async () => (await rates()) === 10);
   await page.goto(`${fleet.url}/apps/TRACE/versions/1/rollback`);
   await page.locator("#reason").fill("the sale is over");
   await page.getByRole("button", { name: "Roll back", exact: true }).click();
+  await page.waitForURL((at) => at.pathname === "/rules");
   await until("the old rate is back", async () => (await rates()) === 2);
 
   const zh = await page.context().newPage();

@@ -108,6 +108,15 @@ impl Quota {
         self
     }
 
+    /// Says, after a successor was made of `other`, which counts the same keys, that it succeeds this quota
+    /// too: takes that the change has overtaken read what the successor wrote. [`Quota::migrated_from`] says
+    /// so of the one quota that it is given.
+    pub fn share_successors_of(&self, other: &Self) {
+        if let (Step::Word(this), Step::Word(other)) = (&self.step, &other.step) {
+            this.share_successors_of(other);
+        }
+    }
+
     /// This quota as one of many that may count the same key, of any rates: a state is the instant at which
     /// its key is full again, which carries over whatever rate the next caller brings, as in redis-cell. (A
     /// rule's successor keeps the permits instead: [`Quota::migrated_from`].)

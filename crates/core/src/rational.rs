@@ -2,13 +2,13 @@
 //!
 //! A rate of L permits per P nanoseconds has the interval T = P/L, which is rarely whole. Counting time in
 //! units of 1/`scale` ns with `scale` = L/gcd(L, P) makes T exactly `interval` = P/gcd(L, P) units, so that
-//! GCRA needs only whole numbers and never drifts. Units are kept modulo 2^62: what matters is the distance
+//! GCRA needs only whole numbers and never drifts. Units are kept modulo 2^60: what matters is the distance
 //! between two instants, and [`Expiry`](crate::Expiry) distinguishes old states from young ones.
 
 use crate::time::NANOS_PER_SECOND;
 
-/// The longest span that one quota has to distinguish, in units: a quarter of the modulus, so that an
-/// instant known to a few seconds is never mistaken for another.
+/// The longest span that one quota has to distinguish, in units. Six seconds are less, so that an instant
+/// known to a few seconds is never mistaken for another.
 pub(crate) const MAX_UNITS: u64 = 1 << 60;
 
 /// The most units in a nanosecond: six seconds' worth of them stay below [`MAX_UNITS`].
@@ -50,7 +50,7 @@ impl Units {
         (scale > 0 && interval >= MIN_ROUNDED_INTERVAL).then(|| Self::of(scale, interval))
     }
 
-    const fn of(scale: u64, interval: u64) -> Self {
+    pub(crate) const fn of(scale: u64, interval: u64) -> Self {
         Self {
             scale: Divisor::new(scale),
             interval: Divisor::new(interval),

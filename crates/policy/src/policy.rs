@@ -78,8 +78,9 @@ impl Policy {
             let named = before.rules.iter().filter(|rule| !rule.name.is_empty());
             let by_name: HashMap<&str, &Rule> = named.map(|rule| (rule.name.as_str(), rule)).collect();
             let limits = before.rules.iter().flat_map(|rule| &rule.limits);
-            let shared = limits.filter(|limit| limit.bucket.is_some());
-            let buckets: HashMap<&str, &Limit> = shared.map(|limit| (&*limit.key_tail, limit)).collect();
+            let shared: Vec<&Limit> = limits.filter(|limit| limit.bucket.is_some()).collect();
+            let buckets: HashMap<&str, &Limit> =
+                shared.iter().map(|limit| (&*limit.key_tail, *limit)).collect();
             for rule in &mut domain.rules {
                 let before = by_path.get(&rule.identity).or_else(|| by_name.get(rule.name.as_str()));
                 for limit in &mut rule.limits {
@@ -92,6 +93,9 @@ impl Policy {
                         limit.quota = limit.quota.clone().migrated_from(&before.quota, at);
                     }
                 }
+            }
+            for limit in &shared {
+                limit.quota.share_successors_of(&buckets[&*limit.key_tail].quota);
             }
         }
         self

@@ -5,7 +5,7 @@
 //! fits while the debt stays within `burst` intervals. Over any span t at most burst + overdraft +
 //! limit·t/period are admitted.
 //!
-//! The word: TAT in the quota's [units](crate::rational) modulo 2^62, then two bits that say which generation
+//! The word: TAT in the quota's [units](crate::rational) modulo 2^60, then four bits that say which generation
 //! of the rule wrote it, so that counts survive a change of the rate. The word's expiry is the TAT rounded up
 //! to a second (a sticky one to four), which makes the whole of it known; [`history`] reads words that
 //! another rate wrote. A bucket that [keeps instants](crate::Quota::keeping_instants) writes instead by how
@@ -351,7 +351,7 @@ impl TokenBucket {
     #[inline(always)]
     fn behind_own(&self, value: u64, expires_seconds: u64) -> u64 {
         let value_then =
-            expires_seconds.wrapping_mul(self.per_second << GENERATION_BITS) | self.history.generation;
+            expires_seconds.wrapping_mul(self.per_second << GENERATION_BITS) | self.history.mark();
         value_then.wrapping_sub(value).rotate_right(GENERATION_BITS)
     }
 
@@ -409,7 +409,7 @@ impl TokenBucket {
     fn word_own(&self, tat: u64, full_again_ns: u64) -> Word {
         let expires = Expiry::at(Timestamp::from_nanos(full_again_ns));
         Word {
-            value: (tat << GENERATION_BITS) | self.history.generation,
+            value: (tat << GENERATION_BITS) | self.history.mark(),
             expires: if self.starts_partial() { expires.sticky() } else { expires },
         }
     }
@@ -464,8 +464,13 @@ impl TokenBucket {
         self.history = if old.units == self.units {
             old.history.clone()
         } else {
-            old.history.followed_by(old.units, at)
+            old.history.followed_by(old.units, &self.units, at)
         };
+    }
+
+    /// It may still be asked once `other` has successors, and then reads what they wrote.
+    pub(crate) fn share_successors_of(&self, other: &Self) {
+        self.history.share_lineage_of(&other.history);
     }
 
     /// The word of a key at `now` when this bucket replaces `old`. A successor of `old` may have written it.
@@ -485,7 +490,7 @@ impl TokenBucket {
 
     /// The same rates before, the same generation now, and words of the same quotas.
     pub(crate) fn has_history_of(&self, other: &Self) -> bool {
-        self.history == other.history && self.words_of == other.words_of
+        self.history.is_that_of(&other.history) && self.words_of == other.words_of
     }
 
     pub(crate) const fn starts_partial(&self) -> bool {

@@ -181,6 +181,13 @@ impl WordAlgorithm {
         }
     }
 
+    /// Reads what the successors of `other` write.
+    pub(crate) fn share_successors_of(&self, other: &Self) {
+        if let (WordKind::TokenBucket(this), WordKind::TokenBucket(other)) = (&self.0, &other.0) {
+            this.share_successors_of(other);
+        }
+    }
+
     /// Keeps the counts of states that `old` wrote until `at`.
     pub(crate) fn migrate_from(&mut self, old: &Self, at: Timestamp) {
         match (&mut self.0, &old.0) {

@@ -29,6 +29,10 @@ impl Missing {
     }
 }
 
+fn any_index() -> impl Strategy<Value = prop::sample::Index> {
+    proptest::arbitrary::any::<prop::sample::Index>()
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
@@ -79,6 +83,38 @@ proptest! {
                     model.parts += i128::from(cost) * PARTS;
                 }
             }
+        }
+    }
+
+    /// Decisions that changes of the rate have overtaken read what later rates wrote, and later ones read
+    /// theirs: in permits, all count as one.
+    #[test]
+    fn decisions_that_are_overtaken_count_with_the_others(
+        rates in prop::collection::vec((1_u64..1_000, 1_u64..100_000), 2..16), burst in 5_u64..200,
+        asked in prop::collection::vec((any_index(), 1_u64..6), 1..80),
+    ) {
+        let now = any::at(any::NOON);
+        let bucket = |(limit, period_ms): (u64, u64)| {
+            let algorithm = Algorithm::TokenBucket {
+                burst: Some(burst), initial: None, overdraft: 0, refill: tollgate_core::Refill::Continuous,
+            };
+            let period = tollgate_core::Period::Span(Duration::from_millis(period_ms));
+            Quota::new(limit, period, algorithm).expect("small")
+        };
+        let mut quotas = vec![bucket(rates[0])];
+        for rate in &rates[1..] {
+            let next = bucket(*rate).migrated_from(quotas.last().expect("one"), now);
+            quotas.push(next);
+        }
+        let (mut state, mut taken, mut is_short) = (quotas[0].fresh(), 0, false);
+        for (quota, cost) in asked {
+            let is_admitted = quota.get(&quotas).take(&mut state, Cost(cost), now).is_admitted();
+            prop_assert!(!is_admitted || taken + cost <= burst, "{} of {}", taken + cost, burst);
+            // Less than a unit is rounded up at each change of hands: less than a permit in all.
+            let fits = taken + cost + u64::from(is_short) <= burst;
+            prop_assert!(is_admitted || !fits, "{} of {} denied", taken + cost, burst);
+            taken += if is_admitted { cost } else { 0 };
+            is_short = true;
         }
     }
 

@@ -339,9 +339,9 @@ fn law<S: Store>(store: S, is_together: bool, reloads: &[(Spec, Vec<Asked>)]) ->
                     );
                 }
                 let is_edge = level.parts.rem_euclid(PERMIT) == 0;
-                // After four changes of the rate only its expiry says what it owes, up to five seconds late.
+                // After sixteen changes of the rate only its expiry says what it owes, up to five seconds late.
                 let late = level.parts - 5_000 * i128::from(spec.rate);
-                let is_forgotten = level.rates_ago > 3 && fitting(spec, &classes, late).0 != want;
+                let is_forgotten = level.rates_ago > 15 && fitting(spec, &classes, late).0 != want;
                 let is_allowed = is_edge || is_forgotten;
                 prop_assert!(is_allowed, "needless: classes {:?} of {:?} at {:?}", classes, spec, level);
                 return Ok(()); // from here on both count apart

@@ -1,29 +1,41 @@
 //! The rates that a rule had before, and what a word owes that one of them wrote.
 //!
 //! The word of a bucket: the instant at which its key is full again (TAT) in the units of the rate that wrote
-//! it, modulo 2^62, then two bits that say which generation of the rule that rate was. The word's expiry
+//! it, modulo 2^60, then four bits that say which generation of the rule that rate was. The word's expiry
 //! tells the TAT to a few seconds and its value the rest, so the TAT is known in full, in 128 bits.
+//!
+//! A decision that a change of the rate overtakes reads what a later rate has written: generations that
+//! follow one another share their [`Lineage`], which knows those too.
+
+mod lineage;
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 
+use once_cell::race::OnceBox;
+
+use self::lineage::Lineage;
 use crate::rational::Units;
 use crate::state::Word;
 use crate::time::Timestamp;
 
-pub(super) const GENERATION_BITS: u32 = 2;
+pub(super) const GENERATION_BITS: u32 = 4;
 const GENERATIONS: u64 = 1 << GENERATION_BITS;
 
 /// How far a TAT may be behind the expiry of its word: that is rounded up to a second, and to four where it
 /// is sticky.
 pub(super) const MAX_BEHIND_SECONDS: u64 = 5;
 
-/// The generation of the rate in force, and the rates before it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The generation of the rate in force, the rates before it, and those that may have followed.
+#[derive(Debug, Default)]
 pub(super) struct History {
-    /// The low bits of every word that the rate in force writes.
-    pub(super) generation: u64,
+    /// Counts the rates. The low bits of every word that the rate in force writes are those of
+    /// this number.
+    generation: u64,
     /// Youngest first; at most as many as the bits of the generation can distinguish.
     past: Box<[Past]>,
+    /// Empty before the first change of the rate.
+    lineage: OnceBox<Arc<Lineage>>,
 }
 
 /// A rate that was in force until `until`.
@@ -40,19 +52,51 @@ pub(crate) struct Debt {
     /// In units of the rate in force.
     pub(crate) units: u128,
     /// False for a word that another rate wrote: it is written anew with the next decision, also when that is
-    /// a denial, since after four changes of the rate nobody could read it.
+    /// a denial, since after sixteen changes of the rate nobody could read it.
     pub(super) is_current: bool,
 }
 
+impl Clone for History {
+    fn clone(&self) -> Self {
+        let clone = Self { generation: self.generation, past: self.past.clone(), lineage: OnceBox::new() };
+        clone.share_lineage_of(self);
+        clone
+    }
+}
+
 impl History {
-    /// The history of the rate that follows `units` at `at`.
-    pub(super) fn followed_by(&self, units: Units, at: Timestamp) -> Self {
+    /// The low bits of every word that the rate in force writes.
+    #[inline(always)]
+    pub(super) const fn mark(&self) -> u64 {
+        self.generation % GENERATIONS
+    }
+
+    /// The history of the rate of `next` units, which follows that of `units` at `at`.
+    pub(super) fn followed_by(&self, units: Units, next: &Units, at: Timestamp) -> Self {
+        let first = || Box::new(Arc::new(Lineage::new(self.generation, &units)));
+        let lineage = Arc::clone(self.lineage.get_or_init(first));
+        let generation = self.generation + 1;
+        lineage.add(generation, next);
         let ended = Past { generation: self.generation, units, until: at };
-        let remembered = self.past.iter().copied().take(GENERATIONS as usize - 2);
+        let is_told_apart = |past: &Past| generation - past.generation < GENERATIONS;
+        let remembered = core::iter::once(ended).chain(self.past.iter().copied());
         Self {
-            generation: (self.generation + 1) % GENERATIONS,
-            past: core::iter::once(ended).chain(remembered).collect(),
+            generation,
+            past: remembered.filter(is_told_apart).collect(),
+            lineage: OnceBox::with_value(Box::new(lineage)),
         }
+    }
+
+    /// From here on it knows the rates that follow `other`.
+    pub(super) fn share_lineage_of(&self, other: &Self) {
+        if let Some(lineage) = other.lineage.get() {
+            let _unless_it_has_one = self.lineage.set(Box::new(Arc::clone(lineage)));
+        }
+    }
+
+    /// The same rates before, and the same generation now.
+    pub(super) fn is_that_of(&self, other: &Self) -> bool {
+        self.generation == other.generation && self.past == other.past
     }
 
     /// Whether the rate before was `units`, in the generation of `old`.
@@ -61,12 +105,20 @@ impl History {
     }
 
     /// What a word owes at `now` that the rate in force, whose units are `units`, has not written. A word of
-    /// a forgotten rate owes what its expiry says, but at most `bucket_span`.
+    /// an unknown rate owes what its expiry says, but at most `bucket_span`.
     #[cold]
     pub(super) fn debt(&self, word: Word, units: &Units, bucket_span: u64, now: Timestamp) -> Debt {
         let now_units = |units: &Units, at: Timestamp| u128::from(at.as_nanos()) * u128::from(units.scale());
         let written = word.value % GENERATIONS;
-        let Some(first) = self.past.iter().position(|past| past.generation == written) else {
+        let later = self.lineage.get().and_then(|lineage| lineage.later(self.generation, written));
+        if let Some(later) = later {
+            // Rounded up in the later rate's units and in these: never less than it owes.
+            let owed = tat(word, &later).saturating_sub(now_units(&later, now));
+            let units =
+                owed.saturating_mul(u128::from(units.interval())).div_ceil(u128::from(later.interval()));
+            return Debt { units, is_current: false };
+        }
+        let Some(first) = self.past.iter().position(|past| past.generation % GENERATIONS == written) else {
             let latest = u128::from(word.expires.seconds()) * u128::from(units.per_second());
             let units = latest.saturating_sub(now_units(units, now)).min(u128::from(bucket_span));
             return Debt { units, is_current: false };

@@ -1,6 +1,6 @@
 //! A bucket whose state is one number of 64 bits: for a limiter that keeps a single state.
 //!
-//! A [`Word`] of a bucket says its instant modulo 2^62 units, and needs its expiry besides. Here the instant
+//! A [`Word`] of a bucket says its instant modulo 2^60 units, and needs its expiry besides. Here the instant
 //! at which the key is full again is counted in units since the bucket was made, so that 64 bits say all of
 //! it, and a processor swaps them in half the time. That is good for one rate, for takes that fit into the
 //! bucket, and until the number is used up (years at most rates); for anything else, the state is made into
