@@ -74,30 +74,42 @@ pub struct Page {
     pub page: i64,
 }
 
-const BY_KEY: &str = "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, \
-     car.key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, \
-     sharing, on_store_failure, car.state, car.bucket, trial_rate, \
-     trial_max_permits FROM car JOIN apps ON apps.id = car.app_id \
-     WHERE ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
-     AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5) \
-     ORDER BY apps.name, car.key LIMIT $6 OFFSET $7";
-const BY_RATE: &str = "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, \
-     car.key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, \
-     sharing, on_store_failure, car.state, car.bucket, trial_rate, \
-     trial_max_permits FROM car JOIN apps ON apps.id = car.app_id \
-     WHERE ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
-     AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5) \
-     ORDER BY car.rate DESC, apps.name, car.key LIMIT $6 OFFSET $7";
-const BY_TIME: &str = "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, \
-     car.key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, \
-     sharing, on_store_failure, car.state, car.bucket, trial_rate, \
-     trial_max_permits FROM car JOIN apps ON apps.id = car.app_id \
-     WHERE ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
-     AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5) \
-     ORDER BY car.updated_at DESC, apps.name, car.key LIMIT $6 OFFSET $7";
-const COUNT: &str = "SELECT COUNT(*) FROM car JOIN apps ON apps.id = car.app_id \
-     WHERE ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
-     AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5)";
+/// The columns of a row that [`Rule::read`] reads.
+macro_rules! columns {
+    () => {
+        "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, car.key, rate, \
+         max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, sharing, \
+         on_store_failure, car.state, car.bucket, trial_rate, trial_max_permits "
+    };
+}
+/// The rows of a list. The cross join has SQLite go through the apps first, where it needs no sorting and
+/// asks once for each app, not for each row, what the reader may see: a count of 10,000 rows takes 1.4 ms,
+/// otherwise 12.
+macro_rules! matching {
+    () => {
+        "FROM apps CROSS JOIN car WHERE car.app_id = apps.id \
+         AND ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
+         AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5) "
+    };
+}
+/// A list in an order that no index has: only the ids are sorted, not whole rows.
+macro_rules! sorted {
+    ($order: literal) => {
+        concat!(
+            columns!(),
+            "FROM car JOIN apps ON apps.id = car.app_id WHERE car.rule_id IN (SELECT car.rule_id ",
+            matching!(),
+            "ORDER BY ",
+            $order,
+            " LIMIT $6 OFFSET $7) ORDER BY ",
+            $order
+        )
+    };
+}
+const BY_KEY: &str = concat!(columns!(), matching!(), "ORDER BY apps.name, car.key LIMIT $6 OFFSET $7");
+const BY_RATE: &str = sorted!("car.rate DESC, apps.name, car.key");
+const BY_TIME: &str = sorted!("car.updated_at DESC, apps.name, car.key");
+const COUNT: &str = concat!("SELECT COUNT(*) ", matching!());
 
 /// One page of the rows that the actor may see.
 ///
@@ -173,11 +185,10 @@ pub fn keys(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<Vec<String>, Co
 
 fn find(tx: &mut dyn Tx, app: &str, key: &str) -> Result<Option<Rule>, ControlError> {
     let row = tx.query_one(
-        "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, car.key, rate, \
-         max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, sharing, \
-         on_store_failure, car.state, car.bucket, trial_rate, \
-         trial_max_permits FROM car JOIN apps ON apps.id = car.app_id \
-         WHERE apps.name = $1 AND car.key = $2",
+        concat!(
+            columns!(),
+            "FROM car JOIN apps ON apps.id = car.app_id WHERE apps.name = $1 AND car.key = $2"
+        ),
         &[app.into(), key.into()],
     )?;
     row.as_ref().map(Rule::read).transpose()

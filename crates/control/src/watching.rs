@@ -29,7 +29,7 @@ impl Control {
     /// What is wrong now. Notes the topic if that has changed since the last look.
     pub(crate) async fn look_for_problems(&self) -> Result<Vec<Problem>, ControlError> {
         let mut state = self.read(state::read).await?;
-        state.nodes = self.nodes().nodes();
+        state.nodes = self.nodes().lagging();
         state.figures = self.live().figures();
         state.surroundings = self.live().surroundings();
         let ahead = frozen::seen(&state.nodes, state.now_ms);

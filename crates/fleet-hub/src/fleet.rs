@@ -218,6 +218,13 @@ impl Fleet {
         self.state().hub.nodes(now)
     }
 
+    /// As [`Fleet::nodes`], each with those apps only that are not as they should be.
+    #[must_use]
+    pub fn nodes_lagging(&self) -> Vec<NodeState> {
+        let now = self.0.seams.clock.now();
+        self.state().hub.nodes_lagging(now)
+    }
+
     /// As [`Fleet::nodes`], each with the state of one app only.
     #[must_use]
     pub fn nodes_of(&self, app: &str) -> Vec<NodeState> {

@@ -154,6 +154,8 @@ pub struct Hub {
     nodes: BTreeMap<String, Node>,
     bindings: Bindings,
     published: Arc<Prepared>,
+    /// Counts what was published, from 1.
+    publication: u64,
     /// Encoded once for all nodes.
     overrides: Option<Bytes>,
     last_bundle: u64,
@@ -180,6 +182,7 @@ impl Hub {
             sessions: HashMap::new(),
             nodes: BTreeMap::new(),
             published: Arc::default(),
+            publication: 1,
             overrides: None,
             last_bundle: 0,
             deferred: 0,
@@ -222,8 +225,21 @@ impl Hub {
     #[must_use]
     pub fn nodes(&self, now: Timestamp) -> Vec<NodeState> {
         let missing = self.settings.missing_apps;
+        self.nodes_by(|node| node.state(&self.published, missing, self.liveness(node, now)))
+    }
+
+    /// As [`Hub::nodes`], each with those apps only whose version it lacks, has rejected or is ahead of: most
+    /// have none.
+    #[must_use]
+    pub fn nodes_lagging(&self, now: Timestamp) -> Vec<NodeState> {
+        let missing = self.settings.missing_apps;
+        let published = (&*self.published, self.publication);
+        self.nodes_by(|node| node.state_lagging(published, missing, self.liveness(node, now)))
+    }
+
+    fn nodes_by(&self, state: impl Fn(&Node) -> NodeState) -> Vec<NodeState> {
         let state = |(id, node): (&String, &Node)| {
-            let mut state = node.state(&self.published, missing, self.liveness(node, now));
+            let mut state = state(node);
             state.claim = self.bindings.claim(id).cloned();
             state
         };
@@ -242,7 +258,8 @@ impl Hub {
     #[must_use]
     pub fn nodes_in_force(&self, now: Timestamp) -> (usize, usize) {
         let live = self.nodes.values().filter(|node| self.liveness(node, now) == Liveness::Live);
-        live.fold((0, 0), |(have, live), node| (have + usize::from(node.has_all(&self.published)), live + 1))
+        let has_all = |node: &Node| node.is_in_order(self.publication) || node.has_all(&self.published);
+        live.fold((0, 0), |(have, live), node| (have + usize::from(has_all(node)), live + 1))
     }
 
     /// Name and language of each node that is live and reads less than `level` of the rule language. Takes a
@@ -469,6 +486,7 @@ impl Hub {
         let may_fit_now = published.moves_domains(&self.published);
         let changed = published.changed(&self.published);
         self.published = published;
+        self.publication += 1;
         self.revision += 1;
         let ids: Vec<String> = self.nodes.keys().cloned().collect();
         for id in ids {

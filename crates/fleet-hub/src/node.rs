@@ -1,6 +1,8 @@
 //! What the hub knows of a node.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -151,6 +153,29 @@ impl Unsettled {
     }
 }
 
+/// The apps of a node. Whoever changes them makes it unknown whether all are as they should be.
+#[derive(Debug, Default)]
+struct Apps {
+    by_name: BTreeMap<Arc<str>, App>,
+    /// The publication for which all were found as they should be; 0 while that is not known.
+    in_order_for: Cell<u64>,
+}
+
+impl Deref for Apps {
+    type Target = BTreeMap<Arc<str>, App>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.by_name
+    }
+}
+
+impl DerefMut for Apps {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        self.in_order_for.set(0);
+        &mut self.by_name
+    }
+}
+
 /// What the hub knows of a node.
 #[derive(Debug)]
 pub(crate) struct Node {
@@ -160,7 +185,7 @@ pub(crate) struct Node {
     pub(crate) last_seen: Timestamp,
     pub(crate) skew_ms: i64,
     pub(crate) state_error: String,
-    apps: BTreeMap<Arc<str>, App>,
+    apps: Apps,
     /// Versions that the node holds belong to this hub's database.
     is_of_epoch: bool,
     /// Sent and not answered.
@@ -180,7 +205,7 @@ impl Node {
             last_seen: now,
             skew_ms: 0,
             state_error: String::new(),
-            apps: BTreeMap::new(),
+            apps: Apps::default(),
             is_of_epoch,
             outstanding: None,
             unsettled: Unsettled::All,
@@ -425,11 +450,39 @@ impl Node {
 
     /// The state of the node, with that of all apps.
     pub(crate) fn state(&self, published: &Prepared, missing: MissingApps, liveness: Liveness) -> NodeState {
+        self.state_with(liveness, self.app_states(published, missing).collect())
+    }
+
+    /// The state of the node, with that of the apps whose version it lacks, has rejected or is ahead of. One
+    /// step where all are as they should be and have not changed since they were looked at; `publication` is
+    /// the number of `published`, from 1.
+    pub(crate) fn state_lagging(
+        &self,
+        (published, publication): (&Prepared, u64),
+        missing: MissingApps,
+        liveness: Liveness,
+    ) -> NodeState {
+        let mut lagging = Vec::new();
+        if !self.is_in_order(publication) {
+            let is_lagging = |app: &AppState| app.is_ahead || app.fault.is_some() || app.acked < app.wanted;
+            lagging.extend(self.app_states(published, missing).filter(is_lagging));
+            if lagging.is_empty() && self.has_all(published) {
+                self.apps.in_order_for.set(publication);
+            }
+        }
+        self.state_with(liveness, lagging)
+    }
+
+    /// True where every app was as it should be when somebody last looked, and none has changed since.
+    pub(crate) fn is_in_order(&self, publication: u64) -> bool {
+        self.apps.in_order_for.get() == publication
+    }
+
+    fn app_states(&self, published: &Prepared, missing: MissingApps) -> impl Iterator<Item = AppState> {
         let wanted =
             published.apps.iter().map(|(name, wanted)| self.app_state(name, wanted, self.apps.get(name)));
         let removed = self.apps.iter().filter(|(name, _)| !published.apps.contains_key(*name));
-        let removed = removed.filter_map(|(name, app)| self.removed(name, app, missing));
-        self.state_with(liveness, wanted.chain(removed).collect())
+        wanted.chain(removed.filter_map(move |(name, app)| self.removed(name, app, missing)))
     }
 
     /// The state of the node, with that of one app.

@@ -61,7 +61,7 @@ impl Counts {
     }
 
     /// The six columns from `first` on.
-    pub(super) fn read(row: &Row, first: usize) -> Result<Self, DbError> {
+    pub(crate) fn read(row: &Row, first: usize) -> Result<Self, DbError> {
         Ok(Self {
             admitted: row.int(first)?,
             denied: row.int(first + 1)?,

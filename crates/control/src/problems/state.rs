@@ -5,11 +5,9 @@ use std::collections::BTreeMap;
 use tollgate_db::{Row, Tx};
 
 use super::State;
-use crate::actor::Actor;
-use crate::apps;
 use crate::error::ControlError;
 use crate::frozen;
-use crate::history::{Counts, HistoryQuery, Resolution, Scope, history};
+use crate::history::{Counts, Resolution};
 use crate::rollout_rows;
 
 const MINUTE: i64 = Resolution::Minute.ms();
@@ -17,21 +15,15 @@ const MINUTE: i64 = Resolution::Minute.ms();
 /// Everything but nodes and surroundings.
 pub(crate) fn read(tx: &mut dyn Tx) -> Result<State, ControlError> {
     let now_ms = tx.now_ms();
-    let mut state = State {
+    Ok(State {
         now_ms,
         versions: versions(tx)?,
         withdrawn: rollout_rows::withdrawn(tx)?,
         halted: rollout_rows::halted(tx)?,
         frozen: frozen::all(tx)?,
+        shares: shares(tx, now_ms)?,
         ..State::default()
-    };
-    for app in apps::list(tx, &Actor::system())? {
-        let shares = shares(tx, &app.name, now_ms)?;
-        if shares.0.offered() > 0 {
-            state.shares.insert(app.name, shares);
-        }
-    }
-    Ok(state)
+    })
 }
 
 /// When the newest version of each app was last given to more nodes: when it was made, when the step of its
@@ -51,16 +43,25 @@ fn versions(tx: &mut dyn Tx) -> Result<BTreeMap<String, i64>, ControlError> {
     rows.iter().map(read).collect()
 }
 
-/// The last five minutes of an app, and the hour before.
-fn shares(tx: &mut dyn Tx, app: &str, now_ms: i64) -> Result<(Counts, Counts), ControlError> {
+/// The last five minutes of each app with traffic, and the hour before.
+fn shares(tx: &mut dyn Tx, now_ms: i64) -> Result<BTreeMap<String, (Counts, Counts)>, ControlError> {
     let to_ms = Resolution::Minute.row_of(now_ms) + MINUTE;
-    let (from_ms, step_ms) = (to_ms - 65 * MINUTE, MINUTE);
-    let query = HistoryQuery { scope: Scope::App(app.to_owned()), from_ms, to_ms, step_ms };
-    let found = history(tx, &Actor::system(), &query)?;
-    let (mut now, mut before) = (Counts::default(), Counts::default());
-    for point in found.points {
-        let of = if point.at_ms >= to_ms - 5 * MINUTE { &mut now } else { &mut before };
-        of.add(point.counts);
+    // The cross joins have SQLite seek the rows of each series; it would rather read all of that hour.
+    let rows = tx.query(
+        "SELECT apps.name, CASE WHEN history.at >= $3 THEN 1 ELSE 0 END, SUM(admitted), SUM(denied), \
+         SUM(shadow_denied), SUM(degraded), SUM(near), SUM(both_denied) \
+         FROM domains CROSS JOIN apps CROSS JOIN series CROSS JOIN history \
+         WHERE apps.id = domains.app_id AND series.domain = domains.domain AND series.rule = '' \
+         AND history.res = $1 AND history.series = series.id AND history.at >= $2 AND history.at < $4 \
+         GROUP BY 1, 2",
+        &[MINUTE.into(), (to_ms - 65 * MINUTE).into(), (to_ms - 5 * MINUTE).into(), to_ms.into()],
+    )?;
+    let mut shares = BTreeMap::<String, (Counts, Counts)>::new();
+    for row in &rows {
+        let (now, before) = shares.entry(row.text(0)?).or_default();
+        let of = if row.int(1)? == 1 { now } else { before };
+        of.add(Counts::read(row, 2)?);
     }
-    Ok((now, before))
+    shares.retain(|_, (now, _)| now.offered() > 0);
+    Ok(shares)
 }

@@ -248,7 +248,12 @@ impl World {
                 return self.roll();
             }
             Event::Publish => self.publish_something(),
-            Event::Traffic => self.traffic(),
+            Event::Traffic => {
+                if self.now.as_nanos() / 700_000_000 % 4 == 0 {
+                    self.check_lagging()?;
+                }
+                self.traffic();
+            }
             Event::Break => self.break_something(),
             Event::KillNode => self.kill_something(),
             Event::StartNode(place) => return self.start(place),
@@ -365,6 +370,18 @@ impl World {
         }
     }
 
+    /// The hub remembers which nodes are in order, and shows none of them so any longer than they are.
+    fn check_lagging(&self) -> Result<(), String> {
+        let Some(hub) = &self.hub else { return Ok(()) };
+        let lagging = |mut node: NodeState| {
+            node.apps.retain(|it| it.is_ahead || it.fault.is_some() || it.acked < it.wanted);
+            node
+        };
+        let lagging: Vec<_> = hub.nodes(self.now).into_iter().map(lagging).collect();
+        let shown = hub.nodes_lagging(self.now);
+        if shown == lagging { Ok(()) } else { Err(format!("{lagging:?} is lagging, shown {shown:?}")) }
+    }
+
     fn traffic(&mut self) {
         for place in 0..self.nodes.len() {
             let count = self.random.u64(..5);
@@ -380,6 +397,7 @@ impl World {
     }
 
     fn check_end(&self) -> Result<(), String> {
+        self.check_lagging()?;
         let hub = self.hub.as_ref().ok_or("the control plane is dead")?;
         if self.last_bundle_at + QUIET > self.end {
             return Err("the hub sends rules again and again".to_owned());

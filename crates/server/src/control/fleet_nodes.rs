@@ -18,6 +18,10 @@ impl Nodes for FleetNodes {
         by_name(self.0.get().map(Fleet::nodes))
     }
 
+    fn lagging(&self) -> Vec<NodeState> {
+        by_name(self.0.get().map(Fleet::nodes_lagging))
+    }
+
     fn nodes_of(&self, app: &str) -> Vec<NodeState> {
         by_name(self.0.get().map(|fleet| fleet.nodes_of(app)))
     }
