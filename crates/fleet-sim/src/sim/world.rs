@@ -249,7 +249,7 @@ impl World {
             }
             Event::Publish => self.publish_something(),
             Event::Traffic => {
-                if self.now.as_nanos() / 700_000_000 % 4 == 0 {
+                if (self.now.as_nanos() / 700_000_000).is_multiple_of(4) {
                     self.check_lagging()?;
                 }
                 self.traffic();
