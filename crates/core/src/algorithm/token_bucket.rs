@@ -5,9 +5,9 @@
 //! fits while the debt stays within `burst` intervals. Over any span t at most burst + overdraft +
 //! limit·t/period are admitted.
 //!
-//! The word: TAT in the quota's [units](crate::rational) modulo 2^60, then four bits that say which generation
-//! of the rule wrote it, so that counts survive a change of the rate. The word's expiry is the TAT rounded up
-//! to a second (a sticky one to four), which makes the whole of it known; [`history`] reads words that
+//! The word: TAT in the quota's [units](crate::rational) modulo 2^60, then four bits that say which
+//! generation of the rule wrote it, so that counts survive a change of the rate. The word's expiry is the TAT
+//! rounded up to a second (a sticky one to four), which makes the whole of it known; [`history`] reads what
 //! another rate wrote. A bucket that [keeps instants](crate::Quota::keeping_instants) writes instead by how
 //! much its TAT is before the expiry, as a fraction that every rate reads.
 //!

@@ -14,13 +14,11 @@ use alloc::sync::Arc;
 
 use once_cell::race::OnceBox;
 
-use self::lineage::Lineage;
+pub(super) use self::lineage::GENERATION_BITS;
+use self::lineage::{GENERATIONS, Lineage};
 use crate::rational::Units;
 use crate::state::Word;
 use crate::time::Timestamp;
-
-pub(super) const GENERATION_BITS: u32 = 4;
-const GENERATIONS: u64 = 1 << GENERATION_BITS;
 
 /// How far a TAT may be behind the expiry of its word: that is rounded up to a second, and to four where it
 /// is sticky.
@@ -29,8 +27,7 @@ pub(super) const MAX_BEHIND_SECONDS: u64 = 5;
 /// The generation of the rate in force, the rates before it, and those that may have followed.
 #[derive(Debug, Default)]
 pub(super) struct History {
-    /// Counts the rates. The low bits of every word that the rate in force writes are those of
-    /// this number.
+    /// Counts the rates. The low bits of every word that the rate in force writes are those of this number.
     generation: u64,
     /// Youngest first; at most as many as the bits of the generation can distinguish.
     past: Box<[Past]>,

@@ -4,11 +4,14 @@ use core::sync::atomic::Ordering;
 
 use portable_atomic::AtomicU64;
 
-use super::GENERATIONS;
 use crate::rational::Units;
 
-/// The rates whose generations a word tells apart, youngest last. A decision that was overtaken by changes
-/// of the rate finds here what it needs to read what the later rates have written.
+/// The low bits of a word, which say the generation of the rate that wrote it.
+pub(crate) const GENERATION_BITS: u32 = 4;
+pub(super) const GENERATIONS: u64 = 1 << GENERATION_BITS;
+
+/// The rates whose generations have different bits in a word. A decision that was overtaken by changes of the
+/// rate finds here what it needs to read what the later rates have written.
 #[derive(Debug)]
 pub(super) struct Lineage {
     newest: AtomicU64,
