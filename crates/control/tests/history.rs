@@ -11,7 +11,7 @@ use tollgate_control::car::CarInput;
 use tollgate_control::history::{
     self, Counts, HistoryQuery, IngestError, Resolution, Scope, Sweep, TopQuery, history, top_keys,
 };
-use tollgate_control::{Actor, Change, Control, ControlError, KnownNodes, Role, rules};
+use tollgate_control::{Actor, Change, Control, ControlError, KnownNodes, Role, problems, rules};
 use tollgate_db::{TimeSource, Tx};
 use tollgate_fleet_proto::{Report, RuleCounts, TopKey};
 
@@ -110,6 +110,33 @@ async fn with_app(world: &World) {
     };
     let created = world.control.change(move |tx| rules::create(tx, &Actor::system(), "shop", &input));
     created.await.expect("a rule");
+}
+
+/// The five minutes before now are compared with the hour before them, for each app by itself.
+#[tokio::test]
+async fn a_jump_of_the_denied_share_is_a_problem_of_its_app_alone() {
+    let world = World::new().await;
+    with_app(&world).await;
+    let input =
+        CarInput { key: "a".into(), rate: "5".into(), max_permits: "10".into(), ..CarInput::default() };
+    let other = world.control.change(move |tx| rules::create(tx, &Actor::system(), "quiet", &input));
+    other.await.expect("a rule");
+    let of = |app: &str, admitted, denied| RuleCounts {
+        domain: app.to_owned(),
+        degraded: 0,
+        ..counts("key=a", admitted, denied)
+    };
+    for minute in 0..50_u64 {
+        // The second minute of denials makes 24 % of five minutes.
+        let denied = if minute < 46 { 0 } else { 600 };
+        let rules = vec![of("shop", 1_000 - denied, denied), of("quiet", 600, 400)];
+        world.store("n1", 1, report(minute + 1, rules)).await.expect("stored");
+        let found = world.control.problems(&Actor::system()).await.expect("problems");
+        let found: Vec<_> = found.into_iter().map(|it| (it.kind, it.app)).collect();
+        let want = if minute < 47 { vec![] } else { vec![(problems::Kind::DeniedShare, "shop".to_owned())] };
+        assert_eq!(found, want, "minute {minute}");
+        world.now.fetch_add(60_000, Relaxed);
+    }
 }
 
 /// What happens to a fleet.

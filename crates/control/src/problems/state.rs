@@ -46,7 +46,7 @@ fn versions(tx: &mut dyn Tx) -> Result<BTreeMap<String, i64>, ControlError> {
 /// The last five minutes of each app with traffic, and the hour before.
 fn shares(tx: &mut dyn Tx, now_ms: i64) -> Result<BTreeMap<String, (Counts, Counts)>, ControlError> {
     let to_ms = Resolution::Minute.row_of(now_ms) + MINUTE;
-    // The cross joins have SQLite seek the rows of each series; it would rather read all of that hour.
+    // The cross joins fix the order in which SQLite looks: the rows of each series are found by their key.
     let rows = tx.query(
         "SELECT apps.name, CASE WHEN history.at >= $3 THEN 1 ELSE 0 END, SUM(admitted), SUM(denied), \
          SUM(shadow_denied), SUM(degraded), SUM(near), SUM(both_denied) \

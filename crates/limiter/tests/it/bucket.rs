@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::{Outcome, Timestamp};
+use tollgate_core::{Cost, Outcome, Timestamp};
 use tollgate_limiter::{Descriptor, Ending, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
 use tollgate_store::suite::{Down, OutageStore};
 use tollgate_store::{ModelStore, Store, block_on};
@@ -379,6 +379,27 @@ proptest! {
     ) {
         law(ModelStore::default(), is_together, &reloads)?;
         law(MemoryStore::default(), is_together, &reloads)?;
+    }
+}
+
+/// A class that new rules no longer have may still be asked once by a decision that began before: it reads
+/// what the others wrote at the new rate.
+#[test]
+fn a_class_that_was_removed_meanwhile_reads_what_the_new_rate_wrote() {
+    let slow = Spec { rate: 1, burst: 100, classes: vec![(1, 0), (2, 0)] }.policy(false);
+    let fast =
+        Spec { rate: 1_000, burst: 100, classes: vec![(1, 0)] }.policy(false).migrated_from(&slow, NOON);
+    let quota = |policy: &Policy, class: usize| {
+        policy.rules().nth(class).map(|rule| rule.limits[0].quota.clone()).expect("a class")
+    };
+    // At the new rate 99 permits are owed for a tenth of a second, which at the old one would be none.
+    for class in 0..2 {
+        let (overtaken, kept) = (quota(&slow, class), quota(&fast, 0));
+        let mut state = kept.fresh();
+        assert!(kept.take(&mut state, Cost(99), NOON).is_admitted());
+        assert!(!overtaken.take(&mut state, Cost(2), NOON).is_admitted(), "one is left");
+        assert!(overtaken.take(&mut state, Cost(1), NOON).is_admitted());
+        assert!(!kept.take(&mut state, Cost(1), NOON).is_admitted(), "and now none");
     }
 }
 
