@@ -12,21 +12,28 @@
 /// assert_eq!(line.step(3 - 2, 4 - 2, 2), 2); // at 2, two are refilled and one more is taken
 /// assert_eq!((line.highest(), line.lowest_at()), (3, 0));
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Line {
-    lowest: Option<i128>,
+    /// Above all before the first step.
+    lowest: i128,
     lowest_at: u64,
     highest: i128,
+}
+
+impl Default for Line {
+    fn default() -> Self {
+        Self { lowest: i128::MAX, lowest_at: 0, highest: 0 }
+    }
 }
 
 impl Line {
     /// The line goes from `before` to `after` at the instant `at`; returns how far it is above its least.
     #[inline]
     pub fn step(&mut self, before: i128, after: i128, at: u64) -> i128 {
-        if self.lowest.is_none_or(|lowest| before < lowest) {
-            (self.lowest, self.lowest_at) = (Some(before), at);
+        if before < self.lowest {
+            (self.lowest, self.lowest_at) = (before, at);
         }
-        let above = after - self.lowest.unwrap_or(before);
+        let above = after - self.lowest;
         self.highest = self.highest.max(above);
         above
     }
@@ -39,8 +46,8 @@ impl Line {
 
     /// Whether the line has no lower point than `now`: nothing before matters to what comes.
     #[must_use]
-    pub fn is_lowest(&self, now: i128) -> bool {
-        self.lowest.is_none_or(|lowest| now <= lowest)
+    pub const fn is_lowest(&self, now: i128) -> bool {
+        now <= self.lowest
     }
 
     /// When the line was at its least.

@@ -7,9 +7,13 @@
 //! nothing and were never denied are forgotten, and then requests of new keys are not compared. Both are
 //! counted.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::hash::BuildHasher as _;
+use std::hint::black_box;
 
 use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use smallvec::SmallVec;
 use tollgate_core::Algorithm;
 use tollgate_exact::{ExactLog, Line};
 use tollgate_policy::{Limit, Rule};
@@ -130,12 +134,15 @@ pub(crate) struct Window {
     pub(crate) admitted: u64,
 }
 
+/// The bytes of a key, beside what is known of it where they are few, as an address is.
+type Text = SmallVec<[u8; 24]>;
+
 #[derive(Debug)]
 struct Key {
+    text: Text,
     rule: usize,
     denied: u64,
     first_ns: u64,
-    last_ns: u64,
     first: KeyLimit,
     /// Of rules with several limits.
     others: Box<[KeyLimit]>,
@@ -144,25 +151,52 @@ struct Key {
 #[derive(Debug, Default)]
 struct KeyLimit {
     offered: ExactLog,
-    /// What the exact limit admitted, where that is not all that was offered.
-    exact: Option<Box<ExactLog>>,
-    /// What the rule admitted, where that is not all.
-    admitted: Option<Box<ExactLog>>,
+    /// `None` while all that was offered was admitted.
+    apart: Option<Box<Apart>>,
     line: Line,
     total: u64,
     most: u64,
 }
 
+/// The logs that are not that of all that was offered.
+#[derive(Debug, Default)]
+struct Apart {
+    /// What the exact limit admitted.
+    exact: Option<ExactLog>,
+    /// What the rule admitted.
+    admitted: Option<ExactLog>,
+}
+
+/// A decision that waits to be tracked.
+struct Decided {
+    /// Where its key ends in the bytes of all that wait.
+    key_end: usize,
+    hash: u64,
+    rule: usize,
+    cost: u64,
+    now: u64,
+    how: How,
+}
+
+/// Decisions that are tracked together. The memory of one key of many is rarely in a cache; that of all keys
+/// of a batch is fetched at the same time.
+const BATCH: usize = 32;
+
 /// All keys.
 pub(crate) struct Tracks {
-    keys: HashMap<Box<[u8]>, Key, RandomState>,
+    keys: HashTable<Key>,
+    hasher: RandomState,
+    waiting: Vec<Decided>,
+    waiting_keys: Vec<u8>,
     pub(crate) rules: Vec<RuleTrack>,
     bytes: usize,
     max_bytes: usize,
     sweep_from_ns: u64,
 }
 
-const KEY_BYTES: usize = size_of::<Key>() + 80;
+/// Of a key without its logs: its place in the table, some of which are free, and bytes that it may have
+/// apart.
+const KEY_BYTES: usize = size_of::<Key>() + 64;
 
 impl Tracks {
     pub(crate) fn new<'a>(rules: impl Iterator<Item = &'a Rule>, max_bytes: usize) -> Self {
@@ -172,11 +206,51 @@ impl Tracks {
             peaks: vec![Peaks::default(); rule.limits.len()],
             ..RuleTrack::default()
         });
-        Self { keys: HashMap::default(), rules: rules.collect(), bytes: 0, max_bytes, sweep_from_ns: 0 }
+        Self {
+            keys: HashTable::new(),
+            hasher: RandomState::default(),
+            waiting: Vec::with_capacity(BATCH),
+            waiting_keys: Vec::new(),
+            rules: rules.collect(),
+            bytes: 0,
+            max_bytes,
+            sweep_from_ns: 0,
+        }
     }
 
-    /// A request of `key` that costs `cost` hits, which `rule` admitted or denied.
+    /// A request of `key` that costs `cost` hits, which `rule` admitted or denied. What is known of keys is
+    /// complete after [`finish`](Self::finish).
+    #[inline]
     pub(crate) fn decided(&mut self, key: &[u8], rule: usize, cost: u64, now: u64, how: How) {
+        self.waiting_keys.extend_from_slice(key);
+        let (key_end, hash) = (self.waiting_keys.len(), self.hasher.hash_one(key));
+        self.waiting.push(Decided { key_end, hash, rule, cost, now, how });
+        if self.waiting.len() == BATCH {
+            self.track_waiting();
+        }
+    }
+
+    fn track_waiting(&mut self) {
+        for decided in &self.waiting {
+            // Most hashes are of one key, so the first with this hash is looked at, whatever its text.
+            if let Some(key) = self.keys.find(decided.hash, |_| true) {
+                black_box((key.denied, key.first.offered.oldest(), key.first.offered.newest()));
+            }
+        }
+        let (mut waiting, mut keys) =
+            (std::mem::take(&mut self.waiting), std::mem::take(&mut self.waiting_keys));
+        let mut begin = 0;
+        for decided in &waiting {
+            self.track(&keys[begin..decided.key_end], decided);
+            begin = decided.key_end;
+        }
+        waiting.clear();
+        keys.clear();
+        (self.waiting, self.waiting_keys) = (waiting, keys);
+    }
+
+    fn track(&mut self, key: &[u8], decided: &Decided) {
+        let &Decided { hash, rule, cost, now, how, .. } = decided;
         if self.bytes > self.max_bytes {
             self.sweep(now);
         }
@@ -184,15 +258,16 @@ impl Tracks {
         if track.limits.iter().all(Option::is_none) {
             return;
         }
-        let state = match self.keys.get_mut(key) {
+        let state = match self.keys.find_mut(hash, |it| it.text.as_slice() == key) {
             Some(state) if self.bytes <= self.max_bytes.saturating_add(self.max_bytes / 8) => state,
             None if self.bytes <= self.max_bytes => {
                 self.bytes += KEY_BYTES + key.len();
                 track.keys += 1;
                 let others = track.limits.iter().skip(1).map(|_| KeyLimit::default()).collect();
                 let first = KeyLimit::default();
-                let new = Key { rule, denied: 0, first_ns: now, last_ns: now, first, others };
-                self.keys.entry(key.into()).or_insert(new)
+                let text = Text::from_slice(key);
+                let new = Key { text, rule, denied: 0, first_ns: now, first, others };
+                self.keys.insert_unique(hash, new, |it| self.hasher.hash_one(it.text.as_slice())).into_mut()
             }
             _ => {
                 track.left_out += 1;
@@ -200,7 +275,6 @@ impl Tracks {
             }
         };
         track.compared += 1;
-        state.last_ns = now;
         state.denied += u64::from(!how.admits);
         let mut fits_all = true;
         for (limit, exact) in state.limits().zip(&track.limits) {
@@ -220,7 +294,7 @@ impl Tracks {
             let line = product(limit.total, exact.window_ns) - refilled;
             limit.line.step(line - product(cost, exact.window_ns), line, now);
             self.bytes += limit.bytes().saturating_sub(before);
-            let log = limit.admitted.as_deref().unwrap_or(&limit.offered);
+            let log = limit.admitted();
             if passes && track.worst[place].as_ref().is_none_or(|worst| worst.admitted < log.sum()) {
                 let from_ns = log.oldest().unwrap_or(now);
                 track.worst[place] =
@@ -238,14 +312,15 @@ impl Tracks {
         }
         let (before, rules) = (self.bytes, &mut self.rules);
         let (mut bytes, mut shortest) = (0, u64::MAX);
-        self.keys.retain(|text, key| {
+        self.keys.retain(|key| {
             let Some(track) = rules.get_mut(key.rule) else { return false };
             let longest = track.limits.iter().flatten().map(|exact| exact.window_ns).max().unwrap_or(0);
             shortest = shortest.min(longest);
-            let is_active = key.last_ns.saturating_add(longest) > now;
+            let newest = key.limits().filter_map(|limit| limit.offered.newest()).max();
+            let is_active = newest.is_some_and(|at| at.saturating_add(longest) > now);
             let is_kept = key.denied > 0 || is_active || !key.is_refilled(track, now);
             if is_kept {
-                bytes += KEY_BYTES + text.len();
+                bytes += KEY_BYTES + key.text.len();
                 for limit in key.limits() {
                     limit.shrink();
                     bytes += limit.bytes();
@@ -265,8 +340,9 @@ impl Tracks {
     /// Ends the trace: the peaks of all keys are noted. Returns for each rule how many keys were denied, and
     /// the `most` that were denied most.
     pub(crate) fn finish(&mut self, most: usize) -> Vec<Denied> {
+        self.track_waiting();
         let mut denied: Vec<Denied> = self.rules.iter().map(|_| Denied::default()).collect();
-        for (text, mut key) in self.keys.drain() {
+        for mut key in self.keys.drain() {
             let (Some(track), Some(of_rule)) = (self.rules.get_mut(key.rule), denied.get_mut(key.rule))
             else {
                 continue;
@@ -274,7 +350,7 @@ impl Tracks {
             key.note_peaks(track);
             if key.denied > 0 {
                 of_rule.keys += 1;
-                of_rule.top.push((key.denied, text));
+                of_rule.top.push((key.denied, key.text.into_vec().into()));
                 if of_rule.top.len() >= 2 * most.max(512) {
                     keep(&mut of_rule.top, most);
                 }
@@ -331,25 +407,38 @@ impl Key {
 impl KeyLimit {
     #[inline]
     fn forget(&mut self, now: u64, window_ns: u64) {
-        self.offered.forget(now, window_ns);
-        for log in [&mut self.exact, &mut self.admitted].into_iter().flatten() {
+        for log in self.logs_mut() {
             log.forget(now, window_ns);
         }
     }
 
+    /// What the exact limit admitted.
+    #[inline]
+    fn exact(&self) -> &ExactLog {
+        self.apart.as_ref().and_then(|apart| apart.exact.as_ref()).unwrap_or(&self.offered)
+    }
+
+    /// What the rule admitted.
+    #[inline]
+    fn admitted(&self) -> &ExactLog {
+        self.apart.as_ref().and_then(|apart| apart.admitted.as_ref()).unwrap_or(&self.offered)
+    }
+
     #[inline]
     fn fits(&self, cost: u64, limit: u64) -> bool {
-        let log = self.exact.as_deref().unwrap_or(&self.offered);
-        log.sum().checked_add(cost).is_some_and(|sum| sum <= limit)
+        self.exact().sum().checked_add(cost).is_some_and(|sum| sum <= limit)
     }
 
     #[inline]
     fn push(&mut self, now: u64, cost: u64, is_admitted: bool, fits: bool) {
-        for (log, passes) in [(&mut self.exact, fits), (&mut self.admitted, is_admitted)] {
-            match log {
-                Some(log) if passes => log.push(now, cost),
-                None if !passes => *log = Some(Box::new(self.offered.clone())),
-                _ => {}
+        if self.apart.is_some() || !fits || !is_admitted {
+            let apart = self.apart.get_or_insert_default();
+            for (log, passes) in [(&mut apart.exact, fits), (&mut apart.admitted, is_admitted)] {
+                match log {
+                    Some(log) if passes => log.push(now, cost),
+                    None if !passes => *log = Some(self.offered.clone()),
+                    _ => {}
+                }
             }
         }
         self.offered.push(now, cost);
@@ -357,19 +446,24 @@ impl KeyLimit {
         self.most = self.most.max(self.offered.sum());
     }
 
-    fn logs(&self) -> impl Iterator<Item = &ExactLog> {
-        [self.exact.as_deref(), self.admitted.as_deref(), Some(&self.offered)].into_iter().flatten()
+    #[inline]
+    fn logs_mut(&mut self) -> impl Iterator<Item = &mut ExactLog> {
+        let apart = self.apart.iter_mut().flat_map(|apart| [&mut apart.exact, &mut apart.admitted]);
+        std::iter::once(&mut self.offered).chain(apart.flatten())
     }
 
+    /// Beside what is in [`Key`].
+    #[inline]
     fn bytes(&self) -> usize {
-        self.logs().map(|log| log.bytes() + size_of::<ExactLog>()).sum()
+        let apart = self.apart.as_ref().map_or(0, |apart| {
+            let logs = [&apart.exact, &apart.admitted].into_iter().flatten();
+            size_of::<Apart>() + logs.map(ExactLog::bytes).sum::<usize>()
+        });
+        self.offered.bytes() + apart
     }
 
     fn shrink(&mut self) {
-        self.offered.shrink();
-        for log in [&mut self.exact, &mut self.admitted].into_iter().flatten() {
-            log.shrink();
-        }
+        self.logs_mut().for_each(ExactLog::shrink);
     }
 }
 
