@@ -194,9 +194,8 @@ pub(crate) struct Tracks {
     sweep_from_ns: u64,
 }
 
-/// Of a key without its logs: its place in the table, some of which are free, and bytes that it may have
-/// apart.
-const KEY_BYTES: usize = size_of::<Key>() + 64;
+/// Of a key without its logs. A table that has just grown has 16 places for 7 keys.
+const KEY_BYTES: usize = size_of::<Key>() * 16 / 7 + 32;
 
 impl Tracks {
     pub(crate) fn new<'a>(rules: impl Iterator<Item = &'a Rule>, max_bytes: usize) -> Self {
