@@ -470,6 +470,60 @@ impl KeyLimit {
 mod tests {
     use super::*;
 
+    /// Tracks of one rule of 10 a minute.
+    fn tracks(max_bytes: usize) -> Tracks {
+        let mut tracks = Tracks::new(std::iter::empty(), max_bytes);
+        tracks.rules.push(RuleTrack {
+            limits: vec![Some(Exact { limit: 10, window_ns: 60_000_000_000, permits: 1, is_shadow: false })],
+            worst: vec![None],
+            peaks: vec![Peaks::default()],
+            ..RuleTrack::default()
+        });
+        tracks
+    }
+
+    #[test]
+    fn keys_and_their_table_stay_within_the_memory_that_is_used() {
+        let how = How { admits: true, admits_in_trial: true, counts: true, is_apart: true };
+        for max_bytes in [100_000, 1 << 17, 300_000, 1 << 20, 3_000_000, 1 << 23] {
+            for name in ["c", "a client with a name of more than 24 bytes "] {
+                let mut tracks = tracks(max_bytes);
+                for nth in 0..40_000 {
+                    tracks.decided(format!("{name}{nth}").as_bytes(), 0, 1, nth, how);
+                    if nth % 64 == 0 {
+                        let apart =
+                            |key: &Key| key.first.bytes() + usize::from(key.text.spilled()) * key.text.len();
+                        let keys: usize = tracks.keys.iter().map(apart).sum();
+                        let used = tracks.keys.allocation_size() + keys;
+                        assert!(used <= max_bytes + KEY_BYTES + 1_000, "{used} of {max_bytes}");
+                    }
+                }
+                let denied = tracks.finish(10);
+                let track = &tracks.rules[0];
+                assert_eq!((denied[0].keys, track.compared + track.left_out), (0, 40_000));
+                assert!(track.left_out > 0 && track.keys >= max_bytes as u64 / 800, "{track:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn requests_that_wait_for_a_batch_are_in_what_is_found() {
+        for requests in [1, BATCH - 1, BATCH, BATCH + 1, 5 * BATCH + 7] {
+            let mut tracks = tracks(1 << 20);
+            for nth in 0..requests {
+                let admits = nth % 3 != 2;
+                let how = How { admits, admits_in_trial: admits, counts: true, is_apart: true };
+                tracks.decided(&[(nth % 3) as u8], 0, 1, nth as u64, how);
+            }
+            let denied = tracks.finish(10);
+            let track = &tracks.rules[0];
+            let of_the_third = (requests / 3) as u64;
+            assert_eq!((track.compared, track.keys), (requests as u64, requests.min(3) as u64));
+            assert_eq!(denied[0].top.first().map_or(0, |(count, _)| *count), of_the_third);
+            assert_eq!(track.wrongly_denied, of_the_third.min(10));
+        }
+    }
+
     #[test]
     fn many_values_take_little_memory_and_what_is_enough_stays_enough() {
         let (mut few, mut many) = (Counted::default(), Counted::default());
