@@ -21,6 +21,8 @@ const FORGOTTEN_MS: i64 = 24 * 3_600_000;
 const LEAST_DECISIONS: i64 = 500;
 /// A denied share that is this much higher than before has jumped, in hundredths of a percent.
 const JUMP: i64 = 2_000;
+/// A degraded share from which on an app is degraded, in hundredths of a percent: not a single late reply.
+const DEGRADED: i64 = 100;
 /// A certificate that expires within this time is a problem.
 const CERTIFICATE_MS: i64 = 7 * 24 * 3_600_000;
 /// A node's clock may differ by this much.
@@ -161,7 +163,7 @@ pub fn find(state: &State) -> Vec<Problem> {
         {
             found.push(of_app(Kind::DeniedShare, share));
         }
-        if let Some(share) = now.degraded_share().filter(|_| now.degraded > 0) {
+        if let Some(share) = now.degraded_share().filter(|share| *share >= DEGRADED) {
             found.push(of_app(Kind::Degraded, share));
         }
     }

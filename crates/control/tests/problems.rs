@@ -109,7 +109,9 @@ fn each_problem_is_there_from_its_bound_on_and_not_before() {
     is(shares(counts(400, 100, 0), counts(500, 0, 0)), &[Kind::DeniedShare], "20 points more");
     is(shares(counts(401, 99, 0), counts(500, 0, 0)), &[], "less than 20 points");
     is(shares(counts(400, 100, 0), counts(499, 0, 0)), &[], "too few to compare");
-    is(shares(counts(10, 0, 1), counts(0, 0, 0)), &[Kind::Degraded], "degraded");
+    is(shares(counts(60, 40, 1), counts(0, 0, 0)), &[Kind::Degraded], "degraded: 1 %");
+    is(shares(counts(60, 41, 1), counts(0, 0, 0)), &[], "less than 1 %: one late reply of a store");
+    is(shares(counts(3_000_000, 0, 29_999), counts(0, 0, 0)), &[], "less than 1 %");
     let withdrawn = kinds(|state| state.withdrawn = vec![("shop".to_owned(), 3, NOW)]);
     is(withdrawn, &[Kind::WithdrawnRollout], "withdrawn");
     let halted = kinds(|state| state.halted = vec![("shop".to_owned(), 3, NOW)]);

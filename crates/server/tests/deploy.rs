@@ -5,6 +5,8 @@
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 
+#[path = "deploy/alerts.rs"]
+mod alerts;
 #[path = "deploy/image.rs"]
 mod image;
 #[path = "deploy/kubernetes.rs"]

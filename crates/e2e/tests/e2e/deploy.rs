@@ -224,10 +224,39 @@ fn store() -> Option<Redis> {
 
 /// Starts a Tollgate as it is composed, on other ports.
 fn start(name: &str, store: SocketAddr) -> Tollgate {
+    start_with(name, store, &[])
+}
+
+/// The same with more flags.
+fn start_with(name: &str, store: SocketAddr, more: &[&str]) -> Tollgate {
     let services = services();
     let (_, service) = services.iter().find(|(it, _)| it == name).expect(name);
     let port = |arg: &String| !["--grpc=", "--http=", "--resp="].iter().any(|it| arg.starts_with(it));
-    Start::command(args(service, store).into_iter().filter(port)).go()
+    Start::command(args(service, store).into_iter().filter(port)).args(more.iter().copied()).go()
+}
+
+/// Envoy as it is composed, before these nodes, on other ports; and its public listener.
+async fn start_envoy(binary: &str, nodes: &[Tollgate; 2]) -> (Running, SocketAddr) {
+    let mut config = read("envoy.yaml")
+        .replace("port_value: 9901", "port_value: 0")
+        .replace("port_value: 10000", "port_value: 0")
+        .replace("port_value: 10001", &format!("port_value: {}", free_port()))
+        .replace(" timeout: 0.05s", " timeout: 5s");
+    for (name, node) in ["tollgate-1", "tollgate-2"].iter().zip(nodes) {
+        let at = format!("address: 127.0.0.1, port_value: {}", node.grpc.port());
+        config = config.replace(&format!("address: {name}, port_value: 8081"), &at);
+    }
+    let (envoy, [public]) = Running::start(binary, &config, ["public"]).await;
+    (envoy, public)
+}
+
+/// A figure of Envoy's cluster of nodes.
+async fn of_cluster(envoy: &Running, name: &str) -> Option<u64> {
+    let answer = http::get(envoy.admin, "/stats?filter=^cluster.tollgate.", &[]).await.ok()?;
+    let line = |line: &str| {
+        line.strip_prefix("cluster.tollgate.")?.strip_prefix(name)?.strip_prefix(": ")?.parse().ok()
+    };
+    answer.body.lines().find_map(line)
 }
 
 /// Does something that takes far less than 20 s within one window of `seconds`, the next one if this ends
@@ -267,16 +296,7 @@ async fn what_is_composed_admits_the_limit_whichever_node_is_asked() {
     assert_eq!(admitted.await, 10, "by both nodes, asked in turn");
     match std::env::var("ENVOY_BIN") {
         Ok(binary) if !binary.is_empty() => {
-            let mut config = read("envoy.yaml")
-                .replace("port_value: 9901", "port_value: 0")
-                .replace("port_value: 10000", "port_value: 0")
-                .replace("port_value: 10001", &format!("port_value: {}", free_port()))
-                .replace("timeout: 0.05s", "timeout: 5s");
-            for (name, node) in ["tollgate-1", "tollgate-2"].iter().zip(&nodes) {
-                let at = format!("address: 127.0.0.1, port_value: {}", node.grpc.port());
-                config = config.replace(&format!("address: {name}, port_value: 8081"), &at);
-            }
-            let (_envoy, [public]) = Running::start(&binary, &config, ["public"]).await;
+            let (_envoy, public) = start_envoy(&binary, &nodes).await;
             let ask = async |client: &str| http::get(public, "/", &[("x-api-key", client)]).await;
             let mut heard = 0; // Envoy does not listen, and then lets all pass, until it has found both nodes well
             while heard < 4 {
@@ -308,5 +328,49 @@ async fn what_is_composed_admits_the_limit_whichever_node_is_asked() {
             assert_eq!(admitted.await, 5);
         }
         _ => skip::skip("the composed Envoy", "ENVOY_BIN names no binary"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stops_before_the_first_request_is_noticed_while_it_still_answers() {
+    let binary = match std::env::var("ENVOY_BIN") {
+        Ok(binary) if !binary.is_empty() => binary,
+        _ => return skip::skip("a node that stops behind the composed Envoy", "ENVOY_BIN names no binary"),
+    };
+    let Some(store) = store() else { return };
+    // Far longer than two of Envoy's checks, and half of the time between two that it makes by default without
+    // traffic.
+    let drains = ["--drain-delay=30s"];
+    let mut nodes = ["tollgate-1", "tollgate-2"].map(|name| start_with(name, store.address(), &drains));
+    let (envoy, public) = start_envoy(&binary, &nodes).await;
+    while of_cluster(&envoy, "health_check.success").await.is_none_or(|checks| checks < 2) {}
+    assert_eq!(of_cluster(&envoy, "membership_healthy").await, Some(2));
+
+    nodes[1].signal("TERM");
+    while of_cluster(&envoy, "membership_healthy").await != Some(1) {
+        assert!(nodes[1].runs(), "it is gone, and Envoy still asks it");
+    }
+    assert!(nodes[1].runs());
+    nodes[1].kill();
+    for client in 0..12 {
+        let client = client.to_string();
+        let answer = http::get(public, "/", &[("x-api-key", &client)]).await.expect("envoy answers");
+        assert!(answer.header("x-ratelimit-limit").is_some(), "it was decided by the other node: {answer:?}");
+    }
+
+    // The alert about requests that nobody decided has the names that Envoy has.
+    nodes[0].kill();
+    let answer = http::get(public, "/", &[("x-api-key", "bob")]).await.expect("envoy answers");
+    assert_eq!((answer.status, answer.header("x-ratelimit-limit")), (200, None));
+    let metrics = http::get(envoy.admin, "/stats/prometheus", &[]).await.expect("metrics").body;
+    let alerts = read("alerts.yml");
+    let asked: Vec<&str> = alerts
+        .split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
+        .filter(|word| word.starts_with("envoy_") && *word != "envoy_cluster_name")
+        .collect();
+    assert!(asked.len() >= 2, "{asked:?}");
+    for name in asked {
+        let series = format!("{name}{{envoy_cluster_name=\"application\"}} ");
+        assert!(metrics.contains(&series), "an alert is about {series}, which Envoy does not have");
     }
 }

@@ -26,6 +26,8 @@ descriptors:
 /// A running Envoy, ended by its id when dropped.
 pub(crate) struct Running {
     child: Child,
+    /// Where its admin pages are.
+    pub(crate) admin: SocketAddr,
     _folder: tempfile::TempDir,
 }
 
@@ -137,7 +139,7 @@ impl Running {
             .stderr(Stdio::null())
             .spawn()
             .expect("envoy can be started");
-        let mut running = Running { child, _folder: folder };
+        let mut running = Running { child, admin: ([127, 0, 0, 1], 0).into(), _folder: folder };
         loop {
             if let Some(ended) = running.child.try_wait().expect("it was started") {
                 panic!("envoy ended with {ended}:\n{}", std::fs::read_to_string(&log).unwrap_or_default());
@@ -147,6 +149,7 @@ impl Running {
             if let Some(at) = at
                 && let Ok(answer) = http::get(([127, 0, 0, 1], at.port()).into(), "/listeners", &[]).await
             {
+                running.admin = ([127, 0, 0, 1], at.port()).into();
                 let port = |name: &str| -> Option<SocketAddr> {
                     let mut lines = answer.body.lines();
                     lines.find_map(|l| l.strip_prefix(name)?.strip_prefix("::")?.trim().parse().ok())
