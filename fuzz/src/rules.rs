@@ -34,10 +34,7 @@ pub fn read_any_text(text: &str) {
     }
     for domain in policy.domains() {
         assert!(policy.domain(domain.name()).is_some());
-        for entries in [
-            &[Entry { key: "a", value: "b" }][..],
-            &[Entry { key: "", value: "" }, Entry { key: "a", value: "10.0.0.1" }],
-        ] {
+        for entries in [&[Entry::new("a", "b")][..], &[Entry::new("", ""), Entry::new("a", "10.0.0.1")]] {
             let mut key = Vec::new();
             if let Some(rule) = domain.find(entries) {
                 assert!(rule.index < rules);

@@ -48,7 +48,7 @@ fn explain_by(policy: &Policy, domain: &str, entries: &str) -> Result<String, Fa
     };
     let lines = entries.lines().map(str::trim).filter(|line| !line.is_empty());
     let read = |line| match str::split_once(line, '=') {
-        Some((key, value)) if !key.is_empty() => Ok(Entry { key, value }),
+        Some((key, value)) if !key.is_empty() => Ok(Entry::new(key, value)),
         _ => Err(wrong()),
     };
     let entries: Vec<Entry<'_>> = lines.take(MAX_ENTRIES).map(read).collect::<Result<_, _>>()?;

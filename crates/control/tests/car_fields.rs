@@ -51,7 +51,7 @@ async fn node(form: CarInput) -> Node {
 impl Node {
     /// Whether a hit at `ms` is admitted, how many permits remain, and how long a denied caller waits in ms.
     fn hit_of(&self, domain: &str, key: &str, ms: u64) -> (bool, u64, u64) {
-        let entries = [Entry { key: "key", value: key }];
+        let entries = [Entry::new("key", key)];
         let request = Request { domain, descriptors: &[Descriptor::new(&entries)], hits: 1 };
         let (now, mut scratch) = (NOON + Duration::from_millis(ms), Scratch::new());
         let answer = block_on(self.limiter.decide(&request, now, &mut scratch)).expect("a decision");
@@ -154,7 +154,7 @@ async fn extras_come_back_byte_for_byte_and_change_no_decision() {
 async fn state_shadow_counts_and_never_denies() {
     let node = node(CarInput { state: "shadow".to_owned(), ..form() }).await;
     assert_eq!(node.form.state, "shadow");
-    let entries = [Entry { key: "key", value: KEY }];
+    let entries = [Entry::new("key", KEY)];
     let request = Request { domain: "SIP_HOTEL", descriptors: &[Descriptor::new(&entries)], hits: 1 };
     for hit in 0..12 {
         let mut scratch = Scratch::new();

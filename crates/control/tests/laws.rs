@@ -251,7 +251,7 @@ async fn a_killed_process_leaves_the_state_before_or_after_a_change() {
 /// The key of the first counter of a rule.
 fn key_of(rule: &Rule) -> Vec<u8> {
     let mut key = Vec::new();
-    let entries = [Entry { key: "key", value: "a" }, Entry { key: "per", value: "b" }];
+    let entries = [Entry::new("key", "a"), Entry::new("per", "b")];
     rule.write_key(0, "SIP_HOTEL", &entries, &mut key);
     key
 }

@@ -171,7 +171,7 @@ impl TwoNodes {
     }
 
     fn take(&self, node: usize, key: &str, hits: u64) -> bool {
-        let entries = [Entry { key: "key", value: key }];
+        let entries = [Entry::new("key", key)];
         let request = Request { domain: "shop", descriptors: &[Descriptor::new(&entries)], hits };
         let mut scratch = Scratch::new();
         let decided = block_on(self.limiters[node].decide(&request, self.clock.now(), &mut scratch));

@@ -89,7 +89,7 @@ impl Node {
 
     /// Whether `hits` at `ms` are admitted, and what remains in force.
     fn hit(&self, hits: u64, ms: u64) -> (bool, u64) {
-        let entries = [Entry { key: "key", value: "a" }, Entry { key: "user", value: "ann" }];
+        let entries = [Entry::new("key", "a"), Entry::new("user", "ann")];
         let own = if self.has_users() { &entries[..] } else { &entries[..1] };
         let request = Request { domain: "shop", descriptors: &[Descriptor::new(own)], hits };
         let (now, mut scratch) = (NOON + Duration::from_millis(ms), Scratch::new());

@@ -4,13 +4,14 @@
 //! Names may be written as `hitsAddend` or `hits_addend`, 64-bit numbers as numbers or texts, units as names
 //! or numbers. Unknown members are rejected. Not here: connections and routes of HTTP.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use prost::Message;
-use serde::de::{Deserializer, Error as _};
+use serde::de::{Deserializer, Error as _, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tollgate_answers::{limits, mark_degraded};
@@ -103,7 +104,7 @@ impl<S: Store> RateLimitService<S> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Request {
-    domain: Option<String>,
+    domain: Option<Text>,
     descriptors: Option<Vec<Descriptor>>,
     #[serde(rename = "hitsAddend", alias = "hits_addend")]
     hits_addend: Option<Number<{ u32::MAX as u64 }>>,
@@ -123,8 +124,8 @@ struct Descriptor {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    key: Option<String>,
-    value: Option<String>,
+    key: Option<Text>,
+    value: Option<Text>,
 }
 
 #[derive(Deserialize)]
@@ -133,6 +134,25 @@ struct Override {
     #[serde(rename = "requestsPerUnit", alias = "requests_per_unit")]
     requests_per_unit: Option<Number<{ u32::MAX as u64 }>>,
     unit: Option<Unit>,
+}
+
+/// A string, which may contain bytes that are not UTF-8: programs write such, that copy what clients sent.
+struct Text(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Bytes;
+        impl Visitor<'_> for Bytes {
+            type Value = Text;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_bytes<E: serde::de::Error>(self, bytes: &[u8]) -> Result<Text, E> {
+                Ok(Text(bytes.to_vec()))
+            }
+        }
+        deserializer.deserialize_bytes(Bytes)
+    }
 }
 
 /// A whole number up to `MAX`, as a number or a text.
@@ -171,7 +191,7 @@ impl<'de> Deserialize<'de> for Unit {
 impl From<Request> for rls::RateLimitRequest {
     fn from(request: Request) -> Self {
         Self {
-            domain: request.domain.unwrap_or_default(),
+            domain: request.domain.map_or_else(Vec::new, |it| it.0),
             descriptors: request.descriptors.unwrap_or_default().into_iter().map(Into::into).collect(),
             hits_addend: request.hits_addend.map_or(0, |number| number.0 as u32),
         }
@@ -181,8 +201,8 @@ impl From<Request> for rls::RateLimitRequest {
 impl From<Descriptor> for rls::RateLimitDescriptor {
     fn from(descriptor: Descriptor) -> Self {
         let entry = |entry: Entry| rls::Entry {
-            key: entry.key.unwrap_or_default(),
-            value: entry.value.unwrap_or_default(),
+            key: entry.key.map_or_else(Vec::new, |it| it.0),
+            value: entry.value.map_or_else(Vec::new, |it| it.0),
         };
         Self {
             entries: descriptor.entries.unwrap_or_default().into_iter().map(entry).collect(),

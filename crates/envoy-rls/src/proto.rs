@@ -15,8 +15,8 @@ pub mod rls {
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct RateLimitRequest {
         /// Name of the rules to ask.
-        #[prost(string, tag = "1")]
-        pub domain: String,
+        #[prost(bytes = "vec", tag = "1")]
+        pub domain: Vec<u8>,
         /// What is said of the request; each is answered on its own.
         #[prost(message, repeated, tag = "2")]
         pub descriptors: Vec<RateLimitDescriptor>,
@@ -45,12 +45,12 @@ pub mod rls {
     /// One key and its value.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
     pub struct Entry {
-        /// The key.
-        #[prost(string, tag = "1")]
-        pub key: String,
-        /// The value.
-        #[prost(string, tag = "2")]
-        pub value: String,
+        /// The key: any bytes, where other readers want a text.
+        #[prost(bytes = "vec", tag = "1")]
+        pub key: Vec<u8>,
+        /// The value: any bytes.
+        #[prost(bytes = "vec", tag = "2")]
+        pub value: Vec<u8>,
     }
 
     /// A limit that comes with the request.

@@ -19,6 +19,7 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use prost::Message;
 use tollgate_core::{Algorithm, Cost, Decision, RetryAfter, Timestamp};
+use tollgate_human_text::show_bytes;
 use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Kind, Limit, Request};
 
 use crate::body::PREFIX;
@@ -276,13 +277,18 @@ fn seconds(span: Duration) -> u64 {
     span.as_secs() + u64::from(span.subsec_nanos() > 0)
 }
 
+/// Any bytes as a text of protobuf: as they are if they are UTF-8, and escaped if not.
+fn utf8(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| show_bytes(bytes), Cow::Borrowed)
+}
+
 /// The request in a map, with the metadata of the rules that it passed.
 fn metadata(answer: &Answer<'_>, request: &Request<'_>, hits_addend: u32) -> rls::Struct {
     let mut passed = BTreeMap::new();
     let mut descriptors = Vec::with_capacity(request.descriptors.len());
     for (asked, answered) in request.descriptors.iter().zip(answer.descriptors()) {
         let entries =
-            asked.entries.iter().map(|entry| text(format!("{}={}", entry.key, entry.value))).collect();
+            asked.entries.iter().map(|it| text(format!("{}={}", utf8(it.key), utf8(it.value)))).collect();
         let mut fields = BTreeMap::from([("entries".to_owned(), list(entries))]);
         if let Some(limit) = asked.limit {
             let unit = limit.unit.name().to_ascii_uppercase();

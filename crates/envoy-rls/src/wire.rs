@@ -1,12 +1,14 @@
 //! Reads a `RateLimitRequest` in place: texts stay where the network put them, nothing is copied, and with
-//! lent lists nothing is allocated. Accepts and rejects exactly what a general protobuf reader does (a
-//! property holds it to one).
+//! lent lists nothing is allocated. Texts may be any bytes, since clients choose them. Otherwise it accepts
+//! and rejects exactly what a general protobuf reader does (a property holds it to one).
 //!
 //! Not here: what the request means (`service`), framing of messages (`body`).
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use tollgate_buffers::recycle;
+use tollgate_human_text::lossy;
 use tollgate_limiter::{Descriptor, Entry, LimitOverride, Request, Unit};
 
 /// Why a message cannot be used. Nothing was decided.
@@ -20,8 +22,6 @@ pub(crate) enum WireError {
     Key,
     #[error("a field of another type than it should have")]
     WireType,
-    #[error("a text is not UTF-8")]
-    Utf8,
     #[error("groups too deep, or not closed")]
     Group,
     #[error("more than {0} descriptors")]
@@ -53,7 +53,8 @@ pub(crate) struct Lists {
 
 /// A request's texts in place; [`Parsed::descriptors`] makes it a [`Request`].
 pub(crate) struct Parsed<'m> {
-    pub(crate) domain: &'m str,
+    /// What is not UTF-8 is the name of no domain.
+    pub(crate) domain: Cow<'m, str>,
     /// As sent: 0 means that it was left out.
     pub(crate) hits_addend: u32,
     entries: Vec<Entry<'m>>,
@@ -81,7 +82,7 @@ impl<'m> Parsed<'m> {
     /// Reads `message`.
     pub(crate) fn read(message: &'m [u8], lists: &mut Lists, caps: Caps) -> Result<Self, WireError> {
         let mut parsed = Parsed {
-            domain: "",
+            domain: Cow::Borrowed(""),
             hits_addend: 0,
             entries: recycle(std::mem::take(&mut lists.entries)),
             descriptors: std::mem::take(&mut lists.parsed),
@@ -90,7 +91,7 @@ impl<'m> Parsed<'m> {
         let mut reader = Reader(message);
         while let Some((field, wire)) = reader.key()? {
             match field {
-                1 => parsed.domain = reader.text(wire)?,
+                1 => parsed.domain = lossy(reader.bytes(wire)?),
                 2 => {
                     if parsed.descriptors.len() == caps.descriptors {
                         return Err(WireError::Descriptors(caps.descriptors));
@@ -127,7 +128,7 @@ impl<'m> Parsed<'m> {
 
     /// The question. A missing addend means one hit.
     pub(crate) fn request<'p>(&'p self, descriptors: &'p [Descriptor<'p>]) -> Request<'p> {
-        Request { domain: self.domain, descriptors, hits: u64::from(self.hits_addend.max(1)) }
+        Request { domain: &self.domain, descriptors, hits: u64::from(self.hits_addend.max(1)) }
     }
 
     /// Puts the allocations back for the next call.
@@ -217,11 +218,11 @@ fn read_descriptor<'m>(
 }
 
 fn read_entry(mut reader: Reader<'_>) -> Result<Entry<'_>, WireError> {
-    let mut entry = Entry { key: "", value: "" };
+    let mut entry = Entry::new("", "");
     while let Some((field, wire)) = reader.key()? {
         match field {
-            1 => entry.key = reader.text(wire)?,
-            2 => entry.value = reader.text(wire)?,
+            1 => entry.key = reader.bytes(wire)?,
+            2 => entry.value = reader.bytes(wire)?,
             _ => reader.skip(field, wire)?,
         }
     }
@@ -293,10 +294,6 @@ impl<'m> Reader<'m> {
 
     fn nested(&mut self, wire: u8) -> Result<Self, WireError> {
         self.bytes(wire).map(Reader)
-    }
-
-    fn text(&mut self, wire: u8) -> Result<&'m str, WireError> {
-        std::str::from_utf8(self.bytes(wire)?).map_err(|_| WireError::Utf8)
     }
 
     /// Passes over a field that is not known.

@@ -1,14 +1,17 @@
 //! Commands of the control plane about keys: look up, reset, list, explain.
 //!
-//! Bodies are JSON, `{"domain": …, "entries": [[key, value], …]}`. A reply has the counters of the rule, or
+//! Bodies are JSON, `{"domain": …, "entries": [[key, value], …]}`. Keys and values are in the spelling of
+//! `tollgate_human_text::show_bytes`, in both directions. A reply has the counters of the rule, or
 //! says why there is none. Not here: who may ask (the control plane).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_proto::{Command, Reply};
+use tollgate_human_text::{read_bytes, show_bytes};
 use tollgate_limiter::{Entry, KeyError, KeyReport, Limiter, Observer};
 use tollgate_policy::KeyParts;
 use tollgate_store::{ScanError, ScannedKey, Store, StoreError};
@@ -62,13 +65,14 @@ async fn answer<S: Store, O: Observer>(
         "inspect" if !keys.is_empty() => {
             let mut found = Vec::new();
             for entries in keys.iter().take(MOST_KEYS) {
-                found.push(about(limiter, domain, entries, false, now).await?);
+                let entries = bytes(entries);
+                found.push(about(limiter, domain, &entries, false, now).await?);
             }
             Ok(json!({ "keys": found }))
         }
-        "inspect" => about(limiter, domain, entries, false, now).await,
-        "reset" => about(limiter, domain, entries, true, now).await,
-        "scan" => match limiter.scan(domain, &borrowed(entries), cursor).await {
+        "inspect" => about(limiter, domain, &bytes(entries), false, now).await,
+        "reset" => about(limiter, domain, &bytes(entries), true, now).await,
+        "scan" => match limiter.scan(domain, &borrowed(&bytes(entries)), cursor).await {
             Ok(page) => Ok(json!({
                 "next": page.next,
                 "keys": page.keys.iter().map(named).collect::<Vec<_>>(),
@@ -78,22 +82,30 @@ async fn answer<S: Store, O: Observer>(
             Err(error) => Err(error.to_string()),
         },
         "explain" => {
-            let entries = borrowed(entries);
+            let entries = bytes(entries);
+            let entries = borrowed(&entries);
             Ok(json!({"text": limiter.explain(domain, &entries, now).to_string()}))
         }
         _ => Err(format!("unknown command {kind:?}")),
     }
 }
 
-fn borrowed(entries: &[(String, String)]) -> Vec<Entry<'_>> {
-    entries.iter().map(|(key, value)| Entry { key, value }).collect()
+/// Keys and values as requests have them.
+type Bytes<'a> = Vec<(Cow<'a, [u8]>, Cow<'a, [u8]>)>;
+
+fn bytes(entries: &[(String, String)]) -> Bytes<'_> {
+    entries.iter().map(|(key, value)| (read_bytes(key), read_bytes(value))).collect()
+}
+
+fn borrowed<'a>(entries: &'a Bytes<'_>) -> Vec<Entry<'a>> {
+    entries.iter().map(|(key, value)| Entry::new(key, value)).collect()
 }
 
 /// The counters of one key. That it has none is an answer; that the store does not say is an error.
 async fn about<S: Store, O: Observer>(
     limiter: &Limiter<S, O>,
     domain: &str,
-    entries: &[(String, String)],
+    entries: &Bytes<'_>,
     forget: bool,
     now: Timestamp,
 ) -> Result<Value, String> {
@@ -118,14 +130,18 @@ async fn about<S: Store, O: Observer>(
     Ok(value)
 }
 
-/// A counter of a listing. What is not text, and what came with its own limit, has no entries.
+/// A counter of a listing. What came with its own limit has no entries.
 fn named(key: &ScannedKey) -> Value {
     let parts = KeyParts::read(&key.key);
     json!({
-        "key": String::from_utf8_lossy(&key.key), "kept": key.kept.name(),
-        "entries": parts.as_ref().and_then(|it| it.entries.as_ref()),
+        "key": show_bytes(&key.key), "kept": key.kept.name(),
+        "entries": parts.as_ref().and_then(|it| it.entries.as_ref()).map(|it| texts(it)),
         "counted": parts.map(|it| it.counted),
     })
+}
+
+fn texts(entries: &[(Vec<u8>, Vec<u8>)]) -> Vec<[Cow<'_, str>; 2]> {
+    entries.iter().map(|(key, value)| [show_bytes(key), show_bytes(value)]).collect()
 }
 
 fn shown(report: &KeyReport) -> Value {

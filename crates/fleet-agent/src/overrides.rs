@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_proto::{Action, Overrides};
+use tollgate_human_text::read_bytes;
 use tollgate_limiter::{Intervened, Intervention, Limiter, Observer};
 use tollgate_store::Store;
 
@@ -28,7 +29,8 @@ pub fn put_in_force<S: Store, O: Observer>(
     })
 }
 
-/// The limiter's form of `overrides`. One whose action a later release has made up is left out.
+/// The limiter's form of `overrides`, whose entries are texts in the spelling of `show_bytes`. One whose
+/// action a later release has made up is left out.
 #[must_use]
 pub fn interventions(overrides: Overrides) -> Vec<Intervention> {
     let one = |one: tollgate_fleet_proto::Override| {
@@ -37,7 +39,8 @@ pub fn interventions(overrides: Overrides) -> Vec<Intervention> {
             Ok(Action::Deny) => Intervened::Blocked,
             Err(_) => return None,
         };
-        let entries = one.entries.into_iter().map(|it| (it.key, it.value)).collect();
+        let bytes = |text: &str| read_bytes(text).into_owned();
+        let entries = one.entries.iter().map(|it| (bytes(&it.key), bytes(&it.value))).collect();
         let until = Timestamp::ZERO + Duration::from_millis(one.until_ms);
         Some(Intervention { domain: one.domain, entries, action, until })
     };

@@ -382,7 +382,7 @@ impl Node {
     /// Whether a request of `domain` with this entry is admitted.
     #[must_use]
     pub fn admits(&self, domain: &str, key: &str, value: &str) -> bool {
-        let entries = [Entry { key, value }];
+        let entries = [Entry::new(key, value)];
         let request = Request { domain, descriptors: &[Descriptor::new(&entries)], hits: 1 };
         let mut scratch = Scratch::new();
         let answer = block_on(self.limiter.decide(&request, self.clock.now(), &mut scratch));

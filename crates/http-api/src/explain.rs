@@ -25,7 +25,7 @@ pub(crate) fn answer<S: Store>(
     style: &Style,
 ) -> Reply {
     let Target { domain, entries } = target;
-    let entries: Vec<Entry<'_>> = entries.iter().map(|(key, value)| Entry { key, value }).collect();
+    let entries: Vec<Entry<'_>> = entries.iter().map(|(key, value)| Entry::new(key, value)).collect();
     let explanation = limiter.explain(domain, &entries, now);
     let (rules, settings) = (limiter.rules(), limiter.settings());
     let denied = match settings.shadow_mode {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::de::Read;
 
-use crate::parsed::{Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Text};
+use crate::parsed::{Bytes, Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Text, text};
 use tollgate_http_kit::Problem;
 
 /// Reads the body of `/v1/check` into `parsed`, which is empty, and returns how long it may wait for its turn
@@ -196,7 +196,9 @@ impl<'b> One<'b> {
         known: &'static [&'static str],
     ) -> Result<(), M::Error> {
         match member {
-            Member::Domain => once(&mut self.domain, "domain", || Ok(map.next_value::<Borrowed<'b>>()?.0)),
+            Member::Domain => {
+                once(&mut self.domain, "domain", || Ok(text(map.next_value::<Borrowed<'b>>()?.0)))
+            }
             Member::Hits => once(&mut self.hits, "hits", || number(map)),
             Member::Descriptors => once(&mut self.descriptors, "descriptors", || {
                 let begin = parsed.descriptors.len();
@@ -373,7 +375,7 @@ impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
             if parsed.entries.len() == caps.entries {
                 return Err(Q::Error::custom(format!("more than {} entries", caps.entries)));
             }
-            parsed.entries.push((key, value.map_or(Cow::Borrowed(""), |value| value.0)));
+            parsed.entries.push((key.0, value.map_or(Cow::Borrowed(&b""[..]), |value| value.0)));
         }
         Ok(ParsedDescriptor { hits: None, entries: begin..parsed.entries.len() })
     }
@@ -419,14 +421,33 @@ impl<'b> DeserializeSeed<'b> for Entries<'_, 'b> {
 #[serde(deny_unknown_fields)]
 struct EntryBody<'b> {
     #[serde(borrow)]
-    key: Text<'b>,
+    key: Borrowed<'b>,
     #[serde(borrow, default)]
     value: Option<Borrowed<'b>>,
 }
 
-/// A text that stays where it is, where it needs no unescaping.
-#[derive(Deserialize)]
-struct Borrowed<'b>(#[serde(borrow)] Cow<'b, str>);
+/// A string that stays where it is, where it needs no unescaping. It may contain bytes that are not UTF-8, as
+/// programs write that copy what clients sent; a lone half of a surrogate pair is read as its three bytes.
+struct Borrowed<'b>(Bytes<'b>);
+
+impl<'de: 'b, 'b> Deserialize<'de> for Borrowed<'b> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+        impl<'de> Visitor<'de> for Text {
+            type Value = Bytes<'de>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+            fn visit_borrowed_bytes<E: Error>(self, bytes: &'de [u8]) -> Result<Bytes<'de>, E> {
+                Ok(Cow::Borrowed(bytes))
+            }
+            fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Bytes<'de>, E> {
+                Ok(Cow::Owned(bytes.to_vec()))
+            }
+        }
+        deserializer.deserialize_bytes(Text).map(Borrowed)
+    }
+}
 
 /// A number of permits.
 pub(crate) struct Hits(pub(crate) u64);

@@ -19,7 +19,7 @@ impl<S: Store> HttpApi<S> {
     /// Answers `/v1/keys`: GET inspects, DELETE resets.
     pub(crate) async fn keys(&self, method: &Method, target: &Target<'_>) -> Result<Reply, Problem> {
         let Target { domain, entries } = target;
-        let entries: Vec<Entry<'_>> = entries.iter().map(|(key, value)| Entry { key, value }).collect();
+        let entries: Vec<Entry<'_>> = entries.iter().map(|(key, value)| Entry::new(key, value)).collect();
         let now = self.clock.now();
         let reports = if method == Method::DELETE {
             let reports = self.limiter.reset(domain, &entries, now).await;

@@ -7,10 +7,22 @@ use std::ops::Range;
 use hyper::StatusCode;
 use tollgate_buffers::recycle;
 use tollgate_http_kit::Problem;
+use tollgate_human_text::lossy;
 use tollgate_limiter::{Descriptor, Entry, Request};
 
-/// A key or a value; owned only where it had to be unescaped.
+/// A domain; owned only where it had to be unescaped.
 pub(crate) type Text<'b> = Cow<'b, str>;
+
+/// A key or a value; owned only where it had to be unescaped.
+pub(crate) type Bytes<'b> = Cow<'b, [u8]>;
+
+/// A name of a domain, or a number. What is not UTF-8 becomes a text that is neither.
+pub(crate) fn text(bytes: Bytes<'_>) -> Text<'_> {
+    match bytes {
+        Cow::Borrowed(bytes) => lossy(bytes),
+        Cow::Owned(bytes) => lossy(&bytes).into_owned().into(),
+    }
+}
 
 /// One request of a body.
 #[derive(Clone, Debug)]
@@ -35,7 +47,7 @@ pub(crate) struct ParsedBody<'b> {
     pub(crate) requests: Vec<ParsedRequest<'b>>,
     pub(crate) descriptors: Vec<ParsedDescriptor>,
     /// Keys and values.
-    pub(crate) entries: Vec<(Text<'b>, Text<'b>)>,
+    pub(crate) entries: Vec<(Bytes<'b>, Bytes<'b>)>,
     /// It is a list of requests, to be answered by a list of decisions.
     pub(crate) is_batch: bool,
 }
@@ -69,7 +81,7 @@ impl Lists {
     /// The entries of `body` as the limiter takes them. Put them back afterwards.
     pub(crate) fn entries<'p>(&mut self, body: &'p ParsedBody<'_>) -> Vec<Entry<'p>> {
         let mut entries = recycle(std::mem::take(&mut self.entries));
-        entries.extend(body.entries.iter().map(|(key, value)| Entry { key, value }));
+        entries.extend(body.entries.iter().map(|(key, value)| Entry::new(key, value)));
         entries
     }
 

@@ -3,14 +3,15 @@
 
 use std::borrow::Cow;
 
+use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use tollgate_answers::DenialStatus;
 use tollgate_http_kit::Problem;
-use tollgate_http_kit::query::{once, parameters, unknown};
-use tollgate_human_text::clip;
+use tollgate_http_kit::query::{once, parameters_of_bytes, unknown};
+use tollgate_human_text::{clip, show_bytes};
 
 use crate::json_body::MAX_HITS;
-use crate::parsed::{Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Text};
+use crate::parsed::{Bytes, Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Text, text};
 
 /// What the query of `/v1/check` says.
 #[derive(Debug, Default)]
@@ -25,8 +26,7 @@ const CHECK: [&str; 6] = ["domain", "entry", "entry_header", "descriptor", "hits
 /// Reads the query of `/v1/check` into `parsed`, which is empty. `fields` are those of the request.
 ///
 /// `entry=key=value` adds an entry to the descriptor; `entry_header=key=Name` one whose value is that of the
-/// request's field `Name` (empty without one, or when it is not UTF-8); `descriptor` begins the next
-/// descriptor.
+/// request's field `Name` (empty without one); `descriptor` begins the next descriptor.
 pub(crate) fn check<'b>(
     query: &'b str,
     fields: &'b HeaderMap,
@@ -36,23 +36,20 @@ pub(crate) fn check<'b>(
     let mut has_request = false;
     let (mut domain, mut hits, mut denial_status) = (None, None, None);
     let mut begin = 0;
-    for parameter in parameters(query) {
+    for parameter in parameters_of_bytes(query) {
         let (name, value) = parameter?;
         has_request |= &*name != "status";
         match &*name {
-            "domain" => once(&mut domain, "domain", value)?,
-            "hits" => once(&mut hits, "hits", count(&value)?)?,
-            "status" => once(&mut denial_status, "status", status(&value)?)?,
+            "domain" => once(&mut domain, "domain", text(value))?,
+            "hits" => once(&mut hits, "hits", count(&text(value))?)?,
+            "status" => once(&mut denial_status, "status", status(&text(value))?)?,
             "entry" | "entry_header" if parsed.entries.len() == caps.entries => {
                 return Err(Problem::bad(format!("more than {} entries", caps.entries)));
             }
             "entry" => parsed.entries.push(entry(value)?),
             "entry_header" => {
                 let (key, field) = entry(value)?;
-                let value = fields
-                    .get(&*field)
-                    .map_or("", |value| std::str::from_utf8(value.as_bytes()).unwrap_or_default());
-                parsed.entries.push((key, Cow::Borrowed(value)));
+                parsed.entries.push((key, value_of(fields, &field)));
             }
             "descriptor" => {
                 if parsed.descriptors.len() + 1 >= caps.descriptors {
@@ -103,16 +100,16 @@ fn status(value: &str) -> Result<DenialStatus, Problem> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Target<'b> {
     pub(crate) domain: Text<'b>,
-    pub(crate) entries: Vec<(Text<'b>, Text<'b>)>,
+    pub(crate) entries: Vec<(Bytes<'b>, Bytes<'b>)>,
 }
 
 /// Reads `domain=` and `entry=`.
 pub(crate) fn descriptor(query: &str, caps: Caps) -> Result<Target<'_>, Problem> {
     let (mut domain, mut entries) = (None, Vec::new());
-    for parameter in parameters(query) {
+    for parameter in parameters_of_bytes(query) {
         let (name, value) = parameter?;
         match &*name {
-            "domain" => once(&mut domain, "domain", value)?,
+            "domain" => once(&mut domain, "domain", text(value))?,
             "entry" if entries.len() == caps.entries => {
                 return Err(Problem::bad(format!("more than {} entries", caps.entries)));
             }
@@ -131,21 +128,37 @@ pub(crate) fn descriptor(query: &str, caps: Caps) -> Result<Target<'_>, Problem>
 }
 
 /// Splits `key=value` after decoding, so that a value may contain `=` and a key may not.
-fn entry(text: Text<'_>) -> Result<(Text<'_>, Text<'_>), Problem> {
-    let split = match &text {
-        Cow::Borrowed(text) => {
-            text.split_once('=').map(|(key, value)| (Cow::Borrowed(key), Cow::Borrowed(value)))
-        }
-        Cow::Owned(text) => text
-            .split_once('=')
-            .map(|(key, value)| (Cow::Owned(key.to_owned()), Cow::Owned(value.to_owned()))),
+fn entry(bytes: Bytes<'_>) -> Result<(Bytes<'_>, Bytes<'_>), Problem> {
+    let lacks = |what| {
+        let shown = show_bytes(&bytes);
+        Problem::bad(format!("entry `{}` has no {what}: expected entry=KEY=VALUE", clip(&shown)))
     };
-    let lacks =
-        |what| Problem::bad(format!("entry `{}` has no {what}: expected entry=KEY=VALUE", clip(&text)));
-    match split {
+    match bytes.iter().position(|byte| *byte == b'=') {
         None => Err(lacks("value")),
-        Some((key, _)) if key.is_empty() => Err(lacks("key")),
-        Some(split) => Ok(split),
+        Some(0) => Err(lacks("key")),
+        Some(at) => Ok(match bytes {
+            Cow::Borrowed(bytes) => (Cow::Borrowed(&bytes[..at]), Cow::Borrowed(&bytes[at + 1..])),
+            Cow::Owned(bytes) => (Cow::Owned(bytes[..at].to_vec()), Cow::Owned(bytes[at + 1..].to_vec())),
+        }),
+    }
+}
+
+/// The value of the request's field `name`: its bytes as they came, and empty without one. Several lines of
+/// the field are one value, joined by `, ` as any proxy may join them.
+fn value_of<'b>(fields: &'b HeaderMap, name: &[u8]) -> Bytes<'b> {
+    let Ok(name) = HeaderName::from_bytes(name) else { return Cow::Borrowed(b"") };
+    let mut lines = fields.get_all(name).iter().map(HeaderValue::as_bytes);
+    match (lines.next(), lines.next()) {
+        (None, _) => Cow::Borrowed(b""),
+        (Some(only), None) => Cow::Borrowed(only),
+        (Some(first), Some(second)) => {
+            let mut joined = [first, second].join(&b", "[..]);
+            for line in lines {
+                joined.extend_from_slice(b", ");
+                joined.extend_from_slice(line);
+            }
+            Cow::Owned(joined)
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::percent_decode_str;
+use percent_encoding::percent_decode;
 use tollgate_human_text::{clip, did_you_mean, one_of};
 
 use crate::problem::Problem;
@@ -18,25 +18,50 @@ use crate::problem::Problem;
 /// assert_eq!(read.next(), Some(Ok(("last".into(), "".into()))));
 /// ```
 pub fn parameters(query: &str) -> impl Iterator<Item = Result<(Cow<'_, str>, Cow<'_, str>), Problem>> {
-    query.split('&').filter(|parameter| !parameter.is_empty()).map(|parameter| {
-        let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-        Ok((decode(name)?, decode(value)?))
-    })
+    pairs(query).map(|(name, value)| Ok((decode_text(name)?, decode_text(value)?)))
 }
 
-/// Percent-decodes; `+` is a space, as in every encoder of forms.
-fn decode(text: &str) -> Result<Cow<'_, str>, Problem> {
+/// As [`parameters`], with values of any bytes.
+///
+/// # Example
+/// ```
+/// # use tollgate_http_kit::query::parameters_of_bytes;
+/// let mut read = parameters_of_bytes("entry=user=caf%E9");
+/// assert_eq!(read.next(), Some(Ok(("entry".into(), b"user=caf\xe9"[..].into()))));
+/// ```
+pub fn parameters_of_bytes(
+    query: &str,
+) -> impl Iterator<Item = Result<(Cow<'_, str>, Cow<'_, [u8]>), Problem>> {
+    pairs(query).map(|(name, value)| Ok((decode_text(name)?, decode(value)?)))
+}
+
+fn pairs(query: &str) -> impl Iterator<Item = (&str, &str)> {
+    let parameters = query.split('&').filter(|parameter| !parameter.is_empty());
+    parameters.map(|parameter| parameter.split_once('=').unwrap_or((parameter, "")))
+}
+
+fn decode_text(text: &str) -> Result<Cow<'_, str>, Problem> {
+    match decode(text)? {
+        Cow::Borrowed(_) => Ok(Cow::Borrowed(text)),
+        Cow::Owned(bytes) => String::from_utf8(bytes)
+            .map(Cow::Owned)
+            .map_err(|_| Problem::bad(format!("the query's `{}` is not UTF-8", clip(text)))),
+    }
+}
+
+/// Percent-decodes; `+` is a space, as in every encoder of forms. Borrowed if nothing was to be decoded.
+fn decode(text: &str) -> Result<Cow<'_, [u8]>, Problem> {
     if !text.contains(['%', '+']) {
-        return Ok(Cow::Borrowed(text));
+        return Ok(Cow::Borrowed(text.as_bytes()));
     }
     // The decoder leaves alone what it does not understand; a caller should learn of it.
     let is_escape =
         |rest: &str| rest.as_bytes().get(..2).is_some_and(|it| it.iter().all(u8::is_ascii_hexdigit));
     if !text.split('%').skip(1).all(is_escape) {
+        let text = clip(text);
         return Err(Problem::bad(format!("the query's `{text}` has a % without two hexadecimal digits")));
     }
-    let decoded = percent_decode_str(&text.replace('+', " ")).decode_utf8().map(Cow::into_owned);
-    decoded.map(Cow::Owned).map_err(|_| Problem::bad(format!("the query's `{text}` is not UTF-8")))
+    Ok(Cow::Owned(percent_decode(text.replace('+', " ").as_bytes()).collect()))
 }
 
 /// Why a parameter that is not one of `known` is rejected.

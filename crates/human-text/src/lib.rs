@@ -4,11 +4,13 @@
 //! For rule files, settings, queries and error messages alike. Not here: any format, or which names are
 //! known.
 
+mod bytes;
 mod duration;
 mod names;
 mod quote;
 mod rate;
 
+pub use bytes::{lossy, read_bytes, show_bytes};
 pub use duration::{parse_duration, show_duration};
 pub use names::{Nearest, did_you_mean, nearest, one_of};
 pub use quote::{InQuotes, Quoted, clip, clip_to, is_hidden, shorten, shorten_to};

@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let domain = if what == "elsewhere" { "bank" } else { "shop" };
         let block = |n: u32| Intervention {
             domain: domain.to_owned(),
-            entries: vec![("api_key".to_owned(), format!("{n:020}"))],
+            entries: vec![("api_key".into(), format!("{n:020}").into())],
             action: Intervened::Blocked,
             until: NOON + Duration::from_secs(60),
         };
@@ -55,9 +55,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         limiter.intervene((0..count).map(block).collect(), NOON);
     }
     let [mine, theirs, denied] = [
-        [Entry { key: "api_key", value: "0123456789abcdefghij" }],
-        [Entry { key: "address", value: "192.168.100.200" }],
-        [Entry { key: "denied", value: "0123456789abcdefghij" }],
+        [Entry::new("api_key", "0123456789abcdefghij")],
+        [Entry::new("address", "192.168.100.200")],
+        [Entry::new("denied", "0123456789abcdefghij")],
     ];
     let descriptors = match what.as_str() {
         "two" | "together" => vec![Descriptor::new(&mine), Descriptor::new(&theirs)],
@@ -103,7 +103,7 @@ fn outage(rounds: u32) -> Result<(), Box<dyn std::error::Error>> {
     let store: RoutedStore<OutageStore, _> =
         RoutedStore::new(OutageStore::default().down(), MemoryStore::default());
     let limiter = Limiter::new(policy, store, LimiterSettings::default());
-    let mine = [Entry { key: "api_key", value: "0123456789abcdefghij" }];
+    let mine = [Entry::new("api_key", "0123456789abcdefghij")];
     let descriptors = [Descriptor::new(&mine)];
     let request = Request { domain: "shop", descriptors: &descriptors, hits: 1 };
     let mut scratch = Scratch::new();

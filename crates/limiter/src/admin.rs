@@ -1,6 +1,7 @@
 //! Inspects or resets the counters of one descriptor, by its domain and entries.
 
 use tollgate_core::{Algorithm, Decision, Refill, Timestamp};
+use tollgate_human_text::show_bytes;
 use tollgate_observe::{Degraded, Observer};
 use tollgate_policy::{Entry, KeyParts, Limit, Rule};
 use tollgate_store::{Counter, Key, ScanError, Scanned, Sharing, Store, StoreError};
@@ -15,7 +16,7 @@ pub struct KeyReport {
     pub rule: String,
     /// The limit in words: `5 per minute, fixed_window`.
     pub limit: String,
-    /// The counter's key; what is not printable is escaped.
+    /// The counter's key, in the spelling of `tollgate_human_text::show_bytes`.
     pub key: String,
     /// What a peek answers. It includes [`excess`](Self::excess).
     pub decision: Decision,
@@ -139,7 +140,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             reports.push(KeyReport {
                 rule: rule.path.clone(),
                 limit: limit.to_string(),
-                key: bytes.escape_ascii().to_string(),
+                key: show_bytes(&bytes).into_owned(),
                 decision: inspection.decision,
                 excess: limit.excess,
                 burst: limit.quota.burst(),
@@ -175,7 +176,7 @@ fn find<'a>(
     let rule = rules.find(entries);
     let rule = rule.ok_or_else(|| KeyError::NoRule {
         domain: domain.to_owned(),
-        asked: entries.iter().map(|it| format!("{}={}", it.key, it.value)).collect::<Vec<_>>().join(", "),
+        asked: entries.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
     })?;
     match (rule.unlimited, rule.denies) {
         (true, _) => Err(KeyError::Unlimited(rule.path.clone())),

@@ -43,7 +43,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// let rules = tollgate_rule_files::parse_text("shop.yaml", text)?;
     /// let limiter = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
     ///
-    /// let entries = [Entry { key: "user", value: "ann" }];
+    /// let entries = [Entry::new("user", "ann")];
     /// let request = Request { domain: "shop", descriptors: &[Descriptor::new(&entries)], hits: 1 };
     /// let (noon, mut scratch) = (Timestamp::from_unix_seconds(1_700_000_000), Scratch::new());
     /// let answer = block_on(limiter.decide(&request, noon, &mut scratch))?;

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use tollgate_human_text::show_bytes;
 use tollgate_policy::{
     Charge, Domain, Entry, Limit, Matched, OnStoreFailure, PATH_SEPARATOR, Place, Policy, Rule, Unmatched,
 };
@@ -106,7 +107,7 @@ pub struct Applied {
 pub struct Charged {
     /// The limit in words: `5 per minute, fixed_window`.
     pub limit: String,
-    /// The counter's key; what is not printable is escaped.
+    /// The counter's key, in the spelling of `tollgate_human_text::show_bytes`.
     pub key: String,
 }
 
@@ -128,7 +129,7 @@ pub struct Other {
 pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>], unmatched: Unmatched) -> Explanation {
     let mut explanation = Explanation {
         domain: domain.to_owned(),
-        asked: entries.iter().map(spell).collect(),
+        asked: entries.iter().map(ToString::to_string).collect(),
         steps: Vec::new(),
         intervention: None,
         verdict: Verdict::NoRuleEnds,
@@ -178,12 +179,12 @@ fn applied(domain: &Domain, rule: &Rule, entries: &[Entry<'_>]) -> Applied {
     let charged = |(index, limit): (usize, &Limit)| {
         let mut key = Vec::new();
         rule.write_key(index, domain.name(), entries, &mut key);
-        Charged { limit: limit.to_string(), key: key.escape_ascii().to_string() }
+        Charged { limit: limit.to_string(), key: show_bytes(&key).into_owned() }
     };
     let slots = rule.slots.iter().map(|_| {
         let mut key = Vec::new();
         rule.write_slot_key(domain.name(), entries, &mut key);
-        Charged { limit: rule.limits_in_words().concat(), key: key.escape_ascii().to_string() }
+        Charged { limit: rule.limits_in_words().concat(), key: show_bytes(&key).into_owned() }
     });
     Applied {
         path: rule.path.clone(),
@@ -205,7 +206,8 @@ fn applied(domain: &Domain, rule: &Rule, entries: &[Entry<'_>]) -> Applied {
 
 /// Whether the first level of `rule` is about the first entry's key.
 fn begins_alike(rule: &Rule, entries: &[Entry<'_>]) -> bool {
-    let rest = entries.first().and_then(|entry| rule.path.strip_prefix(entry.key));
+    let key = entries.first().and_then(|entry| std::str::from_utf8(entry.key).ok());
+    let rest = key.and_then(|key| rule.path.strip_prefix(key));
     rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-'))
 }
 
@@ -219,11 +221,15 @@ fn why_not(other: &Rule, rule: Option<&Rule>, taken: &[Matched], entries: &[Entr
     }
     let winner: Vec<&str> = rule.map_or_else(Vec::new, |rule| rule.path.split(PATH_SEPARATOR).collect());
     for (index, (level, entry)) in levels.iter().zip(entries).enumerate() {
-        let (key, entry) = (entry.key, spell(entry));
+        let written = |level: &str| {
+            // A path has its texts as the rules write them, without escapes.
+            let value = level.as_bytes().strip_prefix(entry.key).and_then(|rest| rest.strip_prefix(b"="));
+            value == Some(entry.value)
+        };
         let took = match taken.get(index) {
             // A list takes its values exactly, under its own name.
-            Some(Matched::Exact) => *level == entry || winner.get(index) == Some(level),
-            Some(Matched::Default) => *level == key,
+            Some(Matched::Exact) => written(level) || winner.get(index) == Some(level),
+            Some(Matched::Default) => level.as_bytes() == entry.key,
             // Where no rule applies, nothing says which of them it was.
             Some(Matched::Network | Matched::Pattern) => rule.is_none() || winner.get(index) == Some(level),
             None => false,
@@ -232,7 +238,7 @@ fn why_not(other: &Rule, rule: Option<&Rule>, taken: &[Matched], entries: &[Entr
             continue;
         }
         return match taken.get(index) {
-            Some(Matched::Exact) if *level != entry => {
+            Some(Matched::Exact) if !written(level) => {
                 format!("{entry} has a level of its own, not `{level}`")
             }
             Some(Matched::Network) => format!("a narrower network takes {entry} before `{level}`"),
@@ -242,10 +248,6 @@ fn why_not(other: &Rule, rule: Option<&Rule>, taken: &[Matched], entries: &[Entr
         };
     }
     "another branch was taken before, and there is no way back".to_owned()
-}
-
-fn spell(entry: &Entry<'_>) -> String {
-    format!("{}={}", entry.key, entry.value)
 }
 
 impl fmt::Display for Explanation {

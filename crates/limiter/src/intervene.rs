@@ -36,7 +36,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// let block = Intervention { domain: "shop".into(), entries, action: Intervened::Blocked, until };
     /// assert_eq!(limiter.intervene(vec![block], noon).in_force, 1);
     ///
-    /// let entries = [Entry { key: "user", value: "mallory" }];
+    /// let entries = [Entry::new("user", "mallory")];
     /// let request = Request { domain: "shop", descriptors: &[Descriptor::new(&entries)], hits: 1 };
     /// let mut scratch = Scratch::new();
     /// let answer = block_on(limiter.decide(&request, noon, &mut scratch))?;

@@ -21,13 +21,16 @@ pub const MAX_INTERVENTION_ENTRIES: usize = 16;
 /// How long one holds at most.
 pub const LONGEST_INTERVENTION: Duration = Duration::from_secs(30 * 86_400);
 
+/// Key and value of an entry.
+type OwnEntry = (Box<[u8]>, Box<[u8]>);
+
 /// A block or an allowance of what begins with `entries` in `domain`, until an instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intervention {
     /// The domain.
     pub domain: String,
     /// The first entries of a descriptor, as key and value; none for the whole domain.
-    pub entries: Vec<(String, String)>,
+    pub entries: Vec<(Vec<u8>, Vec<u8>)>,
     /// What to do.
     pub action: Intervened,
     /// When it ends.
@@ -80,7 +83,7 @@ pub(crate) struct OfDomain {
 
 #[derive(Debug)]
 struct Kept {
-    entries: Box<[(Box<str>, Box<str>)]>,
+    entries: Box<[OwnEntry]>,
     action: Intervened,
     until: Timestamp,
 }
@@ -88,9 +91,7 @@ struct Kept {
 impl Kept {
     #[inline]
     fn names(&self, entries: &[Entry<'_>]) -> bool {
-        let same = |(own, entry): (&(Box<str>, Box<str>), &Entry<'_>)| {
-            *own.0 == *entry.key && *own.1 == *entry.value
-        };
+        let same = |(own, entry): (&OwnEntry, &Entry<'_>)| *own.0 == *entry.key && *own.1 == *entry.value;
         self.entries.len() == entries.len() && self.entries.iter().zip(entries).all(same)
     }
 }
@@ -128,7 +129,7 @@ impl Interventions {
         let Some(of) = self.domains.get_mut(place) else { return false };
         of.last = of.last.max(until);
         of.lengths |= 1 << one.entries.len();
-        let asked: Vec<_> = one.entries.iter().map(|(key, value)| Entry { key, value }).collect();
+        let asked: Vec<_> = one.entries.iter().map(|(key, value)| Entry::new(key, value)).collect();
         let hash = of.hash(&asked);
         if let Some(same) = of.table.find_mut(hash, |it| it.names(&asked)) {
             let is_stronger = match (one.action, same.action) {
@@ -144,7 +145,7 @@ impl Interventions {
         let entries = one.entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         let hasher = of.hasher.clone();
         of.table.insert_unique(hash, Kept { entries, action: one.action, until }, |it| {
-            let entries: Vec<_> = it.entries.iter().map(|(key, value)| Entry { key, value }).collect();
+            let entries: Vec<_> = it.entries.iter().map(|(key, value)| Entry::new(key, value)).collect();
             hash_of(&hasher, &entries)
         });
         true
@@ -213,8 +214,8 @@ fn hash_of(hasher: &DefaultHashBuilder, entries: &[Entry<'_>]) -> u64 {
 
 #[inline]
 fn write(hasher: &mut impl std::hash::Hasher, entry: &Entry<'_>) {
-    hasher.write(entry.key.as_bytes());
-    hasher.write(entry.value.as_bytes());
+    hasher.write(entry.key);
+    hasher.write(entry.value);
     hasher.write_usize(entry.key.len());
 }
 
@@ -259,7 +260,8 @@ mod tests {
     const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 
     fn one(entries: &[(&str, &str)], action: Intervened, seconds: u64) -> Intervention {
-        let entries = entries.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let entries =
+            entries.iter().map(|(key, value)| (key.as_bytes().into(), value.as_bytes().into())).collect();
         Intervention {
             domain: "shop".to_owned(),
             entries,
@@ -269,7 +271,7 @@ mod tests {
     }
 
     fn found(all: &Interventions, entries: &[(&str, &str)], after: u64) -> Option<(Intervened, usize, u64)> {
-        let entries: Vec<_> = entries.iter().map(|(key, value)| Entry { key, value }).collect();
+        let entries: Vec<_> = entries.iter().map(|(key, value)| Entry::new(key, value)).collect();
         let found = all.of("shop")?.find(&entries, NOON + Duration::from_secs(after))?;
         Some((found.action, found.entries, found.left.as_secs()))
     }

@@ -8,7 +8,7 @@ use tollgate_policy::{Entry, Unit};
 /// # Example
 /// ```
 /// # use tollgate_limiter::{Descriptor, Entry, Request};
-/// let entries = [Entry { key: "api_key", value: "k-17" }];
+/// let entries = [Entry::new("api_key", "k-17")];
 /// let request = Request { domain: "shop", descriptors: &[Descriptor::new(&entries)], hits: 1 };
 /// assert!(request.check().is_ok());
 /// ```

@@ -134,7 +134,7 @@ mod tests {
         let mut made = 0;
         loop {
             let value = caller(made).to_string();
-            let holder = shares.holder(domain, Some(&Entry { key: "user", value: &value }));
+            let holder = shares.holder(domain, Some(&Entry::new("user", &value)));
             match shares.take(holder, Room { places: 1, bytes: 10 }, *free) {
                 Ok(()) => *free = Room { places: free.places - 1, bytes: free.bytes - 10 },
                 Err((of, _)) => return (made, of),

@@ -183,7 +183,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// let rules = tollgate_rule_files::parse_text("shop.yaml", text)?;
     /// let limiter = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
     ///
-    /// let entries = [Entry { key: "export", value: "orders" }];
+    /// let entries = [Entry::new("export", "orders")];
     /// let request = Request { domain: "shop", descriptors: &[Descriptor::new(&entries)], hits: 1 };
     /// let (noon, mut scratch) = (Timestamp::from_unix_seconds(1_700_000_000), Scratch::new());
     /// let first = block_on(limiter.acquire(&request, None, noon, &mut scratch))?;

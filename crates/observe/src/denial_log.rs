@@ -7,7 +7,7 @@
 use std::fmt;
 
 use tollgate_core::{Outcome, Period, Quota, RetryAfter, Timestamp};
-use tollgate_human_text::show_duration;
+use tollgate_human_text::{show_bytes, show_duration};
 use tollgate_policy::{Domain, Entry};
 use tracing::Level;
 
@@ -77,7 +77,7 @@ impl Metrics {
         if let Some((lazy, weight)) = weighed
             && let Some(sketch) = top.sketch(lazy)
         {
-            let hash = top.hash(entries.iter().map(|entry| entry.value.as_bytes()));
+            let hash = top.hash(entries.iter().map(|entry| entry.value));
             sketch.count(hash, weight, now, || Text::of(entries.iter().map(shown)));
         }
         if let Some(line) = line {
@@ -115,7 +115,7 @@ impl Metrics {
             && let Some(sketch) = top.sketch(&self.shared.throttle_top)
         {
             let hash = top.hash(std::iter::once(ask.key));
-            sketch.count(hash, weight, now, || Text::of_bytes(ask.key));
+            sketch.count(hash, weight, now, || Text::of(std::iter::once(ask.key)));
         }
         if let Some(line) = line {
             write_throttled(line, ask, throttled);
@@ -178,7 +178,7 @@ fn write_throttled(Line { level, left_out }: Line, ask: &Throttle<'_>, throttled
         level,
         rule = THROTTLE,
         limit = %Rate(ask.quota),
-        descriptor = cut(&[Entry { key: "key", value: &String::from_utf8_lossy(ask.key) }]).as_str(),
+        descriptor = cut(&[Entry::new("key", ask.key)]).as_str(),
         hits = ask.cost.permits(),
         retry_after_ms = wait_ms(throttled.retry_after()),
         never_fits = (throttled.retry_after() == RetryAfter::Never).then_some(true),
@@ -202,7 +202,7 @@ impl fmt::Display for Rate<'_> {
 }
 
 /// How an entry is shown among the top keys: its value, or its key if the value is empty.
-fn shown<'a>(entry: &Entry<'a>) -> &'a str {
+fn shown<'a>(entry: &Entry<'a>) -> &'a [u8] {
     if entry.value.is_empty() { entry.key } else { entry.value }
 }
 
@@ -217,11 +217,13 @@ fn wait_ms(retry_after: RetryAfter) -> Option<u64> {
     }
 }
 
-/// Entries as `key=value, key=value`, cut. They are escaped where the line is written.
+/// Entries as `key=value, key=value`, in the spelling of [`show_bytes`], cut.
 fn cut(entries: &[Entry<'_>]) -> String {
     let mut text = String::with_capacity(LONGEST_DESCRIPTOR + '…'.len_utf8());
     for (index, entry) in entries.iter().enumerate() {
-        for part in [if index > 0 { ", " } else { "" }, entry.key, "=", entry.value] {
+        for part in [if index > 0 { b", " } else { &b""[..] }, entry.key, b"=", entry.value] {
+            // Every byte is shown as at least one, so no more of them can be seen.
+            let part = show_bytes(&part[..part.len().min(LONGEST_DESCRIPTOR + 4)]);
             let end = part.floor_char_boundary(LONGEST_DESCRIPTOR - text.len());
             text.push_str(&part[..end]);
             if end < part.len() {
@@ -242,7 +244,7 @@ mod tests {
         // Before the value are ten bytes; its last character has two.
         for (length, is_whole) in [(243, true), (246, true), (247, false), (300, false)] {
             let value = format!("{}é", "x".repeat(length - 2));
-            let text = cut(&[Entry { key: "user", value: "a" }, Entry { key: "k", value: &value }]);
+            let text = cut(&[Entry::new("user", "a"), Entry::new("k", &value)]);
             assert_eq!(text.ends_with('é'), is_whole, "{length}: {text}");
             assert_eq!(text.ends_with("x…"), !is_whole, "{length}: {text}");
             assert!(text.starts_with("user=a, k=xxx") && text.len() < 260, "{text}");

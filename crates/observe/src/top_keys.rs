@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tollgate_core::Timestamp;
-use tollgate_human_text::is_hidden;
+use tollgate_human_text::show_bytes;
 
 /// After this time a denial counts half.
 pub(crate) const HALF_LIFE: Duration = Duration::from_secs(300);
@@ -42,7 +42,8 @@ const MOST_PLACES: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TopKey {
-    /// The descriptor's values, joined by `, `; cut after 63 bytes, with `…`, and without control characters.
+    /// The descriptor's values, joined by `, `; cut after 63 bytes, with `…`, and with odd
+    /// bytes as `\xE9`.
     pub key: String,
     /// How often it was denied lately: the count is halved every five minutes. It may be too high by
     /// `at_most_over` and too low by `at_most_under`; denials that were missed while another thread held the
@@ -198,23 +199,11 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// The values, joined by `, `.
-    pub(crate) fn of<'a>(parts: impl Iterator<Item = &'a str>) -> Self {
+    /// The values, joined by `, `, in the spelling of [`show_bytes`].
+    pub(crate) fn of<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Self {
         let mut text = Self { length: 0, bytes: [0; SHOWN] };
         for (index, part) in parts.enumerate() {
-            if (index > 0 && !text.push(", ")) || !text.push(part) {
-                break;
-            }
-        }
-        text
-    }
-
-    /// Any bytes; those that are no text become `�`.
-    pub(crate) fn of_bytes(bytes: &[u8]) -> Self {
-        let mut text = Self { length: 0, bytes: [0; SHOWN] };
-        for chunk in bytes.utf8_chunks() {
-            let odd = if chunk.invalid().is_empty() { "" } else { "\u{fffd}" };
-            if !text.push(chunk.valid()) || !text.push(odd) {
+            if (index > 0 && !text.push(b", ")) || !text.push(part) {
                 break;
             }
         }
@@ -222,16 +211,17 @@ impl Text {
     }
 
     /// False when it does not fit whole.
-    fn push(&mut self, part: &str) -> bool {
+    fn push(&mut self, part: &[u8]) -> bool {
         let start = usize::from(self.length);
-        let is_plain = part.bytes().all(|byte| (0x20..0x7f).contains(&byte));
+        let is_plain = part.iter().all(|byte| (0x20..0x7f).contains(byte) && *byte != b'\\');
         if is_plain && start + part.len() <= SHOWN {
-            self.bytes[start..start + part.len()].copy_from_slice(part.as_bytes());
+            self.bytes[start..start + part.len()].copy_from_slice(part);
             self.length += part.len() as u8;
             return true;
         }
-        part.chars()
-            .all(|char| self.push_char(if is_hidden(char) { char::REPLACEMENT_CHARACTER } else { char }))
+        // Every byte is shown as at least one, so no more of them can be seen; a cut character is not seen.
+        let seen = &part[..part.len().min(SHOWN + 4)];
+        show_bytes(seen).chars().all(|char| self.push_char(char))
     }
 
     fn push_char(&mut self, char: char) -> bool {

@@ -49,7 +49,7 @@ fn requests(rules: usize) -> Vec<Vec<(String, String)>> {
 fn borrowed(requests: &[Vec<(String, String)>]) -> Vec<Vec<Entry<'_>>> {
     let mut all = Vec::with_capacity(requests.len());
     for pairs in requests {
-        all.push(pairs.iter().map(|(key, value)| Entry { key, value }).collect());
+        all.push(pairs.iter().map(|(key, value)| Entry::new(key, value)).collect());
     }
     all
 }

@@ -34,7 +34,7 @@ const LONGEST_PATH: usize = 240;
 ///     .descriptor(DescriptorSpec::new("user").rule(five))
 ///     .descriptor(DescriptorSpec::new("user").value(ValueSpec::text("staff*")).rule(RuleSpec::unlimited()));
 /// let policy = PolicyBuilder::new().domain(shop).build()?;
-/// let find = |value| policy.domain("shop").and_then(|shop| shop.find(&[Entry { key: "user", value }]));
+/// let find = |value| policy.domain("shop").and_then(|shop| shop.find(&[Entry::new("user", value)]));
 /// assert_eq!(find("ann").map(|rule| rule.limits[0].requests_per_unit), Some(5));
 /// assert!(find("staff-ann").is_some_and(|rule| rule.unlimited));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -420,14 +420,14 @@ fn count(items: usize) -> u32 {
 impl Node {
     /// A value of `matched` that another descriptor of the level has already.
     fn taken(&self, key: &str, matched: &ValueMatch) -> Option<String> {
-        let some = self.keys.get(key)?.some.as_deref()?;
+        let some = self.keys.get(key.as_bytes())?.some.as_deref()?;
         let has_network =
             |network: &IpNet| some.networks.iter().any(|table| table.nodes.contains_key(network));
         match matched {
-            ValueMatch::Exact(value) => some.exact.get(value).map(|_| value.clone()),
+            ValueMatch::Exact(value) => some.exact.get(value.as_bytes()).map(|_| value.clone()),
             ValueMatch::Network(network) => has_network(network).then(|| network.to_string()),
             ValueMatch::List(list) => list.values.iter().find_map(|value| match value {
-                ListedValue::Exact(value) => some.exact.get(value).map(|_| value.clone()),
+                ListedValue::Exact(value) => some.exact.get(value.as_bytes()).map(|_| value.clone()),
                 ListedValue::Network(network) => has_network(network).then(|| network.to_string()),
             }),
             _ => None,

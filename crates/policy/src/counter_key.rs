@@ -59,7 +59,7 @@ impl Rule {
     /// # use tollgate_policy::*;
     /// let user = DescriptorSpec::new("user").rule(RuleSpec::new(Limit::per(5, Unit::Minute)?));
     /// let policy = PolicyBuilder::new().domain(DomainSpec::new("shop").descriptor(user)).build()?;
-    /// let entries = [Entry { key: "user", value: "ann|b" }];
+    /// let entries = [Entry::new("user", "ann|b")];
     /// let rule = policy.domain("shop").and_then(|shop| shop.find(&entries)).expect("there is a rule");
     /// let mut key = Vec::new();
     /// rule.write_key(0, "shop", &entries, &mut key);
@@ -89,7 +89,7 @@ impl Rule {
 
     #[inline(always)]
     fn write_levels(&self, in_bucket: bool, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
-        escape(key, domain, false);
+        escape(key, domain.as_bytes(), false);
         if self.counts_values {
             entries.iter().for_each(|entry| write_value(key, entry));
         } else {
@@ -116,7 +116,7 @@ impl Override {
     /// The key is that of a configured fixed window of the same unit, so that both share a counter. The
     /// rule's `share_threshold` is ignored; its grouping of addresses applies.
     pub fn write_key(&self, rule: Option<&Rule>, domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
-        escape(key, domain, false);
+        escape(key, domain.as_bytes(), false);
         for (i, entry) in entries.iter().enumerate() {
             let level = rule.and_then(|rule| rule.levels.get(i)).map(Arc::as_ref);
             write_level(key, level.filter(|level| matches!(level.counted, Counted::Address(_))), entry);
@@ -142,7 +142,7 @@ fn write_level(key: &mut Vec<u8>, level: Option<&Level>, entry: &Entry<'_>) {
     match level.map(|level| &level.counted) {
         Some(Counted::Shared { mark, pattern }) => {
             key.push(*mark);
-            escape(key, pattern, false);
+            escape(key, pattern.as_bytes(), false);
         }
         Some(Counted::Address(prefix)) if let Some(address) = address(entry.value) => {
             key.push(b'@');

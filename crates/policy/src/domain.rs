@@ -4,23 +4,59 @@
 //! pattern of that key. Nothing is allocated, except by the first use of a regular expression. Not here: how
 //! the tree is made (`builder`).
 
+use std::fmt;
 use std::net::IpAddr;
 
 use hashbrown::HashMap;
 use ipnet::IpNet;
+use tollgate_human_text::{lossy, show_bytes};
 
 use crate::name_table::NameTable;
 use crate::pattern::{ValueRegex, Wildcard, address, network_of};
 use crate::response::Response;
 use crate::rule::Rule;
 
-/// One entry of a request's descriptor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// One entry of a request's descriptor: any bytes, since clients choose them.
+///
+/// Shown as `key=value`, in the spelling of [`show_bytes`].
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// The key.
-    pub key: &'a str,
+    pub key: &'a [u8],
     /// The value; may be empty.
-    pub value: &'a str,
+    pub value: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    /// An entry of texts or bytes.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_policy::Entry;
+    /// let (text, bytes) = (Entry::new("user", "ann"), Entry::new("user", b"caf\xe9"));
+    /// assert_eq!((text.to_string(), bytes.to_string()), ("user=ann".into(), r"user=caf\xE9".into()));
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn new<K, V>(key: &'a K, value: &'a V) -> Self
+    where
+        K: AsRef<[u8]> + ?Sized,
+        V: AsRef<[u8]> + ?Sized,
+    {
+        Self { key: key.as_ref(), value: value.as_ref() }
+    }
+}
+
+impl fmt::Display for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", show_bytes(self.key), show_bytes(self.value))
+    }
+}
+
+impl fmt::Debug for Entry<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Entry").field(&show_bytes(self.key)).field(&show_bytes(self.value)).finish()
+    }
 }
 
 /// Whether the other limits of a request are charged if one denies.
@@ -66,6 +102,9 @@ impl Unmatched {
 /// 3. the first node, in the order of the rules, whose `*` pattern matches the value, or whose regular
 ///    expression matches the whole value. A `*` in a key makes a pattern for `key_value`;
 /// 4. the node with the same key and no value. It also matches an empty value, unless a pattern does.
+///
+/// Keys and values are any bytes. Patterns read a value that is not UTF-8 with `U+FFFD` in place of each
+/// invalid sequence, so an odd byte evades no pattern. A network contains no such value.
 ///
 /// If no node matches an entry, the descriptor is not limited. Matching never backtracks: once a node with a
 /// value is selected, the node without a value is not considered, even if nothing below the selected node
@@ -217,7 +256,7 @@ impl Domain {
     /// let staff = DescriptorSpec::new("user").value(ValueSpec::text("staff*")).rule(RuleSpec::unlimited());
     /// let shop = DomainSpec::new("shop").descriptor(user).descriptor(staff);
     /// let policy = PolicyBuilder::new().domain(shop).build()?;
-    /// let find = |value| policy.domain("shop").and_then(|shop| shop.find(&[Entry { key: "user", value }]));
+    /// let find = |value| policy.domain("shop").and_then(|shop| shop.find(&[Entry::new("user", value)]));
     /// assert_eq!(find("ann").map(|rule| rule.limits[0].requests_per_unit), Some(5));
     /// assert!(find("staff-ann").is_some_and(|rule| rule.unlimited));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -240,9 +279,9 @@ impl Domain {
     /// let shop = DomainSpec::new("shop").descriptor(plan).descriptor(operator);
     /// let policy = PolicyBuilder::new().domain(shop).build()?;
     /// let shop = policy.domain("shop").expect("a domain");
-    /// assert!(shop.is_exception(&[Entry { key: "user", value: "operator" }]));
-    /// assert!(!shop.is_exception(&[Entry { key: "user", value: "ann" }]));
-    /// assert!(!shop.is_exception(&[Entry { key: "plan", value: "gold" }]));
+    /// assert!(shop.is_exception(&[Entry::new("user", "operator")]));
+    /// assert!(!shop.is_exception(&[Entry::new("user", "ann")]));
+    /// assert!(!shop.is_exception(&[Entry::new("plan", "gold")]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -305,10 +344,13 @@ impl Node {
     /// The first, in the order of the rules, of a key's patterns and of those that begin in the key.
     #[inline]
     fn pattern(&self, of_key: &[(u32, ValuePattern, Next)], entry: &Entry<'_>) -> Option<Next> {
-        let own = of_key.iter().find(|(_, pattern, _)| pattern.matches(entry.value));
+        // Copies only what is not UTF-8. A client could send U+FFFD itself, so this reading adds nothing to
+        // what clients can make a pattern match.
+        let value = lossy(entry.value);
+        let own = of_key.iter().find(|(_, pattern, _)| pattern.matches(&value));
         let before = own.map_or(u32::MAX, |(order, ..)| *order);
         let mut joined = self.joined.iter().take_while(|(order, ..)| *order < before);
-        let joined = joined.find(|(_, wildcard, _)| wildcard.matches_joined(entry.key, entry.value));
+        let joined = joined.find(|(_, wildcard, _)| wildcard.matches_joined(entry.key, &value));
         joined.map(|(.., next)| *next).or(own.map(|(.., next)| *next))
     }
 }

@@ -10,9 +10,10 @@ use crate::key_text::escape;
 pub struct KeyParts {
     /// The domain.
     pub domain: String,
-    /// Key and value of each entry. `None` where requests with different values share the counter, or where
-    /// the key is too long to be kept whole: then the entries of a request do not follow from it.
-    pub entries: Option<Vec<(String, String)>>,
+    /// Key and value of each entry, as they were sent. `None` where requests with different values share the
+    /// counter, or where the key is too long to be kept whole: then the entries of a request do not follow
+    /// from it.
+    pub entries: Option<Vec<(Vec<u8>, Vec<u8>)>>,
     /// What is counted: `minute`, `token_bucket` and the like. Empty if the key is not kept whole.
     pub counted: String,
 }
@@ -29,45 +30,43 @@ impl KeyParts {
     /// # use tollgate_policy::KeyParts;
     /// let parts = KeyParts::read(b"shop|user=ann%7Cb|minute").expect("a key");
     /// assert_eq!((&*parts.domain, &*parts.counted), ("shop", "minute"));
-    /// assert_eq!(parts.entries, Some(vec![("user".into(), "ann|b".into())]));
+    /// assert_eq!(parts.entries, Some(vec![(b"user".to_vec(), b"ann|b".to_vec())]));
     /// ```
     #[must_use]
     pub fn read(key: &[u8]) -> Option<Self> {
-        let mut parts: Vec<&str> = std::str::from_utf8(key).ok()?.split('|').collect();
-        let tail = parts.pop()?;
+        let mut parts: Vec<&[u8]> = key.split(|byte| *byte == b'|').collect();
+        let tail = std::str::from_utf8(parts.pop()?).ok()?;
         let (domain, levels) = parts.split_first()?;
-        let domain = unescaped(domain)?;
+        let domain = String::from_utf8(unescaped(domain)?).ok()?;
         if tail.starts_with(DIGEST) {
             return Some(Self { domain, entries: None, counted: String::new() });
         }
         let shares_bucket = tail.contains(['$', '!']);
-        let entry = |level: &&str| {
-            let mark = level.find(['=', '~', '*', '^', '@'])?;
-            let (name, value) = level.split_at(mark);
-            let mut rest = value.chars();
-            let mark = rest.next()?;
-            let value = unescaped(rest.as_str())?;
+        let entry = |level: &&[u8]| {
+            let at = level.iter().position(|byte| b"=~*^@".contains(byte))?;
+            let (name, [mark, value @ ..]) = level.split_at_checked(at)? else { return None };
+            let value = unescaped(value)?;
             // One address stands for itself, a network for all of its addresses.
-            let is_value = mark == '=' || (mark == '@' && !value.contains('/'));
+            let is_value = *mark == b'=' || (*mark == b'@' && !value.contains(&b'/'));
             Some(is_value.then_some((unescaped(name)?, value)))
         };
         let levels: Vec<_> = levels.iter().map(entry).collect::<Option<_>>()?;
         let entries = levels.into_iter().collect::<Option<Vec<_>>>().filter(|_| !shares_bucket);
-        Some(Self { domain, entries, counted: unescaped(tail)? })
+        Some(Self { domain, entries, counted: String::from_utf8(unescaped(tail.as_bytes())?).ok()? })
     }
 
     /// Appends how the keys begin that count requests of `domain` whose first entries are these: each has a
     /// bar behind it. Counters of values that share one begin otherwise.
     pub fn write_start(domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
-        escape(key, domain, false);
+        escape(key, domain.as_bytes(), false);
         entries.iter().for_each(|entry| write_value(key, entry));
     }
 }
 
 /// A part without its escapes; `None` if one is cut or damaged.
-fn unescaped(part: &str) -> Option<String> {
+fn unescaped(part: &[u8]) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(part.len());
-    let mut rest = part.as_bytes();
+    let mut rest = part;
     while let Some((first, after)) = rest.split_first() {
         if *first != b'%' {
             bytes.push(*first);
@@ -80,7 +79,7 @@ fn unescaped(part: &str) -> Option<String> {
         bytes.push(u8::from_str_radix(digits, 16).ok()?);
         rest = after;
     }
-    String::from_utf8(bytes).ok()
+    Some(bytes)
 }
 
 #[cfg(test)]
@@ -89,7 +88,7 @@ mod tests {
 
     #[test]
     fn what_a_key_counts_is_read_back() {
-        let entry = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        let entry = |key: &str, value: &str| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
         for (key, entries, counted) in [
             ("d|minute", Some(vec![]), "minute"),
             ("d|a=b|c=|90s", Some(vec![entry("a", "b"), entry("c", "")]), "90s"),
@@ -108,21 +107,24 @@ mod tests {
         for none in ["", "d", "d|a|minute", "d|a=%7|minute", "d|a=%zz|minute", "%|minute"] {
             assert_eq!(KeyParts::read(none.as_bytes()), None, "{none}");
         }
-        assert_eq!(KeyParts::read(b"d|\xff=b|minute"), None);
+        for damaged in [&b"\xff|a=b|minute"[..], b"d|a=b|\xff"] {
+            assert_eq!(KeyParts::read(damaged), None, "domains and kinds are texts of rules");
+        }
     }
 
     #[test]
     fn a_start_and_a_kind_are_read_back_as_they_were_written() {
         let texts = ["", "a", "a|b", "%", "%7C", "=~*^@", "{}", "\u{1}\n", "酒店", "$!#", "leased"];
+        let bytes = [&b"\xff"[..], b"caf\xe9", b"\xc3", b"|\xed\xb3\xa9=", b"\x80%\xfe"];
+        let parts = || texts.iter().map(|text| text.as_bytes()).chain(bytes);
         for domain in texts {
-            for first in texts {
-                for second in texts {
-                    let entries =
-                        [(first.to_owned(), second.to_owned()), (second.to_owned(), first.to_owned())];
+            for first in parts() {
+                for second in parts() {
+                    let entries = [(first.to_vec(), second.to_vec()), (second.to_vec(), first.to_vec())];
                     for count in 0..=2 {
                         let entries = entries[..count].to_vec();
                         let borrowed: Vec<_> =
-                            entries.iter().map(|(key, value)| Entry { key, value }).collect();
+                            entries.iter().map(|(key, value)| Entry::new(key, value)).collect();
                         let mut key = Vec::new();
                         KeyParts::write_start(domain, &borrowed, &mut key);
                         key.extend_from_slice(b"|minute");

@@ -202,7 +202,7 @@ impl Limit {
     /// let shop = DomainSpec::new("shop").descriptor(class("search", 1)?).descriptor(class("book", 5)?);
     /// let policy = PolicyBuilder::new().domain(shop).build()?;
     /// for value in ["search", "book"] {
-    ///     let entries = [Entry { key: "call", value }];
+    ///     let entries = [Entry::new("call", value)];
     ///     let rule = policy.domain("shop").and_then(|shop| shop.find(&entries)).expect("a rule");
     ///     let mut key = Vec::new();
     ///     rule.write_key(0, "shop", &entries, &mut key);

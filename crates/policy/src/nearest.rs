@@ -22,7 +22,7 @@ impl Domain {
     /// let gold = DescriptorSpec::new("plan").value(ValueSpec::text("gold")).rule(five());
     /// let user = DescriptorSpec::new("user").rule(five()).child(gold);
     /// let policy = PolicyBuilder::new().domain(DomainSpec::new("shop").descriptor(user)).build()?;
-    /// let entries = [Entry { key: "user", value: "ann" }, Entry { key: "plan", value: "silver" }];
+    /// let entries = [Entry::new("user", "ann"), Entry::new("plan", "silver")];
     /// let rule = policy.domain("shop").and_then(|shop| shop.nearest(&entries));
     /// assert_eq!(rule.map(|rule| rule.path.as_str()), Some("user → plan=gold"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -45,9 +45,9 @@ impl Domain {
     fn beside(&self, node: &Node, entry: &Entry<'_>) -> Option<&Rule> {
         let values = node.keys.get(entry.key).or_else(|| {
             let names: Vec<&str> = node.keys.iter().take(MOST).map(|(name, _)| name).collect();
-            nearest(entry.key, &names)
+            nearest(&String::from_utf8_lossy(entry.key), &names)
                 .filter(|found| found.is_near)
-                .and_then(|found| node.keys.get(found.name))
+                .and_then(|found| node.keys.get(found.name.as_bytes()))
         })?;
         self.first_of(first(of_key(values))?)
     }

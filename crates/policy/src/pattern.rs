@@ -42,7 +42,10 @@ impl Wildcard {
     }
 
     /// As [`Self::matches`] for `key_value`, joined on the stack.
-    pub(crate) fn matches_joined(&self, key: &str, value: &str) -> bool {
+    pub(crate) fn matches_joined(&self, key: &[u8], value: &str) -> bool {
+        let Ok(key) = std::str::from_utf8(key) else {
+            return self.matches(&format!("{}_{value}", String::from_utf8_lossy(key)));
+        };
         let length = key.len() + 1 + value.len();
         let mut short = [0; 256];
         let Some(buffer) = short.get_mut(..length) else { return self.matches(&format!("{key}_{value}")) };
@@ -81,9 +84,12 @@ pub(crate) fn parse_network(text: &str) -> Result<IpNet, RuleError> {
 
 /// The value as an address. An IPv4 address mapped into IPv6 is IPv4, so that its spelling does not evade a
 /// limit.
-pub(crate) fn address(value: &str) -> Option<IpAddr> {
+pub(crate) fn address(value: &[u8]) -> Option<IpAddr> {
     // The longest spelling of an address has 45 characters.
-    if value.len() > 45 { None } else { value.parse().ok().map(|address: IpAddr| address.to_canonical()) }
+    if value.len() > 45 {
+        return None;
+    }
+    std::str::from_utf8(value).ok()?.parse().ok().map(|address: IpAddr| address.to_canonical())
 }
 
 /// A regular expression for whole values: it is anchored at both ends.

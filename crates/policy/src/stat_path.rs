@@ -1,5 +1,7 @@
 //! Statistics paths in the form of envoyproxy/ratelimit, for its dashboards.
 
+use tollgate_human_text::show_bytes;
+
 use crate::domain::Entry;
 use crate::rule::{Counted, Level, Rule};
 
@@ -17,10 +19,10 @@ impl Rule {
             }
             match entries.get(i).filter(|_| self.shows_value(level)) {
                 Some(entry) => {
-                    push_clean(entry.key, stat);
+                    push_clean(&show_bytes(entry.key), stat);
                     if !entry.value.is_empty() {
                         stat.push('_');
-                        push_clean(entry.value, stat);
+                        push_clean(&show_bytes(entry.value), stat);
                     }
                 }
                 None => stat.push_str(&level.stat),

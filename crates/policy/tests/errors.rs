@@ -210,7 +210,7 @@ fn only_the_one_limit_in_force_beside_limits_in_shadow_may_have_no_name() {
 
 #[test]
 fn a_limit_without_a_name_keeps_the_counter_that_it_has_alone() {
-    let entries = [tollgate_policy::Entry { key: "a", value: "x" }];
+    let entries = [tollgate_policy::Entry::new("a", "x")];
     let keys = |rule: RuleSpec| {
         let domain = DomainSpec::new("d").descriptor(any("a").rule(rule));
         let policy = PolicyBuilder::new().domain(domain).build().expect("valid");

@@ -217,7 +217,7 @@ impl Side {
                     Origin::Text(text) => Some(text.as_str()),
                 };
                 match value {
-                    Some(value) => entries.push(Entry { key, value }),
+                    Some(value) => entries.push(Entry::new(key, value)),
                     None => break,
                 }
             }
@@ -355,7 +355,7 @@ fn write_key(rule: &Rule, domain: &str, entries: &[Entry<'_>], like: u16, key: &
         return;
     }
     for entry in entries {
-        key.extend_from_slice(entry.value.as_bytes());
+        key.extend_from_slice(entry.value);
         key.push(AFTER_VALUE);
     }
 }
@@ -368,10 +368,9 @@ impl Side {
         let chain = self.chains.get(usize::from(u16::from_be_bytes([e, f])));
         let mut text = rest.to_vec();
         if let Some((rule, chain)) = rule.zip(chain) {
-            let values = rest.split(|byte| *byte == AFTER_VALUE).map(String::from_utf8_lossy);
-            let values: Vec<_> = values.collect();
+            let values = rest.split(|byte| *byte == AFTER_VALUE);
             let keys = chain.entries.iter().map(|(key, _)| key);
-            let entries: Vec<_> = keys.zip(&values).map(|(key, value)| Entry { key, value }).collect();
+            let entries: Vec<_> = keys.zip(values).map(|(key, value)| Entry::new(key, value)).collect();
             text.clear();
             rule.write_key(0, &self.domain, &entries, &mut text);
         }

@@ -1,12 +1,13 @@
 //! `TOLLGATE.CHECK domain key value [key value …] [COST n] [WITHDEGRADED]`: one descriptor, by the rules of
 //! its domain.
 
-use std::str::from_utf8;
+use std::borrow::Cow;
 use std::task::Context as TaskContext;
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tollgate_buffers::recycle;
+use tollgate_human_text::lossy;
 use tollgate_limiter::{Answer, Descriptor, Entry, Kind, MAX_IN_FLIGHT, Patience, Request, Scratch};
 use tollgate_store::Store;
 
@@ -20,7 +21,6 @@ use crate::turn::{Pushed, Turn};
 
 const USAGE: &str =
     "ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n] [WITHDEGRADED]";
-const NOT_UTF8: &str = "ERR domain, keys and values must be UTF-8";
 const NEGATIVE_COST: &str = "ERR COST is negative; the smallest is 0, which only looks";
 /// The limit of a reply, and what remains of it, where nothing limits.
 const NO_LIMIT: i64 = -1;
@@ -121,9 +121,10 @@ impl Checks {
 }
 
 /// A parsed command; its entries are kept apart from it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Check<'a> {
-    domain: &'a str,
+    /// What is not UTF-8 is the name of no domain.
+    domain: Cow<'a, str>,
     cost: u64,
     /// The reply ends with the element of `WITHDEGRADED`.
     with_degraded: bool,
@@ -149,21 +150,20 @@ impl<'a> Check<'a> {
         if pairs.is_empty() || !rest.is_empty() {
             return Err(USAGE);
         }
-        let text = |span: &Span| from_utf8(span.of(input)).map_err(|_| NOT_UTF8);
         for [key, value] in pairs {
-            entries.push(Entry { key: text(key)?, value: text(value)? });
+            entries.push(Entry::new(key.of(input), value.of(input)));
         }
         let cost = u64::try_from(cost).map_err(|_| NEGATIVE_COST)?;
-        Ok(Self { domain: text(domain)?, cost, with_degraded })
+        Ok(Self { domain: lossy(domain.of(input)), cost, with_degraded })
     }
 
     /// Decides the command and writes its reply.
     async fn decide<S: Store>(self, entries: &[Entry<'_>], scratch: &mut Scratch, turn: &mut Turn<'_, S>) {
         let limiter = turn.limiter();
         let descriptors = [Descriptor::new(entries)];
-        let request = Request { domain: self.domain, descriptors: &descriptors, hits: self.cost };
+        let request = Request { domain: &self.domain, descriptors: &descriptors, hits: self.cost };
         // The protocol cannot carry a caller's trace.
-        let span = limiter.call_span("resp", self.domain, None);
+        let span = limiter.call_span("resp", &self.domain, None);
         let Turn { context, presence, .. } = *turn;
         let now = || context.now();
         let left = |cx: &mut TaskContext<'_>| presence.poll_left(cx);

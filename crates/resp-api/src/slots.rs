@@ -2,8 +2,9 @@
 //! `TOLLGATE.ACQUIRE domain key value [key value …] [ID id] [WITHDEGRADED]` and
 //! `TOLLGATE.RELEASE domain key value [key value …] ID id`.
 
-use std::str::from_utf8;
+use std::borrow::Cow;
 
+use tollgate_human_text::lossy;
 use tollgate_limiter::{Descriptor, Entry, MAX_IN_FLIGHT, Request, Scratch, SlotAnswer, SlotId};
 use tollgate_store::Store;
 
@@ -18,7 +19,6 @@ use crate::turn::{Pushed, Turn};
 const ACQUIRE: &str =
     "ERR syntax error, expected TOLLGATE.ACQUIRE domain key value [key value ...] [ID id] [WITHDEGRADED]";
 const RELEASE: &str = "ERR syntax error, expected TOLLGATE.RELEASE domain key value [key value ...] ID id";
-const NOT_UTF8: &str = "ERR domain, keys and values must be UTF-8";
 /// The limit of a reply, and what remains of it, where no slot was asked for.
 const NO_LIMIT: i64 = -1;
 
@@ -76,9 +76,10 @@ impl SlotCommands {
 }
 
 /// A parsed command; its entries are kept apart from it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct SlotCommand<'a> {
-    domain: &'a str,
+    /// What is not UTF-8 is the name of no domain.
+    domain: Cow<'a, str>,
     id: Option<SlotId>,
     /// The reply ends with the element of `WITHDEGRADED`.
     with_degraded: bool,
@@ -99,11 +100,10 @@ impl<'a> SlotCommand<'a> {
             (arguments, false)
         };
         let [_, domain, words @ ..] = arguments.spans() else { return Err(usage()) };
-        let text = |span: &Span| from_utf8(span.of(input)).map_err(|_| NOT_UTF8.to_owned());
         let (words, id) = match words {
             // The last two arguments; a descriptor has at least two before them.
             [words @ .., name, id] if words.len() >= 2 && name.of(input).eq_ignore_ascii_case(b"id") => {
-                let id = text(id)?.parse::<SlotId>().map_err(|error| format!("ERR {error}"))?;
+                let id = lossy(id.of(input)).parse::<SlotId>().map_err(|error| format!("ERR {error}"))?;
                 (words, Some(id))
             }
             words if is_acquire => (words, None),
@@ -114,9 +114,9 @@ impl<'a> SlotCommand<'a> {
             return Err(usage());
         }
         for [key, value] in pairs {
-            entries.push(Entry { key: text(key)?, value: text(value)? });
+            entries.push(Entry::new(key.of(input), value.of(input)));
         }
-        Ok(Self { domain: text(domain)?, id, with_degraded })
+        Ok(Self { domain: lossy(domain.of(input)), id, with_degraded })
     }
 
     /// Carries out the command and writes its reply.
@@ -129,7 +129,7 @@ impl<'a> SlotCommand<'a> {
     ) {
         let limiter = turn.limiter();
         let descriptors = [Descriptor::new(entries)];
-        let request = Request { domain: self.domain, descriptors: &descriptors, hits: 1 };
+        let request = Request { domain: &self.domain, descriptors: &descriptors, hits: 1 };
         match (action, self.id) {
             (SlotAction::Release, Some(id)) => match limiter.release(&request, id, turn.now).await {
                 Ok(released) => turn.reply.integer(i64::from(released)),
@@ -137,7 +137,7 @@ impl<'a> SlotCommand<'a> {
             },
             (SlotAction::Release, None) => turn.reply.error(RELEASE),
             (SlotAction::Acquire, id) => {
-                let span = limiter.call_span("resp", self.domain, None);
+                let span = limiter.call_span("resp", &self.domain, None);
                 match limiter.acquire(&request, id, turn.now, scratch).await {
                     Ok(answer) => {
                         turn.counts.count(answer.is_admitted());

@@ -27,7 +27,7 @@ fn descriptor_of(domain: &Domain, rule: &Rule) -> Option<Vec<(String, String)>> 
             None => (level.replace('*', "x"), "alice".to_owned()),
         })
         .collect();
-    let entries: Vec<Entry<'_>> = descriptor.iter().map(|(key, value)| Entry { key, value }).collect();
+    let entries: Vec<Entry<'_>> = descriptor.iter().map(|(key, value)| Entry::new(key, value)).collect();
     let found = domain.find(&entries)?.index == rule.index;
     found.then_some(descriptor)
 }

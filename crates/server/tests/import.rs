@@ -53,10 +53,8 @@ fn imported(config: &Path, zones: &[(&str, &str, &str)]) -> Counts {
     let policy = tollgate_rule_files::parse_text("nginx.yaml", rules).expect("rules without a fault");
     let limiter: Limiter<ModelStore> =
         Limiter::new(policy, ModelStore::default(), LimiterSettings::default());
-    let entries: Vec<[Entry<'_>; 2]> = zones
-        .iter()
-        .map(|&(zone, key, value)| [Entry { key: "zone", value: zone }, Entry { key, value }])
-        .collect();
+    let entries: Vec<[Entry<'_>; 2]> =
+        zones.iter().map(|&(zone, key, value)| [Entry::new("zone", zone), Entry::new(key, value)]).collect();
     let descriptors: Vec<Descriptor<'_>> = entries.iter().map(|entries| Descriptor::new(entries)).collect();
     let request = Request { domain: "nginx", descriptors: &descriptors, hits: 1 };
     let (now, mut scratch) = (Timestamp::from_unix_seconds(1_700_000_000), Scratch::new());

@@ -241,7 +241,7 @@ impl<C: Clock> RuleLimiter<C> {
         descriptors: &[&[(&str, &str)]],
         n: u64,
     ) -> Result<RuleAdmitted, RuleError> {
-        let entry = |&(key, value)| Entry { key, value };
+        let entry = |&(key, value)| Entry::new(key, value);
         let entries: Vec<Vec<Entry<'_>>> =
             descriptors.iter().map(|it| it.iter().map(entry).collect()).collect();
         let descriptors: Vec<_> = entries.iter().map(|entries| Descriptor::new(entries)).collect();

@@ -113,7 +113,6 @@ async fn malformed_messages_are_rejected_and_other_clients_are_served() {
             framed(&[0x18, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]),
         ),
         ("a wrong wire type", framed(&[0x08, 1])),
-        ("a domain that is no UTF-8", framed(&[10, 2, 0xc3, 0x28])),
         ("field number zero", framed(&[0x02, 0])),
         ("groups in groups", framed(&nested_groups)),
         ("an empty message", framed(&[])),
@@ -127,7 +126,7 @@ async fn malformed_messages_are_rejected_and_other_clients_are_served() {
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_that_are_huge_or_deep_get_a_bounded_answer() {
     let mut bystander = Bystander::new().await;
-    let entry = |value: String| Entry { key: "k".to_owned(), value };
+    let entry = |value: String| Entry { key: "k".into(), value: value.into() };
     let descriptor = |entries| Descriptor { entries, ..Descriptor::default() };
     let request = |descriptors| RateLimitRequest { domain: "d".to_owned(), descriptors, hits_addend: 0 };
     for (what, asked) in [

@@ -79,7 +79,7 @@ pub(crate) fn request(step: &Value) -> RateLimitRequest {
     let descriptor = |d: &Value| Descriptor {
         entries: list(&d["entries"])
             .iter()
-            .map(|e| Entry { key: text(&e["key"]), value: text(&e["value"]) })
+            .map(|e| Entry { key: text(&e["key"]).into(), value: text(&e["value"]).into() })
             .collect(),
         limit: d.get("limit").filter(|l| !l.is_null()).map(limit),
         hits_addend: d.get("hits_addend").and_then(Value::as_u64),

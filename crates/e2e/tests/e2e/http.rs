@@ -79,7 +79,6 @@ async fn send(
     headers: &[(&str, &str)],
     body: &str,
 ) -> std::io::Result<Answer> {
-    let mut stream = TcpStream::connect(to).await?;
     let mut more: String = headers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
     if !headers.iter().any(|(name, _)| *name == "host") {
         more += &format!("host: {to}\r\n");
@@ -88,7 +87,13 @@ async fn send(
     let request = format!(
         "{method} {path} HTTP/1.1\r\nconnection: close\r\ncontent-length: {length}\r\n{more}\r\n{body}"
     );
-    stream.write_all(request.as_bytes()).await?;
+    send_raw(to, request.as_bytes()).await
+}
+
+/// Sends any bytes on a connection of their own, and reads to the end.
+pub(crate) async fn send_raw(to: SocketAddr, request: &[u8]) -> std::io::Result<Answer> {
+    let mut stream = TcpStream::connect(to).await?;
+    stream.write_all(request).await?;
     let mut text = Vec::new();
     timeout(PATIENCE, stream.read_to_end(&mut text)).await??;
     if text.is_empty() {

@@ -35,12 +35,15 @@ impl Client {
     }
 
     /// Sends one command and reads its answer.
-    pub(crate) async fn ask(&mut self, words: &[&str]) -> Reply {
-        let mut command = format!("*{}\r\n", words.len());
+    pub(crate) async fn ask(&mut self, words: &[impl AsRef<[u8]>]) -> Reply {
+        let mut command = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
-            command += &format!("${}\r\n{word}\r\n", word.len());
+            let word = word.as_ref();
+            command.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
+            command.extend_from_slice(word);
+            command.extend_from_slice(b"\r\n");
         }
-        self.0.get_mut().write_all(command.as_bytes()).await.expect("it is taken");
+        self.0.get_mut().write_all(&command).await.expect("it is taken");
         timeout(PATIENCE, self.read()).await.expect("an answer in time")
     }
 

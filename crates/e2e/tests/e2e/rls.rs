@@ -37,10 +37,10 @@ pub(crate) struct Descriptor {
 
 #[derive(Clone, PartialEq, prost::Message)]
 pub(crate) struct Entry {
-    #[prost(string, tag = "1")]
-    pub(crate) key: String,
-    #[prost(string, tag = "2")]
-    pub(crate) value: String,
+    #[prost(bytes = "vec", tag = "1")]
+    pub(crate) key: Vec<u8>,
+    #[prost(bytes = "vec", tag = "2")]
+    pub(crate) value: Vec<u8>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -105,13 +105,13 @@ pub(crate) fn hit(domain: &str, key: &str, value: &str) -> RateLimitRequest {
 }
 
 /// A request of one descriptor for every value, each with one entry.
-pub(crate) fn hits<V: Into<String>>(
+pub(crate) fn hits<V: Into<Vec<u8>>>(
     domain: &str,
     key: &str,
     values: impl IntoIterator<Item = V>,
 ) -> RateLimitRequest {
     let descriptor = |value: V| Descriptor {
-        entries: vec![Entry { key: key.to_owned(), value: value.into() }],
+        entries: vec![Entry { key: key.into(), value: value.into() }],
         ..Descriptor::default()
     };
     RateLimitRequest {

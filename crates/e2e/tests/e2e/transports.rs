@@ -143,20 +143,25 @@ impl Node for Up {
     }
 }
 
-/// All surfaces, each over counters of its own, all on one clock.
-struct Surfaces {
-    clock: ManualClock,
-    grpc: SocketAddr,
-    http: SocketAddr,
-    /// For `/json`, so that it charges counters of its own.
-    json: SocketAddr,
-    resp: SocketAddr,
+/// All surfaces, all on one clock.
+pub(crate) struct Surfaces {
+    pub(crate) clock: ManualClock,
+    pub(crate) grpc: SocketAddr,
+    pub(crate) http: SocketAddr,
+    /// For `/json`, so that it can charge counters of its own.
+    pub(crate) json: SocketAddr,
+    pub(crate) resp: SocketAddr,
     /// Held, so that nobody drains.
     _drain: watch::Sender<bool>,
 }
 
 impl Surfaces {
     async fn start() -> Self {
+        Self::over(|| limiter(MemoryStore::default())).await
+    }
+
+    /// Each surface asks a limiter that `limiter` returns.
+    pub(crate) async fn over(limiter: impl Fn() -> Arc<Limiter<MemoryStore>>) -> Self {
         let (drain, drained) = watch::channel(false);
         let clock = ManualClock::at(Timestamp::ZERO);
         let ready = watch::channel(true).1;
@@ -171,16 +176,15 @@ impl Surfaces {
             ))
         };
         let http = || {
-            let limiter = limiter(MemoryStore::default());
+            let limiter = limiter();
             let (service, clock) = (rls(limiter.clone()), Arc::new(clock.clone()));
             let json = Arc::new(service.over_http(Default::default()));
             let api = HttpApi::new(limiter, clock, Arc::new(Up), json, HttpSettings::default());
             Arc::new(HttpSurface::new(api, SurfaceSettings::default()))
         };
-        let resp =
-            RespApi::new(limiter(MemoryStore::default()), Arc::new(clock.clone()), RespSettings::default());
+        let resp = RespApi::new(limiter(), Arc::new(clock.clone()), RespSettings::default());
         Surfaces {
-            grpc: listen(rls(limiter(MemoryStore::default())), drained.clone()).await,
+            grpc: listen(rls(limiter()), drained.clone()).await,
             http: listen(http(), drained.clone()).await,
             json: listen(http(), drained.clone()).await,
             resp: listen(Arc::new(resp), drained).await,
@@ -229,8 +233,10 @@ fn status_of(told: &Told) -> Status {
 }
 
 async fn by_grpc(client: &mut rls::Client, question: &Question, want: &Status) -> Status {
-    let entries =
-        question.entries.iter().map(|(key, value)| rls::Entry { key: key.clone(), value: value.clone() });
+    let entries = question
+        .entries
+        .iter()
+        .map(|(key, value)| rls::Entry { key: key.as_str().into(), value: value.as_str().into() });
     let request = rls::RateLimitRequest {
         domain: question.domain.to_owned(),
         descriptors: vec![rls::Descriptor { entries: entries.collect(), ..rls::Descriptor::default() }],
@@ -327,7 +333,8 @@ async fn all_transports_answer_as_the_limiter_itself_does() {
     for (seed, start) in [(1, 1_700_000_000), (0xdead_beef, 1_700_100_000)] {
         for question in questions(seed, 300, Timestamp::from_unix_seconds(start)) {
             surfaces.clock.set(question.at);
-            let entries: Vec<_> = question.entries.iter().map(|(key, value)| Entry { key, value }).collect();
+            let entries: Vec<_> =
+                question.entries.iter().map(|(key, value)| Entry::new(key, value)).collect();
             let descriptors = [Descriptor::new(&entries)];
             let hits = u64::from(question.hits);
             let request = Request { domain: question.domain, descriptors: &descriptors, hits };

@@ -6,8 +6,8 @@ use super::rls::{Duration, Entry};
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct AcquireRequest {
     /// Name of the rules to ask.
-    #[prost(string, tag = "1")]
-    pub domain: String,
+    #[prost(bytes = "vec", tag = "1")]
+    pub domain: Vec<u8>,
     /// The descriptor.
     #[prost(message, repeated, tag = "2")]
     pub entries: Vec<Entry>,
@@ -55,8 +55,8 @@ pub struct AcquireResponse {
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct ReleaseRequest {
     /// Name of the rules.
-    #[prost(string, tag = "1")]
-    pub domain: String,
+    #[prost(bytes = "vec", tag = "1")]
+    pub domain: Vec<u8>,
     /// The descriptor.
     #[prost(message, repeated, tag = "2")]
     pub entries: Vec<Entry>,

@@ -46,7 +46,8 @@ fn ask(
 }
 
 fn descriptor() -> impl Strategy<Value = rls::RateLimitDescriptor> {
-    let entry = ("[a-g]", "[xyß]{0,2}").prop_map(|(key, value)| rls::Entry { key, value });
+    let value = prop_oneof!["[xyß]{0,2}".prop_map(String::into_bytes), Just(vec![b'x', 0xe9])];
+    let entry = ("[a-g]", value).prop_map(|(key, value)| rls::Entry { key: key.into(), value });
     let limit = prop::option::weighted(0.2, (any::<u32>(), 1_i32..8)).prop_map(|limit| {
         limit.map(|(requests_per_unit, unit)| rls::RateLimitOverride { requests_per_unit, unit })
     });
@@ -87,7 +88,7 @@ proptest! {
 
 #[test]
 fn metadata_of_rules_is_merged_and_the_first_value_stays() {
-    let entry = |key: &str| rls::Entry { key: key.into(), value: String::new() };
+    let entry = |key: &str| rls::Entry { key: key.into(), value: Vec::new() };
     let descriptor = |key| rls::RateLimitDescriptor { entries: vec![entry(key)], ..Default::default() };
     let descriptors = vec![descriptor("b"), descriptor("c"), descriptor("e")];
     let request = rls::RateLimitRequest { domain: "shop".into(), descriptors, hits_addend: 0 };
@@ -105,7 +106,7 @@ fn metadata_of_rules_is_merged_and_the_first_value_stays() {
 
 #[test]
 fn a_limit_of_no_unit_is_named_by_its_period_and_a_total_has_none() {
-    let entry = |key: &str| rls::Entry { key: key.into(), value: String::new() };
+    let entry = |key: &str| rls::Entry { key: key.into(), value: Vec::new() };
     let descriptor = |key| rls::RateLimitDescriptor { entries: vec![entry(key)], ..Default::default() };
     let descriptors = ["a", "e", "g"].map(descriptor).to_vec();
     let request = rls::RateLimitRequest { domain: "shop".into(), descriptors, hits_addend: 0 };

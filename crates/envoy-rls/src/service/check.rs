@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tollgate_core::{RetryAfter, Timestamp};
+use tollgate_human_text::lossy;
 use tollgate_limiter::{
     Answer, Degraded, Descriptor, Patience, Request, ReservationId, ReserveError, ReserveTerms, Scratch,
     SettleError,
@@ -55,6 +56,7 @@ impl<S: Store> RateLimitService<S> {
     /// Takes permits for a program to hand out, if the limit has plenty left afterwards.
     async fn lease(&self, message: Bytes, caller: &Caller, now: Timestamp) -> Result<Bytes, Status> {
         let LeaseRequest { domain, entries, permits } = parsed(message)?;
+        let domain = lossy(&domain);
         let entries = self.entries(&entries)?;
         let descriptors = [Descriptor::new(&entries)];
         let request = Request { domain: &domain, descriptors: &descriptors, hits: permits };
@@ -88,6 +90,7 @@ impl<S: Store> RateLimitService<S> {
 
     async fn check(&self, message: Bytes, caller: &Caller, now: Timestamp) -> Result<Bytes, Status> {
         let CheckRequest { domain, entries, hits, max_wait } = parsed(message)?;
+        let domain = lossy(&domain);
         let longest = wait(max_wait)?.min(caller.time_left.saturating_sub(REPLY_TIME));
         let entries = self.entries(&entries)?;
         let descriptors = [Descriptor::new(&entries)];

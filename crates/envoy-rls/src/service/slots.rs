@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tollgate_core::{RetryAfter, Timestamp};
+use tollgate_human_text::lossy;
 use tollgate_limiter::{Degraded, Descriptor, Entry, Request, Scratch, SlotAnswer, SlotError, SlotId};
 use tollgate_store::Store;
 
@@ -32,6 +33,7 @@ impl<S: Store> RateLimitService<S> {
         match method {
             Method::Acquire => {
                 let AcquireRequest { domain, entries, id } = parsed(message)?;
+                let domain = lossy(&domain);
                 let id = if id.is_empty() { None } else { Some(id_of(&id)?) };
                 let entries = self.entries(&entries)?;
                 let descriptors = [Descriptor::new(&entries)];
@@ -46,6 +48,7 @@ impl<S: Store> RateLimitService<S> {
             }
             Method::Release => {
                 let ReleaseRequest { domain, entries, id } = parsed(message)?;
+                let domain = lossy(&domain);
                 let entries = self.entries(&entries)?;
                 let descriptors = [Descriptor::new(&entries)];
                 let request = Request { domain: &domain, descriptors: &descriptors, hits: 1 };
@@ -60,7 +63,7 @@ impl<S: Store> RateLimitService<S> {
         if entries.len() > most {
             return Err(Status::invalid(format!("{} entries; at most {most} are allowed", entries.len())));
         }
-        Ok(entries.iter().map(|entry| Entry { key: &entry.key, value: &entry.value }).collect())
+        Ok(entries.iter().map(|entry| Entry::new(&entry.key, &entry.value)).collect())
     }
 }
 

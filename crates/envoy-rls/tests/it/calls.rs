@@ -385,7 +385,7 @@ async fn what_an_operator_blocks_is_over_its_limit_and_what_is_allowed_is_not_co
     let mut client = server.client().await;
     let one = |value: &str, action| Intervention {
         domain: "shop".to_owned(),
-        entries: vec![("api_key".to_owned(), value.to_owned())],
+        entries: vec![("api_key".into(), value.into())],
         action,
         until: crate::common::NOW + std::time::Duration::from_secs(60),
     };

@@ -158,7 +158,7 @@ async fn a_block_is_shown_by_check_explain_and_the_reply_to_the_client() {
     );
     let intervention = |key: &str, action| Intervention {
         domain: "shop".to_owned(),
-        entries: vec![(key.to_owned(), "x".to_owned())],
+        entries: vec![(key.into(), "x".into())],
         action,
         until: noon + std::time::Duration::from_millis(59_001),
     };

@@ -368,7 +368,7 @@ mod tests {
                 permits: 1,
                 pace: Pace::Unknown,
             };
-            let holder = lines.holder(domain, Some(&PolicyEntry { key: "user", value: caller }));
+            let holder = lines.holder(domain, Some(&PolicyEntry::new("user", caller)));
             let deadline = Timestamp::from_unix_seconds(1);
             let claims = (0..each).map(claim).collect();
             match lines.join(holder, claims, None, Timestamp::ZERO, deadline) {

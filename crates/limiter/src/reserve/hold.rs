@@ -53,7 +53,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// let rules = tollgate_rule_files::parse_text("llm.yaml", text)?;
     /// let limiter = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
     ///
-    /// let entries = [Entry { key: "team", value: "search" }];
+    /// let entries = [Entry::new("team", "search")];
     /// let request = Request { domain: "llm", descriptors: &[Descriptor::new(&entries)], hits: 800 };
     /// let (noon, mut scratch) = (Timestamp::from_unix_seconds(1_700_000_000), Scratch::new());
     /// let reserved = block_on(limiter.reserve(&request, ReserveTerms::default(), noon, &mut scratch))?;

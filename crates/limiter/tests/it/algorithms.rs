@@ -65,7 +65,7 @@ fn each_algorithm_is_chosen_by_its_name_and_decides_in_its_own_way() {
         let (mut state, mut scratch) = (quota.fresh(), Scratch::new());
         let story: Vec<Noticed> = trace()
             .map(|(now, hits)| {
-                let entries = [Entry { key: &key, value: "x" }];
+                let entries = [Entry::new(&key, "x")];
                 let descriptors = [Descriptor { entries: &entries, hits: None, limit: None }];
                 let request = Request { domain: "d", descriptors: &descriptors, hits };
                 let answer = block_on(limiter.decide(&request, now, &mut scratch)).expect("a request");

@@ -273,10 +273,8 @@ const PERMIT: i128 = 1_000;
 fn outcomes<S: Store>(limiter: &Limiter<S>, client: usize, classes: &[usize], now: Timestamp) -> Vec<bool> {
     let client = client.to_string();
     let values: Vec<String> = classes.iter().map(|class| format!("c{class}")).collect();
-    let lists: Vec<[Entry<'_>; 2]> = values
-        .iter()
-        .map(|value| [Entry { key: "call", value }, Entry { key: "client", value: &client }])
-        .collect();
+    let lists: Vec<[Entry<'_>; 2]> =
+        values.iter().map(|value| [Entry::new("call", value), Entry::new("client", &client)]).collect();
     let descriptors: Vec<_> = lists.iter().map(|entries| Descriptor::new(entries)).collect();
     let request = Request { domain: "d", descriptors: &descriptors, hits: 1 };
     let mut scratch = Scratch::new();

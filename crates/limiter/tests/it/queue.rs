@@ -69,7 +69,7 @@ impl<'l, S: Store> Hall<'l, S> {
             let entries: Vec<_> = descriptors
                 .iter()
                 .map(|(text, _)| text.split_once('=').unwrap_or((text, "")))
-                .map(|(key, value)| [Entry { key, value }])
+                .map(|(key, value)| [Entry::new(key, value)])
                 .collect();
             let descriptors: Vec<_> = entries
                 .iter()
@@ -134,7 +134,7 @@ impl<'l, S: Store> Hall<'l, S> {
     /// What is left of the counter of `descriptor`.
     fn left(&self, descriptor: &str) -> u64 {
         let (key, value) = descriptor.split_once('=').unwrap_or((descriptor, ""));
-        let reports = block_on(self.limiter.inspect("d", &[Entry { key, value }], self.world.now()));
+        let reports = block_on(self.limiter.inspect("d", &[Entry::new(key, value)], self.world.now()));
         reports.expect("a counter")[0].decision.remaining()
     }
 

@@ -254,7 +254,7 @@ fn soft_limits_shadow_rules_and_nothing_at_all_answer_as_a_decision_does() {
     let all = [of("minute=d"), of("soft=d"), of("soft2=d")];
     let got = [(); 2].map(|()| desk.try_reserve(&all, 2, NOW, NOON).expect("there is room").id.is_some());
     assert_eq!((got, desk.left("minute=d", NOON)), ([true, false], 8));
-    let entries = [Entry { key: "k", value: "v" }];
+    let entries = [Entry::new("k", "v")];
     let request = Request { domain: "nowhere", descriptors: &[Descriptor::new(&entries)], hits: 3 };
     let mut scratch = Scratch::new();
     let id = block_on(desk.0.reserve(&request, NOW, NOON, &mut scratch)).expect("there is room").id;
@@ -333,7 +333,7 @@ fn an_invalid_request_and_a_full_table_take_nothing() {
 fn what_holds_nothing_takes_no_place_and_can_be_settled_all_the_same() {
     let settings = LimiterSettings { max_reservations: 4, ..LimiterSettings::default() };
     let desk = Desk(Limiter::<ModelStore>::new(policy(RULES), ModelStore::default(), settings));
-    let entries = [Entry { key: "k", value: "v" }];
+    let entries = [Entry::new("k", "v")];
     let nowhere = Request { domain: "nowhere", descriptors: &[Descriptor::new(&entries)], hits: 3 };
     let mut scratch = Scratch::new();
     for _ in 0..100 {
@@ -406,7 +406,7 @@ fn one_caller_gets_half_of_the_places_and_one_domain_four_fifths_whatever_it_ask
         "{error:?}"
     );
     // Another domain finds its part of the rest, and what is over makes room.
-    let entries = [Entry { key: "many", value: "k" }];
+    let entries = [Entry::new("many", "k")];
     let elsewhere = Request { domain: "e", descriptors: &[Descriptor::new(&entries)], hits: 1 };
     let mut scratch = Scratch::new();
     for _ in 0..100 {

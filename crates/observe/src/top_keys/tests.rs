@@ -17,7 +17,7 @@ fn count<'a>(settings: &TopSettings, slot: &LazyTopKeys, denials: impl Iterator<
     let sketch = settings.sketch(slot).expect("there is room");
     for (second, key) in denials {
         let hash = settings.hash([key.as_bytes()].into_iter());
-        sketch.count(hash, 1, at(second), || Text::of([key].into_iter()));
+        sketch.count(hash, 1, at(second), || Text::of([key.as_bytes()].into_iter()));
     }
 }
 
@@ -26,21 +26,21 @@ fn note(settings: &TopSettings, slot: &LazyTopKeys, second: u64, key: &str) {
     let sketch = settings.sketch(slot).expect("there is room");
     if let Some(weight) = sketch.weight(at(second)) {
         let hash = settings.hash([key.as_bytes()].into_iter());
-        sketch.count(hash, weight, at(second), || Text::of([key].into_iter()));
+        sketch.count(hash, weight, at(second), || Text::of([key.as_bytes()].into_iter()));
     }
 }
 
 fn shown(parts: &[&str]) -> String {
-    Text::of(parts.iter().copied()).as_str().to_owned()
+    Text::of(parts.iter().map(|part| part.as_bytes())).as_str().to_owned()
 }
 
 #[test]
-fn a_key_is_shown_without_control_characters_and_cut_between_characters() {
+fn a_key_is_shown_with_escapes_and_cut_between_characters() {
     for (parts, want) in [
         (&["k1"][..], "k1".to_owned()),
         (&["k1", "gold", ""], "k1, gold, ".to_owned()),
-        (&["a\nb\u{1b}[31m", "ü"], "a\u{fffd}b\u{fffd}[31m, ü".to_owned()),
-        (&["a\u{2028}b\u{202e}", "\u{85}"], "a\u{fffd}b\u{fffd}, \u{fffd}".to_owned()),
+        (&["a\nb\u{1b}[31m", "ü"], r"a\x0Ab\x1B[31m, ü".to_owned()),
+        (&["a\u{202e}", "\u{85}", "\\"], r"a\xE2\x80\xAE, \xC2\x85, \\".to_owned()),
         (&[&"x".repeat(63)], "x".repeat(63)),
         (&[&"x".repeat(64)], "x".repeat(60) + "…"),
         (&[&"x".repeat(62), "y"], "x".repeat(60) + "…"),
@@ -49,8 +49,14 @@ fn a_key_is_shown_without_control_characters_and_cut_between_characters() {
     ] {
         assert_eq!(shown(parts), want);
     }
-    assert_eq!(Text::of_bytes(b"a\xff\xfeb\0").as_str(), "a\u{fffd}\u{fffd}b\u{fffd}");
-    assert_eq!(Text::of_bytes(&[0xff; 100]).as_str().chars().last(), Some('…'));
+    for (bytes, want) in [
+        (&b"a\xff\xfeb\0"[..], r"a\xFF\xFEb\x00".to_owned()),
+        (&[0xff; 100], r"\xFF".repeat(15) + "…"),
+        // The end of a long value, cut in the middle of a character, is not seen.
+        ("漢".repeat(1_000).as_bytes(), "漢".repeat(20) + "…"),
+    ] {
+        assert_eq!(Text::of([bytes].into_iter()).as_str(), want);
+    }
 }
 
 #[test]

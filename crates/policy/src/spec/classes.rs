@@ -28,7 +28,7 @@ impl DescriptorSpec {
     /// let shop = classes.into_iter().fold(DomainSpec::new("shop"), DomainSpec::descriptor);
     /// let policy = PolicyBuilder::new().domain(shop).build()?;
     /// let find = |value| {
-    ///     let entries = [Entry { key: "priority", value }];
+    ///     let entries = [Entry::new("priority", value)];
     ///     let rule = policy.domain("shop").and_then(|shop| shop.find(&entries)).expect("a rule");
     ///     let mut key = Vec::new();
     ///     rule.write_key(0, "shop", &entries, &mut key);

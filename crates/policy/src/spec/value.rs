@@ -96,7 +96,7 @@ impl ValueSpec {
     /// let value = ValueSpec::list("blocked.values", ["10.0.0.0/8", "ann"]).expect("valid");
     /// let rule = DescriptorSpec::new("who").value(value).rule(RuleSpec::denied());
     /// let policy = PolicyBuilder::new().domain(DomainSpec::new("shop").descriptor(rule)).build()?;
-    /// let find = |value| policy.domain("shop").and_then(|shop| shop.find(&[Entry { key: "who", value }]));
+    /// let find = |value| policy.domain("shop").and_then(|shop| shop.find(&[Entry::new("who", value)]));
     /// assert_eq!(find("10.1.2.3").map(|rule| rule.path.as_str()), Some("who in blocked.values"));
     /// assert!(find("ann").is_some() && find("bob").is_none());
     /// let errors = ValueSpec::list("l", ["a", "b*"]).expect_err("a pattern");

@@ -281,7 +281,7 @@ fn a_block_is_a_limit_of_zero_until_it_ends_and_an_allowance_is_none() {
     let server = Server::start(RespSettings::default());
     let one = |value: &str, action| Intervention {
         domain: "shop".to_owned(),
-        entries: vec![("user".to_owned(), value.to_owned())],
+        entries: vec![("user".into(), value.into())],
         action,
         until: NOON + Duration::from_secs(90),
     };

@@ -20,7 +20,7 @@ fn build(domain: DomainSpec) -> Policy {
 
 fn entries(text: &'static str) -> Vec<Entry<'static>> {
     let pairs = text.split_ascii_whitespace().map(|pair| pair.split_once('=').expect("key=value"));
-    pairs.map(|(key, value)| Entry { key, value }).collect()
+    pairs.map(|(key, value)| Entry::new(key, value)).collect()
 }
 
 /// What a request meets: identity, path, key and text of each limit, and whether five hits are admitted.

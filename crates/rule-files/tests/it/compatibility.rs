@@ -101,5 +101,5 @@ fn entries_of(descriptor: &Value) -> Vec<(String, String)> {
 }
 
 fn borrow(entries: &[(String, String)]) -> Vec<Entry<'_>> {
-    entries.iter().map(|(key, value)| Entry { key, value }).collect()
+    entries.iter().map(|(key, value)| Entry::new(key, value)).collect()
 }

@@ -100,16 +100,16 @@ fn the_examples_load_together_without_a_warning_and_hold_the_three_rules() {
         ("sign_up", ("remote_address", "192.0.2.1"), 10, Unit::Day),
         ("reward", ("device", "d1"), 5, Unit::Week),
     ] {
-        let entries = [Entry { key: "action", value: action }, Entry { key: who.0, value: who.1 }];
+        let entries = [Entry::new("action", action), Entry::new(who.0, who.1)];
         let rule = policy.domain("app").and_then(|domain| domain.find(&entries)).expect("a rule");
         assert_eq!((rule.limits[0].requests_per_unit, rule.limits[0].unit), (number, Some(unit)), "{action}");
     }
     for (domain, entries) in [
-        ("shop", [Entry { key: "api_key", value: "k" }]),
-        ("shop", [Entry { key: "remote_address", value: "2001:db8::1" }]),
-        ("auth", [Entry { key: "auth_type", value: "login" }]),
-        ("messaging", [Entry { key: "message_type", value: "marketing" }]),
-        ("envoy", [Entry { key: "generic_key", value: "everything" }]),
+        ("shop", [Entry::new("api_key", "k")]),
+        ("shop", [Entry::new("remote_address", "2001:db8::1")]),
+        ("auth", [Entry::new("auth_type", "login")]),
+        ("messaging", [Entry::new("message_type", "marketing")]),
+        ("envoy", [Entry::new("generic_key", "everything")]),
     ] {
         assert!(
             policy.domain(domain).is_some_and(|domain| domain.find(&entries).is_some()),
@@ -130,7 +130,7 @@ fn every_plan_of_the_example_shop_is_limited() {
         ("partner-1", "gold", 100),
         ("partner-1", "silver", 100),
     ] {
-        let entries = [Entry { key: "api_key", value: api_key }, Entry { key: "plan", value: plan }];
+        let entries = [Entry::new("api_key", api_key), Entry::new("plan", plan)];
         let rule = policy.domain("shop").and_then(|domain| domain.find(&entries));
         assert_eq!(rule.map(|rule| rule.limits[0].requests_per_unit), Some(limit), "{api_key} {plan}");
     }

@@ -241,7 +241,7 @@ fn a_descriptor_whose_values_a_pattern_in_a_key_takes_is_warned_of_and_is_not_re
         // It is as the warning says: the number of a limit is the place of its descriptor.
         let domain = &rules.policy.domains()[0];
         let reached = ["user", "user_id", "a", "other"].iter().flat_map(|key| {
-            ["", "a", "ab", "ann", "10.1.2.3"].map(|value| domain.find(&[Entry { key, value }]))
+            ["", "a", "ab", "ann", "10.1.2.3"].map(|value| domain.find(&[Entry::new(key, value)]))
         });
         let reached: Vec<u32> = reached.flatten().map(|rule| rule.limits[0].requests_per_unit - 1).collect();
         for index in 0..descriptors.len() {

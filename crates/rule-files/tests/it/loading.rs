@@ -208,7 +208,7 @@ fn a_token_bucket_keeps_its_count_when_its_rate_changes() {
         let new = rules(&text(1000, path, name)).migrated_from(&old, noon);
         let quota = |policy: &Policy, key| {
             let domain = &policy.domains()[0];
-            domain.find(&[Entry { key, value: "ann" }]).expect("found").limits[0].quota.clone()
+            domain.find(&[Entry::new(key, "ann")]).expect("found").limits[0].quota.clone()
         };
         let (old, new) = (quota(&old, "user"), quota(&new, path));
         let mut state = old.fresh();
@@ -238,7 +238,7 @@ fn a_list_of_values_is_read_with_the_rules_that_refer_to_it() {
     let loaded = rules(folder.path()).unwrap_or_else(|error| panic!("{error}"));
     assert!(loaded.warnings.is_empty(), "{:?}", loaded.warnings);
     let denied = |policy: &Policy, value: &str| {
-        let rule = policy.domains()[0].find(&[Entry { key: "ip", value }]).expect("a rule");
+        let rule = policy.domains()[0].find(&[Entry::new("ip", value)]).expect("a rule");
         assert_eq!(rule.path, if rule.denies { "ip in lists/../lists/blocked.values" } else { "ip" });
         rule.denies
     };

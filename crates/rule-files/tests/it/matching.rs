@@ -12,7 +12,7 @@ fn policy(text: &str) -> Policy {
 /// Entries from `key=value key=value`.
 fn entries(text: &str) -> Vec<Entry<'_>> {
     let pairs = text.split_ascii_whitespace().map(|pair| pair.split_once('=').expect("key=value"));
-    pairs.map(|(key, value)| Entry { key, value }).collect()
+    pairs.map(|(key, value)| Entry::new(key, value)).collect()
 }
 
 /// The limit of the rule that is found; 0 if there is no such rule.
@@ -24,6 +24,43 @@ fn check(text: &str, rows: &[(&str, u32)]) {
     let policy = policy(text);
     for (request, want) in rows {
         assert_eq!(found(&policy.domains()[0], request), *want, "{request}");
+    }
+}
+
+#[test]
+fn a_value_that_is_not_utf8_matches_patterns_with_the_replacement_character_and_no_network() {
+    let policy = policy(
+        "
+domain: d
+descriptors:
+  - {key: a, value: \"x\\uFFFDy\", rate: 1/h}
+  - {key: a, value: api/*, rate: 2/h}
+  - {key: a, value_regex: '.', rate: 3/h}
+  - {key: a, value_regex: '^$', rate: 4/h}
+  - {key: a, value_cidr: 0.0.0.0/0, rate: 5/h}
+  - {key: a, rate: 6/h}
+  - {key: wk*z, rate: 7/h}
+",
+    );
+    for (key, value, want) in [
+        (&b"a"[..], &b"x\xffy"[..], 6), // an exact value is compared byte by byte
+        (b"a", "x\u{fffd}y".as_bytes(), 1),
+        (b"a", b"api/\xff", 2),
+        (b"a", b"api/\xc3", 2),
+        (b"a", b"\xffapi/", 6),
+        (b"a", b"\xff", 3),
+        (b"a", b"\xf0\x9f\x98", 3), // one cut character is one sequence
+        (b"a", b"\xff\xff", 6),
+        (b"a", b"", 4),
+        (b"a", b"10.0.0.1", 5),
+        (b"a", b"10.0.0.1\xff", 6),
+        (b"wk\xff", b"\xe9z", 7),
+        (b"wk", b"\xe9z\xe9", 0),
+        (b"a\xff", b"x", 0),
+    ] {
+        let found = policy.domains()[0].find(&[Entry::new(key, value)]);
+        let found = found.map_or(0, |rule| rule.limits[0].requests_per_unit);
+        assert_eq!(found, want, "{}={}", key.escape_ascii(), value.escape_ascii());
     }
 }
 
@@ -192,7 +229,7 @@ descriptors:
         &[("id=42", 1), ("id=root", 1), ("id=x42", 0), ("id=42x", 0), ("id=4root", 0), ("line=abc", 2)],
     );
     let policy = policy(text);
-    assert!(policy.domains()[0].find(&[Entry { key: "line", value: "abc\n" }]).is_none());
+    assert!(policy.domains()[0].find(&[Entry::new("line", "abc\n")]).is_none());
 }
 
 #[test]
@@ -322,10 +359,10 @@ descriptors:
     );
     let domain = &policy.domains()[0];
     let huge = "xy".repeat(500_000);
-    assert!(domain.find(&[Entry { key: "a", value: &huge }]).is_none());
+    assert!(domain.find(&[Entry::new("a", &huge)]).is_none());
     let huge = "ab".repeat(500_000) + "c";
-    assert!(domain.find(&[Entry { key: "a", value: &huge }]).is_some());
-    let many = vec![Entry { key: "a", value: "10.0.0.1" }; 100_000];
+    assert!(domain.find(&[Entry::new("a", &huge)]).is_some());
+    let many = vec![Entry::new("a", "10.0.0.1"); 100_000];
     assert!(domain.find(&many).is_none());
-    assert!(domain.find(&[Entry { key: &huge, value: "x" }]).is_none());
+    assert!(domain.find(&[Entry::new(&huge, "x")]).is_none());
 }

@@ -72,7 +72,7 @@ fn a_change_of_a_list_of_values_is_supplied() {
     let (mut source, _handle) = watch(folder.path(), None);
     let mut denies = |value: &str| {
         let policy = source.next().expect("an update").policy.expect("rules");
-        policy.domains()[0].find(&[Entry { key: "a", value }]).is_some_and(|rule| rule.denies)
+        policy.domains()[0].find(&[Entry::new("a", value)]).is_some_and(|rule| rule.denies)
     };
     assert!(denies("ann"));
     fs::write(folder.path().join("l.values"), "bob\n").expect("a file");

@@ -78,7 +78,8 @@ impl Explain {
                 return Ok(Ending::CouldNotTell);
             }
         };
-        let entries: Vec<Entry<'_>> = self.entries.iter().map(|(key, value)| Entry { key, value }).collect();
+        let entries: Vec<Entry<'_>> =
+            self.entries.iter().map(|(key, value)| Entry::new(key, value)).collect();
         let explanation = explain(&policy, &self.domain, &entries, unmatched);
         write!(out, "{explanation}")?;
         if self.preview {

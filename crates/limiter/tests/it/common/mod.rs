@@ -62,7 +62,7 @@ impl Ask<'_> {
 
 pub(crate) fn entries(text: &str) -> Vec<Entry<'_>> {
     let pairs = text.split_whitespace().map(|pair| pair.split_once('=').expect("key=value"));
-    pairs.map(|(key, value)| Entry { key, value }).collect()
+    pairs.map(|(key, value)| Entry::new(key, value)).collect()
 }
 
 /// Asks once, and returns the answer as one line: overall, then each descriptor.

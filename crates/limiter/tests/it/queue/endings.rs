@@ -109,7 +109,7 @@ fn an_operator_ends_the_wait_of_those_that_it_blocks_and_of_those_that_it_allows
     hall.pass_ms(100);
     let one = |value: &str, action| Intervention {
         domain: "d".to_owned(),
-        entries: vec![("slow".to_owned(), value.to_owned())],
+        entries: vec![("slow".into(), value.into())],
         action,
         until: hall.now() + Duration::from_secs(60),
     };

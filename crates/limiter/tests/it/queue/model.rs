@@ -89,7 +89,7 @@ fn play(rule: &str, callers: &[Caller]) -> Vec<Fate> {
         }
         let (caller, limiter, fates, world) = (callers[index], &limiter, &fates, Arc::clone(&world));
         let started = tasks.start(async move {
-            let entries = [Entry { key: "k", value: "v" }];
+            let entries = [Entry::new("k", "v")];
             let descriptors = [Descriptor::new(&entries)];
             let request = Request { domain: "d", descriptors: &descriptors, hits: caller.cost };
             let now = || world.now();

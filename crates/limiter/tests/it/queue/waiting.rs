@@ -171,7 +171,7 @@ fn a_plain_decision_never_waits_and_overtakes_nobody() {
     let mut hall = Hall::new(&limiter);
     hall.ask("window=a");
     hall.ask_for(&[("window=a", 2)], LONG);
-    let entries = [Entry { key: "window", value: "a" }];
+    let entries = [Entry::new("window", "a")];
     let request = Request { domain: "d", descriptors: &[Descriptor::new(&entries)], hits: 1 };
     let mut scratch = Scratch::new();
     let answer = block_on(limiter.decide(&request, hall.now(), &mut scratch)).expect("valid");
