@@ -273,3 +273,56 @@ fn memcached_counts_windows_and_what_it_cannot_count_is_rejected_with_its_place(
         "one line a change, however many workers there are:\n{said}"
     );
 }
+
+#[test]
+fn after_the_clock_of_the_store_ran_ahead_a_reset_or_another_prefix_ends_the_wait() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let folder = rules(
+        "domain: shop\ndescriptors:\n  - {key: user, rate_limit: {rate: 2/minute, algorithm: token_bucket}}\n",
+    );
+    // A node whose clock counts, an hour ahead.
+    let mut config = tollgate_store_redis::RedisConfig::parse_url(&redis.url()).expect("a URL");
+    config.link.deadline = Duration::from_secs(10);
+    config.time = tollgate_store_redis::StoreTime::Node;
+    let ruleset = tollgate_rule_files::load(&[folder.path().to_owned()], &Default::default()).expect("rules");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let now = std::process::Command::new("date").arg("+%s").output().expect("date").stdout;
+    let now: i64 = String::from_utf8_lossy(&now).trim().parse().expect("seconds");
+    let ahead = tollgate_core::Timestamp::from_unix_seconds(u64::try_from(now).expect("after 1970") + 3_600);
+    runtime.block_on(async {
+        let store = tollgate_store_redis::RedisStore::new(config).expect("settings that can work");
+        let limiter: tollgate_limiter::Limiter<_> =
+            tollgate_limiter::Limiter::new(ruleset.policy, store, Default::default());
+        for user in ["ann", "bob"] {
+            let entries = [tollgate_limiter::Entry::new("user", user)];
+            let descriptors = [tollgate_limiter::Descriptor::new(&entries)];
+            let request = tollgate_limiter::Request { domain: "shop", descriptors: &descriptors, hits: 2 };
+            let mut scratch = tollgate_limiter::Scratch::new();
+            let answer = limiter.decide(&request, ahead, &mut scratch).await.expect("a valid request");
+            assert!(answer.is_admitted() && answer.degraded().is_none());
+        }
+    });
+
+    let store = ["--store", &redis.url(), "--store-deadline", "10s"];
+    let server = Server::start(folder.path(), &store);
+    let ask = |server: &Server, user: &str| -> serde_json::Value {
+        let (_, said) = server.get(&format!("/v1/check?domain=shop&entry=user={user}"));
+        serde_json::from_str(&said).expect("JSON")
+    };
+    for user in ["ann", "bob"] {
+        let said = ask(&server, user);
+        assert_eq!(
+            (&said["outcome"], &said["degraded"]),
+            (&"deny".into(), &serde_json::Value::Null),
+            "{said}"
+        );
+        assert!(said["retry_after_ms"].as_u64().is_some_and(|wait| wait > 3_500_000), "{said}");
+    }
+    let delete =
+        "DELETE /v1/keys?domain=shop&entry=user=ann HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+    assert_eq!(super::ask(server.http(), delete).0, 200);
+    assert_eq!(ask(&server, "ann")["outcome"], "admit");
+    assert_eq!(ask(&server, "bob")["outcome"], "deny");
+    let other = Server::start(folder.path(), &[&store[..], &["--store-prefix", "tollgate-2:"]].concat());
+    assert_eq!(ask(&other, "bob")["outcome"], "admit");
+}

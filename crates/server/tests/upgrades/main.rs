@@ -1,0 +1,24 @@
+//! What a release has written, the next one reads: counters in Redis, the state folder of a node, the database of
+//! a control plane, and what both say to each other.
+//!
+//! `kept/` has, for each release that may share a store or a control plane with this one, what it has written.
+//! These files are never changed: a test that fails here says that an upgrade would lose counts or rules.
+//! `CONTRIBUTING.md` says how they are made for a release. `TOLLGATE_PREDECESSOR_BIN` names the binary of the release
+//! before; with it both binaries also run beside each other (`beside.rs`).
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
+
+mod counters;
+mod kept;
+
+#[cfg(feature = "control")]
+mod beside;
+#[cfg(feature = "control")]
+mod fleet;
+#[cfg(feature = "control")]
+mod peers;
+#[cfg(feature = "control")]
+#[path = "../control/processes.rs"]
+#[allow(dead_code, reason = "the helpers of the tests of the control plane; few of them are needed here")]
+mod processes;
+#[cfg(feature = "control")]
+mod recorder;
