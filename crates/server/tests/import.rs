@@ -6,13 +6,14 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use clap::Parser;
 use tollgate_core::Timestamp;
-use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
+use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Patience, Request, Scratch};
 use tollgate_server::cli::{Cli, Ending};
-use tollgate_store::{ModelStore, block_on};
+use tollgate_store::ModelStore;
 
 /// Requests of each case, all within a fraction of the interval of one permit.
 const REQUESTS: usize = 12;
@@ -28,7 +29,7 @@ fn config(folder: &Path, at: SocketAddr, limits: &str) -> String {
         .collect();
     format!(
         "daemon off;\nworker_processes 1;\npid {base}/pid;\nerror_log {base}/log;\nevents {{}}\nhttp {{\n\
-         {temp}    access_log off;\n    limit_req_zone $binary_remote_addr zone=perip:1m rate=1r/m;\n    \
+         {temp}    access_log off;\n    limit_req_zone $binary_remote_addr zone=perip:1m rate=10r/m;\n    \
          limit_req_zone $server_name zone=perserver:1m rate=1r/m;\n    server {{\n        listen {at};\n        \
          server_name shop;\n        root {base};\n        location / {{ {limits} }}\n    }}\n}}\n"
     )
@@ -42,33 +43,51 @@ struct Counts {
     denied: usize,
 }
 
-/// What the rules that are written of `config` decide at one instant.
-fn imported(config: &Path, zones: &[(&str, &str, &str)]) -> Counts {
+/// What the rules that are written of `config` decide at one instant, and whether anything is said.
+fn imported(config: &Path, zones: &[(&str, &str, &str)]) -> (Counts, bool) {
     let (mut out, mut talk) = (Vec::new(), Vec::new());
     let args = ["tollgate".as_ref(), "import".as_ref(), "nginx".as_ref(), config.as_os_str()];
     let ending = Cli::try_parse_from(args).expect("a command").run(&mut out, &mut talk).expect("written");
     let talk = String::from_utf8(talk).expect("text");
-    assert!(ending == Ending::Yes || talk.contains("is not used by any limit_req"), "{talk}");
+    assert_eq!(ending == Ending::Yes, !talk.contains("warning: "), "{talk}");
+    let said = talk.lines().filter(|line| line.starts_with("warning: "));
+    let is_said = said.clone().any(|line| !line.contains("is not used by any limit_req"));
     let rules = String::from_utf8(out).expect("text");
     let policy = tollgate_rule_files::parse_text("nginx.yaml", rules).expect("rules without a fault");
-    let limiter: Limiter<ModelStore> =
-        Limiter::new(policy, ModelStore::default(), LimiterSettings::default());
+    let limiter: Limiter<ModelStore> = Limiter::new(
+        policy,
+        ModelStore::default(),
+        LimiterSettings { max_queued: 100, ..LimiterSettings::default() },
+    );
     let entries: Vec<[Entry<'_>; 2]> =
         zones.iter().map(|&(zone, key, value)| [Entry::new("zone", zone), Entry::new(key, value)]).collect();
     let descriptors: Vec<Descriptor<'_>> = entries.iter().map(|entries| Descriptor::new(entries)).collect();
     let request = Request { domain: "nginx", descriptors: &descriptors, hits: 1 };
-    let (now, mut scratch) = (Timestamp::from_unix_seconds(1_700_000_000), Scratch::new());
-    let mut counts = Counts::default();
-    for _ in 0..REQUESTS {
-        let answer = block_on(limiter.decide(&request, now, &mut scratch)).expect("a request");
-        let delay = answer.descriptors().map(|it| it.delay()).max().unwrap_or_default();
-        match (answer.is_admitted(), delay) {
-            (true, Duration::ZERO) => counts.at_once += 1,
-            (true, _) => counts.later += 1,
-            (false, _) => counts.denied += 1,
+    let instant = Timestamp::from_unix_seconds(1_700_000_000);
+    // Time stands still, so those that wait do so until the end.
+    let now = || instant;
+    let patience = Patience {
+        now: &now,
+        sleep: |_| std::future::pending(),
+        longest: Duration::from_secs(3_600),
+        left: None,
+    };
+    let mut scratches: Vec<Scratch> = std::iter::repeat_with(Scratch::new).take(REQUESTS).collect();
+    let mut asking: Vec<_> = scratches
+        .iter_mut()
+        .map(|scratch| Box::pin(limiter.decide_patiently(&request, instant, &patience, scratch)))
+        .collect();
+    let (mut counts, mut context) = (Counts::default(), Context::from_waker(Waker::noop()));
+    for one in &mut asking {
+        match one.as_mut().poll(&mut context) {
+            Poll::Pending => counts.later += 1,
+            Poll::Ready(answer) => match answer.expect("a request").is_admitted() {
+                true => counts.at_once += 1,
+                false => counts.denied += 1,
+            },
         }
     }
-    counts
+    (counts, is_said)
 }
 
 /// A running nginx, ended by its id when dropped.
@@ -156,35 +175,43 @@ fn imported_rules_admit_and_delay_what_nginx_does() {
         .find(|path| path.exists());
     let address = ("perip", "remote_address", "127.0.0.1");
     let server = ("perserver", "server_name", "shop");
-    for (limits, zones, (at_once, later)) in [
-        ("limit_req zone=perip;", &[address][..], (1, 0)),
-        ("limit_req zone=perip burst=5 nodelay;", &[address], (6, 0)),
-        ("limit_req zone=perip burst=5;", &[address], (1, 5)),
-        ("limit_req zone=perip burst=5 delay=3;", &[address], (4, 2)),
+    // What passes at once and later in nginx, and how many wait by the rules where that differs.
+    for (limits, zones, (at_once, later), waiting, want_said) in [
+        ("limit_req zone=perip;", &[address][..], (1, 0), 0, false),
+        ("limit_req zone=perip burst=5 nodelay;", &[address], (6, 0), 0, false),
+        ("limit_req zone=perip burst=5;", &[address], (1, 5), 5, true),
+        ("limit_req zone=perip burst=5 delay=3;", &[address], (4, 2), 2, true),
+        ("limit_req zone=perip burst=5 delay=5;", &[address], (6, 0), 0, false),
         (
             "limit_req zone=perip burst=3 nodelay; limit_req zone=perserver burst=6 nodelay;",
             &[address, server],
             (4, 0),
+            0,
+            false,
         ),
+        // A request that waits is charged to the other zone when its turn comes, which is said.
         (
             "limit_req zone=perip burst=6 delay=2; limit_req zone=perserver burst=4 nodelay;",
             &[address, server],
             (3, 2),
+            4,
+            true,
         ),
     ] {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("page"), "a page").expect("written");
         readable_by_all(folder.path());
-        let want = Counts { at_once, later, denied: REQUESTS - at_once - later };
+        let counts = |later| Counts { at_once, later, denied: REQUESTS - at_once - later };
+        let (want, by_rules) = (counts(later), (counts(waiting), want_said));
         let Some(nginx) = nginx else {
             let path = folder.path().join("nginx.conf");
             let at = SocketAddr::from(([127, 0, 0, 1], 80));
             std::fs::write(&path, config(folder.path(), at, limits)).expect("written");
-            assert_eq!(imported(&path, zones), want, "{limits}");
+            assert_eq!(imported(&path, zones), by_rules, "{limits}");
             continue;
         };
         let (_nginx, at, path) = start(nginx, folder.path(), limits);
-        assert_eq!(imported(&path, zones), want, "{limits}");
+        assert_eq!(imported(&path, zones), by_rules, "{limits}");
         assert_eq!(asked(at, later), want, "nginx itself: {limits}");
     }
     if nginx.is_none() {
@@ -208,5 +235,155 @@ fn a_file_without_limits_makes_no_rule_file() {
         let talk = String::from_utf8(talk).expect("text");
         assert_eq!((ending, out.len()), (Ending::CouldNotTell, 0), "{text}");
         assert!(talk.starts_with("error: ") && talk.contains(want), "{talk}");
+    }
+}
+
+/// Whole configurations of the shapes that are in use; a line of each that the rule file has, and all that is
+/// said about it.
+#[test]
+fn configurations_as_they_are_in_use_are_taken_over_or_said_by_line() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nginx");
+    for (name, rules, in_rules, said) in [
+        (
+            "registry.conf",
+            2,
+            &[
+                "  - key: zone\n    value: publish\n    descriptors:\n      - key: remote_address\n        ipv6_prefix: \
+                 128\n        rate_limit: {rate: 1/m, algorithm: leaky_bucket, capacity: 31}\n",
+                "response: {status: 429}\n",
+                "#   proxy_pass http://tollgate/v1/check?domain=nginx&entry=zone=publish&entry=remote_address=$remote_addr\
+                 &status=403;\n",
+            ][..],
+            &[][..],
+        ),
+        (
+            "forum.conf",
+            3,
+            &[
+                "&entry=zone=flood&entry=remote_address=$remote_addr&descriptor&entry=zone=bot&entry=remote_address=\
+                 $remote_addr&status=403;\n",
+                "rate: 100/m, algorithm: leaky_bucket, capacity: 101}",
+            ],
+            &[
+                (7, "limit_conn_status 429: a holder"),
+                (
+                    12,
+                    "limit_conn connperip 20: auth_request cannot give a place back; keep limit_conn in nginx",
+                ),
+            ],
+        ),
+        (
+            "cms.conf",
+            2,
+            &[
+                "rate_limit: {rate: 1/s, algorithm: leaky_bucket, capacity: 1}\n        on_limit: queue\n        max_wait: 3s\n",
+            ],
+            &[
+                (6, "limit_conn arbeit 32: auth_request"),
+                (
+                    8,
+                    "a request of zone login waits for its turn at Tollgate, up to 3s: where nginx asks, write `proxy_read_timeout 3500ms;`",
+                ),
+            ],
+        ),
+        (
+            "handbook.conf",
+            2,
+            &[
+                "        value_cidr: 127.0.0.1/32\n        action: allow\n",
+                "        value_cidr: 192.0.2.0/24\n        action: allow\n",
+                "        value_cidr: 2001:db8:5::/48\n        action: allow\n",
+                "#   map $limit_bots $checked_limit_bots { default $limit_bots; \"~[\\x00-\\x1F\\x7F]\" invalid; }\n",
+                "#   set $tollgate_limit_bots $checked_limit_bots;\n",
+                "        max_wait: 12s\n",
+            ],
+            &[
+                (
+                    11,
+                    "map $http_user_agent $limit_bots makes the key of zone bots, and ~*(crawler|spider|bot) is a regular expression: keep it in nginx",
+                ),
+                (17, "a request of zone req_for_addr waits for its turn at Tollgate, up to 12s"),
+            ],
+        ),
+        (
+            "ingress.conf",
+            2,
+            &[
+                "  - key: zone\n    value: namespace_app_rps\n    descriptors:\n      - key: remote_address\n        \
+                 value_cidr: 10.0.0.0/24\n        action: allow\n      - key: remote_address\n        value_cidr: \
+                 2001:db8::/64\n        action: allow\n      - key: remote_address\n        ipv6_prefix: 128\n        \
+                 rate_limit: {rate: 5/s, algorithm: leaky_bucket, capacity: 26}\n",
+                "response: {status: 503}\n",
+            ],
+            &[],
+        ),
+        (
+            "panel.conf",
+            1,
+            &[
+                "&entry=remote_address=$remote_addr&entry_header=http_x_forwarded_for=X-Limit-Http-X-Forwarded-For&",
+            ],
+            &[(
+                2,
+                "a client writes $http_x_forwarded_for in the key of zone iframe, so it must not be part of a URL: send it by `proxy_set_header X-Limit-Http-X-Forwarded-For $http_x_forwarded_for;`",
+            )],
+        ),
+        (
+            "guide.conf",
+            4,
+            &[
+                "#   proxy_set_header X-Limit-Request-Uri $request_uri;\n",
+                "#   set $tollgate_arg_user $arg_user;\n",
+                "#   proxy_set_header X-Limit-Arg-User $tollgate_arg_user;\n",
+                "#   proxy_set_header X-Limit-Cookie-Session $cookie_session;\n",
+                "entry=zone=perserver&entry=server_name=$server_name&status=403;\n",
+            ],
+            &[
+                (2, "a client writes $request_uri in the key of zone urizone"),
+                (3, "a client writes $arg_user in the key of zone users"),
+                (4, "a client writes $cookie_session in the key of zone sessions"),
+            ],
+        ),
+        (
+            "guarded.conf",
+            1,
+            &["capacity: 6}"],
+            &[
+                (5, "auth_basic admin: nginx rejects a wrong password before it asks Tollgate"),
+                (6, "satisfy any: satisfy any admits who passes one check"),
+                (7, "auth_request /sso-check: a place has one auth_request"),
+            ],
+        ),
+        (
+            "explorer.conf",
+            0,
+            &[],
+            &[(3, "zone api is not used by any limit_req"), (4, "zone electrs is not used by any limit_req")],
+        ),
+    ] {
+        let path = folder.join(name);
+        let (mut out, mut talk) = (Vec::new(), Vec::new());
+        let args = ["tollgate".as_ref(), "import".as_ref(), "nginx".as_ref(), path.as_os_str()];
+        let ending = Cli::try_parse_from(args).expect("a command").run(&mut out, &mut talk).expect("written");
+        let (out, talk) = (String::from_utf8(out).expect("text"), String::from_utf8(talk).expect("text"));
+        let want = match (rules, said.len()) {
+            (0, _) => Ending::CouldNotTell,
+            (_, 0) => Ending::Yes,
+            _ => Ending::No,
+        };
+        assert_eq!(ending, want, "{name}: {talk}");
+        let warnings: Vec<&str> = talk.lines().filter_map(|line| line.strip_prefix("warning: ")).collect();
+        assert_eq!(warnings.len(), said.len(), "{name}: {warnings:#?}");
+        for (warning, (line, text)) in warnings.iter().zip(said) {
+            assert!(warning.starts_with(&format!("{}:{line}: {text}", path.display())), "{name}: {warning}");
+        }
+        for text in in_rules {
+            assert!(out.contains(text), "{name}: {text}\n{out}");
+        }
+        if rules > 0 {
+            assert!(talk.contains(&format!("{rules} rule")), "{name}: {talk}");
+            let policy = tollgate_rule_files::parse_text("nginx.yaml", out).expect("rules without a fault");
+            assert!(policy.rules().count() >= rules, "{name}");
+        }
     }
 }

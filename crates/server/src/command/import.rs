@@ -8,12 +8,16 @@ use crate::counted::count;
 use crate::ending::Ending;
 use crate::import::nginx::{self, Imported, Rules};
 
+/// The most warnings that are written.
+const MOST_WARNINGS: usize = 1_000;
+
 /// Write a rule file from the limits of another rate limiter.
 ///
-/// The rule file goes to stdout. What it could not take over goes to stderr, one line each:
+/// The rule file goes to stdout; its comments say how the proxy asks. What has another effect than there, or
+/// needs more in the proxy than the configuration of docs/proxies.md, goes to stderr, one line each:
 /// `warning: file:line: directive: why, and what to do instead`.
-/// Files that it includes are read too. Exit 0: all limits were taken over. 1: some were not. 2: there are no
-/// rules, since the file cannot be read or has no limits.
+/// Files that it includes are read too. Exit 0: all limits were taken over with the same effect. 1: there
+/// are warnings. 2: there are no rules, since the file cannot be read or has no limits.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate import nginx /etc/nginx/nginx.conf
@@ -55,8 +59,11 @@ impl Import {
         let Imported { rules, left_out } = match self.source {
             Source::Nginx => nginx::import(path, text, &self.domain),
         };
-        for it in &left_out {
+        for it in left_out.iter().take(MOST_WARNINGS) {
             writeln!(talk, "warning: {}: {}", it.place, it.why)?;
+        }
+        if let Some(more @ 1..) = left_out.len().checked_sub(MOST_WARNINGS) {
+            writeln!(talk, "warning: {} not shown", count(more, "more warning"))?;
         }
         let Rules { text, number } = match rules {
             Ok(rules) => rules,
@@ -68,7 +75,7 @@ impl Import {
         out.write_all(text.as_bytes())?;
         let missing = match left_out.len() {
             0 => String::new(),
-            number => format!(", {} not taken over", count(number, "directive")),
+            number => format!(", {}", count(number, "warning")),
         };
         writeln!(talk, "{}{missing}", count(number, "rule"))?;
         Ok(if left_out.is_empty() { Ending::Yes } else { Ending::No })

@@ -1,27 +1,36 @@
 //! The limits of nginx as rules: `limit_req_zone` and `limit_req`, `limit_conn_zone` and `limit_conn`.
 //!
 //! A zone with the burst of its use is a leaky bucket. nginx admits `burst` requests above the rate, so the
-//! bucket holds one more; those above the rate wait their turn, unless `nodelay` or `delay` says otherwise.
-//! A zone of `limit_conn` is a rule with slots, which nginx itself cannot ask: it gives a place back by
-//! itself, where a holder of a slot releases it. Not here: nginx's grammar (`directives`), which files there
-//! are (`files`), the text of a rule (`zone`, `conn`).
+//! bucket holds one more. Those that nginx delays wait at Tollgate (`on_limit: queue`): a subrequest has no
+//! other way to be late. A zone of `limit_conn` is a rule with slots, which nginx itself cannot ask: it gives
+//! a place back by itself, where a holder of a slot releases it.
+//!
+//! Every limit that has another effect than in nginx, and every one that needs more than the subrequest of
+//! docs/proxies.md, is in [`Imported::left_out`]. Not here: nginx's grammar (`directives`), which files there
+//! are (`files`), the text of a rule (`zone`, `conn`), tables of addresses (`tables`), how values get from
+//! nginx to Tollgate (`key`, `asking`).
 
+mod asking;
 mod conn;
 mod directives;
 mod files;
+mod key;
 mod place;
+mod tables;
 mod walk;
 mod zone;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use tollgate_human_text::one_of;
+use tollgate_human_text::{one_of, show_duration};
 
 use conn::ConnUse;
 use directives::Unreadable;
 use files::Files;
+use key::Way;
 use place::LeftOut;
+use tables::Obstacle;
 use walk::Walk;
 use zone::{Use, Zone};
 
@@ -32,7 +41,7 @@ pub(crate) use files::{MAX_BYTES, text_of};
 pub(crate) struct Imported {
     /// The rule file.
     pub(crate) rules: Result<Rules, NoRules>,
-    /// What was not taken over, by its place.
+    /// What was not taken over with the same effect, by its place.
     pub(crate) left_out: Vec<LeftOut>,
 }
 
@@ -87,7 +96,11 @@ pub(crate) fn import(path: Option<&Path>, text: String, domain: &str) -> Importe
 }
 
 fn rules(walk: &mut Walk, name: &str, domain: &str) -> Result<Rules, NoRules> {
-    let (zones, uses) = (std::mem::take(&mut walk.zones), std::mem::take(&mut walk.uses));
+    let (mut zones, uses) = (std::mem::take(&mut walk.zones), std::mem::take(&mut walk.uses));
+    let names: BTreeSet<&str> = uses.iter().map(|it| it.zone.as_str()).collect();
+    for zone in zones.iter_mut().filter(|zone| names.contains(zone.name.as_str())) {
+        find_clients(walk, zone);
+    }
     let mut by_name: BTreeMap<&str, &Zone> = BTreeMap::new();
     let mut defined: Vec<&Zone> = Vec::new();
     for zone in &zones {
@@ -132,13 +145,21 @@ fn rules(walk: &mut Walk, name: &str, domain: &str) -> Result<Rules, NoRules> {
             _ => NoRules::NoUse { name, zones: names(defined.iter().map(|it| it.name.as_str()).collect()) },
         });
     }
+    let mut zones_at: BTreeMap<usize, usize> = BTreeMap::new();
+    for it in written.iter().flat_map(|(_, uses)| uses) {
+        *zones_at.entry(it.group).or_default() += 1;
+    }
     for (zone, uses) in &written {
         report_zone(walk, zone, uses);
+        let is_alone = uses.iter().all(|it| zones_at.get(&it.group) == Some(&1));
+        report_waits(walk, zone, uses, is_alone);
     }
     let status_of = |uses: &[&Use]| uses.first().and_then(|it| it.status);
     let first = written.first().and_then(|(_, uses)| status_of(uses));
     let is_common = written.iter().all(|(_, uses)| status_of(uses) == first);
-    let mut text = head(name, domain, first.filter(|_| is_common), is_common);
+    let mut asking = String::new();
+    asking::write(&written, domain, &walk.places, &mut asking);
+    let mut text = head(name, domain, &asking, first.filter(|_| is_common), is_common);
     for (zone, uses) in &written {
         zone.write(
             uses,
@@ -148,6 +169,7 @@ fn rules(walk: &mut Walk, name: &str, domain: &str) -> Result<Rules, NoRules> {
         );
     }
     for (zone, uses) in &conns {
+        report_keys(walk, zone);
         conn::write(zone, &uses.iter().collect::<Vec<_>>(), &walk.places, &mut text);
     }
     Ok(Rules { text, number: written.len() + conns.len() })
@@ -156,7 +178,11 @@ fn rules(walk: &mut Walk, name: &str, domain: &str) -> Result<Rules, NoRules> {
 /// The zones of `limit_conn` that are used, and where.
 fn conns(walk: &mut Walk, others: &BTreeMap<&str, &Zone>) -> Vec<(Zone, Vec<ConnUse>)> {
     let mut written: Vec<(Zone, Vec<ConnUse>)> = Vec::new();
-    for zone in std::mem::take(&mut walk.conn_zones) {
+    let names: BTreeSet<String> = walk.conn_uses.iter().map(|it| it.zone.clone()).collect();
+    for mut zone in std::mem::take(&mut walk.conn_zones) {
+        if names.contains(&zone.name) {
+            find_clients(walk, &mut zone);
+        }
         let first = written.iter().map(|(zone, _)| zone).find(|first| first.name == zone.name);
         match first.or_else(|| others.get(zone.name.as_str()).copied()) {
             None => written.push((zone, Vec::new())),
@@ -180,6 +206,12 @@ fn conns(walk: &mut Walk, others: &BTreeMap<&str, &Zone>) -> Vec<(Zone, Vec<Conn
             continue;
         };
         let at = walk.places.shown(first.place);
+        let why = format!(
+            "limit_conn {} {}: auth_request cannot give a place back; keep limit_conn in nginx, or let the \
+             application acquire and release, which the rule is for (docs/concurrency.md)",
+            zone.name, first.limit
+        );
+        walk.leave_out(first.place, why);
         for other in others.iter().filter(|other| other.limit != first.limit) {
             let (name, limit) = (&zone.name, first.limit);
             let why = format!("zone {name} has the number of {at} here too, since a rule has one: {limit}");
@@ -226,40 +258,92 @@ fn report_zone(walk: &mut Walk, zone: &Zone, uses: &[&Use]) {
             walk.leave_out(it.place, why);
         }
     }
-    for key in &zone.keys {
-        if let Some(made) = walk.variables.get(&key.variable) {
-            let mut why = format!(
-                "{} makes the key of zone {}: keep it in nginx, which sends {}=${}",
-                made.what, zone.name, key.entry, key.variable
-            );
-            if made.has_binary_address {
-                why.push_str(
-                    "; write $remote_addr for $binary_remote_addr there, whose bytes a URL cannot have",
-                );
-            }
-            let place = made.place;
-            walk.leave_out(place, why);
-        }
-    }
-    if zone.may_be_empty_in_parts() {
-        let why = format!(
-            "zone {} does not limit a request for which all of {} are empty, which its rule does; leave the \
-             descriptor out then",
-            zone.name, zone.key
-        );
-        walk.leave_out(zone.place, why);
+    report_keys(walk, zone);
+}
+
+/// Finds the clients that a zone limits, if tables make its key.
+fn find_clients(walk: &Walk, zone: &mut Zone) {
+    match zone.only_variable().and_then(|name| tables::clients(&walk.variables, name)) {
+        None => {}
+        Some(Ok(clients)) => zone.clients = Some(clients),
+        Some(Err(obstacle)) => zone.obstacle = Some(obstacle),
     }
 }
 
+/// Reports how nginx must send the parts of a zone's key: what a client writes is never a part of a URL.
+fn report_keys(walk: &mut Walk, zone: &Zone) {
+    for key in zone.entries() {
+        if key.way() == Way::Url {
+            continue;
+        }
+        let (line, parameter) = (asking::sent(&key), asking::parameter(&key));
+        let made = walk.variables.get(&key.variable);
+        let why = match made {
+            None => format!(
+                "a client writes ${} in the key of zone {}, so it must not be part of a URL: send it by `{line}` and \
+                 {parameter}, as the rule file says",
+                key.variable, zone.name
+            ),
+            Some(made) => {
+                let binary = match made.has_binary_address {
+                    true => {
+                        "; write $remote_addr for $binary_remote_addr there, whose bytes a field cannot have"
+                    }
+                    false => "",
+                };
+                let because = match &zone.obstacle {
+                    Some(Obstacle { what, .. }) => format!(", and {what}"),
+                    None => String::new(),
+                };
+                format!(
+                    "{} makes the key of zone {}{because}: keep it in nginx, which sends it by `{line}` and \
+                     {parameter}, as the rule file says{binary}",
+                    made.what, zone.name
+                )
+            }
+        };
+        let obstacle = zone.obstacle.as_ref().and_then(|obstacle| obstacle.place);
+        let place = obstacle.or(made.map(|made| made.place)).unwrap_or(zone.place);
+        walk.leave_out(place, why);
+    }
+}
+
+/// Reports what it takes that requests wait as in nginx.
+fn report_waits(walk: &mut Walk, zone: &Zone, uses: &[&Use], is_alone: bool) {
+    let (Some(first), Some(wait)) = (uses.first(), zone.wait_of(uses)) else { return };
+    let name = &zone.name;
+    let mut why = format!(
+        "a request of zone {name} waits for its turn at Tollgate, up to {}: where nginx asks, write `{}`, or it takes \
+         a wait for an outage",
+        show_duration(wait),
+        asking::read_timeout(wait)
+    );
+    if let Some(longer) = zone.wait(first.pace).filter(|longer| *longer > wait) {
+        why.push_str(&format!(
+            "; nginx itself has requests wait up to {}, a rule does not",
+            show_duration(longer)
+        ));
+    }
+    if !is_alone {
+        why.push_str("; while it waits, it is not charged to the other zones of its place, and the shortest of their waits is the longest");
+    }
+    walk.leave_out(first.place, why);
+}
+
 /// The beginning of the rule file, up to its descriptors.
-fn head(name: &str, domain: &str, status: Option<u16>, is_common: bool) -> String {
+fn head(name: &str, domain: &str, asking: &str, status: Option<u16>, is_common: bool) -> String {
     let name = tollgate_human_text::clip(name);
     let mut text = format!(
         "# Imported from {name} by `tollgate import nginx`.
 #
 # Each zone is a rule. For each zone that limits a request, nginx sends a descriptor with the entries that the
-# rule lists: the name of the zone first, then the parts of its key. docs/coming-from.md has the configuration.
-# A place without a limit_req of its own has those of the place around it; one with its own has only those.
+# rule lists: the name of the zone first, then the parts of its key. A place without a limit_req of its own has
+# those of the place around it; one with its own has only those.
+#
+# The lines below replace those of the configuration in docs/proxies.md: proxy_pass and those after it belong in
+# the location that asks, set in the limited location, map beside the servers. What a client writes is sent in
+# a field of its own and never in the URL, where it could change the question.
+{asking}#
 domain: {}
 # As in nginx: a request that one zone denies is not charged to the others.
 charge: together

@@ -65,10 +65,8 @@ pub(super) fn write(zone: &Zone, uses: &[&ConnUse], places: &Places, out: &mut S
         "  # nginx gives a place back when the request ends. Here its holder does (/v1/acquire, /v1/release),\n  # and \
          renews it before the ttl ends; docs/concurrency.md."
     );
-    let indent = zone.write_levels(KEY, out);
     let limit = first.limit;
-    let _ = writeln!(out, "{indent}rate_limit: {{algorithm: concurrency, limit: {limit}, ttl: {TTL}}}");
-    if uses.iter().all(|used| used.is_dry_run) {
-        let _ = writeln!(out, "{indent}shadow_mode: true");
-    }
+    let mut rule = vec![format!("rate_limit: {{algorithm: concurrency, limit: {limit}, ttl: {TTL}}}")];
+    rule.extend(uses.iter().all(|used| used.is_dry_run).then(|| "shadow_mode: true".to_owned()));
+    zone.write_rules(KEY, &rule, out);
 }

@@ -1,11 +1,13 @@
 //! The directives of a configuration one after another, with what each place has from the places around it.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::conn::{ConnLimit, ConnUse};
 use super::directives::{Block, Directive, Unreadable, directives};
 use super::files::Files;
 use super::place::{LeftOut, Place, Places};
+use super::tables::{Kind, Line, Made, Table};
 use super::zone::{Limit, Use, Zone};
 
 /// Most files within each other by `include`.
@@ -16,6 +18,9 @@ const MOST_FILES: usize = 2_000;
 /// Blocks whose lines are no directives.
 const TABLES: &[&str] = &["map", "geo", "types", "split_clients", "charset_map"];
 
+/// The bytes of the client's address.
+const BINARY_ADDRESS: &str = "binary_remote_addr";
+
 /// What is found in a configuration.
 pub(super) struct Walk {
     files: Files,
@@ -23,20 +28,15 @@ pub(super) struct Walk {
     pub(super) zones: Vec<Zone>,
     /// Uses of zones, in the order of the places.
     pub(super) uses: Vec<Use>,
+    /// Places with uses of zones, so far.
+    levels: usize,
     pub(super) conn_zones: Vec<Zone>,
     pub(super) conn_uses: Vec<ConnUse>,
     /// Variables that the configuration itself makes, by their names.
     pub(super) variables: BTreeMap<String, Made>,
+    /// In the order in which they were found; each once.
     left_out: Vec<(Place, String)>,
-}
-
-/// A variable that the configuration makes.
-pub(super) struct Made {
-    pub(super) place: Place,
-    /// The directive without its block.
-    pub(super) what: String,
-    /// Its value may be the bytes of an address.
-    pub(super) has_binary_address: bool,
+    is_left_out: BTreeSet<(Place, String)>,
 }
 
 /// What a place has of its own or from the places around it.
@@ -49,6 +49,27 @@ struct Level {
     is_dry_run: bool,
     conns: Vec<ConnLimit>,
     is_conn_dry_run: bool,
+    /// Directives that decide about a request before Tollgate is asked, or instead of it.
+    access: Vec<Access>,
+}
+
+/// A directive that decides about access beside limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Access {
+    place: Place,
+    /// As it is written.
+    what: String,
+    kind: AccessKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum AccessKind {
+    /// `auth_basic`, `auth_jwt`: rejects a wrong password first.
+    Password,
+    /// `auth_request`: a place has one.
+    Request,
+    /// `satisfy any`: who passes one check needs no other.
+    Any,
 }
 
 /// A directive and the file that it is in.
@@ -65,6 +86,36 @@ impl Placed {
     }
 }
 
+impl Level {
+    /// Says what decides about access here, instead of what the places around say.
+    fn access(&mut self, kind: AccessKind, it: &Placed, is_on: bool) {
+        self.access.retain(|it| it.kind != kind);
+        if is_on {
+            self.access.push(Access { place: it.place(), what: said(&it.directive), kind });
+        }
+    }
+}
+
+impl AccessKind {
+    /// Why a limit differs here.
+    fn why(self) -> &'static str {
+        match self {
+            Self::Password => {
+                "nginx rejects a wrong password before it asks Tollgate, so guesses are not limited here; keep \
+                 limit_req here too"
+            }
+            Self::Request => {
+                "a place has one auth_request; keep limit_req here, or let the service that is asked already ask \
+                 Tollgate"
+            }
+            Self::Any => {
+                "satisfy any admits who passes one check: a request that Tollgate admits would need no other, and \
+                 one that another admits is not limited; keep limit_req here"
+            }
+        }
+    }
+}
+
 impl Walk {
     pub(super) fn new(files: Files) -> Self {
         Self {
@@ -72,10 +123,12 @@ impl Walk {
             places: Places::default(),
             zones: Vec::new(),
             uses: Vec::new(),
+            levels: 0,
             conn_zones: Vec::new(),
             conn_uses: Vec::new(),
             variables: BTreeMap::new(),
             left_out: Vec::new(),
+            is_left_out: BTreeSet::new(),
         }
     }
 
@@ -93,7 +146,7 @@ impl Walk {
     pub(super) fn leave_out(&mut self, place: Place, why: impl Into<String>) {
         let left_out = (place, why.into());
         // A file that is included in several places says the same in each.
-        if !self.left_out.contains(&left_out) {
+        if self.is_left_out.insert(left_out.clone()) {
             self.left_out.push(left_out);
         }
     }
@@ -143,6 +196,15 @@ impl Walk {
                     level.is_conn_dry_run = on == "on";
                     conn_changed = Some(place);
                 }
+                [name, value, ..] if name == "auth_basic" || name == "auth_jwt" => {
+                    level.access(AccessKind::Password, it, value != "off");
+                }
+                [name, value] if name == "auth_request" => {
+                    level.access(AccessKind::Request, it, value != "off");
+                }
+                [name, value] if name == "satisfy" => {
+                    level.access(AccessKind::Any, it, value == "any");
+                }
                 [name, value, ..] if name == "server_name" => {
                     level.name = format!("server {}", tollgate_human_text::clip(value));
                 }
@@ -153,9 +215,17 @@ impl Walk {
         if has_own {
             level.limits = own;
         }
-        if let (true, _) | (_, Some(_)) = (has_own, changed) {
+        if !level.limits.is_empty() {
+            for access in level.access.clone() {
+                let Access { place, what, kind } = access;
+                self.leave_out(place, format!("{what}: {}", kind.why()));
+            }
+        }
+        if has_own || changed.is_some() {
+            self.levels += 1;
             for limit in &level.limits {
                 self.uses.push(Use {
+                    group: self.levels,
                     zone: limit.zone.clone(),
                     pace: limit.pace,
                     place: if has_own { limit.place } else { changed.unwrap_or(limit.place) },
@@ -213,6 +283,27 @@ impl Walk {
         }
     }
 
+    /// The block of a `geo` or a `map`, with the lines of files that it includes.
+    fn table(
+        &mut self,
+        name: &str,
+        arguments: &[String],
+        file: usize,
+        all: Vec<Directive>,
+        depth: usize,
+    ) -> Option<Table> {
+        let (kind, source) = match (name, arguments) {
+            ("geo", [_]) => (Kind::Geo, "$remote_addr"),
+            ("geo", [source, _]) => (Kind::Geo, source.as_str()),
+            ("map", [source, _]) => (Kind::Map, source.as_str()),
+            _ => return None,
+        };
+        let mut flat = Vec::new();
+        self.with_included(file, all, depth, &mut flat);
+        let line = |it: Placed| Line { place: it.place(), words: it.directive.words };
+        Some(Table { kind, source: source.to_owned(), lines: flat.into_iter().map(line).collect() })
+    }
+
     /// A directive of a block, except those that the whole block is read for.
     fn take(&mut self, it: Placed, level: &Level) {
         let (place, what) = (it.place(), said(&it.directive));
@@ -250,15 +341,31 @@ impl Walk {
             }
             _ => {}
         }
-        if let Some(variable) = made(name, arguments) {
-            let has_binary_address = match &block {
-                Block::Directives(lines) => {
-                    lines.iter().flat_map(|line| &line.words).any(|word| word.contains("$binary_remote_addr"))
+        let made = made(name, arguments).map(str::to_owned);
+        let mut is_binary = arguments.iter().any(|word| word.contains(BINARY_ADDRESS));
+        let (block, table) = match block {
+            Block::Directives(all) if TABLES.contains(&name.as_str()) => {
+                let table = self.table(name, arguments, file, all, depth);
+                let words = table.iter().flat_map(|it| &it.lines).flat_map(|line| &line.words);
+                is_binary |= words.clone().any(|word| word.contains(BINARY_ADDRESS));
+                (Block::None, table)
+            }
+            block => (block, None),
+        };
+        if let Some(variable) = made {
+            let made = Made { place, what: what.clone(), has_binary_address: is_binary, table };
+            match self.variables.entry(variable) {
+                Entry::Vacant(entry) => {
+                    entry.insert(made);
                 }
-                _ => arguments.iter().any(|word| word.contains("$binary_remote_addr")),
-            };
-            let made = Made { place, what: what.clone(), has_binary_address };
-            self.variables.entry(variable.to_owned()).or_insert(made);
+                // Which of several makes it depends on the place.
+                Entry::Occupied(mut entry) if entry.get().place != place => {
+                    let first = entry.get_mut();
+                    first.table = None;
+                    first.has_binary_address |= made.has_binary_address;
+                }
+                Entry::Occupied(_) => {}
+            }
         }
         match block {
             Block::None => {}
@@ -268,7 +375,6 @@ impl Walk {
                     self.leave_out(place, format!("{what}: {why}"));
                 }
             }
-            Block::Directives(_) if TABLES.contains(&name.as_str()) => {}
             Block::Directives(all) => {
                 let name = match name.as_str() {
                     "location" => what,

@@ -1,8 +1,13 @@
 //! A zone of nginx and its uses: what they say, and the rule that they make.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
+use tollgate_human_text::show_duration;
+
+use super::key::{Key, has_literals, keys};
 use super::place::{Place, Places};
+use super::tables::{Clients, Obstacle};
 
 /// What nginx denies with unless `limit_req_status` says otherwise.
 pub(super) const STATUS: u16 = 503;
@@ -10,28 +15,11 @@ pub(super) const STATUS: u16 = 503;
 /// The most uses of a zone that its rule lists.
 pub(super) const LISTED: usize = 20;
 
-/// Variables that have a value in every request.
-const NEVER_EMPTY: &[&str] = &[
-    "binary_remote_addr",
-    "connection",
-    "document_root",
-    "document_uri",
-    "host",
-    "hostname",
-    "nginx_version",
-    "pid",
-    "remote_addr",
-    "remote_port",
-    "request",
-    "request_id",
-    "request_method",
-    "request_uri",
-    "scheme",
-    "server_addr",
-    "server_port",
-    "server_protocol",
-    "uri",
-];
+/// Says that values are addresses, each with a counter of its own, as in nginx.
+const ADDRESS: &str = "ipv6_prefix: 128";
+
+/// The longest wait that a rule allows.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// `limit_req_zone`.
 #[derive(Debug, PartialEq, Eq)]
@@ -44,18 +32,19 @@ pub(super) struct Zone {
     pub(super) key: String,
     /// Of its memory, as nginx writes it.
     size: String,
-    /// `10/s` or `10/m`.
-    rate: String,
+    rate: Rate,
     pub(super) is_synced: bool,
+    /// Which clients it limits, if not all: what `geo` and `map` make of its key.
+    pub(super) clients: Option<Clients>,
+    /// Why the tables of its key do not become [`Self::clients`].
+    pub(super) obstacle: Option<Obstacle>,
 }
 
-/// A variable of a key.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    /// Without its dollar sign; an address is `remote_addr`.
-    pub(super) variable: String,
-    /// The entry that has its value.
-    pub(super) entry: String,
+/// How many requests pass in a second or in a minute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Rate {
+    requests: u32,
+    seconds: u32,
 }
 
 /// `limit_req`.
@@ -69,6 +58,8 @@ pub(super) struct Limit {
 /// A place that a zone limits.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Use {
+    /// Which place it is; uses of one place have the same number.
+    pub(super) group: usize,
     /// Of its `limit_req`, or of what changes an inherited one.
     pub(super) place: Place,
     /// As people call the block: `location /`.
@@ -107,27 +98,20 @@ impl Zone {
         Ok(Self {
             place,
             name,
-            keys: variables(key),
+            keys: keys(key),
             key: key.clone(),
             size: size.unwrap_or_default(),
             // nginx's own default.
-            rate: rate.unwrap_or_else(|| "1/s".to_owned()),
+            rate: rate.unwrap_or(Rate { requests: 1, seconds: 1 }),
             is_synced,
+            clients: None,
+            obstacle: None,
         })
     }
 
     /// Appends the rule of this zone, with the burst of its first use, and `status` for those that it denies.
     pub(super) fn write(&self, uses: &[&Use], status: Option<u16>, places: &Places, out: &mut String) {
         let Some(first) = uses.first() else { return };
-        let Pace { burst, delay } = first.pace;
-        let capacity = burst.saturating_add(1);
-        let form = match delay {
-            // With a capacity of one nothing waits.
-            _ if burst == 0 => "form: meter, capacity: 1".to_owned(),
-            None => format!("form: meter, capacity: {capacity}"),
-            Some(0) => format!("form: queue, capacity: {capacity}"),
-            Some(delay) => format!("form: queue, capacity: {capacity}, delay_after: {delay}"),
-        };
         // Writing to a string cannot fail.
         let _ = writeln!(out, "  # {}: key {}", places.shown(self.place), plain(&self.key));
         for used in uses.iter().take(LISTED) {
@@ -144,55 +128,111 @@ impl Zone {
                 plain(&self.size)
             );
         }
-        let indent = self.write_levels("zone", out);
-        let _ = writeln!(out, "{indent}rate_limit: {{rate: {}, algorithm: leaky_bucket, {form}}}", self.rate);
-        if let Some(status) = status {
-            let _ = writeln!(out, "{indent}response: {{status: {status}}}");
+        let is_dry_run = uses.iter().all(|used| used.is_dry_run);
+        let wait = self.wait_of(uses);
+        let capacity = match (wait, first.pace.delay) {
+            (Some(_), Some(delay)) => delay.saturating_add(1),
+            _ => first.pace.burst.saturating_add(1),
+        };
+        let rate = self.rate;
+        let mut rule =
+            vec![format!("rate_limit: {{rate: {rate}, algorithm: leaky_bucket, capacity: {capacity}}}")];
+        if let Some(wait) = wait {
+            let wait = show_duration(wait);
+            rule.extend(["on_limit: queue".to_owned(), format!("max_wait: {wait}")]);
         }
-        if uses.iter().all(|used| used.is_dry_run) {
-            let _ = writeln!(out, "{indent}shadow_mode: true");
-        }
+        rule.extend(status.map(|status| format!("response: {{status: {status}}}")));
+        rule.extend(is_dry_run.then(|| "shadow_mode: true".to_owned()));
+        self.write_rules("zone", &rule, out);
     }
 
-    /// Appends the descriptors of the rule of this zone, whose first entry has the key `first`; returns what
-    /// the lines of the rule itself begin with.
-    pub(super) fn write_levels(&self, first: &str, out: &mut String) -> String {
+    /// The longest that nginx has a request wait with `pace`; `None` if none waits. In whole milliseconds,
+    /// rounded up.
+    pub(super) fn wait(&self, pace: Pace) -> Option<Duration> {
+        let waiting = pace.burst.checked_sub(pace.delay?).filter(|waiting| *waiting > 0)?;
+        let Rate { requests, seconds } = self.rate;
+        let ms = (u128::from(waiting) * u128::from(seconds) * 1_000).div_ceil(u128::from(requests));
+        Some(Duration::from_millis(ms.try_into().unwrap_or(u64::MAX)))
+    }
+
+    /// The longest that the rule of this zone has a request wait; `None` if none waits. One that only counts
+    /// has no request wait.
+    pub(super) fn wait_of(&self, uses: &[&Use]) -> Option<Duration> {
+        let first = uses.first().filter(|_| !uses.iter().all(|used| used.is_dry_run))?;
+        Some(self.wait(first.pace)?.min(LONGEST_WAIT))
+    }
+
+    /// The entries of the descriptors of the rules of this zone, behind the one that names it.
+    pub(super) fn entries(&self) -> Vec<Key> {
+        if self.clients.is_some() { vec![Key::client()] } else { self.keys.clone() }
+    }
+
+    /// Appends the rules of this zone, whose first entry has the key `first`; `rule` has the lines of each
+    /// that limits.
+    pub(super) fn write_rules(&self, first: &str, rule: &[String], out: &mut String) {
         let _ = writeln!(out, "  - key: {first}\n    value: {}", quoted(&self.name));
-        let mut indent = "    ".to_owned();
-        for key in &self.keys {
-            let entry = quoted(&key.entry);
-            let _ = writeln!(out, "{indent}descriptors:");
-            if self.may_be_empty() {
-                let _ = writeln!(out, "{indent}  # nginx does not limit a request whose key is empty.");
-                let _ = writeln!(out, "{indent}  - key: {entry}\n{indent}    value_regex: ^$");
-                let _ = writeln!(out, "{indent}    action: allow");
-            }
+        let indent = "    ";
+        let Some(clients) = &self.clients else {
+            return self.write_levels(&self.keys, self.may_be_empty(), indent, rule, out);
+        };
+        let entry = Key::client().entry;
+        let _ = writeln!(out, "{indent}descriptors:");
+        let networks = clients.networks.iter().map(|(network, is_limited)| (Some(network), *is_limited));
+        for (network, is_limited) in networks.chain([(None, clients.are_others_limited)]) {
             let _ = writeln!(out, "{indent}  - key: {entry}");
-            indent.push_str("    ");
+            if let Some(network) = network {
+                let _ = writeln!(out, "{indent}    value_cidr: {network}");
+            }
+            if network.is_none() && is_limited {
+                let _ = writeln!(out, "{indent}    {ADDRESS}");
+            }
+            match is_limited {
+                true => write_lines(rule, &format!("{indent}    "), out),
+                false => _ = writeln!(out, "{indent}    action: allow"),
+            }
         }
-        indent
     }
 
-    /// The key is one variable, which some requests do not have.
+    /// Appends a level for each of `keys`, and the rule below. If `all_empty`, those before are empty, and a
+    /// request without any value is not limited.
+    fn write_levels(&self, keys: &[Key], all_empty: bool, indent: &str, rule: &[String], out: &mut String) {
+        let Some((key, below)) = keys.split_first() else { return write_lines(rule, indent, out) };
+        let inner = format!("{indent}    ");
+        let _ = writeln!(out, "{indent}descriptors:");
+        if all_empty {
+            if below.is_empty() {
+                let _ = writeln!(out, "{indent}  # nginx does not limit a request whose key is empty.");
+            }
+            let _ = writeln!(out, "{indent}  - key: {}\n{inner}value_regex: ^$", quoted(&key.entry));
+            match below {
+                [] => _ = writeln!(out, "{inner}action: allow"),
+                _ => self.write_levels(below, true, &inner, rule, out),
+            }
+        }
+        let _ = writeln!(out, "{indent}  - key: {}", quoted(&key.entry));
+        if key.is_address() {
+            let _ = writeln!(out, "{inner}{ADDRESS}");
+        }
+        self.write_levels(below, false, &inner, rule, out);
+    }
+
+    /// The key is nothing but variables, each of which some requests do not have.
     fn may_be_empty(&self) -> bool {
-        matches!(&self.keys[..], [key] if key.may_be_empty()) && !self.has_literals()
+        !self.keys.is_empty() && self.keys.iter().all(Key::may_be_empty) && !has_literals(&self.key)
     }
 
-    /// The key is several variables, each of which some requests do not have.
-    pub(super) fn may_be_empty_in_parts(&self) -> bool {
-        self.keys.len() > 1 && self.keys.iter().all(Key::may_be_empty) && !self.has_literals()
-    }
-
-    /// The key has text besides its variables.
-    fn has_literals(&self) -> bool {
-        let (_, literals) = parts(&self.key);
-        !literals.is_empty()
+    /// The variable that is all of the key, if one is.
+    pub(super) fn only_variable(&self) -> Option<&str> {
+        match &self.keys[..] {
+            [key] if !has_literals(&self.key) => Some(&key.variable),
+            _ => None,
+        }
     }
 }
 
-impl Key {
-    fn may_be_empty(&self) -> bool {
-        !NEVER_EMPTY.contains(&self.variable.as_str())
+fn write_lines(lines: &[String], indent: &str, out: &mut String) {
+    for line in lines {
+        let _ = writeln!(out, "{indent}{line}");
     }
 }
 
@@ -217,48 +257,27 @@ impl Limit {
     }
 }
 
-/// `10r/s` or `10r/m`, as rule files write it.
-fn rate_of(text: &str) -> Result<String, String> {
-    let wrong = || format!("rate={text} is not a rate such as 10r/s or 10r/m");
-    let (number, unit) = text.split_once("r/").ok_or_else(wrong)?;
-    let number: u32 = number.parse().map_err(|_| wrong())?;
-    match unit {
-        "s" | "m" if number > 0 => Ok(format!("{number}/{unit}")),
-        _ => Err(wrong()),
-    }
-}
-
-/// The variables of a key. Addresses have the name that rule files use.
-fn variables(key: &str) -> Vec<Key> {
-    let (names, _) = parts(key);
-    let key = |name: &str| match name {
-        "binary_remote_addr" | "remote_addr" => {
-            Key { variable: "remote_addr".to_owned(), entry: "remote_address".to_owned() }
-        }
-        name => Key { variable: name.to_owned(), entry: name.to_owned() },
+/// `10r/s`, `10r/m`, or a number alone, which nginx reads as one per second.
+fn rate_of(text: &str) -> Result<Rate, String> {
+    let (number, seconds) = match text.split_once("r/") {
+        Some((number, "s")) => (number, 1),
+        Some((number, "m")) => (number, 60),
+        Some(_) => ("", 1),
+        None => (text, 1),
     };
-    names.into_iter().map(key).collect()
+    match number.parse() {
+        Ok(requests @ 1..) if number.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Ok(Rate { requests, seconds })
+        }
+        _ => Err(format!("rate={text} is not a rate such as 10r/s or 10r/m")),
+    }
 }
 
-/// The names of the variables in a text, and all that is not a variable.
-fn parts(text: &str) -> (Vec<&str>, String) {
-    let (mut names, mut literals, mut rest) = (Vec::new(), String::new(), text);
-    while let Some((before, after)) = rest.split_once('$') {
-        literals.push_str(before);
-        let (name, behind) = match after.strip_prefix('{') {
-            Some(braced) => braced.split_once('}').unwrap_or((braced, "")),
-            None => {
-                let end = after.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(after.len());
-                after.split_at(end)
-            }
-        };
-        rest = behind;
-        if !name.is_empty() {
-            names.push(name);
-        }
+/// As rule files write it.
+impl std::fmt::Display for Rate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.requests, if self.seconds == 60 { "m" } else { "s" })
     }
-    literals.push_str(rest);
-    (names, literals)
 }
 
 /// `burst=5 nodelay`, as nginx writes it.
