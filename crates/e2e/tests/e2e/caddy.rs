@@ -47,7 +47,7 @@ pub(crate) fn by_key(binary: &Path, site: String) -> String {
     let site = replace(&site, "header_up -**", &fields);
     let site =
         replace(&site, "entry=remote_address={remote_host}", quoted_after("For a limit by API key, use "));
-    replace(&site, "\troute {", &(block("caddyfile one key") + "\troute {"))
+    replace(&site, "\troute {", &format!("\troute {{\n{}", block("caddyfile one key")))
 }
 
 /// Where this machine has it; `CADDY_BIN` names another.

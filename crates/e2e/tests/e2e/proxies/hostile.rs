@@ -425,12 +425,15 @@ pub(crate) struct KeyCase {
     pub(crate) case: Case,
     /// No other request has this key.
     pub(crate) is_own: bool,
+    /// So large that a proxy may reject it, although it forwards fields of this size.
+    pub(crate) is_large: bool,
 }
 
 /// Requests whose `X-Api-Key` is odd, large, there twice or not at all. `used_up` is a key without permits.
-pub(crate) fn keys(used_up: &str) -> Vec<KeyCase> {
-    let own = |case: Case| KeyCase { case, is_own: true };
-    let shared = |case: Case| KeyCase { case, is_own: false };
+pub(crate) fn keys(random: &mut fastrand::Rng, used_up: &str) -> Vec<KeyCase> {
+    let own = |case: Case| KeyCase { case, is_own: true, is_large: false };
+    let shared = |case: Case| KeyCase { case, is_own: false, is_large: false };
+    let sized = |case: Case, size: usize| KeyCase { case, is_own: true, is_large: size > 4_096 };
     let key = |name: &str, value: &[u8]| Case::new(name).field("X-Api-Key", value);
     let mut cases = vec![
         own(key("a plain key", b"alice")),
@@ -442,7 +445,10 @@ pub(crate) fn keys(used_up: &str) -> Vec<KeyCase> {
         own(key("another key with commas", b"y,alice")),
         own(key("a key with quotes", b"\"a\\\"b\"; c=d")),
         own(key("a key of a placeholder", b"{http.request.remote.host} %[src] $remote_addr %REQ(x)%")),
+        own(key("a key in Latin-1", b"caf\xe9")),
         own(key("a key in Chinese", "\u{5ba2}\u{6237}".as_bytes())),
+        own(key("a key of a bad sequence", b"\xff")),
+        own(key("a key of another bad sequence", b"\xfe")),
         own(key("a key of the replacement character", "\u{fffd}".as_bytes())),
         own(Case::new("a name in other letters").field("x-aPI-kEY", "letters")),
         own(key("a folded key", b"fold\r\n ed")),
@@ -463,9 +469,18 @@ pub(crate) fn keys(used_up: &str) -> Vec<KeyCase> {
     ];
     let many = |case: Case, number: usize| case.field(&format!("X-{number}"), "1");
     cases.push(shared((0..120).fold(key("a used up key and 120 fields", used_up.as_bytes()), many)));
-    for size in [200, 1_000, 4_000, 7_000, 8_100, 14_000, 14_700, 15_000] {
+    for number in 0..20 {
+        let bytes = [format!("{number}-").into_bytes(), odd_bytes(random, 40)].concat();
+        cases.push(own(key("a key of odd bytes", &bytes)));
+    }
+    for size in [
+        200, 1_000, 4_000, 7_000, 8_100, 14_000, 14_700, 15_000, 15_200, 15_300, 30_000, 33_000, 59_000,
+        900_000,
+    ] {
         let bytes = [format!("{size}-").into_bytes(), text(b'k', size)].concat();
-        cases.push(own(key(&format!("a key of {size} bytes"), &bytes)));
+        cases.push(sized(key(&format!("a key of {size} bytes"), &bytes), size));
+        let bytes = [format!("{size}-").into_bytes(), odd_bytes(random, size)].concat();
+        cases.push(sized(key(&format!("a key of {size} odd bytes"), &bytes), size));
     }
     cases
 }
