@@ -276,13 +276,13 @@ fn configurations_as_they_are_in_use_are_taken_over_or_said_by_line() {
             "cms.conf",
             2,
             &[
-                "rate_limit: {rate: 1/s, algorithm: leaky_bucket, capacity: 1}\n        on_limit: queue\n        max_wait: 3s\n",
+                "rate_limit: {rate: 1/s, algorithm: leaky_bucket, capacity: 1}\n        on_limit: queue\n        max_wait: 3100ms\n",
             ],
             &[
                 (6, "limit_conn arbeit 32: auth_request"),
                 (
                     8,
-                    "a request of zone login waits for its turn at Tollgate, up to 3s: where nginx asks, write `proxy_read_timeout 3500ms;`",
+                    "a request of zone login waits for its turn at Tollgate, up to 3100ms: where nginx asks, write `proxy_read_timeout 3600ms;`",
                 ),
             ],
         ),
@@ -295,14 +295,14 @@ fn configurations_as_they_are_in_use_are_taken_over_or_said_by_line() {
                 "        value_cidr: 2001:db8:5::/48\n        action: allow\n",
                 "#   map $limit_bots $checked_limit_bots { default $limit_bots; \"~[\\x00-\\x1F\\x7F]\" invalid; }\n",
                 "#   set $tollgate_limit_bots $checked_limit_bots;\n",
-                "        max_wait: 12s\n",
+                "        max_wait: 12600ms\n",
             ],
             &[
                 (
                     11,
                     "map $http_user_agent $limit_bots makes the key of zone bots, and ~*(crawler|spider|bot) is a regular expression: keep it in nginx",
                 ),
-                (17, "a request of zone req_for_addr waits for its turn at Tollgate, up to 12s"),
+                (17, "a request of zone req_for_addr waits for its turn at Tollgate, up to 12600ms"),
             ],
         ),
         (

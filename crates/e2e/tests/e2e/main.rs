@@ -36,6 +36,7 @@ mod fleet_uneven;
 mod flood;
 mod haproxy;
 mod nginx;
+mod nginx_import;
 mod operation;
 mod outage;
 mod outage_net;

@@ -68,7 +68,7 @@ fn each_zone_is_a_leaky_bucket_with_the_burst_of_its_use() {
           - key: uri
             rate_limit: {rate: 30/m, algorithm: leaky_bucket, capacity: 4}
             on_limit: queue
-            max_wait: 4s
+            max_wait: 4200ms
             response: {status: 429}
   # line 6: key all
   # line 20: no burst in location /all
@@ -151,8 +151,8 @@ fn what_is_not_taken_over_is_said_by_line() {
         "-:6: sync of limit_req_zone all zone=everything:32k rate=5r/s sync: nodes share counters with --store instead",
         "-:7: zone unused is not used by any limit_req",
         "-:10: include conf.d/*.conf: stdin has no folder to look in; give the path of the configuration, or what `nginx -T` prints",
-        "-:15: a request of zone page waits for its turn at Tollgate, up to 4s: where nginx asks, write \
-         `proxy_read_timeout 4500ms;`, or it takes a wait for an outage; while it waits, it is not charged to the \
+        "-:15: a request of zone page waits for its turn at Tollgate, up to 4200ms: where nginx asks, write \
+         `proxy_read_timeout 4700ms;`, or it takes a wait for an outage; while it waits, it is not charged to the \
          other zones of its place, and the shortest of their waits is the longest",
         "-:17: limit_conn addr 10: auth_request cannot give a place back; keep limit_conn in nginx, or let the \
          application acquire and release, which the rule is for (docs/concurrency.md)",
