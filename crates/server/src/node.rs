@@ -11,6 +11,7 @@ use tollgate_rule_files::WatchHandle;
 
 use crate::any_store::NodeLimiter;
 use crate::node_control::controlled::Controlled;
+use crate::settings::ReadyNeeds;
 
 /// How often a process that started without rules checks whether there are some.
 const RULES_CHECK: Duration = Duration::from_millis(20);
@@ -23,8 +24,10 @@ pub(crate) struct Node {
     pub(crate) clock: Arc<dyn Clock>,
     /// Where the rules come from.
     pub(crate) rules: NodeRules,
-    /// The process is ready only while the store is up.
-    needs_store: bool,
+    /// What of the store the process needs to be ready.
+    needs: ReadyNeeds,
+    /// The store has replied at least once.
+    has_met_store: AtomicBool,
     draining: AtomicBool,
     ready: watch::Sender<bool>,
     /// Turns true with `draining`.
@@ -78,18 +81,19 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
-    /// A node that is ready when `limiter` has rules and, if it `needs_store`, its store is up.
+    /// A node that is ready when `limiter` has rules and what it `needs` of its store.
     pub(crate) fn new(
         limiter: Arc<NodeLimiter>,
         clock: Arc<dyn Clock>,
         rules: NodeRules,
-        needs_store: bool,
+        needs: ReadyNeeds,
     ) -> Self {
         let node = Self {
             limiter,
             clock,
             rules,
-            needs_store,
+            needs,
+            has_met_store: AtomicBool::new(false),
             draining: AtomicBool::new(false),
             ready: watch::Sender::new(false),
             leaving: watch::Sender::new(false),
@@ -110,7 +114,19 @@ impl Node {
 
     /// Whether clients should use this process.
     pub(crate) fn is_ready(&self) -> bool {
-        self.has_rules() && !self.is_draining() && (!self.needs_store || self.limiter.store().is_up())
+        self.has_rules() && !self.is_draining() && self.has_its_store()
+    }
+
+    fn has_its_store(&self) -> bool {
+        let is_up = self.limiter.store().is_up();
+        if is_up {
+            self.has_met_store.store(true, Ordering::Relaxed);
+        }
+        match self.needs {
+            ReadyNeeds::Nothing => true,
+            ReadyNeeds::FirstReply => self.has_met_store.load(Ordering::Relaxed),
+            ReadyNeeds::Store => is_up,
+        }
     }
 
     /// Readiness, and each change of it.

@@ -48,7 +48,7 @@ pub use self::row::{Heading, Kind, Setting};
 pub use self::rules::RuleSettings;
 pub use self::secret::Secret;
 pub use self::serving::Serving;
-pub use self::store::{StoreKind, StoreSettings};
+pub use self::store::{ReadyNeeds, StoreKind, StoreSettings};
 pub use self::table::SETTINGS;
 pub use self::telemetry::Telemetry;
 pub use self::tls::{TlsFiles, TlsSettings};

@@ -85,7 +85,7 @@ pub(crate) fn node(
         }
         None => follow_files(rules, options, settings, &limiter, &clock)?,
     };
-    Ok(Arc::new(Node::new(limiter, clock, rules, settings.store.ready_needs_store)))
+    Ok(Arc::new(Node::new(limiter, clock, rules, settings.store.ready_needs)))
 }
 
 /// Has `limiter` follow the rule files.

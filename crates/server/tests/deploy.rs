@@ -16,8 +16,9 @@ mod shape;
 #[path = "deploy/workflows.rs"]
 mod workflows;
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use clap::Parser;
 use serde_json::Value;
@@ -39,36 +40,81 @@ fn fault(words: &[&str]) -> Option<String> {
     Cli::try_parse_from(words).err().map(|error| error.to_string())
 }
 
-#[test]
-fn the_systemd_unit_is_valid_hardened_and_runs_commands_that_there_are() {
-    let unit = read("deploy/systemd/tollgate.service");
-    for line in unit.lines().filter_map(|line| line.split_once("=/usr/bin/tollgate ")) {
-        let words: Vec<&str> = line.1.split(' ').collect();
-        assert_eq!(fault(&words), None, "{line:?}");
-    }
-    let seconds = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")?.parse::<u64>().ok());
-    assert!(seconds.is_some_and(|seconds| seconds > 5 + 30), "longer than the drain: {seconds:?}");
+/// The units, by their names, with the longest drain of each.
+const UNITS: [(&str, u64); 2] = [("tollgate", 5 + 30), ("tollgate-control", 30)];
 
-    let folder = tempfile::tempdir().expect("a folder");
-    let here = folder.path().join("tollgate.service");
-    // The program need not be installed here.
-    std::fs::write(&here, unit.replace("/usr/bin/tollgate", env!("CARGO_BIN_EXE_tollgate")))
-        .expect("written");
-    let analyze = |args: &[&str]| {
-        let ran = Command::new("systemd-analyze").args(args).arg(&here).output();
-        ran.map(|ran| {
-            (ran.status.success(), String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned())
-        })
-    };
-    match analyze(&["verify", "--man=no"]) {
-        Ok((true, said)) => assert!(!said.contains("tollgate.service:"), "{said}"),
-        Ok((false, said)) => panic!("{said}"),
-        Err(_) => return println!("SKIPPED the systemd unit: there is no systemd-analyze on this machine"),
+#[test]
+fn the_systemd_units_are_valid_hardened_and_run_commands_that_there_are() {
+    for (name, drain) in UNITS {
+        let unit = read(&format!("deploy/systemd/{name}.service"));
+        for line in unit.lines().filter_map(|line| line.split_once("=/usr/bin/tollgate ")) {
+            let words: Vec<&str> = line.1.split(' ').collect();
+            assert_eq!(fault(&words), None, "{line:?}");
+        }
+        let seconds = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")?.parse::<u64>().ok());
+        assert!(seconds.is_some_and(|seconds| seconds > drain), "longer than the drain: {seconds:?}");
+        // What it writes goes to a folder that systemd makes for it, since all others are read-only.
+        for line in [format!("StateDirectory={name}"), format!("WorkingDirectory=%S/{name}")] {
+            assert!(unit.lines().any(|it| it == line), "{name}: {line}");
+        }
+
+        let folder = tempfile::tempdir().expect("a folder");
+        let here = folder.path().join(format!("{name}.service"));
+        // The program need not be installed here.
+        std::fs::write(&here, unit.replace("/usr/bin/tollgate", env!("CARGO_BIN_EXE_tollgate")))
+            .expect("written");
+        let analyze = |args: &[&str]| {
+            let ran = Command::new("systemd-analyze").args(args).arg(&here).output();
+            ran.map(|ran| {
+                (
+                    ran.status.success(),
+                    String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned(),
+                )
+            })
+        };
+        match analyze(&["verify", "--man=no"]) {
+            Ok((true, said)) => assert!(!said.contains(&format!("{name}.service:")), "{said}"),
+            Ok((false, said)) => panic!("{said}"),
+            Err(_) => {
+                return println!("SKIPPED the systemd units: there is no systemd-analyze on this machine");
+            }
+        }
+        // Exposure in tenths: 0 is nothing, 100 everything. `10 MEDIUM` begins at 50.
+        let (is_hardened, said) =
+            analyze(&["security", "--offline=true", "--threshold=20", "--no-pager"]).expect("it is here");
+        assert!(is_hardened, "{said}");
     }
-    // Exposure in tenths: 0 is nothing, 100 everything. `10 MEDIUM` begins at 50.
-    let (is_hardened, said) =
-        analyze(&["security", "--offline=true", "--threshold=20", "--no-pager"]).expect("it is here");
-    assert!(is_hardened, "{said}");
+}
+
+/// Runs what a unit starts, with `/etc` in `root` and a state folder there, on free ports, until it says that it
+/// is ready.
+fn unit_starts(name: &str, root: &Path) {
+    let unit = read(&format!("deploy/systemd/{name}.service"));
+    let start =
+        unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/tollgate ")).expect("a command");
+    let state = root.join("var/lib").join(name);
+    std::fs::create_dir_all(&state).expect("a folder");
+    let etc = format!("{}/etc/", root.display());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        .env_clear()
+        .args(start.split(' ').map(|word| word.replace("/etc/", &etc)))
+        .envs(["GRPC", "HTTP", "RESP", "CONTROL_LISTEN"].map(|it| (format!("TOLLGATE_{it}"), "127.0.0.1:0")))
+        .current_dir(&state)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut screen = String::new();
+    while !screen.ends_with("  ready\n") {
+        if out.read_line(&mut screen).expect("text") == 0 {
+            let mut said = String::new();
+            child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+            panic!("{name} ended: {screen}{said}");
+        }
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
 }
 
 /// The workspace, as cargo describes it.
@@ -127,13 +173,24 @@ fn the_debian_package_has_files_that_there_are() {
         assert!(installed.iter().any(|path| *file == **path), "{file} is not installed");
     }
     let units = manifest.join(deb["maintainer-scripts"].as_str().expect("a folder"));
-    let unit = deb["systemd-units"]["unit-name"].as_str().expect("a name");
-    assert!(units.join(format!("{unit}.service")).is_file());
+    let listed: Vec<_> =
+        deb["systemd-units"].as_array().expect("units").iter().map(|it| &it["unit-name"]).collect();
+    assert_eq!(listed, UNITS.map(|(name, _)| name));
+    assert!(UNITS.iter().all(|(name, _)| units.join(format!("{name}.service")).is_file()));
     assert!(manifest.join(deb["license-file"][0].as_str().expect("a file")).is_file());
-    // The unit starts with what the package brings.
-    let rules = root().join("deploy/rules").display().to_string();
-    let settings = root().join("examples/tollgate.yaml").display().to_string();
-    assert_eq!(fault(&["serve", "--config", &settings, "--rules", &rules]), None);
+    // The units start with what the package brings, and nothing else.
+    let installed = tempfile::tempdir().expect("a folder");
+    for asset in deb["assets"].as_array().expect("assets") {
+        let [from, to] = [0, 1].map(|at| asset[at].as_str().expect("text"));
+        if to.starts_with("etc/") {
+            let to = installed.path().join(to);
+            std::fs::create_dir_all(to.parent().expect("a folder")).expect("made");
+            std::fs::copy(manifest.join(from), to).expect("copied");
+        }
+    }
+    UNITS.iter().for_each(|(name, _)| unit_starts(name, installed.path()));
+    let state = installed.path().join("var/lib/tollgate-control/tollgate-data/node-token");
+    assert!(state.is_file(), "the control plane keeps its data in its folder");
 }
 
 #[test]

@@ -262,10 +262,19 @@ async fn the_page_on_operating_names_every_metric_and_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_example_of_a_settings_file_starts_a_server() {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let rules = root.join("examples/rules");
+async fn the_example_of_a_settings_file_starts_a_server_from_any_folder() {
+    let root =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("a folder");
     let config = root.join("examples/tollgate.yaml").display().to_string();
-    let server = Start::new(&rules).args(["--config", &config]).go();
-    assert_eq!(http::get(server.http, "/readyz", &[]).await.expect("an answer").status, 200);
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    for (folder, config) in [
+        (root.as_path(), "examples/tollgate.yaml"),
+        (root.as_path(), config.as_str()),
+        (&root.join("examples"), "tollgate.yaml"),
+        (std::path::Path::new("/"), &config),
+        (elsewhere.path(), &config),
+    ] {
+        let server = Start::command(["serve", "--config", config]).within(folder).go();
+        assert_eq!(http::get(server.http, "/readyz", &[]).await.expect("an answer").status, 200);
+    }
 }

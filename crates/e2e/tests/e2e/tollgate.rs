@@ -66,6 +66,12 @@ impl Start {
         self
     }
 
+    /// The folder in which it is started.
+    pub(crate) fn within(mut self, folder: &Path) -> Self {
+        self.command.current_dir(folder);
+        self
+    }
+
     /// The gRPC port of a server that went before.
     pub(crate) fn grpc(mut self, at: SocketAddr) -> Self {
         self.grpc = at.to_string();

@@ -43,7 +43,7 @@ pub(crate) fn gather(sources: &Sources, table: &[&'static Setting]) -> Layers {
     let own = all.layers.len();
     let config = sources.config.clone().or_else(|| env.get(CONFIG).map(PathBuf::from));
     if let Some(path) = config {
-        all.layers.push(read_file(&path, table, &mut all.faults));
+        all.layers.push(read_file(&path, table, &mut all.faults, &mut all.notes));
     }
     all.layers.push(defaults(table));
     let compat = envoy_compat::layer(&env, table, own, &mut all);
@@ -132,9 +132,14 @@ fn unknown(name: &str, table: &[&'static Setting], faults: &mut Vec<Fault>, note
     }
 }
 
-fn read_file(path: &Path, table: &[&'static Setting], faults: &mut Vec<Fault>) -> Layer {
+fn read_file(
+    path: &Path,
+    table: &[&'static Setting],
+    faults: &mut Vec<Fault>,
+    notes: &mut Vec<String>,
+) -> Layer {
     match std::fs::read_to_string(path) {
-        Ok(text) => file::read(path, &text, table, faults),
+        Ok(text) => file::read(path, &text, table, faults, notes),
         Err(error) => {
             faults.push(Fault::new(path.display(), format!("cannot be read: {error}")));
             Layer::default()

@@ -97,6 +97,12 @@ impl Setting {
     pub fn key(&self) -> String {
         self.name.replace('-', "_")
     }
+
+    /// Whether the value is a path of a file or a folder.
+    #[must_use]
+    pub fn is_path(&self) -> bool {
+        matches!(self.value, "FILE" | "PATH" | "DIR")
+    }
 }
 
 /// Reads a value from its text; the error says what is wrong and what was expected.

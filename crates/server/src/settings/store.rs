@@ -94,6 +94,22 @@ rows! {
         .envoy_compat(&["REDIS_HEALTH_CHECK_ACTIVE_CONNECTION"])
         .help(SharedStore, "Report not ready (/readyz 503, gRPC health NOT_SERVING) while the store is unavailable; \
                             otherwise only the body of /readyz reports it");
+    READY_WAITS_FOR_STORE: Row<bool> = Row::switch("ready-waits-for-store")
+        .help(SharedStore, "Report not ready until the store has replied for the first time; a later outage changes nothing. \
+                            So a node with a wrong address, or one that does not know yet how many nodes share the \
+                            counters, is not used");
+}
+
+/// What of the store a node needs to be ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadyNeeds {
+    /// Nothing: each rule says how to decide without it.
+    #[default]
+    Nothing,
+    /// That it has replied once.
+    FirstReply,
+    /// That it is up.
+    Store,
 }
 
 /// Where counters are kept.
@@ -137,12 +153,22 @@ pub struct StoreSettings {
     pub kind: StoreKind,
     /// Nodes that share a store which does not know its nodes.
     pub nodes: u32,
-    /// The process is ready only while the store answers.
-    pub ready_needs_store: bool,
+    /// What of the store the process needs to be ready.
+    pub ready_needs: ReadyNeeds,
     /// Maximum bytes of counters in this process.
     pub memory_max: u64,
     /// The part of it for limits that come with the request.
     pub memory_request_share: f32,
+}
+
+impl ReadyNeeds {
+    fn read(layers: &mut Layers) -> Self {
+        match (layers.one(&READY_NEEDS_STORE), layers.one(&READY_WAITS_FOR_STORE)) {
+            (true, _) => Self::Store,
+            (false, true) => Self::FirstReply,
+            (false, false) => Self::Nothing,
+        }
+    }
 }
 
 impl StoreSettings {
@@ -150,7 +176,7 @@ impl StoreSettings {
         Self {
             kind: read_kind(layers),
             nodes: layers.one(&NODES),
-            ready_needs_store: layers.one(&READY_NEEDS_STORE),
+            ready_needs: ReadyNeeds::read(layers),
             memory_max: layers.one(&MEMORY_MAX),
             memory_request_share: layers.one(&MEMORY_REQUEST_SHARE),
         }

@@ -105,6 +105,25 @@ fn ports_open_while_the_store_is_down_and_everything_says_so_until_it_is_back() 
 }
 
 #[test]
+fn a_node_that_waits_for_its_store_is_ready_from_the_first_reply_on_also_in_an_outage() {
+    let Some(mut redis) = Redis::start(&Options::new()) else { return };
+    let proxy = Proxy::before(redis.address());
+    proxy.set(Fault::Refuse);
+    let (folder, url) = (rules(MIXED), format!("redis://{}", proxy.address()));
+    let flags = ["--store", &url, "--store-deadline", "2s", "--ready-waits-for-store"];
+    let server = Server::start(folder.path(), &flags);
+    server.wait_ready(|status, body| status == 503 && body["store"]["state"] == "down");
+    assert_eq!(decision(&server, "shut")["outcome"], "deny", "it decides for those that ask it all the same");
+    proxy.set(Fault::None);
+    server.wait_ready(|status, body| status == 200 && body["store"]["state"] == "up");
+    redis.kill();
+    server.wait_ready(|status, body| status == 200 && body["store"]["state"] == "down");
+    // Counters in memory need no reply of anybody.
+    let alone = Server::start(folder.path(), &["--ready-waits-for-store"]);
+    assert_eq!(alone.get("/readyz").0, 200);
+}
+
+#[test]
 fn a_node_that_ends_while_its_store_is_down_does_not_say_that_it_is_up() {
     let folder = rules(MIXED);
     // A port that was free a moment ago.

@@ -5,6 +5,7 @@
 mod environment;
 mod envoy_compat;
 mod pages;
+mod paths;
 mod stores;
 
 use std::collections::BTreeMap;
@@ -98,7 +99,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("workers", _) => "7",
             ("max-rules-dropped", _) => "50",
             ("http" | "grpc" | "resp", _) => "127.0.0.1:9",
-            ("tls-cert" | "tls-key" | "grpc-client-ca", _) => "some.pem",
+            ("tls-cert" | "tls-key" | "grpc-client-ca", _) => "/some.pem",
             ("grpc-client-name", _) => "envoy.internal",
             ("socket-mode", _) => "600",
             ("charge", _) => "together",
@@ -133,6 +134,8 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("max-connections" | "max-batch" | "control-proxy-hops", _) => "12",
             (name, _) if name.ends_with("header") => "X-Other",
             (_, Kind::Switch) => "true",
+            // A relative one means something else in a file.
+            (name, _) if SETTINGS.iter().any(|row| row.name == name && row.is_path()) => "/77s",
             _ => "77s",
         };
         assert!(value != *default, "{name}: the row must show a change");
@@ -257,12 +260,12 @@ fn certificates_for_a_store_without_tls_are_reported_to_have_no_effect() {
 
 #[test]
 fn lists_come_from_repeated_flags_from_colons_and_from_yaml_lists() {
-    let two = [PathBuf::from("a"), PathBuf::from("b")];
+    let two = [PathBuf::from("/a"), PathBuf::from("/b")];
     for (flags, env, file) in [
-        (&[("rules", "a"), ("rules", "b")][..], &[][..], None),
-        (&[], &[("TOLLGATE_RULES", "a:b")], None),
-        (&[], &[], Some("rules: [a, b]")),
-        (&[], &[], Some("rules:\n- a\n- b")),
+        (&[("rules", "/a"), ("rules", "/b")][..], &[][..], None),
+        (&[], &[("TOLLGATE_RULES", "/a:/b")], None),
+        (&[], &[], Some("rules: [/a, /b]")),
+        (&[], &[], Some("rules:\n- /a\n- /b")),
     ] {
         assert_eq!(read(flags, env, file).expect("no fault").rules.paths, two);
     }

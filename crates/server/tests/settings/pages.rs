@@ -19,6 +19,9 @@ Each setting is a flag, an environment variable, and a key in the file given by 
 - A misspelt `TOLLGATE_` variable is an error. Any other unknown one has no effect, and a line in the log
   names the nearest setting. What Kubernetes sets for a Service called `tollgate` (`TOLLGATE_PORT`,
   `TOLLGATE_SERVICE_HOST` and more) is ignored.
+- A relative path in the file is relative to the folder of the file, so that it means the same wherever the
+  server is started. If there is nothing, but something in the working directory, that is used, and a line in
+  the log says so. Paths of flags and variables are relative to the working directory.
 - Durations are written as `500ms`, `5s` or `1h30m`, sizes as `512MiB`, switches as `true` or `false`. In the
   environment, several rule paths are separated by `:`.
 - Secrets have no flag, since all users of a machine can read command lines.
@@ -122,6 +125,7 @@ fn example() -> String {
 # Each is also a flag (--memory-max) and an environment variable (TOLLGATE_MEMORY_MAX), which both take
 # precedence over this file. An unknown key, an invalid value or two contradicting keys are reported with
 # their line and column, and the server does not start.
+# A relative path is relative to the folder of this file.
 ",
     );
     let mut heading = "";
@@ -132,7 +136,11 @@ fn example() -> String {
         }
         file += "\n";
         let mut line = String::from("#");
-        for word in row.help.replace('`', "").split(' ') {
+        let mut help = row.help.replace('`', "");
+        if row.is_path() && !row.default.is_empty() {
+            help += &format!(" [default: {}, in the working directory]", row.default);
+        }
+        for word in help.split(' ') {
             if line.len() + 1 + word.len() > 110 {
                 file += &format!("{line}\n");
                 line = String::from("#");
@@ -140,7 +148,12 @@ fn example() -> String {
             line += &format!(" {word}");
         }
         file += &format!("{line}\n");
-        let value = if row.name == "rules" { "examples/rules" } else { row.default };
+        // A path is relative to the file, and a default to the working directory.
+        let value = match (row.name, row.is_path()) {
+            ("rules", _) => "rules",
+            (_, true) => "",
+            _ => row.default,
+        };
         let quote = if value.ends_with(':') { "'" } else { "" };
         file += format!("{}: {quote}{value}{quote}", row.key()).trim_end();
         file += "\n";
@@ -166,6 +179,8 @@ fn the_page_of_settings_is_the_table() {
 #[test]
 fn the_example_of_a_settings_file_says_every_key_and_is_the_defaults() {
     is_kept("examples/tollgate.yaml", &example());
-    let as_it_is = read(&[], &[], Some(&example())).expect("no fault");
-    assert_eq!(as_it_is, read(&[("rules", "examples/rules")], &[], None).expect("no fault"));
+    let mut as_it_is = read(&[], &[], Some(&example())).expect("no fault");
+    assert!(as_it_is.rules.paths[0].is_absolute(), "beside the file: {:?}", as_it_is.rules.paths);
+    as_it_is.rules.paths = vec!["rules".into()];
+    assert_eq!(as_it_is, read(&[("rules", "rules")], &[], None).expect("no fault"));
 }
