@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
-use tollgate_core::{Algorithm, Cost, Timestamp};
+use tollgate_core::{Algorithm, Cost, State, Timestamp};
 use tollgate_headers::{
     Content, LimitState, PROBLEM_JSON, RetryAfter, Style, Values, fill, fill_header, most_restrictive,
     problem, problem_without_limit,
 };
-use tollgate_limiter::{Answer, Domain, Entry, Kind, Limit, Policy, Unmatched};
+use tollgate_limiter::{Answer, Domain, Entry, Kind, Limit, Policy, Rule, Unmatched};
 use tollgate_policy::Response;
 
 use crate::limits::{name, shown};
@@ -109,7 +109,7 @@ pub struct Preview {
 }
 
 /// The denial that a client would read, in the status that the rule wants: of a rule with limits just after
-/// the last permit of its first one was taken. `None` where a request with these entries is always admitted.
+/// the hit that used up one of them. `None` where a request with these entries is always admitted.
 /// `unmatched` is what the settings say of requests for which no rule matches.
 #[must_use]
 pub fn preview(
@@ -121,63 +121,94 @@ pub fn preview(
 ) -> Option<Preview> {
     let rules = policy.domain(domain);
     let rule = rules.and_then(|rules| rules.find(entries));
-    let limit = rule.and_then(|rule| rule.limits.first());
+    let limits = || rule.iter().flat_map(|rule| rule.limits.iter().map(|limit| (*rule, limit)));
+    let in_force = || limits().filter(|(_, limit)| !limit.shadow);
+    let hits = in_force().map(|(_, limit)| limit.quota.burst() / limit.cost.max(1)).min();
     let denies = match rule {
-        Some(rule) => !rule.shadow_mode && (rule.denies || limit.is_some()),
+        Some(rule) => !rule.shadow_mode && (rule.denies || hits.is_some()),
         None if rules.is_some_and(|rules| rules.is_exception(entries)) => false,
         None => rules.and_then(Domain::unmatched).unwrap_or(unmatched) == Unmatched::Deny,
     };
     if !denies {
         return None;
     }
-    let state = rule.zip(limit).map(|(rule, limit)| {
-        let (retry_after, reset_after) = waits(limit);
-        LimitState {
-            name: name(rule, limit),
-            limit: u64::from(limit.requests_per_unit),
-            burst: limit.burst(),
-            window: limit.period,
-            remaining: 0,
-            reset_after,
-            retry_after,
-            is_unknown: false,
-        }
-    });
+    let states: Vec<_> =
+        in_force().map(|(rule, limit)| after(rule, limit, hits.unwrap_or_default())).collect();
     let mut fields = HeaderMap::new();
-    tollgate_headers::write(state.as_slice(), false, style, &mut fields);
+    tollgate_headers::write(&states, false, style, &mut fields);
     let path = rule.map_or("", |rule| rule.path.as_str());
-    let values = Values { domain, rule: path, limit: state };
+    let values = Values { domain, rule: path, limit: most_restrictive(&states).copied() };
     let response = rule.and_then(|rule| rule.response.as_ref());
     let response = response.or_else(|| rules.and_then(Domain::response));
-    let Denial { status, body } =
-        write(DenialStatus::OfRule, response, &values, state.as_slice(), &mut fields);
+    let Denial { status, body } = write(DenialStatus::OfRule, response, &values, &states, &mut fields);
     Some(Preview { status, fields, body })
+}
+
+/// An instant at which no client has asked for anything yet.
+const BEGINNING: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
+
+/// A full state.
+fn full(limit: &Limit) -> State {
+    let quota = &limit.quota;
+    let mut state = quota.fresh();
+    if quota.starts_partial() {
+        let _ = quota.give_back(&mut state, Cost(quota.burst()), BEGINNING);
+    }
+    state
+}
+
+/// The state of a limit just after `hits`; of one that they use up, just after its last permit.
+fn after<'a>(rule: &'a Rule, limit: &'a Limit, hits: u64) -> LimitState<'a> {
+    let (quota, mut state) = (&limit.quota, full(limit));
+    let _ = quota.charge(&mut state, Cost(hits.saturating_mul(limit.cost)), BEGINNING);
+    let left = quota.take(&mut state, Cost::PEEK, BEGINNING);
+    let is_used_up = left.remaining() < limit.cost.max(1);
+    let (retry_after, reset_after) = match is_used_up {
+        true => waits(limit),
+        false if is_window(limit) => (RetryAfter::Now, limit.period),
+        false => (RetryAfter::Now, left.reset_after()),
+    };
+    LimitState {
+        name: name(rule, limit),
+        limit: u64::from(limit.requests_per_unit),
+        burst: limit.burst(),
+        window: limit.period,
+        remaining: if is_used_up { 0 } else { left.remaining() },
+        reset_after,
+        retry_after,
+        is_unknown: false,
+    }
 }
 
 /// How long a client waits for the next permit and for all of them, just after it took the last one. Of a
 /// window, which may end sooner, the longest wait: the whole window.
 fn waits(limit: &Limit) -> (RetryAfter, Duration) {
-    let (quota, now) = (&limit.quota, Timestamp::from_unix_seconds(1_700_000_000));
-    let (is_window, all) = match quota.algorithm() {
-        Algorithm::TokenBucket { overdraft, .. } => (false, quota.burst().saturating_add(*overdraft)),
-        Algorithm::LeakyBucket { .. } | Algorithm::PriorityBuckets { .. } | Algorithm::Total => {
-            (false, quota.burst())
-        }
-        Algorithm::WarmUp { .. } => (false, 1), // one by one
-        Algorithm::SmoothBursty { .. } => (false, quota.burst().saturating_add(1)), // the next pays for one
-        _ => (true, quota.burst()),
+    let (quota, mut state, cost) = (&limit.quota, full(limit), limit.cost.max(1));
+    let all = match quota.algorithm() {
+        Algorithm::TokenBucket { overdraft: overdraft @ 1.., .. } => quota.burst().saturating_add(*overdraft),
+        Algorithm::WarmUp { .. } => 1, // one by one
+        Algorithm::SmoothBursty { .. } => quota.burst().saturating_add(1), // the next pays for one
+        _ => quota.burst() - quota.burst() % cost,
     };
-    let mut state = quota.fresh();
-    if quota.starts_partial() {
-        let _ = quota.give_back(&mut state, Cost(quota.burst()), now);
-    }
-    let _ = quota.charge(&mut state, Cost(all), now);
-    let denied = quota.take(&mut state, Cost::ONE, now);
+    let _ = quota.charge(&mut state, Cost(all), BEGINNING);
+    let denied = quota.take(&mut state, Cost(cost), BEGINNING);
     match denied.retry_after() {
-        retry_after if !is_window => (retry_after, denied.reset_after()),
+        retry_after if !is_window(limit) => (retry_after, denied.reset_after()),
         RetryAfter::Never => (RetryAfter::Never, limit.period),
         _ => (RetryAfter::After(limit.period), limit.period),
     }
+}
+
+fn is_window(limit: &Limit) -> bool {
+    !matches!(
+        limit.quota.algorithm(),
+        Algorithm::TokenBucket { .. }
+            | Algorithm::LeakyBucket { .. }
+            | Algorithm::PriorityBuckets { .. }
+            | Algorithm::Total
+            | Algorithm::WarmUp { .. }
+            | Algorithm::SmoothBursty { .. }
+    )
 }
 
 impl fmt::Display for Preview {

@@ -5,17 +5,30 @@ use std::time::Duration;
 use http::{HeaderMap, HeaderValue};
 use tollgate_core::RetryAfter;
 use tollgate_headers::{BLOCKED, DEGRADED, EXCESS, LimitState, most_restrictive};
-use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Kind as Shown, Limit, Rule};
+use tollgate_limiter::{Answer, Degraded, DescriptorAnswer, Kind as Shown, Limit, LimitAnswer, Rule};
 
-/// The limits that bind, one for each descriptor that has one, in their order.
+/// All limits that can bind the request, in the order of its descriptors and their rules. Not those in shadow
+/// beside others.
 #[must_use]
 pub fn limits<'a>(answer: &'a Answer<'_>) -> Limits<'a> {
     let mut descriptors = answer.descriptors();
-    let kind = match descriptors.len() {
-        1 => Kind::One(descriptors.next().and_then(|only| state(&only, answer.is_admitted()))),
-        _ => Kind::Many(answer.descriptors().filter_map(|it| state(&it, answer.is_admitted())).collect()),
-    };
-    Limits(kind)
+    if descriptors.len() == 1 && !answer.has_several_limits() {
+        let only = descriptors.next();
+        return Limits(Kind::One(only.and_then(|only| state(&only, answer.is_admitted()))));
+    }
+    let mut all = Vec::new();
+    for (at, descriptor) in descriptors.enumerate() {
+        let (before, shown) = (all.len(), state(&descriptor, answer.is_admitted()));
+        let others = answer.limits(at).filter_map(|it| match it.is_shown {
+            true => shown,
+            false => other_state(&descriptor, &it, answer.is_admitted()),
+        });
+        all.extend(others);
+        if all.len() == before {
+            all.extend(shown);
+        }
+    }
+    Limits(Kind::Many(all))
 }
 
 /// See [`limits`]. The one limit of the usual answer needs no list.
@@ -68,6 +81,25 @@ fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitSta
             descriptor.retry_after()
         },
         is_unknown: descriptor.degraded == Some(Degraded::Denied),
+    })
+}
+
+/// A limit of `descriptor` that does not bind it.
+fn other_state<'a>(
+    descriptor: &DescriptorAnswer<'a>,
+    it: &LimitAnswer<'a>,
+    passes: bool,
+) -> Option<LimitState<'a>> {
+    let is_now = passes || descriptor.is_admitted();
+    Some(LimitState {
+        name: name(descriptor.rule?, it.limit),
+        limit: u64::from(it.limit.requests_per_unit),
+        burst: it.limit.burst(),
+        window: it.limit.period,
+        remaining: it.remaining,
+        reset_after: it.reset_after(),
+        retry_after: if is_now { RetryAfter::Now } else { it.retry_after() },
+        is_unknown: it.degraded == Some(Degraded::Denied),
     })
 }
 

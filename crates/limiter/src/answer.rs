@@ -5,10 +5,11 @@ use std::time::Duration;
 use arc_swap::Guard;
 use std::sync::Arc;
 use tollgate_core::{Decision, Outcome, RetryAfter};
-use tollgate_policy::{Domain, Limit, Override, Policy, Rule};
+use tollgate_policy::{Domain, Limit, Policy, Rule};
 
 use crate::rules::Rules;
-use tollgate_observe::{Degraded, Kind, LimitRef, Metrics, Observer, Status, retry_after};
+use crate::scratch::Scratch;
+use tollgate_observe::{Degraded, Kind, LimitRef, Metrics, Observer, retry_after};
 
 /// The answer to one request. Holds the rules that it was decided by, so that a reload does not change it.
 pub struct Answer<'s, O: Observer = Metrics> {
@@ -17,8 +18,39 @@ pub struct Answer<'s, O: Observer = Metrics> {
     pub(crate) overall: Outcome,
     pub(crate) is_shadowed: bool,
     pub(crate) waited_ns: u64,
-    pub(crate) statuses: &'s [Status],
-    pub(crate) overrides: &'s [Override],
+    /// Of which only the results are read. One reference, since answers are moved a lot.
+    pub(crate) scratch: &'s Scratch,
+}
+
+/// The answer of one of several limits of a descriptor.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct LimitAnswer<'a> {
+    /// The limit.
+    pub limit: &'a Limit,
+    /// Whether the limit itself admits. What the request, or a rule in shadow mode, makes of it is not here.
+    pub outcome: Outcome,
+    /// Permits left; 0 if it denies.
+    pub remaining: u64,
+    /// How it was decided without the store.
+    pub degraded: Option<Degraded>,
+    /// The limit that [`DescriptorAnswer::limit`] shows.
+    pub is_shown: bool,
+    decision: Option<Decision>,
+}
+
+impl LimitAnswer<'_> {
+    /// How long until the full quota is restored.
+    #[must_use]
+    pub fn reset_after(&self) -> Duration {
+        self.decision.as_ref().map_or(Duration::ZERO, Decision::reset_after)
+    }
+
+    /// How long until this cost fits.
+    #[must_use]
+    pub fn retry_after(&self) -> RetryAfter {
+        retry_after(self.decision.as_ref(), self.outcome, self.degraded)
+    }
 }
 
 /// The answer to one descriptor.
@@ -127,13 +159,13 @@ impl<O: Observer> Answer<'_, O> {
     /// the greatest [`Degraded`] is reported.
     #[must_use]
     pub fn degraded(&self) -> Option<Degraded> {
-        self.statuses.iter().filter_map(|status| status.degraded).max()
+        self.scratch.statuses.iter().filter_map(|status| status.degraded).max()
     }
 
     /// Whether the request passes above a limit, within the excess of that limit.
     #[must_use]
     pub fn is_in_excess(&self) -> bool {
-        self.is_admitted() && self.statuses.iter().any(|status| status.in_excess)
+        self.is_admitted() && self.scratch.statuses.iter().any(|status| status.in_excess)
     }
 
     /// The request's domain, where there are rules for it.
@@ -151,12 +183,12 @@ impl<O: Observer> Answer<'_, O> {
     /// One answer for each descriptor, in the request's order.
     pub fn descriptors(&self) -> impl ExactSizeIterator<Item = DescriptorAnswer<'_>> {
         let domain = self.domain();
-        self.statuses.iter().map(move |status| {
+        self.scratch.statuses.iter().map(move |status| {
             let rule = domain.zip(status.rule).map(|(domain, place)| &domain.rules()[place as usize]);
             let limit = match status.limit {
                 None => None,
                 Some(LimitRef::Rule(index)) => rule.map(|rule| &rule.limits[index as usize]),
-                Some(LimitRef::Override(index)) => Some(&self.overrides[index as usize].limit),
+                Some(LimitRef::Override(index)) => Some(&self.scratch.overrides[index as usize].limit),
             };
             DescriptorAnswer {
                 rule,
@@ -179,6 +211,32 @@ impl<O: Observer> Answer<'_, O> {
         })
     }
 
+    /// The limits of the descriptor at `index`, in the order of its rule, if that has several: those that
+    /// could bind it. Empty where none was asked, and where [`DescriptorAnswer::limit`] is the only one.
+    pub fn limits(&self, index: usize) -> impl Iterator<Item = LimitAnswer<'_>> {
+        let status = self.scratch.statuses.get(index);
+        let rule = self.domain().zip(status.and_then(|status| status.rule));
+        let rule = rule.map(|(domain, place)| &domain.rules()[place as usize]);
+        let own = self.scratch.settled.iter().filter(move |it| it.descriptor as usize == index);
+        own.filter_map(move |it| match it.limit {
+            LimitRef::Rule(place) => Some(LimitAnswer {
+                limit: rule.filter(|rule| rule.limits.len() > 1)?.limits.get(place as usize)?,
+                outcome: it.outcome,
+                remaining: it.remaining,
+                degraded: it.degraded,
+                is_shown: status.is_some_and(|status| status.limit == Some(it.limit)),
+                decision: it.decision,
+            }),
+            LimitRef::Override(_) => None,
+        })
+    }
+
+    /// Whether the rule of any descriptor has several limits.
+    #[must_use]
+    pub const fn has_several_limits(&self) -> bool {
+        !self.scratch.settled.is_empty()
+    }
+
     /// The answer to the descriptor at `index`.
     #[must_use]
     pub fn descriptor(&self, index: usize) -> Option<DescriptorAnswer<'_>> {
@@ -190,7 +248,7 @@ impl<O: Observer> std::fmt::Debug for Answer<'_, O> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Answer")
             .field("overall", &self.overall)
-            .field("statuses", &self.statuses)
+            .field("statuses", &self.scratch.statuses)
             .finish_non_exhaustive()
     }
 }

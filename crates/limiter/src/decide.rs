@@ -18,7 +18,7 @@ use crate::outage::Operation;
 use crate::queue::Patience;
 use crate::request::{Descriptor, Request, RequestError};
 use crate::rules::Rules;
-use crate::scratch::{Item, Scratch};
+use crate::scratch::{Item, Scratch, Settled};
 use crate::settle;
 
 impl<S: Store, O: Observer> Limiter<S, O> {
@@ -176,15 +176,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             false => self.observer.no_rules(),
             true => self.observer.unknown_domain(request.domain, overall),
         }
-        Answer {
-            rules,
-            domain: None,
-            overall,
-            is_shadowed,
-            waited_ns: 0,
-            statuses: &scratch.statuses,
-            overrides: &scratch.overrides,
-        }
+        Answer { rules, domain: None, overall, is_shadowed, waited_ns: 0, scratch }
     }
 
     /// Reports what became of the request, and makes the answer of it.
@@ -202,10 +194,10 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         if is_shadowed {
             overall = Outcome::Admit;
         }
-        let Scratch { statuses, overrides, .. } = scratch;
+        let statuses = &scratch.statuses;
         let decided = Decided { domain: &rules.policy().domains()[domain], statuses, is_shadowed, now };
         self.observer.decided(&rules.observed, decided, |index| request.descriptors[index].entries);
-        Answer { rules, domain: Some(domain), overall, is_shadowed, waited_ns: 0, statuses, overrides }
+        Answer { rules, domain: Some(domain), overall, is_shadowed, waited_ns: 0, scratch }
     }
 
     /// Charges every item of `scratch`, and lets the results bind their descriptors.
@@ -219,7 +211,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         now: Timestamp,
         scratch: &mut Scratch,
     ) {
-        let Scratch { items, keys, overrides, verdicts, statuses, takes: kept, .. } = scratch;
+        let Scratch { items, keys, overrides, verdicts, statuses, settled, several, takes: kept, .. } =
+            scratch;
         let mut takes = recycle(std::mem::take(kept));
         takes.extend(items.iter().map(|item| item.take(domain, overrides, keys)));
         let batch = Batch { domain, items, takes: &mut takes, statuses, verdicts, now };
@@ -231,6 +224,12 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         for (at, (item, verdict)) in items.iter().zip(verdicts.iter()).enumerate() {
             let status = &mut statuses[item.descriptor as usize];
             settle::bind(status, item, charged.result(at, verdict), charged.is_charged);
+        }
+        if *several {
+            for (at, (item, verdict)) in items.iter().zip(verdicts.iter()).enumerate() {
+                settled.extend(settle::settle(item, charged.result(at, verdict), charged.is_charged));
+            }
+            settled.sort_unstable_by_key(Settled::place); // soft ones were asked last
         }
         *kept = recycle(takes);
     }

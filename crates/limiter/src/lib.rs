@@ -30,7 +30,7 @@ mod throttle;
 mod trace;
 
 pub use admin::{KeyError, KeyReport};
-pub use answer::{Answer, DescriptorAnswer};
+pub use answer::{Answer, DescriptorAnswer, LimitAnswer};
 pub use interventions::{
     InForce, Intervening, Intervention, LONGEST_INTERVENTION, MAX_INTERVENTION_BYTES,
     MAX_INTERVENTION_ENTRIES, MAX_INTERVENTIONS,

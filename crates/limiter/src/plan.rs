@@ -34,7 +34,7 @@ pub(crate) fn plan_with(
     intervention: impl Fn(&[Entry<'_>]) -> Option<InForce>,
 ) -> Result<(), RequestError> {
     let first = domain.rules().first().map_or(0, |rule| rule.index);
-    let (mut any_replaces, mut any_denied, mut queues) = (false, false, false);
+    let (mut any_replaces, mut any_denied, mut queues, mut several) = (false, false, false, false);
     for (index, descriptor) in request.descriptors.iter().enumerate() {
         let rule = domain.find(descriptor.entries);
         let mut status = status(rule, first, descriptor, request.hits, settings);
@@ -60,6 +60,7 @@ pub(crate) fn plan_with(
             (Kind::Limited | Kind::Unlimited, Some(rule)) => {
                 any_replaces |= !rule.replaces.is_empty();
                 queues |= rule.max_wait.is_some();
+                several |= rule.limits.len() > 1;
                 for limit in 0..rule.limits.len() {
                     next.push(LimitRef::Rule(limit as u32), Some(&rule.limits[limit]), scratch, |keys| {
                         rule.write_key(limit, domain.name(), descriptor.entries, keys);
@@ -74,7 +75,7 @@ pub(crate) fn plan_with(
         any_denied |= status.outcome == Outcome::Deny;
         scratch.statuses.push(status);
     }
-    scratch.queues = queues;
+    (scratch.queues, scratch.several) = (queues, several);
     if any_replaces {
         replace(domain, settings, scratch);
     }

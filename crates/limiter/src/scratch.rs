@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use tollgate_core::{Cost, Quota};
+use tollgate_core::{Cost, Decision, Outcome, Quota};
 use tollgate_policy::{Domain, Override};
 use tollgate_store::{Origin, Sharing, Take, Verdicts};
 
-use tollgate_observe::{LimitRef, Status};
+use tollgate_observe::{Degraded, LimitRef, Status};
 
 /// Buffers that a caller keeps and lends to [`Limiter::decide`](crate::Limiter::decide); they grow to the
 /// largest request seen. One for each request that is being decided at the same time: a thread's, a
@@ -22,6 +22,11 @@ pub struct Scratch {
     /// Limits that came with the request.
     pub(crate) overrides: Vec<Override>,
     pub(crate) verdicts: Verdicts,
+    /// What became of each limit that binds, in the order of descriptors and limits; only where a rule has
+    /// several.
+    pub(crate) settled: Vec<Settled>,
+    /// A rule with several limits matches.
+    pub(crate) several: bool,
     /// A rule with a queue matches.
     pub(crate) queues: bool,
     /// Where each key ends, of quotas that came with the request.
@@ -51,6 +56,25 @@ pub(crate) struct Item {
     pub(crate) shadow: bool,
 }
 
+/// A limit that binds its descriptor, beside others of its rule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled {
+    pub(crate) descriptor: u32,
+    pub(crate) limit: LimitRef,
+    pub(crate) outcome: Outcome,
+    pub(crate) decision: Option<Decision>,
+    pub(crate) remaining: u64,
+    pub(crate) degraded: Option<Degraded>,
+}
+
+impl Settled {
+    /// The place among all limits of the request.
+    pub(crate) const fn place(&self) -> (u32, u32) {
+        let (LimitRef::Rule(index) | LimitRef::Override(index)) = self.limit;
+        (self.descriptor, index)
+    }
+}
+
 impl Item {
     #[inline]
     pub(crate) fn quota<'a>(&self, domain: &'a Domain, overrides: &'a [Override]) -> &'a Quota {
@@ -76,6 +100,8 @@ impl Scratch {
             keys: Vec::new(),
             overrides: Vec::new(),
             verdicts: Vec::new(),
+            settled: Vec::new(),
+            several: false,
             queues: false,
             ends: Vec::new(),
             takes: Vec::new(),
@@ -91,6 +117,9 @@ impl Scratch {
             self.overrides.clear();
         }
         self.verdicts.clear();
+        if !self.settled.is_empty() {
+            self.settled.clear();
+        }
         self.ends.clear();
     }
 }

@@ -1,9 +1,9 @@
 //! From the store's verdicts to the answer: the limit that binds each descriptor, and the overall outcome.
 
-use tollgate_core::{Decision, Outcome, RetryAfter};
+use tollgate_core::{Decision, Outcome};
 use tollgate_policy::OnStoreFailure;
 
-use crate::scratch::Item;
+use crate::scratch::{Item, Settled};
 use tollgate_observe::{Degraded, Status};
 
 /// What became of one item.
@@ -56,8 +56,8 @@ pub(crate) fn bind(status: &mut Status, item: &Item, result: ItemResult, is_char
     let is_tighter = match (status.limit, status.outcome, outcome) {
         (None, ..) | (_, Outcome::Admit, Outcome::Deny) => true,
         (_, Outcome::Deny, Outcome::Admit) => false,
-        (_, Outcome::Admit, Outcome::Admit) => remaining < status.remaining,
-        (_, Outcome::Deny, Outcome::Deny) => wait(decision) > wait(status.decision),
+        (_, Outcome::Admit, Outcome::Admit) if remaining != status.remaining => remaining < status.remaining,
+        _ => is_later(decision, status.decision),
     };
     if is_tighter {
         status.limit = Some(item.limit);
@@ -66,6 +66,17 @@ pub(crate) fn bind(status: &mut Status, item: &Item, result: ItemResult, is_char
         status.remaining = if is_admitted { remaining } else { 0 };
         status.outcome = outcome;
     }
+}
+
+/// What `result` makes of one of several limits of a descriptor; `None` if it binds nothing. Apart from
+/// [`bind`], whose usual descriptor has one limit.
+#[cold]
+pub(crate) fn settle(item: &Item, result: ItemResult, is_charged: bool) -> Option<Settled> {
+    let mut alone = Status::free(0);
+    bind(&mut alone, item, result, is_charged);
+    let Status { outcome, decision, remaining, degraded, .. } = alone;
+    let limit = alone.limit?;
+    Some(Settled { descriptor: item.descriptor, limit, outcome, decision, remaining, degraded })
 }
 
 /// Notes whether a limit in shadow would have denied.
@@ -77,9 +88,12 @@ fn try_in_shadow(status: &mut Status, result: ItemResult) {
     }
 }
 
-/// How long a denied caller waits; without an answer less than with any.
-fn wait(decision: Option<Decision>) -> RetryAfter {
-    decision.map_or(RetryAfter::Now, |decision| decision.retry_after())
+/// Whether the first limit has the longer wait or, of equal ones, is full last. Without an answer there is
+/// less of a wait than with any.
+#[cold]
+fn is_later(decision: Option<Decision>, other: Option<Decision>) -> bool {
+    let spans = |it: Decision| (it.retry_after(), it.reset_after());
+    decision.map(spans) > other.map(spans)
 }
 
 /// The overall outcome: denied when a hard limit denies, or when there are soft limits and all of them deny.

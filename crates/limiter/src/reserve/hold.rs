@@ -15,7 +15,7 @@ use crate::keys::Share;
 use crate::limiter::Limiter;
 use crate::outage::Operation;
 use crate::request::Request;
-use crate::scratch::{Item, Scratch};
+use crate::scratch::{Item, Scratch, Settled};
 use crate::settle::{self, ItemResult};
 
 /// What a request holds.
@@ -168,7 +168,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         now: Timestamp,
         scratch: &mut Scratch,
     ) -> Holding {
-        let Scratch { items, keys, overrides, verdicts, statuses, .. } = scratch;
+        let Scratch { items, keys, overrides, verdicts, statuses, settled, several, .. } = scratch;
         let mut takes: Vec<Take<'_>> = items.iter().map(|item| item.take(domain, overrides, keys)).collect();
         let batch = Batch { domain, items, takes: &mut takes, statuses, verdicts, now };
         let charged = self.charge_together(batch, Operation::Reserve { max_wait }).await;
@@ -176,7 +176,11 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let mut holding = Holding::default();
         for (at, (item, verdict)) in items.iter().zip(verdicts.iter()).enumerate() {
             let result = charged.result(at, verdict);
-            settle::bind(&mut statuses[item.descriptor as usize], item, result, charged.is_charged);
+            let status = &mut statuses[item.descriptor as usize];
+            settle::bind(status, item, result, charged.is_charged);
+            if *several {
+                settled.extend(settle::settle(item, result, charged.is_charged));
+            }
             let (decision, share_of) = match result {
                 ItemResult::Decided(decision) => (decision, None),
                 ItemResult::ByShare { decision, nodes } => (decision, Some(nodes)),
@@ -195,6 +199,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 });
             }
         }
+        settled.sort_unstable_by_key(Settled::place);
         holding
     }
 

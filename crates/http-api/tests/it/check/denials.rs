@@ -152,6 +152,60 @@ async fn the_style_is_that_of_the_setting() {
     }
 }
 
+/// The rule of the README's first page: both limits are charged, so both are shown.
+#[tokio::test]
+async fn a_rule_with_several_limits_shows_all_of_them_in_every_reply() {
+    let rules = "domain: shop
+charge: together
+descriptors:
+  - key: user
+    limits:
+      - {name: short, unit: minute, requests_per_unit: 2}
+      - {name: daily, unit: day, requests_per_unit: 20}
+";
+    for (style, names, states) in [
+        (
+            "draft-11",
+            ["ratelimit-policy", "ratelimit"],
+            [
+                ["\"short\";q=2;w=60, \"daily\";q=20;w=86400", "\"short\";r=1;t=40, \"daily\";r=19;t=6400"],
+                ["\"short\";q=2;w=60, \"daily\";q=20;w=86400", "\"short\";r=0;t=40, \"daily\";r=18;t=6400"],
+                ["\"short\";q=2;w=60, \"daily\";q=20;w=86400", "\"short\";r=0;t=40, \"daily\";r=18;t=6400"],
+            ],
+        ),
+        (
+            "draft-07",
+            ["ratelimit-policy", "ratelimit"],
+            [
+                ["2;w=60, 20;w=86400", "limit=2, remaining=1, reset=40"],
+                ["2;w=60, 20;w=86400", "limit=2, remaining=0, reset=40"],
+                ["2;w=60, 20;w=86400", "limit=2, remaining=0, reset=40"],
+            ],
+        ),
+        (
+            "draft-03",
+            ["ratelimit-limit", "ratelimit-remaining"],
+            [["2, 2;w=60, 20;w=86400", "1"], ["2, 2;w=60, 20;w=86400", "0"], ["2, 2;w=60, 20;w=86400", "0"]],
+        ),
+    ] {
+        let settings = HttpSettings { style: style.parse().unwrap(), ..HttpSettings::default() };
+        let server = Server::start(rules, settings).await;
+        let mut client = server.client().await;
+        for (request, want) in states.into_iter().enumerate() {
+            let reply = match request {
+                0 => client.post("/v1/check", &one("user", "ann")).await,
+                1 => {
+                    let body = one("user", "ann").replacen('{', "{\"ttl_ms\":60000,", 1);
+                    client.post("/v1/reserve", &body).await
+                }
+                _ => client.get("/v1/check?domain=shop&entry=user=ann&status=403").await,
+            };
+            assert_eq!(names.map(|name| reply.header(name)), want.map(Some), "{style}: {reply:?}");
+            assert_eq!(reply.header("retry-after"), (request == 2).then_some("40"), "{style}: {reply:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn the_suppliers_own_denial_comes_back_byte_for_byte() {
     let rules = std::fs::read_to_string("../../examples/rules/circuit.yaml").expect("the example");
