@@ -16,9 +16,10 @@ mod shape;
 #[path = "deploy/workflows.rs"]
 mod workflows;
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use clap::Parser;
 use serde_json::Value;
@@ -86,35 +87,59 @@ fn the_systemd_units_are_valid_hardened_and_run_commands_that_there_are() {
     }
 }
 
-/// Runs what a unit starts, with `/etc` in `root` and a state folder there, on free ports, until it says that it
-/// is ready.
+/// A process that has printed that it is ready. Killed when dropped.
+struct Running {
+    child: Child,
+    screen: String,
+}
+
+impl Running {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+        let mut out = BufReader::new(child.stdout.take().expect("piped"));
+        let mut screen = String::new();
+        while !screen.ends_with("  ready\n") {
+            if out.read_line(&mut screen).expect("text") == 0 {
+                let mut said = String::new();
+                child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
+                panic!("it ended: {screen}{said}");
+            }
+        }
+        Self { child, screen }
+    }
+
+    /// Status and body of a reply over HTTP.
+    fn get(&self, path: &str) -> (u16, String) {
+        let address = self.screen.lines().find_map(|line| line.trim().strip_prefix("http "));
+        let mut stream = TcpStream::connect(address.expect("an address").trim()).expect("a connection");
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("an answer");
+        let status = text.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        (status, text.split_once("\r\n\r\n").map_or("", |(_, body)| body).to_owned())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Runs what a unit starts, with `/etc` in `root` and a state folder there, on free ports.
 fn unit_starts(name: &str, root: &Path) {
     let unit = read(&format!("deploy/systemd/{name}.service"));
-    let start =
-        unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/tollgate ")).expect("a command");
+    let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/tollgate "));
     let state = root.join("var/lib").join(name);
     std::fs::create_dir_all(&state).expect("a folder");
     let etc = format!("{}/etc/", root.display());
-    let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
-        .env_clear()
-        .args(start.split(' ').map(|word| word.replace("/etc/", &etc)))
-        .envs(["GRPC", "HTTP", "RESP", "CONTROL_LISTEN"].map(|it| (format!("TOLLGATE_{it}"), "127.0.0.1:0")))
-        .current_dir(&state)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut out = BufReader::new(child.stdout.take().expect("piped"));
-    let mut screen = String::new();
-    while !screen.ends_with("  ready\n") {
-        if out.read_line(&mut screen).expect("text") == 0 {
-            let mut said = String::new();
-            child.stderr.take().expect("piped").read_to_string(&mut said).expect("text");
-            panic!("{name} ended: {screen}{said}");
-        }
-    }
-    child.kill().expect("it runs");
-    child.wait().expect("it ends");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));
+    command.env_clear().args(start.expect("a command").split(' ').map(|word| word.replace("/etc/", &etc)));
+    let ports =
+        ["GRPC", "HTTP", "RESP", "CONTROL_LISTEN"].map(|it| (format!("TOLLGATE_{it}"), "127.0.0.1:0"));
+    drop(Running::start(command.envs(ports).current_dir(&state)));
 }
 
 /// The workspace, as cargo describes it.

@@ -20,6 +20,12 @@ pub fn read_typed(file: &Path) -> Value {
     documents(file, true).into_iter().next().unwrap_or_default()
 }
 
+/// Reads every document, typed.
+#[must_use]
+pub fn read_all_typed(file: &Path) -> Vec<Value> {
+    documents(file, true)
+}
+
 fn documents(file: &Path, is_typed: bool) -> Vec<Value> {
     let text = std::fs::read_to_string(file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let mut reader = Reader { anchors: Vec::new(), events: Vec::new(), is_typed };

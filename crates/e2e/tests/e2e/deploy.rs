@@ -39,7 +39,11 @@ fn read(name: &str) -> String {
 
 /// The services of the composition by their names.
 fn services() -> Vec<(String, Value)> {
-    let compose = yaml::read(&folder().join("compose.yaml"));
+    services_of("compose.yaml")
+}
+
+fn services_of(file: &str) -> Vec<(String, Value)> {
+    let compose = yaml::read(&folder().join(file));
     compose["services"].as_object().expect("a map").clone().into_iter().collect()
 }
 
@@ -257,6 +261,90 @@ async fn of_cluster(envoy: &Running, name: &str) -> Option<u64> {
         line.strip_prefix("cluster.tollgate.")?.strip_prefix(name)?.strip_prefix(": ")?.parse().ok()
     };
     answer.body.lines().find_map(line)
+}
+
+/// The named volumes of a service as folders in `root`: the path in its container and the path here.
+fn volumes(service: &Value, root: &Path) -> Vec<(String, String)> {
+    let volume = |text: &str| {
+        let (name, at) = text.split_once(':').expect("a volume and its path");
+        let at = at.strip_suffix(":ro").unwrap_or(at);
+        let here = root.join(name);
+        std::fs::create_dir_all(&here).expect("a folder");
+        (at.to_owned(), here.display().to_string())
+    };
+    let named = strings(&service["volumes"]).into_iter().filter(|text| !text.starts_with('.'));
+    named.map(volume).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_composed_control_plane_is_joined_by_the_composed_nodes() {
+    let Some(store) = store() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let services = services_of("compose.control.yaml");
+    let service =
+        |name: &str| &services.iter().find(|(it, _)| it == name).unwrap_or_else(|| panic!("no {name}")).1;
+    let known: Vec<_> = services_of("compose.yaml").into_iter().map(|(name, _)| name).collect();
+    for (name, service) in &services {
+        let is_added = ["prepare", "control"].contains(&name.as_str());
+        assert!(is_added != known.contains(name), "{name} adds to a service that there is");
+        let keys = service.as_object().expect("keys").keys();
+        let unknown: Vec<_> = keys
+            .filter(|key| !KEYS.contains(&key.as_str()) && *key != "entrypoint" && *key != "environment")
+            .collect();
+        assert!(unknown.is_empty(), "{name}: no keys of a service: {unknown:?}");
+        for port in strings(&service["ports"]) {
+            assert!(port.starts_with("127.0.0.1:"), "{name}: open to others");
+        }
+    }
+    let translated = |text: &str, here: &[(String, String)]| {
+        here.iter().fold(text.to_owned(), |text, (there, here)| text.replace(there.as_str(), here))
+    };
+    // The volumes are prepared as they are there, except that the user of the image is not one here.
+    let prepare = service("prepare");
+    assert_eq!(strings(&prepare["entrypoint"]), ["sh", "-c"]);
+    let script = translated(strings(&prepare["command"])[0], &volumes(prepare, folder.path()));
+    let prepared =
+        Command::new("sh").args(["-c", &script.replace("chown -R 65532:65532", "ls")]).output().expect("sh");
+    if !prepared.status.success() && String::from_utf8_lossy(&prepared.stderr).contains("not found") {
+        return skip::skip("the composed control plane", "there is no openssl on this machine");
+    }
+    assert!(prepared.status.success(), "{}", String::from_utf8_lossy(&prepared.stderr));
+
+    let port = free_port();
+    let mut here = volumes(service("control"), folder.path());
+    here.push(("0.0.0.0:8070".to_owned(), format!("127.0.0.1:{port}")));
+    let args: Vec<String> =
+        strings(&service("control")["command"]).into_iter().map(|arg| translated(arg, &here)).collect();
+    let mut control =
+        Process(Command::new(tollgate::binary()).env_clear().args(args).spawn().expect("it starts"));
+    for name in ["tollgate-1", "tollgate-2"] {
+        let mut here = volumes(service(name), folder.path());
+        here.push(("control:8070".to_owned(), format!("localhost:{port}")));
+        let services = self::services();
+        let (_, base) = services.iter().find(|(it, _)| it == name).expect(name);
+        let port = |arg: &String| !["--grpc=", "--http=", "--resp="].iter().any(|it| arg.starts_with(it));
+        let mut start = Start::command(self::args(base, store.address()).into_iter().filter(port));
+        for (variable, value) in service(name)["environment"].as_object().expect("variables") {
+            start = start.env(variable, &translated(value.as_str().expect("text"), &here));
+        }
+        let node = start.go();
+        let mut ready = String::new();
+        while !ready.contains(r#""connected":true"#) {
+            assert!(control.0.try_wait().expect("it was started").is_none(), "the control plane ended");
+            ready = http::get(node.http, "/readyz", &[]).await.expect("an answer").body;
+            assert!(!ready.contains("certificate"), "{ready}");
+        }
+    }
+}
+
+/// A process that is ended when dropped.
+struct Process(std::process::Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
 }
 
 /// Does something that takes far less than 20 s within one window of `seconds`, the next one if this ends
