@@ -91,9 +91,9 @@ fn algorithms() -> Vec<(String, Algorithm)> {
         Algorithm::SlidingWindowCounter,
         Algorithm::SlidingWindowLog { log_denied: false },
     ];
-    all.extend([1, 2, 5, 10, 20, 60].map(|cells| Algorithm::SlidingWindow { cells }));
+    all.extend([1, 2, 5, 10, 20, 60].map(Algorithm::sliding_window));
     let name = |algorithm: &Algorithm| match algorithm {
-        Algorithm::SlidingWindow { cells } => format!("`sliding_window`, cells: {cells}"),
+        Algorithm::SlidingWindow { cells, .. } => format!("`sliding_window`, cells: {cells}"),
         other => format!("`{}`", other.name()),
     };
     all.into_iter().map(|algorithm| (name(&algorithm), algorithm)).collect()

@@ -52,7 +52,7 @@ fn algorithms() -> [(&'static str, Algorithm); 10] {
         ("token_bucket, initial 10", bucket(Some(10), Refill::Continuous)),
         ("token_bucket, refill: interval", bucket(None, Refill::Interval)),
         ("sliding_window_counter", Algorithm::SlidingWindowCounter),
-        ("sliding_window, 10 cells", Algorithm::SlidingWindow { cells: 10 }),
+        ("sliding_window, 10 cells", Algorithm::sliding_window(10)),
         ("sliding_window_log", Algorithm::SlidingWindowLog { log_denied: false }),
     ]
 }

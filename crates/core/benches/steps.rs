@@ -18,7 +18,7 @@ fn algorithms() -> Vec<(&'static str, Algorithm)> {
         ("token_bucket_interval", bucket(Refill::Interval)),
         ("leaky_queue", leaky(LeakyForm::Queue { delay_after: 0 })),
         ("fixed_window", Algorithm::FixedWindow { align: Align::Calendar }),
-        ("sliding_window_10", Algorithm::SlidingWindow { cells: 10 }),
+        ("sliding_window_10", Algorithm::sliding_window(10)),
         ("sliding_window_counter", Algorithm::SlidingWindowCounter),
         ("priority_1_of_3", Algorithm::PriorityBuckets { burst: None, weights: [6, 3, 1].into(), class: 0 }),
         ("sliding_window_log", Algorithm::SlidingWindowLog { log_denied: false }),

@@ -26,10 +26,13 @@ pub enum Algorithm {
         /// Where windows begin.
         align: Align,
     },
-    /// `cells` cells of the window, the oldest counted whole: never more than L in any window.
+    /// `cells` cells of the window. Never more than L in any window where the cell that is leaving counts, at
+    /// most 2L where it does not.
     SlidingWindow {
         /// Cells of a window; the window must divide by it. 10 where a file does not say.
         cells: u32,
+        /// Whether the cell counts of which a part has left the window.
+        leaving: LeavingCell,
     },
     /// Two windows, the older weighted by its overlap, rounded down. Just under 2L against an adversary.
     SlidingWindowCounter,
@@ -100,6 +103,12 @@ impl Algorithm {
         )
     }
 
+    /// A strict sliding window: the cell that is leaving counts until all of it has left.
+    #[must_use]
+    pub const fn sliding_window(cells: u32) -> Self {
+        Self::SlidingWindow { cells, leaving: LeavingCell::Counts }
+    }
+
     /// The name in rule files.
     #[must_use]
     pub const fn name(&self) -> &'static str {
@@ -117,6 +126,17 @@ impl Algorithm {
             Self::Unlimited => "unlimited",
         }
     }
+}
+
+/// Whether the oldest cell of a sliding window counts while only a part of it is in the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LeavingCell {
+    /// It does, whole: N + 1 cells count, and no window has more than L. Throughput is N/(N+1) of L at least.
+    #[default]
+    Counts,
+    /// It does not: the cell of now and the N - 1 before it count. No N cells have more than L, and all of it
+    /// passes; a window that begins within a cell may have up to 2L.
+    Drops,
 }
 
 /// Where fixed windows begin.

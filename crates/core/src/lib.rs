@@ -29,7 +29,7 @@ mod step_params;
 mod time;
 
 pub use algorithm::token_bucket::{ShortBucket, ShortStep};
-pub use algorithm::{Algorithm, Align, LeakyForm, Refill};
+pub use algorithm::{Algorithm, Align, LeakyForm, LeavingCell, Refill};
 pub use bounds::MAX_COUNT;
 pub use cost::Cost;
 pub use decision::{Decision, Outcome, RetryAfter};

@@ -242,7 +242,7 @@ fn only_the_grid_has_a_calendar() {
     let period = || Period::Civil { unit: CivilUnit::Day, time_zone: time_zone.clone() };
     for algorithm in [
         Algorithm::FixedWindow { align: Align::FirstHit },
-        Algorithm::SlidingWindow { cells: 10 },
+        Algorithm::sliding_window(10),
         Algorithm::SlidingWindowCounter,
         Algorithm::SlidingWindowLog { log_denied: false },
     ] {

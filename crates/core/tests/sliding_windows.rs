@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Cost, Period, Quota, QuotaError, State};
+use tollgate_core::{Algorithm, Cost, LeavingCell, Period, Quota, QuotaError, State};
 use tollgate_testkit::table::{Want, admit, at, deny, never, play, play_on};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -14,7 +14,7 @@ fn quota(limit: u64, window: Duration, algorithm: Algorithm) -> Quota {
 }
 
 fn cells(limit: u64, window: Duration, cells: u32) -> Quota {
-    quota(limit, window, Algorithm::SlidingWindow { cells })
+    quota(limit, window, Algorithm::sliding_window(cells))
 }
 
 fn counter(limit: u64, window: Duration) -> Quota {
@@ -78,15 +78,14 @@ fn a_hit_at_0_35_leaves_with_the_cell_of_0_30() {
     );
 }
 
-/// Rows 39, 10 and 120: six counters of ten seconds, of which at 1:00 that of 0:00 to 0:10 is dropped and
-/// that of 1:00 to 1:10 taken in. With us that is a window of 50 s: five cells and the one that is leaving. A
-/// window of 60 s has seven counters and drops each ten seconds later than the trace: dropping the oldest
-/// while a part of it is less than a minute old could let more than the limit pass.
+/// Rows 39, 10 and 120: six counters of ten seconds, the current one and the five before it: at 1:00 that of
+/// 0:00 to 0:10 is dropped and that of 1:00 to 1:10 taken in. The strict form keeps the cell that is leaving
+/// until all of it is a minute old, and drops each ten seconds later.
 #[test]
 fn at_one_minute_the_cell_of_0_00_is_dropped_and_that_of_1_00_taken_in() {
-    let six = cells(100, Duration::from_secs(50), 5);
+    let leaving = LeavingCell::Drops;
     play(
-        &six,
+        &quota(100, MINUTE, Algorithm::SlidingWindow { cells: 6, leaving }),
         &[
             (5_000, 10, admit(90)),  // 0:00–0:10
             (15_000, 20, admit(70)), // 0:10–0:20
@@ -126,7 +125,7 @@ fn at_one_minute_the_cell_of_0_00_is_dropped_and_that_of_1_00_taken_in() {
 #[test]
 fn a_window_that_does_not_divide_into_its_cells_is_a_fault() {
     let window = Duration::from_nanos(1_000_000_001);
-    let rejected = Quota::new(1, Period::Span(window), Algorithm::SlidingWindow { cells: 10 });
+    let rejected = Quota::new(1, Period::Span(window), Algorithm::sliding_window(10));
     let error = rejected.expect_err("uneven");
     assert_eq!(error, QuotaError::UnevenCells { window, cells: 10 });
     assert_eq!(
@@ -134,11 +133,11 @@ fn a_window_that_does_not_divide_into_its_cells_is_a_fault() {
         "a window of 1.000000001s does not divide into 10 cells of whole nanoseconds"
     );
     assert!(matches!(
-        Quota::new(1, Period::Span(MINUTE), Algorithm::SlidingWindow { cells: 0 }),
+        Quota::new(1, Period::Span(MINUTE), Algorithm::sliding_window(0)),
         Err(QuotaError::Empty("cells"))
     ));
     assert!(matches!(
-        Quota::new(1, Period::Span(MINUTE), Algorithm::SlidingWindow { cells: 60_000 }),
+        Quota::new(1, Period::Span(MINUTE), Algorithm::sliding_window(60_000)),
         Err(QuotaError::ManyCells { cells: 60_000 })
     ));
 }

@@ -7,7 +7,7 @@
 //! with it.
 
 use sha2::{Digest as _, Sha256};
-use tollgate_core::{Algorithm, Align, LeakyForm, Period, Refill};
+use tollgate_core::{Algorithm, Align, LeakyForm, LeavingCell, Period, Refill};
 use tollgate_headers::{Part, Template};
 
 use crate::domain::{Charge, Domain};
@@ -275,7 +275,13 @@ impl Writer {
         self.choice(algorithm.name());
         match algorithm {
             Algorithm::FixedWindow { align } => self.flag(*align == Align::FirstHit),
-            Algorithm::SlidingWindow { cells } => self.number(u64::from(*cells)),
+            Algorithm::SlidingWindow { cells, leaving } => {
+                self.number(u64::from(*cells));
+                // Limits without the key keep the digest that they had.
+                if *leaving == LeavingCell::Drops {
+                    self.choice("leaving_cell");
+                }
+            }
             Algorithm::SlidingWindowLog { log_denied } => self.flag(*log_denied),
             Algorithm::TokenBucket { burst, initial, overdraft, refill } => {
                 self.option(*burst, Self::number);

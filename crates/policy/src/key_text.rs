@@ -1,6 +1,6 @@
 //! The text of counter keys: which characters are escaped, and how a key ends. `counter_key` has the grammar.
 
-use tollgate_core::{Algorithm, Align, LeakyForm, Refill};
+use tollgate_core::{Algorithm, Align, LeakyForm, LeavingCell, Refill};
 
 /// Bytes that are escaped everywhere: 1; only in the key of a level: 2.
 const SPECIAL: [u8; 256] = {
@@ -84,7 +84,12 @@ pub(crate) fn tail(algorithm: &Algorithm, period: &str, is_zero: bool) -> String
     let kind = match algorithm {
         Algorithm::FixedWindow { align: Align::Calendar } => period.to_owned(),
         Algorithm::FixedWindow { align: Align::FirstHit } => format!("first_hit:{period}"),
-        Algorithm::SlidingWindow { cells } => format!("sliding_window:{period}/{cells}"),
+        Algorithm::SlidingWindow { cells, leaving: LeavingCell::Counts } => {
+            format!("sliding_window:{period}/{cells}")
+        }
+        Algorithm::SlidingWindow { cells, leaving: LeavingCell::Drops } => {
+            format!("sliding_window:{period}/{cells}:drop")
+        }
         Algorithm::TokenBucket { refill: Refill::Interval, .. } => "token_bucket:interval".to_owned(),
         Algorithm::LeakyBucket { form: LeakyForm::Queue { .. }, .. } => "leaky_bucket:queue".to_owned(),
         // These states do not depend on the rate: the new quota reads a bucket in permits, and a warm-up as a

@@ -92,7 +92,7 @@ impl Limit {
     /// let period = Period::Span(Duration::from_secs(10));
     /// let limit = Limit::new(5, period.clone(), Algorithm::SlidingWindowCounter)?;
     /// assert_eq!(limit.to_string(), "5 per 10s, sliding_window_counter");
-    /// let uneven = Limit::new(5, period, Algorithm::SlidingWindow { cells: 7 });
+    /// let uneven = Limit::new(5, period, Algorithm::sliding_window(7));
     /// let error = uneven.expect_err("10 s do not divide into 7");
     /// assert!(matches!(error, LimitError::Quota(QuotaError::UnevenCells { cells: 7, .. })));
     /// # Ok::<(), LimitError>(())

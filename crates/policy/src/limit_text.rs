@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate_core::{Algorithm, Align, LeakyForm, Period, Refill, Slots};
+use tollgate_core::{Algorithm, Align, LeakyForm, LeavingCell, Period, Refill, Slots};
 use tollgate_human_text::show_duration;
 
 use crate::limit::Limit;
@@ -72,7 +72,10 @@ fn parameters(algorithm: &Algorithm) -> Vec<String> {
     let mut shown = Vec::new();
     match algorithm {
         Algorithm::FixedWindow { align: Align::FirstHit } => shown.push("align first_hit".to_owned()),
-        Algorithm::SlidingWindow { cells } => shown.push(format!("cells {cells}")),
+        Algorithm::SlidingWindow { cells, leaving } => {
+            shown.push(format!("cells {cells}"));
+            shown.extend((*leaving == LeavingCell::Drops).then(|| "leaving_cell drop".to_owned()));
+        }
         Algorithm::SlidingWindowLog { log_denied: true } => shown.push("log_denied".to_owned()),
         Algorithm::TokenBucket { burst, initial, overdraft, refill } => {
             shown.extend(burst.map(|burst| format!("burst {burst}")));

@@ -79,7 +79,7 @@ fn algorithms() -> [Algorithm; 5] {
         Algorithm::FixedWindow { align: Align::Calendar },
         Algorithm::TokenBucket { burst, initial, overdraft, refill },
         Algorithm::SlidingWindowCounter,
-        Algorithm::SlidingWindow { cells: 10 },
+        Algorithm::sliding_window(10),
         Algorithm::SlidingWindowLog { log_denied: false },
     ]
 }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use serde::Serialize;
-use tollgate_core::Algorithm;
+use tollgate_core::{Algorithm, LeavingCell};
 use tollgate_human_text::{InQuotes, show_duration};
 
 use crate::contest::{Entrant, RuleContest};
@@ -261,7 +261,12 @@ fn compared(contest: &RuleContest, side: &Side) -> Vec<Compared> {
 
 fn algorithm_name(algorithm: &Algorithm) -> String {
     match algorithm {
-        Algorithm::SlidingWindow { cells } => format!("sliding_window, cells: {cells}"),
+        Algorithm::SlidingWindow { cells, leaving: LeavingCell::Counts } => {
+            format!("sliding_window, cells: {cells}")
+        }
+        Algorithm::SlidingWindow { cells, leaving: LeavingCell::Drops } => {
+            format!("sliding_window, cells: {cells}, leaving_cell: drop")
+        }
         other => other.name().to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tollgate_core::Algorithm;
+use tollgate_core::{Algorithm, LeavingCell};
 use tollgate_limiter::Policy;
 use tollgate_policy::{Limit, OnStoreFailure, PATH_SEPARATOR, Rule, Unit};
 use tollgate_store::Sharing;
@@ -158,7 +158,10 @@ fn limit_text(limit: &Limit, permits: u64, burst: u64) -> String {
         Algorithm::LeakyBucket { .. } => {
             write!(text, ", requests_per_unit: {}, capacity: {}", limit.requests_per_unit, burst.max(1))
         }
-        Algorithm::SlidingWindow { cells } => write!(text, ", requests_per_unit: {permits}, cells: {cells}"),
+        Algorithm::SlidingWindow { cells, leaving } => {
+            let _ = write!(text, ", requests_per_unit: {permits}, cells: {cells}");
+            if *leaving == LeavingCell::Drops { write!(text, ", leaving_cell: drop") } else { Ok(()) }
+        }
         _ => write!(text, ", requests_per_unit: {permits}"),
     };
     text

@@ -128,7 +128,7 @@ impl Lesson {
     fn algorithms(self, window: Duration) -> Vec<(String, Algorithm)> {
         let bucket =
             Algorithm::TokenBucket { burst: None, initial: None, overdraft: 0, refill: Refill::Continuous };
-        let cells = |cells| (format!("sliding_window, cells: {cells}"), Algorithm::SlidingWindow { cells });
+        let cells = |cells| (format!("sliding_window, cells: {cells}"), Algorithm::sliding_window(cells));
         let by_name = |algorithm: Algorithm| (algorithm.name().to_owned(), algorithm);
         match self {
             Self::Edge => vec![

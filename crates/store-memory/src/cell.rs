@@ -266,7 +266,7 @@ mod tests {
         vec![
             Quota::token_bucket(10_000, hour).expect("a quota"),
             Quota::fixed_window(10_000, hour).expect("a quota"),
-            new(Algorithm::SlidingWindow { cells: 10 }),
+            new(Algorithm::sliding_window(10)),
             new(Algorithm::SlidingWindowLog { log_denied: false }),
             new(Algorithm::Total),
         ]

@@ -16,7 +16,7 @@ fn a_few_callers_on_a_few_keys_spend_each_permit_once_one_by_one_in_batches_and_
     const LIMIT: u64 = 20;
     const KEYS: [&str; 3] = ["ann", "bob", "a key that is longer than others"];
     let config = MemoryConfig { max_bytes: 1 << 18, hash_key: HashKey::Fixed(1), ..MemoryConfig::default() };
-    for algorithm in [Algorithm::SlidingWindow { cells: 2 }, Algorithm::Total] {
+    for algorithm in [Algorithm::sliding_window(2), Algorithm::Total] {
         let (store, admitted) = (MemoryStore::new(config.clone()), AtomicU64::new(0));
         let quota = Quota::new(LIMIT, Period::Span(HOUR), algorithm).expect("a quota");
         std::thread::scope(|threads| {

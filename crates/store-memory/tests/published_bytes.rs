@@ -20,13 +20,13 @@ fn page() -> String {
 /// Row 40
 #[test]
 fn each_number_of_cells_costs_the_bytes_per_key_that_are_published() {
-    let cells = [1, 2, 5, 10, 20, 60].map(|cells| Algorithm::SlidingWindow { cells });
+    let cells = [1, 2, 5, 10, 20, 60].map(Algorithm::sliding_window);
     let others = [Algorithm::SlidingWindowCounter, Algorithm::SlidingWindowLog { log_denied: false }];
     let page = page();
     let mut published = 0;
     for algorithm in cells.into_iter().chain(others) {
         let name = match algorithm {
-            Algorithm::SlidingWindow { cells } => format!("| `sliding_window`, cells: {cells} | "),
+            Algorithm::SlidingWindow { cells, .. } => format!("| `sliding_window`, cells: {cells} | "),
             ref other => format!("| `{}` | ", other.name()),
         };
         let measured = bytes_per_key(algorithm);

@@ -153,7 +153,7 @@ impl Quota {
     /// Never more than `limit` permits in any `period`, counted in ten cells.
     #[must_use]
     pub const fn sliding_window(limit: u64, period: Duration) -> Self {
-        Self::new(limit, Period::Span(period), Algorithm::SlidingWindow { cells: 10 })
+        Self::new(limit, Period::Span(period), Algorithm::sliding_window(10))
     }
 
     /// `limit` permits in all, which never come back by themselves.

@@ -5,13 +5,18 @@
 //! least N/(N+1) of the limit. A denied take changes nothing. Giving back empties the oldest cells first: the
 //! bound then holds whichever take is undone.
 //!
+//! Where the cell that is leaving does not count, the ring has one counter less: no more than the limit
+//! passes in any N cells, and all of it does. A window that begins within a cell lies in two such rings, so
+//! it may have twice the limit; a span of N - 1 cells lies in one.
+//!
 //! The cells of the state: a tag, length of a cell in ns, number of the newest cell since the Unix epoch, sum
 //! of the ring, numbers of the newest cell that is not empty and of one before which all are, then a ring of
-//! N + 1 counters.
+//! N + 1 counters, or N.
 
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use crate::algorithm::LeavingCell;
 use crate::bounds::{MAX_CELLS, MAX_COUNT};
 use crate::cost::Cost;
 use crate::decision::Decision;
@@ -34,12 +39,17 @@ const RING: usize = 6;
 pub(crate) struct SlidingWindow {
     limit: u64,
     cell_ns: u64,
-    /// Counters in the ring: the window's cells and the one that is leaving.
+    /// Counters in the ring: the window's cells, and the one that is leaving where it counts.
     ring: u64,
 }
 
 impl SlidingWindow {
-    pub(crate) fn new(limit: u64, window: Duration, cells: u32) -> Result<Self, QuotaError> {
+    pub(crate) fn new(
+        limit: u64,
+        window: Duration,
+        cells: u32,
+        leaving: LeavingCell,
+    ) -> Result<Self, QuotaError> {
         let window_ns = nanos(window);
         if cells > MAX_CELLS {
             return Err(QuotaError::ManyCells { cells });
@@ -50,7 +60,8 @@ impl SlidingWindow {
         if !window_ns.is_multiple_of(u64::from(cells)) {
             return Err(QuotaError::UnevenCells { window, cells });
         }
-        Ok(Self { limit, cell_ns: window_ns / u64::from(cells), ring: u64::from(cells) + 1 })
+        let ring = u64::from(cells) + u64::from(leaving == LeavingCell::Counts);
+        Ok(Self { limit, cell_ns: window_ns / u64::from(cells), ring })
     }
 
     pub(crate) const fn limit(&self) -> u64 {

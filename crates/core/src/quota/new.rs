@@ -101,8 +101,8 @@ fn step(limit: u64, period: &Period, algorithm: &Algorithm) -> Result<Step, Quot
         Algorithm::FixedWindow { align } => {
             word(WordKind::FixedWindow(FixedWindow::new(limit, period, *align)?))
         }
-        Algorithm::SlidingWindow { cells } => {
-            wide(WideKind::SlidingWindow(SlidingWindow::new(limit, span()?, *cells)?))
+        Algorithm::SlidingWindow { cells, leaving } => {
+            wide(WideKind::SlidingWindow(SlidingWindow::new(limit, span()?, *cells, *leaving)?))
         }
         Algorithm::SlidingWindowCounter => {
             let window_ns = nanos(span()?);

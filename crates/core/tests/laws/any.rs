@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::{Algorithm, Align, LeakyForm, Period, Quota, Refill, Step, Timestamp, WordAlgorithm};
+use tollgate_core::{
+    Algorithm, Align, LeakyForm, LeavingCell, Period, Quota, Refill, Step, Timestamp, WordAlgorithm,
+};
 
 /// A Monday noon.
 pub(crate) const NOON: u64 = 1_699_876_800_000_000_000;
@@ -113,7 +115,17 @@ pub(crate) fn sliding_window() -> impl Strategy<Value = Plain> {
     (1_u64..40, 1_u32..13, 1_u64..2_000_000_000).prop_map(|(limit, cells, cell_ns)| Plain {
         limit,
         period_ns: cell_ns * u64::from(cells),
-        algorithm: Algorithm::SlidingWindow { cells },
+        algorithm: Algorithm::sliding_window(cells),
+    })
+}
+
+/// The cell that is leaving does not count.
+pub(crate) fn sliding_window_that_drops() -> impl Strategy<Value = Plain> {
+    sliding_window().prop_map(|plain| match plain.algorithm {
+        Algorithm::SlidingWindow { cells, .. } => {
+            Plain { algorithm: Algorithm::SlidingWindow { cells, leaving: LeavingCell::Drops }, ..plain }
+        }
+        _ => plain,
     })
 }
 
@@ -163,6 +175,7 @@ pub(crate) fn any_bounded() -> impl Strategy<Value = Plain> {
         fixed_window(Align::Calendar),
         fixed_window(Align::FirstHit),
         sliding_window(),
+        sliding_window_that_drops(),
         sliding_window_counter(),
         sliding_window_log(false),
         sliding_window_log(true),

@@ -1,7 +1,7 @@
 //! Never too much: what is admitted over any span, summed up afterwards.
 
 use proptest::prelude::*;
-use tollgate_core::{Algorithm, Align, Cost};
+use tollgate_core::{Algorithm, Align, Cost, LeavingCell};
 
 use crate::any::{self, Plain, Visit};
 
@@ -69,10 +69,52 @@ proptest! {
         prop_assert!(most <= 2 * i128::from(plain.limit), "{most}");
     }
 
+    /// Rows 39 and 120: the form of which the leaving cell does not count.
+    #[test]
+    fn a_window_that_drops_the_leaving_cell_never_admits_above_the_limit_in_its_cells_nor_above_twice_it_in_any_window(
+        plain in any::sliding_window_that_drops(), visits in any::visits(20),
+    ) {
+        let Algorithm::SlidingWindow { cells, .. } = plain.algorithm else { unreachable!() };
+        let (admitted, limit) = (admitted(&plain, &visits), i128::from(plain.limit));
+        let cell = i128::from(plain.period_ns) / i128::from(cells);
+        for &(last, _) in &admitted {
+            let newest = last / cell;
+            let oldest = newest + 1 - i128::from(cells);
+            let inside = admitted.iter().filter(|&&(at, _)| (oldest..=newest).contains(&(at / cell)));
+            let sum = inside.map(|&(_, cost)| cost).sum::<i128>();
+            prop_assert!(sum <= limit, "{sum} in the cells from {oldest}");
+        }
+        let most = most_in_any_window(&admitted, i128::from(plain.period_ns) - cell);
+        prop_assert!(most <= limit, "{most} in a window that is a cell shorter");
+        let most = most_in_any_window(&admitted, i128::from(plain.period_ns));
+        prop_assert!(most <= 2 * limit, "{most}");
+    }
+
+    /// The other side: under steady demand the whole limit passes in each window's time, and a window that
+    /// begins within a cell gets twice the limit from those who wait for its edge.
+    #[test]
+    fn a_window_that_drops_the_leaving_cell_passes_all_of_the_limit_and_twice_it_around_an_edge(
+        limit in 12_u64..40, cells in 1_u32..12,
+    ) {
+        let (period_ns, leaving) = (1_000 * u64::from(cells), LeavingCell::Drops);
+        let plain = Plain { limit, period_ns, algorithm: Algorithm::SlidingWindow { cells, leaving } };
+        let quota = plain.quota();
+        let (mut state, rounds) = (quota.fresh(), 20);
+        let passed = (0..rounds * period_ns).step_by(10).filter(|now| {
+            quota.take(&mut state, Cost::ONE, any::at(any::NOON / period_ns * period_ns + now)).is_admitted()
+        });
+        prop_assert_eq!(passed.count() as u64, limit * rounds);
+        let begins = any::NOON / period_ns * period_ns;
+        let mut state = quota.fresh();
+        for now in [begins + 999, begins + period_ns] {
+            prop_assert!(quota.take(&mut state, Cost(limit), any::at(now)).is_admitted(), "{now}");
+        }
+    }
+
     /// A18: at least N/(N+1) of the limit a window gets through under steady demand.
     #[test]
     fn a_strict_window_of_cells_passes_its_share_of_steady_demand(limit in 12_u64..40, cells in 1_u32..12) {
-        let plain = Plain { limit, period_ns: 1_000 * u64::from(cells), algorithm: Algorithm::SlidingWindow { cells } };
+        let plain = Plain { limit, period_ns: 1_000 * u64::from(cells), algorithm: Algorithm::sliding_window(cells) };
         let visits: Vec<_> = (0..4_000).map(|_| Visit { gap: 1.0 / (100.0 * f64::from(cells)), cost: 1 }).collect();
         let quota = plain.quota();
         let mut state = quota.fresh();

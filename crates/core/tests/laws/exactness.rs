@@ -56,6 +56,11 @@ proptest! {
     }
 
     #[test]
+    fn a_window_that_drops_the_leaving_cell_decides_as_the_exact_model(plain in any::sliding_window_that_drops(), visits in any::visits(20), start in any::start()) {
+        decides_as_the_oracle(&plain, &visits, start)?;
+    }
+
+    #[test]
     fn sliding_window_counter_decides_as_the_exact_model(plain in any::sliding_window_counter(), visits in any::visits(20), start in any::start()) {
         decides_as_the_oracle(&plain, &visits, start)?;
     }

@@ -113,6 +113,7 @@ proptest! {
     fn a_denied_take_changes_nothing(
         plain in prop_oneof![
             any::token_bucket(), any::interval_bucket(), any::leaky(false), any::leaky(true), any::sliding_window(),
+            any::sliding_window_that_drops(),
             any::sliding_window_counter(), any::sliding_window_log(false), any::total(), any::warm_up(), any::smooth_bursty(),
         ],
         visits in any::visits(30), start in any::start(),

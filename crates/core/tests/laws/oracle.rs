@@ -1,6 +1,6 @@
 //! What each algorithm must answer, worked out from the whole history.
 
-use tollgate_core::{Algorithm, Align, Refill};
+use tollgate_core::{Algorithm, Align, LeavingCell, Refill};
 
 use crate::any::Plain;
 
@@ -58,9 +58,10 @@ impl Oracle {
         let sum_since =
             |first: i128| self.admitted().filter(|&(at, _)| at >= first).map(|(_, cost)| cost).sum();
         match &self.plain.algorithm {
-            Algorithm::SlidingWindow { cells } => {
+            Algorithm::SlidingWindow { cells, leaving } => {
                 let cell = period / i128::from(*cells);
-                sum_since((now / cell - i128::from(*cells)) * cell)
+                let before = i128::from(*cells) - i128::from(*leaving == LeavingCell::Drops);
+                sum_since((now / cell - before) * cell)
             }
             Algorithm::SlidingWindowLog { log_denied: false } => sum_since(now - period + 1),
             Algorithm::SlidingWindowLog { log_denied: true } => {

@@ -24,7 +24,7 @@ const WARM_UP: Algorithm = Algorithm::WarmUp { warm_up: Duration::from_secs(12),
 static CHOICES: [(&str, Algorithm); 11] = [
     ("fixed_window", Algorithm::FixedWindow { align: Align::Calendar }),
     ("fixed_window, align: first_hit", Algorithm::FixedWindow { align: Align::FirstHit }),
-    ("sliding_window, cells: 5", Algorithm::SlidingWindow { cells: 5 }),
+    ("sliding_window, cells: 5", Algorithm::sliding_window(5)),
     ("sliding_window_counter", Algorithm::SlidingWindowCounter),
     ("sliding_window_log", Algorithm::SlidingWindowLog { log_denied: false }),
     ("token_bucket", bucket(Refill::Continuous)),

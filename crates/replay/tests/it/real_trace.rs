@@ -93,7 +93,7 @@ fn the_most_admitted_in_any_window_of_a_real_day_is_as_published() {
         (GCRA, [17, 29, 193]),
         // Published without rounding down: 13, 26, 145. Rounding admits up to one more.
         (Algorithm::SlidingWindowCounter, [13, 27, 146]),
-        (Algorithm::SlidingWindow { cells: 10 }, [10, 20, 100]),
+        (Algorithm::sliding_window(10), [10, 20, 100]),
     ] {
         let limits = [(10, 10), (20, 60), (100, 3_600)];
         let ours = limits.map(|(limit, seconds)| {
@@ -144,7 +144,7 @@ fn the_error_of_each_algorithm_on_a_real_day_is_as_published() {
     ];
     let cells = [1, 2, 5, 10, 20, 60];
     algorithms.extend(
-        cells.map(|cells| (format!("`sliding_window`, cells: {cells}"), Algorithm::SlidingWindow { cells })),
+        cells.map(|cells| (format!("`sliding_window`, cells: {cells}"), Algorithm::sliding_window(cells))),
     );
     for (name, algorithm) in algorithms {
         let ours = decide(&trace, 100, 3_600, &algorithm);

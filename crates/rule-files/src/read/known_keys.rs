@@ -57,6 +57,7 @@ const LIMITS_ENTRY: &[&str] = &[
     "overdraft",
     "refill",
     "cells",
+    "leaving_cell",
     "align",
     "log_denied",
     "form",

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tollgate_core::{Algorithm, Align, CivilUnit, Cost, LeakyForm, Period, Refill, Timestamp};
+use tollgate_core::{Algorithm, Align, CivilUnit, Cost, LeakyForm, LeavingCell, Period, Refill, Timestamp};
 use tollgate_policy::{
     Charge, DescriptorSpec, DomainSpec, Entry, Limit, OnStoreFailure, Policy, PolicyBuilder, ResponseSpec,
     RuleSpec, Sharing, Unit, ValueSpec,
@@ -59,7 +59,8 @@ fn shop() -> Result<DomainSpec, Box<dyn std::error::Error>> {
         .sharing(Sharing::Leased)
         .response(response.clone());
     let several = RuleSpec::all_of([
-        Limit::new(5, ten.clone(), Algorithm::SlidingWindow { cells: 5 })?.named("short"),
+        Limit::new(5, ten.clone(), Algorithm::SlidingWindow { cells: 5, leaving: LeavingCell::Drops })?
+            .named("short"),
         Limit::new(50, Unit::Hour, bucket)?.named("a|b"),
     ]);
     let tokyo = jiff::tz::TimeZone::get("Asia/Tokyo")?;
@@ -122,7 +123,7 @@ descriptors:
   - key: plan
     value: gold
     limits:
-      - {name: short, period: 10s, requests_per_unit: 5, algorithm: sliding_window, cells: 5}
+      - {name: short, period: 10s, requests_per_unit: 5, algorithm: sliding_window, cells: 5, leaving_cell: drop}
       - {name: a|b, unit: hour, requests_per_unit: 50, algorithm: token_bucket, burst: 9, overdraft: 2}
   - key: ip
     value_cidr: 2001:db8::/32

@@ -89,6 +89,10 @@ fn limits_that_count_differently_have_different_last_parts_of_keys() {
             "sliding_window:minute/6",
         ),
         (
+            "{unit: minute, requests_per_unit: 1, algorithm: sliding_window, cells: 6, leaving_cell: drop}",
+            "sliding_window:minute/6:drop",
+        ),
+        (
             "{unit: minute, requests_per_unit: 1, algorithm: sliding_window_counter}",
             "sliding_window_counter:minute",
         ),

@@ -184,7 +184,7 @@ fn keys_of_one_algorithm_share_a_script_call_and_a_foreign_one_among_them_harms_
         let store = store(patient(&redis.url()));
         // Totals of two sizes, buckets, and windows whose states are lists; two takes fit each.
         let hour = Period::Span(Duration::from_secs(3600));
-        let cells = Algorithm::SlidingWindow { cells: 10 };
+        let cells = Algorithm::sliding_window(10);
         let slowly = Quota::token_bucket(2, Duration::from_secs(86_400)).expect("a quota");
         let quotas = [total(2), Quota::new(2, hour, cells).expect("a quota"), total(1), slowly];
         let keys: Vec<String> = (0..400).map(|nth| format!("k{nth}")).collect();

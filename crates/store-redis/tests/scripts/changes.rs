@@ -56,7 +56,7 @@ fn counts_survive_a_change_of_the_rate_as_in_the_model() {
             continues_as_the_model(&redis, from, to, gap);
         }
     }
-    let cells = |cells| quota(6, SECOND, Algorithm::SlidingWindow { cells });
+    let cells = |cells| quota(6, SECOND, Algorithm::sliding_window(cells));
     let bucket = |limit, burst| quota(limit, SECOND, bucket(Some(burst), None, 0, Refill::Continuous));
     for (from, to) in [(cells(10), cells(4)), (bucket(10, 5), bucket(8, 9)), (bucket(1_000, 5), bucket(3, 5))]
     {
@@ -129,7 +129,7 @@ fn charging_together_continues_from_other_rates_too() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let store = store(&redis, StoreTime::Node);
     let of = |limit| quota(limit, SECOND, bucket(Some(5), None, 0, Refill::Continuous));
-    let cells = |cells| quota(5, SECOND, Algorithm::SlidingWindow { cells });
+    let cells = |cells| quota(5, SECOND, Algorithm::sliding_window(cells));
     let asks = |bucket: &Quota, cells: &Quota| {
         [store.ask(b"a", bucket, Kind::Take(Cost(2))), store.ask(b"b", cells, Kind::Take(Cost(2)))]
     };

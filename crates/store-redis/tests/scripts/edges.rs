@@ -167,7 +167,7 @@ fn two_rates_at_once_lose_no_count() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let flow = |limit, span, burst| quota(limit, span, bucket(Some(burst), None, 0, Refill::Continuous));
     let [fast, slow] = [2_000_000, 1_000_000].map(|limit| flow(limit, SECOND, 200));
-    let strict = |cells| quota(200, HOUR * 24, Algorithm::SlidingWindow { cells });
+    let strict = |cells| quota(200, HOUR * 24, Algorithm::sliding_window(cells));
     for quotas in
         [[flow(200, HOUR * 24, 200), flow(100, HOUR * 24, 100)], [fast, slow], [strict(10), strict(24)]]
     {
@@ -262,7 +262,7 @@ fn asked_at(store: &Direct, quota: &Quota, believed: Timestamp) -> Next {
 #[test]
 fn a_caller_whose_clock_is_years_off_gets_the_right_cell() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
-    let cells = |span, cells| quota(3, span, Algorithm::SlidingWindow { cells });
+    let cells = |span, cells| quota(3, span, Algorithm::sliding_window(cells));
     let counter = |span| quota(3, span, Algorithm::SlidingWindowCounter);
     let (odd, even) = (Duration::from_nanos(3_000_100), Duration::from_millis(40));
     let long = Duration::from_secs(200 * 86_400) + Duration::from_nanos(10);
@@ -306,9 +306,7 @@ fn a_caller_whose_clock_is_years_off_gets_the_right_cell() {
 #[test]
 fn a_list_that_has_counted_too_many_is_written_afresh() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
-    for algorithm in
-        [Algorithm::SlidingWindowLog { log_denied: false }, Algorithm::SlidingWindow { cells: 10 }]
-    {
+    for algorithm in [Algorithm::SlidingWindowLog { log_denied: false }, Algorithm::sliding_window(10)] {
         let (store, quota) = (store(&redis, StoreTime::Node), quota(9, HOUR, algorithm));
         let take = |cost| [store.ask(b"k", &quota, Kind::Take(Cost(cost)))];
         store.run(&take(2), AHEAD).expect("an answer");
@@ -337,7 +335,7 @@ fn a_quota_that_no_script_counts_is_an_error_and_nothing_is_taken() {
     let bucket = quota(5, SECOND, Algorithm::SlidingWindowCounter);
     let below = Duration::from_nanos(999);
     for (span, algorithm) in
-        [(below, Algorithm::SlidingWindowCounter), (3 * below, Algorithm::SlidingWindow { cells: 3 })]
+        [(below, Algorithm::SlidingWindowCounter), (3 * below, Algorithm::sliding_window(3))]
     {
         let name = algorithm.name();
         let short = store.ask(b"short", &quota(5, span, algorithm), Kind::Take(Cost(1)));

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use tollgate_core::{Algorithm, Align, Cost, LeakyForm, Period, Quota, Refill, Timestamp};
+use tollgate_core::{Algorithm, Align, Cost, LeakyForm, LeavingCell, Period, Quota, Refill, Timestamp};
 use tollgate_store::{Charge, Counter, Inspection, Key, ModelStore, Store, block_on, suite};
 use tollgate_store_redis::StoreTime;
 use tollgate_store_redis::internals::{Answer, Kind};
@@ -56,7 +56,8 @@ fn each(span: Duration) -> Vec<Quota> {
         (4, bucket(Some(6), Some(1), 2, Refill::Interval)),
         (5, Algorithm::FixedWindow { align: Align::Calendar }),
         (5, Algorithm::FixedWindow { align: Align::FirstHit }),
-        (6, Algorithm::SlidingWindow { cells: 10 }),
+        (6, Algorithm::sliding_window(10)),
+        (6, Algorithm::SlidingWindow { cells: 5, leaving: LeavingCell::Drops }),
         (6, Algorithm::SlidingWindowCounter),
         (5, Algorithm::SlidingWindowLog { log_denied: false }),
         (5, Algorithm::SlidingWindowLog { log_denied: true }),

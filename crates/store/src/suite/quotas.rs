@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Align, LeakyForm, Period, Quota, Refill};
+use tollgate_core::{Algorithm, Align, LeakyForm, LeavingCell, Period, Quota, Refill};
 
 use super::setup::Options;
 
@@ -26,8 +26,10 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
         (4_294_967_295, minute, Algorithm::FixedWindow { align: Align::Calendar }),
         (7, Duration::from_millis(1_500), Algorithm::FixedWindow { align: Align::FirstHit }),
         (0, second, Algorithm::FixedWindow { align: Align::Calendar }),
-        (6, second, Algorithm::SlidingWindow { cells: 10 }),
-        (20, minute, Algorithm::SlidingWindow { cells: 3 }),
+        (6, second, Algorithm::sliding_window(10)),
+        (20, minute, Algorithm::sliding_window(3)),
+        (20, minute, Algorithm::SlidingWindow { cells: 3, leaving: LeavingCell::Drops }),
+        (6, second, Algorithm::SlidingWindow { cells: 1, leaving: LeavingCell::Drops }),
         (6, second, Algorithm::SlidingWindowCounter),
         (7, minute, Algorithm::SlidingWindowCounter),
         // Weights that a double rounds.
@@ -81,8 +83,8 @@ mod tests {
     #[test]
     fn every_algorithm_of_the_core_is_there_unless_the_store_cannot_count_it() {
         let quotas = all(&Options::default());
-        assert_eq!(quotas.len(), 31, "all of them can be made");
+        assert_eq!(quotas.len(), 33, "all of them can be made");
         let without = Options { unsupported: &["sliding_window_log"], ..Options::default() };
-        assert_eq!(all(&without).len(), 29);
+        assert_eq!(all(&without).len(), 31);
     }
 }

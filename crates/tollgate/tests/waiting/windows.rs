@@ -34,7 +34,7 @@ fn windows() -> Vec<Algorithm> {
     vec![
         Algorithm::FixedWindow { align: Align::Calendar },
         Algorithm::FixedWindow { align: Align::FirstHit },
-        Algorithm::SlidingWindow { cells: 10 },
+        Algorithm::sliding_window(10),
         Algorithm::SlidingWindowCounter,
         Algorithm::SlidingWindowLog { log_denied: false },
         Algorithm::SlidingWindowLog { log_denied: true },

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, Align, LeakyForm, Quota, Refill};
+use tollgate_core::{Algorithm, Align, LeakyForm, LeavingCell, Quota, Refill};
 use tollgate_human_text::{did_you_mean, one_of, parse_duration};
 
 use super::rate::Rate;
@@ -30,10 +30,11 @@ const WARM_UP: &str = "warm_up";
 pub(super) const PRIORITY_BUCKETS: &str = "priority_buckets";
 
 /// Each parameter and the algorithm that it belongs to.
-const PARAMETERS: [(&str, &str); 12] = [
+const PARAMETERS: [(&str, &str); 13] = [
     ("align", "fixed_window"),
     ("time_zone", "fixed_window"),
     ("cells", "sliding_window"),
+    ("leaving_cell", "sliding_window"),
     ("log_denied", "sliding_window_log"),
     ("burst", "token_bucket"),
     ("initial", "token_bucket"),
@@ -81,7 +82,14 @@ impl Reader<'_> {
             "fixed_window" => Algorithm::FixedWindow { align: self.align(fields, path) },
             "sliding_window" => {
                 let cells = self.permits(fields, path, "cells").unwrap_or(10);
-                Algorithm::SlidingWindow { cells: u32::try_from(cells).unwrap_or(u32::MAX) }
+                let leaving = [("count", LeavingCell::Counts), ("drop", LeavingCell::Drops)];
+                let leaving = fields
+                    .get("leaving_cell")
+                    .and_then(|node| self.choice(node, &path.key("leaving_cell"), &leaving));
+                Algorithm::SlidingWindow {
+                    cells: u32::try_from(cells).unwrap_or(u32::MAX),
+                    leaving: leaving.unwrap_or_default(),
+                }
             }
             "sliding_window_counter" => Algorithm::SlidingWindowCounter,
             "sliding_window_log" => {
