@@ -2,24 +2,18 @@
 //! found.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use tollgate_fleet_sim::sim::{Bug, Finding, Report, RolloutBug, simulate};
+use tollgate_testkit::seeds::Seeds;
 
-/// `FLEET_SEEDS=100000` runs more.
-const SEEDS: u64 = 10_000;
+/// Fewest seeds; a budget of time says how many more, or `FLEET_SEEDS=100000`.
+const LEAST: u64 = 1_000;
 
 #[test]
 fn no_seed_breaks_a_law() {
-    let seeds = std::env::var("FLEET_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(SEEDS);
-    let next = AtomicU64::new(0);
+    let seeds = Seeds::for_a_while(LEAST, "FLEET_SEEDS");
     let work = || {
         let mut sum = Report::default();
-        loop {
-            let seed = next.fetch_add(1, Relaxed);
-            if seed >= seeds {
-                return sum;
-            }
+        while let Some(seed) = seeds.draw() {
             let report = simulate(seed, None).unwrap_or_else(|finding| panic!("{finding:?}"));
             sum.events += report.events;
             sum.crashes += report.crashes;
@@ -28,6 +22,7 @@ fn no_seed_breaks_a_law() {
             sum.rollouts += report.rollouts;
             sum.withdrawn += report.withdrawn;
         }
+        sum
     };
     let sums: Vec<Report> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..2).map(|_| scope.spawn(work)).collect();
@@ -37,6 +32,7 @@ fn no_seed_breaks_a_law() {
     let (events, crashes) = (sum(|it| it.events), sum(|it| it.crashes));
     let (rejected, breaks) = (sum(|it| it.rejected), sum(|it| it.breaks));
     let (rollouts, withdrawn) = (sum(|it| it.rollouts), sum(|it| it.withdrawn));
+    let seeds = seeds.drawn();
     println!(
         "{seeds} seeds: {events} events, {crashes} crashes, {breaks} broken streams, {rejected} rejections, \
          {rollouts} rollouts, {withdrawn} withdrawn"

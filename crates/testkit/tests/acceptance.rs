@@ -1,37 +1,53 @@
-//! What `docs/internal/acceptance.md` and the pages of guarantees claim can be looked up: every test that
-//! they name exists, is run, and does something. `./test` also fails when one of them was skipped in its run.
+//! What the pages claim can be looked up: every test that they name exists, is run, and does something.
+//! `./test` also holds the names to what passed in its run, and lists the rows whose tests were skipped.
 #![allow(clippy::expect_used, reason = "helpers of a test count as no test to clippy")]
 
-use std::collections::BTreeSet;
+use std::collections::HashMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+use tollgate_testkit::claims::Named;
 
 #[test]
 fn every_test_named_in_the_acceptance_page_is_run() {
-    assert_named_tests_are_run("internal/acceptance.md", 40, 3);
+    let mut named = Named::default();
+    named.read_rows(&page("internal/acceptance.md"));
+    assert_named_tests_are_run(&named, 240);
 }
 
 #[test]
-fn every_test_named_in_the_pages_of_guarantees_is_run() {
-    // A name with fewer words is a metric, a setting or an algorithm.
-    assert_named_tests_are_run("guarantees.md", 15, 5);
-    assert_named_tests_are_run("guarantees-memcache.md", 5, 5);
+fn every_test_named_in_any_other_page_is_run() {
+    for (folder, least) in [("", 55), ("zh-CN", 5)] {
+        let mut named = Named::default();
+        for entry in fs::read_dir(root().join("docs").join(folder)).expect("a folder").flatten() {
+            if entry.path().extension().is_some_and(|extension| extension == "md") {
+                named.read_page(folder, &fs::read_to_string(entry.path()).expect("a page"));
+            }
+        }
+        assert_named_tests_are_run(&named, least);
+    }
 }
 
 #[test]
 fn every_test_in_a_browser_that_the_acceptance_page_names_exists() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = fs::read_to_string(root.join("docs/internal/acceptance.md")).expect("the page");
     let mut tests = String::new();
-    for file in fs::read_dir(root.join("browser-tests/tests")).expect("a folder") {
+    for file in fs::read_dir(root().join("browser-tests/tests")).expect("a folder") {
         tests.push_str(&fs::read_to_string(file.expect("a file").path()).expect("a text"));
     }
-    let is_id =
-        |it: &&str| it.strip_prefix('B').is_some_and(|it| it.starts_with(|c: char| c.is_ascii_digit()));
-    let named: BTreeSet<&str> = page.split('`').skip(1).step_by(2).filter(is_id).collect();
-    assert!(named.len() >= 5, "only {named:?}");
+    let mut named = Named::default();
+    named.read_rows(&page("internal/acceptance.md"));
+    let named: Vec<&str> = named.names().filter(|name| name.starts_with('B')).collect();
+    assert!(named.len() >= 10, "only {named:?}");
     let missing = named.into_iter().filter(|id| !tests.contains(&format!("id: \"{id}\"")));
     assert_eq!(missing.collect::<Vec<_>>(), Vec::<&str>::new());
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn page(name: &str) -> String {
+    fs::read_to_string(root().join("docs").join(name)).expect("the page")
 }
 
 #[test]
@@ -50,38 +66,43 @@ fn a_test_that_shows_nothing_is_a_fault() {
         ("#[test]\nfn named() {\n    println!(\"SKIPPED\");\n    return;\n    f();\n}", Some("only prints")),
     ];
     for (source, want) in cases {
-        assert_eq!(fault_of("named", source), want, "{source}");
+        let found = functions(source).get("named").map(|at| fault_at(*at, "named", source));
+        assert_eq!(found.unwrap_or(Some("does not exist")), want, "{source}");
     }
 }
 
-/// The page names `least` tests or more; a quoted name with `underscores` or more is one.
-fn assert_named_tests_are_run(page: &str, least: usize, underscores: usize) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+/// There are `least` tests or more, those in a browser aside.
+fn assert_named_tests_are_run(named: &Named, least: usize) {
     let mut source = String::new();
-    read_rust(&root.join("crates"), &mut source);
-    let page = fs::read_to_string(root.join("docs").join(page)).expect("the page");
-    let named: BTreeSet<&str> = page
-        .split('`')
-        .skip(1)
-        .step_by(2)
-        .filter(|quoted| {
-            quoted.matches('_').count() >= underscores
-                && quoted.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_')
-        })
-        .collect();
+    read_rust(&root().join("crates"), &mut source);
+    let named: Vec<&str> = named.names().filter(|name| !name.starts_with('B')).collect();
     assert!(named.len() >= least, "only {} tests named", named.len());
-    let faults: Vec<_> = named
-        .iter()
-        .filter_map(|name| fault_of(name, &source).map(|fault| format!("{name} {fault}")))
-        .collect();
+    let places = functions(&source);
+    let fault = |name: &&str| match places.get(name) {
+        Some(at) => fault_at(*at, name, &source),
+        None => Some("does not exist"),
+    };
+    let faults: Vec<_> =
+        named.iter().filter_map(|name| fault(name).map(|fault| format!("{name} {fault}"))).collect();
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// Why the source does not show that the test `name` shows anything; `None` if nothing speaks against it.
-fn fault_of(name: &str, source: &str) -> Option<&'static str> {
-    let Some(at) = ["(", "<"].iter().find_map(|next| source.find(&format!("fn {name}{next}"))) else {
-        return Some("does not exist");
-    };
+/// Where each function of the source begins; of those of one name, the first.
+fn functions(source: &str) -> HashMap<&str, usize> {
+    let mut places = HashMap::new();
+    for (at, _) in source.match_indices("fn ") {
+        let rest = &source[at + 3..];
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        if rest[end..].starts_with(['(', '<']) {
+            places.entry(&rest[..end]).or_insert(at);
+        }
+    }
+    places
+}
+
+/// Why the source does not show that the test `name`, which begins at `at`, shows anything; `None` if nothing
+/// speaks against it.
+fn fault_at(at: usize, name: &str, source: &str) -> Option<&'static str> {
     let line = source[..at].rfind('\n').map_or(0, |end| end + 1);
     let attributes: Vec<&str> = source[..line]
         .lines()

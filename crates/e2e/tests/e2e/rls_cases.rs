@@ -10,7 +10,6 @@ use tokio::task::JoinSet;
 use crate::calendar;
 use crate::cases::{self, CaseFile, Files};
 use crate::rls::Client;
-use crate::skip;
 use crate::tollgate::Start;
 
 const OWN: &str = include_str!("../../cases/rls_cases.json");
@@ -22,9 +21,7 @@ const ATTEMPTS: usize = 4;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_case_is_answered_as_envoys_own_service_answers_it() {
-    let shared =
-        skip::shared("vectors/rls_cases.json").map(|path| std::fs::read_to_string(path).expect("readable"));
-    let mut file = CaseFile::parse(shared.as_deref().unwrap_or(OWN));
+    let mut file = CaseFile::parse(OWN);
     file.append(CaseFile::parse(MORE));
     let (file, places) = (Arc::new(file), Arc::new(Semaphore::new(AT_A_TIME)));
 
@@ -172,7 +169,7 @@ impl<'a> Attempt<'a> {
             if seen.map(u64::from) == want {
                 return;
             }
-            if calendar::now() - started > std::time::Duration::from_secs(10) {
+            if calendar::now() - started > std::time::Duration::from_secs(300) {
                 self.faults.push(format!("reload: {want:?} was never seen, but {seen:?}"));
                 return;
             }

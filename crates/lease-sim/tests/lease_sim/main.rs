@@ -1,8 +1,8 @@
 //! Nodes, ledger and network in one process and on made-up clocks, from one seed: the laws of leases under
 //! every fault.
 //!
-//! `TOLLGATE_SIM_SEEDS=100000` runs more seeds than the usual 10,000; `TOLLGATE_SIM_SEED=17` runs one and
-//! prints its trace.
+//! A budget of time says how many seeds are tried (`TOLLGATE_SIM_SECONDS=600` for a long run), or
+//! `TOLLGATE_SIM_SEEDS=100000`; `TOLLGATE_SIM_SEED=17` runs one and prints its trace.
 
 #![allow(
     clippy::expect_used,
@@ -23,31 +23,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate_lease::Fault;
 
 use tollgate_lease_sim::{Kind, Outcome, Plan, Trouble, World};
+use tollgate_testkit::seeds::Seeds;
 
-/// Seeds of every check.
+/// Fewest seeds of every check.
+const LEAST: u64 = 2_000;
+/// Seeds in which each known fault must be found.
 const SEEDS: u64 = 10_000;
 
 fn run(plan: &Plan, fault: Option<Fault>, keeps_trace: bool) -> Outcome {
     World::new(plan, fault, keeps_trace).run()
 }
 
-/// The first seed below `seeds` that breaks a law, with its law; on all cores.
+/// The first of the seeds that breaks a law, with its law; on all cores.
 fn first_broken(
-    seeds: u64,
+    seeds: &Seeds,
     kind: Kind,
     fault: Option<Fault>,
     seen: &(dyn Fn(&Plan, &Outcome) + Sync),
 ) -> Option<(u64, String)> {
-    let (next, found) = (AtomicU64::new(0), Mutex::new(None::<(u64, String)>));
+    let found = Mutex::new(None::<(u64, String)>);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
         for _ in 0..workers {
             scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= seeds
-                        || found.lock().expect("no panic").as_ref().is_some_and(|(at, _)| *at < seed)
-                    {
+                while let Some(seed) = seeds.draw() {
+                    if found.lock().expect("no panic").as_ref().is_some_and(|(at, _)| *at < seed) {
                         return;
                     }
                     let plan = Plan::of_kind(seed, kind);
@@ -123,10 +123,6 @@ fn report(seed: u64, law: &str, fault: Option<Fault>) -> String {
     format!("seed {seed}: {law}\nshrunk: {plan:?}\nlast of {} lines:\n{tail}", lines.len())
 }
 
-fn seeds() -> u64 {
-    std::env::var("TOLLGATE_SIM_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(SEEDS)
-}
-
 #[test]
 fn every_law_holds_for_every_seed() {
     if let Some(seed) = std::env::var("TOLLGATE_SIM_SEED").ok().and_then(|seed| seed.parse().ok()) {
@@ -137,21 +133,26 @@ fn every_law_holds_for_every_seed() {
     let sums: [AtomicU64; 6] = Default::default();
     let add = |at: usize, more: u64| sums[at].fetch_add(more, Ordering::Relaxed);
     let worst = Mutex::new((f64::MAX, 0_u64, 0.0_f64));
-    let broken = first_broken(seeds(), Kind::Usual, None, &|plan, outcome| {
-        add(0, 1);
-        add(1, outcome.admitted);
-        add(2, outcome.requests);
-        add(3, outcome.centrals);
-        add(4, outcome.degraded);
-        add(5, outcome.digest);
-        let mut worst = worst.lock().expect("no panic");
-        if let Some(yielded) = outcome.yielded
-            && yielded < worst.0
-        {
-            (worst.0, worst.1) = (yielded, plan.seed);
-        }
-        worst.2 = worst.2.max(if plan.troubles.is_empty() { outcome.peak } else { 0.0 });
-    });
+    let broken = first_broken(
+        &Seeds::for_a_while(LEAST, "TOLLGATE_SIM_SEEDS"),
+        Kind::Usual,
+        None,
+        &|plan, outcome| {
+            add(0, 1);
+            add(1, outcome.admitted);
+            add(2, outcome.requests);
+            add(3, outcome.centrals);
+            add(4, outcome.degraded);
+            add(5, outcome.digest);
+            let mut worst = worst.lock().expect("no panic");
+            if let Some(yielded) = outcome.yielded
+                && yielded < worst.0
+            {
+                (worst.0, worst.1) = (yielded, plan.seed);
+            }
+            worst.2 = worst.2.max(if plan.troubles.is_empty() { outcome.peak } else { 0.0 });
+        },
+    );
     let [runs, admitted, requests, centrals, degraded, digest] = sums.map(AtomicU64::into_inner);
     let (least, at, peak) = worst.into_inner().expect("no panic");
     println!(
@@ -201,7 +202,7 @@ fn every_known_fault_is_found() {
             Fault::GivesBackDropped => Kind::Losses,
             _ => Kind::Usual,
         };
-        match first_broken(SEEDS, kind, Some(fault), &|_, _| {}) {
+        match first_broken(&Seeds::exactly(SEEDS), kind, Some(fault), &|_, _| {}) {
             Some((seed, law)) => println!("{fault:?}: found at seed {seed}: {law}"),
             None => missed.push(fault),
         }
@@ -211,7 +212,9 @@ fn every_known_fault_is_found() {
 
 #[test]
 fn a_broken_law_is_reported_with_a_short_trace() {
-    let (seed, law) = first_broken(SEEDS, Kind::Usual, Some(Fault::SettlesTwice), &|_, _| {}).expect("found");
+    let (seed, law) =
+        first_broken(&Seeds::exactly(SEEDS), Kind::Usual, Some(Fault::SettlesTwice), &|_, _| {})
+            .expect("found");
     let report = report(seed, &law, Some(Fault::SettlesTwice));
     assert!(report.contains("BROKEN") && report.lines().count() < 250, "{report}");
     let (plan, _) = shrunk(seed, Some(Fault::SettlesTwice));

@@ -15,16 +15,9 @@ use std::path::Path;
 use clap::Parser;
 use tollgate_replay::{Bound, Outcome, Replay};
 
-/// A trace that is not part of the project: beside it, or where `TOLLGATE_TRACES` says. `None`, with a line that
-/// `./test` counts, where it is absent.
-fn trace_file(name: &str) -> Option<std::path::PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let path = std::env::var_os("TOLLGATE_TRACES").map_or(beside, Into::into).join(name);
-    if !path.exists() {
-        println!("SKIPPED the trace {name} is not here");
-        return None;
-    }
-    Some(path)
+/// A trace of `tests/traces`.
+fn trace_file(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/traces").join(name)
 }
 
 #[derive(Parser)]

@@ -1,7 +1,5 @@
 //! Worst cases and errors on a real day of a web server: 30,969 requests of 2,365 clients, a limit for each
 //! client.
-//!
-//! The trace is not part of the project: where it is absent the tests are skipped, and say so.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
@@ -22,8 +20,8 @@ const FIXED_WINDOW: Algorithm = Algorithm::FixedWindow { align: Align::Calendar 
 const BEGINS_S: u64 = 315_360_000;
 
 /// (second, client) of every request.
-fn trace() -> Option<Vec<(u64, u32)>> {
-    let file = std::fs::File::open(trace_file("nasa-1995-08-01.csv.gz")?).expect("a file");
+fn trace() -> Vec<(u64, u32)> {
+    let file = std::fs::File::open(trace_file("web-server-day.csv.gz")).expect("a file");
     let lines = BufReader::new(flate2::read::GzDecoder::new(file)).lines().skip(1);
     let rows = lines.map(|line| {
         let line = line.expect("text");
@@ -33,7 +31,7 @@ fn trace() -> Option<Vec<(u64, u32)>> {
     });
     let rows: Vec<_> = rows.collect();
     assert_eq!(rows.len(), 30_969);
-    Some(rows)
+    rows
 }
 
 /// Which requests of each client a limit per window admits that remembers every admitted request.
@@ -86,7 +84,7 @@ fn worst(trace: &[(u64, u32)], limit: u64, seconds: u64, decisions: Vec<bool>) -
 /// Row 126
 #[test]
 fn the_most_admitted_in_any_window_of_a_real_day_is_as_published() {
-    let Some(trace) = trace() else { return };
+    let trace = trace();
     for (algorithm, want) in [
         (Algorithm::SlidingWindowLog { log_denied: false }, [10, 20, 100]),
         (FIXED_WINDOW, [16, 28, 200]),
@@ -106,7 +104,7 @@ fn the_most_admitted_in_any_window_of_a_real_day_is_as_published() {
 /// Row 126: the two algorithms of the published table that are not ours, to its last figure.
 #[test]
 fn interpolated_cells_on_a_real_day_are_as_published() {
-    let Some(trace) = trace() else { return };
+    let trace = trace();
     let exact = exact(&trace, 100, 3_600);
     for (cells, want, shares) in
         [(1, [13, 26, 145], ["0.32 %", "0.15 %"]), (10, [10, 20, 103], ["0.016 %", "0.003 %"])]
@@ -131,7 +129,7 @@ fn interpolated_cells_on_a_real_day_are_as_published() {
 /// docs/choosing.md.
 #[test]
 fn the_error_of_each_algorithm_on_a_real_day_is_as_published() {
-    let Some(trace) = trace() else { return };
+    let trace = trace();
     let page = include_str!("../../../../docs/choosing.md");
     let published = page.split("<!-- accuracy-trace -->").nth(1).expect("the table of the real day");
     let exact = exact(&trace, 100, 3_600);

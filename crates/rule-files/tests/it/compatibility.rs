@@ -1,10 +1,9 @@
 //! Rule files of envoyproxy/ratelimit: the same files load, the same files are rejected, and descriptors find
 //! the same limits.
 
-#![allow(clippy::expect_used, clippy::print_stdout, reason = "tests say what they expect")]
+#![allow(clippy::expect_used, reason = "tests say what they expect")]
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use serde_json::Value;
 use tollgate_policy::{Entry, Unit};
@@ -21,18 +20,16 @@ fn files(config: &Value) -> Vec<RuleFile> {
     }
 }
 
-fn shared_cases() -> Option<Value> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/vectors/rls_cases.json");
-    let text = std::fs::read_to_string(path);
-    if text.is_err() {
-        println!("SKIPPED the shared cases are not on this machine");
-    }
-    serde_json::from_str(&text.ok()?).expect("the cases are JSON")
+/// The cases that `e2e` asks of a running server.
+const CASES: &str = include_str!("../../../e2e/cases/rls_cases.json");
+
+fn cases() -> Value {
+    serde_json::from_str(CASES).expect("the cases are JSON")
 }
 
 #[test]
-fn every_config_of_the_shared_cases_loads_with_a_warning_only_where_one_is_due() {
-    let Some(cases) = shared_cases() else { return };
+fn every_config_of_the_cases_loads_with_a_warning_only_where_one_is_due() {
+    let cases = cases();
     for (name, config) in cases["configs"].as_object().expect("a map") {
         let rules = parse(&files(config), &Options::default());
         let rules = rules.unwrap_or_else(|faults| panic!("{name}:\n{faults}"));
@@ -44,7 +41,7 @@ fn every_config_of_the_shared_cases_loads_with_a_warning_only_where_one_is_due()
 
 #[test]
 fn every_config_that_must_be_rejected_is_rejected_with_a_place() {
-    let Some(cases) = shared_cases() else { return };
+    let cases = cases();
     for case in cases["reject_cases"].as_array().expect("a list") {
         let faults = parse(&files(&case["config"]), &Options::default());
         let faults = faults.err().unwrap_or_else(|| panic!("{} loads", case["name"]));
@@ -55,8 +52,8 @@ fn every_config_that_must_be_rejected_is_rejected_with_a_place() {
 
 /// Every first call of every case finds the limit that its answer shows, so far as no rule replaces another.
 #[test]
-fn descriptors_of_the_shared_cases_find_the_limits_that_the_answers_show() {
-    let Some(cases) = shared_cases() else { return };
+fn descriptors_of_the_cases_find_the_limits_that_the_answers_show() {
+    let cases = cases();
     let mut checked = 0;
     for case in cases["cases"].as_array().expect("a list") {
         let config = match &case["config"] {

@@ -1,16 +1,18 @@
 //! The laws of liveness, by arithmetic of their own: what one exact bucket admits, and max-min shares.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_lease::Fault;
 
 use super::Fleet;
 use crate::run;
 use tollgate_lease_sim::{Broken, Outcome, Trouble};
+use tollgate_testkit::seeds::Seeds;
 
-/// Seeds that every check runs.
+/// Fleets in which each fault of liveness must be found.
 const SEEDS: u64 = 300;
+/// Fewest fleets of every check.
+const LEAST: u64 = 100;
 
 /// Figures of a run that the laws compare.
 #[derive(Clone, Copy, Debug)]
@@ -118,15 +120,14 @@ impl Fleet {
 }
 
 /// The first seed whose fleet is not served as the laws say.
-fn first_unserved(seeds: u64, fault: Option<Fault>) -> Option<(u64, Broken)> {
-    let (next, found) = (AtomicU64::new(0), Mutex::new(None::<(u64, Broken)>));
+fn first_unserved(seeds: &Seeds, fault: Option<Fault>) -> Option<(u64, Broken)> {
+    let found = Mutex::new(None::<(u64, Broken)>);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                while let Some(seed) = seeds.draw() {
                     let is_found = |at: &Option<(u64, Broken)>| at.as_ref().is_some_and(|(at, _)| *at < seed);
-                    if seed >= seeds || is_found(&found.lock().expect("no panic")) {
+                    if is_found(&found.lock().expect("no panic")) {
                         return;
                     }
                     let fleet = Fleet::of(seed);
@@ -143,7 +144,8 @@ fn first_unserved(seeds: u64, fault: Option<Fault>) -> Option<(u64, Broken)> {
     found.into_inner().expect("no panic")
 }
 
-/// `TOLLGATE_SIM_FLEETS=5000` runs more of them; `TOLLGATE_SIM_FLEET=17` runs one and prints its trace.
+/// As many as the budget of time allows, or `TOLLGATE_SIM_FLEETS=5000`; `TOLLGATE_SIM_FLEET=17` runs one and
+/// prints its trace.
 #[test]
 fn every_fleet_is_served_as_one_exact_bucket_would() {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
@@ -154,10 +156,11 @@ fn every_fleet_is_served_as_one_exact_bucket_would() {
         println!("{:?}\n{:?}", fleet.figures(&outcome), fleet.check(&outcome));
         return;
     }
-    let seeds = number("TOLLGATE_SIM_FLEETS").unwrap_or(SEEDS);
-    if let Some((seed, law)) = first_unserved(seeds, None) {
+    let seeds = Seeds::for_a_while(LEAST, "TOLLGATE_SIM_FLEETS");
+    if let Some((seed, law)) = first_unserved(&seeds, None) {
         panic!("seed {seed}: {law}\n{:?}", Fleet::of(seed));
     }
+    println!("{} fleets", seeds.drawn());
 }
 
 #[test]
@@ -175,7 +178,7 @@ fn every_fault_of_liveness_is_found() {
     for (fault, row) in faults {
         if let Some((name, figures)) = super::rows::short_rows(Some(fault), Some(row)).first() {
             println!("{fault:?}: found by {name}: {figures:?}");
-        } else if let Some((seed, law)) = first_unserved(SEEDS, Some(fault)) {
+        } else if let Some((seed, law)) = first_unserved(&Seeds::exactly(SEEDS), Some(fault)) {
             println!("{fault:?}: found at seed {seed}: {law}");
         } else {
             missed.push(fault);
