@@ -33,10 +33,26 @@ async function everyRejectionIsBesideItsField({ fleet, kept, note }) {
     [await page.locator("#max_permits").inputValue(), await page.locator("#rate").inputValue()],
     ["2", "2"],
   );
-  await page.locator("#max_permits").fill("50");
-  await page.getByRole("button", { name: "Burst = rate" }).click();
-  assert.equal(await page.locator("#max_permits").inputValue(), "2", "to spare a third party");
-  await fill({ app: "SIP_HOTEL", key: "pushGeoHotelList", description: "42" });
+  // To protect a third party: the same numbers as a queue, and not as a bucket that passes its burst at once.
+  await fill({ app: "SIP_HOTEL", key: "pushGeoHotelList", max_permits: "50" });
+  await page.getByRole("button", { name: "Use a queue instead" }).click();
+  await page.waitForURL((at) => at.pathname === "/files/new");
+  const file = await page.locator("#text").inputValue();
+  for (const line of [
+    "algorithm: leaky_bucket",
+    "form: queue",
+    "requests_per_unit: 2",
+    "capacity: 50",
+    'value: "pushGeoHotelList"',
+  ]) {
+    assert.ok(
+      file.split("\n").some((it) => it.trim() === line),
+      `${line} in ${file}`,
+    );
+  }
+  assert.equal(await page.locator("#app").inputValue(), "SIP_HOTEL");
+  await page.goto(`${fleet.url}/rules/new`);
+  await fill({ app: "SIP_HOTEL", key: "pushGeoHotelList", max_permits: "2", rate: "2", description: "42" });
   await page.locator("#terms").check();
   const began = performance.now();
   await submit();

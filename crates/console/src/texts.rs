@@ -99,9 +99,8 @@ texts! {
     protect_self: "保护自己的服务", "My own service";
     protect_self_text: "令牌桶：空闲时攒下的令牌允许短时突发，平均速率不变。", "A token bucket: tokens saved while idle allow a short burst; the average stays at the rate.";
     protect_other: "保护第三方", "Somebody else's service";
-    protect_other_text: "对方不接受突发：突发度等于速率，或用规则文件中的漏桶排队，匀速放行。", "They take no bursts: keep the burst at the rate, or let requests queue in a leaky bucket, which needs a rule file.";
-    protect_use: "突发度 = 速率", "Burst = rate";
-    protect_file: "用规则文件排队", "Queue by a rule file";
+    protect_other_text: "对方不接受突发：用漏桶排队，请求匀速逐个放行。它需要规则文件，应用、标识和数值取自此表单。", "They take no bursts: a leaky bucket that queues, so that requests pass one by one. It needs a rule file, which takes app, key and numbers from this form.";
+    protect_use: "改用漏桶排队", "Use a queue instead";
     select_all: "全选本页", "Select all on this page";
     search: "搜索", "Search";
     search_hint: "搜索应用或请求标识（按 / 聚焦）", "Search apps and keys (press /)";
@@ -171,7 +170,7 @@ texts! {
     help_numbers: "突发度和速度均为正整数。", "Burst and rate are positive whole numbers.";
     help_preset: "只知道 QPS 时，用 QPS 预设同时填写两项。", "If you only know the QPS, the preset fills in both.";
     help_burst: "自己的服务能承受突发流量时，可调高突发度。", "Raise the burst if your own service can absorb bursts.";
-    help_third: "保护第三方时，突发度不要超过对方允许的数值。", "To protect a third party, keep the burst within what it allows.";
+    help_third: "保护不接受突发的第三方，请用漏桶排队：即使突发度等于速率，令牌桶第一秒也会放行两倍。", "To protect a third party that takes no bursts, use a queue: even with burst = rate, a bucket passes twice the rate in its first second.";
     as_yaml: "节点收到的规则", "As nodes receive it";
     as_yaml_hint: "由上面的字段生成的规则文件片段。", "The part of the rule file that these fields make.";
     edit_rule: "限流规则", "Rate limit";

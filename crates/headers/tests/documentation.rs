@@ -54,7 +54,13 @@ fn the_body_of_the_example_rule_file_goes_out_byte_for_byte() {
     let body = fill(response.body.as_ref().expect("a body"), Content::Json, &values);
     assert_eq!(
         body,
-        r#"{"result":"FAILURE","errorMessage":{"code":2000,"desc":"请求过于频繁, 请稍后重试"}}"#
+        r#"{
+    "result": "FAILURE",
+    "errorMessage": {
+        "code": 2000,
+        "desc": "请求过于频繁, 请稍后重试"
+    }
+}"#
     );
     assert_eq!(PROBLEM_JSON, "application/problem+json");
 }

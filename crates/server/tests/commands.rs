@@ -302,8 +302,13 @@ fn explain_previews_what_a_client_over_its_limit_gets() {
     ] {
         assert!(told.lines().any(|it| it == line), "{line}: {told}");
     }
-    let body =
-        "{\"result\":\"FAILURE\",\"errorMessage\":{\"code\":2000,\"desc\":\"请求过于频繁, 请稍后重试\"}}";
+    let body = r#"{
+    "result": "FAILURE",
+    "errorMessage": {
+        "code": 2000,
+        "desc": "请求过于频繁, 请稍后重试"
+    }
+}"#;
     assert!(told.ends_with(&format!("\n\n{body}\n")), "{told}");
     let (_, out, _) = asked("user=alice");
     assert!(out.ends_with("receives:\nnothing: no rule would deny it\n"), "{out}");

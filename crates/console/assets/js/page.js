@@ -25,14 +25,6 @@
     input("rate").focus();
   });
 
-  // To spare a third party, the burst becomes the rate.
-  const even = /** @type {HTMLElement | null} */ (document.querySelector("[data-even]"));
-  if (even) even.hidden = false;
-  even?.addEventListener("click", () => {
-    input("max_permits").value = input("rate").value;
-    input("max_permits").focus();
-  });
-
   // Commands are copied with one click.
   for (const button of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-copy]"))) {
     if (!navigator.clipboard) continue;

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use hyper::StatusCode;
+use tollgate_control::car::{CarInput, app_name};
 use tollgate_http_kit::Reply;
 
 use crate::frame::{Frame, page};
@@ -60,6 +61,15 @@ const FILES: &[(&str, Text, Text, &str)] = &[
          form: queue\n      unit: second\n      requests_per_unit: 20\n      capacity: 40\n",
     ),
     (
+        "reply",
+        |e| e.reply,
+        |e| e.reply_text,
+        "domain: circuit\nresponse:\n  status: 429\n  content_type: application/json; charset=utf-8\n  body: |-\n    \
+         {\n        \"result\": \"FAILURE\",\n        \"errorMessage\": {\n            \"code\": 2000,\n            \
+         \"desc\": \"请求过于频繁, 请稍后重试\"\n        }\n    }\n\
+         descriptors:\n  - key: app\n    rate_limit:\n      unit: second\n      requests_per_unit: 100\n",
+    ),
+    (
         "tokens",
         |e| e.tokens,
         |e| e.tokens_text,
@@ -72,6 +82,24 @@ const FILES: &[(&str, Text, Text, &str)] = &[
 /// The rule file of the example of this name.
 pub(super) fn file(name: &str) -> Option<&'static str> {
     FILES.iter().find(|it| it.0 == name).map(|it| it.3)
+}
+
+/// The example of a queue with the app, the key and the numbers of a form; `None` unless all are valid.
+pub(super) fn queue_of(visit: &Visit) -> Option<String> {
+    if visit.parameter("example") != "queue" {
+        return None;
+    }
+    let app = app_name(visit.parameter("app")).ok()?;
+    let field = |name| visit.parameter(name).to_owned();
+    let (key, rate, max_permits) = (field("key"), field("rate"), field("max_permits"));
+    let car = CarInput { key, rate, max_permits, ..CarInput::default() }.check().ok()?;
+    let (key, rate, burst) = (car.key, car.rate, car.max_permits);
+    // The domain of the app's name is that of its limits by form.
+    Some(format!(
+        "domain: \"{app}-queue\"\ndescriptors:\n  - key: key\n    value: \"{key}\"\n    rate_limit:\n      \
+         algorithm: leaky_bucket\n      form: queue\n      unit: second\n      requests_per_unit: {rate}\n      \
+         capacity: {burst}\n"
+    ))
 }
 
 pub(super) fn list(visit: &Visit) -> Result<Reply, Failure> {
@@ -98,7 +126,6 @@ pub(super) fn list(visit: &Visit) -> Result<Reply, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate_control::car::CarInput;
     use tollgate_control::file_rules::FileInput;
 
     #[test]

@@ -124,8 +124,9 @@ struct Shown {
 }
 
 async fn new(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let text = super::examples::file(visit.parameter("example"));
-    let text = text.unwrap_or(Texts::of(visit.lang).template).to_owned();
+    let text = super::examples::file(visit.parameter("example")).map(str::to_owned);
+    let text = super::examples::queue_of(visit).or(text);
+    let text = text.unwrap_or_else(|| Texts::of(visit.lang).template.to_owned());
     let input = FileInput { text, ..FileInput::default() };
     show(console, visit, visit.parameter("app"), None, &input, Shown::default()).await
 }

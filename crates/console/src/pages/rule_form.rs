@@ -23,7 +23,7 @@ use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, live, page};
 use crate::texts::changes::Texts;
-use crate::web::{Failure, Visit, encoded, redirect};
+use crate::web::{Failure, Visit, encoded, query_of, redirect};
 
 #[derive(Template)]
 #[template(path = "rule_form.html")]
@@ -107,6 +107,13 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
         let number = visit.field("preset").trim().to_owned();
         (input.rate, input.max_permits) = (number.clone(), number);
         return show_new(console, visit, StatusCode::OK, &app, &input, &[]).await;
+    }
+    if visit.field("action") == "queue" {
+        let fields =
+            [("app", &app), ("key", &input.key), ("rate", &input.rate), ("max_permits", &input.max_permits)];
+        let mut parameters = vec![("example", "queue")];
+        parameters.extend(fields.map(|(name, value)| (name, value.trim())));
+        return Ok(redirect(&query_of("/files/new", &parameters)));
     }
     let is_accepted = visit.field("terms") == "yes";
     let (asked, asked_app) = (input.clone(), app.clone());

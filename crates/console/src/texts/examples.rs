@@ -17,6 +17,8 @@ texts! {
     day_text: "每个用户每天 1,000 次，另有每秒 10 次的上限。", "1,000 a day for each user, and at most 10 in a second.";
     queue: "匀速调用第三方", "Pace calls to others";
     queue_text: "漏桶排队：请求逐个放行，对方不会遇到突发。", "A leaky bucket that queues: requests pass one by one, so that the other side meets no burst.";
+    reply: "供应商的拒绝响应", "A reply for suppliers";
+    reply_text: "被拒绝的调用方逐字节收到此响应体。", "Denied callers receive this body byte for byte.";
     tokens: "大模型的令牌", "Tokens of a language model";
     tokens_text: "按用量计：请求带上它消耗的令牌数。", "By usage: each request says how many tokens it takes.";
 }

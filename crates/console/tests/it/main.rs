@@ -5,6 +5,7 @@ mod changes;
 mod contract;
 mod docs;
 mod errors;
+mod examples;
 mod hidden;
 mod history;
 mod old_nodes;
@@ -49,7 +50,12 @@ async fn from_the_setup_code_to_a_rule_that_nodes_get() {
     assert_eq!(policy.rules().next().map(|rule| rule.limits[0].requests_per_unit), Some(5));
 
     let list = ann.get(saved.place()).await.body;
-    assert!(list.contains("pushGeo") && list.contains("Showing 1 to 1 of 1 entry"), "{list}");
+    let rule = ann.get("/api/v1/apps/SIP_HOTEL/rules/pushGeo").await.value();
+    assert_eq!(rule["description"], "hotels", "{rule}");
+    assert!(
+        list.contains("pushGeo") && list.contains("hotels") && list.contains("Showing 1 to 1 of 1 entry"),
+        "{list}"
+    );
     assert_eq!(ann.post("/rules/new", GOOD).await.faults(), ["Exists already"]);
 
     // Delete asks first, names app and key, and a rollback brings the rule back.

@@ -71,6 +71,32 @@ async fn a_role_is_granted_and_taken_away_at_once_and_the_last_admin_stays() {
     assert_eq!((late.status, &late.value()["roles"][1]["role"]), (412, &"approver".into()));
 }
 
+/// Row 91
+#[tokio::test]
+async fn a_disabled_user_is_out_at_once_and_comes_back_when_enabled_and_the_list_shows_the_last_login() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    let mut vic = Client::user(&server, "vic", "viewer", "*").await;
+    let first = server.now_ms();
+    assert_eq!(ann.get("/api/v1/users/vic").await.value()["last_login_at"], first);
+    let login = "name=vic&password=another+good+password";
+    for state in ["disabled", "active"] {
+        let is_out = state == "disabled";
+        server.set_time(server.now_ms() + 60_000);
+        assert_eq!(ann.post("/users/vic/state", &format!("state={state}")).await.status, 303, "{state}");
+        let (user, list) = (ann.get("/api/v1/users/vic").await.value(), ann.get("/users").await.body);
+        assert_eq!((&user["state"], list.contains(">disabled<")), (&state.into(), is_out), "{list}");
+        assert_eq!(user["last_login_at"], first, "{state}: nobody has logged in since");
+        // Neither the login that there is nor a new one is worth anything to a disabled user.
+        assert_eq!(vic.get("/rules").await.status, 303, "{state}: the login before has ended");
+        let again = Client::new(&server).post("/login", login).await;
+        assert_eq!(again.status, if is_out { 401 } else { 303 }, "{state}");
+    }
+    assert_eq!(ann.get("/api/v1/users/vic").await.value()["last_login_at"], server.now_ms());
+    assert_eq!(vic.post("/login", login).await.status, 303);
+    assert_eq!(vic.get("/rules").await.status, 200);
+}
+
 #[tokio::test]
 async fn users_see_and_end_their_own_logins_and_change_their_password() {
     let server = Server::start().await;

@@ -217,7 +217,13 @@ async fn the_suppliers_own_denial_comes_back_byte_for_byte() {
     assert_eq!(reply.header("content-type"), Some("application/json; charset=utf-8"));
     assert_eq!(
         reply.text(),
-        r#"{"result":"FAILURE","errorMessage":{"code":2000,"desc":"请求过于频繁, 请稍后重试"}}"#
+        r#"{
+    "result": "FAILURE",
+    "errorMessage": {
+        "code": 2000,
+        "desc": "请求过于频繁, 请稍后重试"
+    }
+}"#
     );
 }
 
