@@ -11,8 +11,8 @@ use tollgate_fleet_agent::{
     Action as NodeDoes, Agent, AgentSettings, Event as NodeEvent, Identity, LinkId, Parsed, Sample, Start,
 };
 use tollgate_fleet_hub::{Action as HubDoes, Event as HubEvent, Hub, HubSettings, Prepared, SessionId};
-use tollgate_fleet_proto::FromControl;
 use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
+use tollgate_fleet_proto::{FromControl, Overrides};
 
 const NODES: usize = 1_000;
 const APPS: usize = 20;
@@ -36,6 +36,7 @@ enum Event {
     Wake(usize),
     Tick,
     Publish,
+    Block,
     Kill,
     StartHub,
 }
@@ -54,6 +55,11 @@ struct World {
     links: HashMap<(usize, LinkId), SessionId>,
     last_session: u64,
     version: u64,
+    /// The blocks that each node enforces, by their revision.
+    blocks: Vec<u64>,
+    last_block: u64,
+    /// As `spreading`, of blocks.
+    blocking: Vec<(u64, Timestamp, Vec<usize>)>,
     /// When a version was published, and the nodes that were connected then and lack it.
     spreading: Vec<(u64, Timestamp, Vec<usize>)>,
     /// From each publication to its last node.
@@ -81,6 +87,9 @@ impl World {
             links: HashMap::new(),
             last_session: 0,
             version: 1,
+            blocks: vec![0; NODES],
+            last_block: 0,
+            blocking: Vec::new(),
             spreading: Vec::new(),
             took: Vec::new(),
         };
@@ -159,6 +168,7 @@ impl World {
                 self.after(Duration::from_secs(1), Event::Tick);
             }
             Event::Publish => self.publish(),
+            Event::Block => self.block(),
             Event::Kill => {
                 self.hub = None;
                 self.arrived.clear();
@@ -235,6 +245,10 @@ impl World {
                 }
                 NodeDoes::Apply(ticket, ..) => NodeEvent::Applied(ticket, Ok(())),
                 NodeDoes::Save(_) => NodeEvent::Saved(Ok(())),
+                NodeDoes::Override(blocks) => {
+                    self.blocks[place] = blocks.revision;
+                    continue;
+                }
                 NodeDoes::Sample => NodeEvent::Sampled(Sample::default()),
                 _ => continue,
             };
@@ -251,13 +265,20 @@ impl World {
                 lack.retain(|it| *it != place);
             }
         }
-        let (now, took) = (self.now, &mut self.took);
-        self.spreading.retain(|(_, since, lack)| {
-            if lack.is_empty() {
-                took.push(now.since(*since));
+        for (revision, _, lack) in &mut self.blocking {
+            if self.blocks[place] >= *revision || !agent.is_connected() {
+                lack.retain(|it| *it != place);
             }
-            !lack.is_empty()
-        });
+        }
+        let (now, took) = (self.now, &mut self.took);
+        for spreading in [&mut self.spreading, &mut self.blocking] {
+            spreading.retain(|(_, since, lack)| {
+                if lack.is_empty() {
+                    took.push(now.since(*since));
+                }
+                !lack.is_empty()
+            });
+        }
     }
 
     fn prepared(&self) -> Arc<Prepared> {
@@ -273,6 +294,13 @@ impl World {
         self.spreading.push((self.version, self.now, self.connected()));
     }
 
+    fn block(&mut self) {
+        self.last_block += 1;
+        let blocks = Overrides { revision: self.last_block, overrides: Vec::new() };
+        self.tell_hub(HubEvent::Overridden(Arc::new(blocks)));
+        self.blocking.push((self.last_block, self.now, self.connected()));
+    }
+
     fn start_hub(&mut self) {
         self.hub = Some(Hub::new(HubSettings::new("e", "r")));
         let prepared = self.prepared();
@@ -282,6 +310,26 @@ impl World {
     fn connected(&self) -> Vec<usize> {
         (0..NODES).filter(|place| self.nodes[*place].is_connected()).collect()
     }
+}
+
+/// Row 154: while nothing else happens, also at the moments at which all nodes report.
+#[test]
+fn a_rule_and_a_block_are_in_force_on_a_thousand_nodes_within_a_second() {
+    let mut world = World::new();
+    let is_quiet = |world: &World| {
+        let has_all = |it: &Agent| it.is_connected() && it.state().apps.len() == APPS;
+        world.nodes.iter().all(has_all) && world.arrived.is_empty()
+    };
+    assert!(world.run(Duration::from_secs(60), is_quiet), "the fleet has its rules");
+    for nth in 0..20_u64 {
+        let at = Duration::from_millis(1_000 * nth + 137 * nth % 1_000);
+        world.after(at, if nth % 2 == 0 { Event::Publish } else { Event::Block });
+    }
+    world.run(Duration::from_secs(25), |_| false);
+    let slowest = world.took.iter().max().copied().unwrap_or_default();
+    println!("{} changes, the slowest {slowest:?}", world.took.len());
+    assert_eq!((world.took.len(), world.spreading.len() + world.blocking.len()), (20, 0));
+    assert!(slowest <= Duration::from_secs(1), "{slowest:?}");
 }
 
 #[test]

@@ -17,6 +17,8 @@ mod footprint;
 mod grpc_ending;
 #[path = "process/log.rs"]
 mod log;
+#[path = "process/machine.rs"]
+mod machine;
 #[path = "process/monitoring.rs"]
 mod monitoring;
 #[path = "process/reload.rs"]

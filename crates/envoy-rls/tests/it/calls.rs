@@ -1,6 +1,8 @@
 //! Calls of a well-behaved client, made with tonic over real sockets.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
+use std::time::Duration as StdDuration;
+
 use crate::common::{Server, call, descriptor, framed, outcome, request};
 use prost::Message;
 use tollgate_envoy_rls::proto::health::{
@@ -124,6 +126,34 @@ async fn a_denial_has_the_longest_wait_of_those_that_deny_unless_no_wait_helps_o
             assert_eq!(response.response_headers_to_add, want(wait), "{hits} of {keys:?}");
         }
     }
+}
+
+/// Row 153
+#[tokio::test]
+async fn the_header_is_whole_seconds_never_early_and_less_than_a_second_late() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    let asked = |hits| RateLimitRequest { hits_addend: hits, ..request(vec![descriptor("named", "r")]) };
+    client.ask(asked(10)).await.expect("an answer");
+    // The window ends in 40 s.
+    let mut passed = StdDuration::ZERO;
+    for (at, want) in [
+        (StdDuration::ZERO, "40"),
+        (StdDuration::from_nanos(1), "40"),
+        (StdDuration::from_millis(999), "40"),
+        (StdDuration::from_secs(1), "39"),
+        (StdDuration::from_nanos(39_000_000_001), "1"),
+        (StdDuration::from_nanos(39_999_999_999), "1"),
+    ] {
+        server.clock.advance(at - passed);
+        passed = at;
+        let response = client.ask(asked(1)).await.expect("an answer");
+        let waits = response.response_headers_to_add.iter().filter(|it| it.key.contains("Retry-After"));
+        let waits: Vec<&str> = waits.map(|it| it.value.as_str()).collect();
+        assert_eq!(waits, [want; 2], "{at:?}");
+    }
+    server.clock.advance(StdDuration::from_secs(40) - passed);
+    assert_eq!(client.ask(asked(1)).await.expect("an answer").overall_code(), Code::Ok);
 }
 
 #[tokio::test]

@@ -48,6 +48,41 @@ async fn two_per_minute_pass_and_the_third_gets_retry_after() {
     }
 }
 
+/// Row 153
+#[tokio::test]
+async fn the_field_is_whole_seconds_never_early_and_less_than_a_second_late() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for _ in 0..2 {
+        client.post("/v1/check", &one("user", "ann")).await;
+    }
+    // The window ends in 40 s.
+    let mut passed = Duration::ZERO;
+    for (at, want) in [
+        (Duration::ZERO, "40"),
+        (Duration::from_nanos(1), "40"),
+        (Duration::from_millis(500), "40"),
+        (Duration::from_nanos(999_999_999), "40"),
+        (Duration::from_secs(1), "39"),
+        (Duration::from_millis(38_999), "2"),
+        (Duration::from_nanos(39_000_000_001), "1"),
+        (Duration::from_nanos(39_999_999_999), "1"),
+    ] {
+        server.clock.advance(at - passed);
+        passed = at;
+        for path in ["/v1/check", "/v1/check?status=429"] {
+            let reply = client.post(path, &one("user", "ann")).await;
+            let fields = ["x-ratelimit-retry-after", "retry-after"].map(|name| reply.header(name));
+            assert_eq!(fields, [Some(want); 2], "{at:?}, {path}");
+        }
+        let body = r#"{"domain":"shop","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}"#;
+        let reply = client.post("/json", body).await;
+        assert_eq!(reply.header("x-ratelimit-retry-after"), Some(want), "{at:?}, /json");
+    }
+    server.clock.advance(Duration::from_secs(40) - passed);
+    assert_eq!(client.post("/v1/check", &one("user", "ann")).await.json()["outcome"], "admit");
+}
+
 #[tokio::test]
 async fn each_descriptor_is_answered_and_the_most_restrictive_one_is_shown() {
     let server = Server::plain().await;

@@ -112,3 +112,47 @@ async fn what_is_no_request_for_a_slot_is_rejected_with_what_to_do() {
         assert!(reply.text().contains(want), "{path} {body}: {}", reply.text());
     }
 }
+
+/// Row 66: two zones of nginx's `limit_conn` at one place, 1 per address and 2 per server, are two calls, since
+/// a call takes one descriptor. What the second zone denies gives the slot of the first back.
+#[tokio::test]
+async fn two_zones_of_slots_are_two_calls_and_both_are_enforced() {
+    let rules = "
+domain: nginx
+descriptors:
+  - key: conn_zone
+    value: perip
+    descriptors: [{key: remote_address, rate_limit: {algorithm: concurrency, limit: 1, ttl: 1m}}]
+  - key: conn_zone
+    value: perserver
+    descriptors: [{key: server_name, rate_limit: {algorithm: concurrency, limit: 2, ttl: 1m}}]
+";
+    let server = Server::start(rules, tollgate_http_api::HttpSettings::default()).await;
+    let mut client = server.client().await;
+    let of = |zone: &str, key: &str, value: &str| json!([[{"key": "conn_zone", "value": zone}, {"key": key, "value": value}]]);
+    let both = json!([of("perip", "remote_address", "a")[0], of("perserver", "server_name", "s")[0]]);
+    let whole =
+        client.post("/v1/acquire", &json!({"domain": "nginx", "descriptors": both}).to_string()).await;
+    assert_eq!(whole.status, 400, "a call takes one: {whole:?}");
+    for (address, want) in [
+        ("a", ["admit", "admit"]),
+        ("a", ["deny", "-"]),
+        ("b", ["admit", "admit"]),
+        ("c", ["admit", "deny"]),
+        ("c", ["admit", "deny"]), // the slot of its address came back
+    ] {
+        let of_address = of("perip", "remote_address", address);
+        let first = json!({"domain": "nginx", "descriptors": of_address}).to_string();
+        let first = client.post("/v1/acquire", &first).await.json();
+        let mut got = [first["outcome"].clone(), json!("-")];
+        if got[0] == "admit" {
+            let second = json!({"domain": "nginx", "descriptors": of("perserver", "server_name", "s")});
+            got[1] = client.post("/v1/acquire", &second.to_string()).await.json()["outcome"].clone();
+        }
+        if got[1] == "deny" {
+            let back = json!({"domain": "nginx", "descriptors": of_address, "id": first["id"]});
+            assert_eq!(client.post("/v1/release", &back.to_string()).await.json()["released"], true);
+        }
+        assert_eq!(got, want.map(Value::from), "{address}");
+    }
+}

@@ -279,6 +279,11 @@ fn samples_with_a_capital_value_load_unchanged() {
         let limit = &domain.find(&entries(request)).expect("found").limits[0];
         assert_eq!((limit.requests_per_unit, limit.unit.map(|unit| unit.name())), (number, Some(unit)));
         assert_eq!(limit.quota.algorithm().name(), "fixed_window");
+        // The value is read: any other one, and the key alone, are not limited.
+        let (key, _) = request.split_once('=').expect("an entry");
+        for other in ["other", ""] {
+            assert!(domain.find(&entries(&format!("{key}={other}"))).is_none(), "{key}={other}");
+        }
     }
 }
 

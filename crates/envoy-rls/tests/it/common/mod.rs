@@ -63,6 +63,7 @@ pub fn service(
 
 pub struct Server {
     pub address: SocketAddr,
+    pub clock: ManualClock,
     pub limiter: Arc<Limiter<MemoryStore>>,
     pub stats: Arc<ConnectionStats>,
     pub ready: watch::Sender<bool>,
@@ -95,8 +96,9 @@ impl Server {
         limits: Limits,
     ) -> Self {
         let (ready, is_ready) = watch::channel(true);
-        let (clock, leaving) = (Arc::new(ManualClock::at(NOW)), watch::Sender::new(false));
-        let service = RateLimitService::new(Arc::clone(&limiter), clock, is_ready, options, limits)
+        let (clock, leaving) = (ManualClock::at(NOW), watch::Sender::new(false));
+        let time = Arc::new(clock.clone());
+        let service = RateLimitService::new(Arc::clone(&limiter), time, is_ready, options, limits)
             .sharing(Arc::clone(&shared))
             .leaving_when(leaving.subscribe());
         let service = Arc::new(service);
@@ -105,7 +107,7 @@ impl Server {
         let (drain, draining) = watch::channel(false);
         let (bounds, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
         let ended = tokio::spawn(accept(listener, service, tls, bounds, Arc::clone(&stats), draining));
-        Self { address, limiter, stats, ready, shared, leaving, drain, ended }
+        Self { address, clock, limiter, stats, ready, shared, leaving, drain, ended }
     }
 
     pub async fn plain() -> Self {
