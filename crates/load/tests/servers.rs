@@ -27,7 +27,7 @@ fn plan(target: String, ask: Ask) -> Plan {
         seed: 1,
         threads: 2,
         cores: Vec::new(),
-        patience: Duration::from_secs(20),
+        patience: Duration::from_secs(300),
         ca: None,
         identity: None,
         token: None,

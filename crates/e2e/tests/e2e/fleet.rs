@@ -19,7 +19,7 @@ use crate::start::rules;
 use crate::tollgate::{Start, Tollgate};
 
 /// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// How long a node waits for the store. The default is for a network; here the store shares two cores with all nodes.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(400);

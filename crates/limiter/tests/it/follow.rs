@@ -17,7 +17,7 @@ use tollgate_rule_files::{Faults, FileSource, Options, WatchHandle, WatchSetting
 use tollgate_store::ModelStore;
 
 /// Far beyond what any machine needs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 fn rules(limit: u32) -> String {
     format!(

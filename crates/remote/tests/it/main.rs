@@ -11,7 +11,7 @@ use tollgate_remote::{
     AcquireError, AddressError, DecidedBy, OnFailure, Permits, Quota, RemoteError, Service,
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 async fn listener() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

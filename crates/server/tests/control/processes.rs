@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub(crate) use tollgate_testkit::redis::{free_port, poll as wait};
 
 /// Only a hang takes so long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 pub(crate) fn tollgate() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tollgate"));

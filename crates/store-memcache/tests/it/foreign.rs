@@ -15,7 +15,7 @@ use crate::helpers::{NOON, Nodes, config, hourly, store, take};
 #[expect(clippy::expect_used, reason = "a helper that fails must say why, as a test does")]
 fn tell(memcached: &Memcached, text: &str, last: &str) -> String {
     let mut stream = TcpStream::connect(memcached.address()).expect("it listens");
-    stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time");
+    stream.set_read_timeout(Some(Duration::from_secs(300))).expect("a time");
     stream.write_all(text.as_bytes()).expect("it listens");
     let mut told = String::new();
     while !told.ends_with(&format!("{last}\r\n")) {

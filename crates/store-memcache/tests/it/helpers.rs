@@ -64,6 +64,6 @@ pub(crate) async fn take(store: &MemcacheStore, key: &str, quota: &Quota) -> Res
 /// Waits until the store says so of itself.
 pub(crate) async fn until(store: &MemcacheStore, so: impl Fn(&StoreState) -> bool) {
     let mut states = store.watch();
-    let changed = tokio::time::timeout(Duration::from_secs(20), states.wait_for(so));
+    let changed = tokio::time::timeout(Duration::from_secs(300), states.wait_for(so));
     assert!(changed.await.is_ok(), "it stays {:?}", store.state());
 }

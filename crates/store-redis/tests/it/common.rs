@@ -42,7 +42,7 @@ pub(crate) async fn until(
     wanted: impl Fn(&StoreState) -> bool,
 ) -> StoreState {
     let mut states = store.watch();
-    let waited = tokio::time::timeout(Duration::from_secs(20), states.wait_for(|state| wanted(state))).await;
+    let waited = tokio::time::timeout(Duration::from_secs(300), states.wait_for(|state| wanted(state))).await;
     waited
         .unwrap_or_else(|_| panic!("waited too long for {what}: {:?}", store.state()))
         .expect("the store lives")

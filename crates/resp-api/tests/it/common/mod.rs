@@ -95,7 +95,7 @@ impl<S: Store> Server<S> {
 
     pub(crate) fn connect(&self) -> Client {
         let stream = TcpStream::connect(self.address).expect("it listens");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        stream.set_read_timeout(Some(Duration::from_secs(300))).expect("a timeout");
         stream.set_nodelay(true).expect("a socket");
         Client { reader: BufReader::new(stream) }
     }
