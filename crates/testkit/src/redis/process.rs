@@ -13,7 +13,7 @@ use tempfile::TempDir;
 /// How often [`poll`] asks, 10 ms apart: longer than anything takes on a busy machine.
 const PATIENCE: u32 = 30_000;
 
-/// Asks every 10 ms until there is an answer; after about five minutes without one it panics, and names `what`.
+/// Asks every 10 ms until there is an answer; panics after about five minutes without one, and names `what`.
 ///
 /// # Panics
 /// When there is no answer in time.
