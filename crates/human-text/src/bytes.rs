@@ -35,6 +35,31 @@ pub fn show_bytes(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
+/// As [`show_bytes`], without escapes of hidden characters: for what is escaped where it is written, such as
+/// a field of a log line. A text is shown as it is, except that a backslash becomes `\\` where
+/// [`read_bytes`] would take it for the beginning of an escape.
+///
+/// # Example
+/// ```
+/// # use tollgate_human_text::{bytes_as_text, read_bytes};
+/// for (bytes, text) in [
+///     (&b"a\n"[..], "a\n"),
+///     (br"C:\dir", r"C:\dir"),
+///     (b"caf\xe9", r"caf\xE9"),
+///     (br"caf\xE9", r"caf\\xE9"),
+/// ] {
+///     assert_eq!(bytes_as_text(bytes), text);
+///     assert_eq!(*read_bytes(text), *bytes);
+/// }
+/// ```
+#[must_use]
+pub fn bytes_as_text(bytes: &[u8]) -> Cow<'_, str> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.contains('\\') => Cow::Borrowed(text),
+        _ => Cow::Owned(unambiguous(bytes)),
+    }
+}
+
 /// Bytes as text with U+FFFD in place of each invalid sequence: for what is compared with texts, not shown.
 ///
 /// As `String::from_utf8_lossy`, which looks at each byte of a valid text.
@@ -75,23 +100,44 @@ fn needs_escape(c: char) -> bool {
 
 fn escaped(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len() + 8);
-    // Writing to a string cannot fail.
-    let hex = |text: &mut String, bytes: &[u8]| {
-        for byte in bytes {
-            let _ = write!(text, "\\x{byte:02X}");
-        }
-    };
     for chunk in bytes.utf8_chunks() {
         for c in chunk.valid().chars() {
             match c {
                 '\\' => text.push_str("\\\\"),
-                c if is_hidden(c) => hex(&mut text, c.encode_utf8(&mut [0; 4]).as_bytes()),
+                c if is_hidden(c) => push_hex(&mut text, c.encode_utf8(&mut [0; 4]).as_bytes()),
                 c => text.push(c),
             }
         }
-        hex(&mut text, chunk.invalid());
+        push_hex(&mut text, chunk.invalid());
     }
     text
+}
+
+fn unambiguous(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len() + 8);
+    for chunk in bytes.utf8_chunks() {
+        let mut rest = chunk.valid();
+        while let Some((before, after)) = rest.split_once('\\') {
+            text.push_str(before);
+            let is_read_as_escape = match after.as_bytes() {
+                [] => !chunk.invalid().is_empty(), // which is written with a backslash
+                [b'\\', ..] => true,
+                [b'x', high, low, ..] => digit(*high).and(digit(*low)).is_some(),
+                _ => false,
+            };
+            text.push_str(if is_read_as_escape { "\\\\" } else { "\\" });
+            rest = after;
+        }
+        text.push_str(rest);
+        push_hex(&mut text, chunk.invalid());
+    }
+    text
+}
+
+fn push_hex(text: &mut String, bytes: &[u8]) {
+    for byte in bytes {
+        let _ = write!(text, "\\x{byte:02X}"); // cannot fail
+    }
 }
 
 const fn digit(byte: u8) -> Option<u8> {
@@ -127,6 +173,15 @@ mod tests {
             let text = show_bytes(&bytes);
             prop_assert!(!text.contains(is_hidden), "{text:?}");
             prop_assert_eq!(&*read_bytes(&text), &*bytes);
+        }
+
+        #[test]
+        fn a_text_without_escapes_of_its_own_names_exactly_the_bytes_too(bytes in odd_bytes()) {
+            let text = bytes_as_text(&bytes);
+            prop_assert_eq!(&*read_bytes(&text), &*bytes, "{:?}", text);
+            if std::str::from_utf8(&bytes).is_ok_and(|text| !text.contains('\\')) {
+                prop_assert_eq!(text.as_bytes(), &*bytes);
+            }
         }
 
         #[test]

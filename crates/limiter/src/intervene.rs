@@ -32,7 +32,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     ///     Limiter::new(Policy::empty(), ModelStore::default(), LimiterSettings::default());
     /// let noon = Timestamp::from_unix_seconds(1_700_000_000);
     /// let until = noon + Duration::from_secs(60);
-    /// let entries = vec![("user".to_owned(), "mallory".to_owned())];
+    /// let entries = vec![("user".into(), "mallory".into())];
     /// let block = Intervention { domain: "shop".into(), entries, action: Intervened::Blocked, until };
     /// assert_eq!(limiter.intervene(vec![block], noon).in_force, 1);
     ///

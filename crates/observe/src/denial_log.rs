@@ -7,7 +7,7 @@
 use std::fmt;
 
 use tollgate_core::{Outcome, Period, Quota, RetryAfter, Timestamp};
-use tollgate_human_text::{show_bytes, show_duration};
+use tollgate_human_text::{bytes_as_text, show_duration};
 use tollgate_policy::{Domain, Entry};
 use tracing::Level;
 
@@ -217,13 +217,13 @@ fn wait_ms(retry_after: RetryAfter) -> Option<u64> {
     }
 }
 
-/// Entries as `key=value, key=value`, in the spelling of [`show_bytes`], cut.
+/// Entries as `key=value, key=value`, in the spelling of [`bytes_as_text`], cut.
 fn cut(entries: &[Entry<'_>]) -> String {
     let mut text = String::with_capacity(LONGEST_DESCRIPTOR + '…'.len_utf8());
     for (index, entry) in entries.iter().enumerate() {
         for part in [if index > 0 { b", " } else { &b""[..] }, entry.key, b"=", entry.value] {
             // Every byte is shown as at least one, so no more of them can be seen.
-            let part = show_bytes(&part[..part.len().min(LONGEST_DESCRIPTOR + 4)]);
+            let part = bytes_as_text(&part[..part.len().min(LONGEST_DESCRIPTOR + 4)]);
             let end = part.floor_char_boundary(LONGEST_DESCRIPTOR - text.len());
             text.push_str(&part[..end]);
             if end < part.len() {
@@ -248,6 +248,19 @@ mod tests {
             assert_eq!(text.ends_with('é'), is_whole, "{length}: {text}");
             assert_eq!(text.ends_with("x…"), !is_whole, "{length}: {text}");
             assert!(text.starts_with("user=a, k=xxx") && text.len() < 260, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_descriptor_is_shown_as_its_text_and_what_is_no_text_as_escapes() {
+        // Control characters are escaped by the format of the log, once.
+        for (value, shown) in [
+            (&b"a\nb\x1b"[..], "k=a\nb\u{1b}"),
+            (br"^\d+$", r"k=^\d+$"),
+            (b"caf\xe9", r"k=caf\xE9"),
+            (br"caf\xE9", r"k=caf\\xE9"),
+        ] {
+            assert_eq!(cut(&[Entry::new("k", value)]), shown);
         }
     }
 
