@@ -48,7 +48,9 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
         contenders.push(Contender { name: name.to_owned(), process, scheme: "http", path, ask, keys });
     };
     // The ceiling is asked the same, and answers after it has read it.
-    add("hyper `ok`", "", check(), MANY, responder::Kind::Hyper.start()?);
+    for kind in [responder::Kind::Hyper, responder::Kind::HyperJson] {
+        add(kind.name(), "", check(), MANY, kind.start()?);
+    }
     if settings.has("throttlecrab-server") {
         let process = Process::start(|port| {
             let mut command = pinned(0, Path::new("throttlecrab-server"));

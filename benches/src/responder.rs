@@ -1,6 +1,8 @@
 //! Servers that only answer: what a protocol costs where nothing is decided.
 
 mod epoll;
+mod hyper;
+mod hyper_json;
 mod hyper_ok;
 mod tokio_echo;
 
@@ -23,6 +25,8 @@ pub(crate) enum Kind {
     Tokio,
     /// HTTP/1.1 by hyper on tokio's current-thread runtime.
     Hyper,
+    /// The same, reading the JSON of a check and replying as much as one.
+    HyperJson,
     /// gRPC by tonic on tokio's current-thread runtime.
     #[value(skip)]
     Tonic,
@@ -43,6 +47,7 @@ impl Kind {
             Self::Epoll => "raw epoll responder",
             Self::Tokio => "tokio echo",
             Self::Hyper => "hyper `ok`",
+            Self::HyperJson => "hyper, a check's JSON read, its reply constant",
             Self::Tonic => "tonic echo, current-thread runtime",
         }
     }
@@ -71,7 +76,8 @@ impl Respond {
         match self.kind {
             Kind::Epoll => epoll::serve(self.port),
             Kind::Tokio => on_tokio(tokio_echo::serve(self.port)),
-            Kind::Hyper => on_tokio(hyper_ok::serve(self.port)),
+            Kind::Hyper => on_tokio(hyper::serve(self.port, hyper_ok::answer)),
+            Kind::HyperJson => on_tokio(hyper::serve(self.port, hyper_json::answer)),
             Kind::Tonic => anyhow::bail!("tonic echoes by `serve`"),
         }
     }
