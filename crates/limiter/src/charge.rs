@@ -35,6 +35,11 @@ pub(crate) struct Charged {
 impl Charged {
     const ALL_ANSWERED: Self = Self { is_charged: true, results: Vec::new() };
 
+    /// That of a batch that was answered as a whole.
+    pub(crate) fn answered(is_charged: bool) -> Self {
+        Self { is_charged, ..Self::ALL_ANSWERED }
+    }
+
     /// The result of the item at `at`.
     #[inline(always)]
     pub(crate) fn result(&self, at: usize, verdict: &Result<Decision, StoreError>) -> ItemResult {
@@ -72,16 +77,37 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 }
             }
             self.observer.store_called(hard);
-            charged.is_charged = verdicts.iter().flatten().all(Decision::is_admitted);
-            if !charged.is_charged {
-                self.note_peeks(items, takes, verdicts);
-            }
-            if !verdicts.iter().all(Result::is_ok) {
-                let batch = Batch { domain, items, takes, statuses, verdicts, now };
-                let mode = Mode { operation, is_together: true };
-                Box::pin(self.fall_back_on(batch, mode, &mut charged)).await;
-            }
+            charged =
+                self.settle_hard(Batch { domain, items, takes, statuses, verdicts, now }, operation).await;
         }
+        let batch = Batch { domain, items, takes, statuses, verdicts, now };
+        self.charge_soft(batch, operation, charged).await
+    }
+
+    /// What became of the hard items, of which the store has given the verdicts.
+    pub(crate) async fn settle_hard(&self, batch: Batch<'_, '_>, operation: Operation) -> Charged {
+        let mut charged = Charged::ALL_ANSWERED;
+        charged.is_charged = batch.verdicts.iter().flatten().all(Decision::is_admitted);
+        if !charged.is_charged {
+            self.note_peeks(batch.items, batch.takes, batch.verdicts);
+        }
+        if !batch.verdicts.iter().all(Result::is_ok) {
+            let mode = Mode { operation, is_together: true };
+            Box::pin(self.fall_back_on(batch, mode, &mut charged)).await;
+        }
+        charged
+    }
+
+    /// Charges each soft item alone if the hard ones, whose verdicts are there, were `charged`; else only
+    /// looks at them.
+    pub(crate) async fn charge_soft(
+        &self,
+        batch: Batch<'_, '_>,
+        operation: Operation,
+        mut charged: Charged,
+    ) -> Charged {
+        let Batch { domain, items, takes, statuses, verdicts, now } = batch;
+        let hard = verdicts.len();
         if hard < takes.len() {
             let soft = &mut takes[hard..];
             let mut mode = Mode { operation, is_together: false };

@@ -79,7 +79,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let slots = Arc::new(SlotEvents::default());
         let events = Arc::clone(&slots);
         observer.watch_slots(move || events.stats());
-        let lines = Arc::new(Lines::new(settings.max_queued));
+        let lines = Arc::new(Lines::new(settings.max_queued, store.is_remote()));
         let waiting = Arc::clone(&lines);
         observer.watch_queue(move || waiting.stats());
         Self {

@@ -1,90 +1,69 @@
 //! Requests of rules with `on_limit: queue` wait for their turn instead of being denied.
 //!
-//! A request that such a rule denies joins the line of the rule's counter at this node. Waiting takes no
-//! permit: the first of a line asks the store again at the instant at which its permits are there, and the
-//! others wait for it. So a request that goes away has nothing to give back, a line costs the store one call
-//! for each request and not more, and rules, outages and reloads mean what they mean for any other request.
-//! A request that would wait too long is denied at once, as far as the line shows.
+//! A request that such a rule denies joins the line of the rule's counter at this node. The first of a line
+//! asks the store, and the others wait for it. So a line costs the store one call for each request at most,
+//! and rules, outages and reloads mean what they mean for any other request. A request that would wait too
+//! long is denied at once, as far as the line shows.
+//!
+//! Waiting takes no permit until [shortly](lines::AHEAD) before the turn. Then a bucket promises the permits
+//! for the turn: timers are late, and what flows into a full bucket meanwhile would be lost. Any other
+//! counter is asked at the turn.
 //!
 //! All limits of a request that a rule with a queue matches are charged together or none is, whatever its
-//! domain says. Not here: the lines themselves (`lines`), when permits come back (`pace`), timers (the
-//! caller's).
+//! domain says. Not here: the lines themselves (`lines`), what is granted ahead (`ahead`, `grants`), when
+//! permits come back (`pace`), timers (the caller's).
 
+mod ahead;
+mod alike;
+mod claim;
 pub(crate) mod events;
+mod grant;
+mod grants;
 pub(crate) mod lines;
+mod longest;
 mod pace;
+mod patience;
+mod ticket;
+mod waiting;
 
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::future::Future;
 use std::time::Duration;
 
+use arc_swap::Guard;
 use tollgate_core::{Algorithm, Cost, Decision, Outcome, RetryAfter, Timestamp};
-use tollgate_observe::{Kind, LimitRef, Observer, Status};
+use tollgate_observe::{Kind, Observer, Status};
 use tollgate_policy::{Charge, Domain};
 use tollgate_store::{Store, Take, Verdicts};
 
-use self::events::End;
-use self::lines::{Claim, Place, Ticket};
-use self::pace::Pace;
+use self::ahead::{Answered, Asking, used_after};
+use self::alike::Alike;
+use self::claim::{Claim, Claims, claims, max_wait};
+use self::events::{End, NoWait};
+use self::grant::Grant;
+pub use self::patience::{Patience, PollLeft};
+use self::ticket::Joining;
+use self::waiting::{Planned, Waiting, Wake};
 use crate::answer::Answer;
+use crate::charge::{Batch, Charged};
 use crate::limiter::Limiter;
+use crate::outage::Operation;
 use crate::plan::make_together;
 use crate::request::{Request, RequestError};
 use crate::scratch::{Item, Scratch};
-use crate::settle;
+use crate::settle::{self, ItemResult};
 
-/// What a caller that may wait for its turn brings: the time, a timer, and how long it waits at most.
-///
-/// The timer may be early or late; it decides nothing, except when the wait is over.
-pub struct Patience<'a, F> {
-    /// Reads the clock that the request's own time is from.
-    pub now: &'a (dyn Fn() -> Timestamp + Sync),
-    /// A future that is ready after a span, such as `tokio::time::sleep`.
-    pub sleep: F,
-    /// The longest wait, if the rules allow more; the time that the caller has left. Zero: none.
-    pub longest: Duration,
-    /// Ready, and its task woken, when the caller has left: the request waits no longer, and is denied.
-    /// `None`: whoever drives the request drops it then.
-    pub left: Option<&'a PollLeft<'a>>,
-}
-
-/// Whether the caller of a request that waits has left.
-pub type PollLeft<'a> = dyn Fn(&mut Context<'_>) -> Poll<()> + Sync + 'a;
-
-impl<F> std::fmt::Debug for Patience<'_, F> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Patience").field("longest", &self.longest).finish_non_exhaustive()
-    }
-}
-
-/// A request that waits.
-struct Waiting<'l, T> {
-    ticket: Ticket<'l>,
-    deadline: Timestamp,
-    /// Ready at the deadline, whatever becomes of the clock.
-    time_up: Pin<Box<T>>,
-}
-
-/// What ended a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wake {
-    /// Its turn has come.
-    Turn,
-    TimeUp,
-    /// The caller has left.
-    Left,
-    /// The process ends.
-    Ended,
-}
-
-/// What a request wants of counters whose rules queue.
-struct Claims {
-    list: Vec<Claim>,
-    /// The descriptors that they belong to.
-    descriptors: Vec<u32>,
-    /// The shortest that any of the rules says.
-    max_wait: Duration,
+/// What a request was answered, or why it was not asked for.
+enum Asked {
+    /// Others come before it, or it gives up.
+    Not,
+    /// It has its permits, from an instant on.
+    Granted(Grant),
+    /// It would have them at these instants, one for each claim; its statuses deny it.
+    Until(Vec<Timestamp>),
+    /// Its turn has not come, and what it will be answered then is not known.
+    Unknown,
+    /// Its statuses say why. Of a denial: whether it would have its turn too late.
+    Decided { overall: Outcome, is_late: bool },
 }
 
 impl<S: Store, O: Observer> Limiter<S, O> {
@@ -101,7 +80,11 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         F: Fn(Duration) -> T + Sync,
         T: Future<Output = ()> + Send,
     {
-        let (mut now, mut waiting, mut given_up) = (arrived, None::<Waiting<'_, T>>, None::<End>);
+        // A server in shadow mode has no request wait.
+        let patience = patience.filter(|it| !it.longest.is_zero() && !self.settings.shadow_mode);
+        let (mut now, mut is_early, mut waiting) = (arrived, false, None::<Waiting<'_, S, O, F, T>>);
+        // Of one that gives up: why, and what it had.
+        let (mut given_up, mut had) = (None::<End>, None::<Grant>);
         loop {
             // Those that are in force now: they may have changed while it waited.
             let rules = self.rules.load();
@@ -118,68 +101,252 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 list.clear(); // a rule denies everything
             }
             // A request that gives up is denied until it would have its turn if it came again now.
-            let again = given_up.and_then(|_| self.lines.again(&list, now));
+            let again = given_up.and_then(|_| match &had {
+                Some(grant) => self.lines.behind(&list, now).max(Some(grant.act_at)),
+                None => self.lines.again(&list, now),
+            });
             // Until its first turn it may have to wait for others; not if something else denies it.
             let mut others = if waiting.is_none() { self.lines.behind(&list, now) } else { None };
             if others.is_some() && given_up.is_none() && self.is_denied_elsewhere(domain, now, scratch).await
             {
                 others = None;
             }
-            let is_asked = others.is_none() && given_up.is_none();
-            let (mut overall, mut due) = (Outcome::Deny, None);
-            if is_asked {
-                match scratch.items.is_empty() {
-                    true => self.decide_unmatched(domain, request, scratch),
-                    false => self.charge::<false>(domain, charge, now, scratch).await,
+            let patience = patience.filter(|_| given_up.is_none());
+            let longest = patience.map_or(Duration::ZERO, |patience| max_wait.min(patience.longest));
+            let deadline = waiting.as_ref().map_or(arrived + longest, |waiting| waiting.deadline);
+            let alike = patience.and_then(|_| Alike::of(rules.generation, domain, scratch, &list));
+            let planned = alike.as_ref().map(|_| Planned::of(&rules, domain, scratch));
+            let asked = match (&alike, patience) {
+                _ if others.is_some() || given_up.is_some() => Asked::Not,
+                (Some(alike), Some(patience)) => {
+                    let ticket = waiting.as_ref().map(|waiting| &waiting.ticket);
+                    let asking = Asking { alike, claims: &list, ticket, deadline, is_early, now };
+                    self.ask(domain, asking, patience, scratch).await
                 }
-                overall = settle::overall(&mut scratch.statuses);
-                due = self.due(domain, overall, now, &scratch.statuses);
-            }
-            let may_wait = given_up.is_none() && (!is_asked || due.is_some());
-            if let Some(patience) = patience.filter(|patience| may_wait && !patience.longest.is_zero()) {
-                let waits = match &waiting {
-                    Some(Waiting { ticket, deadline, .. }) => ticket.denied_until(due, *deadline),
-                    None => {
-                        let deadline = arrived + max_wait.min(patience.longest);
+                _ => {
+                    match scratch.items.is_empty() {
+                        true => self.decide_unmatched(domain, request, scratch),
+                        false => self.charge::<false>(domain, charge, now, scratch).await,
+                    }
+                    let at = patience.map_or(now, |patience| self.answered_at(now, patience.now));
+                    self.asked(domain, &list, patience.map(|_| deadline), at, scratch)
+                }
+            };
+            let mut turn = again.or(others);
+            let waits = match (&asked, &waiting) {
+                // One that left has passed its permits on to it meanwhile.
+                (Asked::Decided { overall: Outcome::Deny, .. }, Some(waiting)) => {
+                    waiting.ticket.granted().is_some()
+                }
+                (Asked::Decided { is_late, .. }, of) => {
+                    if *is_late && of.is_none() {
+                        self.lines.events.not_joined(NoWait::TooLong);
+                    }
+                    false
+                }
+                (Asked::Granted(grant), None) if grant.act_at <= now.max(grant.granted_at) => {
+                    let Some(planned) = planned else { continue };
+                    return Ok(self.pass(request, planned, grant, Duration::ZERO, now, scratch).await);
+                }
+                (Asked::Granted(_), Some(_)) => true,
+                (Asked::Until(dues), Some(waiting)) => {
+                    waiting.ticket.denied_until(dues);
+                    true
+                }
+                (Asked::Unknown | Asked::Not, Some(waiting)) => {
+                    waiting.ticket.not_before_its_turn();
+                    given_up.is_none()
+                }
+                (_, None) => match patience {
+                    None => false,
+                    Some(patience) => {
                         let first = descriptors.first().and_then(|at| request.descriptors.get(*at as usize));
                         let holder =
                             self.lines.holder(request.domain, first.and_then(|it| it.entries.first()));
-                        let ticket = self.lines.join(holder, list, due, now, deadline).ok();
-                        waiting = ticket.map(|ticket| Waiting::new(ticket, patience, deadline, now));
+                        let joining = Joining { holder, claims: list, alike, deadline };
+                        let ticket = match &asked {
+                            Asked::Granted(grant) => self.lines.join_granted(joining, grant.clone()),
+                            Asked::Until(dues) => self.lines.join(joining, dues, now),
+                            _ => self.lines.join(joining, &[], now),
+                        };
+                        waiting =
+                            ticket.ok().map(|ticket| Waiting::new(self, patience, ticket, deadline, now));
                         waiting.is_some()
                     }
+                },
+            };
+            if let (true, Some(it)) = (waits, &mut waiting) {
+                it.planned = planned;
+                drop(rules);
+                let wake = it.next(now).await;
+                now = now.max((it.patience.now)());
+                let waited = now.since(arrived);
+                let grant = it.ticket.granted();
+                let end = match (wake, grant) {
+                    (Wake::Ask { is_early: early }, _) => {
+                        is_early = early;
+                        continue;
+                    }
+                    (Wake::Granted | Wake::TimeUp, Some(grant)) => {
+                        it.ticket.ends(End::Passed, waited);
+                        let planned = it.planned.take();
+                        waiting = None;
+                        let Some(planned) = planned else { continue };
+                        return Ok(self.pass(request, planned, &grant, waited, now, scratch).await);
+                    }
+                    (Wake::Granted, None) => continue,
+                    (Wake::TimeUp, None) => End::TimedOut,
+                    (Wake::Left, grant) => {
+                        had = grant;
+                        End::Left
+                    }
+                    (Wake::Ended, _) => End::Ended,
                 };
-                if let Some(waiting) = waiting.as_mut().filter(|_| waits) {
-                    drop(rules);
-                    given_up = match waiting.next(patience, now).await {
-                        Wake::Turn => None,
-                        Wake::TimeUp => Some(End::TimedOut),
-                        Wake::Left => Some(End::Left),
-                        Wake::Ended => Some(End::Ended),
-                    };
-                    now = now.max((patience.now)());
-                    continue;
+                given_up = Some(end);
+                if had.is_some() {
+                    it.ticket.ends(end, waited);
+                    waiting = None;
                 }
+                continue;
             }
-            if !is_asked {
-                self.deny_in_line(domain, &descriptors, again.or(others).unwrap_or(now), now, scratch).await;
+            let mut overall = Outcome::Deny;
+            match &asked {
+                Asked::Decided { overall: decided, .. } => overall = *decided,
+                Asked::Until(_) => overall = self.bind_soft(domain, false, now, scratch).await,
+                Asked::Granted(grant) => {
+                    // There is no place for it to wait in.
+                    if let Some(planned) = planned.filter(|_| grant.is_of_store) {
+                        self.give_all_back(&planned.takes(), now).await;
+                    }
+                    turn = Some(grant.act_at);
+                }
+                Asked::Not | Asked::Unknown => {}
+            }
+            if matches!(asked, Asked::Granted(_) | Asked::Not | Asked::Unknown) {
+                self.deny_in_line(domain, &descriptors, turn.unwrap_or(now), now, scratch).await;
                 overall = settle::overall(&mut scratch.statuses);
             }
             let waited = now.since(arrived);
-            if let Some(Waiting { ticket, .. }) = waiting.take() {
-                let end = match (given_up, overall) {
-                    (Some(end), _) => end,
-                    (None, Outcome::Admit) => End::Passed,
-                    (None, Outcome::Deny) if may_wait => End::TimedOut,
-                    (None, Outcome::Deny) => End::Denied,
+            if let Some(mut waiting) = waiting.take() {
+                let end = match (given_up, &asked, overall) {
+                    (Some(end), ..) => end,
+                    (None, _, Outcome::Admit) => End::Passed,
+                    (None, Asked::Decided { is_late: true, .. }, _) => End::TimedOut,
+                    (None, ..) => End::Denied,
                 };
-                ticket.finish(end, waited);
+                waiting.ticket.ends(end, waited);
             }
             let domain = domain.index();
             let mut answer = self.conclude(rules, domain, request, overall, now, scratch);
             answer.waited_ns = tollgate_core::nanos(waited);
             return Ok(answer);
         }
+    }
+
+    /// Asks for the request of `scratch`, also ahead of its turn.
+    async fn ask<F>(
+        &self,
+        domain: &Domain,
+        asking: Asking<'_, '_>,
+        patience: &Patience<'_, F>,
+        scratch: &mut Scratch,
+    ) -> Asked {
+        let Asking { claims, deadline, is_early, now, .. } = asking;
+        match self.ask_ahead(domain, asking, patience.now, scratch).await {
+            Answered::Granted(grant) => Asked::Granted(grant),
+            Answered::Unknown if is_early => Asked::Unknown,
+            Answered::Unknown => {
+                scratch.verdicts.clear();
+                self.charge::<false>(domain, Charge::Together, now, scratch).await;
+                let at = self.answered_at(now, patience.now);
+                self.asked(domain, claims, Some(deadline), at, scratch)
+            }
+            Answered::Decided { results, is_charged, at } => {
+                let dues = dues(claims, scratch, &results, at);
+                bind_hard(&results, is_charged, scratch);
+                let overall = settle::overall(&mut scratch.statuses);
+                match self.due(domain, overall, at, &scratch.statuses) {
+                    Some(due) if due <= deadline => Asked::Until(dues),
+                    None if is_early => Asked::Unknown,
+                    due => {
+                        let overall = self.bind_soft(domain, is_charged, now, scratch).await;
+                        Asked::Decided { overall, is_late: due.is_some() }
+                    }
+                }
+            }
+        }
+    }
+
+    /// When a call to the store is answered that was made at `now`: waits count from then on, since the store
+    /// decided between the two.
+    fn answered_at(&self, now: Timestamp, clock: &(dyn Fn() -> Timestamp + Sync)) -> Timestamp {
+        if self.store.is_remote() { now.max(clock()) } else { now }
+    }
+
+    /// What the statuses of `scratch` say, as of `at`, of a request that may wait until `deadline`.
+    fn asked(
+        &self,
+        domain: &Domain,
+        claims: &[Claim],
+        deadline: Option<Timestamp>,
+        at: Timestamp,
+        scratch: &mut Scratch,
+    ) -> Asked {
+        let overall = settle::overall(&mut scratch.statuses);
+        let due = deadline.and_then(|_| self.due(domain, overall, at, &scratch.statuses));
+        match due {
+            Some(due) if Some(due) <= deadline => Asked::Until(vec![due; claims.len()]),
+            due => Asked::Decided { overall, is_late: due.is_some() },
+        }
+    }
+
+    /// Admits a request with the permits that it was granted.
+    async fn pass<'s>(
+        &self,
+        request: &Request<'_>,
+        planned: Planned<O>,
+        grant: &Grant,
+        waited: Duration,
+        now: Timestamp,
+        scratch: &'s mut Scratch,
+    ) -> Answer<'s, O> {
+        let Planned { rules, domain: index, statuses, items, keys } = planned;
+        (scratch.statuses, scratch.items, scratch.keys) = (statuses, items, keys);
+        let results = used_after(&grant.results, now.since(grant.granted_at));
+        scratch.verdicts.clear();
+        scratch.verdicts.extend(results.iter().map(|_| Ok(Decision::admit(0, 0, 0))));
+        bind_hard(&results, true, scratch);
+        let mut overall = settle::overall(&mut scratch.statuses);
+        if let Some(domain) = rules.policy().domains().get(index) {
+            overall = self.bind_soft(domain, true, now, scratch).await;
+        }
+        let rules = Guard::from_inner(rules);
+        let mut answer = self.conclude(rules, index, request, overall, now, scratch);
+        answer.waited_ns = tollgate_core::nanos(waited);
+        answer
+    }
+
+    /// Charges the soft items of a request whose hard ones are bound, if these were `charged`.
+    async fn bind_soft(
+        &self,
+        domain: &Domain,
+        is_charged: bool,
+        now: Timestamp,
+        scratch: &mut Scratch,
+    ) -> Outcome {
+        let Scratch { items, keys, overrides, verdicts, statuses, .. } = scratch;
+        let hard = verdicts.len();
+        if hard < items.len() {
+            let mut takes: Vec<_> = items.iter().map(|item| item.take(domain, overrides, keys)).collect();
+            let batch = Batch { domain, items, takes: &mut takes, statuses, verdicts, now };
+            let charged = Charged::answered(is_charged);
+            let charged = self.charge_soft(batch, Operation::Take, charged).await;
+            for (at, (item, verdict)) in items.iter().zip(verdicts.iter()).enumerate().skip(hard) {
+                let status = &mut statuses[item.descriptor as usize];
+                settle::bind(status, item, charged.result(at, verdict), charged.is_charged);
+            }
+        }
+        settle::overall(&mut scratch.statuses)
     }
 
     /// When a request that is denied would pass, if it is only denied by rules that queue and by counters
@@ -262,76 +429,23 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 }
 
-impl<'l, T: Future<Output = ()> + Send> Waiting<'l, T> {
-    fn new<F>(ticket: Ticket<'l>, patience: &Patience<'_, F>, deadline: Timestamp, now: Timestamp) -> Self
-    where
-        F: Fn(Duration) -> T + Sync,
-    {
-        Self { ticket, deadline, time_up: Box::pin((patience.sleep)(deadline.since(now))) }
-    }
-
-    /// Waits for the turn.
-    async fn next<F>(&mut self, patience: &Patience<'_, F>, mut now: Timestamp) -> Wake
-    where
-        F: Fn(Duration) -> T + Sync,
-    {
-        loop {
-            let mut timer = match self.ticket.place() {
-                Place::Ended => return Wake::Ended,
-                Place::First(due) if due <= now => return Wake::Turn,
-                Place::First(due) if due > self.deadline => return Wake::TimeUp,
-                Place::First(due) => Some(Box::pin((patience.sleep)(due.since(now)))),
-                Place::Behind => None,
-            };
-            let over = poll_fn(|cx| {
-                if patience.left.is_some_and(|poll_left| poll_left(cx).is_ready()) {
-                    return Poll::Ready(Some(Wake::Left));
-                }
-                let is_due = timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
-                if is_due || self.ticket.poll_woken(cx).is_ready() {
-                    return Poll::Ready(None);
-                }
-                self.time_up.as_mut().poll(cx).map(|()| Some(Wake::TimeUp))
-            });
-            if let Some(over) = over.await {
-                return over;
-            }
-            now = now.max((patience.now)());
-        }
+/// Lets the results of the hard items of `scratch` bind their descriptors.
+fn bind_hard(results: &[ItemResult], is_charged: bool, scratch: &mut Scratch) {
+    for (item, result) in scratch.items.iter().zip(results) {
+        settle::bind(&mut scratch.statuses[item.descriptor as usize], item, *result, is_charged);
     }
 }
 
-/// What the request of `scratch` wants of counters whose rules queue and may deny it; each counter once.
-fn claims(domain: &Domain, scratch: &Scratch) -> Claims {
-    let mut claims = Claims { list: Vec::new(), descriptors: Vec::new(), max_wait: Duration::MAX };
-    for item in &scratch.items {
-        let Some(max_wait) = max_wait(domain, item, &scratch.statuses).filter(|_| !item.cost.is_peek())
-        else {
-            continue;
-        };
-        claims.max_wait = claims.max_wait.min(max_wait);
-        claims.descriptors.push(item.descriptor);
-        let pace = Pace::of(item.quota(domain, &scratch.overrides));
-        claims.list.push(Claim { key: item.key(&scratch.keys).into(), permits: item.cost.permits(), pace });
-    }
-    claims.list.sort_by(|a, b| a.key.cmp(&b.key));
-    claims.list.dedup_by(|same, first| {
-        let is_same = same.key == first.key;
-        if is_same {
-            first.permits = first.permits.saturating_add(same.permits);
-        }
-        is_same
-    });
-    claims
-}
-
-/// How long a request waits for the counter of `item`, if its rule may deny it and queues.
-fn max_wait(domain: &Domain, item: &Item, statuses: &[Status]) -> Option<Duration> {
-    let status = statuses.get(item.descriptor as usize)?;
-    match item.limit {
-        LimitRef::Rule(_) if !status.is_shadow_rule && !item.shadow => {
-            domain.rules().get(item.rule as usize)?.max_wait
-        }
-        _ => None,
-    }
+/// When each of `claims` would be there, by the results of the hard items.
+fn dues(claims: &[Claim], scratch: &Scratch, results: &[ItemResult], at: Timestamp) -> Vec<Timestamp> {
+    let wait = |result: &ItemResult| match ahead::decision(result).map(Decision::retry_after) {
+        Some(RetryAfter::After(span)) => span,
+        _ => Duration::ZERO,
+    };
+    let due = |claim: &Claim| {
+        let of_claim =
+            scratch.items.iter().zip(results).filter(|(item, _)| item.key(&scratch.keys) == &*claim.key);
+        at + of_claim.map(|(_, result)| wait(result)).max().unwrap_or_default()
+    };
+    claims.iter().map(due).collect()
 }

@@ -108,6 +108,11 @@ impl Scratch {
         }
     }
 
+    /// The items that deny the request by themselves, where the soft ones are last.
+    pub(crate) fn hard(&self) -> &[Item] {
+        &self.items[..self.items.partition_point(|item| !item.soft)]
+    }
+
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.statuses.clear();

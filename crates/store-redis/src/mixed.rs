@@ -9,6 +9,7 @@
 
 use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_core::{Algorithm, Decision, Timestamp};
 use tollgate_store::remote::OwnBatch;
@@ -95,6 +96,37 @@ impl Mixed {
         };
         let (_, outcomes) = self.exact.finisher().run(work, unheard).await;
         verdicts.extend(outcomes.into_iter().map(|outcome| outcome.result));
+    }
+
+    /// Reserves all of a batch in which nothing is leased, or none of it. What is held for a caller that has
+    /// left is given back: one call may ask for many requests.
+    pub(crate) async fn reserve_exact(
+        &self,
+        batch: &[Take<'_>],
+        max_wait: Duration,
+        now: Timestamp,
+        verdicts: &mut Verdicts,
+    ) {
+        let (own, mixed, undoes) = (OwnBatch::of(batch), self.clone(), self.clone());
+        let kind = BatchKind::Reserve { max_wait };
+        let work = async move {
+            let (takes, mut verdicts) = (own.takes(), Verdicts::new());
+            match &takes[..] {
+                [take] => verdicts.push(mixed.exact.decide(take.counter, kind.of(take.cost), now).await),
+                _ => mixed.exact.all_or_none(&takes, kind, now, &mut verdicts).await,
+            }
+            (own, verdicts)
+        };
+        let unheard = move |(own, verdicts): (OwnBatch, Verdicts)| async move {
+            if verdicts.iter().flatten().all(Decision::is_admitted) {
+                let takes = own.takes();
+                let held = takes.iter().zip(&verdicts).filter(|(_, verdict)| verdict.is_ok());
+                let held: Vec<_> = held.map(|(take, _)| *take).collect();
+                undoes.give_each_back(&held, now).await.ok();
+            }
+        };
+        let (_, mut decided) = self.exact.finisher().run(work, unheard).await;
+        verdicts.append(&mut decided);
     }
 
     /// Gives back what the takes have charged, all at the same time; to its end, whether the caller waits or

@@ -175,13 +175,10 @@ impl Store for RedisStore {
     }
 
     async fn reserve(&self, batch: &[Take<'_>], max_wait: Duration, now: Timestamp, verdicts: &mut Verdicts) {
-        let kind = BatchKind::Reserve { max_wait };
         if batch.iter().any(|take| is_leased(take.counter)) {
-            self.mixed.all_or_none(batch, kind, now, verdicts).await;
-        } else if let [take] = batch {
-            verdicts.push(self.exact().decide(take.counter, kind.of(take.cost), now).await);
+            self.mixed.all_or_none(batch, BatchKind::Reserve { max_wait }, now, verdicts).await;
         } else {
-            self.exact().all_or_none(batch, kind, now, verdicts).await;
+            self.mixed.reserve_exact(batch, max_wait, now, verdicts).await;
         }
     }
 

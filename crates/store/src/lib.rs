@@ -121,7 +121,8 @@ pub trait Store: Send + Sync + 'static {
     /// within `max_wait`; the decision's [`delay`](Decision::delay) says when ([`Quota::reserve`]). Pushes
     /// one answer each onto `verdicts`.
     ///
-    /// What is held is given back with [`Store::give_back`].
+    /// What is held is given back with [`Store::give_back`]. When the future is dropped before its end, what it
+    /// held is given back, or counts as used where the store cannot do that by itself.
     ///
     /// # Errors
     /// Each answer may be a [`StoreError`], which says what became of its permits.

@@ -26,7 +26,7 @@ fn targets(server: &Tollgate) -> [String; 3] {
 }
 
 /// Runs it to its end and reads what it prints.
-fn bench(target: &str, flags: &[&str]) -> Value {
+pub(crate) fn bench(target: &str, flags: &[&str]) -> Value {
     let flags = [&["bench", "--json", "--target", target], flags].concat();
     let (status, out, talk) = run(&flags);
     assert_eq!(status.code(), Some(0), "{flags:?}\n{out}{talk}");

@@ -9,9 +9,10 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tollgate_testkit::redis::{Options, Redis};
 
+use crate::bench::bench;
 use crate::fleet::{Fleet, Seen, What, assert_within_bucket, until};
 use crate::http;
-use crate::start::rules;
+use crate::start::{self, rules};
 use crate::tollgate::{Start, Tollgate};
 
 const CHECK: &str = r#"{"domain":"fleet","descriptors":[[{"key":"queue","value":"x"}]]}"#;
@@ -66,6 +67,54 @@ async fn all_pass_as_fast_as_the_bucket_allows(store: &Redis, limit: &str) {
     // Both nodes ask for each permit at most, once it is there, and each request asks when it comes.
     let asks = fleet.metric("tollgate_store_batch_takes_count", "").await;
     assert!(asks <= 4.0 * REQUESTS as f64, "{limit}: {asks} calls to the store");
+}
+
+/// Closed loops of 64 clients at a rate that a late timer cuts down, unless permits are promised ahead. The
+/// simulation holds at least 95 % to it; here the machine may be busy with other things.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_rate_of_a_rule_that_queues_flows_with_a_burst_of_one() {
+    const RATE: f64 = 1_000.0;
+    let rules = rule("1000/s burst 1");
+    let store = Redis::start(&Options::new());
+    let shared = store.as_ref().map(|store| store.url());
+    for store in [None, shared.as_deref()] {
+        let (alone, fleet);
+        let nodes = match store {
+            None => {
+                alone = start::rules(&rules);
+                fleet = None;
+                vec![Start::new(alone.path()).go()]
+            }
+            Some(url) => {
+                fleet = Some(Fleet::start(2, &rules, url, &["--store-deadline", "2s"]));
+                if let Some(fleet) = &fleet {
+                    fleet.wait_for_store("up").await;
+                }
+                Vec::new()
+            }
+        };
+        let targets: Vec<_> = match &fleet {
+            Some(fleet) => fleet.addresses(),
+            None => nodes.iter().map(|node| node.http).collect(),
+        };
+        let (most, began) = (64 / targets.len(), Instant::now());
+        let mut loads = JoinSet::new();
+        for target in targets {
+            loads.spawn_blocking(move || {
+                let (target, connections) = (format!("http://{target}"), most.to_string());
+                let flags =
+                    ["--domain", "fleet", "--entry", "queue=x", "--duration", "3s", "--warm-up", "0s"];
+                bench(&target, &[&flags[..], &["--connections", &connections]].concat())
+            });
+        }
+        let reports = loads.join_all().await;
+        let sum = |name: &str| reports.iter().filter_map(|report| report[name].as_u64()).sum::<u64>() as f64;
+        let (admitted, denied) = (sum("admitted"), sum("denied"));
+        println!("{store:?}: {admitted} admitted of {}", 3.0 * RATE);
+        assert!(denied == 0.0 && sum("errors") == 0.0, "{reports:?}");
+        assert!(admitted <= 1.0 + RATE * began.elapsed().as_secs_f64(), "{reports:?}");
+        assert!(admitted >= 0.7 * 3.0 * RATE, "{reports:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

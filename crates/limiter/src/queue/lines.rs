@@ -3,104 +3,126 @@
 //!
 //! A request joins the lines of all its counters at once, and has its turn when it is the first in each of
 //! them: since all lines have the order of arrival, no two requests wait for each other. Waiting takes no
-//! permit, so a request that leaves has nothing to give back. One lock guards all lines; it is taken only for
-//! requests of rules that queue, and for these only while some wait.
+//! permit until shortly before the turn. Then the request is granted its permits for that instant, and those
+//! behind it come up while it waits ([`grants`](super::grants)). One lock guards all lines; it is taken only
+//! for requests of rules that queue, and for these only while some wait.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::Waker;
 use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_observe::QueueStats;
 use tollgate_policy::Entry as PolicyEntry;
 
-use super::events::{End, Events, NoWait};
+use super::alike::Alike;
+use super::claim::Claim;
+use super::events::{End, Events};
+use super::grant::Grant;
+use super::longest::Longest;
 use super::pace::Pace;
 use crate::shares::{Holder, Room, Shares};
 
-/// What a request wants of one counter.
-#[derive(Clone, Debug)]
-pub(crate) struct Claim {
-    pub(crate) key: Box<[u8]>,
-    pub(crate) permits: u64,
-    pub(crate) pace: Pace,
-}
+/// How long before its turn a request is granted its permits, where timers are on time and the store is near.
+pub(crate) const AHEAD: Duration = Duration::from_millis(20);
+/// The most where they are not.
+const LONGEST_AHEAD: Duration = Duration::from_millis(500);
+/// So many times what the latest timer of late was, and what the longest call to the store took.
+const TIMES_AHEAD: u64 = 3;
 
 /// The requests of one limiter that wait.
 #[derive(Debug)]
 pub(crate) struct Lines {
-    most: usize,
+    pub(super) most: usize,
     /// As many as the state has, to be read without the lock.
-    waiting: AtomicUsize,
+    pub(super) waiting: AtomicUsize,
     state: Mutex<State>,
+    /// How late timers are.
+    late: Longest,
+    /// How long calls to the store take.
+    trip: Longest,
     /// Whose requests they are.
-    shares: Shares,
+    pub(super) shares: Shares,
     pub(crate) events: Events,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    lines: HashMap<Box<[u8]>, Line>,
-    waiters: HashMap<u64, Waiter>,
+pub(super) struct State {
+    pub(super) lines: HashMap<Box<[u8]>, Line>,
+    pub(super) waiters: HashMap<u64, Waiter>,
     /// Of all of them.
-    claims: usize,
+    pub(super) claims: usize,
     /// Numbers are given in the order of arrival.
     next: u64,
-    is_ended: bool,
+    pub(super) is_ended: bool,
+    /// Other nodes may use the same counters.
+    pub(super) is_shared: bool,
 }
 
 /// Those that wait for one counter; never empty.
 #[derive(Debug, Default)]
-struct Line {
-    /// Their permits, by their numbers.
-    order: BTreeMap<u64, u64>,
+pub(super) struct Line {
+    /// The permits of those that have none yet, by their numbers.
+    pub(super) order: BTreeMap<u64, u64>,
     /// The sum of these.
-    permits: u64,
+    pub(super) permits: u64,
+    /// Those before them: the instant from which each may use its permits, and how many.
+    pub(super) granted: BTreeMap<u64, (Timestamp, u64)>,
     /// Where permits come one by one: when the counter has none, if nobody else takes any. Else the first
     /// instant at which the first can have its turn. `None` if only the store knows.
-    base: Option<Timestamp>,
+    pub(super) base: Option<Timestamp>,
     /// Those with smaller numbers came under earlier rules.
     stale_below: u64,
 }
 
 #[derive(Debug)]
-struct Waiter {
-    holder: Holder,
-    claims: Vec<Claim>,
-    /// In how many lines it is not the first.
-    behind: usize,
-    waker: Option<Waker>,
+pub(super) struct Waiter {
+    pub(super) holder: Holder,
+    pub(super) claims: Vec<Claim>,
+    /// In how many lines it is not the first of those that have no permits yet.
+    pub(super) behind: usize,
+    pub(super) deadline: Timestamp,
+    /// What it wants, if others can ask for it.
+    pub(super) alike: Option<Alike>,
+    /// It was asked for ahead of its turn, and is not again before this instant.
+    pub(super) not_before: Timestamp,
+    pub(super) grant: Option<Grant>,
+    pub(super) waker: Option<Waker>,
     /// Something has changed for it.
-    is_woken: bool,
+    pub(super) is_woken: bool,
 }
 
-/// Where a request is in its lines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Others come before it.
-    Behind,
-    /// It has its turn at this instant, as far as is known.
-    First(Timestamp),
-    /// Nobody waits any longer.
-    Ended,
+/// What a request that leaves leaves behind.
+#[derive(Debug, Default)]
+pub(crate) struct Left {
+    /// The permits that it was granted are free.
+    pub(crate) frees: bool,
+    woken: Vec<Waker>,
 }
 
-/// The place of a request that waits. It leaves when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Ticket<'l> {
-    lines: &'l Lines,
-    id: u64,
-    end: End,
+impl Left {
+    /// Wakes those that have come up.
+    pub(crate) fn wake(self) {
+        self.woken.into_iter().for_each(Waker::wake);
+    }
 }
 
 impl Lines {
-    /// Requests may wait at a time for at most `most` counters, each of each request counted.
-    pub(crate) fn new(most: usize) -> Self {
-        let (waiting, state) = (AtomicUsize::new(0), Mutex::default());
-        Self { most, waiting, state, shares: Shares::default(), events: Events::default() }
+    /// Requests may wait at a time for at most `most` counters, each of each request counted. `is_shared`:
+    /// the store has to be waited for, and other nodes may use it.
+    pub(crate) fn new(most: usize, is_shared: bool) -> Self {
+        Self {
+            most,
+            waiting: AtomicUsize::new(0),
+            state: Mutex::new(State { is_shared, ..State::default() }),
+            late: Longest::default(),
+            trip: Longest::default(),
+            shares: Shares::default(),
+            events: Events::default(),
+        }
     }
 
     /// For an observer.
@@ -108,8 +130,24 @@ impl Lines {
         self.events.stats(self.waiting.load(Relaxed), self.most)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long before its turn a request is asked for.
+    pub(crate) fn ahead(&self) -> Duration {
+        let longest_ns = self.late.get().saturating_add(self.trip.get()).saturating_mul(TIMES_AHEAD);
+        AHEAD.saturating_add(Duration::from_nanos(longest_ns)).min(LONGEST_AHEAD)
+    }
+
+    /// A timer was so late.
+    pub(crate) fn note_late(&self, late: Duration, now: Timestamp) {
+        self.late.note(late, now);
+    }
+
+    /// A call to the store took so long.
+    pub(crate) fn note_trip(&self, took: Duration, now: Timestamp) {
+        self.trip.note(took, now);
     }
 
     /// The first instant from `now` on at which a request with `claims` may have its turn, if it has to wait
@@ -134,275 +172,141 @@ impl Lines {
         self.shares.holder(domain, first)
     }
 
-    /// Waits with these `claims`, each of another counter, if the turn may come until `deadline` and `holder`
-    /// has less than its share. `due` is when all of them would be there if nobody waited, as the store has
-    /// said; `None` if it was not asked.
-    pub(crate) fn join(
-        &self,
-        holder: Holder,
-        claims: Vec<Claim>,
-        due: Option<Timestamp>,
-        now: Timestamp,
-        deadline: Timestamp,
-    ) -> Result<Ticket<'_>, NoWait> {
-        let mut state = self.state();
-        let turn = state.behind(&claims, now).max(due);
-        let why = match turn {
-            _ if state.is_ended => Some(NoWait::Ended),
-            Some(turn) if turn > deadline => Some(NoWait::TooLong),
-            _ if state.claims.saturating_add(claims.len()) > self.most => Some(NoWait::Full),
-            _ => {
-                let free = Room { places: (self.most - state.claims) as u64, bytes: u64::MAX };
-                self.shares.take(holder, places(&claims), free).err().map(|_| NoWait::OverShare)
-            }
-        };
-        if let Some(why) = why {
-            self.events.not_joined(why);
-            return Err(why);
-        }
-        let id = state.next;
-        state.next += 1;
-        state.claims += claims.len();
-        let mut waiter = Waiter { holder, claims, behind: 0, waker: None, is_woken: false };
-        for claim in &waiter.claims {
-            let line = state.lines.entry(claim.key.clone()).or_default();
-            match line.order.is_empty() {
-                true => line.base = due.map(|due| claim.base_of(due)),
-                false => waiter.behind += 1,
-            }
-            line.order.insert(id, claim.permits);
-            line.permits = line.permits.saturating_add(claim.permits);
-        }
-        state.waiters.insert(id, waiter);
-        self.waiting.store(state.waiters.len(), Relaxed);
-        drop(state);
-        self.events.joined();
-        Ok(Ticket { lines: self, id, end: End::Left })
-    }
-
-    /// Has the first of every line ask its store, since the rules have changed.
+    /// Has the first of every line ask its store, since the rules have changed. Those that were granted
+    /// their permits have been decided.
     pub(crate) fn refresh(&self) {
         if self.waiting.load(Relaxed) > 0 {
             let mut state = self.state();
             let State { lines, waiters, next, .. } = &mut *state;
             lines.values_mut().for_each(|line| (line.base, line.stale_below) = (None, *next));
-            let claims = waiters.values_mut().flat_map(|waiter| &mut waiter.claims);
-            claims.for_each(|claim| claim.pace = Pace::Unknown);
+            for waiter in waiters.values_mut() {
+                waiter.claims.iter_mut().for_each(|claim| claim.pace = Pace::Unknown);
+                waiter.alike = None;
+                waiter.not_before = Timestamp::ZERO;
+            }
             state.wake_all();
         }
     }
 
-    /// Nobody waits any longer.
+    /// Nobody waits any longer, except those that were granted their permits.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.is_ended = true;
         state.wake_all();
     }
 
-    fn leave(&self, id: u64, end: End) {
+    pub(super) fn leave(&self, id: u64, end: End) -> Left {
         let mut state = self.state();
-        let (held, woken) = state.leave(id, end == End::Passed);
-        if let Some((holder, places)) = held {
+        let (holder, left) = state.leave(id, end == End::Passed);
+        if let Some((holder, places)) = holder {
             self.shares.give_back(holder, places);
         }
         self.waiting.store(state.waiters.len(), Relaxed);
         drop(state);
-        woken.into_iter().for_each(Waker::wake);
         self.events.finished(end);
+        left
     }
 }
 
 /// What a request with these claims holds.
-const fn places(claims: &[Claim]) -> Room {
+pub(super) const fn places(claims: &[Claim]) -> Room {
     Room { places: claims.len() as u64, bytes: 0 }
 }
 
 impl State {
-    fn behind(&self, claims: &[Claim], now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn behind(&self, claims: &[Claim], now: Timestamp) -> Option<Timestamp> {
         let turn = |claim: &Claim| {
-            let line = self.lines.get(&claim.key)?;
+            let line = self.lines.get(&claim.key).filter(|line| !line.order.is_empty())?;
             let permits = line.permits.saturating_add(claim.permits);
             // Of a line of earlier rules only the first turn is known.
             let is_stale = line.order.first_key_value().is_some_and(|(first, _)| *first < line.stale_below);
             let pace = if is_stale { Pace::Unknown } else { claim.pace };
-            let ns = pace.steady_ns(permits).max(pace.windows_ns(permits));
-            Some(line.base.map_or(now, |base| now.max(base + Duration::from_nanos(ns))))
+            Some(line.base.map_or(now, |base| now.max(pace.after(base, permits))))
         };
         claims.iter().filter_map(turn).max()
     }
 
-    /// Takes `id` out of its lines. Returns what it held, and the wakers of those that are the first now.
-    fn leave(&mut self, id: u64, has_passed: bool) -> (Option<(Holder, Room)>, Vec<Waker>) {
-        let Some(waiter) = self.waiters.remove(&id) else { return (None, Vec::new()) };
+    /// The number of a request that begins to wait.
+    pub(super) fn add(&mut self, waiter: &Waiter) -> u64 {
+        self.claims += waiter.claims.len();
+        self.next += 1;
+        self.next - 1
+    }
+
+    /// Takes `id` out of its lines. Returns what it held.
+    fn leave(&mut self, id: u64, has_passed: bool) -> (Option<(Holder, Room)>, Left) {
+        let mut left = Left::default();
+        let granted = self.waiters.get(&id).filter(|waiter| waiter.grant.is_some() && !has_passed);
+        if let Some(claims) = granted.map(|waiter| waiter.claims.clone()) {
+            left.frees = self.give_up(id, &claims, &mut left.woken);
+        }
+        let Some(waiter) = self.waiters.remove(&id) else { return (None, left) };
         let held = (waiter.holder, places(&waiter.claims));
-        let (mut woken, is_only) = (Vec::new(), waiter.claims.len() == 1);
         self.claims = self.claims.saturating_sub(waiter.claims.len());
-        for claim in waiter.claims {
-            let Entry::Occupied(mut line) = self.lines.entry(claim.key) else { continue };
-            let Line { order, permits, base, .. } = line.get_mut();
-            let was_first = order.first_key_value().is_some_and(|(first, _)| *first == id);
-            order.remove(&id);
-            *permits = permits.saturating_sub(claim.permits);
-            let Some((&next, _)) = order.first_key_value() else {
+        for claim in &waiter.claims {
+            let Entry::Occupied(mut line) = self.lines.entry(claim.key.clone()) else { continue };
+            let is_granted = line.get_mut().granted.remove(&id).is_some();
+            let was_first = !is_granted && line.get_mut().take_out(id);
+            if line.get().is_empty() {
                 line.remove();
                 continue;
-            };
+            }
             if !was_first {
                 continue;
             }
+            let Line { base, .. } = line.get_mut();
             *base = match claim.pace {
-                // Of a request with several counters it is not known which one it waited for.
-                _ if !is_only => None,
-                Pace::Steady { .. } if has_passed => {
-                    base.map(|base| base + Duration::from_nanos(claim.pace.steady_ns(claim.permits)))
-                }
+                Pace::Steady { .. } if has_passed => base.map(|base| claim.turn(base)),
                 Pace::Steady { .. } => *base,
                 // Fewer permits may be there already.
                 _ if !has_passed => None,
                 _ => *base,
             };
-            if let Some(next) = self.waiters.get_mut(&next) {
-                next.behind -= 1;
-                if next.behind == 0 {
-                    next.is_woken = true;
-                    woken.extend(next.waker.take());
-                }
+            self.come_up(&claim.key, &mut left.woken);
+        }
+        (Some(held), left)
+    }
+
+    /// The first of the line of `key` is one place further: wakes it if it is the first everywhere.
+    pub(super) fn come_up(&mut self, key: &[u8], woken: &mut Vec<Waker>) {
+        let first = self.lines.get(key).and_then(|line| line.order.first_key_value());
+        if let Some(next) = first.and_then(|(first, _)| self.waiters.get_mut(first)) {
+            next.behind = next.behind.saturating_sub(1);
+            if next.behind == 0 {
+                next.wake(woken);
             }
         }
-        (Some(held), woken)
     }
 
     fn wake_all(&mut self) {
-        for waiter in self.waiters.values_mut() {
-            waiter.is_woken = true;
-            if let Some(waker) = waiter.waker.take() {
-                waker.wake();
-            }
-        }
+        let mut woken = Vec::new();
+        self.waiters.values_mut().for_each(|waiter| waiter.wake(&mut woken));
+        woken.into_iter().for_each(Waker::wake);
     }
 }
 
-impl Claim {
-    /// The base of a line whose first has this claim and its turn at `due`.
-    fn base_of(&self, due: Timestamp) -> Timestamp {
-        Timestamp::from_nanos(due.as_nanos().saturating_sub(self.pace.steady_ns(self.permits)))
+impl Line {
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty() && self.granted.is_empty()
     }
 
-    /// The turn of the first of a line, which has this claim.
-    fn turn(&self, base: Timestamp) -> Timestamp {
-        base + Duration::from_nanos(self.pace.steady_ns(self.permits))
-    }
-}
-
-impl Ticket<'_> {
-    /// Where it is now.
-    pub(crate) fn place(&self) -> Place {
-        let state = self.lines.state();
-        let Some(waiter) = state.waiters.get(&self.id) else { return Place::Ended };
-        if state.is_ended {
-            return Place::Ended;
-        }
-        if waiter.behind > 0 {
-            return Place::Behind;
-        }
-        let turn = |claim: &Claim| Some(claim.turn(state.lines.get(&claim.key)?.base?));
-        Place::First(waiter.claims.iter().filter_map(turn).max().unwrap_or(Timestamp::ZERO))
-    }
-
-    /// Ready once something has changed for it.
-    pub(crate) fn poll_woken(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut state = self.lines.state();
-        let Some(waiter) = state.waiters.get_mut(&self.id) else { return Poll::Ready(()) };
-        if std::mem::take(&mut waiter.is_woken) {
-            return Poll::Ready(());
-        }
-        match &mut waiter.waker {
-            Some(waker) => waker.clone_from(cx.waker()),
-            none => *none = Some(cx.waker().clone()),
-        }
-        Poll::Pending
-    }
-
-    /// The store has denied it until `due`. False if that is after `deadline`.
-    pub(crate) fn denied_until(&self, due: Option<Timestamp>, deadline: Timestamp) -> bool {
-        let Some(due) = due.filter(|due| *due <= deadline) else { return false };
-        let mut state = self.lines.state();
-        let State { lines, waiters, .. } = &mut *state;
-        let Some(waiter) = waiters.get(&self.id).filter(|waiter| waiter.behind == 0) else { return true };
-        for claim in &waiter.claims {
-            if let Some(line) = lines.get_mut(&claim.key) {
-                line.base = Some(claim.base_of(due));
-            }
-        }
-        true
-    }
-
-    /// The wait is over, after `waited`.
-    pub(crate) fn finish(mut self, end: End, waited: Duration) {
-        self.end = end;
-        if end == End::Passed {
-            self.lines.events.waited(waited);
-        }
+    /// Takes `id` out of the order. True if it was the first.
+    pub(super) fn take_out(&mut self, id: u64) -> bool {
+        let was_first = self.order.first_key_value().is_some_and(|(first, _)| *first == id);
+        let Some(permits) = self.order.remove(&id) else { return false };
+        self.permits = self.permits.saturating_sub(permits);
+        was_first
     }
 }
 
-impl Drop for Ticket<'_> {
-    fn drop(&mut self) {
-        self.lines.leave(self.id, self.end);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::expect_used, reason = "in a test a panic is the finding")]
-
-    use super::*;
-
-    /// Joins lines of their own as this caller until it may no more; of each the tickets, and why.
-    fn fill<'l>(lines: &'l Lines, domain: &str, caller: &str, each: usize) -> (Vec<Ticket<'l>>, NoWait) {
-        let mut tickets = Vec::new();
-        loop {
-            let nth = tickets.len();
-            let claim = |of: usize| Claim {
-                key: format!("{domain} {caller} {nth} {of}").into_bytes().into(),
-                permits: 1,
-                pace: Pace::Unknown,
-            };
-            let holder = lines.holder(domain, Some(&PolicyEntry::new("user", caller)));
-            let deadline = Timestamp::from_unix_seconds(1);
-            let claims = (0..each).map(claim).collect();
-            match lines.join(holder, claims, None, Timestamp::ZERO, deadline) {
-                Ok(ticket) => tickets.push(ticket),
-                Err(why) => return (tickets, why),
-            }
-        }
+impl Waiter {
+    /// Others can ask for it.
+    pub(super) const fn can_be_granted(&self) -> bool {
+        self.alike.is_some()
     }
 
-    #[test]
-    fn a_caller_waits_in_half_of_the_places_a_domain_in_four_fifths_and_others_find_the_rest() {
-        let lines = Lines::new(100);
-        let (flood, why) = fill(&lines, "d", "flood", 1);
-        assert_eq!((flood.len(), why), (50, NoWait::OverShare));
-        let (other, why) = fill(&lines, "d", "other", 1);
-        assert_eq!((other.len(), why), (25, NoWait::OverShare));
-        let (more, why) = fill(&lines, "d", "more", 1);
-        assert_eq!((more.len(), why), (5, NoWait::OverShare), "the domain has 80, and 20 are free");
-        // Another domain finds places, also for requests of several lines.
-        let (two, why) = fill(&lines, "e", "ann", 2);
-        assert_eq!((two.len(), why), (5, NoWait::OverShare));
-        assert_eq!(lines.stats().over_share, 4);
-        // Places that are given up are free for the one that had them, and leave nothing behind.
-        drop((flood, other, more, two));
-        let (again, _) = fill(&lines, "d", "flood", 1);
-        assert_eq!((again.len(), lines.stats().left), (50, 85));
-    }
-
-    #[test]
-    fn places_that_all_are_taken_are_full_for_everybody() {
-        let lines = Lines::new(1);
-        let (one, why) = fill(&lines, "d", "flood", 1);
-        assert_eq!((one.len(), why), (1, NoWait::Full));
-        let (none, why) = fill(&lines, "e", "ann", 1);
-        assert_eq!((none.len(), why, lines.stats().over_share), (0, NoWait::Full, 0));
+    pub(super) fn wake(&mut self, woken: &mut Vec<Waker>) {
+        self.is_woken = true;
+        woken.extend(self.waker.take());
     }
 }

@@ -1,6 +1,8 @@
 //! How permits come back, as far as it is known without the state of their counter.
 
-use tollgate_core::{Algorithm, LeakyForm, Period, Quota, Refill, nanos};
+use std::time::Duration;
+
+use tollgate_core::{Algorithm, LeakyForm, Period, Quota, Refill, Timestamp, nanos};
 
 /// How permits of a quota come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +30,23 @@ impl Pace {
         }
     }
 
+    /// Whether permits come back one by one, so that they can be promised.
+    pub(crate) const fn is_steady(self) -> bool {
+        matches!(self, Self::Steady { .. })
+    }
+
+    /// How much earlier those behind have their turns if `permits` that come one by one are given up, in
+    /// nanoseconds, rounded down.
+    pub(crate) fn freed_ns(self, permits: u64) -> u64 {
+        match self {
+            Self::Steady { permits: each, nanos } => {
+                let ns = u128::from(permits) * u128::from(nanos) / u128::from(each);
+                u64::try_from(ns).unwrap_or(u64::MAX)
+            }
+            _ => 0,
+        }
+    }
+
     /// How long it takes until `permits` that come one by one are there, in nanoseconds, rounded up; 0 where
     /// they do not come one by one.
     pub(crate) fn steady_ns(self, permits: u64) -> u64 {
@@ -38,6 +57,11 @@ impl Pace {
             }
             _ => 0,
         }
+    }
+
+    /// The turn of a request if `permits` are wanted of a line with this base, its own included.
+    pub(crate) fn after(self, base: Timestamp, permits: u64) -> Timestamp {
+        base + Duration::from_nanos(self.steady_ns(permits).max(self.windows_ns(permits)))
     }
 
     /// How long after the first turn of a line a request has its own at the earliest, in nanoseconds, if
@@ -54,8 +78,6 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
@@ -64,11 +86,13 @@ mod tests {
         let bucket = Pace::of(&Quota::token_bucket(3, second).expect("a quota"));
         assert_eq!(bucket.steady_ns(1), 333_333_334);
         assert_eq!((bucket.steady_ns(3), bucket.windows_ns(3)), (1_000_000_000, 0));
+        assert_eq!((bucket.freed_ns(1), bucket.freed_ns(3)), (333_333_333, 1_000_000_000));
         let window = Pace::of(&Quota::fixed_window(3, second).expect("a quota"));
         for (permits, seconds) in [(0, 0), (1, 0), (3, 0), (4, 1), (6, 1), (7, 2)] {
             assert_eq!(window.windows_ns(permits), seconds * 1_000_000_000, "{permits}");
         }
-        assert_eq!(window.steady_ns(3), 0);
+        assert_eq!((window.steady_ns(3), window.freed_ns(3)), (0, 0));
+        assert!(bucket.is_steady() && !window.is_steady());
         for quota in [Quota::fixed_window(0, second), Ok(Quota::unlimited())] {
             assert_eq!(Pace::of(&quota.expect("a quota")), Pace::Unknown);
         }

@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 mod endings;
+mod late;
 mod many;
 mod model;
 mod sim;

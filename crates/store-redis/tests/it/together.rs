@@ -9,9 +9,9 @@ use std::time::Duration;
 use tollgate_core::{Algorithm, Cost, Period, Quota, Refill};
 use tollgate_store::{Charge, Counter, Key, Sharing, Store as _, StoreError, Take, Verdicts};
 use tollgate_store_redis::RedisStore;
-use tollgate_testkit::redis::{Client, Cluster, Options};
+use tollgate_testkit::redis::{Client, Cluster, Options, Redis};
 
-use crate::common::{NOW, patient, run_beside, store, take, total, used, used_of, wait};
+use crate::common::{NOW, patient, run_beside, store, take, total, until_up, used, used_of, wait};
 
 const LIMIT: u64 = 1_000_000_000;
 
@@ -171,7 +171,8 @@ fn a_caller_that_leaves_at_any_moment_leaves_all_charged_or_nothing() {
                         cluster.nodes[2].resume();
                     }
                 });
-                let heard = polled(together(&store, &on(&keys, quotas, &costs), most % 2 == 0), most).await;
+                let holds = most % 2 == 0;
+                let heard = polled(together(&store, &on(&keys, quotas, &costs), holds), most).await;
                 left += u64::from(heard.is_none());
                 resumed.join().expect("it ended");
                 store.close().await;
@@ -181,8 +182,9 @@ fn a_caller_that_leaves_at_any_moment_leaves_all_charged_or_nothing() {
                 }
                 let all = gone == costs;
                 let none = gone == [0; 3];
+                // What is held for nobody is given back.
                 assert!(
-                    if denies { none } else { all || none },
+                    if denies || holds && heard.is_none() { none } else { all || none },
                     "{name}, {most} polls: {gone:?} of {costs:?}"
                 );
                 if let Some(verdicts) = heard {
@@ -194,6 +196,31 @@ fn a_caller_that_leaves_at_any_moment_leaves_all_charged_or_nothing() {
             }
             println!("{name}: dropped at {left} moments");
             assert!(left >= 1, "{name}: a batch over three masters waits");
+        }
+    });
+}
+
+#[test]
+fn what_is_reserved_for_a_caller_that_leaves_is_given_back() {
+    let Some(server) = Redis::start(&Options::new()) else { return };
+    run_beside(async {
+        let mut config = patient(&server.url());
+        config.link.deadline = Duration::from_secs(20); // no caller gets an unknown outcome
+        let store = store(config);
+        store.start();
+        until_up(&store).await;
+        let bucket = Quota::token_bucket(8, Duration::from_secs(36_000)).expect("a quota");
+        for (name, costs) in [("one", &[3][..]), ("three", &[1, 2, 3])] {
+            let counter = Counter::new(Key(name.as_bytes()), &bucket);
+            let takes: Vec<_> = costs.iter().map(|cost| counter.take(Cost(*cost))).collect();
+            server.stop();
+            let left = polled(together(&store, &takes, true), 1).await;
+            server.resume();
+            assert!(left.is_none(), "{name}: the server gave no answer yet");
+            store.close().await;
+            assert_eq!(used_of(&store, counter, 8).await, 0, "{name}");
+            let _heard = together(&store, &takes, true).await;
+            assert_eq!(used_of(&store, counter, 8).await, costs.iter().sum::<u64>(), "{name}");
         }
     });
 }

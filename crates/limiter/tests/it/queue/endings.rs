@@ -208,3 +208,65 @@ fn a_call_that_the_store_does_not_finish_leaves_with_its_caller() {
     hall.pass_ms(Duration::from_secs(3).as_millis() as u64);
     assert_eq!(hall.seen()[two], Passed(1_000), "the permit of the one that left");
 }
+
+#[test]
+fn rules_that_change_leave_those_their_permits_that_have_them() {
+    let limiter = limiter(RULES);
+    let mut hall = Hall::new(&limiter);
+    hall.ask_for(&[("slow=a", 4)], LONG);
+    let (one, two) = (hall.ask("slow=a"), hall.ask("slow=a"));
+    hall.pass_ms(1_000 - MOMENT);
+    limiter.replace(policy("{domain: d, descriptors: [{key: slow, rate_limit: {rate: 0/s}}]}"), hall.now());
+    hall.pass_ms(0);
+    limiter.end_queue();
+    hall.pass_ms(2_000);
+    assert_eq!((hall.seen()[one], hall.seen()[two]), (Passed(1_000), Denied(1_000 - MOMENT)));
+    assert_eq!((hall.event("passed"), hall.waiting()), (1, 0));
+}
+
+#[test]
+fn over_a_shared_store_those_that_want_as_much_take_the_place_of_one_that_leaves() {
+    let rules = "{domain: d, descriptors: [{key: k, rate_limit: {rate: 200/s burst 4, on_limit: queue, max_wait: 5s}}]}";
+    for (costs, others_ms) in [
+        ([1, 1, 1, 1], [5, 10, 15]),
+        // Nobody else can use what it had: another node may have been promised the permits after it.
+        ([2, 1, 1, 2], [15, 20, 30]),
+    ] {
+        let store = beside_memory(OutageStore::new(ModelStore::default()));
+        let limiter = Limiter::new(policy(rules), store, LimiterSettings::default());
+        let mut hall = Hall::new(&limiter);
+        hall.ask_for(&[("k=a", 4)], LONG);
+        let all = costs.map(|cost| hall.ask_for(&[("k=a", cost)], LONG));
+        hall.pass_ms(1);
+        hall.leave(all[0]);
+        hall.pass_ms(1_000);
+        assert_eq!(hall.seen()[all[1]..], others_ms.map(Passed), "{costs:?}");
+        assert_eq!((hall.waiting(), hall.event("left")), (0, 1));
+    }
+}
+
+/// A second before its turn a request has no permits yet, a moment before it does.
+const MOMENT: u64 = 7;
+
+#[test]
+fn one_that_leaves_a_moment_before_its_turn_gives_its_permits_back() {
+    for (costs, left_ms, others_ms) in [
+        // Those behind it come up by what it had.
+        ([1, 1, 1], 0, [1_000, 2_000]),
+        ([1, 2, 1], 1, [1_000, 2_993]),
+        ([2, 1, 2], 0, [1_993, 3_000]), // one permit is there, and two more a second later
+    ] {
+        let limiter = limiter(RULES);
+        let mut hall = Hall::new(&limiter);
+        hall.ask_for(&[("slow=a", 4)], LONG);
+        let all = costs.map(|cost| hall.ask_for(&[("slow=a", cost)], LONG));
+        let turns: u64 = costs[..=left_ms].iter().sum();
+        hall.pass_ms(turns * 1_000 - MOMENT);
+        hall.leave(all[left_ms]);
+        hall.pass_ms(10_000);
+        let rest = all.into_iter().filter(|index| *index != all[left_ms]);
+        let passed: Vec<_> = rest.map(|index| hall.seen()[index]).collect();
+        assert_eq!(passed, others_ms.map(Passed), "{costs:?} without {left_ms}");
+        assert_eq!((hall.left("slow=a"), hall.waiting(), hall.event("left")), (4, 0, 1));
+    }
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tollgate_core::{Cost, Quota, RetryAfter, State, Timestamp};
+use tollgate_core::{Algorithm, Cost, Quota, Refill, RetryAfter, State, Timestamp};
 use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Patience, Request, Scratch};
 use tollgate_store::ModelStore;
 
@@ -33,7 +33,9 @@ enum Fate {
     Left,
 }
 
-const RULES: [(&str, bool); 9] = [
+const RULES: [(&str, bool); 11] = [
+    ("algorithm: token_bucket, unit: second, requests_per_unit: 100, burst: 4", true),
+    ("algorithm: leaky_bucket, unit: second, requests_per_unit: 40, capacity: 5", true),
     ("algorithm: token_bucket, unit: second, requests_per_unit: 10, burst: 4", true),
     ("algorithm: token_bucket, unit: second, requests_per_unit: 2, burst: 5, overdraft: 2", false),
     ("algorithm: leaky_bucket, unit: second, requests_per_unit: 4, capacity: 4", true),
@@ -128,77 +130,122 @@ struct InLine {
 }
 
 /// The same, worked out.
+#[derive(Clone)]
 struct Model<'q> {
     quota: &'q Quota,
+    /// After all that have passed.
     state: State,
+    /// Those that hold permits for an instant to come.
+    granted: Vec<InLine>,
     line: Vec<InLine>,
     fates: Vec<Fate>,
+    /// How long before its turn a request is granted its permits.
+    ahead: Duration,
 }
 
-impl Model<'_> {
-    /// When `cost` would fit; `None` for never.
+impl<'q> Model<'q> {
+    fn new(quota: &'q Quota, callers: usize) -> Self {
+        let is_promised = match quota.algorithm() {
+            Algorithm::TokenBucket { overdraft, refill, .. } => {
+                *overdraft == 0 && *refill == Refill::Continuous
+            }
+            Algorithm::LeakyBucket { .. } => true,
+            _ => false,
+        };
+        let ahead = if is_promised { Duration::from_millis(20) } else { Duration::ZERO };
+        let (state, fates) = (quota.fresh(), vec![Fate::Denied; callers]);
+        Self { quota, state, granted: Vec::new(), line: Vec::new(), fates, ahead }
+    }
+
+    /// The state after those that hold permits, and from when on these may be used.
+    fn after_granted(&self, now: Timestamp) -> (State, Vec<Timestamp>) {
+        let mut state = self.state.clone();
+        let long = Duration::from_secs(3_600);
+        let acts =
+            self.granted.iter().map(|it| now + self.quota.reserve(&mut state, it.cost, long, now).delay());
+        let acts = acts.collect();
+        (state, acts)
+    }
+
+    /// When `cost` would fit after all that hold permits; `None` for never.
     fn due(&self, cost: Cost, now: Timestamp) -> Option<Timestamp> {
-        match self.quota.clone().take(&mut self.state.clone(), cost, now).retry_after() {
+        let (mut state, _) = self.after_granted(now);
+        match self.quota.take(&mut state, cost, now).retry_after() {
             RetryAfter::Now => Some(now),
             RetryAfter::After(span) => Some(now + span),
             RetryAfter::Never => None,
         }
     }
 
+    /// Does what is to be done at `now`.
+    fn settle(&mut self, now: Timestamp) {
+        loop {
+            let (_, acts) = self.after_granted(now);
+            if acts.first().is_some_and(|act| *act <= now) {
+                let it = self.granted.remove(0);
+                assert!(self.quota.take(&mut self.state, it.cost, now).is_admitted());
+                self.fates[it.index] = Fate::Passed(now);
+                continue;
+            }
+            if let Some(&first) = self.line.first() {
+                let due = self.due(first.cost, now).unwrap_or(Timestamp::NEVER);
+                if due > first.deadline {
+                    // It gives up as soon as it is known, which is when it is the first.
+                    self.fates[first.index] = Fate::TimedOut(now);
+                    self.line.remove(0);
+                    continue;
+                }
+                if due <= now + self.ahead {
+                    self.granted.push(self.line.remove(0));
+                    continue;
+                }
+            }
+            // One at a time, since the next may have its turn then.
+            if let Some(over) = self.line.iter().position(|it| it.deadline <= now) {
+                self.fates[self.line.remove(over).index] = Fate::TimedOut(now);
+                continue;
+            }
+            // One that leaves at the instant of its turn leaves after it.
+            let in_line = self.line.iter().chain(&self.granted).filter(|it| it.leaves <= now);
+            let Some(index) = in_line.map(|it| it.index).min() else { return };
+            self.line.retain(|it| it.index != index);
+            self.granted.retain(|it| it.index != index);
+            self.fates[index] = Fate::Left;
+        }
+    }
+
     /// Lets time pass from `now` to `end`.
     fn run(&mut self, mut now: Timestamp, end: Timestamp) {
         loop {
-            let first = self.line.first().copied();
-            let due = first.and_then(|first| self.due(first.cost, now)).unwrap_or(Timestamp::NEVER);
-            if let Some(first) = first
-                && due > first.deadline
-            {
-                // It gives up as soon as it is known, which is when it is the first.
-                self.fates[first.index] = Fate::TimedOut(now);
-                self.line.remove(0);
-                continue;
-            }
-            let ends = self.line.iter().map(|it| it.deadline.min(it.leaves)).min();
-            let next = due.min(ends.unwrap_or(Timestamp::NEVER));
-            if next > end {
-                return;
-            }
-            now = next;
-            if due == next
-                && let Some(first) = first
-                // One that leaves at that very instant leaves after its turn.
-                && first.leaves >= next
-            {
-                assert!(self.quota.take(&mut self.state, first.cost, now).is_admitted());
-                self.fates[first.index] = Fate::Passed(now);
-                self.line.remove(0);
-                continue;
-            }
-            // One at a time, since the next may have its turn then: those whose time is up before those who
-            // leave.
-            let over = self.line.iter().position(|it| it.deadline <= now);
-            let over = over.or_else(|| self.line.iter().position(|it| it.leaves <= now));
-            if let Some(over) = over {
-                let it = self.line.remove(over);
-                self.fates[it.index] = if it.deadline <= now { Fate::TimedOut(now) } else { Fate::Left };
+            self.settle(now);
+            let (_, acts) = self.after_granted(now);
+            let first = self.line.first().and_then(|first| self.due(first.cost, now));
+            let asks = first.map(|due| Timestamp::from_nanos(due.as_nanos() - self.ahead.as_nanos() as u64));
+            let ends = self.line.iter().map(|it| it.deadline);
+            let leaves = self.line.iter().chain(&self.granted).map(|it| it.leaves);
+            let next = acts.into_iter().chain(asks).chain(ends).chain(leaves).min();
+            match next {
+                Some(next) if next <= end => now = next,
+                _ => return,
             }
         }
     }
 
     /// When one that joins with `cost` has its turn, if nobody leaves.
     fn turn(&self, cost: Cost, now: Timestamp) -> Option<Timestamp> {
-        let (index, far) = (usize::MAX, now + Duration::from_secs(100));
-        let mut line = self.line.clone();
-        line.push(InLine { index, cost, deadline: far, leaves: far });
-        let mut state = self.state.clone();
-        let mut at = now;
-        for waiter in line {
-            let model = Model { quota: self.quota, state, line: Vec::new(), fates: Vec::new() };
-            at = model.due(waiter.cost, at)?;
-            state = model.state;
-            assert!(self.quota.take(&mut state, waiter.cost, at).is_admitted());
+        let mut model = self.clone();
+        let far = now + Duration::from_secs(100);
+        let forever = |it: InLine| InLine { deadline: far, leaves: far, ..it };
+        model.granted = self.granted.iter().copied().map(forever).collect();
+        model.line = self.line.iter().copied().map(forever).collect();
+        let index = model.fates.len();
+        model.fates.push(Fate::Denied);
+        model.line.push(InLine { index, cost, deadline: far, leaves: far });
+        model.run(now, far);
+        match model.fates[index] {
+            Fate::Passed(at) => Some(at),
+            _ => None,
         }
-        Some(at)
     }
 }
 
@@ -207,8 +254,7 @@ fn check(rule: &str, is_exact: bool, callers: &[Caller]) {
     let policy = policy(&text);
     let quota = &policy.rules().next().expect("a rule").limits[0].quota;
     let fates = play(rule, callers);
-    let mut model =
-        Model { quota, state: quota.fresh(), line: Vec::new(), fates: vec![Fate::Denied; callers.len()] };
+    let mut model = Model::new(quota, callers.len());
     let mut now = NOON;
     for (index, caller) in callers.iter().enumerate() {
         let arrives = now + Duration::from_millis(caller.after_ms);
@@ -218,11 +264,8 @@ fn check(rule: &str, is_exact: bool, callers: &[Caller]) {
         let deadline = now + MAX_WAIT.min(Duration::from_millis(caller.longest_ms));
         let turn = model.turn(cost, now);
         let leaves = caller.leaves_ms.map_or(Timestamp::NEVER, |leaves| now + Duration::from_millis(leaves));
-        if model.line.is_empty() && turn == Some(now) {
+        if turn == Some(now) {
             assert_eq!(fate, Fate::Passed(now), "{index} needs no wait");
-            assert!(quota.take(&mut model.state, cost, now).is_admitted());
-            model.fates[index] = fate;
-            continue;
         }
         if fate == Fate::Denied {
             assert!(turn.is_none_or(|turn| turn > deadline), "{index} is denied needlessly: {turn:?}");
@@ -232,7 +275,7 @@ fn check(rule: &str, is_exact: bool, callers: &[Caller]) {
             assert!(turn.is_some_and(|turn| turn <= deadline), "{index} waits in vain: {turn:?}");
         }
         model.line.push(InLine { index, cost, deadline, leaves });
-        model.run(now, now);
+        model.settle(now);
     }
     model.run(now, now + Duration::from_secs(60));
     assert_eq!(fates, model.fates);

@@ -7,7 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tollgate_core::Timestamp;
+use tollgate_core::{Timestamp, nanos};
+
+/// How late a late timer is at most, the rest of its millisecond included.
+pub(crate) const MOST_LATE: Duration = Duration::from_millis(6);
 
 /// The time, and who is to be woken when.
 #[derive(Default)]
@@ -16,6 +19,8 @@ pub(crate) struct World {
     /// How many seconds the clock is ahead of it.
     skew_s: AtomicI64,
     next: AtomicU64,
+    /// How late timers are, drawn from a seed; 0: they are on time.
+    late: AtomicU64,
     timers: Mutex<std::collections::BTreeMap<(u64, u64), Waker>>,
 }
 
@@ -45,9 +50,35 @@ impl World {
         self.now.store(to.as_nanos(), SeqCst);
     }
 
+    /// From now on timers fire at whole milliseconds, and up to [`MOST_LATE`] late.
+    pub(crate) fn be_late(&self, seed: u64) {
+        self.late.store(seed.max(1), SeqCst);
+    }
+
     pub(crate) fn sleep(self: &Arc<Self>, span: Duration) -> Sleep {
+        let mut at = (self.now() + span).as_nanos();
+        if self.late.load(SeqCst) > 0 {
+            at = at.next_multiple_of(1_000_000) + self.draw() % (nanos(MOST_LATE) - 1_000_000);
+        }
+        self.sleep_until(Timestamp::from_nanos(at))
+    }
+
+    /// As long as it says, like a network and unlike a timer.
+    pub(crate) fn pass(self: &Arc<Self>, span: Duration) -> Sleep {
+        self.sleep_until(self.now() + span)
+    }
+
+    fn sleep_until(self: &Arc<Self>, at: Timestamp) -> Sleep {
         let id = self.next.fetch_add(1, SeqCst);
-        Sleep { world: Arc::clone(self), key: ((self.now() + span).as_nanos(), id) }
+        Sleep { world: Arc::clone(self), key: (at.as_nanos(), id) }
+    }
+
+    /// The next of the numbers of its seed (SplitMix64).
+    fn draw(&self) -> u64 {
+        let mut z = self.late.fetch_add(0x9e37_79b9_7f4a_7c15, SeqCst);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
     }
 }
 
