@@ -7,7 +7,7 @@
 use tollgate_core::{Cost, Decision, Timestamp};
 use tollgate_observe::{Observer, Status};
 use tollgate_policy::Domain;
-use tollgate_store::{Charge, Sharing, Store, StoreError, Take, Verdicts};
+use tollgate_store::{Charge, Store, StoreError, Take, Verdicts};
 
 use crate::limiter::Limiter;
 use crate::outage::{Failed, FellBack, Mode, Operation};
@@ -88,9 +88,6 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     pub(crate) async fn settle_hard(&self, batch: Batch<'_, '_>, operation: Operation) -> Charged {
         let mut charged = Charged::ALL_ANSWERED;
         charged.is_charged = batch.verdicts.iter().flatten().all(Decision::is_admitted);
-        if !charged.is_charged {
-            self.note_peeks(batch.items, batch.takes, batch.verdicts);
-        }
         if !batch.verdicts.iter().all(Result::is_ok) {
             let mode = Mode { operation, is_together: true };
             Box::pin(self.fall_back_on(batch, mode, &mut charged)).await;
@@ -134,18 +131,6 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             }
         }
         charged
-    }
-
-    /// Where memory has denied a batch, the other store was only peeked at: its answers take nothing off what
-    /// is left.
-    #[cold]
-    fn note_peeks(&self, items: &mut [Item], takes: &[Take<'_>], verdicts: &Verdicts) {
-        let is_local = |take: &Take<'_>| self.store.has_local() && take.counter.sharing == Sharing::Local;
-        let denies = |verdict: &Result<Decision, _>| verdict.as_ref().is_ok_and(|it| !it.is_admitted());
-        if takes.iter().zip(verdicts).any(|(take, verdict)| is_local(take) && denies(verdict)) {
-            let peeked = items.iter_mut().zip(takes).zip(verdicts).filter(|((_, take), _)| !is_local(take));
-            peeked.for_each(|((item, _), _)| item.cost = Cost::PEEK);
-        }
     }
 
     /// Decides those of the takes answered last that the store did not answer, as their rules say.

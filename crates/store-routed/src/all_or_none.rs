@@ -1,9 +1,9 @@
 //! All or none of a batch over two stores.
 //!
-//! Memory is charged first, since it can be given back for certain. If it denies, the shared store is only
-//! peeked at. If the shared store denies, what memory has charged is given back. Between the two another
-//! request of this node may find permits missing that come back: it may be denied needlessly, never admitted
-//! wrongly.
+//! Memory is charged first, since it can be given back for certain. If it denies, the shared store decides
+//! without charging anything, so that the longest of all waits is known. If the shared store denies, what
+//! memory has charged is given back. Between the two another request of this node may find permits missing
+//! that come back: it may be denied needlessly, never admitted wrongly.
 //!
 //! A future that is dropped leaves nothing half charged: what memory has charged goes back with it
 //! ([`LocalCharge`]), and the shared store settles its own part ([`Store::take`]). Nothing is awaited between
@@ -11,7 +11,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::{Cost, Decision, Timestamp};
+use tollgate_core::{Algorithm, Cost, Decision, Timestamp};
 use tollgate_store::{Charge, Store, Take, Verdicts, at_once};
 
 use crate::parts::{Parts, merge, split};
@@ -32,6 +32,25 @@ impl Operation {
             Self::Reserve { max_wait } => store.reserve(batch, max_wait, now, verdicts).await,
         }
     }
+
+    /// Answers as [`Self::run`] would, and charges nothing.
+    async fn decide_only(
+        self,
+        store: &impl Store,
+        batch: &[Take<'_>],
+        now: Timestamp,
+        verdicts: &mut Verdicts,
+    ) {
+        // All or none is charged, so none with a take that never fits.
+        let has_end = |take: &&Take<'_>| *take.counter.quota.algorithm() != Algorithm::Unlimited;
+        let Some(never) = batch.iter().find(has_end).map(|take| Take { cost: Cost(u64::MAX), ..*take })
+        else {
+            return store.take(batch, Charge::Each, now, verdicts).await; // nothing is counted
+        };
+        let (all, before) = ([batch, &[never]].concat(), verdicts.len());
+        self.run(store, &all, now, verdicts).await;
+        verdicts.truncate(before + batch.len());
+    }
 }
 
 /// Charges every take of `batch`, which has some of both stores, or none of them.
@@ -46,7 +65,7 @@ pub(crate) async fn take_all_or_none(
     now: Timestamp,
     verdicts: &mut Verdicts,
 ) {
-    let Parts { local, mut shared } = split(batch);
+    let Parts { local, shared } = split(batch);
     let (mut of_local, mut of_shared) = (Verdicts::new(), Verdicts::new());
     operation.run(local_store, &local, now, &mut of_local).await;
     if of_local.iter().flatten().all(Decision::is_admitted) {
@@ -54,8 +73,7 @@ pub(crate) async fn take_all_or_none(
         operation.run(shared_store, &shared, now, &mut of_shared).await;
         charge.keep_if(of_shared.iter().flatten().all(Decision::is_admitted));
     } else {
-        shared.iter_mut().for_each(|take| take.cost = Cost::PEEK);
-        shared_store.take(&shared, Charge::Each, now, &mut of_shared).await;
+        operation.decide_only(shared_store, &shared, now, &mut of_shared).await;
     }
     merge(batch, of_local, of_shared, verdicts);
 }

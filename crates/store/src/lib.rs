@@ -56,9 +56,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether counters of [`Sharing::Local`] are kept in this node's memory, beside a store that nodes
     /// share.
-    ///
-    /// Where such a counter denies a batch that is charged together, the answers to the others may be those
-    /// of a peek.
     fn has_local(&self) -> bool {
         false
     }
@@ -121,8 +118,8 @@ pub trait Store: Send + Sync + 'static {
     /// within `max_wait`; the decision's [`delay`](Decision::delay) says when ([`Quota::reserve`]). Pushes
     /// one answer each onto `verdicts`.
     ///
-    /// What is held is given back with [`Store::give_back`]. When the future is dropped before its end, what it
-    /// held is given back, or counts as used where the store cannot do that by itself.
+    /// What is held is given back with [`Store::give_back`]. When the future is dropped before its end, what
+    /// it held is given back, or counts as used where the store cannot do that by itself.
     ///
     /// # Errors
     /// Each answer may be a [`StoreError`], which says what became of its permits.

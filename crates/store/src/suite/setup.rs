@@ -54,9 +54,8 @@ pub struct Options {
     /// back. Else histories give nothing back to a window that is past its limit, and one that is empty again
     /// is forgotten by the store and by the model.
     pub whole_windows: bool,
-    /// Counters are in two places. Of a batch that is charged together and denied, some takes may be
-    /// answered as a peek, and what was given back may leave an empty state behind. Quotas that do not
-    /// start full are left out: a peek does not begin their refill.
+    /// Counters are in two places, and what was given back may leave an empty state behind. Quotas that do
+    /// not start full are left out: of these such a state begins to fill.
     pub is_split: bool,
     /// Quotas with a larger limit are left out, and no history charges more at once.
     pub most: u64,
