@@ -4,6 +4,9 @@
 //! A check in between may have been faster: then what was taken already is given back. Fixed windows come
 //! last: they count what they deny, so a permit that is given back to them may have been denied to a caller
 //! for the rest of the window.
+//!
+//! Of several denials the one with the longest wait is returned: before its end no retry passes. Requests of
+//! one limiter and key are one request for their sum, since only the sum says how long all of them wait.
 
 use std::fmt;
 
@@ -20,6 +23,8 @@ trait Limit: Send + Sync {
     /// Whether an attempt counts that is denied.
     fn counts_denials(&self, key: &[u8]) -> bool;
     fn take_or_leave(&self, key: &[u8], n: u64) -> Decision;
+    /// Has a key that does not start full begin to fill.
+    fn start_refill(&self, key: &[u8]);
     fn give_back(&self, key: &[u8], n: u64);
 }
 
@@ -34,6 +39,12 @@ impl<S: States, C: Clock> Limit for Engine<S, C> {
 
     fn take_or_leave(&self, key: &[u8], n: u64) -> Decision {
         self.take_or_leave(key, n)
+    }
+
+    fn start_refill(&self, key: &[u8]) {
+        if self.in_force_of(key, self.now()).quota.starts_partial() {
+            self.start_refill(key);
+        }
     }
 
     fn give_back(&self, key: &[u8], n: u64) {
@@ -52,6 +63,10 @@ impl<'a> Request<'a> {
     pub(crate) fn new<S: States, C: Clock>(engine: &'a Engine<S, C>, key: KeyBytes<'a>, n: u64) -> Self {
         Self { limit: engine, key, n }
     }
+
+    fn is_of_the_same(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(self.limit, other.limit) && self.key[..] == other.key[..]
+    }
 }
 
 impl fmt::Debug for Request<'_> {
@@ -61,10 +76,12 @@ impl fmt::Debug for Request<'_> {
 }
 
 /// Takes the permits of every request, or of none: several limits on one thing, several keys, or both.
+/// Requests of the same limiter and key count as one, for the sum of their permits.
 ///
 /// # Errors
-/// [`DeniedBy`] says which request was denied, and when it may pass. Nothing was taken of any, also where
-/// a check would have counted the attempt.
+/// [`DeniedBy`] says which request was denied, and when all may pass: of several that are denied, the one
+/// with the longest wait. A retry after exactly this wait passes if nothing else is taken meanwhile. Nothing
+/// was taken of any, also where a check would have counted the attempt.
 ///
 /// Of several fixed windows, one may lose a permit for the rest of its window: where this call has taken it,
 /// a check is denied and counted meanwhile, and another of the windows then turns out to be full.
@@ -84,25 +101,81 @@ impl fmt::Debug for Request<'_> {
 /// # Ok::<(), tollgate::QuotaError>(())
 /// ```
 pub fn check_all(requests: &[Request<'_>]) -> Result<(), DeniedBy> {
-    let by = |index: usize| move |denied: Denied| DeniedBy { index, denied };
-    for (index, Request { limit, key, n }) in requests.iter().enumerate() {
-        Denied::unless_admitted(limit.peek(key, *n)).map_err(by(index))?;
+    if let Some(denied) = longest_denial(requests) {
+        return Err(denied);
     }
     let in_order = || {
         let of_kind = |counts: bool| {
-            requests.iter().enumerate().filter(move |(_, it)| it.limit.counts_denials(&it.key) == counts)
+            sums(requests).filter(move |(index, _)| {
+                let Request { limit, key, .. } = &requests[*index];
+                limit.counts_denials(key) == counts
+            })
         };
         of_kind(false).chain(of_kind(true))
     };
-    for (taken, (index, Request { limit, key, n })) in in_order().enumerate() {
-        if let Err(denied) = Denied::unless_admitted(limit.take_or_leave(key, *n)) {
-            for (_, Request { limit, key, n }) in in_order().take(taken) {
-                limit.give_back(key, *n);
+    for (taken, (index, sum)) in in_order().enumerate() {
+        let Request { limit, key, .. } = &requests[index];
+        if let Err(denied) = Denied::unless_admitted(limit.take_or_leave(key, sum)) {
+            for (index, sum) in in_order().take(taken) {
+                let Request { limit, key, .. } = &requests[index];
+                limit.give_back(key, sum);
             }
-            return Err(by(index)(denied));
+            // Others were faster, maybe also at limits that come behind this one.
+            let denied = DeniedBy { index, denied };
+            return Err(longer(Some(denied), longest_denial(requests)).unwrap_or(denied));
         }
     }
     Ok(())
+}
+
+/// The first request of each limiter and key, and how many permits all requests of these want together.
+fn sums<'a>(requests: &'a [Request<'_>]) -> impl Iterator<Item = (usize, u64)> + 'a {
+    let sum = |first: &Request<'_>| {
+        let same = requests.iter().filter(|request| request.is_of_the_same(first));
+        same.fold(0, |sum: u64, request| sum.saturating_add(request.n))
+    };
+    let is_first = |index: usize| !requests[..index].iter().any(|it| it.is_of_the_same(&requests[index]));
+    (0..requests.len()).filter(move |index| is_first(*index)).map(move |index| (index, sum(&requests[index])))
+}
+
+/// The denial with the longest wait, if any request does not fit. Takes nothing.
+fn longest_denial(requests: &[Request<'_>]) -> Option<DeniedBy> {
+    let mut longest = None;
+    for (index, sum) in sums(requests) {
+        let Request { limit, key, .. } = &requests[index];
+        if let Err(denied) = Denied::unless_admitted(limit.peek(key, sum)) {
+            limit.start_refill(key); // as any denied request does
+            let index = first_denied(requests, index);
+            longest = longer(longest, Some(DeniedBy { index, denied }));
+        }
+    }
+    longest
+}
+
+/// Which of the requests of the same limiter and key as the one at `first` is the first that does not fit.
+#[cold]
+fn first_denied(requests: &[Request<'_>], first: usize) -> usize {
+    let Request { limit, key, .. } = &requests[first];
+    let (mut sum, mut last) = (0_u64, first);
+    for (index, request) in requests.iter().enumerate().skip(first) {
+        if !request.is_of_the_same(&requests[first]) {
+            continue;
+        }
+        (sum, last) = (sum.saturating_add(request.n), index);
+        if !limit.peek(key, sum).is_admitted() {
+            break;
+        }
+    }
+    last
+}
+
+/// The one that waits longer; the first of equals.
+fn longer(first: Option<DeniedBy>, second: Option<DeniedBy>) -> Option<DeniedBy> {
+    let wait = |denied: &DeniedBy| denied.denied.decision().retry_after();
+    match (first, second) {
+        (Some(first), Some(second)) if wait(&second) > wait(&first) => Some(second),
+        (first, second) => first.or(second),
+    }
 }
 
 #[cfg(test)]
@@ -141,6 +214,8 @@ mod tests {
             self.taken.fetch_add(1, Ordering::Relaxed);
             Decision::admit(1, 0, 0)
         }
+
+        fn start_refill(&self, _: &[u8]) {}
 
         fn give_back(&self, _: &[u8], _: u64) {
             self.given_back.fetch_add(1, Ordering::Relaxed);

@@ -20,6 +20,8 @@ mod quotas_by_key;
 mod rules;
 #[path = "limiter/shared.rs"]
 mod shared;
+#[path = "limiter/together.rs"]
+mod together;
 #[path = "limiter/warm_up.rs"]
 mod warm_up;
 
