@@ -12,7 +12,7 @@ use crate::dial::Network;
 use crate::flight::Entry;
 use crate::queue::Traffic;
 use crate::server_error::{Cause, ServerError};
-use crate::settings::LinkSettings;
+use crate::settings::{CONNECT_SETTING, LinkSettings};
 use crate::shared::Shared;
 use crate::thread_connections::{PerThread, Registry};
 use crate::topology::Node;
@@ -64,6 +64,39 @@ impl<W: PerThread> Client<W> {
             Some(node) => Ok(node),
             None => self.find_node(slot, by).await.map_err(|why| why.to_failure()),
         }
+    }
+
+    /// When a call that is made now has waited long enough: its deadline, which begins once there is a
+    /// connection if the settings say that calls [wait for one](LinkSettings::waits_to_connect).
+    ///
+    /// # Errors
+    /// [`Failure`] when the attempt to connect fails, or takes too long.
+    pub async fn deadline(&self, traffic: Traffic, slot: u16) -> Result<Instant, Failure> {
+        if self.shared.settings().waits_to_connect && !self.is_connected(traffic, slot) {
+            Box::pin(self.until_connected(traffic, slot)).await?;
+        }
+        Ok(Instant::now() + self.shared.patience())
+    }
+
+    /// Whether there is a connection, or none can be waited for.
+    fn is_connected(&self, traffic: Traffic, slot: u16) -> bool {
+        let Some(node) = self.shared.topology().node_of(slot) else { return false };
+        let here = W::threads().with(|map| map.connections(&self.shared, &self.workload, &self.registry));
+        here.is_ok_and(|here| here.queue(node, traffic).is_settled())
+    }
+
+    async fn until_connected(&self, traffic: Traffic, slot: u16) -> Result<(), Failure> {
+        let limit = self.shared.dialer().patience();
+        let by = Instant::now() + limit;
+        let node = self.node_of(slot, by).await?;
+        let here = W::threads().with(|map| map.connections(&self.shared, &self.workload, &self.registry));
+        let queue = here.map_err(|why| why.to_failure())?.queue(node, traffic);
+        let late = |_| {
+            let servers = &self.shared.settings().servers;
+            let why = format!("{servers}: no connection within {limit:?}; raise {CONNECT_SETTING}");
+            ServerError::new(Cause::Silent, why)
+        };
+        timeout_at(by, queue.settled()).await.map_err(late).flatten().map_err(|why| why.to_failure())
     }
 
     /// Puts an item into the queue of a node.

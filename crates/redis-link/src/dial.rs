@@ -15,7 +15,7 @@ use tollgate_tls::TlsClient;
 use crate::connection::{Connection, Wire};
 use crate::reply::Reply;
 use crate::server_error::{Cause, ServerError, code, explain};
-use crate::settings::{LinkSettings, Login};
+use crate::settings::{CONNECT_SETTING, DEADLINE_SETTING, LinkSettings, Login};
 use crate::value::Value;
 
 /// Where one server listens.
@@ -108,7 +108,10 @@ impl Dialer {
         let by = Instant::now() + limit;
         let silent = |_| {
             let hint = if self.tls.is_some() { "; does it speak TLS there?" } else { "" };
-            ServerError::new(Cause::Silent, format!("{at}: no connection within {limit:?}{hint}"))
+            let why = format!(
+                "{at}: no connection within {limit:?}{hint}; where the network is that slow, raise {CONNECT_SETTING}"
+            );
+            ServerError::new(Cause::Silent, why)
         };
         let mut connection = timeout_at(by, self.connect(at)).await.map_err(silent)??;
         let logged_in = timeout_at(by, self.log_in(&mut connection)).await.map_err(silent)?;
@@ -169,7 +172,7 @@ impl Dialer {
         let why = match waited {
             Some(waited) => format!(
                 "{name}: too slow: answered after {waited:.0?}, and the deadline of a call is {deadline:?}; where the network is \
-                 that slow, set --store-deadline to {:?} or more",
+                 that slow, set {DEADLINE_SETTING} to {:?} or more",
                 enough_for(waited)
             ),
             None => format!("{name}: no answer to a probe within {longest:?}"),

@@ -16,7 +16,7 @@ use tollgate_store::remote::Failed;
 
 use self::state::Stopped;
 use crate::pipelined::PipelinedConnection;
-use crate::queue::earlier;
+use crate::queue::{Attempt, earlier};
 use crate::server_error::{Cause, ServerError};
 use crate::workload::Workload;
 
@@ -58,6 +58,9 @@ impl<W: Workload> Driver<W> {
     /// A connection, however long it takes; meanwhile callers whose time is over fail.
     async fn connect(&mut self) -> Result<(), Ended> {
         let (shared, node) = (self.shared().clone(), self.queue.node());
+        if !self.breaker.is_open() {
+            self.queue.report_attempt(Attempt::Connecting);
+        }
         loop {
             let failures = self.breaker.failures();
             let tried = self.meanwhile(async {
@@ -69,11 +72,13 @@ impl<W: Workload> Driver<W> {
                     let now = Instant::now();
                     self.connections.push(PipelinedConnection::new(&shared, connection, now));
                     self.close_breaker();
+                    self.queue.report_attempt(Attempt::Connected);
                     return Ok(());
                 }
                 Err(error) => {
                     shared.counters().conn.connect_failures.add(1);
                     self.queue.fail_all(&error);
+                    self.queue.report_attempt(Attempt::Failed(error.clone()));
                     if self.breaker.failures() > failures {
                         self.breaker.uncount(); // it has counted already: for callers that waited for it
                     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tollgate_store::remote::Reporter;
 
@@ -36,8 +37,18 @@ pub(crate) struct ConnectionQueue<W: Workload> {
     /// Calls that another node redirects stay of this kind.
     traffic: Traffic,
     queue: Mutex<Queue<W>>,
+    attempt: watch::Sender<Attempt>,
     /// Its task has ended, or is about to.
     ended: AtomicBool,
+}
+
+/// What became of the first attempt to connect since there was no connection.
+#[derive(Clone, Debug)]
+pub(crate) enum Attempt {
+    /// It is not over.
+    Connecting,
+    Connected,
+    Failed(ServerError),
 }
 
 #[derive(Debug)]
@@ -109,8 +120,29 @@ impl<W: Workload> ConnectionQueue<W> {
             node,
             traffic,
             queue: Mutex::new(queue),
+            attempt: watch::Sender::new(Attempt::Connecting),
             ended: AtomicBool::new(false),
         })
+    }
+
+    /// Says what became of the attempt to connect.
+    pub(crate) fn report_attempt(&self, attempt: Attempt) {
+        self.attempt.send_replace(attempt);
+    }
+
+    /// Whether callers need not wait for an attempt to connect.
+    pub(crate) fn is_settled(&self) -> bool {
+        !matches!(*self.attempt.borrow(), Attempt::Connecting)
+    }
+
+    /// Waits for the end of an attempt to connect.
+    pub(crate) async fn settled(&self) -> Result<(), ServerError> {
+        let mut attempts = self.attempt.subscribe();
+        let settled = attempts.wait_for(|attempt| !matches!(attempt, Attempt::Connecting)).await;
+        match settled.as_deref() {
+            Ok(Attempt::Failed(why)) => Err(why.clone()),
+            _ => Ok(()),
+        }
     }
 
     pub(crate) const fn shared(&self) -> &Arc<Shared> {
@@ -191,6 +223,7 @@ impl<W: Workload> ConnectionQueue<W> {
         let entries = std::mem::take(&mut queue.entries);
         let waker = queue.rouse();
         drop(queue);
+        self.report_attempt(Attempt::Failed(ended()));
         entries.into_iter().for_each(|entry| entry.fail(&ended()));
         wake(waker);
     }

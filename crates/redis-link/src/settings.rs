@@ -112,10 +112,13 @@ pub struct LinkSettings {
     pub tls: Option<TlsClientFiles>,
     /// Number of the database; a Cluster has only 0.
     pub database: u32,
-    /// Longest wait of a call, from the moment it is made.
+    /// Longest wait of a call, from the moment it is made; or, if calls
+    /// [wait to connect](LinkSettings::waits_to_connect), from when there is a connection.
     pub deadline: Duration,
     /// Longest time to connect and log in, for one attempt.
     pub connect_timeout: Duration,
+    /// A call without a connection waits for the attempt to connect, and its deadline begins after that.
+    pub waits_to_connect: bool,
     /// Most calls that wait to be sent, per connection; one more fails at once.
     pub max_queued: usize,
     /// Most calls that one round trip carries, per connection.
@@ -124,9 +127,15 @@ pub struct LinkSettings {
     pub breaker: BreakerSettings,
 }
 
+/// How messages call the deadline of a call: what users of the server set, and those of the library.
+pub(crate) const DEADLINE_SETTING: &str = "--store-deadline (in the library: RedisConfig::with_deadline)";
+/// The same for the time to connect.
+pub(crate) const CONNECT_SETTING: &str =
+    "--store-connect-timeout (in the library: RedisConfig::with_connect_timeout)";
+
 impl LinkSettings {
-    /// Settings for `servers`, everything else as by default: no login, no TLS, database 0, 10 ms a call, 500
-    /// ms to connect, 8,192 calls queued, 1,024 in a flight.
+    /// Settings for `servers`, everything else as by default: no login, no TLS, database 0, 10 ms a call, of
+    /// which connecting is a part, 500 ms to connect, 8,192 calls queued, 1,024 in a flight.
     #[must_use]
     pub fn new(servers: Servers) -> Self {
         Self {
@@ -137,6 +146,7 @@ impl LinkSettings {
             database: 0,
             deadline: Duration::from_millis(10),
             connect_timeout: Duration::from_millis(500),
+            waits_to_connect: false,
             max_queued: 8192,
             max_flight: 1024,
             breaker: BreakerSettings::default(),

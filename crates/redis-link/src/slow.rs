@@ -5,6 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::Duration;
 use tollgate_store::StoreName;
 
+use crate::settings::DEADLINE_SETTING;
+
 /// Fewer calls without an answer mean nothing.
 const FEW: u64 = 5;
 
@@ -61,7 +63,7 @@ impl Slowness {
                 let share = recent.silent * 100 / recent.requests.max(1);
                 let why = format!(
                     "too slow: round trip {:.1?}, deadline {:?}: {share} % of calls were not answered in time; \
-                     raise --store-deadline, or look at the server's load and the network",
+                     raise {DEADLINE_SETTING}, or look at the server's load and the network",
                     calls.round_trip, calls.deadline
                 );
                 tracing::warn!(store = %self.store, "the store is {why}");

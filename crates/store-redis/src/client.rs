@@ -62,6 +62,12 @@ impl RedisClient {
         self.shared().patience()
     }
 
+    /// When a call that is made now has waited long enough.
+    pub(crate) async fn deadline(&self, traffic: Traffic, hash_slot: u16) -> Result<Instant, StoreError> {
+        self.watch();
+        self.link.deadline(traffic, hash_slot).await.map_err(|failure| self.error(failure))
+    }
+
     /// What a counter is called in Redis.
     pub(crate) fn redis_key(&self, key: Key<'_>) -> Vec<u8> {
         redis_key(&self.config.prefix, self.config.hash_tag, key.0)

@@ -31,7 +31,8 @@ pub enum HashTag {
 }
 
 /// Settings of a [`RedisStore`](crate::RedisStore). Made by [`RedisConfig::parse_url`], then changed by
-/// field.
+/// field; the two times also by [`with_deadline`](Self::with_deadline) and
+/// [`with_connect_timeout`](Self::with_connect_timeout).
 ///
 /// # Example
 /// ```
@@ -65,8 +66,9 @@ pub struct RedisConfig {
 }
 
 impl RedisConfig {
-    /// Settings for `servers`, everything else as by default: those of [`LinkSettings::new`], prefix
-    /// `tollgate:`, the server's clock, 100,000 leased keys, nodes alive for 3 s.
+    /// Settings for `servers`, everything else as by default: 1 s for a call and 2 s to connect, so that a
+    /// store in another region works; the others of [`LinkSettings::new`], prefix `tollgate:`, the server's
+    /// clock, 100,000 leased keys, nodes alive for 3 s.
     #[must_use]
     pub fn new(servers: Servers) -> Self {
         Self::over(LinkSettings::new(servers))
@@ -80,7 +82,26 @@ impl RedisConfig {
         LinkSettings::parse_url(url).map(Self::over)
     }
 
-    fn over(link: LinkSettings) -> Self {
+    /// The longest wait of a call, from 1 ms to 60 s; 1 s by default. A call needs a round trip to the store,
+    /// two at first. Connecting does not count: see [`with_connect_timeout`](Self::with_connect_timeout).
+    #[must_use]
+    pub const fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.link.deadline = deadline;
+        self
+    }
+
+    /// The longest time to connect and log in, from 1 ms to 60 s; 2 s by default. That takes three round
+    /// trips, with TLS two more. Calls without a connection wait for it before their deadline begins.
+    #[must_use]
+    pub const fn with_connect_timeout(mut self, timeout: Duration) -> Self {
+        self.link.connect_timeout = timeout;
+        self
+    }
+
+    fn over(mut link: LinkSettings) -> Self {
+        link.deadline = Duration::from_secs(1);
+        link.connect_timeout = Duration::from_secs(2);
+        link.waits_to_connect = true;
         Self {
             link,
             prefix: "tollgate:".to_owned(),

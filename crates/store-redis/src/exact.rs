@@ -7,7 +7,6 @@ pub(crate) mod all_or_none;
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
 use tollgate_core::{Decision, Holder, Slots, Timestamp};
 use tollgate_redis_link::{Traffic, Value, Waiter};
 use tollgate_store::remote::Finisher;
@@ -140,6 +139,7 @@ impl Exact {
     ) -> Result<Asked<T>, StoreError> {
         let client = &self.client;
         client.counters().requests.add(1);
-        client.send(Traffic::Foreground, hash_slot, Instant::now() + client.patience(), item).await
+        let by = client.deadline(Traffic::Foreground, hash_slot).await?;
+        client.send(Traffic::Foreground, hash_slot, by, item).await
     }
 }

@@ -437,6 +437,8 @@ pub use tollgate_core::{
 #[cfg(feature = "macros")]
 pub use tollgate_macros::rate_limit;
 pub use tollgate_store_memory::MemoryStats;
+#[cfg(feature = "redis")]
+pub use tollgate_store_redis::{ConfigError, RedisConfig};
 
 /// Rules in code, what their answers say, and where their counters are kept.
 #[cfg(feature = "rules")]

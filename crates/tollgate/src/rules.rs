@@ -208,8 +208,9 @@ impl<C: Clock> RuleLimiter<C> {
     /// Takes one permit from each limit that the rules of `domain` have for a request of these entries: key
     /// and value, from the general to the specific.
     ///
-    /// With a shared store it must be called within a tokio runtime, and waits no longer than the deadline of
-    /// the store's settings (10 ms by default). Dropped before its end, the permits may or may not be taken.
+    /// With a shared store it must be called within a tokio runtime. It waits no longer than the deadline of
+    /// the store's settings (1 s by default), and at first also for a connection (2 s). Dropped before its
+    /// end, the permits may or may not be taken.
     ///
     /// # Errors
     /// [`RuleError`] says which rule denies, and what became of the permits.
@@ -320,7 +321,8 @@ impl<C: Clock + Clone> RuleLimiter<C> {
         self.shared_by(crate::rule::RedisConfig::parse_url(url)?)
     }
 
-    /// As [`shared`](RuleLimiter::shared), with all settings: deadline, prefix of keys, TLS, passwords.
+    /// As [`shared`](RuleLimiter::shared), with all settings: how long a call and connecting may take, the
+    /// prefix of keys, and, in the field `link`, TLS and passwords.
     ///
     /// # Errors
     /// [`ConfigError`](crate::rule::ConfigError): settings contradict each other, or a certificate cannot be

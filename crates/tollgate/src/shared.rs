@@ -26,11 +26,24 @@ impl SharedStore {
     ///
     /// # Errors
     /// [`ConfigError`]: the URL has none of the known forms.
+    ///
+    /// # Example
+    /// ```
+    /// use std::time::Duration;
+    /// use tollgate::{RedisConfig, SharedStore};
+    ///
+    /// let store = SharedStore::at("redis://10.0.0.7")?; // a call may take 1 s, connecting 2 s
+    /// let config = RedisConfig::parse_url("redis://10.0.0.7")?.with_deadline(Duration::from_millis(50));
+    /// let impatient = SharedStore::by(config)?;
+    /// # Ok::<(), tollgate::ConfigError>(())
+    /// ```
     pub fn at(url: &str) -> Result<Self, ConfigError> {
         Self::by(RedisConfig::parse_url(url)?)
     }
 
-    /// The same with all settings: deadline, prefix of keys, TLS, passwords.
+    /// The same with all settings: how long a [call](RedisConfig::with_deadline) and
+    /// [connecting](RedisConfig::with_connect_timeout) may take, the prefix of keys, and, in its field
+    /// `link`, TLS and passwords.
     ///
     /// # Errors
     /// [`ConfigError`]: settings contradict each other, or a certificate cannot be read.
@@ -47,8 +60,9 @@ impl SharedStore {
 /// of them, each decides by the quota that it knows; what was taken stays taken. Blocks, waiters and counts
 /// of that limiter are its own and play no part here.
 ///
-/// A call must be made within a tokio runtime, and waits no longer than the deadline of the store's settings
-/// (10 ms by default). Dropped before its end, the permits may or may not be taken.
+/// A call must be made within a tokio runtime. It waits no longer than the deadline of the store's settings
+/// (1 s by default), and at first also for a connection (2 s). Dropped before its end, the permits may or may
+/// not be taken.
 ///
 /// # Example
 /// ```no_run
@@ -100,7 +114,10 @@ impl From<StoreError> for SharedError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unsupported { algorithm, .. } => Self::Unsupported { algorithm },
-            StoreError::Silent { .. } => Self::Unknown(error.to_string()),
+            StoreError::Silent { .. } => Self::Unknown(format!(
+                "{error}; where the network is that slow, raise RedisConfig::with_deadline"
+            )),
+            StoreError::Unreachable { ref source, .. } => Self::NotTaken(format!("{error}: {source}")),
             other => Self::NotTaken(other.to_string()),
         }
     }

@@ -206,6 +206,7 @@ fn read_kind(layers: &mut Layers) -> StoreKind {
 fn fill(layers: &mut Layers, config: &mut RedisConfig) {
     config.link.deadline = layers.one(&DEADLINE);
     config.link.connect_timeout = layers.one(&CONNECT_TIMEOUT);
+    config.link.waits_to_connect = false; // no call waits longer than --store-deadline
     config.prefix = layers.one(&PREFIX);
     config.hash_tag = layers.one(&HASH_TAG);
     config.time = layers.one(&TIME);

@@ -55,7 +55,8 @@ fn a_server_too_far_for_the_deadline_is_named_with_the_deadline_to_set() {
         near.start();
         let why = until_down(&near).await;
         assert!(why.contains("too slow") && why.contains("deadline of a call is 10ms"), "{why}");
-        let (_, advice) = why.split_once("set --store-deadline to ").expect("what to do");
+        let (_, advice) = why.split_once("set --store-deadline").expect("what to do");
+        let (_, advice) = advice.split_once(" to ").expect("how much");
         let deadline: u64 = advice.split("ms").next().and_then(|ms| ms.parse().ok()).expect("a number of ms");
         assert!((45..1000).contains(&deadline), "{why}");
         let findings = near.check().await;

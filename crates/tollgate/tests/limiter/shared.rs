@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
 use tollgate::rule::RedisConfig;
 use tollgate::{Quotas, SharedError, SharedRateLimiter, SharedStore};
-use tollgate_testkit::redis::{Fault, Options, Proxy, Redis, free_port, poll};
+use tollgate_testkit::redis::{Distance, Fault, Options, Proxy, Redis, free_port, poll};
 
 use super::*;
 
@@ -184,5 +184,66 @@ async fn callers_that_wait_for_a_redis_that_dies_all_get_an_error_and_go_on_once
     stop.store(true, SeqCst);
     for task in tasks {
         task.await.expect("no panic, and an end");
+    }
+}
+
+#[tokio::test]
+async fn a_store_far_away_works_with_the_defaults_from_the_first_call_on() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    for round_trip_ms in [9, 15, 40, 150] {
+        let far = Distance::before(redis.address(), Duration::from_micros(500 * round_trip_ms));
+        let store = SharedStore::at(&format!("redis://{}", far.address())).expect("a URL");
+        let limiter = RateLimiter::keyed::<u64>(Quota::per_day(12)).expect("a quota");
+        let shared = limiter.shared("calls", &store);
+        for nth in 0..4 {
+            // At first three together, which wait for the same connection.
+            let (a, b, c) = (shared.clone(), shared.clone(), shared.clone());
+            let key = &round_trip_ms;
+            let all = tokio::join!(a.check(key), b.check(key), c.check(key));
+            let all = [all.0, all.1, all.2];
+            assert!(all.iter().all(Result::is_ok), "{round_trip_ms} ms, {nth}: {all:?}");
+        }
+        let denied = shared.check(&round_trip_ms).await;
+        assert!(matches!(denied, Err(SharedError::Denied(_))), "{round_trip_ms} ms: {denied:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_deadline_of_a_call_begins_once_there_is_a_connection() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let limiter = RateLimiter::keyed::<str>(Quota::per_day(12)).expect("a quota");
+    // The server has the script then, so that a call is one round trip.
+    let near = limiter.shared("calls", &store_at(redis.address(), PATIENT)).check("ann").await;
+    assert!(near.is_ok(), "{near:?}");
+    let far = Distance::before(redis.address(), Duration::from_millis(300));
+    let config = RedisConfig::parse_url(&format!("redis://{}", far.address())).expect("a URL");
+    let config = config.with_deadline(Duration::from_millis(1_500)).with_connect_timeout(PATIENT);
+    let began = limiter.now();
+    let first = limiter.shared("calls", &SharedStore::by(config).expect("settings")).check("ann").await;
+    assert!(first.is_ok(), "{first:?}");
+    let took = limiter.now().since(began);
+    assert!(
+        took >= Duration::from_millis(1_800),
+        "two round trips to connect, and one for the call: {took:?}"
+    );
+}
+
+#[tokio::test]
+async fn an_error_of_a_slow_store_names_what_to_raise() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let limiter = RateLimiter::keyed::<str>(Quota::per_day(12)).expect("a quota");
+    let far = Distance::before(redis.address(), Duration::from_millis(150));
+    let config = || RedisConfig::parse_url(&format!("redis://{}", far.address())).expect("a URL");
+    for (config, setting) in [
+        (config().with_deadline(Duration::from_millis(50)), "with_deadline"),
+        (
+            config().with_connect_timeout(Duration::from_millis(50)).with_deadline(Duration::from_millis(20)),
+            "with_connect_timeout",
+        ),
+    ] {
+        let shared = limiter.shared("calls", &SharedStore::by(config).expect("settings"));
+        let error = shared.check("ann").await.expect_err("too far");
+        assert!(matches!(&error, SharedError::NotTaken(why) if why.contains(setting)), "{error}");
+        assert!(error.to_string().contains("no permit was taken"), "{error}");
     }
 }
