@@ -176,6 +176,7 @@ impl<P, C: Clock + 'static> ClientLayer<P, C> {
 
     /// A limit that the client keeps for itself, for each [scope](ClientLayer::scope): its requests wait
     /// here, or fail, before the server has to deny them. It is advice; the server's answers hold beside it.
+    /// There is one: called again, the new limit replaces the one before.
     ///
     /// # Errors
     /// [`QuotaError`] says which number of the quota is out of its bounds, and the bound.

@@ -20,6 +20,7 @@ pub(crate) enum Code {
     InvalidArgument = 3,
     PermissionDenied = 7,
     ResourceExhausted = 8,
+    Internal = 13,
     Unavailable = 14,
     Unauthenticated = 16,
 }

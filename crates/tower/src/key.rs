@@ -39,12 +39,11 @@ impl<'a> Head<'a> {
 ///
 /// # Example
 /// ```
-/// use std::net::SocketAddr;
 /// use tollgate_tower::Key;
 ///
-/// # struct ConnectInfo(SocketAddr);
-/// // With axum, whose `ConnectInfo<SocketAddr>` is an extension of each request:
-/// let peer = Key::address(|head| Some(head.extensions.get::<ConnectInfo>()?.0.ip()));
+/// # #[derive(Clone)] struct Socket { from: std::net::SocketAddr }
+/// // With axum, `Key::peer_ip()` reads `ConnectInfo<SocketAddr>`. Elsewhere, what the server attaches:
+/// let peer = Key::address(|head| Some(head.extensions.get::<Socket>()?.from.ip()));
 /// // Behind two proxies, with all of an IPv6 customer's /56 as one:
 /// let client = Key::forwarded_ip(2).ipv6_prefix(56);
 /// // By a part of the path:
@@ -55,11 +54,20 @@ pub struct Key(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    Address { of: Arc<AddressOf>, ipv6_prefix: u8 },
+    Address { of: Arc<AddressOf>, ipv6_prefix: u8, from: Origin },
     Header(HeaderName),
     Path,
     Method,
+    Extension { write: Arc<Custom>, name: &'static str },
     Custom(Arc<Custom>),
+}
+
+/// Where an address comes from.
+#[derive(Clone, Debug)]
+enum Origin {
+    Peer,
+    Forwarded { field: HeaderName, hops: usize },
+    Function,
 }
 
 type AddressOf = dyn Fn(&Head<'_>) -> Option<IpAddr> + Send + Sync;
@@ -72,19 +80,24 @@ pub(crate) type KeyBytes = SmallVec<[u8; 48]>;
 const IPV6_PREFIX: u8 = 64;
 
 impl Key {
-    /// The address that the connection came from: a [`SocketAddr`] or [`IpAddr`] among the request's
-    /// extensions. Frameworks have types of their own for it: see [`Key::address`].
+    /// The address that the connection came from, as one of the request's extensions says it: a
+    /// [`SocketAddr`], an [`IpAddr`], or axum's `ConnectInfo<SocketAddr>` (feature `axum`, on by default).
+    ///
+    /// Nothing puts it there by itself. With axum, serve
+    /// `app.into_make_service_with_connect_info::<SocketAddr>()`; with hyper, insert the address that the
+    /// listener accepted. A request without it gets 500: see [`Limit::on_missing_key`](crate::Limit).
     #[must_use]
     pub fn peer_ip() -> Self {
-        Self::address(peer)
+        Self::address_from(Origin::Peer, peer)
     }
 
     /// The address of the client behind `hops` proxies that you trust, from `X-Forwarded-For`: the
     /// `hops`-th address from the end, since each proxy appends the address that it was called from.
     /// Whatever a client puts in front of that counts for nothing.
     ///
-    /// A field with fewer addresses, or with something else in that place, is a missing key. With 0 hops
-    /// this is [`Key::peer_ip`].
+    /// A field with fewer addresses, or with something else in that place, is a missing key: the request
+    /// did not come through that many proxies, and gets 500 if nothing else is
+    /// [set](crate::Limit::on_missing_key). With 0 hops this is [`Key::peer_ip`].
     #[must_use]
     pub fn forwarded_ip(hops: usize) -> Self {
         Self::forwarded_ip_in(HeaderName::from_static("x-forwarded-for"), hops)
@@ -95,7 +108,10 @@ impl Key {
     pub fn forwarded_ip_in(field: HeaderName, hops: usize) -> Self {
         match hops {
             0 => Self::peer_ip(),
-            _ => Self::address(move |head| forwarded_client(head.headers, &field, hops)),
+            _ => {
+                let from = Origin::Forwarded { field: field.clone(), hops };
+                Self::address_from(from, move |head| forwarded_client(head.headers, &field, hops))
+            }
         }
     }
 
@@ -103,7 +119,11 @@ impl Key {
     /// addresses are counted by their first 64 bits unless [`Key::ipv6_prefix`] says otherwise.
     #[must_use]
     pub fn address(of: impl Fn(&Head<'_>) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
-        Self(Kind::Address { of: Arc::new(of), ipv6_prefix: IPV6_PREFIX })
+        Self::address_from(Origin::Function, of)
+    }
+
+    fn address_from(from: Origin, of: impl Fn(&Head<'_>) -> Option<IpAddr> + Send + Sync + 'static) -> Self {
+        Self(Kind::Address { of: Arc::new(of), ipv6_prefix: IPV6_PREFIX, from })
     }
 
     /// How many bits of an IPv6 address count, 1 to 128; more reads as 128 and 0 as 1. Without effect on
@@ -137,10 +157,11 @@ impl Key {
     /// An extension of the request that a layer before has set, such as the user who is logged in.
     #[must_use]
     pub fn extension<K: LimitKey + Send + Sync + 'static>() -> Self {
-        Self(Kind::Custom(Arc::new(|head, out| {
+        let write = Arc::new(|head: &Head<'_>, out: &mut KeyBytes| {
             out.extend_from_slice(&head.extensions.get::<K>()?.key_bytes());
             Some(())
-        })))
+        });
+        Self(Kind::Extension { write, name: std::any::type_name::<K>() })
     }
 
     /// Whatever `key` makes of a request; `None` is a missing key, and so is an empty one.
@@ -157,26 +178,70 @@ impl Key {
     fn write(&self, head: &Head<'_>, out: &mut KeyBytes) -> Option<()> {
         let before = out.len();
         match &self.0 {
-            Kind::Address { of, ipv6_prefix } => match of(head)?.to_canonical() {
+            Kind::Address { of, ipv6_prefix, .. } => match of(head)?.to_canonical() {
                 IpAddr::V4(address) => out.extend_from_slice(&address.octets()),
                 IpAddr::V6(address) => out.extend_from_slice(&first_bits(address, *ipv6_prefix)),
             },
             Kind::Header(name) => out.extend_from_slice(head.headers.get(name)?.as_bytes()),
             Kind::Path => out.extend_from_slice(head.uri.path().as_bytes()),
             Kind::Method => out.extend_from_slice(head.method.as_str().as_bytes()),
-            Kind::Custom(write) => write(head, out)?,
+            Kind::Extension { write, .. } | Kind::Custom(write) => write(head, out)?,
         }
         (out.len() > before).then_some(())
+    }
+
+    /// Whether each request has one if the service is set up well, so that no client can leave it out.
+    pub(crate) const fn is_of_server(&self) -> bool {
+        matches!(self.0, Kind::Address { .. } | Kind::Extension { .. })
+    }
+
+    pub(crate) fn is_missing(&self, head: &Head<'_>) -> bool {
+        self.write(head, &mut KeyBytes::new()).is_none()
+    }
+
+    /// Why a request may lack it, and what to do.
+    pub(crate) fn why_missing(&self) -> String {
+        match &self.0 {
+            Kind::Address { from: Origin::Peer, .. } => {
+                "no address of the peer is among the extensions of requests; with axum, serve \
+                 `app.into_make_service_with_connect_info::<SocketAddr>()` and keep the feature `axum` of \
+                 tollgate-tower; elsewhere insert the SocketAddr of the connection, or use Key::address"
+                    .to_owned()
+            }
+            Kind::Address { from: Origin::Forwarded { field, hops }, .. } => format!(
+                "requests have no address in place {hops} from the end of the field {field}; check how many \
+                 proxies are in front, and that all of them append to the field"
+            ),
+            Kind::Address { from: Origin::Function, .. } => {
+                "the function of Key::address finds no address; check that it looks for the type that the \
+                 server attaches to requests"
+                    .to_owned()
+            }
+            Kind::Extension { name, .. } => format!(
+                "no {name} is among the extensions of requests; the layer that inserts it must be outside of \
+                 the limit"
+            ),
+            Kind::Header(name) => format!("requests lack the field {name}"),
+            Kind::Path | Kind::Method => "requests have no target".to_owned(),
+            Kind::Custom(_) => "the function of Key::from_fn finds no key".to_owned(),
+        }
     }
 }
 
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Address { ipv6_prefix, .. } => write!(f, "Key::address/{ipv6_prefix}"),
+            Kind::Address { ipv6_prefix, from, .. } => match from {
+                Origin::Peer => write!(f, "Key::peer_ip/{ipv6_prefix}"),
+                Origin::Forwarded { field, hops } => {
+                    write!(f, "Key::forwarded_ip({field}, {hops})/{ipv6_prefix}")
+                }
+                Origin::Function => write!(f, "Key::address/{ipv6_prefix}"),
+            },
             Kind::Header(name) => write!(f, "Key::header({name})"),
             Kind::Path => f.write_str("Key::path"),
             Kind::Method => f.write_str("Key::method"),
+            Kind::Extension { name, .. } => write!(f, "Key::extension::<{name}>"),
             Kind::Custom(_) => f.write_str("Key::from_fn"),
         }
     }
@@ -226,6 +291,10 @@ fn first_bits(address: Ipv6Addr, bits: u8) -> [u8; 16] {
 }
 
 fn peer(head: &Head<'_>) -> Option<IpAddr> {
+    #[cfg(feature = "axum")]
+    if let Some(info) = head.extensions.get::<axum::extract::ConnectInfo<SocketAddr>>() {
+        return Some(info.0.ip());
+    }
     let socket = || head.extensions.get::<SocketAddr>().map(SocketAddr::ip);
     socket().or_else(|| head.extensions.get::<IpAddr>().copied())
 }

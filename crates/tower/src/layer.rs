@@ -21,8 +21,6 @@ use crate::key::{Head, Key, KeyBytes};
 use crate::limit::{Limit, Paid, Place, Stated};
 use crate::replies::{Replies, rejection};
 
-pub(crate) const NO_KEY: &str = "the request lacks what it is counted by";
-
 /// Limits the requests that reach a service; denied ones get a reply at once, and the service does not see
 /// them. Clones, and all services that they wrap, count together.
 ///
@@ -181,7 +179,7 @@ impl<C: Clock + 'static> Shared<C> {
                 }
             },
             Place::Uncounted => Verdict::Pass(Counted::new()),
-            Place::Rejected(status) => Self::rejection(status, head),
+            Place::Rejected(status, why) => Self::rejection(status, why, head),
         }
     }
 
@@ -191,7 +189,7 @@ impl<C: Clock + 'static> Shared<C> {
             match limit.place(head) {
                 Place::Counted(key) => places.push((index, key)),
                 Place::Uncounted => {}
-                Place::Rejected(status) => return Self::rejection(status, head),
+                Place::Rejected(status, why) => return Self::rejection(status, why, head),
             }
         }
         let requests: SmallVec<[_; 4]> = places
@@ -222,8 +220,8 @@ impl<C: Clock + 'static> Shared<C> {
     }
 
     #[cold]
-    fn rejection(status: StatusCode, head: &Head<'_>) -> Verdict<C> {
-        Verdict::Reply(Box::new(rejection(status, NO_KEY, grpc::is_call(head.headers))))
+    fn rejection(status: StatusCode, why: &'static str, head: &Head<'_>) -> Verdict<C> {
+        Verdict::Reply(Box::new(rejection(status, why, grpc::is_call(head.headers))))
     }
 
     fn states(&self, counted: &Counted) -> SmallVec<[LimitState<'_>; 1]> {

@@ -27,7 +27,8 @@
 //!     .and(Limit::new(Quota::per_second(1_000))?.named("all"))
 //!     .replies(Replies::default().headers("draft-11".parse()?));
 //!
-//! // With axum: `Router::new().route("/search", get(search)).layer(layer)`.
+//! // With axum: `Router::new().route("/search", get(search)).layer(layer)`. To count by the address that
+//! // connects ([`Key::peer_ip`]), serve `app.into_make_service_with_connect_info::<SocketAddr>()`.
 //! let service = ServiceBuilder::new()
 //!     .layer(layer)
 //!     .service(service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(String::new()))));
@@ -41,8 +42,10 @@
 //!
 //! # Requests without the key
 //!
-//! A request that lacks what it is counted by shares the permits of one key with all others of its kind, so
-//! that leaving out a header gains nothing; [`MissingKey`] has the other choices.
+//! Nothing is limited by a key that is silently missing. A request without an address or an extension gets
+//! 500, and the first one is logged with what to do: then the service is not set up to find them, and all
+//! clients would share one limit. A request without a header shares the permits of one key with all others of
+//! its kind, so that leaving it out gains nothing. [`MissingKey`] has the other choices.
 //!
 //! Not here: rules in files, and counters that a fleet shares. The server `tollgate` has both.
 

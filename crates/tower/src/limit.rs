@@ -1,6 +1,8 @@
 //! One limit on requests: a quota, what it counts by, and what becomes of requests without that.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use http::StatusCode;
 use tollgate::{Bounds, Clock, Decision, KeyedRateLimiter, MonotonicClock, Quota, QuotaError, Quotas};
@@ -9,11 +11,10 @@ use tollgate_headers::LimitState;
 use crate::key::{Head, Key, KeyBytes, key_of};
 
 /// What becomes of a request that lacks the key of a limit, or has one that is not valid.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissingKey {
     /// All such requests share the permits of one key, so that leaving the key out gains nothing.
-    #[default]
     Share,
     /// The limit does not count it.
     Admit,
@@ -42,7 +43,10 @@ pub struct Limit<C = MonotonicClock> {
     name: Box<str>,
     limiter: KeyedRateLimiter<[u8], C>,
     keys: Vec<Key>,
-    missing: MissingKey,
+    /// `None`: as the keys say.
+    missing: Option<MissingKey>,
+    /// It was logged that requests lack the key.
+    is_logged: Arc<AtomicBool>,
     cost: u64,
     /// Keys may have quotas of their own.
     has_own_quotas: bool,
@@ -91,7 +95,8 @@ impl<C: Clock + 'static> Limit<C> {
             name: "default".into(),
             limiter: KeyedRateLimiter::with_clock(quotas, clock)?,
             keys: Vec::new(),
-            missing: MissingKey::default(),
+            missing: None,
+            is_logged: Arc::default(),
             cost: 1,
             has_own_quotas,
         })
@@ -111,10 +116,16 @@ impl<C: Clock + 'static> Limit<C> {
         self
     }
 
-    /// What becomes of requests without the key; [`MissingKey::Share`] if nothing is set.
+    /// What becomes of requests without the key. If nothing is set, that depends on the key, and the first
+    /// such request is logged:
+    ///
+    /// - An address or an [extension](Key::extension) is there if the service is set up well. A request
+    ///   without it gets 500, since a limit that all clients share would let one shut out the others.
+    /// - A header, or what [`Key::from_fn`] finds, may be left out by a client. All that do share the permits
+    ///   of one key ([`MissingKey::Share`]).
     #[must_use]
     pub const fn on_missing_key(mut self, missing: MissingKey) -> Self {
-        self.missing = missing;
+        self.missing = Some(missing);
         self
     }
 
@@ -142,10 +153,33 @@ impl<C: Clock + 'static> Limit<C> {
         let (key, is_whole) = key_of(&self.keys, head);
         match self.missing {
             _ if is_whole => Place::Counted(key),
-            MissingKey::Share => Place::Counted(key),
-            MissingKey::Admit => Place::Uncounted,
-            MissingKey::Reject(status) => Place::Rejected(status),
+            None => self.place_without_key(key, head),
+            Some(MissingKey::Share) => Place::Counted(key),
+            Some(MissingKey::Admit) => Place::Uncounted,
+            Some(MissingKey::Reject(status)) => Place::Rejected(status, NO_KEY),
         }
+    }
+
+    /// Where a request is counted whose key lacks some part, and no one has said what becomes of it.
+    #[cold]
+    fn place_without_key(&self, key: KeyBytes, head: &Head<'_>) -> Place {
+        let of_server = self.keys.iter().find(|key| key.is_of_server() && key.is_missing(head));
+        let is_first = !self.is_logged.swap(true, Relaxed);
+        if let Some(missing) = of_server {
+            if is_first {
+                let why = missing.why_missing();
+                tracing::error!(limit = %self.name, "requests are rejected with 500: {why}; \
+                    Limit::on_missing_key says what else becomes of such requests");
+            }
+            return Place::Rejected(StatusCode::INTERNAL_SERVER_ERROR, NO_KEY_OF_SERVER);
+        }
+        let missing = self.keys.iter().find(|key| key.is_missing(head)).filter(|_| is_first);
+        if let Some(missing) = missing {
+            let why = missing.why_missing();
+            tracing::warn!(limit = %self.name, "requests share the permits of one key: {why}; \
+                Limit::on_missing_key says what else becomes of such requests");
+        }
+        Place::Counted(key)
     }
 
     /// The permits of a request that has taken them from `key`.
@@ -182,8 +216,11 @@ pub(crate) struct Stated {
 pub(crate) enum Place {
     Counted(KeyBytes),
     Uncounted,
-    Rejected(StatusCode),
+    Rejected(StatusCode, &'static str),
 }
+
+const NO_KEY: &str = "the request lacks what it is counted by";
+const NO_KEY_OF_SERVER: &str = "the server does not know whom to count the request for; its log says why";
 
 /// Permits that a request has taken; given back if it is dropped before it is passed on.
 pub(crate) struct Paid<C: Clock + 'static> {
@@ -217,6 +254,7 @@ impl<C> Clone for Limit<C> {
             limiter: self.limiter.clone(),
             keys: self.keys.clone(),
             missing: self.missing,
+            is_logged: Arc::clone(&self.is_logged),
             cost: self.cost,
             has_own_quotas: self.has_own_quotas,
         }

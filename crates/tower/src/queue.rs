@@ -14,7 +14,6 @@ use tower_service::Service;
 use crate::body::Body;
 use crate::grpc;
 use crate::key::{Head, KeyBytes};
-use crate::layer::NO_KEY;
 use crate::limit::{Limit, Paid, Place};
 use crate::replies::{Replies, rejection};
 
@@ -162,7 +161,7 @@ where
                     shared.wait(&key, is_grpc).await.map(|()| Some(shared.limit.paid(key)))
                 }
                 Place::Uncounted => Ok(None),
-                Place::Rejected(status) => Err(rejection(status, NO_KEY, is_grpc)),
+                Place::Rejected(status, why) => Err(rejection(status, why, is_grpc)),
             };
             let paid = match turn {
                 Ok(paid) => paid,

@@ -130,6 +130,7 @@ pub(crate) fn rejection(status: StatusCode, message: &'static str, is_grpc: bool
         let code = match status {
             StatusCode::UNAUTHORIZED => Code::Unauthenticated,
             StatusCode::FORBIDDEN => Code::PermissionDenied,
+            StatusCode::INTERNAL_SERVER_ERROR => Code::Internal,
             status if status.is_server_error() => Code::Unavailable,
             _ => Code::InvalidArgument,
         };
