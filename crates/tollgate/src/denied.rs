@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate_core::{Decision, RetryAfter};
 
 /// The permits were taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Admitted(Decision);
 
 impl Admitted {
@@ -31,7 +31,7 @@ impl Admitted {
 }
 
 /// The limit said no. Nothing was taken (a fixed window has counted the attempt).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Denied(Decision);
 
 impl Denied {
@@ -68,6 +68,27 @@ impl std::fmt::Display for Denied {
 }
 
 impl std::error::Error for Denied {}
+
+/// As people read it: `main` prints errors so, and `unwrap`.
+impl std::fmt::Debug for Denied {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Denied")
+            .field("retry_after", &self.retry_after())
+            .field("limit", &self.0.limit())
+            .field("remaining", &self.0.remaining())
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Debug for Admitted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Admitted")
+            .field("delay", &self.delay())
+            .field("limit", &self.0.limit())
+            .field("remaining", &self.remaining())
+            .finish_non_exhaustive()
+    }
+}
 
 /// One of several limits said no. Nothing was taken of any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

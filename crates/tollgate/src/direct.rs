@@ -113,7 +113,8 @@ impl<C: Clock + 'static> RateLimiter<C> {
     /// later.
     ///
     /// # Errors
-    /// [`Denied`] says when the next permit is there. Nothing was taken.
+    /// [`Denied`] says when the next permit is there. Nothing was taken (a fixed window has counted the
+    /// attempt).
     #[inline(always)] // what the caller does not look at need not be worked out
     pub fn check(&self) -> Result<Admitted, Denied> {
         self.engine.check(b"", 1)
@@ -122,7 +123,9 @@ impl<C: Clock + 'static> RateLimiter<C> {
     /// Takes `n` permits if all of them are there. 0 takes nothing, and shows what is left.
     ///
     /// # Errors
-    /// [`Denied`] says when they are there; never, for more than the burst. Nothing was taken.
+    /// [`Denied`] says when they are there; never, for more than the burst. Nothing was taken, except in a
+    /// [fixed window](Quota::fixed_window): that counts what it denies, so more than its limit at once closes
+    /// it until it ends.
     #[inline(always)]
     pub fn check_n(&self, n: u64) -> Result<Admitted, Denied> {
         self.engine.check(b"", n)

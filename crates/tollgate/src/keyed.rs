@@ -25,9 +25,10 @@ use crate::waiting::driver::Acquire;
 /// Limits each key by itself: users, addresses, API keys.
 ///
 /// `K` is what it counts by: `str` where keys are texts, `IpAddr`, `u64`, or a type of your own with
-/// [`LimitKey`]. A key takes 25 to 34 bytes while it has something to count, and nothing after; keys
-/// themselves are not kept, only a hash of them that two keys never share in practice. Checks of a known key
-/// take no lock and allocate nothing. Clones share their permits.
+/// [`LimitKey`]. A key takes 25 to 34 bytes while it has something to count; after that its place is free
+/// for other keys, but the table does not shrink. Keys themselves are not kept, only a hash of them that two
+/// keys never share in practice. Checks of a known key take no lock and allocate nothing. Clones share their
+/// permits.
 ///
 /// # Example
 /// ```
@@ -190,7 +191,8 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     /// later.
     ///
     /// # Errors
-    /// [`Denied`] says when its next permit is there. Nothing was taken.
+    /// [`Denied`] says when its next permit is there. Nothing was taken (a fixed window has counted the
+    /// attempt).
     #[inline(always)] // what the caller does not look at need not be worked out
     pub fn check(&self, key: &K) -> Result<Admitted, Denied> {
         self.check_n(key, 1)
@@ -199,7 +201,9 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     /// Takes `n` permits of `key` if it has all of them. 0 takes nothing, and shows what is left.
     ///
     /// # Errors
-    /// [`Denied`] says when they are there; never, for more than the burst. Nothing was taken.
+    /// [`Denied`] says when they are there; never, for more than the burst. Nothing was taken, except in a
+    /// [fixed window](Quota::fixed_window): that counts what it denies, so more than its limit at once closes
+    /// it until it ends.
     #[inline(always)]
     pub fn check_n(&self, key: &K, n: u64) -> Result<Admitted, Denied> {
         let bytes = key.key_bytes();

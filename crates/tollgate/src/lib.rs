@@ -1,5 +1,15 @@
 //! Rate limiting for Rust programs: a function, a user, an outgoing client.
 //!
+//! It is not in a registry yet. `Cargo.toml` names its repository, or the folder of a copy:
+//!
+//! ```toml
+//! [dependencies]
+//! tollgate = { git = "https://github.com/tollgate/tollgate" } # or: path = "../tollgate/crates/tollgate"
+//! tollgate-tower = { git = "https://github.com/tollgate/tollgate" } # layers for axum, tonic, clients
+//! ```
+//!
+//! Features: `tokio` (on by default; callers that wait in tasks), `rules`, `redis`, `macros`, `http`.
+//!
 //! # Limit a function
 //!
 //! A [`Quota`] says how much, a [`RateLimiter`] counts. A hundred calls per second here, and up to two
@@ -52,8 +62,18 @@
 //! # Limit a route
 //!
 //! The crate `tollgate-tower` limits services of axum, hyper and tonic by address, header, path or anything
-//! else: `Router::new().route("/search", get(search)).layer(RateLimitLayer::per_peer(quota)?)`. The attribute
-//! `rate_limit` (feature `macros`) limits one handler, or any function, by its name.
+//! else. Ten requests per second and client address, with axum:
+//!
+//! ```ignore
+//! let layer = RateLimitLayer::per_peer(Quota::per_second(10))?;
+//! let app = Router::new().route("/search", get(search)).layer(layer);
+//! // Requests carry the address that they come from only if axum is asked for it:
+//! axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;
+//! ```
+//!
+//! A request without an address gets 500, and the log says why. Behind proxies, `Key::forwarded_ip` counts by
+//! the client's address instead of the proxy's. The attribute `rate_limit` (feature `macros`) limits one
+//! handler, or any function, by its name.
 //!
 //! # Limit an outgoing client
 //!
@@ -75,8 +95,9 @@
 //! # Ok::<(), tollgate::QuotaError>(())
 //! ```
 //!
-//! The crate `tollgate-tower` wraps a client in `ClientLayer`, which waits as the server's `Retry-After` and
-//! RateLimit fields say, and keeps a limit of its own besides.
+//! The crate `tollgate-tower` wraps a client in `ClientLayer`, which holds requests back as the server's
+//! `Retry-After` and RateLimit fields say, sends denied ones again if asked to, and keeps a limit of its own
+//! besides.
 //!
 //! # Per user
 //!
