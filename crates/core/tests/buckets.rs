@@ -167,7 +167,10 @@ fn a_meter_fills_and_leaks() {
             (0, 1, deny(100)),  // full
             (100, 1, admit(0)), // one has leaked out
             (100, 1, deny(100)),
-            (300, 1, admit(1)),   // two have
+            (300, 1, admit(1)), // two have
+            (300, 1, admit(0)),
+            (350, 1, deny(50)), // 2.5 of 3: all of a hit must fit
+            (400, 1, admit(0)),
             (5_000, 0, admit(3)), // never below empty
             (5_000, 3, admit(0)),
         ],

@@ -444,24 +444,32 @@ fn threads_wait_in_order_without_a_runtime() {
     let limiter = RateLimiter::direct(Quota::per_second(200).burst(1)).expect("a quota");
     let began = limiter.now();
     limiter.check().expect("a full bucket");
-    let order = Mutex::new(Vec::new());
+    let (order, mut joined) = (Mutex::new(Vec::new()), Vec::new());
     std::thread::scope(|scope| {
         for name in 0..20 {
             let (limiter, order) = (&limiter, &order);
             scope.spawn(move || {
+                let came = limiter.now();
                 let waited = limiter.blocking_acquire(1).expect("permits");
-                order.lock().expect("no panic").push((waited, name));
+                order.lock().expect("no panic").push((waited, limiter.now().since(came), name));
             });
             while limiter.waiting() + order.lock().expect("no panic").len() <= name {
                 std::thread::yield_now();
             }
+            joined.push(limiter.now());
         }
         assert!(matches!(limiter.blocking_try_acquire(1, Duration::ZERO), Err(AcquireError::TooLong { .. })));
     });
     let passed = limiter.now().since(began);
     assert!(passed >= ms(100), "20 permits after the first, at 200 per second, in {passed:?}");
-    assert_eq!(order.into_inner().expect("no panic").len(), 20);
+    let order = order.into_inner().expect("no panic");
+    assert_eq!(order.len(), 20);
     assert_eq!(limiter.waiting(), 0);
+    // Each is returned how long it waited: at least until its turn, and no longer than its call took.
+    for (waited, took, name) in order {
+        let turn = began + ms(5) * (name as u32 + 1);
+        assert!(waited >= turn.since(joined[name]) && waited <= took, "{name}: {waited:?} of {took:?}");
+    }
     let slow = RateLimiter::keyed(Quota::per_hour(1)).expect("a quota");
     assert_eq!(slow.blocking_acquire("ann", 1), Ok(ms(0)));
     let error = slow.blocking_try_acquire("ann", 1, SECOND).expect_err("an hour away");
