@@ -1,7 +1,7 @@
 //! What both ends hold each other to.
 
 /// Highest language level of rules that this release reads. A new rule key raises it.
-pub const LANGUAGE: u32 = 2;
+pub const LANGUAGE: u32 = 3;
 /// Most bytes of the text of one document.
 pub const MAX_DOCUMENT_BYTES: usize = 4 << 20;
 /// Most bytes of one message of a node.

@@ -1,12 +1,15 @@
 //! The client's address in the fields that proxies write.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
 use http::{HeaderMap, HeaderName};
+use tollgate_human_text::{FromTheRight, address_of_entry};
 
 /// The address of the client behind `hops` trusted proxies: the `hops`-th from the end of `field`
 /// (`X-Forwarded-For`, or `Forwarded` of RFC 7239), over all its lines. What the client wrote itself comes
 /// before, and counts for nothing. `None` if there are fewer, or if that one is not an address.
+///
+/// An address may have a port, brackets, quotes or a zone; rules read it alike (`forwarded` in rule files).
 ///
 /// ```
 /// let mut fields = http::HeaderMap::new();
@@ -20,23 +23,8 @@ use http::{HeaderMap, HeaderName};
 pub fn forwarded_client(fields: &HeaderMap, field: &HeaderName, hops: usize) -> Option<IpAddr> {
     let lines = fields.get_all(field).iter();
     // The last line was written last.
-    let mut entries = lines.rev().flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
-    let entry = std::str::from_utf8(entries.nth(hops.checked_sub(1)?)?).ok()?;
-    if field == http::header::FORWARDED { address(parameter(entry)?) } else { address(entry.trim()) }
-}
-
-/// `for` of `for=192.0.2.1;proto=https`.
-fn parameter(entry: &str) -> Option<&str> {
-    entry.split(';').find_map(|pair| {
-        let (name, value) = pair.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("for").then(|| value.trim().trim_matches('"'))
-    })
-}
-
-/// An address, with or without a port or brackets.
-fn address(text: &str) -> Option<IpAddr> {
-    let bare = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok();
-    text.parse().ok().or_else(|| text.parse::<SocketAddr>().ok().map(|it| it.ip())).or_else(bare)
+    let mut entries = lines.rev().flat_map(|line| FromTheRight::of(line.as_bytes()));
+    address_of_entry(entries.nth(hops.checked_sub(1)?)?)
 }
 
 #[cfg(test)]
@@ -62,9 +50,10 @@ mod tests {
             (&["6.6.6.6", "203.0.113.7", "10.0.0.1"], 2, Some("203.0.113.7")),
             (&["203.0.113.7"], 2, None), // it did not pass both proxies
             (&["203.0.113.7:5000"], 1, Some("203.0.113.7")),
+            (&["::ffff:cb00:7107"], 1, Some("203.0.113.7")),
             (&["[2001:db8::1]:5000"], 1, Some("2001:db8::1")),
-            (&["[2001:db8::1]"], 1, Some("2001:db8::1")),
-            (&["2001:db8::1"], 1, Some("2001:db8::1")),
+            (&["2001:db8::1%eth0"], 1, Some("2001:db8::1")),
+            (&["\"6.6.6.6", "203.0.113.7"], 1, Some("203.0.113.7")),
             (&["203.0.113.7, unknown"], 1, None),
             (&[""], 1, None),
             (&[], 1, None),

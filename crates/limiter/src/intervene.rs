@@ -56,7 +56,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// The intervention that decides a descriptor of `entries`.
     #[must_use]
     pub fn intervention(&self, domain: &str, entries: &[Entry<'_>], now: Timestamp) -> Option<InForce> {
-        self.interventions.load().of(domain)?.find(entries, now)
+        let (interventions, rules) = (self.interventions.load(), self.rules.load());
+        interventions.of(domain)?.find(rules.policy().domain(domain), entries, now)
     }
 
     /// What a descriptor of `entries` meets in the rules in force, and the intervention that goes before
@@ -81,7 +82,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let interventions = self.interventions.load();
         let Some(of) = interventions.of(request.domain) else { return outcome };
         for (descriptor, status) in request.descriptors.iter().zip(&mut scratch.statuses) {
-            if let Some(found) = of.find(descriptor.entries, now) {
+            if let Some(found) = of.find(None, descriptor.entries, now) {
                 self.observer.intervened(found.action);
                 found.apply(status);
             }
@@ -125,7 +126,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let of = interventions.at(slot, request.domain);
         let is_together = is_together.unwrap_or_else(|| domain.charge() == Charge::Together);
         plan_with(domain, request, &self.settings, is_together, scratch, |entries| {
-            let found = of?.find(entries, now)?;
+            let found = of?.find(Some(domain), entries, now)?;
             self.observer.intervened(found.action);
             Some(found)
         })?;

@@ -1,8 +1,9 @@
 //! Blocks and allowances by operators: a key, a caller or a whole domain, for a time, whatever the rules say.
 //!
 //! A request pays for them only where there are any for its domain ([`Rules::usual`](crate::rules::Rules)
-//! finds no other). Values are compared as they were sent. Not here: who may set them, and for how long
-//! (the control plane); quotas that come with a request, which belong to no domain.
+//! finds no other). Values are compared as they were sent, except that an address is every spelling of it,
+//! and of a list of addresses the one that the rules name. Not here: who may set them, and for how long (the
+//! control plane); quotas that come with a request, which belong to no domain.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use tollgate_core::{Decision, Outcome, Timestamp, nanos};
 use tollgate_observe::{Intervened, Kind, Status};
-use tollgate_policy::Entry;
+use tollgate_policy::{Domain, Entry, Seen, ValueRoom, seen_alone};
 
 /// Most interventions in force.
 pub const MAX_INTERVENTIONS: usize = 50_000;
@@ -89,10 +90,27 @@ struct Kept {
 }
 
 impl Kept {
+    /// Whether it is about `entries`, which the rules see as `seen`.
     #[inline]
-    fn names(&self, entries: &[Entry<'_>]) -> bool {
-        let same = |(own, entry): (&OwnEntry, &Entry<'_>)| *own.0 == *entry.key && *own.1 == *entry.value;
-        self.entries.len() == entries.len() && self.entries.iter().zip(entries).all(same)
+    fn names(&self, entries: &[Entry<'_>], seen: &[Seen<'_>]) -> bool {
+        let same = |(own, (entry, seen)): (&OwnEntry, (&Entry<'_>, &Seen<'_>))| {
+            // `10.0.0.1:80` may be a host, so only an address alone stands for all of its spellings. Nothing is
+            // allowed for a list of which nobody knows who wrote its last address.
+            let is_seen =
+                *own.1 == *seen.entry.value && !(seen.is_unnamed && self.action == Intervened::Allowed);
+            *own.0 == *entry.key && (is_seen || *own.1 == *entry.value)
+        };
+        let both = entries.iter().zip(seen);
+        self.entries.len() == entries.len() && self.entries.iter().zip(both).all(same)
+    }
+}
+
+/// The value of an intervention: an address alone in its canonical spelling, anything else as it is.
+fn kept_value(value: Vec<u8>) -> Box<[u8]> {
+    let ip = std::str::from_utf8(&value).ok().and_then(|text| text.parse::<std::net::IpAddr>().ok());
+    match ip {
+        Some(ip) => ip.to_canonical().to_string().into_bytes().into(),
+        None => value.into(),
     }
 }
 
@@ -129,9 +147,10 @@ impl Interventions {
         let Some(of) = self.domains.get_mut(place) else { return false };
         of.last = of.last.max(until);
         of.lengths |= 1 << one.entries.len();
-        let asked: Vec<_> = one.entries.iter().map(|(key, value)| Entry::new(key, value)).collect();
-        let hash = of.hash(&asked);
-        if let Some(same) = of.table.find_mut(hash, |it| it.names(&asked)) {
+        let entries: Box<[OwnEntry]> =
+            one.entries.into_iter().map(|(key, value)| (key.into(), kept_value(value))).collect();
+        let hash = hash_of(&of.hasher, &entries);
+        if let Some(same) = of.table.find_mut(hash, |it| it.entries == entries) {
             let is_stronger = match (one.action, same.action) {
                 (Intervened::Blocked, Intervened::Allowed) => true,
                 (Intervened::Allowed, Intervened::Blocked) => false,
@@ -142,11 +161,9 @@ impl Interventions {
             }
             return false;
         }
-        let entries = one.entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
         let hasher = of.hasher.clone();
         of.table.insert_unique(hash, Kept { entries, action: one.action, until }, |it| {
-            let entries: Vec<_> = it.entries.iter().map(|(key, value)| Entry::new(key, value)).collect();
-            hash_of(&hasher, &entries)
+            hash_of(&hasher, &it.entries)
         });
         true
     }
@@ -178,17 +195,30 @@ impl OfDomain {
         now >= self.last
     }
 
-    fn hash(&self, entries: &[Entry<'_>]) -> u64 {
-        hash_of(&self.hasher, entries)
-    }
-
-    /// What applies to a descriptor of `entries`: of several, the one that names the most of them.
-    pub(crate) fn find(&self, entries: &[Entry<'_>], now: Timestamp) -> Option<InForce> {
+    /// What applies to a descriptor of `entries`: of several, the one that names the most of them. `rules` are
+    /// those of the domain, if it has any.
+    pub(crate) fn find(
+        &self,
+        rules: Option<&Domain>,
+        entries: &[Entry<'_>],
+        now: Timestamp,
+    ) -> Option<InForce> {
+        let mut rooms = [ValueRoom::new(); MAX_INTERVENTION_ENTRIES];
+        let mut seen = [const { Seen { entry: Entry { key: &[], value: &[] }, is_unnamed: false } };
+            MAX_INTERVENTION_ENTRIES];
+        match rules {
+            Some(rules) => seen.iter_mut().zip(rules.seen(entries, &mut rooms)).for_each(|(to, it)| *to = it),
+            None => {
+                for ((to, entry), room) in seen.iter_mut().zip(entries).zip(&mut rooms) {
+                    to.entry = seen_alone(*entry, room);
+                }
+            }
+        }
         let mut hasher = self.hasher.build_hasher();
         let mut found = None;
         for named in 0..=entries.len().min(MAX_INTERVENTION_ENTRIES) {
             if named > 0 {
-                write(&mut hasher, &entries[named - 1]);
+                write(&mut hasher, &seen[named - 1].entry);
             }
             if self.lengths >> named == 0 {
                 break;
@@ -196,8 +226,9 @@ impl OfDomain {
             if self.lengths >> named & 1 == 0 {
                 continue;
             }
-            let kept = self.table.find(hasher.clone().finish(), |it| it.names(&entries[..named]));
-            if let Some(kept) = kept.filter(|it| now < it.until) {
+            let (entries, seen) = (&entries[..named], &seen[..named]);
+            let names = |it: &Kept| now < it.until && it.names(entries, seen);
+            if let Some(kept) = self.table.find(hasher.clone().finish(), names) {
                 found = Some((kept, named));
             }
         }
@@ -206,9 +237,12 @@ impl OfDomain {
     }
 }
 
-fn hash_of(hasher: &DefaultHashBuilder, entries: &[Entry<'_>]) -> u64 {
-    let mut hasher = hasher.build_hasher();
-    entries.iter().for_each(|entry| write(&mut hasher, entry));
+/// By what requests with these entries are seen as.
+fn hash_of(hasher: &DefaultHashBuilder, entries: &[OwnEntry]) -> u64 {
+    let (mut hasher, mut room) = (hasher.build_hasher(), ValueRoom::new());
+    for (key, value) in entries {
+        write(&mut hasher, &seen_alone(Entry::new(key, value), &mut room));
+    }
     hasher.finish()
 }
 
@@ -272,7 +306,7 @@ mod tests {
 
     fn found(all: &Interventions, entries: &[(&str, &str)], after: u64) -> Option<(Intervened, usize, u64)> {
         let entries: Vec<_> = entries.iter().map(|(key, value)| Entry::new(key, value)).collect();
-        let found = all.of("shop")?.find(&entries, NOON + Duration::from_secs(after))?;
+        let found = all.of("shop")?.find(None, &entries, NOON + Duration::from_secs(after))?;
         Some((found.action, found.entries, found.left.as_secs()))
     }
 

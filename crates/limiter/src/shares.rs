@@ -13,7 +13,7 @@ use std::fmt;
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tollgate_policy::Entry;
+use tollgate_policy::{Entry, ValueRoom, seen_alone};
 
 const PARTS: usize = 16;
 /// What a caller may have, in parts of what is free.
@@ -71,7 +71,9 @@ pub(crate) struct Shares {
 impl Shares {
     /// Whoever reserves in `domain`, by the first entry.
     pub(crate) fn holder(&self, domain: &str, first: Option<&Entry<'_>>) -> Holder {
-        let first = first.map(|entry| (entry.key, entry.value));
+        // A port of its own makes no caller of its own.
+        let mut room = ValueRoom::new();
+        let first = first.map(|entry| seen_alone(*entry, &mut room)).map(|entry| (entry.key, entry.value));
         Holder { caller: self.hasher.hash_one((domain, first)), domain: self.hasher.hash_one(domain) }
     }
 

@@ -8,7 +8,7 @@ use std::fmt;
 
 use tollgate_core::{Outcome, Period, Quota, RetryAfter, Timestamp};
 use tollgate_human_text::{bytes_as_text, show_duration};
-use tollgate_policy::{Domain, Entry};
+use tollgate_policy::{Domain, Entry, ValueRoom};
 use tracing::Level;
 
 use crate::metrics::Metrics;
@@ -24,6 +24,9 @@ pub const DENIED: &str = "tollgate::denied";
 
 /// Bytes of a request's descriptor in a line; the rest is cut.
 const LONGEST_DESCRIPTOR: usize = 256;
+
+/// The most entries of a descriptor that are shown as its rule counts them; one with more is shown as it came.
+const MOST_SEEN: usize = 8;
 
 /// Writes an event of a level that is known only now.
 macro_rules! event_at {
@@ -74,6 +77,19 @@ impl Metrics {
         now: Timestamp,
     ) {
         let top = &self.shared.top_settings;
+        // As its rule counts them, or each port of a client would be a key of its own.
+        let rule = status.rule.and_then(|place| domain.rules().get(place as usize));
+        let mut rooms = [ValueRoom::new(); MOST_SEEN];
+        let mut seen = [const { Entry { key: &[], value: &[] } }; MOST_SEEN];
+        let entries = match (rule, seen.get_mut(..entries.len())) {
+            (Some(rule), Some(seen)) => {
+                for (index, (entry, room)) in entries.iter().zip(&mut rooms).enumerate() {
+                    seen[index] = rule.seen(index, *entry, room);
+                }
+                &*seen
+            }
+            _ => entries,
+        };
         if let Some((lazy, weight)) = weighed
             && let Some(sketch) = top.sketch(lazy)
         {

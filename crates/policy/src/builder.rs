@@ -17,6 +17,7 @@ use crate::limit::Limit;
 use crate::limit_text::PATH_SEPARATOR;
 use crate::place::Place;
 use crate::policy::Policy;
+use crate::reading::{Reading, Readings, exact_address};
 use crate::rule::{Counted, Level, Rule};
 use crate::spec::{DescriptorSpec, DomainSpec, Limits, ListedValue, Part, RuleSpec, ValueMatch};
 use crate::stat_path::clean;
@@ -106,25 +107,30 @@ impl PolicyBuilder {
         let mut build = Build { countable: self.countable, errors: Vec::new(), tails: HashMap::new() };
         let mut domains: Vec<DomainBuild> = Vec::new();
         let mut names: HashMap<String, usize> = HashMap::new();
+        let mut tops: HashMap<String, Readings> = HashMap::new();
+        for spec in &self.domains {
+            tops.entry(spec.name.clone()).or_default().note(&spec.descriptors);
+        }
         for spec in self.domains {
             if spec.name.is_empty() {
                 build.domain_error(&spec, RuleError::EmptyDomain);
             }
+            let readings = tops.get(&spec.name).cloned().unwrap_or_default();
             let earlier = names.get(&spec.name).and_then(|at| domains.get_mut(*at));
             if let Some(domain) = earlier {
                 if self.merge_domains {
-                    domain.add(spec, &mut build);
+                    domain.add(spec, &readings, &mut build);
                 } else {
                     // Its descriptors are not checked against the others: they are in the wrong domain.
                     let error =
                         RuleError::DuplicateDomain { name: spec.name.clone(), first: domain.place.clone() };
                     build.domain_error(&spec, error);
-                    DomainBuild::new(&spec, charge).add(spec, &mut build);
+                    DomainBuild::new(&spec, charge).add(spec, &readings, &mut build);
                 }
             } else {
                 names.insert(spec.name.clone(), domains.len());
                 let mut domain = DomainBuild::new(&spec, charge);
-                domain.add(spec, &mut build);
+                domain.add(spec, &readings, &mut build);
                 domains.push(domain);
             }
         }
@@ -258,7 +264,8 @@ impl DomainBuild {
         }
     }
 
-    fn add(&mut self, spec: DomainSpec, build: &mut Build) {
+    /// Adds what `spec` says; `readings` are those of the top level, whichever spec says them.
+    fn add(&mut self, spec: DomainSpec, readings: &Readings, build: &mut Build) {
         if let Some(charge) = spec.charge {
             self.domain.charge = charge;
         }
@@ -276,10 +283,17 @@ impl DomainBuild {
             digest: TrailDigest::new(),
             path: "",
         };
-        self.level(0, spec.descriptors, &top, build);
+        self.level(0, spec.descriptors, readings, &top, build);
     }
 
-    fn level(&mut self, node: u32, descriptors: Vec<DescriptorSpec>, above: &Trail<'_>, build: &mut Build) {
+    fn level(
+        &mut self,
+        node: u32,
+        descriptors: Vec<DescriptorSpec>,
+        readings: &Readings,
+        above: &Trail<'_>,
+        build: &mut Build,
+    ) {
         for (index, mut spec) in descriptors.into_iter().enumerate() {
             let written = spec.written.take();
             let (place, path) = match written {
@@ -295,6 +309,13 @@ impl DomainBuild {
             };
             for (part, problem) in spec.check(build.countable) {
                 build.errors.push(error(format!("{path}.{part}"), problem));
+            }
+            let reading = readings.of(&spec.key);
+            if let (Some(nth), Reading::Forwarded(first)) = (spec.forwarded, reading)
+                && nth != first.get()
+            {
+                let differs = RuleError::ForwardedDiffers { nth, first: first.get() };
+                build.errors.push(error(format!("{path}.{}", Part::Forwarded), differs));
             }
             self.descriptors += 1;
             let order = self.descriptors;
@@ -317,6 +338,7 @@ impl DomainBuild {
                 ipv6_prefix: spec.ipv6_prefix,
                 value_to_metric: spec.value_to_metric,
                 names_class: rule.as_ref().is_some_and(RuleSpec::has_classes),
+                reading,
             };
             let children_path = format!("{path}.");
             let level = Arc::new(level_of(&key, &matched, counting));
@@ -346,9 +368,11 @@ impl DomainBuild {
                 self.domain.nodes.push(Node::default());
             }
             if let Some(node) = self.domain.nodes.get_mut(node as usize) {
-                node.insert(&key, matched, next, order);
+                node.insert(&key, matched, reading, next, order);
             }
-            self.level(next.node, children, &trail, build);
+            let mut below = Readings::default();
+            below.note(&children);
+            self.level(next.node, children, &below, &trail, build);
         }
     }
 }
@@ -405,7 +429,8 @@ fn rule_of(
         max_wait: spec.max_wait,
         response: spec.response,
         place,
-        counts_values: !has_bucket && trail.levels.iter().all(|level| level.counted == Counted::Value),
+        counts_values: !has_bucket
+            && trail.levels.iter().all(|level| level.counted == Counted::Value && level.reading.is_text()),
         levels: trail.levels.clone(),
         detailed_metric,
         identity: trail.digest.identity(),
@@ -434,11 +459,12 @@ impl Node {
         }
     }
 
-    fn insert(&mut self, key: &str, value: ValueMatch, next: Next, order: u32) {
+    fn insert(&mut self, key: &str, value: ValueMatch, reading: Reading, next: Next, order: u32) {
         if let ValueMatch::Joined(wildcard) = value {
             return self.joined.push((order, wildcard, next));
         }
         let Some(values) = self.keys.entry(key) else { return };
+        values.reading = reading;
         match value {
             ValueMatch::Any => values.any = Some(next),
             value => values.some.get_or_insert_default().insert(value, next, order),
@@ -450,7 +476,12 @@ impl SomeValues {
     fn insert(&mut self, value: ValueMatch, next: Next, order: u32) {
         match value {
             ValueMatch::Any | ValueMatch::Joined(_) => {} // not of one key's values
-            ValueMatch::Exact(value) => self.insert_exact(&value, next),
+            ValueMatch::Exact(value) => {
+                self.insert_exact(&value, next);
+                if let Some(address) = exact_address(&value) {
+                    self.addresses.entry(address).or_insert(next);
+                }
+            }
             ValueMatch::Network(network) => self.insert_network(network, next),
             ValueMatch::List(list) => {
                 for value in list.values.iter() {
@@ -493,6 +524,7 @@ struct Counting {
     value_to_metric: bool,
     /// The value names a class of priority, and all classes share a counter.
     names_class: bool,
+    reading: Reading,
 }
 
 fn level_of(key: &str, matched: &ValueMatch, counting: Counting) -> Level {
@@ -518,7 +550,13 @@ fn level_of(key: &str, matched: &ValueMatch, counting: Counting) -> Level {
     };
     let stat = if mark == b'*' { clean(&value, "") } else { clean(key, &value) };
     let is_open = !matches!(counted, Counted::Shared { .. }) && !matches!(matched, ValueMatch::Exact(_));
-    Level { counted, is_open, stat, stat_shows_value: counting.value_to_metric }
+    let Counting { mut reading, value_to_metric, .. } = counting;
+    if let (ValueMatch::Exact(value), Reading::Address) = (matched, reading)
+        && exact_address(value).is_none()
+    {
+        reading = Reading::Text; // matched as it is, so counted as it is
+    }
+    Level { counted, reading, is_open, stat, stat_shows_value: value_to_metric }
 }
 
 /// A descriptor as people read it: `key=value`, `key in network`, `key=/regex/`, or `key` for any value.

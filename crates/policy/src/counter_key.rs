@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! key   = domain { "|" level } "|" tail
-//! level = key "=" value       the value of the request
+//! level = key "=" value       the value of the request; where values are addresses, an address in its one
+//!                             canonical spelling
 //!       | key "~" wildcard    with share_threshold: the pattern of the rule, whose matches share a counter
 //!       | key "*" wildcard    the same for a pattern that begins in the key
 //!       | key "^" regex       the same for a regular expression
@@ -28,7 +29,8 @@ use std::sync::Arc;
 use crate::domain::Entry;
 use crate::key_text::escape;
 use crate::limit::Override;
-use crate::pattern::{address, network_of};
+use crate::pattern::network_of;
+use crate::reading::{Read, Reading, ValueRoom};
 use crate::rule::{Counted, Level, Rule};
 
 impl Rule {
@@ -42,9 +44,10 @@ impl Rule {
     ///
     /// - the domain, and the number, the keys and the order of the entries;
     /// - each value, in full: a rule without a value, or with a pattern, counts each value of the request
-    ///   separately. Three settings change that. With `share_threshold` all values that match the rule's
-    ///   pattern share a counter. With `value_cidr` an address is counted in one spelling. With `ipv6_prefix`
-    ///   only that number of its bits counts;
+    ///   separately. Some settings change that. With `share_threshold` all values that match the rule's
+    ///   pattern share a counter. Where a descriptor of the level takes addresses, all spellings of an address
+    ///   are one value, and of a list one address counts. With `ipv6_prefix` only that number of its bits
+    ///   counts;
     /// - of limits that share a bucket, only the values that their rules leave open, and the bucket's name;
     /// - what is counted: for windows the unit or period (with cells, time zone or first hit, if the rule has
     ///   them), for buckets and totals the algorithm alone; and the name, if it is one of several `limits`.
@@ -119,7 +122,7 @@ impl Override {
         escape(key, domain.as_bytes(), false);
         for (i, entry) in entries.iter().enumerate() {
             let level = rule.and_then(|rule| rule.levels.get(i)).map(Arc::as_ref);
-            write_level(key, level.filter(|level| matches!(level.counted, Counted::Address(_))), entry);
+            write_level(key, level.filter(|level| !matches!(level.counted, Counted::Shared { .. })), entry);
         }
         key.push(b'|');
         key.extend_from_slice(self.unit.name().as_bytes());
@@ -139,22 +142,26 @@ pub(crate) fn write_value(key: &mut Vec<u8>, entry: &Entry<'_>) {
 fn write_level(key: &mut Vec<u8>, level: Option<&Level>, entry: &Entry<'_>) {
     key.push(b'|');
     escape(key, entry.key, true);
-    match level.map(|level| &level.counted) {
-        Some(Counted::Shared { mark, pattern }) => {
-            key.push(*mark);
-            escape(key, pattern.as_bytes(), false);
-        }
-        Some(Counted::Address(prefix)) if let Some(address) = address(entry.value) => {
+    if let Some(Level { counted: Counted::Shared { mark, pattern }, .. }) = level {
+        key.push(*mark);
+        return escape(key, pattern.as_bytes(), false);
+    }
+    let mut room = ValueRoom::new();
+    let reading = level.map_or(Reading::Text, |level| level.reading);
+    let Read { text, address, .. } = reading.read(entry.value, &mut room);
+    match (level.map(|level| &level.counted), address) {
+        (Some(Counted::Address(prefix)), Some(address)) => {
             key.push(b'@');
-            let mut text = KeyText(key);
-            let _ = match prefix {
-                Some(prefix) if address.is_ipv6() => write!(text, "{}", network_of(address, *prefix)),
-                _ => write!(text, "{address}"),
-            };
+            match prefix {
+                Some(prefix) if address.is_ipv6() => {
+                    let _ = write!(KeyText(key), "{}", network_of(address, *prefix));
+                }
+                _ => key.extend_from_slice(text),
+            }
         }
         _ => {
             key.push(b'=');
-            escape(key, entry.value, false);
+            escape(key, text, false);
         }
     }
 }

@@ -154,6 +154,7 @@ impl Writer {
             key,
             value,
             ipv6_prefix,
+            forwarded,
             share_threshold,
             value_to_metric,
             detailed_metric,
@@ -179,6 +180,11 @@ impl Writer {
             });
         }
         self.option(*ipv6_prefix, |writer, bits| writer.number(bits.into()));
+        // Rules without it keep the digest that they had.
+        if let Some(nth) = forwarded {
+            self.choice("forwarded");
+            self.number(u64::from(*nth));
+        }
         [share_threshold, value_to_metric, detailed_metric].into_iter().for_each(|flag| self.flag(*flag));
         self.option(rule.as_ref(), Self::rule);
         self.list(children, Self::descriptor);

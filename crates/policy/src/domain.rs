@@ -12,7 +12,8 @@ use ipnet::IpNet;
 use tollgate_human_text::{lossy, show_bytes};
 
 use crate::name_table::NameTable;
-use crate::pattern::{ValueRegex, Wildcard, address, network_of};
+use crate::pattern::{ValueRegex, Wildcard, network_of};
+use crate::reading::{Read, Reading, ValueRoom};
 use crate::response::Response;
 use crate::rule::Rule;
 
@@ -97,14 +98,18 @@ impl Unmatched {
 /// that exists on the level is selected:
 ///
 /// 1. the node with the same key and the same value;
-/// 2. the node with the same key and the narrowest network that contains the value. An IPv4 address written
-///    as IPv6 is IPv4;
+/// 2. the node with the same key and the narrowest network that contains the value;
 /// 3. the first node, in the order of the rules, whose `*` pattern matches the value, or whose regular
 ///    expression matches the whole value. A `*` in a key makes a pattern for `key_value`;
 /// 4. the node with the same key and no value. It also matches an empty value, unless a pattern does.
 ///
 /// Keys and values are any bytes. Patterns read a value that is not UTF-8 with `U+FFFD` in place of each
 /// invalid sequence, so an odd byte evades no pattern. A network contains no such value.
+///
+/// Where a node of a level takes addresses (networks, values that are addresses, `ipv6_prefix`), values of its
+/// key are read as addresses: with or without a port, brackets, quotes and a zone, and IPv4 also as IPv6. With
+/// `forwarded` the value is a list, and one of its addresses counts. Of a list for which no rule says which
+/// one counts, the last address counts, but lifts nothing: an unlimited rule for it is passed over.
 ///
 /// If no node matches an entry, the descriptor is not limited. Matching never backtracks: once a node with a
 /// value is selected, the node without a value is not considered, even if nothing below the selected node
@@ -156,6 +161,8 @@ pub(crate) struct Node {
 pub(crate) struct Values {
     /// Any value that `some` does not match.
     pub(crate) any: Option<Next>,
+    /// How they are read.
+    pub(crate) reading: Reading,
     pub(crate) some: Option<Box<SomeValues>>,
 }
 
@@ -163,6 +170,8 @@ pub(crate) struct Values {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SomeValues {
     pub(crate) exact: NameTable<Next>,
+    /// Those of `exact` that are addresses, by what they mean.
+    pub(crate) addresses: HashMap<IpAddr, Next>,
     /// Longest prefix first.
     pub(crate) networks: Vec<NetworkTable>,
     pub(crate) patterns: Vec<(u32, ValuePattern, Next)>,
@@ -295,9 +304,9 @@ impl Domain {
         let (last, above) = entries.split_last()?;
         let mut node = self.nodes.first()?;
         for entry in above {
-            node = self.nodes.get(node.next(entry)?.0.node as usize)?;
+            node = self.nodes.get(node.next(entry, &self.rules)?.0.node as usize)?;
         }
-        Some(node.next(last)?.0)
+        Some(node.next(last, &self.rules)?.0)
     }
 
     /// How each entry of a descriptor is matched, up to the first that is not: the steps of `find`.
@@ -306,7 +315,7 @@ impl Domain {
         let mut steps = Vec::new();
         let mut node = self.nodes.first();
         for entry in entries {
-            let Some((next, matched)) = node.and_then(|node| node.next(entry)) else { break };
+            let Some((next, matched)) = node.and_then(|node| node.next(entry, &self.rules)) else { break };
             steps.push(matched);
             node = self.nodes.get(next.node as usize);
         }
@@ -315,9 +324,13 @@ impl Domain {
 }
 
 impl Node {
+    /// What an entry leads to. `rules` are the domain's.
     #[inline]
-    pub(crate) fn next(&self, entry: &Entry<'_>) -> Option<(Next, Matched)> {
+    pub(crate) fn next(&self, entry: &Entry<'_>, rules: &[Rule]) -> Option<(Next, Matched)> {
         let values = self.keys.get(entry.key);
+        if let Some(values) = values.filter(|values| !values.reading.is_text()) {
+            return self.next_of_address(values, entry, rules);
+        }
         let mut patterns: &[_] = &[];
         if let Some(some) = values.and_then(|values| values.some.as_deref()) {
             if !some.exact.is_empty()
@@ -325,40 +338,84 @@ impl Node {
             {
                 return Some((*next, Matched::Exact));
             }
-            if !some.networks.is_empty()
-                && let Some(address) = address(entry.value)
-                && let Some(next) = some.network(address)
-            {
-                return Some((next, Matched::Network));
-            }
             patterns = &some.patterns;
         }
         if !(patterns.is_empty() && self.joined.is_empty())
-            && let Some(next) = self.pattern(patterns, entry)
+            && let Some(next) = self.pattern(patterns, entry, |_| true)
         {
             return Some((next, Matched::Pattern));
         }
         Some((values?.any?, Matched::Default))
     }
 
-    /// The first, in the order of the rules, of a key's patterns and of those that begin in the key.
+    /// How the values of a key are read on this level.
+    pub(crate) fn reading_of(&self, key: &[u8]) -> Reading {
+        self.keys.get(key).map_or(Reading::Text, |values| values.reading)
+    }
+
+    /// As [`Self::next`], of a key whose values are addresses.
+    #[inline(never)]
+    fn next_of_address(&self, values: &Values, entry: &Entry<'_>, rules: &[Rule]) -> Option<(Next, Matched)> {
+        let mut room = ValueRoom::new();
+        let Read { text, address, is_unnamed } = values.reading.read(entry.value, &mut room);
+        let may_be = |next: &Next| !is_unnamed || !next.lifts(rules);
+        let some = values.some.as_deref();
+        if let Some(some) = some {
+            // `10.0.0.1:80` may be the exact value of a rule too.
+            let written = if values.reading == Reading::Address { entry.value } else { text };
+            let exact = some.exact.get(written).or_else(|| some.addresses.get(&address?));
+            if let Some(next) = exact.filter(|next| may_be(next)) {
+                return Some((*next, Matched::Exact));
+            }
+            if let Some(next) = address.and_then(|address| some.network(address, may_be)) {
+                return Some((next, Matched::Network));
+            }
+        }
+        let patterns = some.map_or(&[][..], |some| &some.patterns);
+        if !(patterns.is_empty() && self.joined.is_empty())
+            && let Some(next) = self.pattern(patterns, &Entry { key: entry.key, value: text }, may_be)
+        {
+            return Some((next, Matched::Pattern));
+        }
+        Some((values.any?, Matched::Default))
+    }
+
+    /// The first, in the order of the rules, of a key's patterns and of those that begin in the key, that
+    /// `may_be`.
     #[inline]
-    fn pattern(&self, of_key: &[(u32, ValuePattern, Next)], entry: &Entry<'_>) -> Option<Next> {
+    fn pattern(
+        &self,
+        of_key: &[(u32, ValuePattern, Next)],
+        entry: &Entry<'_>,
+        may_be: impl Fn(&Next) -> bool,
+    ) -> Option<Next> {
         // Copies only what is not UTF-8. A client could send U+FFFD itself, so this reading adds nothing to
         // what clients can make a pattern match.
         let value = lossy(entry.value);
-        let own = of_key.iter().find(|(_, pattern, _)| pattern.matches(&value));
+        let own = of_key.iter().find(|(_, pattern, next)| may_be(next) && pattern.matches(&value));
         let before = own.map_or(u32::MAX, |(order, ..)| *order);
         let mut joined = self.joined.iter().take_while(|(order, ..)| *order < before);
-        let joined = joined.find(|(_, wildcard, _)| wildcard.matches_joined(entry.key, &value));
+        let joined =
+            joined.find(|(_, wildcard, next)| may_be(next) && wildcard.matches_joined(entry.key, &value));
         joined.map(|(.., next)| *next).or(own.map(|(.., next)| *next))
     }
 }
 
+impl Next {
+    /// Whether a request that ends here is not limited on purpose: by `unlimited`, or as an exception.
+    fn lifts(self, rules: &[Rule]) -> bool {
+        match rules.get(self.rule as usize) {
+            Some(rule) => rule.unlimited,
+            None => self.node == Self::NONE,
+        }
+    }
+}
+
 impl SomeValues {
-    /// The narrowest network that contains `address`.
-    fn network(&self, address: IpAddr) -> Option<Next> {
+    /// The narrowest network that contains `address` and `may_be`.
+    fn network(&self, address: IpAddr, may_be: impl Fn(&Next) -> bool) -> Option<Next> {
         let tables = self.networks.iter().filter(|table| table.is_ipv4 == address.is_ipv4());
-        tables.filter_map(|table| table.nodes.get(&network_of(address, table.prefix))).next().copied()
+        let found = tables.filter_map(|table| table.nodes.get(&network_of(address, table.prefix)));
+        found.copied().find(may_be)
     }
 }

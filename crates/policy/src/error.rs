@@ -9,6 +9,7 @@ use tollgate_headers::{Placeholder, TemplateError};
 use tollgate_human_text::{clip, did_you_mean};
 
 use crate::place::Place;
+use crate::reading::MOST_FORWARDED;
 use crate::wait::{LONGEST_WAIT, SHORTEST_WAIT};
 
 /// The longest regular expression, in bytes.
@@ -93,6 +94,26 @@ pub enum RuleError {
     /// `ipv6_prefix` on a value that is not an address.
     #[error("groups addresses, but this value is not an address; leave value out, or write value_cidr")]
     Ipv6PrefixOfText,
+    /// A place in a list that is not 1 to [`MOST_FORWARDED`].
+    #[error(
+        "{0} is out of range; write the number of proxies that you trust, each of which adds an address: 1 to \
+         {MOST_FORWARDED}"
+    )]
+    ForwardedRange(u8),
+    /// `forwarded` on a pattern that begins in the key.
+    #[error("needs a key without *; write the key whose value is the list")]
+    ForwardedOfPattern,
+    /// Two places in one list.
+    #[error(
+        "{nth} differs from the {first} of another descriptor with this key on this level; a list has one address \
+         that counts, so write the same number, or write it once"
+    )]
+    ForwardedDiffers {
+        /// As written here.
+        nth: u8,
+        /// As written before.
+        first: u8,
+    },
     /// A list of limits without a limit.
     #[error("is empty; write a limit, or remove it")]
     NoLimits,

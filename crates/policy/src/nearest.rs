@@ -31,7 +31,9 @@ impl Domain {
     pub fn nearest(&self, entries: &[Entry<'_>]) -> Option<&Rule> {
         let (mut node, mut above) = (self.nodes.first()?, None);
         for entry in entries {
-            let Some((next, _)) = node.next(entry) else { return self.beside(node, entry).or(above) };
+            let Some((next, _)) = node.next(entry, &self.rules) else {
+                return self.beside(node, entry).or(above);
+            };
             above = self.rules.get(next.rule as usize).or(above);
             // The rules end here, and the descriptor does not.
             let Some(below) = self.nodes.get(next.node as usize) else { return above };

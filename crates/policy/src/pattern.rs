@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 use regex::{Regex, RegexBuilder};
+use tollgate_human_text::{ReadAddress, read_address};
 
 use crate::error::{LONGEST_REGEX, MAX_REGEX_BYTES, RuleError};
 
@@ -62,11 +63,15 @@ pub(crate) fn network_of(address: IpAddr, prefix: u8) -> IpNet {
     IpNet::new(address, prefix).map_or_else(|_| IpNet::from(address), |network| network.trunc())
 }
 
-/// Reads `10.0.0.0/8` or `2001:db8::/32`; an address alone is a network of its own.
+/// Reads `10.0.0.0/8` or `2001:db8::/32`; an address alone, in any spelling, is a network of its own. A
+/// network of IPv4 addresses that is written as IPv6 is one of IPv4.
 pub(crate) fn parse_network(text: &str) -> Result<IpNet, RuleError> {
     let invalid = || RuleError::Network(text.to_owned());
     let network = match text.split_once('/') {
-        None => IpNet::from(text.parse::<IpAddr>().map_err(|_| invalid())?),
+        None => match read_address(text.as_bytes()) {
+            Some(ReadAddress { ip, is_of_list: false }) => IpNet::from(ip),
+            _ => return Err(invalid()),
+        },
         Some((address, length)) => {
             let address: IpAddr = address.parse().map_err(|_| invalid())?;
             let is_number = !length.is_empty() && length.bytes().all(|b| b.is_ascii_digit());
@@ -76,20 +81,17 @@ pub(crate) fn parse_network(text: &str) -> Result<IpNet, RuleError> {
     };
     let whole = network.trunc();
     if whole == network {
-        Ok(network)
+        Ok(as_ipv4(network).unwrap_or(network))
     } else {
         Err(RuleError::HostBits { text: text.to_owned(), network: whole })
     }
 }
 
-/// The value as an address. An IPv4 address mapped into IPv6 is IPv4, so that its spelling does not evade a
-/// limit.
-pub(crate) fn address(value: &[u8]) -> Option<IpAddr> {
-    // The longest spelling of an address has 45 characters.
-    if value.len() > 45 {
-        return None;
-    }
-    std::str::from_utf8(value).ok()?.parse().ok().map(|address: IpAddr| address.to_canonical())
+/// The IPv4 network that an IPv6 one is, if all of its addresses are IPv4 addresses.
+fn as_ipv4(network: IpNet) -> Option<IpNet> {
+    let IpNet::V6(six) = network else { return None };
+    let bits = six.prefix_len().checked_sub(96)?;
+    IpNet::new(six.addr().to_ipv4_mapped()?.into(), bits).ok()
 }
 
 /// A regular expression for whole values: it is anchored at both ends.

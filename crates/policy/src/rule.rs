@@ -9,6 +9,7 @@ use tollgate_store::Sharing;
 use crate::limit::Limit;
 use crate::limit_text::slots_in_words;
 use crate::place::Place;
+use crate::reading::Reading;
 use crate::response::Response;
 
 /// The limits of one node of the descriptor tree, for requests whose last entry ends there.
@@ -82,6 +83,8 @@ impl Rule {
 pub(crate) struct Level {
     /// Which part of the value goes into the counter key.
     pub(crate) counted: Counted,
+    /// How the value is read before.
+    pub(crate) reading: Reading,
     /// The value of the request is part of the key of a bucket too: the rule does not name a value, nor a
     /// pattern that shares a counter.
     pub(crate) is_open: bool,

@@ -15,7 +15,7 @@ use tollgate_core::Slots;
 use tollgate_store::Sharing;
 
 pub use value::ValueSpec;
-pub(crate) use value::{ListedValue, ValueMatch};
+pub(crate) use value::{Kind as ValueKind, ListedValue, ValueMatch};
 
 use crate::domain::{Charge, Unmatched};
 use crate::limit::Limit;
@@ -90,6 +90,7 @@ pub struct DescriptorSpec {
     pub(crate) key: String,
     pub(crate) value: ValueSpec,
     pub(crate) ipv6_prefix: Option<u8>,
+    pub(crate) forwarded: Option<u8>,
     pub(crate) share_threshold: bool,
     pub(crate) value_to_metric: bool,
     pub(crate) detailed_metric: bool,
@@ -114,6 +115,7 @@ impl DescriptorSpec {
             key: key.into(),
             value: ValueSpec::any(),
             ipv6_prefix: None,
+            forwarded: None,
             share_threshold: false,
             value_to_metric: false,
             detailed_metric: false,
@@ -134,6 +136,31 @@ impl DescriptorSpec {
     #[must_use]
     pub const fn ipv6_prefix(mut self, bits: u8) -> Self {
         self.ipv6_prefix = Some(bits);
+        self
+    }
+
+    /// Reads values as lists of addresses, as proxies write them into `X-Forwarded-For` and `Forwarded`: the
+    /// address in the `nth` place from the right counts, 1 to [`MOST_FORWARDED`](crate::MOST_FORWARDED). It
+    /// is what `nth` trusted proxies know of the client, whatever the client wrote in front of it. A list
+    /// without an address in that place counts as an empty value.
+    ///
+    /// It applies to all descriptors of the level that have this key.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_policy::*;
+    /// let each = DescriptorSpec::new("client").forwarded(1).rule(RuleSpec::new(Limit::per(5, Unit::Minute)?));
+    /// let office = DescriptorSpec::new("client").value(ValueSpec::network("10.0.0.0/8")?);
+    /// let edge = DomainSpec::new("edge").descriptor(each).descriptor(office.rule(RuleSpec::unlimited()));
+    /// let policy = PolicyBuilder::new().domain(edge).build()?;
+    /// let is_free = |list| policy.domain("edge")?.find(&[Entry::new("client", list)]).map(|it| it.unlimited);
+    /// assert_eq!(is_free("203.0.113.7, 10.1.2.3"), Some(true));
+    /// assert_eq!(is_free("10.1.2.3, 203.0.113.7:50001"), Some(false));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub const fn forwarded(mut self, nth: u8) -> Self {
+        self.forwarded = Some(nth);
         self
     }
 
@@ -372,6 +399,8 @@ pub enum Part {
     Value,
     /// The number of bits that group addresses.
     Ipv6Prefix,
+    /// The place of an address in a list.
+    Forwarded,
     /// The flag that makes all matches share a counter.
     ShareThreshold,
     /// The only limit.
@@ -396,6 +425,7 @@ impl fmt::Display for Part {
             Self::Key => f.write_str("key"),
             Self::Value => f.write_str("value"),
             Self::Ipv6Prefix => f.write_str("ipv6_prefix"),
+            Self::Forwarded => f.write_str("forwarded"),
             Self::ShareThreshold => f.write_str("share_threshold"),
             Self::Limit => f.write_str("rate_limit"),
             Self::Limits => f.write_str("limits"),

@@ -3,6 +3,7 @@
 use tollgate_human_text::show_bytes;
 
 use crate::domain::Entry;
+use crate::reading::ValueRoom;
 use crate::rule::{Counted, Level, Rule};
 
 impl Rule {
@@ -20,9 +21,11 @@ impl Rule {
             match entries.get(i).filter(|_| self.shows_value(level)) {
                 Some(entry) => {
                     push_clean(&show_bytes(entry.key), stat);
-                    if !entry.value.is_empty() {
+                    let mut room = ValueRoom::new();
+                    let value = level.reading.read(entry.value, &mut room).text;
+                    if !value.is_empty() {
                         stat.push('_');
-                        push_clean(&show_bytes(entry.value), stat);
+                        push_clean(&show_bytes(value), stat);
                     }
                 }
                 None => stat.push_str(&level.stat),

@@ -250,7 +250,12 @@ pub(crate) fn client() -> Wanted {
 
 /// Whether a descriptor has the value of the field `name` as it is.
 pub(crate) fn is_as_it_is(name: &str) -> bool {
-    !WITH_PORT.contains(&name) && name != "x_forwarded_for"
+    !WITH_PORT.contains(&name) && !is_list(name)
+}
+
+/// Whether the field `name` is a list of forwarding proxies.
+pub(crate) fn is_list(name: &str) -> bool {
+    name == "x_forwarded_for"
 }
 
 /// The value of the field `name` as a descriptor has it: an address of Envoy without its port, of a list of
@@ -263,7 +268,7 @@ pub(crate) fn value_of<'a>(name: &str, value: &'a str) -> &'a str {
         };
         return host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     }
-    if name == "x_forwarded_for" {
+    if is_list(name) {
         return value.split(',').next().unwrap_or(value).trim();
     }
     value

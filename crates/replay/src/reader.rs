@@ -9,7 +9,7 @@ use tollgate_human_text::{InQuotes, shorten_to};
 
 use crate::format::{Columns, Common, Format, json, unread};
 use crate::instant::{Instants, Unit, show};
-use crate::mapping::{Mapping, is_as_it_is, value_of};
+use crate::mapping::{Mapping, is_as_it_is, is_list, value_of};
 use crate::note::Note;
 use crate::row::{Names, Row, Wanted};
 use crate::source::{Lines, MAX_LINE, Next};
@@ -157,6 +157,16 @@ impl Reader {
             mapping,
             wanted: all,
         }
+    }
+
+    /// The same for rules, which say themselves which address of a list counts.
+    pub(crate) fn with_whole_lists(mut self) -> Self {
+        for (Wanted(names), is) in self.wanted.iter().zip(&mut self.as_it_is) {
+            for (name, is) in names.iter().zip(is) {
+                *is |= is_list(name);
+            }
+        }
+        self
     }
 
     /// The value of the field at a place of what was wanted, as a descriptor has it.

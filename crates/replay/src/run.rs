@@ -46,7 +46,8 @@ pub(crate) fn run(
         let side = Side::new(policy, &plan.mapping, &mut wanted, plan.max_bytes, plan.compares_algorithms);
         sides.push(side.map_err(|error| format!("{name}: {error}"))?);
     }
-    let mut reader = Reader::new(Lines::new(source.bytes), plan.mapping, &wanted, plan.settings);
+    let mut reader =
+        Reader::new(Lines::new(source.bytes), plan.mapping, &wanted, plan.settings).with_whole_lists();
     let (mut row, mut timeline) = (Row::default(), None::<Timeline>);
     let mut difference = Difference::default();
     let mut is_stopped = false;

@@ -4,10 +4,13 @@
 use crate::yaml_tree::{Kind, Map, Node, parse};
 
 /// The highest level that this release reads.
-pub const LANGUAGE: u32 = 2;
+pub const LANGUAGE: u32 = 3;
 
 /// Keys of a limit that are above level 1, with their level.
 pub(crate) const LEVELS: [(&str, u32); 3] = [("cost", 2), ("bucket", 2), ("shadow", 2)];
+
+/// Keys of a descriptor that are above level 1, with their level.
+pub(crate) const DESCRIPTOR_LEVELS: [(&str, u32); 1] = [("forwarded", 3)];
 
 /// The level of the rule language that this text needs, whether it is valid or not.
 ///
@@ -21,7 +24,7 @@ pub(crate) const LEVELS: [(&str, u32); 3] = [("cost", 2), ("bucket", 2), ("shado
 #[must_use]
 pub fn language_level(text: &str) -> u32 {
     // Most texts have none of these words, and need not be parsed.
-    if !LEVELS.iter().any(|(key, _)| text.contains(key)) {
+    if !LEVELS.iter().chain(&DESCRIPTOR_LEVELS).any(|(key, _)| text.contains(key)) {
         return 1;
     }
     match parse(text).root.as_deref() {
@@ -33,15 +36,20 @@ pub fn language_level(text: &str) -> u32 {
 fn of_descriptors(map: &Map) -> u32 {
     let of_one = |descriptor: &Node| {
         let Kind::Map(map) = &descriptor.kind else { return 1 };
-        let own = ["rate_limit", "limits"].into_iter().flat_map(|key| limits(map, key)).map(of_limit);
-        own.chain([of_descriptors(map)]).max().unwrap_or(1)
+        let limits = ["rate_limit", "limits"].into_iter().flat_map(|key| limits(map, key)).map(of_limit);
+        limits.chain([level_of(map, &DESCRIPTOR_LEVELS), of_descriptors(map)]).max().unwrap_or(1)
     };
     items(map, "descriptors").map(of_one).max().unwrap_or(1)
 }
 
 fn of_limit(limit: &Node) -> u32 {
     let Kind::Map(map) = &limit.kind else { return 1 };
-    let level = |name: &str| LEVELS.iter().find(|(key, _)| *key == name).map_or(1, |(_, level)| *level);
+    level_of(map, &LEVELS)
+}
+
+/// The highest level of the keys of a map.
+fn level_of(map: &Map, levels: &[(&str, u32)]) -> u32 {
+    let level = |name: &str| levels.iter().find(|(key, _)| *key == name).map_or(1, |(_, level)| *level);
     map.entries.iter().map(|(key, _)| level(&key.text)).max().unwrap_or(1)
 }
 
@@ -68,9 +76,13 @@ mod tests {
     use crate::read::knows_key_of_limit;
 
     #[test]
-    fn each_key_above_level_1_is_a_key_of_a_limit_and_none_is_above_what_this_release_reads() {
+    fn each_key_above_level_1_is_known_in_its_place_and_none_is_above_what_this_release_reads() {
         for (key, level) in LEVELS {
             assert!(knows_key_of_limit(key), "{key}");
+            assert!((2..=LANGUAGE).contains(&level), "{key}");
+        }
+        for (key, level) in DESCRIPTOR_LEVELS {
+            assert!(!knows_key_of_limit(key), "{key}");
             assert!((2..=LANGUAGE).contains(&level), "{key}");
         }
     }
@@ -85,6 +97,8 @@ mod tests {
             ("descriptors:\n  - key: a\n    descriptors: [{key: b, rate_limit: {rate: 1/s, bucket: x}}]", 2),
             ("descriptors: [{key: cost, value: bucket, rate_limit: {rate: 1/s, name: shadow}}]", 1),
             ("descriptors: [{key: a, shadow_mode: true, metadata: {cost: 1}, rate_limit: {rate: 1/s}}]", 1),
+            ("descriptors: [{key: a, descriptors: [{key: b, forwarded: 2}]}]", 3),
+            ("descriptors: [{key: forwarded, value: x, rate_limit: {rate: 1/s, forwarded: 1}}]", 1),
             ("# cost: 2\ndescriptors: [{key: a}]", 1),
             ("cost: [", 1),
             ("", 1),

@@ -98,15 +98,15 @@ fn fits_a_field(value: &[u8]) -> bool {
 }
 
 /// One server's surfaces over the counters of one limiter.
-struct All {
+pub(crate) struct All {
     surfaces: Surfaces,
     grpc: rls::Client,
     resp: resp::Client,
 }
 
 /// How a surface is asked.
-#[derive(Clone, Copy, Debug)]
-enum Way {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
     Grpc,
     Json,
     Body,
@@ -115,11 +115,11 @@ enum Way {
     Resp,
 }
 
-const WAYS: [Way; 6] = [Way::Grpc, Way::Json, Way::Body, Way::Query, Way::Field, Way::Resp];
+pub(crate) const WAYS: [Way; 6] = [Way::Grpc, Way::Json, Way::Body, Way::Query, Way::Field, Way::Resp];
 
 impl All {
-    async fn start() -> Self {
-        let policy = parse_text("any.yaml", RULES).expect("no fault");
+    pub(crate) async fn start(rules: &str) -> Self {
+        let policy = parse_text("any.yaml", rules).expect("no fault");
         let limiter = Arc::new(Limiter::new(policy, MemoryStore::default(), LimiterSettings::default()));
         let surfaces = Surfaces::over(|| Arc::clone(&limiter)).await;
         surfaces.clock.set(Timestamp::from_unix_seconds(1_700_000_000));
@@ -129,7 +129,7 @@ impl All {
     }
 
     /// Whether a request of one entry is admitted, and what is left.
-    async fn ask(&mut self, way: Way, key: &str, value: &[u8]) -> (bool, i64) {
+    pub(crate) async fn ask(&mut self, way: Way, key: &str, value: &[u8]) -> (bool, i64) {
         match way {
             Way::Grpc => {
                 let answer = self.grpc.ask(rls::hits("d", key, [value])).await.expect("an answer");
@@ -170,7 +170,8 @@ impl All {
         http::send_raw(self.surfaces.http, &[head.as_bytes(), body].concat()).await.expect("an answer")
     }
 
-    async fn get(&self, query: &str, field: &[u8]) -> (bool, i64) {
+    /// With the field `X-Value`, which may have several lines.
+    pub(crate) async fn get(&self, query: &str, field: &[u8]) -> (bool, i64) {
         let head =
             format!("GET /v1/check?domain=d&{query} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-value: ");
         let request = [head.as_bytes(), field, b"\r\n\r\n"].concat();
@@ -186,7 +187,7 @@ fn decided(answer: &http::Answer) -> (bool, i64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_same_bytes_are_one_counter_on_every_surface_and_other_bytes_another() {
-    let mut all = All::start().await;
+    let mut all = All::start(RULES).await;
     let values = values(0x5eed_b17e, 150);
     let odd = values.iter().filter(|value| std::str::from_utf8(value).is_err()).count();
     assert!(odd > 20 && odd < 130, "{odd} of {} are not UTF-8", values.len());
@@ -206,7 +207,7 @@ async fn the_same_bytes_are_one_counter_on_every_surface_and_other_bytes_another
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_odd_byte_evades_no_pattern_and_reaches_no_allowance() {
-    let mut all = All::start().await;
+    let mut all = All::start(RULES).await;
     for (turn, way) in WAYS.into_iter().enumerate() {
         // All of them match the pattern, so they share its counter; only the first two are admitted.
         let value = format!("/api/{turn}").into_bytes();

@@ -19,6 +19,7 @@ mod skip;
 mod tollgate;
 
 mod access_log;
+mod addresses;
 mod any_bytes;
 mod bad_input;
 mod bench;

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tollgate_core::{RetryAfter, Timestamp};
 use tollgate_limiter::{
-    Descriptor, Intervened, Intervention, Limiter, LimiterSettings, Request, Scratch, SlotError, Unmatched,
+    Descriptor, Entry, Intervened, Intervention, Limiter, LimiterSettings, Request, Scratch, SlotError,
+    Unmatched,
 };
 use tollgate_store::{ModelStore, block_on};
 
@@ -200,4 +201,58 @@ fn an_explanation_and_metrics_show_it() {
     ] {
         assert!(text.contains(&format!("\n{line}\n")), "{line} is missing in\n{text}");
     }
+}
+
+#[test]
+fn an_address_is_blocked_or_allowed_in_every_spelling_and_of_a_list_the_one_that_counts() {
+    let rules = "
+domain: d
+descriptors:
+  - {key: ip, ipv6_prefix: 64, rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: list, forwarded: 2, rate_limit: {unit: minute, requests_per_unit: 2}}
+  - {key: host, rate_limit: {unit: minute, requests_per_unit: 2}}
+  - key: app
+    descriptors:
+      - {key: ip, value_cidr: 0.0.0.0/0, rate_limit: {unit: minute, requests_per_unit: 2}}";
+    let limiter = limiter(rules);
+    let list = vec![
+        block("ip=203.0.113.7"),
+        block("ip=2001:DB8::7"),
+        allow("ip=203.0.113.8"),
+        block("list=203.0.113.7"),
+        block("app=a ip=203.0.113.7"),
+        block("host=203.0.113.9:80"),
+        block("other=203.0.113.7"),
+    ];
+    assert_eq!(limiter.intervene(list, NOON).in_force, 7);
+    let found = |key: &str, value: &str| {
+        let entries = [Entry::new(key, value)];
+        limiter.intervention("d", &entries, NOON).map(|it| it.action)
+    };
+    let (blocked, allowed) = (Some(Intervened::Blocked), Some(Intervened::Allowed));
+    for (key, value, want) in [
+        ("ip", "203.0.113.7", blocked),
+        ("ip", "203.0.113.7:50001", blocked),
+        ("ip", " \"[::ffff:cb00:7107]:443\"", blocked),
+        ("ip", "[2001:db8::7%eth0]:443", blocked),
+        ("ip", "2001:db8::8", None), // the block names one address, not the network that shares a counter
+        ("ip", "6.6.6.6, 203.0.113.7", blocked),
+        ("ip", "203.0.113.7, 6.6.6.6", None),
+        ("ip", "203.0.113.8:1", allowed),
+        ("ip", "6.6.6.6, 203.0.113.8", None), // a proxy in between may have written it
+        ("list", "6.6.6.6, 203.0.113.7:5, 10.0.0.1", blocked),
+        ("list", "203.0.113.7, 10.0.0.1, 10.0.0.2", None),
+        ("list", "203.0.113.7", None),
+        // No rule takes addresses: an address alone still is one, and a host with its port is that host.
+        ("other", "203.0.113.7:50001", blocked),
+        ("host", "203.0.113.9:80", blocked),
+        ("host", "203.0.113.9:81", None),
+        ("host", "203.0.113.9", None),
+    ] {
+        assert_eq!(found(key, value), want, "{key}={value}");
+    }
+    // In decisions, also below another entry.
+    assert_eq!(ask(&limiter, &[of("ip=203.0.113.7:50001")]), "OVER: over in 60s");
+    assert_eq!(ask(&limiter, &[of("app=a ip=203.0.113.7:50001")]), "OVER: over in 60s");
+    assert_eq!(ask(&limiter, &[of("app=b ip=203.0.113.7:50001")]), "OK: ok 1/2");
 }

@@ -11,6 +11,7 @@ use super::{DescriptorSpec, Limits, Part, RuleSpec, ValueSpec};
 use crate::countable::{Countable, is_leasable};
 use crate::error::RuleError;
 use crate::limit::Limit;
+use crate::reading::MOST_FORWARDED;
 use crate::wait::{LONGEST_WAIT, SHORTEST_WAIT};
 
 impl DescriptorSpec {
@@ -34,6 +35,13 @@ impl DescriptorSpec {
         {
             errors.push((Part::Ipv6Prefix, error));
         }
+        match self.forwarded {
+            Some(nth) if !(1..=MOST_FORWARDED).contains(&nth) => {
+                errors.push((Part::Forwarded, RuleError::ForwardedRange(nth)));
+            }
+            Some(_) if is_pattern_key => errors.push((Part::Forwarded, RuleError::ForwardedOfPattern)),
+            _ => {}
+        }
         let has_pattern = match &self.value.0 {
             Kind::Any => is_pattern_key,
             Kind::Text(text) => is_pattern_key || text.contains('*'),
@@ -53,7 +61,7 @@ impl DescriptorSpec {
     /// too.
     #[must_use]
     pub fn without_errors(mut self) -> Self {
-        (self.ipv6_prefix, self.share_threshold, self.rule) = (None, false, None);
+        (self.ipv6_prefix, self.forwarded, self.share_threshold, self.rule) = (None, None, false, None);
         self
     }
 }

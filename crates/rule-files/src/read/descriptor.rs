@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 
 use tollgate_human_text::clip;
-use tollgate_policy::{DescriptorSpec, OnStoreFailure, Part, RuleError, RuleSpec, Sharing, ValueSpec};
+use tollgate_policy::{
+    DescriptorSpec, MOST_FORWARDED, OnStoreFailure, Part, RuleError, RuleSpec, Sharing, ValueSpec,
+};
 
 use super::EMPTY;
 use super::known_keys::Section;
@@ -58,6 +60,10 @@ impl Reader<'_> {
             .get("ipv6_prefix")
             .and_then(|node| self.number(node, &path.key("ipv6_prefix"), 1, 128))
             .and_then(|bits| u8::try_from(bits).ok());
+        let forwarded = fields
+            .get("forwarded")
+            .and_then(|node| self.number(node, &path.key("forwarded"), 1, MOST_FORWARDED.into()))
+            .and_then(|nth| u8::try_from(nth).ok());
         let mut spec = DescriptorSpec::new(key.clone().unwrap_or_default())
             .value(value.clone().unwrap_or(ValueSpec::any()))
             .share_threshold(self.flag(&fields, path, "share_threshold"))
@@ -66,6 +72,9 @@ impl Reader<'_> {
             .written_at(self.notes.place(fields.pos), path.to_string());
         if let Some(bits) = ipv6_prefix {
             spec = spec.ipv6_prefix(bits);
+        }
+        if let Some(nth) = forwarded {
+            spec = spec.forwarded(nth);
         }
         let rule = self.rule(&fields, path);
         let classes = rule.as_ref().map_or(&[][..], |rule| &rule.classes);
@@ -84,7 +93,7 @@ impl Reader<'_> {
             is_usable &= !matches!(part, Part::Key | Part::Value);
             let is_reported = match part {
                 Part::Key => key.is_none(),
-                Part::Value | Part::Ipv6Prefix | Part::ShareThreshold => value.is_none(),
+                Part::Value | Part::Ipv6Prefix | Part::Forwarded | Part::ShareThreshold => value.is_none(),
                 Part::Limit | Part::LimitOfList(_) | Part::OnLimit => {
                     rule.as_ref().is_none_or(|rule| !rule.is_sound)
                 }
@@ -164,6 +173,7 @@ impl Reader<'_> {
             Part::Value if fields.get("value_file").is_some() => value_of("value_file"),
             Part::Value => value_of("value_regex"),
             Part::Ipv6Prefix => value_of("ipv6_prefix"),
+            Part::Forwarded => value_of("forwarded"),
             Part::ShareThreshold => {
                 (fields.pos_of("share_threshold"), path.key("share_threshold").to_string())
             }

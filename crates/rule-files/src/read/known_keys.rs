@@ -37,6 +37,7 @@ const DESCRIPTOR: &[&str] = &[
     "value_regex",
     "value_file",
     "ipv6_prefix",
+    "forwarded",
     "sharing",
     "on_store_failure",
     "on_limit",

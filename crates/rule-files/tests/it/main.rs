@@ -1,5 +1,6 @@
 //! Tests of reading rules, in one program, which builds faster than one for each.
 
+mod addresses;
 mod again;
 mod any_text;
 mod by_hand;
