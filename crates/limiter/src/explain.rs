@@ -3,6 +3,7 @@
 //! Asks no store and charges nothing. [`Explanation`]'s `Display` is the text of `tollgate explain`.
 //! Not here: how an API or a page shows it.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::time::Duration;
 
@@ -35,8 +36,11 @@ pub struct Explanation {
     /// What becomes of a request with this descriptor alone, as no rule matches it; `None` where a rule
     /// applies, and for an exception.
     pub unmatched: Option<Unmatched>,
-    /// Rules that begin with the same key and do not apply, and why; at most ten.
+    /// Rules that begin with the same key and do not apply, and why: the ten nearest, first those that have
+    /// most entries in common.
     pub others: Vec<Other>,
+    /// Number of further rules that begin with the same key.
+    pub more_others: usize,
 }
 
 /// What applies to a descriptor.
@@ -135,6 +139,7 @@ pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>], unmatched: 
         verdict: Verdict::NoRuleEnds,
         unmatched: Some(unmatched),
         others: Vec::new(),
+        more_others: 0,
     };
     let Some(rules) = policy.domain(domain) else {
         explanation.verdict = Verdict::UnknownDomain(known(policy.domains().iter().map(Domain::name)));
@@ -142,13 +147,19 @@ pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>], unmatched: 
     };
     explanation.steps = rules.trace(entries);
     let rule = rules.find(entries);
-    explanation.others = rules
+    let mut others: Vec<(Nearness, &Rule)> = rules
         .rules()
         .iter()
         .filter(|other| rule.is_none_or(|rule| rule.index != other.index))
         .filter(|other| begins_alike(other, entries))
+        .map(|other| (Nearness::of(other, rule, &explanation.steps, entries), other))
+        .collect();
+    others.sort_by_key(|(nearness, _)| *nearness);
+    explanation.more_others = others.len().saturating_sub(MOST);
+    explanation.others = others
+        .into_iter()
         .take(MOST)
-        .map(|other| Other {
+        .map(|(_, other)| Other {
             path: other.path.clone(),
             place: other.place.clone(),
             why: why_not(other, rule, &explanation.steps, entries),
@@ -206,8 +217,12 @@ fn applied(domain: &Domain, rule: &Rule, entries: &[Entry<'_>]) -> Applied {
 
 /// Whether the first level of `rule` is about the first entry's key.
 fn begins_alike(rule: &Rule, entries: &[Entry<'_>]) -> bool {
-    let key = entries.first().and_then(|entry| std::str::from_utf8(entry.key).ok());
-    let rest = key.and_then(|key| rule.path.strip_prefix(key));
+    entries.first().is_some_and(|entry| has_key(&rule.path, entry.key))
+}
+
+/// Whether a level, or a path that begins with it, is about `key`.
+fn has_key(level: &str, key: &[u8]) -> bool {
+    let rest = std::str::from_utf8(key).ok().and_then(|key| level.strip_prefix(key));
     rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '-'))
 }
 
@@ -219,35 +234,66 @@ fn why_not(other: &Rule, rule: Option<&Rule>, taken: &[Matched], entries: &[Entr
     if levels.len() < entries.len() {
         return format!("it ends after {} of the descriptor's {} entries", levels.len(), entries.len());
     }
-    let winner: Vec<&str> = rule.map_or_else(Vec::new, |rule| rule.path.split(PATH_SEPARATOR).collect());
-    for (index, (level, entry)) in levels.iter().zip(entries).enumerate() {
-        let written = |level: &str| {
-            // A path has its texts as the rules write them, without escapes.
-            let value = level.as_bytes().strip_prefix(entry.key).and_then(|rest| rest.strip_prefix(b"="));
-            value == Some(entry.value)
-        };
-        let took = match taken.get(index) {
-            // A list takes its values exactly, under its own name.
-            Some(Matched::Exact) => written(level) || winner.get(index) == Some(level),
-            Some(Matched::Default) => level.as_bytes() == entry.key,
-            // Where no rule applies, nothing says which of them it was.
-            Some(Matched::Network | Matched::Pattern) => rule.is_none() || winner.get(index) == Some(level),
-            None => false,
-        };
-        if took {
-            continue;
+    let index = levels_in_common(other, rule, taken, entries);
+    let (Some(level), Some(entry)) = (levels.get(index), entries.get(index)) else {
+        return "another branch was taken before, and there is no way back".to_owned();
+    };
+    match taken.get(index) {
+        Some(Matched::Exact) if !is_written(level, entry) => {
+            format!("{entry} has a level of its own, not `{level}`")
         }
-        return match taken.get(index) {
-            Some(Matched::Exact) if !written(level) => {
-                format!("{entry} has a level of its own, not `{level}`")
-            }
-            Some(Matched::Network) => format!("a narrower network takes {entry} before `{level}`"),
-            Some(Matched::Pattern) => format!("another pattern takes {entry} before `{level}`"),
-            Some(Matched::Default) => format!("`{level}` does not take {entry}"),
-            _ => format!("nothing on its level takes {entry}"),
-        };
+        Some(Matched::Network) => format!("a narrower network takes {entry} before `{level}`"),
+        Some(Matched::Pattern) => format!("another pattern takes {entry} before `{level}`"),
+        Some(Matched::Default) => format!("`{level}` does not take {entry}"),
+        _ => format!("nothing on its level takes {entry}"),
     }
-    "another branch was taken before, and there is no way back".to_owned()
+}
+
+/// The number of levels, from the first on, on which `other` was taken as the descriptor was.
+fn levels_in_common(other: &Rule, rule: Option<&Rule>, taken: &[Matched], entries: &[Entry<'_>]) -> usize {
+    let mut winner = rule.map(|rule| rule.path.split(PATH_SEPARATOR));
+    let levels = other.path.split(PATH_SEPARATOR).zip(entries).zip(taken);
+    let took = |((level, entry), matched): &((&str, &Entry<'_>), &Matched)| {
+        let of_rule = winner.as_mut().map(Iterator::next);
+        match matched {
+            // A list takes its values exactly, under its own name.
+            Matched::Exact => is_written(level, entry) || of_rule == Some(Some(*level)),
+            Matched::Default => level.as_bytes() == entry.key,
+            // Where no rule applies, nothing says which of them it was.
+            Matched::Network | Matched::Pattern => of_rule.is_none_or(|it| it == Some(*level)),
+        }
+    };
+    levels.take_while(took).count()
+}
+
+/// Whether a level is exactly an entry. A path has its texts as the rules write them, without escapes.
+fn is_written(level: &str, entry: &Entry<'_>) -> bool {
+    let value = level.as_bytes().strip_prefix(entry.key).and_then(|rest| rest.strip_prefix(b"="));
+    value == Some(entry.value)
+}
+
+/// How near a rule is that does not apply; the nearest is the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Nearness {
+    /// Levels in common, the more the nearer.
+    common: Reverse<usize>,
+    /// The next level is about another key than the descriptor.
+    differs_in_key: bool,
+    /// Levels too many or too few.
+    off_by: usize,
+}
+
+impl Nearness {
+    fn of(other: &Rule, rule: Option<&Rule>, taken: &[Matched], entries: &[Entry<'_>]) -> Self {
+        let common = levels_in_common(other, rule, taken, entries);
+        let mut levels = other.path.split(PATH_SEPARATOR).skip(common);
+        let differs_in_key = match (levels.next(), entries.get(common)) {
+            (Some(level), Some(entry)) => !has_key(level, entry.key),
+            _ => false,
+        };
+        let off_by = other.path.split(PATH_SEPARATOR).count().abs_diff(entries.len());
+        Self { common: Reverse(common), differs_in_key, off_by }
+    }
 }
 
 impl fmt::Display for Explanation {
@@ -308,6 +354,9 @@ impl fmt::Display for Explanation {
         for other in &self.others {
             let place = in_brackets(other.place.as_ref());
             writeln!(f, "not      {}{place}: {}", other.path, other.why)?;
+        }
+        if self.more_others > 0 {
+            writeln!(f, "not      … {} more", self.more_others)?;
         }
         Ok(())
     }

@@ -257,8 +257,8 @@ known    api_key, api_key → plan=gold*, remote_address, remote_address in 10.0
             "shop",
             "api_key=a plan=tin",
             "why      below api_key=a no rule takes plan=tin; there is no way back to another branch
-not      api_key (shop.yaml:4:5): it ends after 1 of the descriptor's 2 entries
 not      api_key → plan=gold* (shop.yaml:7:9): nothing on its level takes plan=tin
+not      api_key (shop.yaml:4:5): it ends after 1 of the descriptor's 2 entries
 ",
         ),
         (

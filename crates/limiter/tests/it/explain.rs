@@ -57,9 +57,9 @@ not      plan (rules.yaml:8:5): plan=gold has a level of its own, not `plan`
 asked    plan=silver → color=red
 rule     none: nothing limits it
 why      below plan=silver no rule takes color=red; there is no way back to another branch
+not      plan (rules.yaml:8:5): it ends after 1 of the descriptor's 2 entries
 not      plan=gold → user (rules.yaml:6:9): `plan=gold` does not take plan=silver
 not      plan=gold → user=staff* (rules.yaml:7:9): `plan=gold` does not take plan=silver
-not      plan (rules.yaml:8:5): it ends after 1 of the descriptor's 2 entries
 ",
         ),
         (
@@ -135,4 +135,49 @@ why      the rules have user=operator without a limit, which makes it an excepti
     let elsewhere = explain(&policy, "elsewhere", &entries("a=b"), Unmatched::Admit);
     let Verdict::UnknownDomain(domains) = &elsewhere.verdict else { panic!("{elsewhere:?}") };
     assert_eq!(domains.names, ["shop"]);
+}
+
+#[test]
+fn of_many_rules_that_do_not_apply_the_nearest_come_first_and_the_others_are_counted() {
+    let of = |number: usize| {
+        let level = |at| {
+            format!(
+                "  - {{key: policy, value: p{at:02}, descriptors: [{{key: unit, value: MINUTE, rate: 5/m}}]}}\n"
+            )
+        };
+        let text = format!("domain: w\ndescriptors:\n{}", (0..number).map(level).collect::<String>());
+        crate::common::policy(&text)
+    };
+    for (number, asked, first, more) in [
+        (12, "policy=p11 unit=HOUR", "policy=p11 → unit=MINUTE", 2),
+        (12, "policy=p11 unit=MINUTE path=/", "policy=p11 → unit=MINUTE", 2),
+        (12, "policy=p07", "policy=p07 → unit=MINUTE", 2),
+        (12, "policy=other unit=MINUTE", "policy=p00 → unit=MINUTE", 2), // none is nearer: as in the file
+        (10, "policy=p09 unit=HOUR", "policy=p09 → unit=MINUTE", 0),
+        (11, "policy=p10 unit=HOUR", "policy=p10 → unit=MINUTE", 1),
+        (80, "policy=p79 unit=HOUR", "policy=p79 → unit=MINUTE", 70),
+    ] {
+        let explanation = explain(&of(number), "w", &entries(asked), Unmatched::Admit);
+        assert_eq!(explanation.others[0].path, first, "{asked}");
+        assert_eq!((explanation.others.len(), explanation.more_others), (10, more), "{asked}");
+        let shown = explanation.to_string();
+        let last = shown.lines().last().expect("a line").to_owned();
+        assert_eq!(last == format!("not      … {more} more"), more > 0, "{last}");
+    }
+    // Two levels in common come before one, and the same key before another.
+    let policy = crate::common::policy(
+        "domain: d
+descriptors:
+  - key: a
+    value: x
+    descriptors:
+      - {key: b, value: y, descriptors: [{key: c, value: z, rate: 1/s}]}
+      - {key: b, value: w, rate: 1/s}
+      - {key: e, rate: 1/s}
+  - {key: a, value: v, rate: 1/s}
+",
+    );
+    let explanation = explain(&policy, "d", &entries("a=x b=y c=q"), Unmatched::Admit);
+    let paths: Vec<&str> = explanation.others.iter().map(|other| other.path.as_str()).collect();
+    assert_eq!(paths, ["a=x → b=y → c=z", "a=x → b=w", "a=x → e", "a=v"]);
 }
