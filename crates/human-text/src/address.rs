@@ -24,9 +24,9 @@ pub struct ReadAddress {
 /// `[::ffff:cb00:7107]:443`, `"203.0.113.7"`, `for=203.0.113.7;proto=https`. So do `2001:db8::1`,
 /// `[2001:DB8:0::1]:443` and `2001:db8::1%eth0`. Blanks around an address mean nothing.
 ///
-/// `None` for everything else: names, `unknown`, `_hidden`, `unix:`, an IPv4 number with a leading zero, which
-/// some read as octal. An IPv6 address with a port but without brackets is an address of its own where it can be
-/// one: `2001:db8::1:443` is not `2001:db8::1`, while `2001:db8::1:50001` is.
+/// `None` for everything else: names, `unknown`, `_hidden`, `unix:`, an IPv4 number with a leading zero,
+/// which some read as octal. An IPv6 address with a port but without brackets is an address of its own where
+/// it can be one: `2001:db8::1:443` is not `2001:db8::1`, while `2001:db8::1:50001` is.
 ///
 /// # Example
 /// ```
@@ -58,8 +58,8 @@ fn read_otherwise(value: &[u8]) -> Option<ReadAddress> {
 /// The address in the `nth` place from the right, from 1, of a list such as those of `X-Forwarded-For` and
 /// `Forwarded`. `None` if the list is shorter, or if that is not an address.
 ///
-/// Each proxy appends the address that it was called from. So behind `nth` trusted proxies this is the client,
-/// and whatever the client wrote itself comes before it.
+/// Each proxy appends the address that it was called from. So behind `nth` trusted proxies this is the
+/// client, and whatever the client wrote itself comes before it.
 ///
 /// # Example
 /// ```

@@ -11,8 +11,8 @@ mod names;
 mod quote;
 mod rate;
 
-pub use bytes::{bytes_as_text, lossy, read_bytes, show_bytes};
 pub use address::{FromTheRight, ReadAddress, address_of_entry, forwarded_address, read_address};
+pub use bytes::{bytes_as_text, lossy, read_bytes, show_bytes};
 pub use duration::{parse_duration, show_duration};
 pub use names::{Nearest, did_you_mean, nearest, one_of};
 pub use quote::{InQuotes, Quoted, clip, clip_to, is_hidden, shorten, shorten_to};

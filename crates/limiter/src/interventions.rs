@@ -94,8 +94,8 @@ impl Kept {
     #[inline]
     fn names(&self, entries: &[Entry<'_>], seen: &[Seen<'_>]) -> bool {
         let same = |(own, (entry, seen)): (&OwnEntry, (&Entry<'_>, &Seen<'_>))| {
-            // `10.0.0.1:80` may be a host, so only an address alone stands for all of its spellings. Nothing is
-            // allowed for a list of which nobody knows who wrote its last address.
+            // `10.0.0.1:80` may be a host, so only an address alone stands for all of its spellings. Nothing
+            // is allowed for a list whose last address a proxy in between may have written.
             let is_seen =
                 *own.1 == *seen.entry.value && !(seen.is_unnamed && self.action == Intervened::Allowed);
             *own.0 == *entry.key && (is_seen || *own.1 == *entry.value)
@@ -195,8 +195,8 @@ impl OfDomain {
         now >= self.last
     }
 
-    /// What applies to a descriptor of `entries`: of several, the one that names the most of them. `rules` are
-    /// those of the domain, if it has any.
+    /// What applies to a descriptor of `entries`: of several, the one that names the most of them. `rules`
+    /// are those of the domain, if it has any.
     pub(crate) fn find(
         &self,
         rules: Option<&Domain>,

@@ -25,7 +25,8 @@ pub const DENIED: &str = "tollgate::denied";
 /// Bytes of a request's descriptor in a line; the rest is cut.
 const LONGEST_DESCRIPTOR: usize = 256;
 
-/// The most entries of a descriptor that are shown as its rule counts them; one with more is shown as it came.
+/// The most entries of a descriptor that are shown as its rule counts them; one with more is shown as it
+/// came.
 const MOST_SEEN: usize = 8;
 
 /// Writes an event of a level that is known only now.
@@ -79,14 +80,15 @@ impl Metrics {
         let top = &self.shared.top_settings;
         // As its rule counts them, or each port of a client would be a key of its own.
         let rule = status.rule.and_then(|place| domain.rules().get(place as usize));
-        let mut rooms = [ValueRoom::new(); MOST_SEEN];
-        let mut seen = [const { Entry { key: &[], value: &[] } }; MOST_SEEN];
-        let entries = match (rule, seen.get_mut(..entries.len())) {
-            (Some(rule), Some(seen)) => {
+        let (mut rooms, mut seen);
+        let entries = match rule.filter(|rule| rule.takes_addresses()) {
+            Some(rule) if entries.len() <= MOST_SEEN => {
+                rooms = [ValueRoom::new(); MOST_SEEN];
+                seen = [const { Entry { key: &[], value: &[] } }; MOST_SEEN];
                 for (index, (entry, room)) in entries.iter().zip(&mut rooms).enumerate() {
                     seen[index] = rule.seen(index, *entry, room);
                 }
-                &*seen
+                &seen[..entries.len()]
             }
             _ => entries,
         };

@@ -45,9 +45,9 @@ impl Rule {
     /// - the domain, and the number, the keys and the order of the entries;
     /// - each value, in full: a rule without a value, or with a pattern, counts each value of the request
     ///   separately. Some settings change that. With `share_threshold` all values that match the rule's
-    ///   pattern share a counter. Where a descriptor of the level takes addresses, all spellings of an address
-    ///   are one value, and of a list one address counts. With `ipv6_prefix` only that number of its bits
-    ///   counts;
+    ///   pattern share a counter. Where a descriptor of the level takes addresses, all spellings of an
+    ///   address are one value, and of a list one address counts. With `ipv6_prefix` only that number of its
+    ///   bits counts;
     /// - of limits that share a bucket, only the values that their rules leave open, and the bucket's name;
     /// - what is counted: for windows the unit or period (with cells, time zone or first hit, if the rule has
     ///   them), for buckets and totals the algorithm alone; and the name, if it is one of several `limits`.

@@ -13,7 +13,7 @@ use tollgate_human_text::{lossy, show_bytes};
 
 use crate::name_table::NameTable;
 use crate::pattern::{ValueRegex, Wildcard, network_of};
-use crate::reading::{Read, Reading, ValueRoom};
+use crate::reading::{Reading, ValueRoom};
 use crate::response::Response;
 use crate::rule::Rule;
 
@@ -106,10 +106,10 @@ impl Unmatched {
 /// Keys and values are any bytes. Patterns read a value that is not UTF-8 with `U+FFFD` in place of each
 /// invalid sequence, so an odd byte evades no pattern. A network contains no such value.
 ///
-/// Where a node of a level takes addresses (networks, values that are addresses, `ipv6_prefix`), values of its
-/// key are read as addresses: with or without a port, brackets, quotes and a zone, and IPv4 also as IPv6. With
-/// `forwarded` the value is a list, and one of its addresses counts. Of a list for which no rule says which
-/// one counts, the last address counts, but lifts nothing: an unlimited rule for it is passed over.
+/// Where a node of a level takes addresses (networks, values that are addresses, `ipv6_prefix`), values of
+/// its key are read as addresses: with or without a port, brackets, quotes and a zone, and IPv4 also as IPv6.
+/// With `forwarded` the value is a list, and one of its addresses counts. Of a list for which no rule says
+/// which one counts, the last address counts, but lifts nothing: an unlimited rule for it is passed over.
 ///
 /// If no node matches an entry, the descriptor is not limited. Matching never backtracks: once a node with a
 /// value is selected, the node without a value is not considered, even if nothing below the selected node
@@ -356,14 +356,14 @@ impl Node {
     /// As [`Self::next`], of a key whose values are addresses.
     #[inline(never)]
     fn next_of_address(&self, values: &Values, entry: &Entry<'_>, rules: &[Rule]) -> Option<(Next, Matched)> {
-        let mut room = ValueRoom::new();
-        let Read { text, address, is_unnamed } = values.reading.read(entry.value, &mut room);
+        let (address, is_unnamed) = values.reading.address(entry.value);
         let may_be = |next: &Next| !is_unnamed || !next.lifts(rules);
         let some = values.some.as_deref();
         if let Some(some) = some {
-            // `10.0.0.1:80` may be the exact value of a rule too.
-            let written = if values.reading == Reading::Address { entry.value } else { text };
-            let exact = some.exact.get(written).or_else(|| some.addresses.get(&address?));
+            // `10.0.0.1:80` may be the exact value of a rule too, but not as one of a list.
+            let is_alone = values.reading == Reading::Address;
+            let written = if is_alone { some.exact.get(entry.value) } else { None };
+            let exact = written.or_else(|| some.addresses.get(&address?));
             if let Some(next) = exact.filter(|next| may_be(next)) {
                 return Some((*next, Matched::Exact));
             }
@@ -372,10 +372,12 @@ impl Node {
             }
         }
         let patterns = some.map_or(&[][..], |some| &some.patterns);
-        if !(patterns.is_empty() && self.joined.is_empty())
-            && let Some(next) = self.pattern(patterns, &Entry { key: entry.key, value: text }, may_be)
-        {
-            return Some((next, Matched::Pattern));
+        if !(patterns.is_empty() && self.joined.is_empty()) {
+            let mut room = ValueRoom::new();
+            let value = values.reading.read(entry.value, &mut room).text;
+            if let Some(next) = self.pattern(patterns, &Entry { key: entry.key, value }, may_be) {
+                return Some((next, Matched::Pattern));
+            }
         }
         Some((values.any?, Matched::Default))
     }

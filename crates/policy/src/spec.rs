@@ -149,13 +149,13 @@ impl DescriptorSpec {
     /// # Example
     /// ```
     /// # use tollgate_policy::*;
-    /// let each = DescriptorSpec::new("client").forwarded(1).rule(RuleSpec::new(Limit::per(5, Unit::Minute)?));
-    /// let office = DescriptorSpec::new("client").value(ValueSpec::network("10.0.0.0/8")?);
+    /// let each = DescriptorSpec::new("client").forwarded(1).rule(RuleSpec::new(Limit::per(5,
+    /// Unit::Minute)?)); let office = DescriptorSpec::new("client").value(ValueSpec::network("10.0.0.0/8")?);
     /// let edge = DomainSpec::new("edge").descriptor(each).descriptor(office.rule(RuleSpec::unlimited()));
-    /// let policy = PolicyBuilder::new().domain(edge).build()?;
-    /// let is_free = |list| policy.domain("edge")?.find(&[Entry::new("client", list)]).map(|it| it.unlimited);
-    /// assert_eq!(is_free("203.0.113.7, 10.1.2.3"), Some(true));
-    /// assert_eq!(is_free("10.1.2.3, 203.0.113.7:50001"), Some(false));
+    /// let policy = PolicyBuilder::new().domain(edge).build()?; let is_free = |list|
+    /// policy.domain("edge")?.find(&[Entry::new("client", list)]).map(|it| it.unlimited);
+    /// assert_eq!(is_free("203.0.113.7, 10.1.2.3"), Some(true)); assert_eq!(is_free("10.1.2.3,
+    /// 203.0.113.7:50001"), Some(false));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

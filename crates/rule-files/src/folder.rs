@@ -6,38 +6,20 @@
 //! folder that several links lead to is read once. Not here: watching for changes (`watch`).
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use crate::error::LoadError;
+use crate::manifest;
+use crate::rule_file::{RuleFile, is_rules_name};
 use crate::yaml_tree::MAX_BYTES;
 
 /// The most files that are read.
 const MAX_FILES: usize = 10_000;
 /// The most bytes of all files together.
 const MAX_TOTAL: usize = 64 << 20;
-
-/// The extension of lists of values.
-const LIST: &str = "values";
-
-/// The text of one rule file, or of one list of values.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RuleFile {
-    /// How errors name it.
-    pub name: PathBuf,
-    /// Its text.
-    pub text: String,
-}
-
-impl RuleFile {
-    /// Whether it is a list of values, which rules refer to, and not rules.
-    pub(crate) fn is_list(&self) -> bool {
-        self.name.extension().is_some_and(|extension| extension.eq_ignore_ascii_case(LIST))
-    }
-}
 
 /// The texts of all files, or why they cannot be read.
 pub(crate) type Reading = Result<Vec<RuleFile>, LoadError>;
@@ -52,11 +34,15 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<RuleFile>, LoadError> {
     let mut total = 0;
     for name in names {
         let text = text(&name).map_err(|source| unreadable(&name, source))?;
-        total += text.len();
-        if total > MAX_TOTAL {
-            return Err(too_much(&name, format!("all rule files together have more than {MAX_TOTAL} bytes")));
+        let inside = manifest::files_in(&name, &text, MAX_TOTAL);
+        for file in inside.unwrap_or_else(|| vec![RuleFile { name, text }]) {
+            total += file.text.len();
+            if total > MAX_TOTAL {
+                let message = format!("all rule files together have more than {MAX_TOTAL} bytes");
+                return Err(too_much(&file.name, message));
+            }
+            files.push(file);
         }
-        files.push(RuleFile { name, text });
     }
     Ok(files)
 }
@@ -83,22 +69,44 @@ pub(crate) fn stamps(paths: &[PathBuf]) -> Result<Vec<Stamp>, LoadError> {
     names(paths)?.into_iter().map(stamp).collect()
 }
 
+/// The files below `paths` that would be rules or lists of values, but are not read since their names begin
+/// with a dot.
+///
+/// # Errors
+/// [`LoadError::Unreadable`]: a path cannot be read, or the files are too many.
+pub fn hidden(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
+    Ok(found(paths)?.hidden)
+}
+
 /// The rule files at and below `paths`, in the order of `paths` and then of names.
 fn names(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
-    let (mut names, mut seen) = (Vec::new(), HashSet::new());
+    Ok(found(paths)?.names)
+}
+
+/// What is at and below paths.
+#[derive(Default)]
+struct Found {
+    names: Vec<PathBuf>,
+    hidden: Vec<PathBuf>,
+    /// Folders.
+    seen: HashSet<PathBuf>,
+}
+
+fn found(paths: &[PathBuf]) -> Result<Found, LoadError> {
+    let mut found = Found::default();
     for path in paths {
         // A path that is given itself is read whatever its name is.
         if fs::metadata(path).map_err(|source| unreadable(path, source))?.is_dir() {
-            folder(path, &mut names, &mut seen)?;
+            folder(path, &mut found)?;
         } else {
-            names.push(path.clone());
+            found.names.push(path.clone());
         }
     }
-    Ok(names)
+    Ok(found)
 }
 
-fn folder(path: &Path, names: &mut Vec<PathBuf>, seen: &mut HashSet<PathBuf>) -> Result<(), LoadError> {
-    if !seen.insert(fs::canonicalize(path).map_err(|source| unreadable(path, source))?) {
+fn folder(path: &Path, found: &mut Found) -> Result<(), LoadError> {
+    if !found.seen.insert(fs::canonicalize(path).map_err(|source| unreadable(path, source))?) {
         return Ok(());
     }
     let entries = fs::read_dir(path).map_err(|source| unreadable(path, source))?;
@@ -108,26 +116,25 @@ fn folder(path: &Path, names: &mut Vec<PathBuf>, seen: &mut HashSet<PathBuf>) ->
     for entry in entries {
         let name = entry.file_name().unwrap_or_default();
         if name.as_encoded_bytes().starts_with(b".") {
+            // A link that leads nowhere, or a folder, is not meant as rules.
+            if found.hidden.len() < MAX_FILES && is_rules_name(&entry) && entry.is_file() {
+                found.hidden.push(entry);
+            }
             continue;
         }
-        let is_rules = entry.extension().and_then(OsStr::to_str).is_some_and(is_rules_extension);
+        let is_rules = is_rules_name(&entry);
         match fs::metadata(&entry) {
-            Ok(metadata) if metadata.is_dir() => folder(&entry, names, seen)?,
-            Ok(metadata) if metadata.is_file() && is_rules => names.push(entry),
+            Ok(metadata) if metadata.is_dir() => folder(&entry, found)?,
+            Ok(metadata) if metadata.is_file() && is_rules => found.names.push(entry),
             Ok(_) => {}
             Err(_) if !is_rules => {} // a broken link that is not a rule file
             Err(source) => return Err(unreadable(&entry, source)),
         }
-        if names.len() > MAX_FILES {
+        if found.names.len() > MAX_FILES {
             return Err(too_much(path, format!("there are more than {MAX_FILES} rule files")));
         }
     }
     Ok(())
-}
-
-/// Rules, or what they refer to.
-fn is_rules_extension(extension: &str) -> bool {
-    ["yaml", "yml", "json", LIST].iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 
 /// The text of one file, which must be UTF-8, up to the most bytes of one file.

@@ -8,9 +8,10 @@ use tollgate_policy::{Charge, Countable, DomainSpec, Policy, PolicyBuilder};
 
 use crate::error::LoadError;
 use crate::fault::{Fault, Faults};
-use crate::folder::{self, RuleFile};
-use crate::read::{self, Lists, Notes};
+use crate::folder;
+use crate::read::{self, Lists, Notes, Warnings};
 use crate::revision::{digest_of, revision_of};
+use crate::rule_file::RuleFile;
 
 /// How to read rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,8 +33,11 @@ pub struct RuleSet {
     /// Digest of the names and texts of the files: unlike the version of the rules, it changes with every
     /// character.
     pub revision: String,
-    /// What has no effect, or not the one it seems to have.
+    /// What has no effect, or not the one it seems to have. Of a kind that occurs often the first, which says
+    /// how many follow.
     pub warnings: Vec<Fault>,
+    /// The number of all warnings.
+    pub warned: usize,
 }
 
 /// Reads the texts of rule files, and reports every error of each.
@@ -158,16 +162,18 @@ fn read_all<'f>(
             Policy::empty()
         }
     };
-    let (mut faults, mut warnings) = (Vec::new(), Vec::new());
+    let (mut faults, mut warnings) = (Vec::new(), Warnings::default());
     for mut notes in notes {
         notes.faults.sort_by_key(|fault| (fault.place.line, fault.place.column));
-        notes.warnings.sort_by_key(|warning| (warning.place.line, warning.place.column));
         faults.append(&mut notes.faults);
-        warnings.append(&mut notes.warnings);
+        warnings.append(notes.warnings);
     }
     match Faults::new(faults) {
         Some(faults) => Err(faults),
-        None => Ok(RuleSet { policy, revision: revision_of(files), warnings }),
+        None => {
+            let (warnings, warned) = warnings.into_shown();
+            Ok(RuleSet { policy, revision: revision_of(files), warnings, warned })
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! everything. Not here: what the values of rules may be. The specs check that themselves (`policy`); their
 //! errors get a place here.
 
+mod addresses;
 mod descriptor;
 mod guesses;
 mod known_keys;
@@ -16,16 +17,21 @@ mod queue;
 mod reader;
 mod response;
 mod scalar;
+mod warnings;
 
+use tollgate_human_text::clip;
 use tollgate_policy::{Charge, Countable, DomainSpec, Unmatched};
 
 pub(crate) use lists::Lists;
 pub(crate) use notes::Notes;
+pub(crate) use warnings::Warnings;
 
-use crate::yaml_tree::{self, Node, Pos};
+use crate::manifest;
+use crate::yaml_tree::{self, Kind, Node, Pos};
 use known_keys::Section;
 use path::Path;
 use reader::Reader;
+use warnings::Warned;
 
 /// What is wrong with a key that would lift a limit if it counted as left out.
 const EMPTY: &str = "has no value; write one, or remove the key";
@@ -48,7 +54,7 @@ pub(crate) fn file(
         notes.fault(pos, "", message);
     }
     for (pos, message) in tree.warnings {
-        notes.warn(pos, "", message);
+        notes.warn(Warned::Yaml, pos, "", message);
     }
     let Some(root) = tree.root else {
         if notes.faults.is_empty() {
@@ -63,6 +69,20 @@ pub(crate) fn file(
 impl Reader<'_> {
     fn root(&mut self, root: &Node) -> Option<DomainSpec> {
         let path = Path::ROOT;
+        if let Kind::Map(map) = &root.kind
+            && let Some(kind) = manifest::kind_of(map)
+        {
+            let message = match kind {
+                "ConfigMap" => {
+                    "this is a ConfigMap without rules; they are read from the files under data, whose names end in \
+                     .yaml, .yml or .json"
+                        .to_owned()
+                }
+                kind => format!("this is a manifest of Kubernetes, of a {}, and not rules", clip(kind)),
+            };
+            self.notes.fault(root.pos, "", message);
+            return None;
+        }
         let fields = self.fields(root, &path, Section::Root)?;
         let name = match fields.get("domain") {
             Some(node) => self.text(node, &path.key("domain")),

@@ -2,7 +2,8 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::folder::{Reading, RuleFile};
+use crate::folder::Reading;
+use crate::rule_file::RuleFile;
 
 /// Twelve hexadecimal digits that change with the files: with their names, their texts, or the error of
 /// reading them.

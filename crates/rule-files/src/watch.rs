@@ -17,9 +17,10 @@ use std::time::Duration;
 use tollgate_policy::{RuleSource, RuleUpdate};
 
 use crate::error::LoadError;
-use crate::folder::{self, Reading, RuleFile};
+use crate::folder::{self, Reading};
 use crate::load::{Options, parse};
 use crate::revision::revision;
+use crate::rule_file::RuleFile;
 use notifications::Notifications;
 use settling::Settling;
 use signals::{Raised, Signal, Signals};

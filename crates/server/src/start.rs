@@ -9,8 +9,8 @@ use tollgate_clock::SystemClock;
 use tollgate_core::Clock;
 use tollgate_limiter::follow::{FollowSettings, follow};
 use tollgate_limiter::{Limiter, StoreStats};
-use tollgate_policy::Policy;
-use tollgate_rule_files::{FileSource, LoadError, Options, RuleSet, WatchSettings};
+use tollgate_policy::{Place, Policy};
+use tollgate_rule_files::{Fault, FileSource, LoadError, Options, RuleSet, WatchSettings};
 use tollgate_store::Origin;
 use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
@@ -42,6 +42,9 @@ pub(crate) enum RulesError {
     /// The paths, joined, contain no rule file.
     #[error("{0}: no rule file found; only *.yaml, *.yml and *.json are read")]
     NoFiles(String),
+    /// The only rule files have names that begin with a dot.
+    #[error("{}: not read, since its name begins with a dot, and no other rule file was found; rename it, or give the path of the file itself", .0.display())]
+    Hidden(PathBuf),
     /// A path cannot be read, or files are faulty.
     #[error(transparent)]
     Load(#[from] LoadError),
@@ -59,10 +62,26 @@ impl RulesError {
 
 /// The rules of `paths`. Every command loads them by this, so that all of them agree.
 pub(crate) fn load(paths: &[PathBuf], options: &Options) -> Result<RuleSet, RulesError> {
-    let rules = tollgate_rule_files::load(paths, options)?;
+    let mut rules = tollgate_rule_files::load(paths, options)?;
+    let hidden = tollgate_rule_files::hidden_files(paths)?;
     if rules.policy.domains().is_empty() {
+        if let Some(first) = hidden.into_iter().next() {
+            return Err(RulesError::Hidden(first));
+        }
         let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
         return Err(RulesError::NoFiles(paths.join(", ")));
+    }
+    rules.warned += hidden.len();
+    if let Some(first) = hidden.first() {
+        let more = match hidden.len() - 1 {
+            0 => String::new(),
+            more => format!("; {more} more such files follow"),
+        };
+        let message = format!(
+            "not read, since the name begins with a dot; rename the file, or give its path itself{more}"
+        );
+        let place = Place { file: first.as_path().into(), line: 1, column: 1 };
+        rules.warnings.push(Fault { place, path: String::new(), message });
     }
     Ok(rules)
 }

@@ -1,6 +1,7 @@
 //! Descriptors: what they match, and their rules.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use tollgate_human_text::clip;
 use tollgate_policy::{
@@ -8,12 +9,14 @@ use tollgate_policy::{
 };
 
 use super::EMPTY;
+use super::addresses::{self, Addresses};
 use super::known_keys::Section;
 use super::limit::{LimitPlace, ReadLimits};
 use super::order::{self, Level, Unreached};
 use super::path::Path;
 use super::queue::{OnLimit, Queue};
 use super::reader::{Fields, Reader};
+use super::warnings::Warned;
 use crate::yaml_tree::{Kind, Node, Pos};
 
 /// A rule as read, and where its parts are.
@@ -44,10 +47,29 @@ impl Reader<'_> {
                 "no request reaches this, because key: {} of descriptors[{by}] takes its values first; {remedy}",
                 clip(taker)
             );
-            self.notes.warn(items[index].pos, path.index(index), message);
+            self.notes.warn(Warned::Unreached, items[index].pos, path.index(index), message);
         }
+        self.warn_of_texts(items, &levels, &path);
         let items = items.iter().enumerate();
         items.flat_map(|(i, item)| self.descriptor(item, &path.index(i))).collect()
+    }
+
+    /// Warns of keys whose names say that their values are addresses, and whose descriptors read texts.
+    fn warn_of_texts(&mut self, items: &[Arc<Node>], levels: &[Option<Level<'_>>], path: &Path<'_>) {
+        let mut seen = HashSet::new();
+        for (index, level) in levels.iter().enumerate() {
+            let Some(Level { key, .. }) = level else { continue };
+            let Some(named) = addresses::named(key).filter(|_| seen.insert(*key)) else { continue };
+            let read = levels.iter().flatten().filter(|other| other.key == *key).map(|other| other.addresses);
+            if read.max() >= Some(named) {
+                continue;
+            }
+            let (kind, message) = match named {
+                Addresses::OfLists => (Warned::ListsAsTexts, addresses::LISTS_AS_TEXTS),
+                _ => (Warned::AddressesAsTexts, addresses::AS_TEXTS),
+            };
+            self.notes.warn(kind, items[index].pos, path.index(index), message);
+        }
     }
 
     /// A descriptor, or one for each of its classes; nothing if it is too faulty to be used.
@@ -144,7 +166,7 @@ impl Reader<'_> {
         }
         if fields.has_empty("rate_limit") {
             let message = "has no value, so it limits nothing; write one, or remove the key";
-            self.notes.warn(fields.pos_of("rate_limit"), path.key("rate_limit"), message);
+            self.notes.warn(Warned::EmptyLimit, fields.pos_of("rate_limit"), path.key("rate_limit"), message);
         }
     }
 
@@ -216,7 +238,7 @@ impl Reader<'_> {
                 if let Some(network) = network_in(&text) {
                     let message =
                         format!("only this exact text matches; write value_cidr: {network} for the network");
-                    self.notes.warn(node.pos, here, message);
+                    self.notes.warn(Warned::NetworkAsText, node.pos, here, message);
                 }
                 Ok(ValueSpec::text(text))
             }
@@ -240,7 +262,8 @@ impl Reader<'_> {
             Ok(value) => {
                 for (line, value) in values {
                     if let Some(message) = misread(value) {
-                        self.notes.warn(node.pos, path, format!("line {line}: {} {message}", clip(value)));
+                        let message = format!("line {line}: {} {message}", clip(value));
+                        self.notes.warn(Warned::Listed, node.pos, path, message);
                     }
                 }
                 return Some(value);
@@ -282,7 +305,7 @@ impl Reader<'_> {
                     clip(key),
                     clip(key)
                 );
-                self.notes.warn(items[index].pos, list.index(index), message);
+                self.notes.warn(Warned::OtherValues, items[index].pos, list.index(index), message);
             }
         }
     }

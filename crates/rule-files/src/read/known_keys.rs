@@ -5,6 +5,7 @@ use tollgate_human_text::{did_you_mean, one_of};
 use super::guesses;
 use super::notes::Notes;
 use super::path::Path;
+use super::warnings::Warned;
 use crate::yaml_tree::Key;
 
 /// A kind of map in a rule file.
@@ -161,7 +162,7 @@ pub(super) fn check(notes: &mut Notes, section: Section, key: &Key, path: &Path<
     let is_peer_section = matches!(section, Section::Root | Section::Descriptor | Section::RateLimit);
     match home(name) {
         Some(home) if is_peer_section && PEER.contains(&name) => {
-            notes.warn(key.pos, here, format!("has no effect here; it belongs {home}"));
+            notes.warn(Warned::Misplaced, key.pos, here, format!("has no effect here; it belongs {home}"));
         }
         Some(home) => notes.fault(key.pos, here, format!("is not a key of this map; it belongs {home}")),
         None => {

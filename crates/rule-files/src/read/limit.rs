@@ -15,6 +15,7 @@ use super::path::Path;
 use super::queue::OnLimit;
 use super::reader::{Fields, Reader};
 use super::scalar::quoted;
+use super::warnings::Warned;
 use crate::yaml_tree::{Kind, Node, Pos};
 
 /// Limits as read, and what `rate_limit` says besides.
@@ -177,7 +178,12 @@ impl Reader<'_> {
             };
             let here = path.key(&key.text);
             if has_no_effect {
-                self.notes.warn(key.pos, here, "has no effect with unlimited; remove one of the two");
+                self.notes.warn(
+                    Warned::Uncounted,
+                    key.pos,
+                    here,
+                    "has no effect with unlimited; remove one of the two",
+                );
             } else {
                 let message =
                     "cannot be combined with unlimited, which counts nothing; remove one of the two";
@@ -262,7 +268,7 @@ impl Reader<'_> {
         }
         let Some(node) = fields.get(name) else {
             let message = "is missing, so it is 0 and everything is denied; write the number of requests";
-            self.notes.warn(fields.pos, path.key(name), message);
+            self.notes.warn(Warned::NoRequests, fields.pos, path.key(name), message);
             return Some(0);
         };
         u32::try_from(self.number(node, &path.key(name), 0, MOST)?).ok()

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 
-use crate::folder::RuleFile;
+use crate::rule_file::RuleFile;
 
 /// The lists among the files that were read, by name.
 #[derive(Debug, Default)]

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use tollgate_policy::Place;
 
+use super::warnings::{Warned, Warnings};
 use crate::fault::Fault;
 use crate::yaml_tree::Pos;
 
-/// The most faults, and the most warnings, that are reported per file.
+/// The most faults that are reported per file.
 const MAX_FAULTS: usize = 1_000;
 const LAST_FAULT: usize = MAX_FAULTS - 1;
 
@@ -18,12 +19,12 @@ const LAST_FAULT: usize = MAX_FAULTS - 1;
 pub(crate) struct Notes {
     file: Arc<Path>,
     pub(crate) faults: Vec<Fault>,
-    pub(crate) warnings: Vec<Fault>,
+    pub(crate) warnings: Warnings,
 }
 
 impl Notes {
     pub(crate) fn new(file: Arc<Path>) -> Self {
-        Self { file, faults: Vec::new(), warnings: Vec::new() }
+        Self { file, faults: Vec::new(), warnings: Warnings::default() }
     }
 
     pub(crate) fn file(&self) -> &Arc<Path> {
@@ -39,27 +40,29 @@ impl Notes {
     }
 
     pub(crate) fn fault_at(&mut self, place: Place, path: impl fmt::Display, message: String) {
-        push(&mut self.faults, place, path, message);
+        match self.faults.len() {
+            MAX_FAULTS.. => {}
+            LAST_FAULT => {
+                let message = "more errors follow from here; correct those above first".to_owned();
+                self.faults.push(Fault { place, path: String::new(), message });
+            }
+            _ => self.faults.push(Fault { place, path: path.to_string(), message }),
+        }
     }
 
-    pub(crate) fn warn(&mut self, pos: Pos, path: impl fmt::Display, message: impl Into<String>) {
+    pub(crate) fn warn(
+        &mut self,
+        kind: Warned,
+        pos: Pos,
+        path: impl fmt::Display,
+        message: impl Into<String>,
+    ) {
         let place = self.place(pos);
-        push(&mut self.warnings, place, path, message.into());
+        self.warnings.push(kind, Fault { place, path: path.to_string(), message: message.into() });
     }
 
     /// Whether further faults are dropped.
     pub(crate) fn is_full(&self) -> bool {
         self.faults.len() >= MAX_FAULTS
-    }
-}
-
-fn push(notes: &mut Vec<Fault>, place: Place, path: impl fmt::Display, message: String) {
-    match notes.len() {
-        MAX_FAULTS.. => {}
-        LAST_FAULT => {
-            let message = "more errors follow from here; correct those above first".to_owned();
-            notes.push(Fault { place, path: String::new(), message });
-        }
-        _ => notes.push(Fault { place, path: path.to_string(), message }),
     }
 }

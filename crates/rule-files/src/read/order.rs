@@ -3,6 +3,7 @@
 //! Such a pattern (`key: "*"`) goes before a key without a value, wherever it is written, and before the
 //! patterns below it. Not here: what else is matched in which order (`policy`).
 
+use super::addresses::Addresses;
 use super::reader::Fields;
 use crate::yaml_tree::{Kind, Node};
 
@@ -13,6 +14,7 @@ const MOST: usize = 16;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level<'a> {
     pub(super) key: &'a str,
+    pub(super) addresses: Addresses,
     reach: Reach,
 }
 
@@ -44,7 +46,7 @@ impl<'a> Level<'a> {
             (_, Some(regex), _) => Reach::Pattern { takes_all: regex == ".*" },
             _ => Reach::Some,
         };
-        Some(Self { key, reach })
+        Some(Self { key, addresses: Addresses::of(&fields), reach })
     }
 
     /// Whether it takes every value of its key that no other descriptor does.

@@ -6,6 +6,7 @@ use tollgate_policy::{Response, ResponsePart, ResponseSpec};
 use super::known_keys::Section;
 use super::path::Path;
 use super::reader::{Fields, Reader};
+use super::warnings::Warned;
 use crate::yaml_tree::{Kind, Node, Pos};
 
 /// Where a header field is.
@@ -85,7 +86,12 @@ impl Reader<'_> {
     fn warn_of_body(&mut self, fields: &Fields<'_>, path: &Path<'_>, response: &Response) {
         if response.content_type.is_some() && response.body.is_none() {
             let message = "has no effect without body; write one, or remove it";
-            self.notes.warn(fields.pos_of("content_type"), path.key("content_type"), message);
+            self.notes.warn(
+                Warned::ContentType,
+                fields.pos_of("content_type"),
+                path.key("content_type"),
+                message,
+            );
         }
         let starts_as_json =
             |text: &str| text.trim_start().starts_with(['{', '[']) && !text.trim_start().starts_with("{{");
@@ -93,7 +99,7 @@ impl Reader<'_> {
         if response.content_type.is_none() && matches!(first, Some(Part::Text(text)) if starts_as_json(text))
         {
             let message = "looks like JSON but is sent as text/plain; add content_type: application/json";
-            self.notes.warn(fields.pos_of_value("body"), path.key("body"), message);
+            self.notes.warn(Warned::LooksLikeJson, fields.pos_of_value("body"), path.key("body"), message);
         }
     }
 }

@@ -9,6 +9,8 @@ mod documentation;
 mod faults;
 mod keys;
 mod loading;
+mod manifests;
 mod matching;
 mod rates;
+mod warnings;
 mod watch;

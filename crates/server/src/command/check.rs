@@ -49,15 +49,15 @@ impl Check {
             }
         };
         match start::load(&self.paths, &Options { countable: self.store.countable(), ..options }) {
-            Ok(RuleSet { policy, warnings, .. }) => {
+            Ok(RuleSet { policy, warnings, warned, .. }) => {
                 lines("warning", &warnings, out)?;
-                let warned = match warnings.len() {
+                let and_warned = match warned {
                     0 => String::new(),
                     number => format!(", {}", count(number, "warning")),
                 };
-                writeln!(out, "{}, no errors{warned} (version {})", summary(&policy), policy.version())?;
-                if self.strict && !warnings.is_empty() {
-                    writeln!(talk, "{}; --strict accepts none", count(warnings.len(), "warning"))?;
+                writeln!(out, "{}, no errors{and_warned} (version {})", summary(&policy), policy.version())?;
+                if self.strict && warned > 0 {
+                    writeln!(talk, "{}; --strict accepts none", count(warned, "warning"))?;
                     return Ok(Ending::No);
                 }
                 Ok(Ending::Yes)

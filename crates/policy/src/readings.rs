@@ -1,0 +1,47 @@
+//! What the descriptors of a level say about the values of its keys.
+//!
+//! Not here: how a value is read (`reading`).
+
+use std::collections::HashMap;
+use std::num::NonZeroU8;
+
+use crate::reading::{Reading, exact_address};
+use crate::spec::{DescriptorSpec, ListedValue, ValueKind};
+
+/// How the values of each key of a level are read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Readings(HashMap<String, Reading>);
+
+impl Readings {
+    /// Adds what the descriptors of the level say. Of two places in a list the first counts.
+    pub(crate) fn note(&mut self, level: &[DescriptorSpec]) {
+        for spec in level {
+            let reading = reading_of(spec);
+            if !reading.is_text() {
+                let known = self.0.entry(spec.key.clone()).or_default();
+                *known = known.and(reading);
+            }
+        }
+    }
+
+    pub(crate) fn of(&self, key: &str) -> Reading {
+        self.0.get(key).copied().unwrap_or_default()
+    }
+}
+
+/// How a descriptor reads the values of its key.
+fn reading_of(spec: &DescriptorSpec) -> Reading {
+    if spec.key.contains('*') {
+        return Reading::Text; // no one key
+    }
+    if let Some(nth) = spec.forwarded.and_then(NonZeroU8::new) {
+        return Reading::Forwarded(nth);
+    }
+    let takes_addresses = match &spec.value.0 {
+        ValueKind::Network(_) => true,
+        ValueKind::List(list) => list.values.iter().any(|it| matches!(it, ListedValue::Network(_))),
+        ValueKind::Text(text) => exact_address(text).is_some(),
+        ValueKind::Any | ValueKind::Regex(_) => false,
+    };
+    if takes_addresses || spec.ipv6_prefix.is_some() { Reading::Address } else { Reading::Text }
+}
