@@ -217,7 +217,8 @@ impl<C: Clock + 'static> RateLimiter<C> {
 
     /// Counts by `quota` from here on, for all clones, and keeps what `inherit` says. Callers that wait keep
     /// their places as long as the algorithm stays the same; otherwise they get
-    /// [`AcquireError::Reconfigured`].
+    /// [`AcquireError::Reconfigured`]. A quota without a limit, and one that admits nothing, are algorithms
+    /// of their own.
     ///
     /// # Errors
     /// As [`RateLimiter::direct`]; the quota before stays in force.
