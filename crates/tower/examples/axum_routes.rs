@@ -10,19 +10,15 @@ use std::net::SocketAddr;
 
 use axum::Router;
 use axum::body::Body;
+use axum::extract::ConnectInfo;
 use axum::routing::get;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use tollgate_tower::{Key, Limit, Quota, RateLimitLayer};
 use tower::ServiceExt;
 
-/// As `axum::extract::ConnectInfo<SocketAddr>`, which needs axum's feature `tokio`.
-#[derive(Clone)]
-struct ConnectInfo(SocketAddr);
-
 fn routes() -> Result<Router, Box<dyn Error>> {
-    let peer = Key::address(|head| Some(head.extensions.get::<ConnectInfo>()?.0.ip()));
-    let per_client = Limit::new("2/minute".parse()?)?.named("search").by(peer);
+    let per_client = Limit::new("2/minute".parse()?)?.named("search").by(Key::peer_ip());
     let exports = Limit::new(Quota::per_hour(1))?.named("export");
     Ok(Router::new()
         .route("/search", get(async || "found").layer(RateLimitLayer::new(per_client)))
@@ -32,7 +28,8 @@ fn routes() -> Result<Router, Box<dyn Error>> {
 
 async fn ask(routes: &Router, path: &str, from: &str) -> Result<(StatusCode, String), Box<dyn Error>> {
     let mut request = Request::get(path).body(Body::empty())?;
-    request.extensions_mut().insert(ConnectInfo(from.parse()?));
+    // A server does this with `routes.into_make_service_with_connect_info::<SocketAddr>()`.
+    request.extensions_mut().insert(ConnectInfo::<SocketAddr>(from.parse()?));
     let response = routes.clone().oneshot(request).await?;
     let status = response.status();
     let body = String::from_utf8(response.into_body().collect().await?.to_bytes().to_vec())?;

@@ -85,7 +85,8 @@ impl Key {
     ///
     /// Nothing puts it there by itself. With axum, serve
     /// `app.into_make_service_with_connect_info::<SocketAddr>()`; with hyper, insert the address that the
-    /// listener accepted. A request without it gets 500: see [`Limit::on_missing_key`](crate::Limit).
+    /// listener accepted; with tonic, use [`Key::address`] and its `TcpConnectInfo`. A request without it
+    /// gets 500: see [`Limit::on_missing_key`](crate::Limit::on_missing_key).
     #[must_use]
     pub fn peer_ip() -> Self {
         Self::address_from(Origin::Peer, peer)

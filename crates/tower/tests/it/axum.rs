@@ -27,6 +27,18 @@ fn app() -> Router {
     Router::new().route("/search", get(async || "found")).layer(layer)
 }
 
+#[test]
+fn the_page_of_the_library_has_the_lines_that_are_run_here() {
+    let page = include_str!("../../../tollgate/src/lib.rs");
+    for line in [
+        "let layer = RateLimitLayer::per_peer(Quota::per_second(10))?;",
+        r#"let app = Router::new().route("/search", get(search)).layer(layer);"#,
+        "axum::serve(listener, app.into_make_service_with_connect_info::<SocketAddr>()).await?;",
+    ] {
+        assert!(page.contains(&format!("//! {line}\n")), "{line}");
+    }
+}
+
 async fn listener() -> (TcpListener, SocketAddr) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let at = listener.local_addr().expect("an address");

@@ -106,6 +106,35 @@ async fn several_limits_admit_together_or_take_nothing_of_any() {
 }
 
 #[tokio::test]
+async fn of_several_limits_that_deny_the_client_sees_the_longest_wait_and_its_name() {
+    for is_long_first in [false, true] {
+        let clock = ManualClock::default();
+        let short = limit(Quota::per_second(2), &clock).named("short");
+        let long = limit(Quota::per_minute(2), &clock).named("long").by(by_user());
+        let drafts = Replies::default().headers("draft-11".parse().expect("a style"));
+        let layer = match is_long_first {
+            false => RateLimitLayer::new(short).and(long),
+            true => RateLimitLayer::new(long).and(short),
+        };
+        let site = Site::new(layer.replies(drafts));
+        for _ in 0..2 {
+            assert_eq!(site.ask_as("ann").await.status(), StatusCode::OK);
+        }
+        let denied = site.ask_as("ann").await;
+        assert_eq!(denied.headers()["retry-after"], "30");
+        assert!(text(denied).await.contains(r#""violated-policies":["long"],"retry_after":30"#));
+        clock.advance(Duration::from_secs(30) - Duration::from_nanos(1));
+        assert_eq!(site.ask_as("ann").await.status(), StatusCode::TOO_MANY_REQUESTS);
+        clock.advance(Duration::from_nanos(1));
+        assert_eq!(
+            site.ask_as("ann").await.status(),
+            StatusCode::OK,
+            "a retry after exactly the wait passes"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_request_without_the_key_is_counted_admitted_or_rejected_as_the_limit_says() {
     use StatusCode as S;
     let without = || Request::get("/").body(()).expect("a request");
