@@ -7,7 +7,7 @@ use h2::RecvStream;
 use prost::Message;
 use tollgate_net::{BudgetShare, OverBudget};
 
-use crate::status::{Code, Status};
+use crate::status::{Code, Reason, Status};
 
 /// Bytes before each message: one flag and four of length.
 pub(crate) const PREFIX: usize = 5;
@@ -24,17 +24,51 @@ pub(crate) struct Incoming {
     /// What it holds of the bytes that all connections may hold of half-arrived messages.
     share: BudgetShare,
     max_message: usize,
+    /// Why a unary call fails whose rest is being read only to be dropped.
+    failed: Option<Status>,
 }
+
+/// Bytes of a call that are read only to be dropped: a call that is answered while its caller sends may be
+/// taken for a broken one.
+const MOST_DROPPED: usize = 64 * 1024 * 1024;
 
 impl Incoming {
     pub(crate) fn new(stream: RecvStream, max_message: usize, share: BudgetShare) -> Self {
-        Self { stream, held: BytesMut::new(), first: None, share, max_message }
+        Self { stream, held: BytesMut::new(), first: None, share, max_message, failed: None }
     }
 
-    /// The only message of a unary call, without its prefix. Copies nothing when it came in one piece.
+    /// The only message of a unary call, without its prefix. Copies nothing when it came in one piece. Of a
+    /// message that is too large, the rest is read first.
     ///
     /// May be dropped and called again: what has arrived is kept.
     pub(crate) async fn only(&mut self) -> Result<Bytes, Status> {
+        if self.failed.is_none() {
+            match self.read_only().await {
+                Err(status) if status.reason.is_of_client() => {
+                    (self.held, self.first) = (BytesMut::new(), None);
+                    // Shrinking never fails.
+                    let _ = self.share.resize(0);
+                    self.failed = Some(status);
+                }
+                result => return result,
+            }
+        }
+        let mut left = MOST_DROPPED;
+        while let Ok(Some(chunk)) = self.chunk().await {
+            left = left.saturating_sub(chunk.len());
+            if left == 0 {
+                break;
+            }
+        }
+        Err(self.failed.take().unwrap_or_else(nothing))
+    }
+
+    /// Why the call fails whose message has not come to its end, where that is known.
+    pub(crate) const fn failed(&mut self) -> Option<Status> {
+        self.failed.take()
+    }
+
+    async fn read_only(&mut self) -> Result<Bytes, Status> {
         if self.first.is_none() && self.held.is_empty() {
             let Some(chunk) = self.chunk().await? else { return Err(nothing()) };
             let length = self.length(&chunk)?;
@@ -100,7 +134,7 @@ impl Incoming {
         let length = u32::from_be_bytes([a, b, c, d]) as usize;
         if length > self.max_message {
             let message = format!("a message of {length} bytes; the largest allowed is {}", self.max_message);
-            return Err(Status::new(Code::ResourceExhausted, message));
+            return Err(Status::new(Code::ResourceExhausted, message).because(Reason::TooLarge));
         }
         Ok(Some(length))
     }
@@ -148,5 +182,7 @@ pub(crate) fn framed(message: &impl Message) -> Bytes {
 
 /// Reads a message of a cold call.
 pub(crate) fn parsed<M: Message + Default>(bytes: Bytes) -> Result<M, Status> {
-    M::decode(bytes).map_err(|error| Status::invalid(format!("the message cannot be read: {error}")))
+    M::decode(bytes).map_err(|error| {
+        Status::invalid(format!("the message cannot be read: {error}")).because(Reason::Malformed)
+    })
 }

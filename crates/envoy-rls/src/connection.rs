@@ -10,6 +10,7 @@
 //! `reflection`).
 
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
@@ -38,9 +39,10 @@ use crate::keep_alive::{Activity, Dead, Due, KeepAlive};
 use crate::lingering::Lingering;
 use crate::outgoing::{self, Outgoing};
 use crate::reflection;
-use crate::service::{AnswerBuffers, Caller, RateLimitService, check, slots};
+use crate::service::{AnswerBuffers, Caller, RateLimitService};
 use crate::shared::{ConnectionCalls, Place, TooMany};
-use crate::status::{Code, Status};
+use crate::status::{Code, Reason, Status};
+use crate::undecided::Question;
 use crate::unsent::{HELD_BYTES, Unsent};
 
 /// Calls answered before the other connections have their turn.
@@ -55,11 +57,18 @@ const BATCH: usize = 32;
 const MAX_LATE: usize = 16;
 
 impl<S: Store> Surface for RateLimitService<S> {
-    async fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>)
+    fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>) -> impl Future<Output = ()> + Send
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        if let Err(error) = serve_connection(self, io, drain).await {
+        self.serve_peer(io, None, drain)
+    }
+
+    async fn serve_peer<IO>(self: Arc<Self>, io: IO, peer: Option<IpAddr>, drain: watch::Receiver<bool>)
+    where
+        IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        if let Err(error) = serve_connection(self, io, peer, drain).await {
             tracing::debug!(%error, "a gRPC connection ended early");
         }
     }
@@ -89,6 +98,7 @@ enum ConnectionError {
 async fn serve_connection<IO, S>(
     service: Arc<RateLimitService<S>>,
     io: IO,
+    peer: Option<IpAddr>,
     drain: watch::Receiver<bool>,
 ) -> Result<(), ConnectionError>
 where
@@ -108,6 +118,7 @@ where
         keep_alive: KeepAlive::new(limits, pings),
         h2,
         service,
+        peer,
         calls,
         drain,
         is_closing: false,
@@ -152,30 +163,6 @@ impl Buffers for Arrived {
     }
 }
 
-/// What a call that the limiter answers asks for.
-#[derive(Clone, Copy)]
-enum Question {
-    /// `ShouldRateLimit`.
-    Check,
-    /// Of our own service for programs.
-    Exact(check::Method),
-    Slot(slots::Method),
-}
-
-impl Question {
-    fn of(path: &str) -> Option<Self> {
-        match path {
-            "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit" => Some(Self::Check),
-            "/tollgate.check.v1.CheckService/Check" => Some(Self::Exact(check::Method::Check)),
-            "/tollgate.check.v1.CheckService/Lease" => Some(Self::Exact(check::Method::Lease)),
-            "/tollgate.check.v1.CheckService/Return" => Some(Self::Exact(check::Method::Return)),
-            "/tollgate.slots.v1.SlotService/Acquire" => Some(Self::Slot(slots::Method::Acquire)),
-            "/tollgate.slots.v1.SlotService/Release" => Some(Self::Slot(slots::Method::Release)),
-            _ => None,
-        }
-    }
-}
-
 /// A call that the limiter answers, whose header has been read.
 struct UnaryCall {
     question: Question,
@@ -191,6 +178,8 @@ struct UnaryCall {
 struct Connection<IO, S: Store> {
     h2: h2::server::Connection<Lingering<IO>, Unsent>,
     service: Arc<RateLimitService<S>>,
+    /// Where the peer is.
+    peer: Option<IpAddr>,
     /// The places of its calls that wait.
     calls: Arc<ConnectionCalls>,
     drain: watch::Receiver<bool>,
@@ -300,13 +289,16 @@ where
         let (head, body) = request.into_parts();
         let within = match admit(&head.method, &head.headers) {
             Ok(within) => within.unwrap_or(Duration::MAX).min(self.service.limits.request_timeout),
-            Err(Rejection::NotGrpc(code)) => return outgoing::reject(&mut respond, code),
-            Err(Rejection::Status(status)) => return outgoing::fail(&mut respond, &status),
+            Err(Rejection::NotGrpc(code)) => {
+                self.service.reject(self.peer, code.as_str(), Reason::Malformed, "not a gRPC call");
+                return outgoing::reject(&mut respond, code);
+            }
+            Err(Rejection::Status(status)) => return self.fail(None, &mut respond, status),
         };
         let limits = &self.service.limits;
         let mut incoming = Incoming::new(body, limits.max_message_bytes, self.service.budget.share());
         if let Some(question) = Question::of(head.uri.path()) {
-            let caller = self.service.caller(&head.headers, within);
+            let caller = self.service.caller(&head.headers, within, self.peer);
             return self.ask(cx, UnaryCall { question, incoming, caller, respond, within, now });
         }
         let method = match head.uri.path() {
@@ -315,7 +307,7 @@ where
             "/grpc.health.v1.Health/Watch" => health::Method::Watch,
             "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
             | "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo" => {
-                let Some(place) = self.place(&mut respond, NOTHING_COUNTED) else { return };
+                let Some(place) = self.place(None, &mut respond, NOTHING_COUNTED) else { return };
                 let within = within.min(limits.message_timeout);
                 let calls = Arc::clone(&self.calls);
                 self.elsewhere.spawn(async move {
@@ -329,22 +321,22 @@ where
             }
             _ => {
                 let status = Status::new(Code::Unimplemented, "no such service or method");
-                return outgoing::fail(&mut respond, &status);
+                return self.fail(None, &mut respond, status);
             }
         };
-        let Some(place) = self.place(&mut respond, NOTHING_COUNTED) else { return };
+        let Some(place) = self.place(None, &mut respond, NOTHING_COUNTED) else { return };
         let signs = Signs { ready: self.service.ready.clone(), drain: self.drain.clone() };
         let message_within = within.min(limits.message_timeout);
-        let calls = Arc::clone(&self.calls);
+        let (service, calls, peer) = (Arc::clone(&self.service), Arc::clone(&self.calls), self.peer);
         self.elsewhere.spawn(async move {
             let _place = place;
             let outgoing = Outgoing::new(respond, calls);
             match timeout(message_within, incoming.only()).await {
                 Err(_) => {
-                    outgoing.finish(Err(no_message()));
+                    outgoing.finish(service.failed(None, peer, no_message()).map(drop));
                     return Ended::WithoutMessage;
                 }
-                Ok(Err(status)) => outgoing.finish(Err(status)),
+                Ok(Err(status)) => outgoing.finish(service.failed(None, peer, status).map(drop)),
                 // A watch lasts as long as the peer wants.
                 Ok(Ok(message)) if method == health::Method::Watch => {
                     health::serve(method, message, outgoing, signs).await;
@@ -368,10 +360,12 @@ where
         };
         let message = match arrived {
             Poll::Ready(Ok(message)) => message,
-            Poll::Ready(Err(status)) => return outgoing::fail(&mut respond, &status),
+            Poll::Ready(Err(status)) => return self.fail(Some(question), &mut respond, status),
             Poll::Pending => {
-                let Some(place) = self.place(&mut respond, NOTHING_COUNTED) else { return };
+                let place = self.place(Some(question), &mut respond, NOTHING_COUNTED);
+                let Some(place) = place else { return };
                 let (service, calls) = (Arc::clone(&self.service), Arc::clone(&self.calls));
+                let peer = self.peer;
                 self.elsewhere.spawn(async move {
                     let _place = place;
                     let began = Instant::now();
@@ -379,11 +373,14 @@ where
                     let message = match timeout(message_within, incoming.only()).await {
                         Ok(Ok(message)) => message,
                         Ok(Err(status)) => {
-                            outgoing::fail(&mut respond, &status);
+                            let result = service.failed(Some(question), peer, status);
+                            outgoing::reply(&mut respond, &calls, result);
                             return Ended::Done;
                         }
                         Err(_) => {
-                            outgoing::fail(&mut respond, &no_message());
+                            let status = incoming.failed().unwrap_or_else(no_message);
+                            let result = service.failed(Some(question), peer, status);
+                            outgoing::reply(&mut respond, &calls, result);
                             return Ended::WithoutMessage;
                         }
                     };
@@ -392,8 +389,9 @@ where
                     let time_left = within.saturating_sub(began.elapsed());
                     caller.time_left = time_left;
                     // Boxed, so that a call that waits for its message holds no room for this.
-                    let answer = Box::pin(decide(service, question, message, caller, now));
-                    reply_unless_reset(answer, respond, calls, time_left).await
+                    let answer = Box::pin(decide(Arc::clone(&service), question, message, caller, now));
+                    let late = || service.failed(Some(question), peer, late());
+                    reply_unless_reset(answer, respond, calls, time_left, late).await
                 });
                 return;
             }
@@ -402,28 +400,43 @@ where
         match catch_unwind(AssertUnwindSafe(|| answer.as_mut().poll(cx))) {
             Ok(Poll::Ready(result)) => outgoing::reply(&mut respond, &self.calls, result),
             Ok(Poll::Pending) => {
-                let Some(place) = self.place(&mut respond, "permits may have been taken") else { return };
-                let calls = Arc::clone(&self.calls);
+                let place = self.place(Some(question), &mut respond, "permits may have been taken");
+                let Some(place) = place else { return };
+                let (service, calls) = (Arc::clone(&self.service), Arc::clone(&self.calls));
+                let peer = self.peer;
                 self.elsewhere.spawn(async move {
                     let _place = place;
-                    reply_unless_reset(answer, respond, calls, within).await
+                    let late = || service.failed(Some(question), peer, late());
+                    reply_unless_reset(answer, respond, calls, within, late).await
                 });
             }
             Err(_) => {
                 tracing::error!("a decision panicked; its call was answered with INTERNAL");
-                outgoing::fail(&mut respond, &Status::new(Code::Internal, "internal error"));
+                let status = Status::new(Code::Internal, "internal error");
+                self.fail(None, &mut respond, status);
             }
         }
     }
 
+    /// Answers a call that has failed.
+    #[cold]
+    fn fail(&self, question: Option<Question>, respond: &mut SendResponse<Unsent>, status: Status) {
+        outgoing::reply(respond, &self.calls, self.service.failed(question, self.peer, status));
+    }
+
     /// A place for a call that has to wait. Without one the call has failed, and `so_far` says what became of
     /// its permits.
-    fn place(&self, respond: &mut SendResponse<Unsent>, so_far: &'static str) -> Option<Place> {
+    fn place(
+        &self,
+        question: Option<Question>,
+        respond: &mut SendResponse<Unsent>,
+        so_far: &'static str,
+    ) -> Option<Place> {
         self.calls
             .place()
             .map_err(|TooMany| {
                 let message = format!("too many calls wait; {so_far}");
-                outgoing::fail(respond, &Status::new(Code::ResourceExhausted, message));
+                self.fail(question, respond, Status::new(Code::ResourceExhausted, message));
             })
             .ok()
     }
@@ -474,7 +487,7 @@ async fn decide<S: Store>(
     caller: Caller,
     now: Timestamp,
 ) -> Result<Bytes, Status> {
-    match question {
+    let result = match question {
         Question::Check => {
             let mut buffers = CallBuffers::<AnswerBuffers>::take();
             service.answer(&message, &caller, now, &mut buffers).await
@@ -482,7 +495,8 @@ async fn decide<S: Store>(
         // Boxed, as the next, so that the usual check holds no room for this.
         Question::Exact(method) => Box::pin(service.answer_check_call(method, message, &caller, now)).await,
         Question::Slot(method) => Box::pin(service.answer_slot_call(method, message, &caller, now)).await,
-    }
+    };
+    result.or_else(|status| service.failed(Some(question), caller.peer, status))
 }
 
 /// Sends what `answer` returns `within` its time. Ends without a reply when the client resets the call.
@@ -491,10 +505,11 @@ async fn reply_unless_reset(
     mut respond: SendResponse<Unsent>,
     calls: Arc<ConnectionCalls>,
     within: Duration,
+    late: impl FnOnce() -> Result<Bytes, Status>,
 ) -> Ended {
     let result = tokio::select! {
         biased;
-        result = timeout(within, answer) => result.unwrap_or_else(|_| Err(late())),
+        result = timeout(within, answer) => result.unwrap_or_else(|_| late()),
         // Also when the connection is gone.
         _ = poll_fn(|cx| respond.poll_reset(cx)) => return Ended::Done,
     };

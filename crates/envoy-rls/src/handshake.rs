@@ -18,6 +18,11 @@ use crate::unsent::Unsent;
 /// send up to 100 calls before they have read that number, which is 32 at least.
 const FEWEST_FAULTS: usize = 160;
 
+/// Calls that may be reset before they are accepted, for each stream that the peer may have. A proxy resets
+/// the calls of clients that go away: one client that does nothing else, as fast as it can, must not cost the
+/// calls of all others that go over the same connection.
+const RESETS: usize = 10;
+
 /// Begins HTTP/2 on `io`.
 pub(crate) fn handshake<IO>(
     io: IO,
@@ -30,6 +35,7 @@ where
     let streams = calls.max_streams(limits.max_concurrent_streams);
     Builder::new()
         .max_concurrent_streams(streams)
+        .max_pending_accept_reset_streams(streams as usize * RESETS)
         .max_local_error_reset_streams(Some(FEWEST_FAULTS.max(streams as usize)))
         .max_header_list_size(limits.max_header_list_bytes)
         .initial_connection_window_size(1 << 20)

@@ -18,7 +18,7 @@ use tollgate_answers::{limits, mark_degraded};
 use tollgate_buffers::CallBuffers;
 use tollgate_core::Outcome;
 use tollgate_headers::Style;
-use tollgate_limiter::Answer;
+use tollgate_limiter::{Answer, Rejected};
 use tollgate_net::Presence;
 use tollgate_store::Store;
 
@@ -58,6 +58,20 @@ impl<S: Store> RateLimitService<S> {
         let (status, kind, body) = match self.decide_json(caller, body, style, &mut fields).await {
             Ok((Outcome::Admit, body)) => (http::StatusCode::OK, "application/json", body),
             Ok((Outcome::Deny, body)) => (http::StatusCode::TOO_MANY_REQUESTS, "application/json", body),
+            Err(status) if let Some(admits) = self.undecided(&status) => {
+                let (http, body) = match admits {
+                    true => (http::StatusCode::OK, r#"{"overallCode":"OK"}"#),
+                    false => (http::StatusCode::TOO_MANY_REQUESTS, r#"{"overallCode":"OVER_LIMIT"}"#),
+                };
+                self.limiter.request_rejected(Rejected {
+                    surface: caller.surface,
+                    peer: caller.peer,
+                    status: http.as_str(),
+                    reason: status.reason.name(),
+                    detail: &status.message,
+                });
+                (http, "application/json", body.to_owned())
+            }
             Err(status) => {
                 let http = match status.code {
                     Code::InvalidArgument | Code::ResourceExhausted => http::StatusCode::BAD_REQUEST,
@@ -107,7 +121,7 @@ struct Request {
     domain: Option<Text>,
     descriptors: Option<Vec<Descriptor>>,
     #[serde(rename = "hitsAddend", alias = "hits_addend")]
-    hits_addend: Option<Number<{ u32::MAX as u64 }>>,
+    hits_addend: Option<Hits<{ u32::MAX as u64 }>>,
 }
 
 #[derive(Deserialize)]
@@ -116,7 +130,7 @@ struct Descriptor {
     entries: Option<Vec<Entry>>,
     limit: Option<Override>,
     #[serde(rename = "hitsAddend", alias = "hits_addend")]
-    hits_addend: Option<Number<{ u64::MAX }>>,
+    hits_addend: Option<Hits<{ u64::MAX }>>,
     #[serde(rename = "isNegativeHits", alias = "is_negative_hits")]
     is_negative_hits: Option<bool>,
 }
@@ -170,6 +184,27 @@ impl<'de, const MAX: u64> Deserialize<'de> for Number<MAX> {
             Some(number) => Ok(Self(number)),
             None => Err(D::Error::custom(format!("{value} is not a whole number from 0 to {MAX}"))),
         }
+    }
+}
+
+/// A number of hits, which a client may have chosen: a larger one than `MAX` counts as that.
+struct Hits<const MAX: u64>(u64);
+
+impl<'de, const MAX: u64> Deserialize<'de> for Hits<MAX> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let value = Value::deserialize(deserializer)?;
+        let digits = match &value {
+            Value::Number(number) if number.as_f64().is_some_and(|number| number >= u64::MAX as f64) => {
+                return Ok(Self(MAX));
+            }
+            Value::Number(number) => number.to_string(),
+            Value::String(text) => text.clone(),
+            _ => String::new(),
+        };
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(D::Error::custom(format!("{value} is not a whole number from 0")));
+        }
+        Ok(Self(digits.parse().unwrap_or(u64::MAX).min(MAX)))
     }
 }
 

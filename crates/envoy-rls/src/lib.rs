@@ -21,6 +21,7 @@ mod reply;
 mod service;
 mod shared;
 mod status;
+mod undecided;
 mod unsent;
 mod wire;
 

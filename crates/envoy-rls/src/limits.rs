@@ -9,7 +9,7 @@ use std::time::Duration;
 /// ```
 /// # use tollgate_envoy_rls::Limits;
 /// let limits = Limits { max_descriptors: 100, ..Limits::default() };
-/// assert_eq!(limits.max_message_bytes, 65_536);
+/// assert_eq!(limits.max_message_bytes, 4_194_304);
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -17,15 +17,16 @@ pub struct Limits {
     /// many connections each gets fewer, down to 32.
     pub max_concurrent_streams: u32,
     /// Calls that wait for the rest of their message or for their store, over all connections; see
-    /// [`Shared`](crate::Shared). Above it calls end with `RESOURCE_EXHAUSTED`.
+    /// [`Shared`](crate::Shared). Above it calls are treated as those that are too large.
     pub max_waiting_calls: usize,
     /// Header bytes of one call, decoded.
     pub max_header_list_bytes: u32,
-    /// Bytes of one request message. A larger one ends with `RESOURCE_EXHAUSTED` before it is read.
+    /// Bytes of one request message. A larger check is undecided, any other call ends with
+    /// `RESOURCE_EXHAUSTED`. What is too much is read and dropped.
     pub max_message_bytes: usize,
     /// Bytes of half-arrived messages over all connections of the service, and of those that share its
-    /// budget; above it calls end with `RESOURCE_EXHAUSTED`. As many bytes may be held of replies that
-    /// clients do not take; above it connections that hold more than an equal share are closed.
+    /// budget; above it calls are treated as those that are too large. As many bytes may be held of replies
+    /// that clients do not take; above it connections that hold more than an equal share are closed.
     pub max_buffered_bytes: usize,
     /// Descriptors of one request.
     pub max_descriptors: usize,
@@ -57,8 +58,10 @@ impl Default for Limits {
         Self {
             max_concurrent_streams: 1_000,
             max_waiting_calls: 10_000,
-            max_header_list_bytes: 16 * 1024,
-            max_message_bytes: 64 * 1024,
+            // A proxy may pass on what its clients send as the state of a trace: 60 KiB, of Envoy.
+            max_header_list_bytes: 128 * 1024,
+            // As gRPC's own libraries. Envoy: several descriptors of headers of 60 KiB.
+            max_message_bytes: 4 * 1024 * 1024,
             max_buffered_bytes: 64 * 1024 * 1024,
             max_descriptors: 1_000,
             max_entries: 10_000,

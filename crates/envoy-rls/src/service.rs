@@ -4,6 +4,7 @@
 pub(crate) mod check;
 pub(crate) mod slots;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::thread::LocalKey;
@@ -29,7 +30,7 @@ use crate::wire::{Caps, Lists, Parsed, WireError};
 /// share only what is [`Shared`].
 #[derive(Debug)]
 pub struct RateLimitService<S: Store> {
-    limiter: Arc<Limiter<S>>,
+    pub(crate) limiter: Arc<Limiter<S>>,
     clock: SharedClock,
     options: ReplyOptions,
     pub(crate) limits: Limits,
@@ -44,7 +45,7 @@ pub struct RateLimitService<S: Store> {
 }
 
 /// The surfaces that calls come over, as metrics and spans call them.
-const GRPC: &str = "grpc";
+pub(crate) const GRPC: &str = "grpc";
 const HTTP: &str = "http";
 
 /// Of the time that a caller gives, what is left for the reply when its wait for its turn is over.
@@ -53,10 +54,12 @@ const REPLY_TIME: Duration = Duration::from_millis(10);
 /// Where a call came from, for its trace, and how much time it has.
 #[derive(Clone, Debug)]
 pub(crate) struct Caller {
-    surface: &'static str,
+    pub(crate) surface: &'static str,
     traceparent: Option<HeaderValue>,
     /// How long it may wait for its turn, if a rule has it wait.
     pub(crate) time_left: Duration,
+    /// Where it is.
+    pub(crate) peer: Option<IpAddr>,
     /// Whether it is still there. `None` over gRPC: its stream is dropped when it leaves.
     pub(crate) presence: Option<Arc<Presence>>,
 }
@@ -64,7 +67,7 @@ pub(crate) struct Caller {
 impl Caller {
     /// Over HTTP, without a trace.
     pub(crate) const fn over_http(presence: Option<Arc<Presence>>) -> Self {
-        Self { surface: HTTP, traceparent: None, time_left: Duration::MAX, presence }
+        Self { surface: HTTP, traceparent: None, time_left: Duration::MAX, peer: None, presence }
     }
 
     fn traceparent(&self) -> Option<&str> {
@@ -97,7 +100,7 @@ impl Buffers for AnswerBuffers {
 
 impl From<WireError> for Status {
     fn from(error: WireError) -> Self {
-        Self::invalid(error.to_string())
+        Self::invalid(error.to_string()).because(error.reason())
     }
 }
 
@@ -158,9 +161,9 @@ impl<S: Store> RateLimitService<S> {
 
     /// The caller of a gRPC call with these headers, which are only read while traces are sampled. It has so
     /// much time.
-    pub(crate) fn caller(&self, headers: &HeaderMap, time_left: Duration) -> Caller {
+    pub(crate) fn caller(&self, headers: &HeaderMap, time_left: Duration, peer: Option<IpAddr>) -> Caller {
         let parent = if self.limiter.is_sampling() { headers.get("traceparent") } else { None };
-        Caller { surface: GRPC, traceparent: parent.cloned(), time_left, presence: None }
+        Caller { surface: GRPC, traceparent: parent.cloned(), time_left, peer, presence: None }
     }
 
     /// The time. One reading serves all calls that arrived together.

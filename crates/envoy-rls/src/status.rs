@@ -36,6 +36,76 @@ impl Code {
     }
 }
 
+impl Code {
+    /// The name that gRPC has for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InvalidArgument => "INVALID_ARGUMENT",
+            Self::DeadlineExceeded => "DEADLINE_EXCEEDED",
+            Self::NotFound => "NOT_FOUND",
+            Self::ResourceExhausted => "RESOURCE_EXHAUSTED",
+            Self::Unimplemented => "UNIMPLEMENTED",
+            Self::Internal => "INTERNAL",
+            Self::Unavailable => "UNAVAILABLE",
+        }
+    }
+}
+
+/// What kind of reason a call fails for, for metrics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// The bytes do not follow the protocol.
+    Malformed,
+    /// Larger, or of more parts, than a bound allows.
+    TooLarge,
+    /// The content makes no sense.
+    Invalid,
+    /// There is no such service or thing.
+    Unknown,
+    /// It did not arrive, or was not decided, in time.
+    Late,
+    /// What all clients together send does not fit.
+    Overload,
+    /// What it needs is not there: rules, the store.
+    Unavailable,
+    /// A bug of this server.
+    Internal,
+}
+
+impl Reason {
+    /// As metrics and logs call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::TooLarge => "too_large",
+            Self::Invalid => "invalid",
+            Self::Unknown => "unknown",
+            Self::Late => "late",
+            Self::Overload => "overload",
+            Self::Unavailable => "unavailable",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// Whether a client can cause it that sends through a proxy, so that the call is to be decided.
+    pub(crate) const fn is_of_client(self) -> bool {
+        matches!(self, Self::TooLarge | Self::Overload)
+    }
+
+    const fn of(code: Code) -> Self {
+        match code {
+            Code::InvalidArgument => Self::Invalid,
+            Code::DeadlineExceeded => Self::Late,
+            Code::NotFound | Code::Unimplemented => Self::Unknown,
+            Code::ResourceExhausted => Self::Overload,
+            Code::Internal => Self::Internal,
+            Code::Unavailable => Self::Unavailable,
+        }
+    }
+}
+
 /// Why a call failed: a code, and a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code:?}: {message}")]
@@ -44,13 +114,22 @@ pub struct Status {
     pub code: Code,
     /// For people. Holds nothing that the caller did not send or may not know.
     pub message: Cow<'static, str>,
+    /// For metrics.
+    pub reason: Reason,
 }
 
 impl Status {
     /// A status.
     #[must_use]
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), reason: Reason::of(code) }
+    }
+
+    /// For a reason that its code does not say.
+    #[must_use]
+    pub const fn because(mut self, reason: Reason) -> Self {
+        self.reason = reason;
+        self
     }
 
     /// The request is invalid.

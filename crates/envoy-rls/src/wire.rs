@@ -11,6 +11,8 @@ use tollgate_buffers::recycle;
 use tollgate_human_text::lossy;
 use tollgate_limiter::{Descriptor, Entry, LimitOverride, Request, Unit};
 
+use crate::status::Reason;
+
 /// Why a message cannot be used. Nothing was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WireError {
@@ -34,6 +36,17 @@ pub(crate) enum WireError {
     Unit(usize),
     #[error("descriptors[{0}].is_negative_hits is not supported: hits cannot be given back")]
     Negative(usize),
+}
+
+impl WireError {
+    /// For metrics.
+    pub(crate) const fn reason(self) -> Reason {
+        match self {
+            Self::Descriptors(_) | Self::Entries(_) => Reason::TooLarge,
+            Self::Unit(_) | Self::Negative(_) => Reason::Invalid,
+            _ => Reason::Malformed,
+        }
+    }
 }
 
 /// How much of a request is read.

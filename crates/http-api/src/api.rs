@@ -1,5 +1,6 @@
 //! The API as a whole: what its connections share, and which method answers which operation.
 
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -23,9 +24,6 @@ use crate::{explain, openapi, query};
 
 /// Slow answers (metrics, rules) that are made at the same time.
 const SLOW_AT_ONCE: usize = 2;
-
-/// The most that `/json` reads of a body.
-const MAX_PEER_BODY: usize = 64 * 1024;
 
 /// Answers the body of `POST /json`, given whether its client is still there: another transport's call over
 /// HTTP, whose meaning is that transport's own business.
@@ -70,6 +68,14 @@ impl<S: Store> HttpApi<S> {
 impl<S: Store + 'static> Api for HttpApi<S> {
     type Route = Route;
 
+    fn unreadable(&self, peer: Option<IpAddr>, problem: &Problem) -> Reply {
+        self.answer_unreadable(peer, problem)
+    }
+
+    fn rejected(&self, peer: Option<IpAddr>, problem: &Problem) {
+        self.reject(peer, problem.status, problem);
+    }
+
     fn operations() -> &'static [Operation<Route>] {
         OPERATIONS
     }
@@ -98,8 +104,11 @@ impl<S: Store + 'static> HttpApi<S> {
         match route {
             Route::Check => self.check(request).await,
             Route::Reserve => {
-                let body = request.json(max_body).await?;
-                self.reserve(request.headers(), &body).await
+                let reserved = match request.json(max_body).await {
+                    Ok(body) => self.reserve(request.headers(), &body).await,
+                    Err(problem) => Err(problem),
+                };
+                reserved.or_else(|problem| self.undecided_reservation(request.peer(), problem))
             }
             Route::Commit => self.commit(&request.json(max_body).await?).await,
             Route::Cancel => self.cancel(&request.json(max_body).await?).await,
@@ -166,11 +175,17 @@ impl<S: Store + 'static> HttpApi<S> {
 
     /// `/json`: as envoyproxy/ratelimit answers it, including its errors, which are plain text.
     async fn peer_json(&self, mut request: Request<'_>) -> Reply {
-        match request.body(MAX_PEER_BODY).await {
+        let peer = request.peer();
+        match request.body(self.settings.max_body_bytes).await {
             Ok(body) => {
-                (self.json)(body, Arc::clone(request.presence())).await.map(|body| Full::new(body.into()))
+                let answer = (self.json)(body, Arc::clone(request.presence())).await;
+                let status = answer.status();
+                if status != StatusCode::OK && status != StatusCode::TOO_MANY_REQUESTS {
+                    self.reject(peer, status, &Problem::new(status, answer.body().trim_end()));
+                }
+                answer.map(|body| Full::new(body.into()))
             }
-            Err(problem) => text(problem.status, format!("{}\n", problem.detail)),
+            Err(problem) => self.undecided_peer(peer, &problem),
         }
     }
 }

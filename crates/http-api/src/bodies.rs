@@ -97,7 +97,9 @@ pub(crate) struct Release {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ThrottleRequest {
     /// What is limited. Requests with the same key share a counter, also those of the Redis protocol.
-    pub(crate) key: String,
+    #[schema(value_type = String)]
+    #[serde(deserialize_with = "crate::json_body::bytes")]
+    pub(crate) key: Vec<u8>,
     /// Permits that are refilled per period, evenly.
     #[schema(minimum = 1)]
     pub(crate) limit: u64,
@@ -106,7 +108,7 @@ pub(crate) struct ThrottleRequest {
     /// Permits that can be taken at once; as many as `limit` when left out.
     #[schema(minimum = 1)]
     pub(crate) burst: Option<u64>,
-    /// Permits requested, 0 to 2^63-1; 1 when left out. 0 only reports the state.
+    /// Permits requested; 1 when left out. 0 only reports the state; more than 2^63-1 count as that.
     #[schema(value_type = Option<u64>)]
     pub(crate) hits: Option<Hits>,
 }

@@ -46,6 +46,13 @@ struct CheckCall<'c> {
 impl<S: Store> HttpApi<S> {
     /// Answers `/v1/check`.
     pub(crate) async fn check(&self, mut request: Request<'_>) -> Result<Reply, Problem> {
+        match self.check_by_rules(&mut request).await {
+            Err(problem) => self.undecided_check(request.peer(), request.query(), problem),
+            reply => reply,
+        }
+    }
+
+    async fn check_by_rules(&self, request: &mut Request<'_>) -> Result<Reply, Problem> {
         let body = if *request.method() == Method::POST {
             request.json(self.settings.max_body_bytes.max(self.settings.max_batch_bytes)).await?
         } else {
@@ -54,7 +61,7 @@ impl<S: Store> HttpApi<S> {
         let mut buffers = CallBuffers::<RequestBuffers>::take();
         let RequestBuffers { lists, scratch, out } = &mut *buffers;
         let mut parsed = lists.body();
-        let Asked { denial_status, max_wait } = self.parse(&request, &body, &mut parsed)?;
+        let Asked { denial_status, max_wait } = self.parse(request, &body, &mut parsed)?;
         let entries = lists.entries(&parsed);
         let descriptors = lists.descriptors(&parsed, &entries);
         if parsed.is_batch {

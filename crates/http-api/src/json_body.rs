@@ -11,7 +11,8 @@ use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, MapAcces
 use serde_json::de::Read;
 
 use crate::parsed::{Bytes, Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Text, text};
-use tollgate_http_kit::Problem;
+use tollgate_http_kit::{Problem, Reason};
+use tollgate_limiter::MAX_HITS;
 
 /// Reads the body of `/v1/check` into `parsed`, which is empty, and returns how long it may wait for its turn
 /// at most, in milliseconds.
@@ -21,14 +22,14 @@ pub(crate) fn check<'b>(
     caps: Caps,
 ) -> Result<Option<u64>, Problem> {
     let mut terms = Terms::of(Call::Check);
-    body_of(body, parsed, caps, &mut terms).map_err(|error| invalid(&error))?;
+    body_of(body, parsed, caps, &mut terms).map_err(|error| rejected(&error, parsed))?;
     Ok(terms.max_wait_ms.flatten())
 }
 
 /// Reads the body of `/v1/reserve` into `parsed`, which is empty, and returns its terms.
 pub(crate) fn reserve<'b>(body: &'b [u8], parsed: &mut ParsedBody<'b>, caps: Caps) -> Result<Terms, Problem> {
     let mut terms = Terms::of(Call::Reserve);
-    body_of(body, parsed, caps, &mut terms).map_err(|error| invalid(&error))?;
+    body_of(body, parsed, caps, &mut terms).map_err(|error| rejected(&error, parsed))?;
     Ok(terms)
 }
 
@@ -40,7 +41,7 @@ pub(crate) fn slot<'b>(
     caps: Caps,
 ) -> Result<Option<String>, Problem> {
     let mut terms = Terms::of(Call::Slot);
-    body_of(body, parsed, caps, &mut terms).map_err(|error| invalid(&error))?;
+    body_of(body, parsed, caps, &mut terms).map_err(|error| rejected(&error, parsed))?;
     Ok(terms.id.flatten())
 }
 
@@ -51,7 +52,15 @@ pub(crate) fn small<T: DeserializeOwned>(body: &[u8]) -> Result<T, Problem> {
 
 /// Why a body is rejected. The error has its line and column.
 pub(crate) fn invalid(error: &serde_json::Error) -> Problem {
-    Problem::bad(format!("invalid request body: {error}"))
+    let reason = if error.is_data() { Reason::Invalid } else { Reason::Malformed };
+    Problem::bad(format!("invalid request body: {error}")).because(reason)
+}
+
+/// As [`invalid`], of a body that may ask for too much.
+fn rejected(error: &serde_json::Error, parsed: &ParsedBody<'_>) -> Problem {
+    let problem = invalid(error);
+    // Of a batch each request has a decision of its own.
+    if parsed.is_above_caps && !parsed.is_batch { problem.because(Reason::TooLarge) } else { problem }
 }
 
 /// What a body is for.
@@ -332,6 +341,7 @@ impl<'b> Visitor<'b> for Descriptors<'_, 'b> {
         let begin = parsed.descriptors.len();
         while let Some(part) = seq.next_element_seed(Descriptor { parsed, caps })? {
             if parsed.descriptors.len() - begin == caps.descriptors {
+                parsed.is_above_caps = true;
                 return Err(Q::Error::custom(format!("more than {} descriptors", caps.descriptors)));
             }
             parsed.descriptors.push(part);
@@ -373,6 +383,7 @@ impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
         let begin = parsed.entries.len();
         while let Some(EntryBody { key, value }) = seq.next_element()? {
             if parsed.entries.len() == caps.entries {
+                parsed.is_above_caps = true;
                 return Err(Q::Error::custom(format!("more than {} entries", caps.entries)));
             }
             parsed.entries.push((key.0, value.map_or(Cow::Borrowed(&b""[..]), |value| value.0)));
@@ -449,11 +460,13 @@ impl<'de: 'b, 'b> Deserialize<'de> for Borrowed<'b> {
     }
 }
 
-/// A number of permits.
-pub(crate) struct Hits(pub(crate) u64);
+/// A string of any bytes.
+pub(crate) fn bytes<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    Borrowed::deserialize(deserializer).map(|bytes| bytes.0.into_owned())
+}
 
-/// Largest number of permits.
-pub(crate) const MAX_HITS: u64 = i64::MAX as u64;
+/// A number of permits; a larger one than [`MAX_HITS`] counts as that.
+pub(crate) struct Hits(pub(crate) u64);
 
 impl<'de> Deserialize<'de> for Hits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -461,13 +474,17 @@ impl<'de> Deserialize<'de> for Hits {
         impl Visitor<'_> for Whole {
             type Value = Hits;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "a whole number from 0 to {MAX_HITS}")
+                f.write_str("a whole number from 0")
             }
             fn visit_u64<E: Error>(self, hits: u64) -> Result<Hits, E> {
-                if hits > MAX_HITS {
-                    return Err(E::invalid_value(serde::de::Unexpected::Unsigned(hits), &self));
+                Ok(Hits(hits.min(MAX_HITS)))
+            }
+            /// A number of more than 64 bits.
+            fn visit_f64<E: Error>(self, hits: f64) -> Result<Hits, E> {
+                if hits < MAX_HITS as f64 {
+                    return Err(E::invalid_type(serde::de::Unexpected::Float(hits), &self));
                 }
-                Ok(Hits(hits))
+                Ok(Hits(MAX_HITS))
             }
         }
         deserializer.deserialize_u64(Whole)

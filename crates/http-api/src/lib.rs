@@ -26,6 +26,7 @@ mod settings;
 mod slots;
 mod status;
 mod throttle;
+mod undecided;
 mod usage;
 
 pub use api::{HttpApi, PeerJson};

@@ -50,6 +50,8 @@ pub(crate) struct ParsedBody<'b> {
     pub(crate) entries: Vec<(Bytes<'b>, Bytes<'b>)>,
     /// It is a list of requests, to be answered by a list of decisions.
     pub(crate) is_batch: bool,
+    /// It asks for more than the caps allow.
+    pub(crate) is_above_caps: bool,
 }
 
 /// How much one body may ask.
@@ -75,7 +77,12 @@ impl Lists {
     /// An empty body in these allocations. Put it back afterwards.
     pub(crate) fn body<'b>(&mut self) -> ParsedBody<'b> {
         let ParsedBody { requests, descriptors, entries, .. } = std::mem::take(&mut self.body);
-        ParsedBody { requests: recycle(requests), descriptors, entries: recycle(entries), is_batch: false }
+        ParsedBody {
+            requests: recycle(requests),
+            descriptors,
+            entries: recycle(entries),
+            ..ParsedBody::default()
+        }
     }
 
     /// The entries of `body` as the limiter takes them. Put them back afterwards.
@@ -104,8 +111,12 @@ impl Lists {
         let ParsedBody { requests, mut descriptors, entries, .. } = body;
         descriptors.clear();
         descriptors.shrink_to(KEPT);
-        self.body =
-            ParsedBody { requests: kept(requests), descriptors, entries: kept(entries), is_batch: false };
+        self.body = ParsedBody {
+            requests: kept(requests),
+            descriptors,
+            entries: kept(entries),
+            ..ParsedBody::default()
+        };
     }
 
     pub(crate) fn put_back_entries(&mut self, entries: Vec<Entry<'_>>) {

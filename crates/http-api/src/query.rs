@@ -6,11 +6,11 @@ use std::borrow::Cow;
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, StatusCode};
 use tollgate_answers::DenialStatus;
-use tollgate_http_kit::Problem;
 use tollgate_http_kit::query::{once, parameters_of_bytes, unknown};
+use tollgate_http_kit::{Problem, Reason};
 use tollgate_human_text::{clip, show_bytes};
+use tollgate_limiter::MAX_HITS;
 
-use crate::json_body::MAX_HITS;
 use crate::parsed::{Bytes, Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Text, text};
 
 /// What the query of `/v1/check` says.
@@ -33,53 +33,132 @@ pub(crate) fn check<'b>(
     parsed: &mut ParsedBody<'b>,
     caps: Caps,
 ) -> Result<CheckQuery, Problem> {
-    let mut has_request = false;
-    let (mut domain, mut hits, mut denial_status) = (None, None, None);
-    let mut begin = 0;
+    let mut read = CheckParameters::default();
     for parameter in parameters_of_bytes(query) {
-        let (name, value) = parameter?;
-        has_request |= &*name != "status";
-        match &*name {
-            "domain" => once(&mut domain, "domain", text(value))?,
-            "hits" => once(&mut hits, "hits", count(&text(value))?)?,
-            "status" => once(&mut denial_status, "status", status(&text(value))?)?,
+        let added = parameter.and_then(|(name, value)| read.add(&name, value, fields, parsed, caps));
+        added.map_err(as_appended)?;
+    }
+    if read.has_request {
+        read.end_descriptor(parsed, caps)?;
+        let domain = read.domain.ok_or_else(|| Problem::bad("the query has no `domain`"))?;
+        if let Some(empty) = parsed.descriptors.iter().position(|descriptor| descriptor.entries.is_empty()) {
+            let problem = Problem::bad(format!("descriptor {empty} of the query has no `entry`"));
+            return Err(if empty == 0 { problem } else { as_appended(problem) });
+        }
+        parsed.requests.push(ParsedRequest {
+            domain,
+            hits: read.hits.unwrap_or(1),
+            descriptors: 0..parsed.descriptors.len(),
+        });
+    }
+    Ok(CheckQuery { denial_status: read.status, has_request: read.has_request })
+}
+
+/// A parameter that makes no sense, or comes twice: a client can append it where a proxy puts what it sends
+/// into the URL.
+fn as_appended(problem: Problem) -> Problem {
+    if problem.reason == Reason::Invalid { problem.because(Reason::Malformed) } else { problem }
+}
+
+/// The parameters of `/v1/check` so far.
+#[derive(Default)]
+struct CheckParameters<'b> {
+    domain: Option<Text<'b>>,
+    hits: Option<u64>,
+    status: Option<DenialStatus>,
+    has_request: bool,
+    /// The first entry of the descriptor that has begun.
+    begin: usize,
+    /// Its entries that have several values: the place of each, and its values besides the first.
+    others: Vec<(usize, Vec<Bytes<'b>>)>,
+}
+
+impl<'b> CheckParameters<'b> {
+    fn add(
+        &mut self,
+        name: &str,
+        value: Bytes<'b>,
+        fields: &'b HeaderMap,
+        parsed: &mut ParsedBody<'b>,
+        caps: Caps,
+    ) -> Result<(), Problem> {
+        self.has_request |= name != "status";
+        match name {
+            "domain" => once(&mut self.domain, "domain", text(value))?,
+            "hits" => once(&mut self.hits, "hits", count(&text(value))?)?,
+            "status" => once(&mut self.status, "status", status(&text(value))?)?,
             "entry" | "entry_header" if parsed.entries.len() == caps.entries => {
-                return Err(Problem::bad(format!("more than {} entries", caps.entries)));
+                return Err(too_many("entries", caps.entries));
             }
             "entry" => parsed.entries.push(entry(value)?),
             "entry_header" => {
                 let (key, field) = entry(value)?;
-                parsed.entries.push((key, value_of(fields, &field)));
+                let (value, others) = values_of(fields, &field);
+                if !others.is_empty() {
+                    self.others.push((parsed.entries.len() - self.begin, others));
+                }
+                parsed.entries.push((key, value));
             }
             "descriptor" => {
                 if parsed.descriptors.len() + 1 >= caps.descriptors {
-                    return Err(Problem::bad(format!("more than {} descriptors", caps.descriptors)));
+                    return Err(too_many("descriptors", caps.descriptors));
                 }
                 if !value.is_empty() {
                     let detail = "query parameter `descriptor` takes no value; it separates two descriptors";
                     return Err(Problem::bad(detail));
                 }
-                parsed
-                    .descriptors
-                    .push(ParsedDescriptor { hits: None, entries: begin..parsed.entries.len() });
-                begin = parsed.entries.len();
+                self.end_descriptor(parsed, caps)?;
             }
             name => return Err(unknown(name, &CHECK)),
         }
+        Ok(())
     }
-    if has_request {
-        parsed.descriptors.push(ParsedDescriptor { hits: None, entries: begin..parsed.entries.len() });
-        let domain = domain.ok_or_else(|| Problem::bad("the query has no `domain`"))?;
-        if let Some(empty) = parsed.descriptors.iter().position(|descriptor| descriptor.entries.is_empty()) {
-            return Err(Problem::bad(format!("descriptor {empty} of the query has no `entry`")));
+
+    /// Ends the descriptor that has begun. One whose entries have several values is as many descriptors as
+    /// there are combinations of them.
+    fn end_descriptor(&mut self, parsed: &mut ParsedBody<'b>, caps: Caps) -> Result<(), Problem> {
+        let end = parsed.entries.len();
+        let first = self.begin..end;
+        parsed.descriptors.push(ParsedDescriptor { hits: None, entries: first.clone() });
+        let others = std::mem::take(&mut self.others);
+        let combinations = others
+            .iter()
+            .try_fold(1_usize, |product, (_, values)| product.checked_mul(values.len() + 1))
+            .filter(|combinations| *combinations <= MOST_COMBINATIONS)
+            .ok_or_else(|| too_many("combinations of lines of header fields", MOST_COMBINATIONS))?;
+        if end + (combinations - 1) * first.len() > caps.entries {
+            return Err(too_many("entries", caps.entries));
         }
-        parsed.requests.push(ParsedRequest {
-            domain,
-            hits: hits.unwrap_or(1),
-            descriptors: 0..parsed.descriptors.len(),
-        });
+        for number in 1..combinations {
+            let begin = parsed.entries.len();
+            parsed.entries.extend_from_within(first.clone());
+            let mut rest = number;
+            for (place, values) in &others {
+                if let Some(value) = (rest % (values.len() + 1)).checked_sub(1).and_then(|at| values.get(at))
+                {
+                    parsed.entries[begin + place].1.clone_from(value);
+                }
+                rest /= values.len() + 1;
+            }
+            let entries = begin..parsed.entries.len();
+            parsed.descriptors.push(ParsedDescriptor { hits: None, entries });
+        }
+        self.begin = parsed.entries.len();
+        Ok(())
     }
-    Ok(CheckQuery { denial_status, has_request })
+}
+
+/// Descriptors that one becomes because of fields that have several lines.
+const MOST_COMBINATIONS: usize = 16;
+
+fn too_many(what: &str, most: usize) -> Problem {
+    Problem::bad(format!("more than {most} {what}")).because(Reason::TooLarge)
+}
+
+/// The first valid `status` of a query that need not be valid otherwise.
+pub(crate) fn denial_status(query: &str) -> Option<DenialStatus> {
+    let mut parameters = parameters_of_bytes(query).filter_map(Result::ok);
+    parameters.find_map(|(name, value)| (name == "status").then(|| status(&text(value)).ok()).flatten())
 }
 
 /// Reads `status=`.
@@ -111,7 +190,7 @@ pub(crate) fn descriptor(query: &str, caps: Caps) -> Result<Target<'_>, Problem>
         match &*name {
             "domain" => once(&mut domain, "domain", text(value))?,
             "entry" if entries.len() == caps.entries => {
-                return Err(Problem::bad(format!("more than {} entries", caps.entries)));
+                return Err(too_many("entries", caps.entries));
             }
             "entry" => entries.push(entry(value)?),
             name => return Err(unknown(name, &["domain", "entry"])),
@@ -143,28 +222,46 @@ fn entry(bytes: Bytes<'_>) -> Result<(Bytes<'_>, Bytes<'_>), Problem> {
     }
 }
 
-/// The value of the request's field `name`: its bytes as they came, and empty without one. Several lines of
-/// the field are one value, joined by `, ` as any proxy may join them.
-fn value_of<'b>(fields: &'b HeaderMap, name: &[u8]) -> Bytes<'b> {
-    let Ok(name) = HeaderName::from_bytes(name) else { return Cow::Borrowed(b"") };
+/// The values of the request's field `name`, as they came: the first, which is empty without the field, and
+/// the others.
+///
+/// Which of several lines an application takes is not known here, so each is a value that is counted: a
+/// client gains nothing by a second API key. Of a list, to which each proxy adds, all lines are one value.
+fn values_of<'b>(fields: &'b HeaderMap, name: &[u8]) -> (Bytes<'b>, Vec<Bytes<'b>>) {
+    let none = (Cow::Borrowed(&b""[..]), Vec::new());
+    let Ok(name) = HeaderName::from_bytes(name) else { return none };
+    let is_list = LISTS.contains(&name.as_str());
     let mut lines = fields.get_all(name).iter().map(HeaderValue::as_bytes);
     match (lines.next(), lines.next()) {
-        (None, _) => Cow::Borrowed(b""),
-        (Some(only), None) => Cow::Borrowed(only),
-        (Some(first), Some(second)) => {
+        (None, _) => none,
+        (Some(only), None) => (Cow::Borrowed(only), Vec::new()),
+        (Some(first), Some(second)) if is_list => {
             let mut joined = [first, second].join(&b", "[..]);
             for line in lines {
                 joined.extend_from_slice(b", ");
                 joined.extend_from_slice(line);
             }
-            Cow::Owned(joined)
+            (Cow::Owned(joined), Vec::new())
+        }
+        (Some(first), Some(second)) => {
+            let mut others = vec![Cow::Borrowed(second)];
+            others.extend(lines.map(Cow::Borrowed));
+            others.retain(|other| *other != first);
+            others.sort_unstable();
+            others.dedup();
+            (Cow::Borrowed(first), others)
         }
     }
 }
 
+/// Fields that are lists, to which each proxy adds.
+const LISTS: [&str; 3] = ["x-forwarded-for", "forwarded", "via"];
+
 fn count(text: &str) -> Result<u64, Problem> {
-    text.parse().ok().filter(|&hits| hits <= MAX_HITS).ok_or_else(|| {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number {
         let text = clip(text);
-        Problem::bad(format!("invalid hits `{text}`: expected a whole number from 0 to {MAX_HITS}"))
-    })
+        return Err(Problem::bad(format!("invalid hits `{text}`: expected a whole number from 0")));
+    }
+    Ok(text.parse().unwrap_or(u64::MAX).min(MAX_HITS))
 }

@@ -8,7 +8,7 @@ use hyper::{HeaderMap, StatusCode};
 use tollgate_answers::{limits, mark_degraded, millis, write_json};
 use tollgate_buffers::CallBuffers;
 use tollgate_http_kit::reply::{JSON, json, reply};
-use tollgate_http_kit::{Problem, Reply};
+use tollgate_http_kit::{Problem, Reason, Reply};
 use tollgate_limiter::{
     Ending, ReservationId, ReservationShare, ReserveError, ReserveTerms, SettleError, Settled,
 };
@@ -94,15 +94,20 @@ fn id_of(text: &str) -> Result<ReservationId, Problem> {
 }
 
 fn not_reserved(error: ReserveError) -> Problem {
-    let status = match error {
+    let (status, reason) = match error {
         // This caller has too many open; for all others there is room.
-        ReserveError::Share { of: ReservationShare::Caller, .. } => StatusCode::TOO_MANY_REQUESTS,
-        ReserveError::Full { .. } | ReserveError::Share { .. } | ReserveError::NoRandomness => {
-            StatusCode::SERVICE_UNAVAILABLE
+        ReserveError::Share { of: ReservationShare::Caller, .. } => {
+            (StatusCode::TOO_MANY_REQUESTS, Some(Reason::Overload))
         }
-        _ => StatusCode::BAD_REQUEST,
+        ReserveError::Full { .. } | ReserveError::Share { .. } => {
+            (StatusCode::SERVICE_UNAVAILABLE, Some(Reason::Overload))
+        }
+        ReserveError::LongKeys { .. } => (StatusCode::BAD_REQUEST, Some(Reason::TooLarge)),
+        ReserveError::NoRandomness => (StatusCode::SERVICE_UNAVAILABLE, None),
+        _ => (StatusCode::BAD_REQUEST, None),
     };
-    Problem::new(status, error.to_string())
+    let problem = Problem::new(status, error.to_string());
+    reason.into_iter().fold(problem, Problem::because)
 }
 
 fn settled(settled: Result<Settled, SettleError>) -> Result<Reply, Problem> {

@@ -8,7 +8,7 @@ use tollgate_headers::Style;
 /// ```
 /// # use tollgate_http_api::HttpSettings;
 /// let settings = HttpSettings { max_batch: 100, ..HttpSettings::default() };
-/// assert_eq!(settings.max_body_bytes, 65_536);
+/// assert_eq!(settings.max_body_bytes, 4_194_304);
 /// ```
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
@@ -31,8 +31,8 @@ impl Default for HttpSettings {
     fn default() -> Self {
         Self {
             style: Style::default(),
-            max_body_bytes: 64 * 1024,
-            max_batch_bytes: 1024 * 1024,
+            max_body_bytes: 4 * 1024 * 1024,
+            max_batch_bytes: 16 * 1024 * 1024,
             max_batch: 1_000,
             max_descriptors: 1_000,
             max_entries: 10_000,

@@ -30,7 +30,7 @@ impl<S: Store> HttpApi<S> {
         let cost = Cost(ask.hits.map_or(1, |hits| hits.0));
         let mut buffers = CallBuffers::<RequestBuffers>::take();
         let now = self.clock.now();
-        let asks = [Throttle { key: ask.key.as_bytes(), quota: &quota, cost }];
+        let asks = [Throttle { key: &ask.key, quota: &quota, cost }];
         let mut answers = Vec::with_capacity(1);
         // Such a quota has no domain.
         let span = self.limiter.call_span("http", "", self.traceparent(headers));

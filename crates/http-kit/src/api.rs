@@ -1,5 +1,6 @@
 //! What a surface brings, and what its connections share.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use hyper::HeaderMap;
@@ -26,6 +27,18 @@ pub trait Api: Send + Sync + Sized + 'static {
     /// other methods, `OPTIONS`, faults.
     fn add_fields(&self, fields: &mut HeaderMap) {
         let _ = fields;
+    }
+
+    /// The reply to a request whose head cannot be read, for metrics and logs too. Its path is not known, and
+    /// its connection ends.
+    fn unreadable(&self, peer: Option<IpAddr>, problem: &Problem) -> Reply {
+        self.rejected(peer, problem);
+        problem.reply()
+    }
+
+    /// A request from `peer` was answered by a problem: for metrics and logs.
+    fn rejected(&self, peer: Option<IpAddr>, problem: &Problem) {
+        let _ = (peer, problem);
     }
 
     /// Every operation. Requests are routed by this table, so those that come most belong first.

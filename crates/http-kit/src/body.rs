@@ -10,16 +10,19 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use hyper::body::{Body as _, Incoming};
-use hyper::header::CONTENT_TYPE;
+use hyper::header::{CONTENT_TYPE, EXPECT};
 use hyper::{HeaderMap, Method, StatusCode};
 use percent_encoding::percent_decode_str;
 use tokio::time::Sleep;
 use tollgate_net::{Budget, OverBudget, Presence};
 
 use crate::admin::{AdminAccess, Caller};
-use crate::problem::Problem;
+use crate::problem::{Problem, Reason};
 use crate::reply::JSON;
 use crate::wake::TaskWake;
+
+/// Bytes of a body that are read only to be dropped.
+const MOST_DROPPED: usize = 64 * 1024 * 1024;
 
 /// One request to an [`Api`](crate::Api): its head, and its body, which is not read yet. A body that is not
 /// read is dropped, and its connection with it.
@@ -100,16 +103,24 @@ impl Request<'_> {
 
     /// The whole body, once. One that arrived with its head, as most do, is neither copied nor timed.
     ///
+    /// The rest of a body that is too large is read and dropped, up to 64 MiB of it, unless its client waits
+    /// to be asked for it: a connection that is closed while its client sends is reset, and the client may
+    /// never see the reply.
+    ///
     /// # Errors
     /// 413 above `max_bytes`, 408 when it takes longer than the surface's timeout, 503 when the bodies of all
     /// connections that have not arrived whole exceed their budget, 400 when it breaks off.
     pub async fn body(&mut self, max_bytes: usize) -> Result<Bytes, Problem> {
+        let waits_to_be_asked = self.received.headers().contains_key(EXPECT);
         let incoming = self.received.body_mut();
-        if incoming.size_hint().lower() > max_bytes as u64 {
-            return Err(too_large(max_bytes));
-        }
         let (timeout, wake) = (self.body_timeout, self.wake);
         let mut frames = Frames { timeout, has_polled: false, sleep: None, wake };
+        if incoming.size_hint().lower() > max_bytes as u64 {
+            if !waits_to_be_asked {
+                frames.drop_rest(incoming).await;
+            }
+            return Err(too_large(max_bytes));
+        }
         let Some(first) = frames.data(incoming).await? else { return Ok(Bytes::new()) };
         if first.len() <= max_bytes && incoming.is_end_stream() {
             return Ok(first);
@@ -119,9 +130,15 @@ impl Request<'_> {
         let mut next = first;
         loop {
             if next.len() > max_bytes - all.len() {
+                drop((next, all, share));
+                frames.drop_rest(incoming).await;
                 return Err(too_large(max_bytes));
             }
-            share.grow(next.len()).map_err(over_budget)?;
+            if let Err(error) = share.grow(next.len()) {
+                drop((next, all, share));
+                frames.drop_rest(incoming).await;
+                return Err(over_budget(error));
+            }
             all.extend_from_slice(&next);
             match frames.data(incoming).await? {
                 Some(data) => next = data,
@@ -160,7 +177,7 @@ fn unreadable(error: &hyper::Error) -> Problem {
 
 fn over_budget(_: OverBudget) -> Problem {
     let detail = "too many bytes of half-arrived bodies; nothing was done, try again later";
-    Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    Problem::new(StatusCode::SERVICE_UNAVAILABLE, detail).because(Reason::Overload)
 }
 
 /// The frames of one body. The timeout begins when the body is found to be late.
@@ -172,6 +189,17 @@ struct Frames<'r> {
 }
 
 impl Frames<'_> {
+    /// Reads what is left of a body that is not wanted, as far as it comes in time.
+    async fn drop_rest(&mut self, body: &mut Incoming) {
+        let mut left = MOST_DROPPED;
+        while let Ok(Some(data)) = self.data(body).await {
+            left = left.saturating_sub(data.len());
+            if left == 0 {
+                break;
+            }
+        }
+    }
+
     /// The next bytes; `None` at the end.
     fn data(&mut self, body: &mut Incoming) -> impl Future<Output = Result<Option<Bytes>, Problem>> {
         poll_fn(move |cx| {

@@ -28,7 +28,7 @@ pub use admin::AdminAccess;
 pub use api::{Api, HttpSurface};
 pub use body::Request;
 pub use operations::{Access, Operation};
-pub use problem::{Problem, ProblemBody};
+pub use problem::{Problem, ProblemBody, Reason};
 pub use reply::Reply;
 pub use settings::SurfaceSettings;
 pub use shared::Shared;

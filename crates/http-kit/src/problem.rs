@@ -8,6 +8,60 @@ use crate::reply::{Reply, reply};
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
+/// What kind of reason a request is rejected for, for metrics: few, whatever clients send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Reason {
+    /// The bytes do not follow the protocol.
+    Malformed,
+    /// Larger, or of more parts, than a bound allows.
+    TooLarge,
+    /// The content makes no sense.
+    Invalid,
+    /// There is no such path, method or thing.
+    Unknown,
+    /// The caller may not.
+    Unauthorized,
+    /// It did not arrive in time.
+    Late,
+    /// What all clients together send does not fit.
+    Overload,
+    /// What it needs is not there: rules, the store.
+    Unavailable,
+    /// A bug of this server.
+    Internal,
+}
+
+impl Reason {
+    /// As metrics and logs call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::TooLarge => "too_large",
+            Self::Invalid => "invalid",
+            Self::Unknown => "unknown",
+            Self::Unauthorized => "unauthorized",
+            Self::Late => "late",
+            Self::Overload => "overload",
+            Self::Unavailable => "unavailable",
+            Self::Internal => "internal",
+        }
+    }
+
+    /// The usual one of a status.
+    const fn of(status: StatusCode) -> Self {
+        match status.as_u16() {
+            401 | 403 | 429 => Self::Unauthorized,
+            404 | 405 => Self::Unknown,
+            408 => Self::Late,
+            413 | 414 | 431 => Self::TooLarge,
+            503 => Self::Unavailable,
+            500..=599 => Self::Internal,
+            _ => Self::Invalid,
+        }
+    }
+}
+
 /// Why a request is not answered as asked. Nothing was done, unless the detail says so.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {detail}", .status.as_u16())]
@@ -18,6 +72,8 @@ pub struct Problem {
     pub detail: String,
     /// For `Retry-After`: seconds until the same request may be answered.
     pub retry_after: Option<u64>,
+    /// For metrics.
+    pub reason: Reason,
 }
 
 /// [`Problem`] on the wire.
@@ -36,7 +92,14 @@ pub struct ProblemBody<'a> {
 impl Problem {
     /// A problem of this status.
     pub fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), retry_after: None }
+        Self { status, detail: detail.into(), retry_after: None, reason: Reason::of(status) }
+    }
+
+    /// For a reason that its status does not say.
+    #[must_use]
+    pub const fn because(mut self, reason: Reason) -> Self {
+        self.reason = reason;
+        self
     }
 
     /// Has `Retry-After`.

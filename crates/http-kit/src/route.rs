@@ -19,14 +19,19 @@ impl<A: Api> HttpSurface<A> {
     /// Answers `request`; `finish` gets the reply where it is made, so that it is moved less. A panic costs
     /// this one request.
     pub(crate) async fn answer(&self, request: Request<'_>, finish: impl Fn(Reply) -> Reply) -> Reply {
+        let peer = request.peer();
+        let problem = |problem: Problem| {
+            self.api.rejected(peer, &problem);
+            finish(problem.reply())
+        };
         let mut routed = pin!(self.route(request));
         poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| routed.as_mut().poll(cx))) {
             Ok(Poll::Pending) => Poll::Pending,
             Ok(Poll::Ready(Ok(reply))) => Poll::Ready(finish(reply)),
-            Ok(Poll::Ready(Err(problem))) => Poll::Ready(finish(problem.reply())),
+            Ok(Poll::Ready(Err(rejected))) => Poll::Ready(problem(rejected)),
             Err(_) => {
                 tracing::error!("a request over HTTP panicked; it was answered 500");
-                Poll::Ready(finish(Problem::internal().reply()))
+                Poll::Ready(problem(Problem::internal()))
             }
         })
         .await
@@ -35,12 +40,35 @@ impl<A: Api> HttpSurface<A> {
     async fn route(&self, request: Request<'_>) -> Result<Reply, Problem> {
         let operation = match find(A::operations(), &request) {
             Some(operation) => operation,
-            None => return unknown(A::operations(), &request),
+            None => return self.unknown(&request),
         };
         if operation.access == Access::Admin {
             self.settings.admin.check(request.headers(), request.caller)?;
         }
         self.api.answer(operation.route, request).await
+    }
+
+    /// The reply where there is no such operation, or only the question which there are.
+    #[cold]
+    fn unknown(&self, request: &Request<'_>) -> Result<Reply, Problem> {
+        let (path, operations) = (request.path(), A::operations());
+        let is_question = *request.method() == Method::OPTIONS;
+        if is_question && path == "*" {
+            return Ok(options(&operations::allowed(operations.iter())));
+        }
+        let there = operations::at(operations, path);
+        if there.clone().next().is_none() {
+            return Err(not_found(operations, path));
+        }
+        let allowed = operations::allowed(there);
+        if is_question {
+            return Ok(options(&allowed));
+        }
+        let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes {allowed}"));
+        self.api.rejected(request.peer(), &problem);
+        let mut reply = problem.reply();
+        allow(&mut reply, &allowed);
+        Ok(reply)
     }
 }
 
@@ -53,28 +81,6 @@ fn find<R>(operations: &'static [Operation<R>], request: &Request<'_>) -> Option
         let is_it = |it: &&Operation<R>| it.method == *method && operations::matches(it.path, path);
         operations.iter().find(is_it)
     })
-}
-
-/// The reply where there is no such operation, or only the question which there are.
-#[cold]
-fn unknown<R>(operations: &'static [Operation<R>], request: &Request<'_>) -> Result<Reply, Problem> {
-    let path = request.path();
-    let is_question = *request.method() == Method::OPTIONS;
-    if is_question && path == "*" {
-        return Ok(options(&operations::allowed(operations.iter())));
-    }
-    let there = operations::at(operations, path);
-    if there.clone().next().is_none() {
-        return Err(not_found(operations, path));
-    }
-    let allowed = operations::allowed(there);
-    if is_question {
-        return Ok(options(&allowed));
-    }
-    let problem = Problem::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} takes {allowed}"));
-    let mut reply = problem.reply();
-    allow(&mut reply, &allowed);
-    Ok(reply)
 }
 
 fn options(allowed: &str) -> Reply {

@@ -19,14 +19,18 @@ use crate::shared::Shared;
 pub struct SurfaceSettings {
     /// Who may call the operations that are marked as admin's.
     pub admin: AdminAccess,
-    /// Bytes of half-arrived bodies over all connections of all workers; above it requests are answered 503.
+    /// Bytes of half-arrived bodies, and of large heads, over all connections of all workers; above it
+    /// requests are answered 503.
     pub max_buffered_bytes: usize,
     /// Bytes of replies that clients do not take, over all connections of all workers; a connection that
     /// exceeds it is closed.
     pub max_unread_bytes: usize,
-    /// Bytes of a request's line and fields; more is answered 431. At least 8 KiB; there are never more than
-    /// 100 fields.
+    /// Bytes of a request's line and fields; more is [unreadable](crate::Api::unreadable). At least 8 KiB.
+    /// Above 16 KiB or 100 fields they count as half-arrived bodies do, and the reply is the last of its
+    /// connection.
     pub max_header_bytes: usize,
+    /// Fields of a request; more is unreadable. At most 24,000.
+    pub max_header_fields: usize,
     /// From the first byte of a request's line to the end of its fields.
     pub header_timeout: Duration,
     /// From the end of the fields to the end of the body.
@@ -55,6 +59,7 @@ impl Default for SurfaceSettings {
             max_buffered_bytes: 64 * 1024 * 1024,
             max_unread_bytes: 64 * 1024 * 1024,
             max_header_bytes: 16 * 1024,
+            max_header_fields: 100,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),

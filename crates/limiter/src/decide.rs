@@ -97,10 +97,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         F: Fn(Duration) -> T + Sync,
         T: Future<Output = ()> + Send,
     {
-        if let Err(error) = request.check() {
-            self.observer.request_rejected();
-            return Err(error);
-        }
+        request.check()?;
         scratch.clear();
         let rules = self.rules.load();
         let Some(domain) = self.plan(&rules, request, None, now, scratch)? else {

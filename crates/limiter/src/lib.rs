@@ -37,18 +37,19 @@ pub use interventions::{
 };
 pub use limiter::{Limiter, MAX_IN_FLIGHT};
 pub use queue::{Patience, PollLeft};
-pub use request::{Descriptor, LimitOverride, Request, RequestError};
+pub use request::{Descriptor, LimitOverride, MAX_HITS, Request, RequestError};
 pub use reserve::{
     BadReservationId, Ending, ReservationId, ReserveError, ReserveTerms, Reserved, SettleError, Settled,
 };
 pub use rules::Rules;
 pub use scratch::Scratch;
-pub use settings::LimiterSettings;
+pub use settings::{LimiterSettings, Undecided};
 pub use shares::ReservationShare;
 pub use slots::{BadSlotId, SlotAnswer, SlotError, SlotId};
 /// What transports need of the crates below, so that they know only `limiter`.
 pub use tollgate_observe::{
     CALL, DENIED, Degraded, DomainReport, Format, Intervened, Kind, Latency, Metrics, ObserveSettings,
-    Observer, Report, RuleReport, StoreStats, THROTTLE, Throttle, Throttled, TopKey, Totals,
+    Observer, Rejected, Rejections, Report, RuleReport, StoreStats, THROTTLE, Throttle, Throttled, TopKey,
+    Totals,
 };
 pub use tollgate_policy::{Domain, Entry, Limit, OnStoreFailure, Policy, Rule, Unit, Unmatched};

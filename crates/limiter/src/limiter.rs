@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 use tollgate_core::Timestamp;
-use tollgate_observe::{Metrics, Observer, Report, RulesLoaded};
+use tollgate_observe::{Metrics, Observer, Rejected, Report, RulesLoaded};
 use tollgate_policy::Policy;
 use tollgate_store::Store;
 
@@ -133,6 +133,11 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     #[must_use]
     pub fn rules(&self) -> Guard<Arc<Rules<O>>> {
         self.rules.load()
+    }
+
+    /// Counts and logs a request that a surface did not answer by the rules.
+    pub fn request_rejected(&self, rejected: Rejected<'_>) {
+        self.observer.request_rejected(rejected);
     }
 
     /// What holds whatever the rules say.

@@ -5,7 +5,7 @@ use tollgate_policy::{Domain, Entry, Limit, Override, Rule};
 use tollgate_store::{Origin, Sharing};
 
 use crate::interventions::InForce;
-use crate::request::{Descriptor, Request, RequestError};
+use crate::request::{Descriptor, MAX_HITS, Request, RequestError};
 use crate::scratch::{Item, Scratch};
 use crate::settings::LimiterSettings;
 use tollgate_observe::{Kind, LimitRef, Status};
@@ -148,7 +148,7 @@ pub(crate) fn status(
         limit: None,
         decision: None,
         remaining: if kind == Kind::Unlimited { u64::MAX } else { 0 },
-        hits: descriptor.hits.unwrap_or(hits),
+        hits: descriptor.hits.unwrap_or(hits).min(MAX_HITS),
         outcome,
         is_quota: is_soft || settings.quota_mode,
         is_shadow_rule: kind == Kind::Limited && rule.is_some_and(|rule| rule.shadow_mode),

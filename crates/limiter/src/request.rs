@@ -18,8 +18,8 @@ pub struct Request<'a> {
     pub domain: &'a str,
     /// What is known of the request; at least one descriptor.
     pub descriptors: &'a [Descriptor<'a>],
-    /// Permits for each descriptor without a number of its own; zero peeks. (Transports turn a missing number
-    /// into one.)
+    /// Permits for each descriptor without a number of its own, at most [`MAX_HITS`]; zero peeks. (Transports
+    /// turn a missing number into one.)
     pub hits: u64,
 }
 
@@ -64,14 +64,6 @@ pub enum RequestError {
     /// There is no descriptor.
     #[error("there is no descriptor; send at least one")]
     NoDescriptors,
-    /// The number of hits is 2^63 or more.
-    #[error("{hits} hits are more than can be meant; the most is 2^63 - 1")]
-    HugeHits {
-        /// The descriptor with that number; `None` for the request itself.
-        descriptor: Option<usize>,
-        /// The number.
-        hits: u64,
-    },
     /// The rule limits what runs at the same time, which needs a holder.
     #[error(
         "rule {rule} limits what runs at the same time, so there are no permits to take; acquire a slot and \
@@ -86,8 +78,9 @@ pub enum RequestError {
     Override(QuotaError),
 }
 
-/// The smallest number of hits that is rejected.
-const HUGE: u64 = 1 << 63;
+/// The most permits that a descriptor asks for; a larger number counts as this one, since a client may have
+/// chosen it.
+pub const MAX_HITS: u64 = (1 << 63) - 1;
 
 impl Request<'_> {
     /// Checks that it can be decided.
@@ -101,16 +94,6 @@ impl Request<'_> {
         if self.descriptors.is_empty() {
             return Err(RequestError::NoDescriptors);
         }
-        if self.hits >= HUGE {
-            return Err(RequestError::HugeHits { descriptor: None, hits: self.hits });
-        }
-        match self.descriptors.iter().position(|descriptor| descriptor.hits.is_some_and(|hits| hits >= HUGE))
-        {
-            Some(index) => Err(RequestError::HugeHits {
-                descriptor: Some(index),
-                hits: self.descriptors[index].hits.unwrap_or_default(),
-            }),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }

@@ -27,8 +27,36 @@ pub struct LimiterSettings {
     /// Most requests that wait for their turn at a time, of rules that queue; further ones are denied at
     /// once. One that waits for several counters counts as several.
     pub max_queued: usize,
+    /// What a surface answers to a request that it cannot decide.
+    pub undecided: Undecided,
     /// What is observed, where the limiter has the usual observer.
     pub observe: ObserveSettings,
+}
+
+/// What a surface answers to a request that it cannot decide by the rules, because it cannot be read or there
+/// is no room for it. Clients can cause both, through a proxy that passes on what they send, and proxies take
+/// an error for an outage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Undecided {
+    /// A denial.
+    #[default]
+    Deny,
+    /// An admission, of which nothing is counted.
+    Allow,
+    /// The error of the protocol.
+    Error,
+}
+
+impl Undecided {
+    /// The name in settings.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Deny => "deny",
+            Self::Allow => "allow",
+            Self::Error => "error",
+        }
+    }
 }
 
 impl Default for LimiterSettings {
@@ -44,6 +72,7 @@ impl Default for LimiterSettings {
             max_reservations: 100_000,
             longest_reservation: Duration::from_secs(300),
             max_queued: 10_000,
+            undecided: Undecided::default(),
             observe: ObserveSettings::default(),
         }
     }

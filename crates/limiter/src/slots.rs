@@ -313,10 +313,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 
     fn only_descriptor<'r>(&self, request: &Request<'r>) -> Result<&'r [Entry<'r>], SlotError> {
-        if let Err(error) = request.check() {
-            self.observer.request_rejected();
-            return Err(error.into());
-        }
+        request.check()?;
         let [descriptor] = request.descriptors else {
             return Err(SlotError::ManyDescriptors(request.descriptors.len()));
         };

@@ -100,6 +100,11 @@ impl<IO> ReadAhead<IO> {
     pub const fn new(io: IO) -> Self {
         Self { io, ahead: Vec::new(), has_ended: false }
     }
+
+    /// Returns `bytes` by the next reads, before anything else.
+    pub fn put_back(&mut self, bytes: &[u8]) {
+        self.ahead.splice(..0, bytes.iter().copied());
+    }
 }
 
 impl<IO: AsyncRead + Unpin> ReadAhead<IO> {

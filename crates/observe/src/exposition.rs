@@ -12,6 +12,7 @@ use prometheus_client::metrics::MetricType;
 
 use crate::latency::{LATENCY_NS, Latency};
 use crate::observer::QUEUE_WAITS;
+use crate::rejections::Rejections;
 use crate::rule_meters::{
     OVERRIDDEN, RuleCounters, RuleMetric, UNMATCHED, UNMATCHED_ADMITTED, UNMATCHED_DENIED, stat_keys,
 };
@@ -283,19 +284,29 @@ impl Exposition {
                 Global::NoRules,
             ),
             ("tollgate_shadowed_requests", "Requests let pass by the server's shadow mode", Global::Shadowed),
-            ("tollgate_bad_requests", "Requests that make no sense", Global::BadRequest),
             ("tollgate_store_errors", "Takes that the store gave no answer to", Global::StoreErrors),
         ];
         for (name, help, which) in globals {
             let mut counter = to.encode_descriptor(name, help, None, MetricType::Counter)?;
             count(&mut counter, self.0.globals.sum(which as usize))?;
         }
+        self.rejections(to)?;
         self.latencies(to)?;
         let sizes = BATCH_SIZES.map(|size| size as f64);
         let buckets = buckets(&sizes, |index| self.0.globals.sum(Global::Batches as usize + index));
         let sum = self.0.globals.sum(Global::Takes as usize) as f64;
         let (name, help) = ("tollgate_store_batch_takes", "Takes of each call to the store");
         histogram(&mut to.encode_descriptor(name, help, None, MetricType::Histogram)?, sum, &buckets)
+    }
+
+    fn rejections(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Requests that were not answered by the rules, by surface, status and reason";
+        let mut family = to.encode_descriptor("tollgate_bad_requests", help, None, MetricType::Counter)?;
+        for Rejections { surface, status, reason, count: number } in self.0.rejections.all() {
+            let labels = [("surface", surface), ("status", &status), ("reason", reason)];
+            count(&mut family.encode_family(&labels)?, number)?;
+        }
+        Ok(())
     }
 
     fn latencies(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -18,6 +18,7 @@ use crate::exposition::Exposition;
 use crate::latency::Latency;
 use crate::log_limit::LogLimit;
 use crate::observer::{Decided, Observer, QueueStats, ReservationStats, RulesLoaded, SlotStats};
+use crate::rejections::Rejected;
 use crate::report::{self, Report, Totals};
 use crate::rule_meters::{RuleMeters, RuleMetric};
 use crate::sampling::Sampling;
@@ -129,6 +130,7 @@ impl Metrics {
             reservations,
             unknown_requests: (unknown.saturating_sub(unknown_denied), unknown_denied),
             unknown_domains: self.unknown_domains.names(),
+            rejections: self.shared.rejections.all(),
         }
     }
 
@@ -207,8 +209,8 @@ impl Observer for Metrics {
         *watched = Some(Box::new(stats));
     }
 
-    fn request_rejected(&self) {
-        self.count(ThreadSlot::here(), Global::BadRequest, 1);
+    fn request_rejected(&self, rejected: Rejected<'_>) {
+        self.shared.rejections.note(rejected);
     }
 
     fn unknown_domain(&self, domain: &str, outcome: Outcome) {

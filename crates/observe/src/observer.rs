@@ -8,6 +8,7 @@ use tollgate_policy::{Domain, Entry, Policy};
 use tollgate_store::{StoreError, StoreName};
 use tracing::Span;
 
+use crate::rejections::Rejected;
 use crate::status::{Intervened, Status};
 use crate::throttled::{Throttle, Throttled};
 
@@ -38,8 +39,8 @@ pub trait Observer: Send + Sync + 'static {
     /// Queues can be asked for their numbers from now on.
     fn watch_queue(&self, stats: impl Fn() -> QueueStats + Send + Sync + 'static);
 
-    /// A request was rejected.
-    fn request_rejected(&self);
+    /// A request was not answered by the rules.
+    fn request_rejected(&self, rejected: Rejected<'_>);
 
     /// A request was for a domain without rules, and was decided as the settings say.
     fn unknown_domain(&self, domain: &str, outcome: Outcome);
@@ -232,7 +233,7 @@ impl Observer for () {
     fn watch_queue(&self, _: impl Fn() -> QueueStats + Send + Sync + 'static) {}
 
     #[inline(always)]
-    fn request_rejected(&self) {}
+    fn request_rejected(&self, _: Rejected<'_>) {}
 
     #[inline(always)]
     fn unknown_domain(&self, _: &str, _: Outcome) {}

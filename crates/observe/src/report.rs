@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tollgate_core::Timestamp;
 use tollgate_policy::Policy;
 
+use crate::rejections::Rejections;
 use crate::rule_meters::{
     RuleCounters, RuleMeter, RuleMeters, RuleMetric, UNMATCHED_ADMITTED, UNMATCHED_DENIED,
 };
@@ -33,6 +34,8 @@ pub struct Report {
     pub unknown_requests: (u64, u64),
     /// The first of these domains, at most 100.
     pub unknown_domains: Vec<String>,
+    /// Requests that were not answered by the rules.
+    pub rejections: Vec<Rejections>,
 }
 
 /// One domain.

@@ -8,6 +8,7 @@ use tollgate_core::Timestamp;
 
 use crate::latency::Latency;
 use crate::observer::{QueueStats, ReservationStats, SlotStats};
+use crate::rejections::RejectionCounts;
 use crate::rule_meters::{RuleCounters, RuleMeters};
 use crate::settings::ObserveSettings;
 use crate::sharded_counters::ShardedCounters;
@@ -24,7 +25,6 @@ pub(crate) enum Global {
     UnknownDomainDenied,
     NoRules,
     Shadowed,
-    BadRequest,
     StoreErrors,
     /// Descriptors that an operator has blocked.
     Blocked,
@@ -95,6 +95,7 @@ pub(crate) struct Shared {
     pub(crate) interventions: AtomicU64,
     pub(crate) max_rule_series: usize,
     pub(crate) details: ValueSeries,
+    pub(crate) rejections: RejectionCounts,
     pub(crate) throttle: RuleCounters,
     pub(crate) throttle_top: LazyTopKeys,
     pub(crate) top_settings: TopSettings,
@@ -115,6 +116,7 @@ impl Shared {
             interventions: AtomicU64::default(),
             max_rule_series: settings.max_rule_series,
             details: ValueSeries::new(settings.max_value_series),
+            rejections: RejectionCounts::default(),
             throttle: ShardedCounters::default(),
             throttle_top: LazyTopKeys::default(),
             top_settings: TopSettings::new(settings.top_keys, settings.top_keys_max_bytes),

@@ -28,8 +28,8 @@ const CHECK: &str = "/tollgate.check.v1.CheckService/Check";
 const LEASE: &str = "/tollgate.check.v1.CheckService/Lease";
 const RETURN: &str = "/tollgate.check.v1.CheckService/Return";
 
-/// A service reads 64 KiB unless its settings say otherwise.
-const MAX_MESSAGE: usize = 60 << 10;
+/// More than any service decides by its rules. What is smaller, and too large for it, the service answers.
+const MAX_MESSAGE: usize = 64 << 20;
 /// Bytes before each message: one flag and four of length.
 const PREFIX: usize = 5;
 /// Connections on which the service says that it has not begun a call, before the call fails.

@@ -1,5 +1,7 @@
 //! The arguments of one command, without a copy: each is a range of the buffer that the bytes were read into.
 
+use tollgate_limiter::MAX_HITS;
+
 use crate::parse::{Span, number};
 
 /// The arguments of a command, its name first.
@@ -69,6 +71,23 @@ impl<'a> Arguments<'a> {
 pub(crate) fn integer(argument: &[u8]) -> Result<i64, &'static str> {
     number::parse(argument).ok_or(NOT_AN_INTEGER)
 }
+
+/// `argument` as a number of permits. A client may have chosen it, so one that is too large for 63 bits
+/// counts as the largest.
+///
+/// # Errors
+/// A message for a negative number, and that of Redis for what is not a number.
+pub(crate) fn permits(argument: &[u8]) -> Result<u64, &'static str> {
+    match number::parse(argument) {
+        Some(number) => u64::try_from(number).map_err(|_| NEGATIVE),
+        None if argument.len() > 18 && argument[0] != b'0' && argument.iter().all(u8::is_ascii_digit) => {
+            Ok(MAX_HITS)
+        }
+        None => Err(NOT_AN_INTEGER),
+    }
+}
+
+const NEGATIVE: &str = "ERR the number of permits is negative; the smallest is 0, which only looks";
 
 /// Redis's reply to a number that is malformed or too large.
 pub(crate) const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";

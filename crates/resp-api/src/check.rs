@@ -11,17 +11,17 @@ use tollgate_human_text::lossy;
 use tollgate_limiter::{Answer, Descriptor, Entry, Kind, MAX_IN_FLIGHT, Patience, Request, Scratch};
 use tollgate_store::Store;
 
-use crate::arguments::{Arguments, integer};
+use crate::arguments::{Arguments, permits};
 use crate::degraded;
 use crate::parse::Span;
 use crate::reply::{Reply, saturate};
 use crate::stats::Counts;
 use crate::time_unit::TimeUnit;
 use crate::turn::{Pushed, Turn};
+use crate::undecided::Reason;
 
 const USAGE: &str =
     "ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n] [WITHDEGRADED]";
-const NEGATIVE_COST: &str = "ERR COST is negative; the smallest is 0, which only looks";
 /// The limit of a reply, and what remains of it, where nothing limits.
 const NO_LIMIT: i64 = -1;
 
@@ -86,7 +86,7 @@ impl Checks {
             start = end;
             let mut entries = recycle(std::mem::take(&mut self.entries));
             match Check::parse(arguments, &mut entries) {
-                Err(message) => turn.reply.error(message),
+                Err(message) => turn.fail(Reason::Invalid, message),
                 Ok(check) => check.decide(&entries, scratch, turn).await,
             }
             self.entries = recycle(entries);
@@ -95,7 +95,7 @@ impl Checks {
 
     /// All at once, since each waits for the store; the replies leave in order.
     async fn decide_concurrently<S: Store>(&self, input: &[u8], turn: &mut Turn<'_, S>) {
-        let Turn { context, presence, now, .. } = *turn;
+        let Turn { context, peer, presence, now, .. } = *turn;
         let is_resp3 = turn.reply.is_resp3;
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let decisions = starts.zip(&self.ends).map(|(start, end)| {
@@ -103,9 +103,9 @@ impl Checks {
             async move {
                 let (mut out, mut entries) = (Vec::new(), Vec::new());
                 let reply = Reply { out: &mut out, is_resp3 };
-                let mut turn = Turn { context, presence, now, reply, counts: Counts::default() };
+                let mut turn = Turn { context, peer, presence, now, reply, counts: Counts::default() };
                 match Check::parse(arguments, &mut entries) {
-                    Err(message) => turn.reply.error(message),
+                    Err(message) => turn.fail(Reason::Invalid, message),
                     Ok(check) => check.decide(&entries, &mut Scratch::new(), &mut turn).await,
                 }
                 let (counts, now) = (turn.counts, turn.now);
@@ -142,7 +142,7 @@ impl<'a> Check<'a> {
         let (words, cost) = match words {
             // The last two arguments; a descriptor has at least two before them.
             [words @ .., name, cost] if words.len() >= 2 && name.of(input).eq_ignore_ascii_case(b"cost") => {
-                (words, integer(cost.of(input))?)
+                (words, permits(cost.of(input))?)
             }
             words => (words, 1),
         };
@@ -153,7 +153,6 @@ impl<'a> Check<'a> {
         for [key, value] in pairs {
             entries.push(Entry::new(key.of(input), value.of(input)));
         }
-        let cost = u64::try_from(cost).map_err(|_| NEGATIVE_COST)?;
         Ok(Self { domain: lossy(domain.of(input)), cost, with_degraded })
     }
 
@@ -170,9 +169,9 @@ impl<'a> Check<'a> {
         let (sleep, longest) = (tokio::time::sleep, Duration::MAX);
         let patience = Patience { now: &now, sleep, longest, left: Some(&left) };
         match limiter.decide_patiently(&request, turn.now, &patience, scratch).await {
-            Err(error) => turn.reply.error(format_args!("ERR {error}")),
+            Err(error) => turn.fail(Reason::Invalid, format_args!("ERR {error}")),
             Ok(answer) if !answer.policy().is_loaded() => {
-                turn.reply.error("ERR no rules are loaded; nothing was counted");
+                turn.fail(Reason::Unavailable, "ERR no rules are loaded; nothing was counted");
             }
             Ok(answer) => {
                 turn.counts.count(answer.is_admitted());

@@ -6,6 +6,7 @@
 
 mod end;
 mod output;
+mod oversized;
 mod partial;
 
 use std::net::IpAddr;
@@ -18,10 +19,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tollgate_buffers::CallBuffers;
+use tollgate_core::Timestamp;
 use tollgate_net::{DrainWatch, IdleTimer, OverBudget, Presence, ReadAhead};
 use tollgate_store::Store;
 
 use self::end::End;
+use self::oversized::{Broken, Oversized};
 use self::partial::PartialCommand;
 use crate::arguments::Arguments;
 use crate::batch::Batch;
@@ -34,6 +37,7 @@ use crate::session::{Rejection, Session};
 use crate::standard::{self, Next};
 use crate::stats::Counts;
 use crate::turn::{Pushed, Turn};
+use crate::undecided::{Reason, Why};
 
 /// Turns of a connection while the server drains: 16 MiB of commands, above what the system keeps of those
 /// that have arrived. A client that sends without end is served no longer.
@@ -47,6 +51,8 @@ pub(crate) struct Connection<IO, S: Store> {
     presence: Presence,
     session: Session,
     partial: PartialCommand,
+    /// A command whose bytes are dropped; nothing of it is in `partial`.
+    oversized: Option<Oversized>,
     /// Changes with every complete command, and when a partial one begins.
     progress: Progress,
     idle: IdleTimer<Progress>,
@@ -80,7 +86,7 @@ where
         let partial = PartialCommand::new(&context.budget);
         let progress = Progress::default();
         let (io, presence, idle) = (ReadAhead::new(io), Presence::default(), IdleTimer::new(progress));
-        Self { context, io, presence, session, partial, progress, idle }
+        Self { context, io, presence, session, partial, oversized: None, progress, idle }
     }
 
     /// Serves the connection until it ends. When `drain` becomes true, commands that have arrived are
@@ -168,7 +174,7 @@ where
             return self.check(kept, work).await;
         }
         let kept = self.partial.extend(input);
-        if kept.is_err() || !self.partial.may_be_complete() {
+        if !self.partial.may_be_complete() {
             return self.check(kept, work).await;
         }
         let mut whole = self.partial.take();
@@ -182,32 +188,65 @@ where
     #[inline]
     fn keep(&mut self, bytes: &[u8], rest: &Rest) -> Result<(), OverBudget> {
         self.progress.turns += u64::from(rest.used > 0);
-        self.progress.is_partial = !bytes.is_empty();
+        self.progress.is_partial = !bytes.is_empty() || self.oversized.is_some();
         self.partial.replace(bytes, rest.needed)
     }
 
-    /// Ends the connection if what is left over could not be `kept`.
+    /// Drops the command that is left over if it could not be `kept`.
     #[inline]
     async fn check(&mut self, kept: Result<(), OverBudget>, work: &mut Work) -> Result<(), End> {
         if kept.is_ok() {
             return Ok(());
         }
         self.context.stats.over_budget.fetch_add(1, Relaxed);
-        reject(ProtocolError::Budget, &self.context, &mut work.out);
+        let mut oversized = Oversized::new(Why::Overload);
+        let dropped = oversized.read(&self.partial.take());
+        self.partial.discard();
+        if self.session.is_authenticated && dropped == Ok(None) {
+            self.oversized = Some(oversized);
+            return Ok(());
+        }
+        self.reject(ProtocolError::Budget, &mut work.out);
         output::write(&mut self.io, &mut work.out, &self.context).await?;
         Err(End::Close)
     }
 
+    /// Counts a client that broke the protocol, and replies why its connection ends.
+    #[cold]
+    fn reject(&self, error: ProtocolError, out: &mut Vec<u8>) {
+        let Self { context, presence, session, .. } = self;
+        let reply = Reply { out, is_resp3: false };
+        let (peer, now, counts) = (session.peer, Timestamp::ZERO, Counts::default());
+        reject(error, &mut Turn { context: &**context, peer, presence, now, reply, counts });
+    }
+
     /// Executes every complete command of `input` and writes the replies.
     async fn execute(&mut self, input: &mut [u8], work: &mut Work) -> Result<Rest, End> {
-        let Self { context, io, presence, session, .. } = self;
+        let Self { context, io, presence, session, oversized, .. } = self;
         let Work { arguments, batch, out, .. } = work;
         let reply = Reply { out, is_resp3: session.is_resp3 };
-        let (now, counts) = (context.now(), Counts::default());
-        let mut turn = Turn { context: &**context, presence, now, reply, counts };
+        let (peer, now, counts) = (session.peer, context.now(), Counts::default());
+        let mut turn = Turn { context: &**context, peer, presence, now, reply, counts };
         let mut caps = session.caps(&context.settings);
         let mut at = 0;
         let (needed, end) = loop {
+            if let Some(dropped) = oversized {
+                match dropped.read(&input[at..]) {
+                    Ok(Some(end)) => {
+                        turn.undecided(&dropped.command, dropped.why);
+                        turn.counts.commands += 1;
+                        (at, *oversized) = (at + end, None);
+                    }
+                    Ok(None) => {
+                        at = input.len();
+                        break (0, None);
+                    }
+                    Err(Broken) => {
+                        reject(ProtocolError::Broken, &mut turn);
+                        break (0, Some(End::Close));
+                    }
+                }
+            }
             let end_of_command = match parse(input, at, arguments, &caps) {
                 Ok(Parsed::Command { end }) => end,
                 Ok(Parsed::Nothing { end }) => {
@@ -215,9 +254,14 @@ where
                     continue;
                 }
                 Ok(Parsed::Part { needed }) => break (needed, None),
+                Ok(Parsed::Oversized) => {
+                    flush(batch, input, &mut turn, io).await;
+                    *oversized = Some(Oversized::new(Why::TooLarge));
+                    continue;
+                }
                 Err(error) => {
                     flush(batch, input, &mut turn, io).await;
-                    reject(error, context, turn.reply.out);
+                    reject(error, &mut turn);
                     break (0, Some(End::Close));
                 }
             };
@@ -231,7 +275,7 @@ where
                     }
                     if let Pushed::Invalid(message) = pushed {
                         flush(batch, input, &mut turn, io).await;
-                        turn.reply.error(message);
+                        turn.fail(Reason::Invalid, message);
                     }
                 }
                 Ok(Command::Standard(standard)) => {
@@ -248,7 +292,7 @@ where
                         tracing::debug!("HTTP request on a Redis connection; closing it");
                         break (0, Some(End::Cut));
                     }
-                    rejection.write(command, &mut turn.reply);
+                    rejection.write(command, &mut turn);
                 }
             }
             turn.counts.commands += 1;
@@ -292,10 +336,10 @@ where
 
 /// Counts a client that broke the protocol, and replies why its connection ends.
 #[cold]
-fn reject<S: Store>(error: ProtocolError, context: &Context<S>, out: &mut Vec<u8>) {
-    context.stats.protocol_errors.fetch_add(1, Relaxed);
-    tracing::debug!(%error, "protocol error; closing the connection");
-    Reply { out, is_resp3: false }.error(format_args!("ERR Protocol error: {error}"));
+fn reject<S: Store>(error: ProtocolError, turn: &mut Turn<'_, S>) {
+    turn.context.stats.protocol_errors.fetch_add(1, Relaxed);
+    let reason = if error == ProtocolError::Budget { Reason::Overload } else { Reason::Malformed };
+    turn.fail(reason, format_args!("ERR Protocol error: {error}"));
 }
 
 impl<IO, S: Store> Drop for Connection<IO, S> {

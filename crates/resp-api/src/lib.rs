@@ -24,6 +24,7 @@ mod stats;
 mod throttle;
 mod time_unit;
 mod turn;
+mod undecided;
 
 pub use api::RespApi;
 pub use settings::{Password, RespSettings};

@@ -11,6 +11,9 @@ pub(crate) use self::parsed::{Caps, Parsed, ProtocolError, Span};
 
 /// Bytes within which the first line of an array or a bulk string must end.
 const MAX_HEADER: usize = 32;
+/// The longest argument that is dropped, and the most arguments: more break the protocol, as in Redis.
+pub(crate) const LONGEST_DROPPED: usize = 512 * 1024 * 1024;
+const MOST_ARGUMENTS: usize = 1024 * 1024;
 /// The shortest argument: `$0`, and two line breaks.
 const SHORTEST_ARGUMENT: usize = 6;
 
@@ -51,6 +54,7 @@ fn array(
             Header::Number(count, end) => match usize::try_from(count) {
                 Ok(count) if count <= caps.arguments => (count, end),
                 _ if caps.is_anonymous => return Err(ProtocolError::AnonymousArguments),
+                Ok(count) if count <= MOST_ARGUMENTS => return Ok(Parsed::Oversized),
                 _ => return Err(ProtocolError::Arguments),
             },
             Header::Part => return Ok(Parsed::Part { needed: buffer.len() - start + 1 }),
@@ -71,11 +75,11 @@ fn array(
             },
         };
         if length > caps.bulk {
-            return Err(if caps.is_anonymous { ProtocolError::AnonymousBulk } else { ProtocolError::Bulk });
+            return if caps.is_anonymous { Err(ProtocolError::AnonymousBulk) } else { Ok(Parsed::Oversized) };
         }
         let end = body + length;
         if end + 2 - start > caps.command {
-            return Err(ProtocolError::Command);
+            return if caps.is_anonymous { Err(ProtocolError::Command) } else { Ok(Parsed::Oversized) };
         }
         match buffer.get(end..end + 2) {
             Some(b"\r\n") => {}
@@ -103,7 +107,9 @@ fn bulk(buffer: &[u8], at: usize, caps: &Caps) -> Result<Option<(usize, usize)>,
     }
     match header(buffer, at + 1, ProtocolError::Bulk, ProtocolError::BulkHeader)? {
         Header::Number(length, body) => match usize::try_from(length) {
-            Ok(length) if length <= caps.bulk => Ok(Some((length, body))),
+            Ok(length) if length <= if caps.is_anonymous { caps.bulk } else { LONGEST_DROPPED } => {
+                Ok(Some((length, body)))
+            }
             _ if caps.is_anonymous && length > 0 => Err(ProtocolError::AnonymousBulk),
             _ => Err(ProtocolError::Bulk),
         },

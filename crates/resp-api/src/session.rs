@@ -10,8 +10,10 @@ use crate::arguments::Arguments;
 use crate::command::{Command, Decision};
 use crate::context::Context;
 use crate::parse::Caps;
-use crate::reply::{Reply, wrong_number_of_arguments};
+use crate::reply::wrong_number_of_arguments;
 use crate::settings::{Password, RespSettings};
+use crate::turn::Turn;
+use crate::undecided::Reason;
 
 /// Caps before authentication: enough to send a password.
 const ANONYMOUS_ARGUMENTS: usize = 10;
@@ -126,12 +128,15 @@ impl Session {
 impl Rejection {
     /// Writes the error for the command of `arguments`.
     #[cold]
-    pub(crate) fn write(self, arguments: Arguments<'_>, reply: &mut Reply<'_>) {
+    pub(crate) fn write<S: Store>(self, arguments: Arguments<'_>, turn: &mut Turn<'_, S>) {
         match self {
             Self::Http => {}
-            Self::NoAuth => reply.error("NOAUTH Authentication required."),
-            Self::Unknown => reply.unknown_command(arguments.name(), arguments.from(1)),
-            Self::WrongNumber(command) => reply.error(wrong_number_of_arguments(command)),
+            Self::NoAuth => turn.fail(Reason::Unauthorized, "NOAUTH Authentication required."),
+            Self::Unknown => {
+                turn.reject("ERR", Reason::Unknown, "unknown command");
+                turn.reply.unknown_command(arguments.name(), arguments.from(1));
+            }
+            Self::WrongNumber(command) => turn.fail(Reason::Invalid, wrong_number_of_arguments(command)),
         }
     }
 }

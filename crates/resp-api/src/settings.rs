@@ -10,7 +10,7 @@ use subtle::{Choice, ConstantTimeEq};
 /// ```
 /// # use tollgate_resp_api::{Password, RespSettings};
 /// let settings = RespSettings { password: Some(Password::new("s3cret")), ..RespSettings::default() };
-/// assert_eq!(settings.max_bulk_bytes, 65_536);
+/// assert_eq!(settings.max_bulk_bytes, 4_194_304);
 /// assert!(!format!("{settings:?}").contains("s3cret"));
 /// ```
 #[derive(Clone, Debug)]
@@ -18,14 +18,15 @@ pub struct RespSettings {
     /// The password of the user `default`, for `AUTH` and `HELLO … AUTH`. Without one, no client has to
     /// authenticate.
     pub password: Option<Password>,
-    /// Maximum bytes of one argument.
+    /// Maximum bytes of one argument. A larger one is read and dropped, and its command undecided; so with
+    /// the next two.
     pub max_bulk_bytes: usize,
     /// Maximum arguments of one command, its name included.
     pub max_arguments: usize,
     /// Maximum bytes of one command as sent.
     pub max_command_bytes: usize,
-    /// Maximum bytes of commands that have arrived in part, over all connections of the surface. A connection
-    /// that would exceed it is closed.
+    /// Maximum bytes of commands that have arrived in part, over all connections of the surface. A command
+    /// that would exceed it is dropped and undecided.
     pub max_buffered_bytes: usize,
     /// Maximum bytes of buffers of connections whose clients do not take their replies, over all connections
     /// of the surface. A connection that would exceed it is closed.
@@ -42,9 +43,9 @@ impl Default for RespSettings {
     fn default() -> Self {
         Self {
             password: None,
-            max_bulk_bytes: 64 * 1024,
+            max_bulk_bytes: 4 * 1024 * 1024,
             max_arguments: 1_024,
-            max_command_bytes: 256 * 1024,
+            max_command_bytes: 16 * 1024 * 1024,
             max_buffered_bytes: 64 * 1024 * 1024,
             max_unread_bytes: 64 * 1024 * 1024,
             idle_timeout: Duration::ZERO,

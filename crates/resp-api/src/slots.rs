@@ -15,6 +15,7 @@ use crate::parse::Span;
 use crate::reply::{Reply, saturate};
 use crate::time_unit::TimeUnit;
 use crate::turn::{Pushed, Turn};
+use crate::undecided::Reason;
 
 const ACQUIRE: &str =
     "ERR syntax error, expected TOLLGATE.ACQUIRE domain key value [key value ...] [ID id] [WITHDEGRADED]";
@@ -67,7 +68,7 @@ impl SlotCommands {
             start = end;
             let mut entries = Vec::new();
             match SlotCommand::parse(action, arguments, &mut entries) {
-                Err(message) => turn.reply.error(message),
+                Err(message) => turn.fail(Reason::Invalid, message),
                 Ok(command) => command.carry_out(action, &entries, scratch, turn).await,
             }
         }
@@ -133,9 +134,9 @@ impl<'a> SlotCommand<'a> {
         match (action, self.id) {
             (SlotAction::Release, Some(id)) => match limiter.release(&request, id, turn.now).await {
                 Ok(released) => turn.reply.integer(i64::from(released)),
-                Err(error) => turn.reply.error(format_args!("ERR {error}")),
+                Err(error) => turn.fail(Reason::Invalid, format_args!("ERR {error}")),
             },
-            (SlotAction::Release, None) => turn.reply.error(RELEASE),
+            (SlotAction::Release, None) => turn.fail(Reason::Invalid, RELEASE),
             (SlotAction::Acquire, id) => {
                 let span = limiter.call_span("resp", &self.domain, None);
                 match limiter.acquire(&request, id, turn.now, scratch).await {
@@ -146,7 +147,7 @@ impl<'a> SlotCommand<'a> {
                         }
                         self.write(&answer, &mut turn.reply);
                     }
-                    Err(error) => turn.reply.error(format_args!("ERR {error}")),
+                    Err(error) => turn.fail(Reason::Invalid, format_args!("ERR {error}")),
                 }
             }
         }

@@ -13,7 +13,7 @@ use tollgate_store::Store;
 
 pub(crate) use self::form::Form;
 use self::quotas::{Quotas, Rate, Slot};
-use crate::arguments::{Arguments, NOT_AN_INTEGER};
+use crate::arguments::{Arguments, NOT_AN_INTEGER, permits};
 use crate::degraded;
 use crate::parse::{Span, number};
 use crate::reply::{Reply, integer, saturate};
@@ -68,11 +68,12 @@ impl Throttles {
             _ => return Pushed::Invalid(crate::reply::wrong_number_of_arguments(form.name())),
         };
         let read = |span: Span| number::parse(span.of(arguments.input()));
-        let quantity = quantity.map_or(Some(1), read);
-        let (Some(burst), Some(count), Some(period), Some(quantity)) =
-            (read(burst), read(count), read(period), quantity)
-        else {
+        let (Some(burst), Some(count), Some(period)) = (read(burst), read(count), read(period)) else {
             return Pushed::Invalid(NOT_AN_INTEGER.to_owned());
+        };
+        let cost = match quantity.map_or(Ok(1), |quantity| permits(quantity.of(arguments.input()))) {
+            Ok(cost) => cost,
+            Err(message) => return Pushed::Invalid(message.to_owned()),
         };
         let rate = Rate { form, burst, count, period };
         let slot = match self.quotas.find(&rate) {
@@ -83,11 +84,6 @@ impl Throttles {
                 Ok(slot) => slot,
                 Err(error) => return Pushed::Invalid(error.to_string()),
             },
-        };
-        let Ok(cost) = u64::try_from(quantity) else {
-            return Pushed::Invalid(
-                "ERR quantity is negative; the smallest is 0, which only looks".to_owned(),
-            );
         };
         self.items.push(Item { key, slot, form, cost: Cost(cost), with_degraded });
         Pushed::Added

@@ -1,5 +1,7 @@
 //! One turn of a connection: the commands that arrived together, and what is needed to answer them.
 
+use std::net::IpAddr;
+
 use tollgate_core::Timestamp;
 use tollgate_limiter::Limiter;
 use tollgate_net::Presence;
@@ -12,7 +14,9 @@ use crate::stats::Counts;
 /// What every command of a turn is answered with.
 pub(crate) struct Turn<'a, S: Store> {
     pub(crate) context: &'a Context<S>,
-    /// Whether the client is still there.
+    /// Where the client is.
+    pub(crate) peer: Option<IpAddr>,
+    /// Whether it is still there.
     pub(crate) presence: &'a Presence,
     /// When the commands arrived.
     pub(crate) now: Timestamp,

@@ -76,9 +76,12 @@ fn store(totals: &Totals) -> Line<'static> {
         ))],
         _ => shared_store(totals),
     };
-    for (what, rate) in
-        [("evicted", totals.evictions), ("errors", totals.store_errors), ("degraded", totals.degraded)]
-    {
+    for (what, rate) in [
+        ("rejected", totals.rejected),
+        ("evicted", totals.evictions),
+        ("errors", totals.store_errors),
+        ("degraded", totals.degraded),
+    ] {
         if rate > 0.0 {
             spans.push(Span::styled(format!("  {what} {}/s", short(rate)), BAD));
         }
@@ -348,6 +351,23 @@ tollgate_connections{surface=\"http\"} 1";
         faulty.rules.last_error = Some("shop.yaml:3:1: bad".into());
         view.read(faulty);
         assert!(drawn(&view, 80, 24).contains("NOT reloaded: shop.yaml:3:1: bad"));
+    }
+
+    #[test]
+    fn requests_that_no_rule_answered_are_shown_as_a_rate() {
+        let mut view = busy();
+        let at = |seconds, grpc: u32, http: u32| {
+            let metrics = format!(
+                "tollgate_bad_requests_total{{surface=\"grpc\",status=\"OVER_LIMIT\",reason=\"too_large\"}} {grpc}\n\
+                 tollgate_bad_requests_total{{surface=\"http\",status=\"404\",reason=\"unknown\"}} {http}"
+            );
+            reading(seconds, vec![], &metrics)
+        };
+        view.read(at(102, 5, 5));
+        view.read(at(104, 11, 19));
+        assert!(drawn(&view, 80, 24).contains("rejected 10/s"), "{}", drawn(&view, 80, 24));
+        view.read(at(106, 11, 19));
+        assert!(!drawn(&view, 80, 24).contains("rejected"), "none in the last interval");
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub(crate) struct Totals {
     pub(crate) decisions: f64,
     pub(crate) denied: f64,
     pub(crate) degraded: f64,
+    /// Requests a second that were not read, by every surface.
+    pub(crate) rejected: f64,
     pub(crate) store_errors: f64,
     pub(crate) store: Store,
     /// Calls a second to a shared store, and the nodes that share it.
@@ -238,6 +240,7 @@ fn totals(reading: &Reading, before: Option<&Exposition>, seconds: f64, rows: &[
         decisions: sum(|row| row.decisions),
         denied: sum(|row| row.denied),
         degraded: sum(|row| row.degraded),
+        rejected: per_second("tollgate_bad_requests_total"),
         store_errors: per_second("tollgate_store_errors_total"),
         store: reading.readiness.store.clone(),
         store_calls: per_second("tollgate_store_calls_total"),

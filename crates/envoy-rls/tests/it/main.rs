@@ -10,3 +10,4 @@ mod open_calls;
 mod queue;
 mod rude;
 mod stores;
+mod undecided;

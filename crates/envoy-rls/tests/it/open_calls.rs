@@ -10,6 +10,7 @@ use h2::client::{ResponseFuture, SendRequest};
 use tokio::net::TcpStream;
 use tokio::task::yield_now;
 use tollgate_envoy_rls::Limits;
+use tollgate_limiter::Undecided;
 
 const DEADLINE_EXCEEDED: i32 = 4;
 const RESOURCE_EXHAUSTED: i32 = 8;
@@ -45,7 +46,7 @@ async fn calls_without_messages_stay_within_their_places_and_others_are_served()
     let message_timeout = Duration::from_secs(3_600);
     let limits = Limits { max_waiting_calls: 2_000, message_timeout, ..Limits::default() };
     let limits = Limits { request_timeout: message_timeout, ..limits };
-    let server = Server::with(limits.clone()).await;
+    let server = Server::undecided(Undecided::Error, limits.clone()).await;
     let bound = limits.max_waiting_calls + 4 * (CONNECTIONS + 1);
     let (mut held, mut announced) = (Vec::new(), Vec::new());
     for _ in 0..CONNECTIONS {
@@ -95,7 +96,8 @@ async fn calls_without_messages_stay_within_their_places_and_others_are_served()
 
 #[tokio::test]
 async fn a_call_that_its_client_resets_frees_its_place_at_once() {
-    let server = Server::with(Limits { max_waiting_calls: 0, ..Limits::default() }).await;
+    let limits = Limits { max_waiting_calls: 0, ..Limits::default() };
+    let server = Server::undecided(Undecided::Error, limits).await;
     let mut send = server.raw().await;
     let mut calls: Vec<Open> = (0..4).map(|_| open(&mut send)).collect();
     let (response, _out) = open(&mut send);

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{SHOULD_RATE_LIMIT, Server, call, descriptor, framed, limiter, outcome, request};
+use crate::common::{SHOULD_RATE_LIMIT, Server, call, descriptor, framed, limiter_with, outcome, request};
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tollgate_envoy_rls::proto::rls::{Code, Entry};
 use tollgate_envoy_rls::{Limits, ReplyOptions, Shared};
+use tollgate_limiter::Undecided;
 
 const INVALID_ARGUMENT: i32 = 3;
 const DEADLINE_EXCEEDED: i32 = 4;
@@ -30,7 +31,7 @@ fn prefixed(flag: u8, length: u32, rest: &[u8]) -> Bytes {
 
 #[tokio::test]
 async fn a_body_that_is_no_request_ends_with_a_status_that_says_so() {
-    let server = Server::plain().await;
+    let server = Server::undecided(Undecided::Error, Limits::default()).await;
     let mut send = server.raw().await;
     let good = framed(&request(vec![descriptor("free", "x")]));
     let two = [&good[..], &good].concat();
@@ -40,12 +41,12 @@ async fn a_body_that_is_no_request_ends_with_a_status_that_says_so() {
         ("a cut prefix", Bytes::from_static(b"\0\0"), INVALID_ARGUMENT),
         ("a cut message", prefixed(0, 9, b"\x0a"), INVALID_ARGUMENT),
         ("no protobuf", prefixed(0, 4, b"\xff\xff\xff\xff"), INVALID_ARGUMENT),
-        ("no UTF-8", prefixed(0, 3, b"\x0a\x01\xff"), INVALID_ARGUMENT),
+        ("no descriptor", prefixed(0, 3, b"\x0a\x01\xff"), INVALID_ARGUMENT),
         ("two messages", two.into(), INVALID_ARGUMENT),
         ("more than the message", [&good[..], b"x"].concat().into(), INVALID_ARGUMENT),
         ("a compressed message", prefixed(1, 1, b"x"), INTERNAL),
         ("another flag", prefixed(7, 1, b"x"), INTERNAL),
-        ("a huge message", prefixed(0, 65_537, b"x"), RESOURCE_EXHAUSTED),
+        ("a huge message", prefixed(0, 4_194_305, b"x"), RESOURCE_EXHAUSTED),
         ("the largest length", prefixed(0, u32::MAX, b"x"), RESOURCE_EXHAUSTED),
     ] {
         let (response, mut out) =
@@ -94,7 +95,7 @@ async fn a_message_may_come_byte_by_byte_and_in_no_piece_that_fits() {
 
 #[tokio::test]
 async fn requests_of_absurd_size_are_rejected_and_large_ones_answered() {
-    let server = Server::plain().await;
+    let server = Server::undecided(Undecided::Error, Limits::default()).await;
     let mut client = server.client().await;
     let entries = |count| vec![Entry { key: "k".into(), value: "v".into() }; count];
     let mut deep = descriptor("k", "v");
@@ -106,8 +107,8 @@ async fn requests_of_absurd_size_are_rejected_and_large_ones_answered() {
     assert_eq!(many.statuses.len(), 1_000);
     for (asked, want) in [
         (request(vec![descriptor("k", "v"); 1_001]), tonic::Code::InvalidArgument),
-        (request(vec![deep.clone(), deep, descriptor("k", "v")]), tonic::Code::ResourceExhausted),
-        (request(vec![descriptor("api_key", &"x".repeat(70_000))]), tonic::Code::ResourceExhausted),
+        (request(vec![deep.clone(), deep, descriptor("k", "v")]), tonic::Code::InvalidArgument),
+        (request(vec![descriptor("api_key", &"x".repeat(4 << 20))]), tonic::Code::ResourceExhausted),
     ] {
         assert_eq!(client.ask(asked).await.expect_err("rejected").code(), want);
     }
@@ -247,7 +248,8 @@ async fn replies_that_no_client_reads_are_not_kept_for_ever() {
 
 #[tokio::test]
 async fn unfinished_messages_of_all_connections_together_have_a_cap() {
-    let server = Server::with(Limits { max_buffered_bytes: 100_000, ..Limits::default() }).await;
+    let limits = Limits { max_buffered_bytes: 100_000, ..Limits::default() };
+    let server = Server::undecided(Undecided::Error, limits).await;
     let mut send = server.raw().await;
     let begun = prefixed(0, 50_000, &[0; 40_000]);
     let mut calls = Vec::new();
@@ -257,7 +259,8 @@ async fn unfinished_messages_of_all_connections_together_have_a_cap() {
         out.send_data(begun.clone(), false).expect("open");
         calls.push((response, out));
     }
-    let (last, _) = calls.pop().expect("three");
+    let (last, mut out) = calls.pop().expect("three");
+    out.send_data(vec![0; 10_000].into(), true).expect("open");
     assert_eq!(outcome(last).await.expect("an answer"), (200, RESOURCE_EXHAUSTED));
     drop(calls);
     others_are_served(&server).await;
@@ -274,7 +277,8 @@ async fn the_services_of_all_workers_have_one_cap_on_unfinished_messages() {
     let mut servers = Vec::new();
     for _ in 0..2 {
         let (all, options) = (Arc::clone(&shared), ReplyOptions::default());
-        servers.push(Server::sharing(all, None, limiter(), options, limits.clone()).await);
+        let limiter = limiter_with(Undecided::Error);
+        servers.push(Server::sharing(all, None, limiter, options, limits.clone()).await);
     }
     let begun = prefixed(0, 50_000, &[0; 40_000]);
     let mut calls = Vec::new();
@@ -291,6 +295,7 @@ async fn the_services_of_all_workers_have_one_cap_on_unfinished_messages() {
     let mut send = servers[1].raw().await;
     let (third, mut out) = send.send_request(call(SHOULD_RATE_LIMIT).body(()).unwrap(), false).unwrap();
     out.send_data(begun, false).expect("open");
+    out.send_data(vec![0; 10_000].into(), true).expect("open");
     assert_eq!(outcome(third).await.expect("an answer"), (200, RESOURCE_EXHAUSTED));
     drop(calls);
     while shared.buffered_bytes() > 0 {

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 use tollgate_core::{Cost, Decision, ManualClock, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions, Shared};
-use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_limiter::{Limiter, LimiterSettings, Undecided};
 use tollgate_net::{AcceptLimits, ConnectionStats, accept};
 use tollgate_rule_files::parse_text;
 use tollgate_store::{Charge, Counter, Inspection, Store, StoreError, StoreName, Take, Verdicts};
@@ -76,7 +76,8 @@ async fn connected_within(
 ) -> h2::client::SendRequest<bytes::Bytes> {
     let policy = parse_text("rules.yaml", RULES).expect("rules without fault");
     let store = Gated { inner: MemoryStore::new(MemoryConfig::default()), gate: Arc::clone(gate) };
-    let limiter: Limiter<Gated> = Limiter::new(policy, store, LimiterSettings::default());
+    let settings = LimiterSettings { undecided: Undecided::Error, ..LimiterSettings::default() };
+    let limiter: Limiter<Gated> = Limiter::new(policy, store, settings);
     let clock = Arc::new(ManualClock::at(crate::common::NOW));
     let (ready, drain) = (watch::channel(true).1, watch::channel(false).1);
     let limits = Limits::default();

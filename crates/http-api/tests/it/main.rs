@@ -5,6 +5,7 @@ mod check;
 mod common;
 mod docs;
 mod explain;
+mod heads;
 mod openapi;
 mod proxies;
 mod routes;

@@ -99,8 +99,17 @@ async fn one_client_cannot_exhaust_the_reservations_and_learns_why_it_gets_no_mo
     for other in ["y", "z"] {
         assert_eq!(client.post("/v1/reserve", &one("tokens", other)).await.status, 200);
     }
-    let detail = client.post("/v1/reserve", &one("tokens", "w")).await.problem(503);
-    assert!(detail.starts_with("there is no room for another open reservation"), "{detail}");
+    for no_room in
+        [one("tokens", "w"), one("tokens", &"w".repeat(9_000)), one("tokens", &"w".repeat(5 << 20))]
+    {
+        let reply = client.post("/v1/reserve", &no_room).await.json();
+        let decision = &reply["decision"];
+        assert_eq!((&reply["id"], &decision["outcome"]), (&json!(null), &json!("deny")));
+        assert!(
+            ["overload", "too_large"].contains(&decision["undecided"].as_str().expect("why")),
+            "{decision}"
+        );
+    }
     let cancel = json!({"id": first["id"]}).to_string();
     assert_eq!(client.post("/v1/cancel", &cancel).await.status, 200);
     assert_eq!(client.post("/v1/reserve", &one("tokens", "w")).await.status, 200);

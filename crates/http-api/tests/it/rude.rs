@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
-use crate::common::{Server, loopback, one};
+use crate::common::{RULES, Server, loopback, one};
+use tollgate_http_api::HttpSettings;
 use tollgate_http_kit::SurfaceSettings;
+use tollgate_limiter::Undecided;
 
 /// So short that a test need not wait, and only for clients that are to be cut off.
 fn impatient() -> SurfaceSettings {
@@ -93,25 +95,24 @@ async fn a_client_that_goes_away_in_a_body_costs_no_other_client() {
 
 #[tokio::test]
 async fn bodies_above_their_cap_are_rejected_also_without_a_length() {
-    let server = Server::plain().await;
+    let api = HttpSettings { max_body_bytes: 64 << 10, max_batch_bytes: 1 << 20, ..HttpSettings::default() };
+    let server = Server::start(RULES, api).await;
     let body =
         |value: &str| format!(r#"{{"domain":"shop","descriptors":[[{{"key":"user","value":"{value}"}}]]}}"#);
     let (small, large) = (body("a longer name than ann"), body(&"x".repeat(70_000)));
     let huge = " ".repeat(1024 * 1024 + 1);
     let one_in_a_batch = format!(r#"{{"requests":[{large}]}}"#);
     let large_in_a_batch = format!(r#"{{"requests":[{small},{large}]}}"#);
-    for (path, body) in [
-        ("/v1/check", &large),
-        ("/v1/check", &one_in_a_batch),
-        ("/v1/check", &large_in_a_batch),
-        ("/v1/check", &huge),
-        ("/v1/reserve", &large),
-        ("/json", &large),
-        ("/v1/commit", &large),
+    for (path, body, status) in [
+        ("/v1/reserve", &large, 200),
+        ("/v1/acquire", &large, 413),
+        ("/v1/commit", &large, 413),
+        ("/v1/throttle", &large, 413),
     ] {
         let mut client = server.client().await;
         let reply = client.post(path, body).await;
-        assert_eq!(reply.status, 413, "{path}");
+        assert_eq!(reply.status, status, "{path}");
+        assert_eq!(status == 200, reply.text().contains(r#""outcome":"deny""#), "{path}");
         let mut client = server.client().await;
         client.send(format!("POST {path} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n")).await;
         for piece in body.as_bytes().chunks(30_000) {
@@ -120,24 +121,41 @@ async fn bodies_above_their_cap_are_rejected_also_without_a_length() {
             client.send("\r\n").await;
         }
         client.send("0\r\n\r\n").await;
-        assert_eq!(client.reply().await.map(|reply| reply.status), Some(413), "{path} in chunks");
+        assert_eq!(client.reply().await.map(|reply| reply.status), Some(status), "{path} in chunks");
     }
-    let reply = server.client().await.post("/v1/check", &large_in_a_batch).await;
-    let detail = reply.problem(413);
-    assert!(detail.starts_with("requests[1]: its texts take 700"), "{detail}");
+    // A check is decided; a proxy says in which status it wants denials.
+    for (path, body, status) in [
+        ("/v1/check", &large, 200),
+        ("/v1/check", &one_in_a_batch, 200),
+        ("/v1/check", &large_in_a_batch, 200),
+        ("/v1/check", &huge, 200),
+        ("/v1/check?status=403", &large, 403),
+        ("/v1/check?status=rule", &huge, 429),
+        ("/json", &large, 429),
+        ("/json", &huge, 429),
+    ] {
+        let reply = server.client().await.post(path, body).await;
+        assert_eq!(reply.status, status, "{path}");
+        let denied = [("outcome", "deny"), ("overallCode", "OVER_LIMIT")];
+        let detail = reply.json()["detail"].as_str().map(str::to_owned).unwrap_or_default();
+        let is_denied = denied.iter().any(|(name, value)| reply.json()[name] == *value);
+        assert!(is_denied || detail.contains("larger than") || detail.starts_with("requests[1]:"), "{path}");
+    }
+    assert_eq!((server.rejected(200, "too_large").await, server.rejected(429, "too_large").await), (6, 3));
     // Many requests share the cap of a batch, and none of them is large.
     let many = format!(r#"{{"requests":[{}]}}"#, vec![small; 900].join(","));
     assert!(many.len() > 64 * 1024);
     assert_eq!(server.client().await.post("/v1/check", &many).await.status, 200);
     let mut client = server.client().await;
-    client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 99999999999\r\n\r\n").await;
+    client.send("POST /v1/commit HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 99999999999\r\n\r\n").await;
     assert_eq!(client.reply().await.expect("an answer").status, 413, "rejected before a byte of it is sent");
     others_are_served(&server).await;
 }
 
 #[tokio::test]
 async fn half_arrived_bodies_have_a_budget_together() {
-    let server = Server::with(SurfaceSettings { max_buffered_bytes: 10_000, ..loopback() }).await;
+    let settings = SurfaceSettings { max_buffered_bytes: 10_000, ..loopback() };
+    let server = Server::undecided(Undecided::Error, settings).await;
     let mut waiting = Vec::new();
     let mut client = server.client().await;
     client
@@ -151,7 +169,7 @@ async fn half_arrived_bodies_have_a_budget_together() {
     other
         .send(format!(
             "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 30000\r\n\r\n{}",
-            " ".repeat(29_000)
+            " ".repeat(30_000)
         ))
         .await;
     assert!(other.reply().await.expect("an answer").problem(503).contains("half-arrived"));
@@ -165,30 +183,43 @@ async fn half_arrived_bodies_have_a_budget_together() {
 }
 
 #[tokio::test]
-async fn header_floods_and_nonsense_are_rejected() {
-    let server = Server::plain().await;
+async fn header_floods_and_nonsense_are_answered_by_the_setting() {
     let many: String = (0..200).map(|i| format!("x-{i}: y\r\n")).collect();
-    for (sent, status) in [
+    let rows = [
         (format!("GET / HTTP/1.1\r\nhost: x\r\n{many}\r\n"), 431),
         (format!("GET / HTTP/1.1\r\nhost: x\r\nx: {}\r\n\r\n", "y".repeat(20_000)), 431),
         (format!("GET /{} HTTP/1.1\r\nhost: x\r\n\r\n", "y".repeat(70_000)), 431),
+        ("GET / HTTP/1.1\r\nx: a\u{1}b\r\n\r\n".into(), 400),
+        ("GET / HTTP/1.1\r\nx: a\rb\r\n\r\n".into(), 400),
+        ("GET / HTTP/1.1\r\nx: a\r\n b\r\n\r\n".into(), 400),
         ("GET / HTTP/1.1\r\nbad header\r\n\r\n".into(), 400),
         ("GET / HTTP/9.9\r\n\r\n".into(), 400),
         ("\0\0\0\0\r\n\r\n".into(), 400),
         ("*3\r\n$3\r\nSET\r\n".into(), 400),
         ("POST /v1/check HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nxx".into(), 400),
         ("POST /v1/check HTTP/1.1\r\ncontent-length: -1\r\n\r\n".into(), 400),
-    ] {
+    ];
+    for (undecided, decided) in
+        [(Undecided::Deny, Some(403)), (Undecided::Allow, Some(200)), (Undecided::Error, None)]
+    {
+        let server = Server::undecided(undecided, loopback()).await;
+        for (sent, status) in &rows {
+            let mut client = server.client().await;
+            // Behind a request that is answered.
+            client.send(format!("GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n{sent}")).await;
+            assert_eq!(client.reply().await.expect("an answer").status, 200);
+            let reply = client.reply().await.unwrap_or_else(|| panic!("no answer to {sent:.60}"));
+            reply.problem(decided.unwrap_or(*status));
+            assert!(client.is_closed().await);
+        }
+        let counted = |status| server.rejected(decided.unwrap_or(status), "malformed");
+        assert_eq!(counted(400).await, 9);
+        assert_eq!(server.rejected(decided.unwrap_or(431), "too_large").await, 3);
         let mut client = server.client().await;
-        client.send(&sent).await;
-        let reply = client.reply().await.unwrap_or_else(|| panic!("no answer to {:.60}", sent));
-        assert_eq!(reply.status, status, "{:.60}", sent);
-        assert!(client.is_closed().await);
+        client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n").await;
+        assert_eq!(client.reply().await.expect("an answer").status, 400);
+        others_are_served(&server).await;
     }
-    let mut client = server.client().await;
-    client.send("POST /v1/check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n").await;
-    assert_eq!(client.reply().await.expect("an answer").status, 400);
-    others_are_served(&server).await;
 }
 
 #[tokio::test]

@@ -73,7 +73,7 @@ async fn what_no_limit_can_be_is_rejected_with_what_is_wrong() {
         (r#"{"key":"a","limit":1,"period_ms":1,"burst":0}"#, "burst is 0; the smallest is 1"),
         (r#"{"key":"a","limit":1,"period_ms":86400000,"burst":1000000}"#, "more than thirty years to fill"),
         (r#"{"key":"a","limit":-1,"period_ms":1}"#, "expected u64"),
-        (r#"{"key":"a","limit":1,"period_ms":1,"hits":9223372036854775808}"#, "a whole number from 0 to"),
+        (r#"{"key":"a","limit":1,"period_ms":1,"hits":-1}"#, "a whole number from 0"),
         (r#"{"key":"a","limit":1,"period_ms":1,"period":1}"#, "unknown field `period`"),
         (r#"{"key":"a","key":"b","limit":1,"period_ms":1}"#, "duplicate field `key`"),
     ] {

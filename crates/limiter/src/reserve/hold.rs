@@ -74,10 +74,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         if terms.ttl.is_zero() || terms.ttl > longest {
             return Err(ReserveError::BadTtl { ttl: terms.ttl, longest });
         }
-        if let Err(error) = request.check() {
-            self.observer.request_rejected();
-            return Err(error.into());
-        }
+        request.check()?;
         let id = new_id().ok_or(ReserveError::NoRandomness)?;
         scratch.clear();
         let rules = self.rules.load();

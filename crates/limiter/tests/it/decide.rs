@@ -76,13 +76,35 @@ fn hits_of_a_descriptor_come_before_those_of_the_request_and_zero_peeks() {
 fn an_invalid_request_is_rejected_and_takes_nothing() {
     let rules = "{domain: d, descriptors: [{key: a, rate_limit: {unit: minute, requests_per_unit: 2}}]}";
     let limiter = limiter(rules);
-    let huge = |descriptor| RequestError::HugeHits { descriptor, hits: 1 << 63 };
     assert_eq!(ask_at(&limiter, "", &[of("a=1")], NOON), format!("error: {}", RequestError::EmptyDomain));
     assert_eq!(ask(&limiter, &[]), format!("error: {}", RequestError::NoDescriptors));
-    let asks = [of("a=1"), of("a=1").hits(1 << 63)];
-    assert_eq!(ask(&limiter, &asks), format!("error: {}", huge(Some(1))));
-    assert_eq!(ask(&limiter, &[of("a=1").hits((1 << 63) - 1)]), "OVER: over 0/2 never");
-    assert_eq!(ask(&limiter, &[of("a=2")]), "OK: ok 1/2");
+    assert_eq!(ask(&limiter, &[of("a=1")]), "OK: ok 1/2");
+}
+
+#[test]
+fn any_number_of_hits_is_decided_and_the_largest_never_fit() {
+    let limit = |more: &str| format!("rate_limit: {{unit: minute, requests_per_unit: 2{more}}}");
+    for (rule, left) in [
+        (limit(""), 0), // a fixed window counts what never fits
+        (limit(", algorithm: token_bucket"), 2),
+        (limit(", algorithm: token_bucket, cost: 2"), 2),
+        (limit(", algorithm: sliding_window"), 2),
+        (limit(", algorithm: sliding_window_counter"), 2),
+        (limit(", algorithm: sliding_window_log"), 2),
+        (limit(", algorithm: leaky_bucket"), 2),
+        ("rate_limit: {algorithm: total, limit: 2}".to_owned(), 2),
+    ] {
+        let limiter = limiter(&format!("{{domain: d, descriptors: [{{key: a, {rule}}}]}}"));
+        for hits in [(1 << 63) - 1, 1 << 63, u64::MAX - 1, u64::MAX] {
+            // Alone, and together with as many of another descriptor.
+            for asks in [&[of("a=1").hits(hits)][..], &[of("a=1").hits(hits), of("a=1").hits(hits)]] {
+                let answer = ask(&limiter, asks);
+                assert!(answer.starts_with("OVER") && answer.contains("never"), "{rule}, {hits}: {answer}");
+            }
+        }
+        let peek = ask(&limiter, &[of("a=1").hits(0)]);
+        assert!(peek.contains(&format!(" {left}/2")), "{rule}: {peek}");
+    }
 }
 
 #[test]

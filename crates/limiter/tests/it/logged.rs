@@ -71,7 +71,7 @@ fn a_denial_is_one_line_with_key_limit_and_wait() {
         "INFO tollgate::denied: denied domain=\"d\" rule=\"path\" limit=1 per second, fixed_window \
          descriptor=\"path=/a\" hits=1 retry_after_ms=1000",
         "INFO tollgate::denied: denied domain=\"d\" rule=\"user\" limit=0 per minute, fixed_window \
-         descriptor=\"user=\\\\x1B[31m\\\\xE2\\\\x80\\\\xAE\" hits=1 never_fits=true",
+         descriptor=\"user=\\u{1b}[31m\\u{202e}\" hits=1 never_fits=true",
         "INFO tollgate::denied: denied domain=\"d\" is_override=true descriptor=\"nobody=x\" hits=1 never_fits=true",
     ];
     assert_eq!(got, want);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::common::{NOON, ask, ask_at, limiter, of, policy};
-use tollgate_limiter::{Format, Limiter, LimiterSettings, ObserveSettings, StoreStats};
+use tollgate_limiter::{Format, Limiter, LimiterSettings, ObserveSettings, Rejected, StoreStats};
 use tollgate_store::ModelStore;
 
 const RULES: &str = "
@@ -33,7 +33,15 @@ fn decisions_and_hits_are_counted_by_rule_and_outcome() {
         ask(&limiter, &[of("plan=gold user=u"), of("nothing=1")]);
     }
     ask_at(&limiter, "elsewhere", &[of("a=1")], NOON);
-    ask(&limiter, &[]);
+    for _ in 0..2 {
+        limiter.request_rejected(Rejected {
+            surface: "http",
+            peer: None,
+            status: "400",
+            reason: "invalid",
+            detail: "there is no descriptor",
+        });
+    }
     has(
         &limiter.metrics().render(),
         &[
@@ -48,7 +56,7 @@ fn decisions_and_hits_are_counted_by_rule_and_outcome() {
             r#"tollgate_unmatched_requests_total{domain="d",outcome="admit"} 0"#,
             r#"tollgate_unmatched_requests_total{domain="(unknown)",outcome="admit"} 1"#,
             r#"tollgate_unmatched_requests_total{domain="(unknown)",outcome="deny"} 0"#,
-            "tollgate_bad_requests_total 1",
+            r#"tollgate_bad_requests_total{surface="http",status="400",reason="invalid"} 2"#,
             r#"tollgate_store_batch_takes_bucket{le="1.0"} 8"#,
             "tollgate_store_batch_takes_count 8",
             r#"ratelimit_service_rate_limit_total_hits{domain="d",key1="a"} 11"#,

@@ -15,7 +15,7 @@ use crate::error::RemoteError;
 
 /// The most questions in one request: as many as the service takes.
 const MAX_BATCH: usize = 1_000;
-/// A service reads 64 KiB unless its settings say otherwise.
+/// Bytes of questions that travel together. A larger one travels alone.
 const MAX_REQUEST: usize = 60 << 10;
 
 /// A question on its way.

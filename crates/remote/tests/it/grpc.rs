@@ -204,7 +204,7 @@ async fn an_error_says_whether_permits_may_have_been_taken() {
     let error = answer.expect_err("broken");
     assert!(matches!(error, RemoteError::Lost { .. }), "{error}");
     // Too long for any service: not even sent.
-    let error = limiter.check(&"x".repeat(70_000)).await.expect_err("too long");
+    let error = limiter.check(&"x".repeat(65 << 20)).await.expect_err("too long");
     assert!(matches!(error, RemoteError::Rejected { .. }), "{error}");
 }
 

@@ -76,7 +76,7 @@ impl PartialCommand {
         std::mem::take(&mut self.bytes)
     }
 
-    /// Drops it, since its connection ends.
+    /// Drops it.
     pub(super) fn discard(&mut self) {
         self.bytes = Vec::new();
         // Only growing fails.

@@ -49,6 +49,8 @@ pub(crate) enum Parsed {
     Nothing { end: usize },
     /// The beginning of a command, which is at least `needed` bytes long.
     Part { needed: usize },
+    /// The beginning of a command that exceeds a cap, of a client that has authenticated.
+    Oversized,
 }
 
 /// The client broke the protocol or exceeded a cap. The messages are those of Redis where it has one.
@@ -79,4 +81,6 @@ pub(crate) enum ProtocolError {
     /// This command is valid, but partial commands of all connections together are too large.
     #[error("too many bytes of partial commands on all connections; send whole commands")]
     Budget,
+    #[error("a command that is too large, and not an array of arguments")]
+    Broken,
 }

@@ -26,6 +26,10 @@ fn read(bytes: &[u8], caps: &Caps) -> String {
                 }
                 return parsed_commands.join(" ");
             }
+            Ok(Parsed::Oversized) => {
+                parsed_commands.push("oversized".to_owned());
+                return parsed_commands.join(" ");
+            }
             Err(error) => {
                 parsed_commands.push(error.to_string());
                 return parsed_commands.join(" ");
@@ -55,7 +59,7 @@ fn arrays_of_bulk_strings_are_commands() {
         ("*1\r\n$4\r\nPING\r", "…"),
         ("*1\r\n$4\r\nPING\r\n*1\r\n", "PING …"),
         ("*16\r\n", "…"),
-        ("*17\r\n", "invalid multibulk length"),
+        ("*17\r\n", "oversized"),
         ("*1000000000\r\n", "invalid multibulk length"),
         ("*99999999999999999999\r\n", "invalid multibulk length"),
         ("*x\r\n", "invalid multibulk length"),
@@ -64,7 +68,7 @@ fn arrays_of_bulk_strings_are_commands() {
         ("*01\r\n", "invalid multibulk length"),
         ("*11111111111111111111111111111111111", "too big mbulk count string"),
         ("*1\r\n$64\r\n", "…"),
-        ("*1\r\n$65\r\n", "invalid bulk length"),
+        ("*1\r\n$65\r\n", "oversized"),
         ("*1\r\n$-1\r\n", "invalid bulk length"),
         ("*1\r\n$4294967296\r\n", "invalid bulk length"),
         ("*1\r\n$x\r\n", "invalid bulk length"),
@@ -78,7 +82,7 @@ fn arrays_of_bulk_strings_are_commands() {
         assert_eq!(read(bytes.as_bytes(), &CAPS), want, "{bytes:?}");
     }
     let long = format!("*9\r\n{}", format!("$60\r\n{}\r\n", "a".repeat(60)).repeat(9));
-    assert_eq!(read(long.as_bytes(), &CAPS), "command too long");
+    assert_eq!(read(long.as_bytes(), &CAPS), "oversized");
 }
 
 #[test]

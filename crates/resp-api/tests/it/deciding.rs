@@ -159,6 +159,7 @@ const HELLO3: &str = r#"{"server", "tollgate", "version", "7.4.0", "proto", 3, "
 #[test]
 fn invalid_arguments_are_errors_and_nothing_is_taken() {
     const NUMBER: &str = "-ERR value is not an integer or out of range";
+    const NEGATIVE: &str = "-ERR the number of permits is negative; the smallest is 0, which only looks";
     let server = Server::start(RespSettings::default());
     let usage =
         "-ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n] [WITHDEGRADED]";
@@ -176,13 +177,13 @@ fn invalid_arguments_are_errors_and_nothing_is_taken() {
             ("CL.THROTTLE k x 1 1", NUMBER),
             ("CL.THROTTLE k 1 1.5 1", NUMBER),
             ("CL.THROTTLE k 1 1 +1", NUMBER),
-            ("CL.THROTTLE k 1 1 1 9223372036854775808", NUMBER),
+            ("CL.THROTTLE k 1 1 1 9223372036854775808x", NUMBER),
             ("CL.THROTTLE k 1 1 1 ", NUMBER),
             ("CL.THROTTLE k -1 1 1", "-ERR max_burst is -1; the smallest is 0"),
             ("THROTTLE k 0 1 1", "-ERR max_burst is 0; the smallest is 1"),
             ("CL.THROTTLE k 1 0 1", "-ERR count is 0; the smallest is 1"),
             ("CL.THROTTLE k 1 1 -60", "-ERR period is -60; the smallest is 1"),
-            ("CL.THROTTLE k 1 1 1 -1", "-ERR quantity is negative; the smallest is 0, which only looks"),
+            ("CL.THROTTLE k 1 1 1 -1", NEGATIVE),
             (
                 "CL.THROTTLE k 17179869182 1 1",
                 "-ERR a limit of 17179869183 is too large; the largest is 17179869182",
@@ -208,10 +209,7 @@ fn invalid_arguments_are_errors_and_nothing_is_taken() {
             ("TOLLGATE.CHECK shop user ann plan", usage),
             ("TOLLGATE.CHECK shop user ann COST 1 1", usage),
             ("TOLLGATE.CHECK shop user ann COST x", NUMBER),
-            (
-                "TOLLGATE.CHECK shop user ann COST -1",
-                "-ERR COST is negative; the smallest is 0, which only looks",
-            ),
+            ("TOLLGATE.CHECK shop user ann COST -1", NEGATIVE),
             ("TOLLGATE.CHECK  user ann", "-ERR the domain is empty; name the domain whose rules apply"),
             (
                 "TOLLGATE.CHECK shop user ann plan gold COST 9223372036854775807",
@@ -295,4 +293,16 @@ fn a_block_is_a_limit_of_zero_until_it_ends_and_an_allowance_is_none() {
             ("TOLLGATE.CHECK shop user bob", r#"[0, 2, 1, -1, 60, "user"]"#),
         ],
     );
+}
+
+#[test]
+fn a_number_of_permits_that_a_client_may_have_chosen_is_denied_however_large_it_is() {
+    let server = Server::start(RespSettings::default());
+    let mut client = server.connect();
+    for number in ["9223372036854775807", "9223372036854775808", "18446744073709551616", &"9".repeat(1_000)] {
+        assert_eq!(client.ask(&format!("CL.THROTTLE k 1 1 1 {number}")), "[1, 2, 2, -1, 0]", "{number}");
+        let check = client.ask(&format!("TOLLGATE.CHECK shop user ann plan gold COST {number}"));
+        assert_eq!(check, "[1, 3, 0, -1, 0, \"user → plan=gold\"]", "{number}");
+    }
+    assert_eq!(client.ask("CL.THROTTLE k 1 1 1 2"), "[0, 2, 0, -1, 2]", "nothing was taken before");
 }

@@ -5,6 +5,7 @@ mod clients;
 mod common;
 mod deciding;
 mod ending;
+mod oversized;
 mod redis_cell;
 mod talking;
 mod wire;

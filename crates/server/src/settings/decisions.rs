@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate_envoy_rls::{HeaderNames, ReplyOptions};
-use tollgate_limiter::{LimiterSettings, ObserveSettings, OnStoreFailure, Unmatched};
+use tollgate_limiter::{LimiterSettings, ObserveSettings, OnStoreFailure, Undecided, Unmatched};
 use tracing::level_filters::LevelFilter;
 
 use super::layers::Layers;
@@ -25,6 +25,11 @@ rows! {
         .one_of(&["admit", "deny"])
         .help(Answers, "What happens to a request for which no rule matches, also of an unknown domain: `admit` or \
                         `deny`. A rule file may say it for its domain");
+    UNDECIDED: Row<Undecided> = Row::new("undecided", "ANSWER", "deny", parse::undecided)
+        .one_of(&["deny", "allow", "error"])
+        .help(Answers, "What happens to a request that cannot be read, because it is too large or malformed, or for which \
+                        there is no room: `deny`, `allow` or `error`. Proxies take an error for an outage, and may let \
+                        the request pass");
     RESPONSE_HEADERS: Row<bool> = Row::switch("response-headers")
         .envoy_compat(&["LIMIT_RESPONSE_HEADERS_ENABLED"])
         .help(Answers, "Make Envoy add limit, remaining and reset to responses as headers");
@@ -93,6 +98,7 @@ impl Decisions {
             shadow_mode,
             quota_mode: layers.one(&QUOTA_MODE),
             unmatched: layers.one(&UNMATCHED),
+            undecided: layers.one(&UNDECIDED),
             throttle_on_store_failure: layers.one(&THROTTLE_ON_STORE_FAILURE),
             max_reservations: layers.one(&MAX_RESERVATIONS),
             longest_reservation: layers.one(&LONGEST_RESERVATION),

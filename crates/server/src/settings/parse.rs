@@ -241,6 +241,26 @@ pub(crate) fn body(text: &str) -> Result<usize, String> {
     }
 }
 
+/// Bytes of a request's line and fields: from the smallest that HTTP libraries send to the largest that is
+/// worth reading.
+pub(crate) fn header(text: &str) -> Result<usize, String> {
+    match usize::try_from(bytes(text)?) {
+        Ok(bytes) if (8 << 10..=16 << 20).contains(&bytes) => Ok(bytes),
+        _ => Err(format!("invalid size {text:?}: expected 8KiB to 16MiB")),
+    }
+}
+
+/// `deny`, `allow` or `error`.
+pub(crate) fn undecided(text: &str) -> Result<tollgate_limiter::Undecided, String> {
+    use tollgate_limiter::Undecided;
+    match text.to_ascii_lowercase().as_str() {
+        "deny" => Ok(Undecided::Deny),
+        "allow" => Ok(Undecided::Allow),
+        "error" => Ok(Undecided::Error),
+        _ => Err(format!("unknown answer {text:?}: expected deny, allow or error")),
+    }
+}
+
 /// Bytes held for slow peers: from 64 KiB, one body, to 1 TiB.
 pub(crate) fn held(text: &str) -> Result<usize, String> {
     match usize::try_from(bytes(text)?) {

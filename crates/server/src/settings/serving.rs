@@ -21,13 +21,17 @@ rows! {
                        (net.core.somaxconn)");
     SOCKET_MODE: Row<u32> = Row::new("socket-mode", "MODE", "660", parse::file_mode)
         .help(Listen, "Permissions of the files of Unix sockets: a process that may not write to the file cannot connect");
-    MAX_BODY: Row<usize> = Row::new("max-body", "BYTES", "64KiB", parse::body)
-        .help(Listen, "Maximum size of a request body over HTTP and of an argument over the Redis protocol; a batch of \
-                       several requests over HTTP may be sixteen times as large");
+    MAX_BODY: Row<usize> = Row::new("max-body", "BYTES", "4MiB", parse::body)
+        .help(Listen, "Maximum size of a request body over HTTP, of a gRPC message and of an argument over the Redis \
+                       protocol; a batch of several requests over HTTP and a command of the Redis protocol may be four \
+                       times as large. --undecided says what happens to a larger one");
+    MAX_HEADER: Row<usize> = Row::new("max-header", "BYTES", "2MiB", parse::header)
+        .help(Listen, "Maximum size of a request's line and header fields over HTTP, of which there are at most 24000. \
+                       --undecided says what happens to a larger one");
     MAX_BUFFERED: Row<usize> = Row::new("max-buffered", "BYTES", "64MiB", parse::held)
         .help(Listen, "Maximum bytes of requests that have arrived in part, per address over all its connections, and \
                        the same again of replies that clients of HTTP and the Redis protocol do not take; above it such \
-                       requests are rejected and such connections closed");
+                       requests are treated as --undecided says, and such connections closed");
     REQUEST_TIMEOUT: Row<Duration> = Row::new("request-timeout", "DURATION", "10s", parse::timeout)
         .help(Listen, "Time that a client has to send a header, a body, a gRPC message or a command, and to read a reply of \
                        the Redis protocol");
@@ -48,8 +52,10 @@ pub struct Serving {
     pub backlog: u32,
     /// Permissions of the files of Unix sockets.
     pub socket_mode: u32,
-    /// Bytes of one request's body over HTTP, and of one argument over the Redis protocol.
+    /// Bytes of one request's body over HTTP, of a gRPC message, and of one argument over the Redis protocol.
     pub max_body: usize,
+    /// Bytes of one request's line and fields over HTTP.
+    pub max_header: usize,
     /// Bytes of half-arrived requests of one surface, and again of replies that are not taken.
     pub max_buffered: usize,
     /// From the first byte of a header, a body or a command to its last; from a gRPC call to its message.
@@ -68,6 +74,7 @@ impl Serving {
             backlog: layers.one(&BACKLOG),
             socket_mode: layers.one(&SOCKET_MODE),
             max_body: layers.one(&MAX_BODY),
+            max_header: layers.one(&MAX_HEADER),
             max_buffered: layers.one(&MAX_BUFFERED),
             request_timeout: layers.one(&REQUEST_TIMEOUT),
             drain_delay: layers.one(&DRAIN_DELAY),

@@ -90,6 +90,7 @@ impl Mount for GrpcSettings {
             max_waiting_calls: self.max_waiting,
             message_timeout: process.serving.request_timeout,
             drain_timeout: process.serving.drain_timeout,
+            max_message_bytes: process.serving.max_body,
             max_buffered_bytes: process.serving.max_buffered,
             ..Limits::default()
         };

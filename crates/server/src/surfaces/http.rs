@@ -52,6 +52,9 @@ rows! {
 pub(crate) static KIND: Kind =
     Kind { listen: &LISTEN, rows: ROWS, read: |layers| Arc::new(HttpSettings::read(layers)) };
 
+/// Fields of a request. A proxy passes on as many as its clients send.
+const MOST_FIELDS: usize = 24_000;
+
 fn style(text: &str) -> Result<Style, String> {
     text.parse().map_err(|error: UnknownStyle| error.to_string())
 }
@@ -87,7 +90,7 @@ impl HttpSettings {
         ApiSettings {
             style: self.headers,
             max_body_bytes: serving.max_body,
-            max_batch_bytes: serving.max_body * 16,
+            max_batch_bytes: serving.max_body * 4,
             max_batch: self.max_batch,
             ..ApiSettings::default()
         }
@@ -104,6 +107,8 @@ impl HttpSettings {
             idle_timeout: self.idle_timeout,
             max_buffered_bytes: process.serving.max_buffered,
             max_unread_bytes: process.serving.max_buffered,
+            max_header_bytes: process.serving.max_header,
+            max_header_fields: MOST_FIELDS,
             ..SurfaceSettings::default()
         }
     }

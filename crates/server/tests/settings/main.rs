@@ -112,6 +112,8 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("denial-log-level", _) => "off",
             ("compat", _) => "ratelimit",
             ("throttle-on-store-failure" | "unmatched", _) => "deny",
+            ("undecided", _) => "error",
+            ("max-header", _) => "1MiB",
             ("retry-after-headers", _) => "false",
             ("otlp", _) => "http://collector:4317",
             ("trace-ratio", _) => "0.5",

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use tollgate_core::{ManualClock, Timestamp};
 use tollgate_envoy_rls::proto::rls;
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions, Shared};
-use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_limiter::{Limiter, LimiterSettings, Undecided};
 use tollgate_net::{AcceptLimits, ConnectionStats, Tls, accept};
 use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
@@ -46,9 +46,15 @@ pub const NOW: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 pub type Service = RateLimitService<MemoryStore>;
 
 pub fn limiter() -> Arc<Limiter<MemoryStore>> {
+    limiter_with(Undecided::default())
+}
+
+/// One whose surfaces answer what they cannot decide as `undecided` says.
+pub fn limiter_with(undecided: Undecided) -> Arc<Limiter<MemoryStore>> {
     let policy = parse_text("rules.yaml", RULES).expect("rules without fault");
     let store = MemoryStore::new(MemoryConfig::default());
-    Arc::new(Limiter::new(policy, store, LimiterSettings::default()))
+    let settings = LimiterSettings { undecided, ..LimiterSettings::default() };
+    Arc::new(Limiter::new(policy, store, settings))
 }
 
 pub fn service(
@@ -116,6 +122,12 @@ impl Server {
 
     pub async fn with(limits: Limits) -> Self {
         Self::start(ReplyOptions::default(), limits).await
+    }
+
+    /// One that answers what it cannot decide as `undecided` says.
+    pub async fn undecided(undecided: Undecided, limits: Limits) -> Self {
+        let shared = Arc::new(Shared::new(&limits));
+        Self::sharing(shared, None, limiter_with(undecided), ReplyOptions::default(), limits).await
     }
 
     /// A client as other people's programs have it.

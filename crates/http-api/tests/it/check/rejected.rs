@@ -9,7 +9,6 @@ async fn every_fault_of_a_body_is_reported_with_its_place() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let deep = "[".repeat(10_000);
-    let many = format!("[{}]", vec![r#"{"key":"a"}"#; 10_001].join(","));
     let ask = |descriptors: &str| format!(r#"{{"domain":"shop","descriptors":{descriptors}}}"#);
     for (body, want) in [
         (String::new(), "EOF while parsing a value at line 1 column 0"),
@@ -40,7 +39,7 @@ async fn every_fault_of_a_body_is_reported_with_its_place() {
         (r#"{"domain":"shop","descriptors":[[]],"hit":1}"#.into(), "unknown field `hit`"),
         (
             r#"{"domain":"shop","descriptors":[[]],"hits":-1}"#.into(),
-            "integer `-1`, expected a whole number from 0 to 9223372036854775807",
+            "integer `-1`, expected a whole number from 0",
         ),
         (
             r#"{"domain":"shop","descriptors":[[]],"hits":1.5}"#.into(),
@@ -48,10 +47,6 @@ async fn every_fault_of_a_body_is_reported_with_its_place() {
         ),
         (r#"{"domain":"shop","descriptors":[[]],"hits":NaN}"#.into(), "expected value at line 1 column 44"),
         (r#"{"domain":"shop","descriptors":[[]],"hits":1e400}"#.into(), "number out of range"),
-        (
-            r#"{"domain":"shop","descriptors":[[]],"hits":9223372036854775808}"#.into(),
-            "expected a whole number from 0 to 9223372036854775807",
-        ),
         (
             r#"{"domain":"shop","descriptors":[[]],"ttl_ms":1}"#.into(),
             "unknown field `ttl_ms`, expected one of `domain`, `descriptors`, `hits`, `max_wait_ms`, `requests`",
@@ -67,13 +62,9 @@ async fn every_fault_of_a_body_is_reported_with_its_place() {
             format!(r#"{{"domain":"shop","descriptors":{}"#, "[".repeat(1_000)),
             "invalid type: sequence, expected",
         ),
-        (ask(&format!("[{many}]")), "more than 10000 entries"),
-        (ask(&format!("[{}]", vec!["[]"; 1_001].join(","))), "more than 1000 descriptors"),
+        (r#"{"domain":"shop","descriptors":[[]],"hits":"9"}"#.into(), "expected a whole number from 0"),
     ] {
         let reply = client.post("/v1/check", &body).await;
-        if body.len() > 64 * 1024 && reply.status == 413 {
-            continue; // rejected for its size already
-        }
         let detail = reply.problem(400);
         assert!(detail.contains(want), "{detail:?} lacks {want:?}");
     }
@@ -99,11 +90,8 @@ async fn every_fault_of_a_query_is_reported() {
         ("?domain=shop&domain=x&entry=a=b", "duplicate query parameter `domain`"),
         ("?domain=shop&entry=ab", "entry `ab` has no value: expected entry=KEY=VALUE"),
         ("?domain=shop&entry==b", "entry `=b` has no key"),
-        (
-            "?domain=shop&entry=a=b&hits=-1",
-            "invalid hits `-1`: expected a whole number from 0 to 9223372036854775807",
-        ),
-        ("?domain=shop&entry=a=b&hits=9223372036854775808", "expected a whole number"),
+        ("?domain=shop&entry=a=b&hits=-1", "invalid hits `-1`: expected a whole number from 0"),
+        ("?domain=shop&entry=a=b&hits=", "expected a whole number"),
         ("?domain=shop&entry=a=b&status=200", "invalid status `200`: expected 400 to 499"),
         ("?domain=shop&entry=a=b&status=500", "invalid status `500`"),
         ("?domain=shop&entry=a=b&descriptor=3", "`descriptor` takes no value"),

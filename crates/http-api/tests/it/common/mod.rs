@@ -14,7 +14,7 @@ use tollgate_core::{ManualClock, Timestamp};
 use tollgate_envoy_rls::{Limits, RateLimitService, ReplyOptions};
 use tollgate_http_api::{HttpApi, HttpSettings, Node, NodeState};
 use tollgate_http_kit::{AdminAccess, HttpSurface, Shared, SurfaceSettings};
-use tollgate_limiter::{Limiter, LimiterSettings, Policy};
+use tollgate_limiter::{Limiter, LimiterSettings, Policy, Undecided};
 use tollgate_net::{AcceptLimits, ConnectionStats, accept};
 use tollgate_rule_files::{Options, load, parse_text};
 use tollgate_store::Store;
@@ -120,6 +120,23 @@ impl Server {
     /// With connections of these settings.
     pub async fn with(settings: SurfaceSettings) -> Self {
         Self::serve(api_of(policy(RULES), HttpSettings::default()), settings).await
+    }
+
+    /// One that answers what it cannot decide as `undecided` says.
+    pub async fn undecided(undecided: Undecided, settings: SurfaceSettings) -> Self {
+        let store = MemoryStore::new(MemoryConfig::default());
+        let of_limiter = LimiterSettings { undecided, ..LimiterSettings::default() };
+        let limiter = Limiter::new(policy(RULES), store, of_limiter);
+        Self::serve(api_over(limiter, HttpSettings::default()), settings).await
+    }
+
+    /// The requests that were counted as rejected for `reason` and answered by `status`.
+    pub async fn rejected(&self, status: u16, reason: &str) -> u64 {
+        let series =
+            format!(r#"tollgate_bad_requests_total{{surface="http",status="{status}",reason="{reason}"}} "#);
+        let metrics = self.client().await.get("/metrics").await;
+        let line = metrics.text().lines().find_map(|line| line.strip_prefix(&series));
+        line.map_or(0, |count| count.parse().expect("a number"))
     }
 
     /// With these rules and replies of these settings.
