@@ -1,5 +1,7 @@
 //! What is known besides counts: of nodes, and of what surrounds the process.
 
+use tollgate_fleet_proto::RejectedRequests;
+
 /// What a node's last report says besides counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
@@ -17,6 +19,10 @@ pub struct Figures {
     pub rules_error: String,
     /// Domains that it was asked for and has no rules of; only the first ones.
     pub unknown_domains: Vec<String>,
+    /// Decisions of its last five minutes.
+    pub decided: u64,
+    /// Requests that its rules did not answer in its last five minutes, the most frequent kind first.
+    pub rejected: Vec<RejectedRequests>,
 }
 
 /// What is counted in the database from time to time.

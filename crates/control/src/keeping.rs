@@ -28,7 +28,7 @@ impl Control {
         report: Report,
         at_ms: i64,
     ) -> Result<(), IngestError> {
-        self.live().reported(node, &report, at_ms);
+        self.live().reported(node, incarnation, &report, at_ms);
         self.counting().reported(node, incarnation, &report, at_ms);
         self.live().ingest.store(node, incarnation, report, at_ms).await
     }

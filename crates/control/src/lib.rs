@@ -51,6 +51,7 @@ mod preferences;
 pub mod problems;
 mod published;
 pub mod publishing;
+mod recent;
 mod rejections;
 pub mod reviews;
 mod role;

@@ -10,6 +10,7 @@ use crate::events::Events;
 use crate::figures::{Counted, Figures, Surroundings};
 use crate::history::Ingest;
 use crate::problems::Problem;
+use crate::recent::Recent;
 
 /// Most nodes whose figures are kept.
 const MOST_NODES: usize = 10_000;
@@ -25,7 +26,7 @@ pub struct Live {
     pub events: Events,
     /// What nodes report of apps that are being rolled out.
     pub(crate) counting: Counting,
-    figures: Mutex<BTreeMap<String, Figures>>,
+    figures: Mutex<BTreeMap<String, (Figures, Recent)>>,
     surroundings: Mutex<Surroundings>,
     problems: Mutex<Vec<Problem>>,
     counted: Mutex<Counted>,
@@ -33,9 +34,9 @@ pub struct Live {
 
 impl Live {
     /// Remembers what a report says besides counts.
-    pub(crate) fn reported(&self, node: &str, report: &Report, at_ms: i64) {
+    pub(crate) fn reported(&self, node: &str, incarnation: u64, report: &Report, at_ms: i64) {
         let wall_ms = i64::try_from(report.wall_ms).unwrap_or(i64::MAX);
-        let figures = Figures {
+        let mut figures = Figures {
             at_ms,
             store: report.store.as_ref().map(|it| (it.name.clone(), it.available)),
             skew_ms: wall_ms.saturating_sub(at_ms),
@@ -43,19 +44,23 @@ impl Live {
             state_error: report.state_error.clone(),
             rules_error: report.rules_error.clone(),
             unknown_domains: report.unknown_domains.iter().take(MOST_NAMES).cloned().collect(),
+            ..Figures::default()
         };
         let mut all = self.figures.lock();
         if all.len() >= MOST_NODES && !all.contains_key(node) {
-            let oldest = all.iter().min_by_key(|(_, it)| it.at_ms).map(|(node, _)| node.clone());
+            let oldest = all.iter().min_by_key(|(_, (it, _))| it.at_ms).map(|(node, _)| node.clone());
             oldest.and_then(|oldest| all.remove(&oldest));
         }
-        all.insert(node.to_owned(), figures);
+        let (kept, recent) = all.entry(node.to_owned()).or_default();
+        recent.add(incarnation, report, at_ms);
+        (figures.decided, figures.rejected) = recent.sums();
+        *kept = figures;
     }
 
     /// The last figures of each node, by its id.
     #[must_use]
     pub fn figures(&self) -> BTreeMap<String, Figures> {
-        self.figures.lock().clone()
+        self.figures.lock().iter().map(|(node, (figures, _))| (node.clone(), figures.clone())).collect()
     }
 
     /// The program has looked around.

@@ -27,6 +27,12 @@ const DEGRADED: i64 = 100;
 const CERTIFICATE_MS: i64 = 7 * 24 * 3_600_000;
 /// A node's clock may differ by this much.
 const SKEW_MS: i64 = 2_000;
+/// Fewer rejected requests in five minutes are no problem.
+const LEAST_REJECTED: u64 = 10;
+/// Nor is one of this many requests.
+const REJECTED_OF: u64 = 100;
+/// Most kinds of rejected requests that a problem names.
+const MOST_REASONS: usize = 3;
 /// How long a claim of a node's id is shown.
 const CLAIM_MS: i64 = 3_600_000;
 /// Most problems of one kind.
@@ -63,11 +69,13 @@ pub enum Kind {
     ClockSkew,
     /// Somebody has tried to attach with the id of a node, and without its secret.
     ClaimedNode,
+    /// A node was asked much that its rules could not answer: by a program or a proxy that asks wrongly.
+    BadRequests,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::UnresponsiveNode,
         Self::RejectedVersion,
         Self::VersionLag,
@@ -82,6 +90,7 @@ impl Kind {
         Self::NodeFault,
         Self::ClockSkew,
         Self::ClaimedNode,
+        Self::BadRequests,
     ];
 
     /// Its name in the API and in metrics.
@@ -102,6 +111,7 @@ impl Kind {
             Self::NodeFault => "node_fault",
             Self::ClockSkew => "clock_skew",
             Self::ClaimedNode => "claimed_node",
+            Self::BadRequests => "bad_requests",
         }
     }
 }
@@ -119,7 +129,7 @@ pub struct Problem {
     pub node_name: String,
     /// Since when, in ms UTC, where that is known.
     pub since_ms: Option<i64>,
-    /// A version, a share in hundredths of a percent, or free bytes.
+    /// A version, a share in hundredths of a percent, free bytes, or a number of requests.
     pub value: i64,
     /// What the node said.
     pub detail: String,
@@ -243,6 +253,13 @@ fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
         if !fault.is_empty() {
             found.push(Problem { detail: fault.clone(), ..of_node(Kind::NodeFault) });
         }
+    }
+    let rejected = figures.rejected.iter().fold(0_u64, |sum, it| sum.saturating_add(it.count));
+    if rejected >= LEAST_REJECTED && rejected > figures.decided.saturating_add(rejected) / REJECTED_OF {
+        let named = figures.rejected.iter().filter(|it| !it.surface.is_empty()).take(MOST_REASONS);
+        let named: Vec<_> = named.map(|it| format!("{} {} ({})", it.surface, it.status, it.reason)).collect();
+        let (value, detail) = (i64::try_from(rejected).unwrap_or(i64::MAX), named.join(", "));
+        found.push(Problem { value, detail, ..of_node(Kind::BadRequests) });
     }
 }
 

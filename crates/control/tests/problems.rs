@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tollgate_control::history::Counts;
 use tollgate_control::problems::{Kind, State, find, metrics};
 use tollgate_control::{Figures, NodeApp, NodeState, Surroundings};
+use tollgate_fleet_proto::RejectedRequests;
 
 #[test]
 fn every_problem_is_a_metric_has_an_alert_and_is_described() {
@@ -104,6 +105,16 @@ fn each_problem_is_there_from_its_bound_on_and_not_before() {
     is(figures(fault), &[Kind::NodeFault], "state folder");
     let fault = Figures { rules_error: "line 3".to_owned(), ..Figures::default() };
     is(figures(fault), &[Kind::NodeFault], "rule files");
+    let bad = |count, decided| {
+        let (surface, status, reason) = ("http".to_owned(), "404".to_owned(), "unknown".to_owned());
+        let rejected = vec![RejectedRequests { surface, status, reason, count }];
+        figures(Figures { rejected, decided, ..Figures::default() })
+    };
+    is(bad(9, 0), &[], "fewer than ten rejected requests");
+    is(bad(10, 0), &[Kind::BadRequests], "ten, and nothing else");
+    is(bad(10, 989), &[Kind::BadRequests], "more than one of a hundred");
+    is(bad(10, 990), &[], "one of a hundred");
+    is(bad(u64::MAX, u64::MAX), &[Kind::BadRequests], "as many as there can be");
     let shares =
         |now, before| kinds(|state| state.shares = BTreeMap::from([("shop".to_owned(), (now, before))]));
     is(shares(counts(400, 100, 0), counts(500, 0, 0)), &[Kind::DeniedShare], "20 points more");

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use tollgate_core::Timestamp;
-use tollgate_fleet_proto::{MAX_REPORT_ROWS, Report, RuleCounts, Store, TopKey};
+use tollgate_fleet_proto::{MAX_REPORT_ROWS, RejectedRequests, Report, RuleCounts, Store, TopKey};
 
 use crate::bugs::Bugs;
 
@@ -19,6 +19,8 @@ const LONGEST_SUM: Duration = Duration::from_secs(600);
 const MOST_SUMS: usize = 6;
 /// Most keys of one report.
 const MOST_TOP: usize = 1_000;
+/// Most kinds of rejected requests in one report; the rest is summed without names.
+const MOST_REJECTED: usize = 300;
 /// The name of all rules above the cap together.
 const OTHERS: &str = "(others)";
 
@@ -39,6 +41,8 @@ pub struct Sample {
     pub rules_error: String,
     /// Domains that were asked for and have no rules.
     pub unknown_domains: Vec<String>,
+    /// Totals of requests that were not answered by the rules, since the start of the process.
+    pub rejected: Vec<RejectedRequests>,
 }
 
 /// Totals of one rule.
@@ -85,12 +89,15 @@ impl Counts {
 type Key = (String, String);
 /// Domain, rule and key.
 type TopKeyName = (String, String, String);
+/// Surface, status and reason.
+type RejectedKey = (String, String, String);
 
 #[derive(Debug, Default)]
 struct Sum {
     rules: BTreeMap<Key, Counts>,
     /// How often keys were denied; of those that a sample names.
     top: BTreeMap<TopKeyName, u64>,
+    rejected: BTreeMap<RejectedKey, u64>,
     from: Timestamp,
     to: Timestamp,
 }
@@ -111,8 +118,18 @@ impl Sum {
         }
     }
 
+    fn add_rejected(&mut self, key: RejectedKey, count: u64) {
+        let is_room = self.rejected.len() < MOST_REJECTED - 1 || self.rejected.contains_key(&key);
+        let key = if is_room { key } else { Default::default() };
+        let sum = self.rejected.entry(key).or_default();
+        *sum = sum.saturating_add(count);
+    }
+
     fn join(&mut self, later: Self) {
         self.to = later.to;
+        for (key, count) in later.rejected {
+            self.add_rejected(key, count);
+        }
         for (key, denied) in later.top {
             self.add_top(key, denied);
         }
@@ -134,6 +151,7 @@ pub(crate) struct Outbox {
     bugs: Bugs,
     totals: BTreeMap<Key, Counts>,
     top: BTreeMap<TopKeyName, u64>,
+    rejected: BTreeMap<RejectedKey, u64>,
     open: Sum,
     /// Sums that were never sent, oldest first.
     closed: VecDeque<Sum>,
@@ -173,6 +191,16 @@ impl Outbox {
                 self.open.add_top(name.clone(), since);
             }
             self.top.insert(name, denied);
+        }
+        let before = std::mem::take(&mut self.rejected);
+        for RejectedRequests { surface, status, reason, count } in sample.rejected.drain(..) {
+            let key = (surface, status, reason);
+            let then = before.get(&key).copied().unwrap_or_default();
+            let since = count.checked_sub(then).unwrap_or(count);
+            if since > 0 {
+                self.open.add_rejected(key.clone(), since);
+            }
+            self.rejected.insert(key, count);
         }
         self.latest = sample;
         self.open.to = now;
@@ -215,7 +243,14 @@ impl Outbox {
             RuleCounts { domain, rule, admitted, denied, shadow_denied, degraded, near, both_denied }
         };
         let top_key = |((domain, rule, key), denied): (TopKeyName, u64)| TopKey { domain, rule, key, denied };
+        let rejected = |((surface, status, reason), count): (RejectedKey, u64)| RejectedRequests {
+            surface,
+            status,
+            reason,
+            count,
+        };
         let report = Report {
+            rejected: sum.rejected.into_iter().map(rejected).collect(),
             sequence: self.last,
             span_ms: millis(sum.to.since(sum.from)),
             rules: sum.rules.into_iter().map(counts).collect(),
@@ -342,6 +377,29 @@ mod tests {
         assert_eq!(reported(&[("ann", 6), ("bob", 4)], 15), named(&[("ann", 1)]), "halved meanwhile");
         assert_eq!(reported(&[], 20), []);
         assert_eq!(reported(&[("ann", 2)], 25), named(&[("ann", 2)]));
+    }
+
+    #[test]
+    fn rejected_requests_are_reported_once_and_kinds_above_the_cap_together() {
+        let mut outbox = Outbox::new(at(0), Bugs::default());
+        let rejected = |reason: usize, count| RejectedRequests {
+            surface: "http".to_owned(),
+            status: "400".to_owned(),
+            reason: reason.to_string(),
+            count,
+        };
+        let sample = |rejected: Vec<_>| Sample { rejected, ..Sample::default() };
+        outbox.sampled(sample(vec![rejected(1, 3)]), at(5));
+        assert_eq!(outbox.next(at(5))[0].rejected, [rejected(1, 3)]);
+        outbox.sampled(sample(vec![rejected(1, 3), rejected(2, 4)]), at(10));
+        assert_eq!(outbox.next(at(10))[0].rejected, [rejected(2, 4)]);
+        assert_eq!(outbox.again(at(10))[0].rejected, [rejected(1, 3)], "not seen yet");
+        for kind in 0..2 * MOST_REJECTED {
+            outbox.sampled(sample(vec![rejected(kind, 5)]), at(15));
+        }
+        let last = outbox.next(at(15)).remove(0).rejected;
+        assert_eq!(last.len(), MOST_REJECTED);
+        assert_eq!(last.iter().map(|it| it.count).sum::<u64>(), 10 * MOST_REJECTED as u64);
     }
 
     #[test]

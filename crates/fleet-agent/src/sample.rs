@@ -1,7 +1,7 @@
 //! What a limiter has counted, as the reports have it.
 
 use tollgate_core::Timestamp;
-use tollgate_fleet_proto::{Store as StoreHealth, TopKey};
+use tollgate_fleet_proto::{RejectedRequests, Store as StoreHealth, TopKey};
 use tollgate_limiter::Limiter;
 use tollgate_store::Store;
 
@@ -20,7 +20,14 @@ const UNKNOWN_DOMAIN: &str = "(unknown domain)";
 #[must_use]
 pub fn sample<S: Store>(limiter: &Limiter<S>, now: Timestamp) -> Sample {
     let report = limiter.report(now);
+    let rejected = report.rejections.into_iter().map(|it| RejectedRequests {
+        surface: it.surface.to_owned(),
+        status: it.status,
+        reason: it.reason.to_owned(),
+        count: it.count,
+    });
     let mut sample = Sample {
+        rejected: rejected.collect(),
         store: Some(StoreHealth {
             name: limiter.store().name().to_string(),
             available: !limiter.is_store_failing(),

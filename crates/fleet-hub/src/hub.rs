@@ -536,14 +536,16 @@ fn check_hello(hello: &Hello) -> Result<(), &'static str> {
 }
 
 fn check(report: &Report) -> Result<(), &'static str> {
-    let Report { rules, top, costs, state_error, rules_error, unknown_domains, sequence, .. } = report;
-    let lists = [rules.len(), top.len(), costs.len(), unknown_domains.len()];
+    let Report { rules, top, costs, state_error, rules_error, unknown_domains, rejected, sequence, .. } =
+        report;
+    let lists = [rules.len(), top.len(), costs.len(), unknown_domains.len(), rejected.len()];
     if *sequence == 0 || lists.into_iter().any(|rows| rows > MAX_REPORT_ROWS) {
         return Err("a report without a number, or with more than 10,000 rows");
     }
     let texts = rules.iter().flat_map(|it| [&it.domain, &it.rule]);
     let texts = texts.chain(top.iter().flat_map(|it| [&it.domain, &it.rule, &it.key]));
     let texts = texts.chain(costs.iter().flat_map(|it| [&it.domain, &it.rule]));
+    let texts = texts.chain(rejected.iter().flat_map(|it| [&it.surface, &it.status, &it.reason]));
     let mut texts = texts.chain([state_error, rules_error]).chain(unknown_domains);
     if texts.any(|text| text.len() > LONGEST_KEY) {
         return Err("a report with a name of more than 8 KiB");

@@ -10,7 +10,7 @@ use tollgate_fleet_proto::published::{AppDocuments, Candidate, Document, Publish
 use tollgate_fleet_proto::reach::{Reach, Selector, WHOLE};
 use tollgate_fleet_proto::{
     Ack, Fault, FromControl, FromNode, Held, Hello, LANGUAGE, Label, MAX_DOCUMENT_BYTES, MAX_LABELS,
-    MAX_REPORT_ROWS, MAX_TEXT_BYTES, Nack, Report, RuleCounts, app_digest, text_digest,
+    MAX_REPORT_ROWS, MAX_TEXT_BYTES, Nack, RejectedRequests, Report, RuleCounts, app_digest, text_digest,
 };
 
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
@@ -227,11 +227,19 @@ fn each_bound_holds_from_both_sides() {
     }
     let rows = |count| Report { sequence: 1, rules: vec![RuleCounts::default(); count], ..Report::default() };
     let name = |bytes| Report { sequence: 1, state_error: text(bytes), ..Report::default() };
+    let rejected = |count, bytes| {
+        let row = RejectedRequests { reason: text(bytes), ..RejectedRequests::default() };
+        Report { sequence: 1, rejected: vec![row; count], ..Report::default() }
+    };
     let reports = [
         (rows(MAX_REPORT_ROWS), true),
         (rows(MAX_REPORT_ROWS + 1), false),
         (name(8 << 10), true),
         (name((8 << 10) + 1), false),
+        (rejected(MAX_REPORT_ROWS, 1), true),
+        (rejected(MAX_REPORT_ROWS + 1, 1), false),
+        (rejected(1, 8 << 10), true),
+        (rejected(1, (8 << 10) + 1), false),
         (Report::default(), false),
     ];
     for (report, is_good) in reports {

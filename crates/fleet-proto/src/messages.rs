@@ -250,6 +250,9 @@ pub struct Report {
     /// Domains that were asked for and have no rules; only the first 100 since the start.
     #[prost(string, repeated, tag = "12")]
     pub unknown_domains: Vec<String>,
+    /// Requests in the span that were not answered by the rules.
+    #[prost(message, repeated, tag = "13")]
+    pub rejected: Vec<RejectedRequests>,
 }
 
 /// Counts of one rule.
@@ -279,6 +282,23 @@ pub struct RuleCounts {
     /// Of those that denied: a limit in shadow would have denied too.
     #[prost(uint64, tag = "8")]
     pub both_denied: u64,
+}
+
+/// Requests that no rule was asked about, since they were not understood or came when there was no room.
+#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
+pub struct RejectedRequests {
+    /// Such as `grpc`, `http` or `resp`.
+    #[prost(string, tag = "1")]
+    pub surface: String,
+    /// What they were answered, as the protocol calls it.
+    #[prost(string, tag = "2")]
+    pub status: String,
+    /// One of a few words.
+    #[prost(string, tag = "3")]
+    pub reason: String,
+    /// How many.
+    #[prost(uint64, tag = "4")]
+    pub count: u64,
 }
 
 /// A key that was limited.

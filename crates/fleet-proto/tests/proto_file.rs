@@ -62,6 +62,7 @@ fn everything() -> (Vec<NodeSays>, Vec<ControlSays>) {
         state_error: text(),
         rules_error: text(),
         unknown_domains: vec![text()],
+        rejected: vec![RejectedRequests { surface: text(), status: text(), reason: text(), count: 4 }],
     };
     let node = vec![
         FromNode::Hello(hello),

@@ -268,6 +268,15 @@ impl Lang {
                 },
             ),
             Kind::NodeFault => ("warn", "节点故障", "node", colon(node.clone())),
+            Kind::BadRequests => {
+                let count = grouped(*value);
+                let text = if is_zh {
+                    format!("{node} 最近 5 分钟有 {count} 个请求未经规则判定")
+                } else {
+                    format!("The rules of {node} did not answer {count} requests of the last 5 minutes")
+                };
+                ("warn", "无效请求", "requests", colon(text))
+            }
         };
         (class, (if is_zh { zh } else { en }).to_owned(), text)
     }
