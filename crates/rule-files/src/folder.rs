@@ -2,8 +2,9 @@
 //!
 //! A folder is read with everything below it, in name order. Names that begin with a dot are ignored:
 //! editors' swap files, and the `..data` folders of Kubernetes' ConfigMap mounts, whose files are linked
-//! beside them. Files with lists of values (`*.values`) are read with the rules. Links are followed, and a
-//! folder that several links lead to is read once. Not here: watching for changes (`watch`).
+//! beside them. Files with such names are read on request, folders never. Files with lists of values
+//! (`*.values`) are read with the rules. Links are followed, and a folder that several links lead to is read
+//! once. Not here: watching for changes (`watch`).
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -24,12 +25,13 @@ const MAX_TOTAL: usize = 64 << 20;
 /// The texts of all files, or why they cannot be read.
 pub(crate) type Reading = Result<Vec<RuleFile>, LoadError>;
 
-/// Reads every rule file of `paths`, in the order of `paths` and then of names.
+/// Reads every rule file of `paths`, in the order of `paths` and then of names; with `dot_files` also those
+/// whose names begin with a dot.
 ///
 /// # Errors
 /// [`LoadError::Unreadable`]: a path cannot be read, or the files are too many or too large.
-pub fn read(paths: &[PathBuf]) -> Result<Vec<RuleFile>, LoadError> {
-    let names = names(paths)?;
+pub fn read(paths: &[PathBuf], dot_files: bool) -> Result<Vec<RuleFile>, LoadError> {
+    let names = names(paths, dot_files)?;
     let mut files = Vec::with_capacity(names.len());
     let mut total = 0;
     for name in names {
@@ -61,12 +63,12 @@ pub(crate) struct Stamp {
 ///
 /// # Errors
 /// [`LoadError::Unreadable`]: a path cannot be read, or the files are too many.
-pub(crate) fn stamps(paths: &[PathBuf]) -> Result<Vec<Stamp>, LoadError> {
+pub(crate) fn stamps(paths: &[PathBuf], dot_files: bool) -> Result<Vec<Stamp>, LoadError> {
     let stamp = |name: PathBuf| match fs::metadata(&name) {
         Ok(metadata) => Ok(Stamp { name, bytes: metadata.len(), modified: metadata.modified().ok() }),
         Err(source) => Err(unreadable(&name, source)),
     };
-    names(paths)?.into_iter().map(stamp).collect()
+    names(paths, dot_files)?.into_iter().map(stamp).collect()
 }
 
 /// The files below `paths` that would be rules or lists of values, but are not read since their names begin
@@ -75,25 +77,27 @@ pub(crate) fn stamps(paths: &[PathBuf]) -> Result<Vec<Stamp>, LoadError> {
 /// # Errors
 /// [`LoadError::Unreadable`]: a path cannot be read, or the files are too many.
 pub fn hidden(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
-    Ok(found(paths)?.hidden)
+    Ok(found(paths, false)?.hidden)
 }
 
 /// The rule files at and below `paths`, in the order of `paths` and then of names.
-fn names(paths: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
-    Ok(found(paths)?.names)
+fn names(paths: &[PathBuf], dot_files: bool) -> Result<Vec<PathBuf>, LoadError> {
+    Ok(found(paths, dot_files)?.names)
 }
 
 /// What is at and below paths.
 #[derive(Default)]
 struct Found {
+    /// Files whose names begin with a dot are names, and not hidden.
+    dot_files: bool,
     names: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
     /// Folders.
     seen: HashSet<PathBuf>,
 }
 
-fn found(paths: &[PathBuf]) -> Result<Found, LoadError> {
-    let mut found = Found::default();
+fn found(paths: &[PathBuf], dot_files: bool) -> Result<Found, LoadError> {
+    let mut found = Found { dot_files, ..Found::default() };
     for path in paths {
         // A path that is given itself is read whatever its name is.
         if fs::metadata(path).map_err(|source| unreadable(path, source))?.is_dir() {
@@ -117,8 +121,9 @@ fn folder(path: &Path, found: &mut Found) -> Result<(), LoadError> {
         let name = entry.file_name().unwrap_or_default();
         if name.as_encoded_bytes().starts_with(b".") {
             // A link that leads nowhere, or a folder, is not meant as rules.
-            if found.hidden.len() < MAX_FILES && is_rules_name(&entry) && entry.is_file() {
-                found.hidden.push(entry);
+            let files = if found.dot_files { &mut found.names } else { &mut found.hidden };
+            if files.len() <= MAX_FILES && is_rules_name(&entry) && entry.is_file() {
+                files.push(entry);
             }
             continue;
         }

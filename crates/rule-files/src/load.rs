@@ -22,6 +22,8 @@ pub struct Options {
     pub charge: Charge,
     /// What the store can count; everything by default.
     pub countable: Countable,
+    /// Rule files whose names begin with a dot are read too. Folders with such names never are.
+    pub dot_files: bool,
 }
 
 /// What rule files contain.
@@ -196,10 +198,10 @@ pub fn parse_text(name: &str, text: impl Into<String>) -> Result<Policy, Faults>
 
 /// Reads files, and folders with everything below them: `*.yaml`, `*.yml` and `*.json` are rules, and
 /// `*.values` lists of values that rules refer to, in name order. Files whose names begin with a dot are
-/// ignored. Paths without a rule file make a policy without rules.
+/// ignored unless `options` say otherwise. Paths without a rule file make a policy without rules.
 ///
 /// # Errors
 /// [`LoadError`]: a path cannot be read, or files are faulty.
 pub fn load(paths: &[PathBuf], options: &Options) -> Result<RuleSet, LoadError> {
-    Ok(parse(&folder::read(paths)?, options)?)
+    Ok(parse(&folder::read(paths, options.dot_files)?, options)?)
 }

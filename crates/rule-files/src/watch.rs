@@ -110,8 +110,8 @@ impl FileSource {
     /// Waits until the files are still, and reads them; `None` once the source is stopped. The signals are
     /// those raised before the last look, which the reading covers.
     fn settled(&self) -> Option<(Reading, Raised)> {
-        let WatchSettings { paths, settle, .. } = &self.settings;
-        let mut settling = Settling::begin(paths, *settle);
+        let WatchSettings { paths, settle, options, .. } = &self.settings;
+        let mut settling = Settling::begin(paths, options.dot_files, *settle);
         let (pause, mut waited, mut raised) = (*settle / LOOKS, Duration::ZERO, Raised::default());
         loop {
             // Notifications must not shorten this wait: it measures how long the files are still.
@@ -172,7 +172,8 @@ impl FileSource {
             if raised.is_stopped {
                 return None;
             }
-            let is_supplied = || Some(revision(&folder::read(&self.settings.paths))) == self.supplied;
+            let WatchSettings { paths, options, .. } = &self.settings;
+            let is_supplied = || Some(revision(&folder::read(paths, options.dot_files))) == self.supplied;
             if !raised.is_reload && is_supplied() {
                 continue;
             }

@@ -66,7 +66,7 @@ pub(crate) fn start(
     let agent = AgentSettings::new(identity, control.name.clone().unwrap_or_else(host_name), labels, seed);
     let paths = &settings.rules.paths;
     // Files that cannot be used were reported already; the watcher supplies them once they are valid.
-    let local = rules.and_then(|_| read_files(paths).ok()).unwrap_or_default();
+    let local = rules.and_then(|_| read_files(paths, settings.rules.dot_files).ok()).unwrap_or_default();
     let (marker, saved) = (state_dir.marker().map_err(in_folder)?, state_dir.load().map_err(in_folder)?);
     let start = Start { saved, marker, local };
     let endpoint = endpoint(control)?;

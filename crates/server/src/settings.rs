@@ -137,9 +137,11 @@ impl Settings {
         env: impl Iterator<Item = (OsString, OsString)>,
     ) -> Result<Options, Vec<Fault>> {
         let merge = merge_domains.then(|| ("merge-domains", "true".to_owned()));
-        let mut layers = some_rows(&[&rules::MERGE_DOMAINS.setting, &rules::CHARGE.setting], merge, env);
+        let rows = [&rules::MERGE_DOMAINS.setting, &rules::CHARGE.setting, &rules::DOT_FILES.setting];
+        let mut layers = some_rows(&rows, merge, env);
         let (merge_domains, charge) = (layers.one(&rules::MERGE_DOMAINS), layers.one(&rules::CHARGE));
-        layers.finish(Options { merge_domains, charge, ..Options::default() })
+        let dot_files = layers.one(&rules::DOT_FILES);
+        layers.finish(Options { merge_domains, charge, dot_files, ..Options::default() })
     }
 
     /// What becomes of requests that no rule matches, for a command other than `serve`: by its flag, or by

@@ -43,7 +43,7 @@ pub(crate) enum RulesError {
     #[error("{0}: no rule file found; only *.yaml, *.yml and *.json are read")]
     NoFiles(String),
     /// The only rule files have names that begin with a dot.
-    #[error("{}: not read, since its name begins with a dot, and no other rule file was found; rename it, or give the path of the file itself", .0.display())]
+    #[error("{}: not read, since its name begins with a dot, and no other rule file was found; rename it, give the path of the file itself, or set --dot-files", .0.display())]
     Hidden(PathBuf),
     /// A path cannot be read, or files are faulty.
     #[error(transparent)]
@@ -63,7 +63,10 @@ impl RulesError {
 /// The rules of `paths`. Every command loads them by this, so that all of them agree.
 pub(crate) fn load(paths: &[PathBuf], options: &Options) -> Result<RuleSet, RulesError> {
     let mut rules = tollgate_rule_files::load(paths, options)?;
-    let hidden = tollgate_rule_files::hidden_files(paths)?;
+    let hidden = match options.dot_files {
+        true => Vec::new(),
+        false => tollgate_rule_files::hidden_files(paths)?,
+    };
     if rules.policy.domains().is_empty() {
         if let Some(first) = hidden.into_iter().next() {
             return Err(RulesError::Hidden(first));
@@ -78,7 +81,7 @@ pub(crate) fn load(paths: &[PathBuf], options: &Options) -> Result<RuleSet, Rule
             more => format!("; {more} more such files follow"),
         };
         let message = format!(
-            "not read, since the name begins with a dot; rename the file, or give its path itself{more}"
+            "not read, since the name begins with a dot; rename it, give its path itself, or set --dot-files{more}"
         );
         let place = Place { file: first.as_path().into(), line: 1, column: 1 };
         rules.warnings.push(Fault { place, path: String::new(), message });

@@ -158,6 +158,45 @@ fn check_and_explain_read_the_environment_that_serve_reads() {
 }
 
 #[test]
+fn a_rule_file_whose_name_begins_with_a_dot_is_named() {
+    let rules = "domain: d\ndescriptors:\n  - {key: k, rate: 1/s}\n";
+    let (ending, out, _) = run(&[(".config.yaml", rules)], &["check", "RULES"]);
+    let want = "error: .config.yaml: not read, since its name begins with a dot, and no other rule file was found; \
+                rename it, give the path of the file itself, or set --dot-files\n";
+    assert_eq!((ending, out.as_str()), (Ending::No, want));
+    let warning = "warning: .config.yaml:1:1: not read, since the name begins with a dot; rename it, give its path \
+                   itself, or set --dot-files";
+    for (more, end) in [(&[][..], ""), (&[(".b.values", ""), (".c.json", "")], "; 2 more such files follow")]
+    {
+        // Other names with a dot are not meant as rules.
+        let mut files =
+            vec![(".config.yaml", rules), ("own.yaml", rules), (".own.yaml.swp", ""), (".yaml", "")];
+        files.extend(more);
+        let (ending, out, _) = run(&files, &["check", "RULES"]);
+        let first = out.lines().next().unwrap_or_default().replace(".b.values", ".config.yaml");
+        assert_eq!((ending, first), (Ending::Yes, format!("{warning}{end}")), "{out}");
+    }
+    assert_eq!(run(&[(".config.yaml", rules)], &["check", "--strict", "RULES/.config.yaml"]).0, Ending::Yes);
+    assert_eq!(
+        run(&[(".x.yaml", rules), ("own.yaml", rules)], &["check", "--strict", "RULES"]).0,
+        Ending::No
+    );
+}
+
+#[test]
+fn a_manifest_of_kubernetes_is_checked_by_its_own_lines() {
+    let manifest = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: limits}\ndata:\n  a.yaml: |\n    domain: a\n    \
+                    descriptors:\n      - {key: k, rate_limit: {unit: minute, requests_per_unit: 1}}\n";
+    let (ending, out, _) = run(&[("limits.yaml", manifest)], &["check", "--strict", "RULES/limits.yaml"]);
+    assert!(ending == Ending::Yes && out.starts_with("1 domain, 1 rule, no errors"), "{out}");
+    let faulty = manifest.replace("key: k", "kee: k");
+    let (ending, out, _) = run(&[("limits.yaml", &faulty)], &["check", "RULES/limits.yaml"]);
+    assert!(ending == Ending::No && out.starts_with("error: limits.yaml:8:"), "{out}");
+    let (_, out, _) = run(&[("d.yaml", "apiVersion: apps/v1\nkind: Deployment\n")], &["check", "RULES"]);
+    assert_eq!(out, "error: d.yaml:1:1: this is a manifest of Kubernetes, of a Deployment, and not rules\n");
+}
+
+#[test]
 fn check_marks_warnings_and_rejects_them_only_if_it_is_strict() {
     let text =
         "domain: d\nunit: day\ndescriptors:\n  - {key: k, rate_limit: {unit: day, requests_per_unit: 1}}\n";

@@ -16,6 +16,7 @@ type Stamps = Result<Vec<Stamp>, String>;
 #[derive(Debug)]
 pub(super) struct Settling<'a> {
     paths: &'a [PathBuf],
+    dot_files: bool,
     settle: Duration,
     stamps: Stamps,
     still_for: Duration,
@@ -24,8 +25,9 @@ pub(super) struct Settling<'a> {
 
 impl<'a> Settling<'a> {
     /// Looks for the first time.
-    pub(super) fn begin(paths: &'a [PathBuf], settle: Duration) -> Self {
-        Self { paths, settle, stamps: stamps(paths), still_for: Duration::ZERO, changing: None }
+    pub(super) fn begin(paths: &'a [PathBuf], dot_files: bool, settle: Duration) -> Self {
+        let stamps = stamps(paths, dot_files);
+        Self { paths, dot_files, settle, stamps, still_for: Duration::ZERO, changing: None }
     }
 
     /// Looks again, `since` after the previous look. Returns the texts, or why they cannot be read, once the
@@ -35,7 +37,7 @@ impl<'a> Settling<'a> {
         if !self.is_still() || self.still_for < self.settle {
             return None;
         }
-        let reading = folder::read(self.paths);
+        let reading = folder::read(self.paths, self.dot_files);
         self.is_still().then_some(reading)
     }
 
@@ -47,7 +49,7 @@ impl<'a> Settling<'a> {
     /// Whether the stamps are those of the previous look. If they are not, the files have been still for no
     /// time.
     fn is_still(&mut self) -> bool {
-        let stamps = stamps(self.paths);
+        let stamps = stamps(self.paths, self.dot_files);
         if stamps == self.stamps {
             return true;
         }
@@ -59,8 +61,8 @@ impl<'a> Settling<'a> {
     }
 }
 
-fn stamps(paths: &[PathBuf]) -> Stamps {
-    folder::stamps(paths).map_err(|error| error.to_string())
+fn stamps(paths: &[PathBuf], dot_files: bool) -> Stamps {
+    folder::stamps(paths, dot_files).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -91,7 +93,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let paths = [folder.path().join("rules.yaml")];
         fs::write(&paths[0], "old").expect("written");
-        let mut settling = Settling::begin(&paths, SETTLE);
+        let mut settling = Settling::begin(&paths, false, SETTLE);
         let mut file = File::create(&paths[0]).expect("truncated");
         for piece in ["domain: ", "shop\n", "descriptors: []\n"] {
             file.write_all(piece.as_bytes()).expect("written");
@@ -109,8 +111,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let paths = [folder.path().join("rules.yaml")];
         fs::write(&paths[0], "whole").expect("written");
-        assert_eq!(looks(&mut Settling::begin(&paths, SETTLE)), (6, "whole".to_owned()));
-        assert_eq!(looks(&mut Settling::begin(&paths, Duration::ZERO)), (1, "whole".to_owned()));
+        assert_eq!(looks(&mut Settling::begin(&paths, false, SETTLE)), (6, "whole".to_owned()));
+        assert_eq!(looks(&mut Settling::begin(&paths, false, Duration::ZERO)), (1, "whole".to_owned()));
     }
 
     #[test]
@@ -138,7 +140,7 @@ mod tests {
             (&unrelated, 3, "abcd"),
         ];
         for (index, (change, want, text)) in changes.into_iter().enumerate() {
-            let mut settling = Settling::begin(&paths, SETTLE);
+            let mut settling = Settling::begin(&paths, false, SETTLE);
             for _ in 0..3 {
                 assert!(settling.look(PAUSE).is_none());
             }
@@ -151,7 +153,7 @@ mod tests {
     fn a_path_that_cannot_be_read_is_reported_once_it_has_been_so_for_as_long() {
         let folder = tempfile::tempdir().expect("a folder");
         let paths = [folder.path().join("rules.yaml")];
-        let (number, text) = looks(&mut Settling::begin(&paths, SETTLE));
+        let (number, text) = looks(&mut Settling::begin(&paths, false, SETTLE));
         assert!(number == 6 && text.starts_with("cannot read "), "{number}: {text}");
     }
 }

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::Path;
 
 use tollgate_core::{Cost, Timestamp};
-use tollgate_policy::{Charge, Entry, OnStoreFailure, Policy, Sharing};
-use tollgate_rule_files::{LoadError, Options, RuleFile, parse, parse_text};
+use tollgate_policy::{Charge, Entry, OnStoreFailure, Policy, RuleSource as _, Sharing};
+use tollgate_rule_files::{FileSource, LoadError, Options, RuleFile, WatchSettings, parse, parse_text};
 
 fn load(path: &Path) -> Result<Policy, LoadError> {
     Ok(tollgate_rule_files::load(&[path.to_owned()], &Options::default())?.policy)
@@ -50,6 +50,38 @@ fn a_folder_is_read_in_name_order_and_only_its_rule_files() {
         names(&tollgate_rule_files::load(&both, &Options::default()).expect("loads").policy),
         ["c", "a"]
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn files_whose_names_begin_with_a_dot_are_read_on_request_and_folders_never() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name);
+    fs::create_dir(at("..2026_11_28")).expect("made");
+    for (name, text) in [
+        (".config.yaml", "domain: b\ndescriptors: [{key: k, value_file: .l.values, action: deny}]\n"),
+        (".l.values", "10.0.0.1\n"),
+        ("a.yaml", "domain: a"),
+        (".a.yaml.swp", "domain: ["),
+        ("..2026_11_28/x.yaml", "domain: x"),
+    ] {
+        fs::write(at(name), text).expect("written");
+    }
+    std::os::unix::fs::symlink(at("nowhere"), at(".#a.yaml")).expect("a link, as editors make them");
+    let options = |dot_files| Options { dot_files, ..Options::default() };
+    let load = |dot_files| {
+        tollgate_rule_files::load(&[folder.path().to_owned()], &options(dot_files)).expect("loads").policy
+    };
+    assert_eq!(names(&load(false)), ["a"]);
+    assert_eq!(names(&load(true)), ["b", "a"]);
+    assert_eq!(
+        tollgate_rule_files::hidden_files(&[folder.path().to_owned()]).expect("a folder"),
+        [at(".config.yaml"), at(".l.values")]
+    );
+    // Whoever follows the folder sees them alike.
+    let settings = WatchSettings::new(vec![folder.path().to_owned()], options(true));
+    let (mut source, _handle) = FileSource::watch(settings);
+    assert_eq!(names(&source.next().expect("an update").policy.expect("rules")), ["b", "a"]);
 }
 
 #[cfg(unix)]

@@ -217,6 +217,7 @@ fn load_rules(settings: &Settings) -> Result<(Option<RuleSet>, Options), ServeEr
         merge_domains: rules.merge_domains,
         charge: rules.charge,
         countable: settings.store.kind.countable(),
+        dot_files: rules.dot_files,
     };
     if rules.paths.is_empty() {
         return Ok((None, options)); // they come from a control plane

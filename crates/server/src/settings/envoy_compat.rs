@@ -3,7 +3,7 @@
 //! Names that are one setting here are in that setting's row. This file has those that are combined from
 //! several, and those without an effect here, with the reason for the operator. Not read are those whose
 //! every value means what Tollgate does anyway: `RUNTIME_WATCH_ROOT` (both kinds of changes are seen),
-//! `RUNTIME_IGNOREDOTFILES` (always), `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` (always).
+//! `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` (always).
 
 mod env;
 mod mode;
@@ -22,7 +22,7 @@ use mode::Mode;
 pub(super) use mode::ROWS;
 
 /// Names with an effect only together with others, or only with certain values.
-const CONDITIONAL: [&str; 10] = [
+const CONDITIONAL: [&str; 11] = [
     "BACKEND_TYPE",
     "REDIS_AUTH",
     "REDIS_SENTINEL_AUTH",
@@ -32,6 +32,7 @@ const CONDITIONAL: [&str; 10] = [
     "GRPC_CLIENT_TLS_CACERT",
     "GRPC_CLIENT_TLS_SAN",
     "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT",
+    "RUNTIME_IGNOREDOTFILES",
     "TRACING_SAMPLING_RATE",
 ];
 
@@ -102,7 +103,16 @@ fn read(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>, notes: &
         layer.set(&rules::CHARGE.setting, [Given::env("together", name)]);
     }
     if let Some(given) = rule_path(env) {
+        if env.given("RUNTIME_IGNOREDOTFILES").is_none() {
+            let read = Given::new("true", given.origin.clone());
+            layer.set(&rules::DOT_FILES.setting, [read]);
+        }
         layer.set(&rules::PATHS.setting, [given]);
+    }
+    // There it says the opposite, and files with a dot are read without it.
+    let name = "RUNTIME_IGNOREDOTFILES";
+    if env.given(name).is_some() && !env.is_on(name) {
+        layer.set(&rules::DOT_FILES.setting, [Given::env("true", name)]);
     }
     read_tls(env, &mut layer);
     store::read(env, &mut layer, faults, notes);

@@ -20,6 +20,10 @@ rows! {
     MERGE_DOMAINS: Row<bool> = Row::switch("merge-domains")
         .envoy_compat(&["MERGE_DOMAIN_CONFIG"])
         .help(Rules, "Allow several files to contain rules of one domain");
+    DOT_FILES: Row<bool> = Row::switch("dot-files")
+        .envoy_compat(&["RUNTIME_IGNOREDOTFILES"])
+        .help(Rules, "Read rule files whose names begin with a dot too; folders with such names are never read. \
+                      `RUNTIME_IGNOREDOTFILES` says the opposite, and without it the files below `RUNTIME_ROOT` are read");
     CHARGE: Row<Charge> = Row::new("charge", "HOW", "each", parse::charge)
         .one_of(&["each", "together"])
         .envoy_compat(&["STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"])
@@ -45,6 +49,8 @@ pub struct RuleSettings {
     pub paths: Vec<PathBuf>,
     /// Several files may contain rules of one domain.
     pub merge_domains: bool,
+    /// Files whose names begin with a dot are read too.
+    pub dot_files: bool,
     /// Charge of the domains that do not say it.
     pub charge: Charge,
     /// A reload that drops more than this percentage of the rules in force is rejected.
@@ -58,6 +64,7 @@ impl RuleSettings {
         let settings = Self {
             paths: layers.all(&PATHS),
             merge_domains: layers.one(&MERGE_DOMAINS),
+            dot_files: layers.one(&DOT_FILES),
             charge: layers.one(&CHARGE),
             max_rules_dropped: layers.one(&MAX_RULES_DROPPED),
             start_anyway: layers.one(&START_ANYWAY),

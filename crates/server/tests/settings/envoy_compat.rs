@@ -54,6 +54,23 @@ fn the_environment_of_envoyproxy_ratelimit_is_read() {
 }
 
 #[test]
+fn rule_files_with_a_dot_are_read_as_envoyproxy_ratelimit_does() {
+    for (env, want) in [
+        (&[("RUNTIME_ROOT", "/data")][..], true),
+        (&[("RUNTIME_SUBDIRECTORY", "current")], true),
+        (&[("RUNTIME_ROOT", "/data"), ("RUNTIME_IGNOREDOTFILES", "true")], false),
+        (&[("RUNTIME_ROOT", "/data"), ("RUNTIME_IGNOREDOTFILES", "false")], true),
+        (&[("RUNTIME_ROOT", "/data"), ("TOLLGATE_DOT_FILES", "false")], false),
+        (&[("TOLLGATE_RULES", "/data"), ("RUNTIME_IGNOREDOTFILES", "0")], true),
+        (&[("TOLLGATE_RULES", "/data")], false),
+        (&[("TOLLGATE_RULES", "/data"), ("TOLLGATE_DOT_FILES", "true")], true),
+        (&[("TOLLGATE_RULES", "/data"), ("RUNTIME_ROOT", "/data"), ("TOLLGATE_COMPAT", "off")], false),
+    ] {
+        assert_eq!(read(&[], env, None).expect("no fault").rules.dot_files, want, "{env:?}");
+    }
+}
+
+#[test]
 fn addresses_are_what_envoyproxy_ratelimit_would_listen_on() {
     for (env, want) in [
         (&[("PORT", "80")][..], "0.0.0.0:80"),
