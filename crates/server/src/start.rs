@@ -43,7 +43,7 @@ pub(crate) enum RulesError {
     #[error("{0}: no rule file found; only *.yaml, *.yml and *.json are read")]
     NoFiles(String),
     /// The only rule files have names that begin with a dot.
-    #[error("{}: not read, since its name begins with a dot, and no other rule file was found; rename it, give the path of the file itself, or set --dot-files", .0.display())]
+    #[error("{}: not read, since its name begins with a dot, and no other rule file was found; rename it, give the path of the file itself, or set TOLLGATE_DOT_FILES=true", .0.display())]
     Hidden(PathBuf),
     /// A path cannot be read, or files are faulty.
     #[error(transparent)]
@@ -81,7 +81,7 @@ pub(crate) fn load(paths: &[PathBuf], options: &Options) -> Result<RuleSet, Rule
             more => format!("; {more} more such files follow"),
         };
         let message = format!(
-            "not read, since the name begins with a dot; rename it, give its path itself, or set --dot-files{more}"
+            "not read, since the name begins with a dot; rename it, give its path itself, or set TOLLGATE_DOT_FILES=true{more}"
         );
         let place = Place { file: first.as_path().into(), line: 1, column: 1 };
         rules.warnings.push(Fault { place, path: String::new(), message });

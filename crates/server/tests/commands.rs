@@ -162,10 +162,10 @@ fn a_rule_file_whose_name_begins_with_a_dot_is_named() {
     let rules = "domain: d\ndescriptors:\n  - {key: k, rate: 1/s}\n";
     let (ending, out, _) = run(&[(".config.yaml", rules)], &["check", "RULES"]);
     let want = "error: .config.yaml: not read, since its name begins with a dot, and no other rule file was found; \
-                rename it, give the path of the file itself, or set --dot-files\n";
+                rename it, give the path of the file itself, or set TOLLGATE_DOT_FILES=true\n";
     assert_eq!((ending, out.as_str()), (Ending::No, want));
     let warning = "warning: .config.yaml:1:1: not read, since the name begins with a dot; rename it, give its path \
-                   itself, or set --dot-files";
+                   itself, or set TOLLGATE_DOT_FILES=true";
     for (more, end) in [(&[][..], ""), (&[(".b.values", ""), (".c.json", "")], "; 2 more such files follow")]
     {
         // Other names with a dot are not meant as rules.

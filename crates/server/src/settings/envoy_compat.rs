@@ -104,7 +104,7 @@ fn read(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>, notes: &
     }
     if let Some(given) = rule_path(env) {
         if env.given("RUNTIME_IGNOREDOTFILES").is_none() {
-            let read = Given::new("true", given.origin.clone());
+            let read = Given::new("true", Origin::Default); // as there
             layer.set(&rules::DOT_FILES.setting, [read]);
         }
         layer.set(&rules::PATHS.setting, [given]);

@@ -66,7 +66,12 @@ fn rule_files_with_a_dot_are_read_as_envoyproxy_ratelimit_does() {
         (&[("TOLLGATE_RULES", "/data"), ("TOLLGATE_DOT_FILES", "true")], true),
         (&[("TOLLGATE_RULES", "/data"), ("RUNTIME_ROOT", "/data"), ("TOLLGATE_COMPAT", "off")], false),
     ] {
-        assert_eq!(read(&[], env, None).expect("no fault").rules.dot_files, want, "{env:?}");
+        let settings = read(&[], env, None).expect("no fault");
+        assert_eq!(settings.rules.dot_files, want, "{env:?}");
+        let mut names = settings.envoy_compat_names.clone();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), settings.envoy_compat_names.len(), "{env:?}: each is named once");
     }
 }
 
