@@ -13,6 +13,7 @@ use tollgate_store::remote::{ConfigError, HostPort, patience};
 use tollgate_tls::TlsClient;
 
 use crate::connection::{Connection, Wire};
+use crate::identify::{closed_at_hello, closes_at_hello_only, identify};
 use crate::reply::Reply;
 use crate::server_error::{Cause, ServerError, code, explain};
 use crate::settings::{CONNECT_SETTING, DEADLINE_SETTING, LinkSettings, Login};
@@ -54,9 +55,18 @@ pub struct Dialer {
 }
 
 /// Who to log in as, read from files where there are any.
-struct Credentials {
-    username: Option<String>,
-    password: Option<String>,
+pub(crate) struct Credentials {
+    pub(crate) username: Option<String>,
+    pub(crate) password: Option<String>,
+}
+
+impl Credentials {
+    /// The command that logs in without `HELLO`, if there is a password.
+    fn auth(&self) -> Option<Vec<&[u8]>> {
+        let password = self.password.as_ref()?;
+        let user = self.username.as_ref().map(|user| user.as_bytes());
+        Some([b"AUTH".as_slice()].into_iter().chain(user).chain([password.as_bytes()]).collect())
+    }
 }
 
 impl Dialer {
@@ -115,19 +125,41 @@ impl Dialer {
         };
         let mut connection = timeout_at(by, self.connect(at)).await.map_err(silent)??;
         let logged_in = timeout_at(by, self.log_in(&mut connection)).await.map_err(silent)?;
-        let replica = logged_in.map_err(|error| match (error.cause, &self.tls) {
-            (Cause::Network, None) => {
+        let replica = match logged_in {
+            Ok(replica) => replica,
+            Err(error) => return Err(self.at_login(at, error).await),
+        };
+        Ok((connection, replica))
+    }
+
+    /// What `error` of the login means.
+    async fn at_login(&self, at: &Address, error: ServerError) -> ServerError {
+        if error.cause != Cause::Network {
+            return error;
+        }
+        // TLS 1.3 reports it only then.
+        if self.tls.is_some() && error.why.contains("CertificateRequired") {
+            let hint = "it asks clients for a certificate: --store-tls-cert and --store-tls-key";
+            return ServerError::new(
+                Cause::Misconfigured,
+                format!("{at}: TLS: {hint} (CertificateRequired)"),
+            );
+        }
+        let again = async {
+            let mut connection = self.connect(at).await.ok()?;
+            Some(closes_at_hello_only(&mut connection).await)
+        };
+        if timeout(self.patience(), again).await.ok().flatten() == Some(true) {
+            return closed_at_hello(&at.to_string());
+        }
+        match (at, &self.tls) {
+            (Address::Tcp(_), None) => {
                 let hint = "a server that speaks only TLS does so: then the URL begins with rediss";
                 ServerError::new(Cause::Network, format!("{error} at the login; {hint}"))
             }
-            // TLS 1.3 reports it only then.
-            (Cause::Network, Some(_)) if error.why.contains("CertificateRequired") => {
-                let hint = "it asks clients for a certificate: --store-tls-cert and --store-tls-key";
-                ServerError::new(Cause::Misconfigured, format!("{at}: TLS: {hint} (CertificateRequired)"))
-            }
-            _ => error,
-        })?;
-        Ok((connection, replica))
+            (Address::Unix(_), _) => ServerError::new(Cause::Network, format!("{error} at the login")),
+            (Address::Tcp(_), Some(_)) => error,
+        }
     }
 
     /// One round trip in the time that a call has, of a script too: a server may answer `PING` while it lets
@@ -180,7 +212,7 @@ impl Dialer {
         Err(ServerError::new(Cause::Silent, why))
     }
 
-    async fn connect(&self, at: &Address) -> Result<Connection, ServerError> {
+    pub(crate) async fn connect(&self, at: &Address) -> Result<Connection, ServerError> {
         let name: Arc<str> = at.to_string().into();
         let network = |error: &io::Error| ServerError::new(Cause::Network, format!("{at}: {error}"));
         if let Some(instead) = &self.network {
@@ -242,16 +274,13 @@ impl Dialer {
         let replies = connection.ask(commands).await?;
         for (at, reply) in replies.iter().enumerate() {
             if let Reply::Error(error) = reply {
-                let unknown = error.starts_with("ERR unknown command");
-                return Err(if at == 0 && unknown {
-                    let why = format!(
-                        "{}: is older than Redis 6: it lacks the command HELLO; Redis 7.0 or later, or Valkey, is needed",
-                        connection.name()
-                    );
-                    ServerError::new(Cause::Misconfigured, why)
-                } else {
-                    self.explained(connection, error)
-                });
+                let auth = credentials.auth();
+                if at == 0
+                    && let Some(identified) = identify(connection, error, auth.as_deref()).await
+                {
+                    return Err(identified);
+                }
+                return Err(self.explained(connection, error));
             }
         }
         let field = |name| match &replies[0] {

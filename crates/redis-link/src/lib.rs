@@ -20,6 +20,7 @@ mod driver;
 #[cfg(test)]
 mod echo;
 mod flight;
+mod identify;
 mod pace;
 mod pipelined;
 mod queue;

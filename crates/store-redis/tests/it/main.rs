@@ -17,6 +17,7 @@ mod leases;
 mod long_keys;
 mod one_slot;
 mod outages;
+mod proxies;
 mod scan;
 mod scripted;
 mod tls;
