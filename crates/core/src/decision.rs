@@ -31,7 +31,7 @@ pub struct Decision {
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
     /// In nanoseconds; with [`Self::DENIED`] for a denial, so that a caller that needs only the outcome does
-    /// not pay for computing the wait.
+    /// not pay for computing the wait. With [`Self::COUNTED`], permits instead.
     delay: u64,
     /// `0`: admitted; `u64::MAX`: never. A denial always waits.
     pub(crate) retry_ns: u64,
@@ -40,8 +40,10 @@ pub struct Decision {
 
 impl Decision {
     const NEVER: u64 = u64::MAX;
-    /// The highest bit: no delay is as long as 292 years.
+    /// The highest bit: no delay is as long as 73 years.
     const DENIED: u64 = 1 << 63;
+    /// The denied hits were counted; the bits below are the permits that were left before.
+    const COUNTED: u64 = 1 << 61;
 
     /// Admitted at once: `remaining` permits are left, and all are there again after `reset_ns`. For stores
     /// that decide by themselves, such as one that has leased permits; all other decisions come from this
@@ -62,9 +64,16 @@ impl Decision {
         Self { limit, remaining, delay: Self::DENIED, retry_ns: Self::NEVER, reset_ns }
     }
 
+    /// The same denial, of hits that were counted all the same; `left` permits were there before.
+    #[inline]
+    pub(crate) fn counted(mut self, left: u64) -> Self {
+        self.delay = Self::DENIED | Self::COUNTED | left.min(Self::COUNTED - 1);
+        self
+    }
+
     /// The same, to act `delay_ns` later.
     pub(crate) const fn with_delay(mut self, delay_ns: u64) -> Self {
-        let delay_ns = if delay_ns < Self::DENIED { delay_ns } else { Self::DENIED - 1 };
+        let delay_ns = if delay_ns < Self::COUNTED { delay_ns } else { Self::COUNTED - 1 };
         self.delay = self.delay & Self::DENIED | delay_ns;
         self
     }
@@ -116,7 +125,17 @@ impl Decision {
     /// There, a denial has the delay that the request would have had.
     #[must_use]
     pub const fn delay(&self) -> Duration {
-        Duration::from_nanos(self.delay & !Self::DENIED)
+        Duration::from_nanos(if self.delay & Self::COUNTED == 0 { self.delay & !Self::DENIED } else { 0 })
+    }
+
+    /// Permits that a denied take found, of which it asked for more. These are [`Self::remaining`], unless
+    /// the denied hits were counted, as a fixed window does: then nothing remains of them.
+    #[must_use]
+    pub const fn found(&self) -> u64 {
+        match self.delay & Self::COUNTED {
+            0 => self.remaining,
+            _ => self.delay & (Self::COUNTED - 1),
+        }
     }
 
     /// How long until this cost fits.

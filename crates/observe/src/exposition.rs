@@ -1,7 +1,9 @@
 //! The counters as Prometheus series: ours (`tollgate_…`), and those that dashboards of envoyproxy/ratelimit
-//! read.
+//! read (`peer`).
+//!
+//! The series of a rule are there from its first request on: thousands of rules that nobody uses would make
+//! megabytes of zeros at every scrape.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -14,8 +16,9 @@ use crate::latency::{LATENCY_NS, Latency};
 use crate::observer::QUEUE_WAITS;
 use crate::rejections::Rejections;
 use crate::rule_meters::{
-    OVERRIDDEN, RuleCounters, RuleMetric, UNMATCHED, UNMATCHED_ADMITTED, UNMATCHED_DENIED, stat_keys,
+    OVERRIDDEN, RuleCounts, RuleMeter, UNMATCHED, UNMATCHED_ADMITTED, UNMATCHED_DENIED,
 };
+use crate::settings::RuleSeries;
 use crate::shared::{BATCH_SIZES, Global, Shared, StoreStats};
 use crate::status::Intervened;
 use crate::throttled::THROTTLE;
@@ -35,7 +38,6 @@ impl fmt::Debug for Exposition {
 impl Collector for Exposition {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
         self.rules(&mut to)?;
-        self.excess(&mut to)?;
         self.domains(&mut to)?;
         self.interventions(&mut to)?;
         self.calls(&mut to)?;
@@ -52,69 +54,56 @@ impl Collector for Exposition {
 impl Exposition {
     fn rules(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let meters = self.0.meters.load();
-        let rules = &meters.rules[..meters.distinct];
-        let outcomes = [
-            (RuleMetric::Admitted, "admit"),
-            (RuleMetric::Denied, "deny"),
-            (RuleMetric::ShadowDenied, "shadow_deny"),
+        let used: Vec<(&RuleMeter, RuleCounts)> = meters.rules[..meters.distinct]
+            .iter()
+            .map(|meter| (meter, meter.counters.counts()))
+            .filter(|(_, counts)| counts.are_any() || self.0.rule_series == RuleSeries::All)
+            .collect();
+        // Quotas that come with the request are no rule of everybody's.
+        let throttle = Some(self.0.throttle.counts()).filter(RuleCounts::are_any);
+        let rules = || used.iter().map(|(meter, counts)| (meter.domain.as_str(), &*meter.rule, counts));
+        let all = || rules().chain(throttle.iter().map(|counts| ("", THROTTLE, counts)));
+
+        type Pick = fn(&RuleCounts) -> u64;
+        let outcomes: [(&str, Pick); 3] = [
+            ("admit", |counts| counts.admitted),
+            ("deny", |counts| counts.denied),
+            ("shadow_deny", |counts| counts.shadow_denied),
         ];
         let help = "Decisions by domain, rule and outcome";
         let mut family = to.encode_descriptor("tollgate_decisions", help, None, MetricType::Counter)?;
-        for meter in rules {
-            for (of, outcome) in outcomes {
-                let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule), ("outcome", outcome)];
-                count(&mut family.encode_family(&labels)?, meter.counters.sum(of as usize))?;
+        for (domain, rule, counts) in all() {
+            // A quota that comes with the request has no trial.
+            let outcomes = &outcomes[..if rule == THROTTLE { 2 } else { 3 }];
+            for (outcome, of) in outcomes {
+                let labels = [("domain", domain), ("rule", rule), ("outcome", outcome)];
+                count(&mut family.encode_family(&labels)?, of(counts))?;
             }
         }
-        for (of, outcome) in outcomes.into_iter().take(if self.is_throttle_used() { 2 } else { 0 }) {
-            let labels = [("domain", ""), ("rule", THROTTLE), ("outcome", outcome)];
-            count(&mut family.encode_family(&labels)?, self.0.throttle.sum(of as usize))?;
-        }
-        let hits = [
-            (
-                "tollgate_hits",
-                "Hits asked for, by domain and rule",
-                &[RuleMetric::WithinHits, RuleMetric::OverHits][..],
-            ),
-            ("tollgate_denied_hits", "Hits of requests that were over a limit", &[RuleMetric::OverHits]),
-            (
-                "tollgate_degraded_decisions",
-                "Decisions made while the store gave no answer",
-                &[RuleMetric::Degraded],
-            ),
+        let hits: [(&str, &str, Pick); 3] = [
+            ("tollgate_hits", "Hits asked for, by domain and rule", RuleCounts::hits),
+            ("tollgate_denied_hits", "Hits of requests that were over a limit", RuleCounts::denied_hits),
+            ("tollgate_degraded_decisions", "Decisions made while the store gave no answer", |counts| {
+                counts.degraded
+            }),
         ];
         for (name, help, of) in hits {
             let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
-            for meter in rules {
-                let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule)];
-                count(&mut family.encode_family(&labels)?, sum(&meter.counters, of))?;
-            }
-            if self.is_throttle_used() {
-                let labels = [("domain", ""), ("rule", THROTTLE)];
-                count(&mut family.encode_family(&labels)?, sum(&self.0.throttle, of))?;
+            for (domain, rule, counts) in all() {
+                count(&mut family.encode_family(&[("domain", domain), ("rule", rule)])?, of(counts))?;
             }
         }
-        Ok(())
-    }
-
-    /// Admissions above limits, of rules that have a limit with an excess.
-    fn excess(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let meters = self.0.meters.load();
         let help = "Decisions that admitted above a limit, within its excess";
         let mut family =
             to.encode_descriptor("tollgate_excess_decisions", help, None, MetricType::Counter)?;
-        for meter in &meters.rules[..meters.distinct] {
+        for (meter, _) in &used {
+            // Of rules that have a limit with an excess.
             if let Some(excess) = &meter.excess {
                 let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule)];
                 count(&mut family.encode_family(&labels)?, excess.sum(0))?;
             }
         }
         Ok(())
-    }
-
-    /// Quotas that come with the request are no rule of everybody's.
-    fn is_throttle_used(&self) -> bool {
-        sum(&self.0.throttle, &[RuleMetric::Admitted, RuleMetric::Denied]) > 0
     }
 
     fn reservations(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -372,56 +361,6 @@ impl Exposition {
         to.encode_descriptor("tollgate_last_rule_load_timestamp_seconds", help, None, MetricType::Gauge)?
             .encode_gauge(&loads.last.unix_seconds())
     }
-
-    /// The names and labels that the Prometheus exporter of envoyproxy/ratelimit gives. All are counters;
-    /// they have no `_total` at their end, so their type is unknown to OpenMetrics.
-    fn peer(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let meters = self.0.meters.load();
-        let rules = &meters.rules[..meters.distinct];
-        let details = self.0.details.all().into_iter();
-        let details: Vec<_> =
-            details.map(|(domain, stat, counters)| (domain, stat_keys(&stat), counters)).collect();
-        let families = [
-            ("total_hits", &[RuleMetric::WithinHits, RuleMetric::OverHits][..]),
-            ("over_limit", &[RuleMetric::OverHits]),
-            ("near_limit", &[RuleMetric::NearHits]),
-            ("within_limit", &[RuleMetric::WithinHits]),
-            ("shadow_mode", &[RuleMetric::ShadowHits]),
-        ];
-        for (name, of) in families {
-            let name = format!("ratelimit_service_rate_limit_{name}");
-            let help = "Hits, as envoyproxy/ratelimit names them";
-            let mut family = to.encode_descriptor(&name, help, None, MetricType::Unknown)?;
-            // Levels are joined without escaping, so two rules may share a series.
-            let mut series = BTreeMap::<_, u64>::new();
-            for meter in rules.iter().filter(|meter| !meter.is_detailed) {
-                *series.entry((&meter.domain, &meter.keys)).or_default() += sum(&meter.counters, of);
-            }
-            for (domain, keys, counters) in &details {
-                *series.entry((domain, keys)).or_default() += sum(counters, of);
-            }
-            for ((domain, [key1, key2]), value) in series {
-                let labels = [("domain", domain.as_str()), ("key1", key1), ("key2", key2)];
-                // An absent level has no label.
-                let labels = if key2.is_empty() { &labels[..2] } else { &labels[..] };
-                family.encode_family(&labels)?.encode_gauge(&value)?;
-            }
-        }
-        let loads = self.0.loads.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for (name, value) in [
-            ("ratelimit_service_config_load_success", loads.successes),
-            ("ratelimit_service_config_load_error", loads.failures),
-            ("ratelimit_service_global_shadow_mode", self.0.globals.sum(Global::Shadowed as usize)),
-        ] {
-            let help = "As envoyproxy/ratelimit counts it";
-            to.encode_descriptor(name, help, None, MetricType::Unknown)?.encode_gauge(&value)?;
-        }
-        Ok(())
-    }
-}
-
-fn sum(counters: &RuleCounters, of: &[RuleMetric]) -> u64 {
-    of.iter().map(|&of| counters.sum(of as usize)).sum()
 }
 
 fn count(series: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
@@ -429,12 +368,12 @@ fn count(series: &mut MetricEncoder<'_>, value: u64) -> fmt::Result {
 }
 
 /// Bounds with their own counts, and the bucket without bound.
-fn buckets(bounds: &[f64], count: impl Fn(usize) -> u64) -> Vec<(f64, u64)> {
+pub(crate) fn buckets(bounds: &[f64], count: impl Fn(usize) -> u64) -> Vec<(f64, u64)> {
     let bounds = bounds.iter().copied().chain(std::iter::once(f64::INFINITY));
     bounds.enumerate().map(|(index, bound)| (bound, count(index))).collect()
 }
 
-fn histogram(series: &mut MetricEncoder<'_>, sum: f64, buckets: &[(f64, u64)]) -> fmt::Result {
+pub(crate) fn histogram(series: &mut MetricEncoder<'_>, sum: f64, buckets: &[(f64, u64)]) -> fmt::Result {
     let number = buckets.iter().map(|(_, count)| count).sum();
     series.encode_histogram::<NoLabelSet>(sum, number, buckets, None)
 }

@@ -18,6 +18,7 @@ use crate::exposition::Exposition;
 use crate::latency::Latency;
 use crate::log_limit::LogLimit;
 use crate::observer::{Decided, Observer, QueueStats, ReservationStats, RulesLoaded, SlotStats};
+use crate::peer;
 use crate::rejections::Rejected;
 use crate::report::{self, Report, Totals};
 use crate::rule_meters::{RuleMeters, RuleMetric};
@@ -101,6 +102,12 @@ impl Metrics {
         format.render(&self.registry.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// The counters by the names of envoyproxy/ratelimit, one per line, as its page `/stats` has them.
+    #[must_use]
+    pub fn peer_stats(&self) -> String {
+        peer::stats(&self.shared)
+    }
+
     /// Everything as OpenMetrics.
     #[must_use]
     pub fn render(&self) -> String {
@@ -141,7 +148,7 @@ impl Metrics {
 
     #[inline]
     fn count_throttle(&self, thread: ThreadSlot, cost: Cost, throttled: &Throttled) {
-        let add = |metric: RuleMetric, more| self.shared.throttle.add(thread, metric as usize, more);
+        let add = |metric: RuleMetric, more| self.shared.throttle.add(thread, metric, more);
         let (decided, hits) = match throttled.outcome {
             Outcome::Admit if !throttled.is_shadowed => (RuleMetric::Admitted, RuleMetric::WithinHits),
             _ => (RuleMetric::Denied, RuleMetric::OverHits),

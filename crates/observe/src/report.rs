@@ -94,7 +94,7 @@ impl Totals {
     }
 
     pub(crate) fn of_counters(counters: &RuleCounters) -> Self {
-        let sum = |metric: RuleMetric| counters.sum(metric as usize);
+        let sum = |metric: RuleMetric| counters.sum(metric);
         Self {
             admitted: sum(RuleMetric::Admitted),
             denied: sum(RuleMetric::Denied),

@@ -1,9 +1,9 @@
 //! What is counted for each rule and domain, with handles that are resolved when rules are loaded.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use tollgate_core::Outcome;
+use tollgate_core::{Decision, Outcome};
 use tollgate_policy::{PATH_SEPARATOR, Policy};
 
 use crate::sharded_counters::{ShardedCounters, ThreadSlot};
@@ -19,12 +19,130 @@ pub(crate) enum RuleMetric {
     Degraded,
     WithinHits,
     NearHits,
+    /// Hits of denied requests, without those that found room: see [`RuleCounts::denied_hits`].
     OverHits,
     ShadowHits,
 }
 
 /// Counters of one rule.
-pub(crate) type RuleCounters = ShardedCounters<8>;
+#[derive(Debug, Default)]
+pub(crate) struct RuleCounters {
+    counts: ShardedCounters<8>,
+    /// Hits of denied requests that found room below the limit. Few rules have any, so they are apart from
+    /// the others, which fill a cache line.
+    found: OnceLock<ShardedCounters<1>>,
+}
+
+impl RuleCounters {
+    #[inline(always)]
+    pub(crate) fn add(&self, thread: ThreadSlot, of: RuleMetric, more: u64) {
+        self.counts.add(thread, of as usize, more);
+    }
+
+    pub(crate) fn sum(&self, of: RuleMetric) -> u64 {
+        self.counts.sum(of as usize)
+    }
+
+    /// All of them, as they are now.
+    pub(crate) fn counts(&self) -> RuleCounts {
+        RuleCounts {
+            admitted: self.sum(RuleMetric::Admitted),
+            denied: self.sum(RuleMetric::Denied),
+            shadow_denied: self.sum(RuleMetric::ShadowDenied),
+            degraded: self.sum(RuleMetric::Degraded),
+            within_hits: self.sum(RuleMetric::WithinHits),
+            near_hits: self.sum(RuleMetric::NearHits),
+            over_hits: self.sum(RuleMetric::OverHits),
+            found_hits: self.found.get().map_or(0, |found| found.sum(0)),
+            shadow_hits: self.sum(RuleMetric::ShadowHits),
+        }
+    }
+
+    /// Counts the hits of a denied request, as envoyproxy/ratelimit does: those that found room are not over
+    /// the limit, and the last of them are near it.
+    #[inline(always)]
+    fn count_denied(&self, thread: ThreadSlot, status: &Status, near_ratio: f32) {
+        let found = match &status.decision {
+            // A single hit that is denied has found no room.
+            Some(decision) if status.hits > 1 => self.count_found(thread, decision, status, near_ratio),
+            _ => 0,
+        };
+        self.add(thread, RuleMetric::OverHits, status.hits - found);
+    }
+
+    /// Counts the hits that found room, and returns how many.
+    #[cold]
+    fn count_found(&self, thread: ThreadSlot, decision: &Decision, status: &Status, near_ratio: f32) -> u64 {
+        let found = decision.found().min(status.hits);
+        if found > 0 {
+            let limit = limit_of(decision, status);
+            let near = found.min(limit.saturating_sub(near_from(limit, near_ratio)));
+            self.add(thread, RuleMetric::NearHits, near);
+            self.found.get_or_init(ShardedCounters::default).add(thread, 0, found);
+        }
+        found
+    }
+}
+
+/// What was counted of a rule, as it is at one moment. Each number only ever grows, and so does every sum of
+/// them that is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RuleCounts {
+    pub(crate) admitted: u64,
+    pub(crate) denied: u64,
+    pub(crate) shadow_denied: u64,
+    pub(crate) degraded: u64,
+    pub(crate) within_hits: u64,
+    pub(crate) near_hits: u64,
+    pub(crate) over_hits: u64,
+    /// Of denied requests: those that found room.
+    found_hits: u64,
+    pub(crate) shadow_hits: u64,
+}
+
+impl RuleCounts {
+    /// Whether anything was counted.
+    pub(crate) fn are_any(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// Hits of denied requests.
+    pub(crate) const fn denied_hits(&self) -> u64 {
+        self.over_hits.wrapping_add(self.found_hits)
+    }
+
+    /// All hits.
+    pub(crate) const fn hits(&self) -> u64 {
+        self.within_hits.wrapping_add(self.denied_hits())
+    }
+
+    pub(crate) fn add(&mut self, more: &Self) {
+        for (sum, more) in [
+            (&mut self.admitted, more.admitted),
+            (&mut self.denied, more.denied),
+            (&mut self.shadow_denied, more.shadow_denied),
+            (&mut self.degraded, more.degraded),
+            (&mut self.within_hits, more.within_hits),
+            (&mut self.near_hits, more.near_hits),
+            (&mut self.over_hits, more.over_hits),
+            (&mut self.found_hits, more.found_hits),
+            (&mut self.shadow_hits, more.shadow_hits),
+        ] {
+            *sum = sum.wrapping_add(more);
+        }
+    }
+}
+
+/// The number of the limit, without its excess.
+fn limit_of(decision: &Decision, status: &Status) -> u64 {
+    decision.limit().saturating_sub(u64::from(status.excess))
+}
+
+/// How many hits of a limit are not near it.
+fn near_from(limit: u64, near_ratio: f32) -> u64 {
+    (limit as f32 * near_ratio) as u64
+}
+
 /// Counters of one domain: descriptors that no rule limits, limits that came with a request where no rule
 /// matches, and requests of which no rule limits any descriptor, by their outcome.
 pub(crate) type DomainCounters = ShardedCounters<4>;
@@ -246,12 +364,12 @@ pub(crate) fn stat_keys(stat: &str) -> [String; 2] {
 /// Counts one descriptor; true when it is denied, or would be without shadow mode.
 #[inline(always)]
 pub(crate) fn count(counters: &RuleCounters, thread: ThreadSlot, status: &Status, near_ratio: f32) -> bool {
-    let add = |of: RuleMetric, more| counters.add(thread, of as usize, more);
+    let add = |of: RuleMetric, more| counters.add(thread, of, more);
     if status.degraded.is_some() {
         add(RuleMetric::Degraded, 1);
     }
     if status.is_shadowed || status.outcome == Outcome::Deny {
-        add(RuleMetric::OverHits, status.hits);
+        counters.count_denied(thread, status, near_ratio);
         if status.is_shadowed {
             add(RuleMetric::ShadowDenied, 1);
             add(RuleMetric::ShadowHits, status.hits);
@@ -263,9 +381,9 @@ pub(crate) fn count(counters: &RuleCounters, thread: ThreadSlot, status: &Status
     add(RuleMetric::Admitted, 1);
     add(RuleMetric::WithinHits, status.hits);
     if let Some(decision) = &status.decision {
-        let limit = decision.limit().saturating_sub(u64::from(status.excess));
+        let limit = limit_of(decision, status);
         let after = limit.saturating_sub(status.remaining);
-        let near_from = (limit as f32 * near_ratio) as u64;
+        let near_from = near_from(limit, near_ratio);
         if after > near_from {
             add(RuleMetric::NearHits, status.hits.min(after - near_from));
         }

@@ -1,11 +1,23 @@
 //! Settings of [`Metrics`](crate::Metrics).
 
+/// Which rules have series in the metrics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RuleSeries {
+    /// Those with requests since the process started.
+    #[default]
+    Used,
+    /// All, also those with zeros only.
+    All,
+}
+
 /// How much is observed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObserveSettings {
     /// From this share of a limit on, hits count as near the limit (a figure for dashboards, not for
     /// decisions).
     pub near_limit_ratio: f32,
+    /// Which rules have series.
+    pub rule_series: RuleSeries,
     /// Most rules that get metrics of their own; the rest are counted together.
     pub max_rule_series: usize,
     /// Most values of requests that get metrics of their own, for rules that ask for it (`detailed_metric`,
@@ -25,11 +37,12 @@ pub struct ObserveSettings {
 }
 
 impl Default for ObserveSettings {
-    /// Near is 0.8; metrics for 10,000 rules and 1,000 values; 64 top keys per rule within 32 MiB; ten lines
-    /// per second about denials, at the level `info`; no spans.
+    /// Near is 0.8; metrics for 10,000 rules, as they are used, and for 1,000 values; 64 top keys per rule
+    /// within 32 MiB; ten lines per second about denials, at the level `info`; no spans.
     fn default() -> Self {
         Self {
             near_limit_ratio: 0.8,
+            rule_series: RuleSeries::Used,
             max_rule_series: 10_000,
             max_value_series: 1_000,
             top_keys: 64,

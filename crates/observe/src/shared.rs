@@ -10,7 +10,7 @@ use crate::latency::Latency;
 use crate::observer::{QueueStats, ReservationStats, SlotStats};
 use crate::rejections::RejectionCounts;
 use crate::rule_meters::{RuleCounters, RuleMeters};
-use crate::settings::ObserveSettings;
+use crate::settings::{ObserveSettings, RuleSeries};
 use crate::sharded_counters::ShardedCounters;
 use crate::top_keys::{LazyTopKeys, TopSettings};
 use crate::value_series::ValueSeries;
@@ -93,6 +93,7 @@ pub(crate) struct Shared {
     pub(crate) queue: Mutex<Option<WatchedQueue>>,
     /// Blocks and allowances in force.
     pub(crate) interventions: AtomicU64,
+    pub(crate) rule_series: RuleSeries,
     pub(crate) max_rule_series: usize,
     pub(crate) details: ValueSeries,
     pub(crate) rejections: RejectionCounts,
@@ -114,10 +115,11 @@ impl Shared {
             slots: Mutex::default(),
             queue: Mutex::default(),
             interventions: AtomicU64::default(),
+            rule_series: settings.rule_series,
             max_rule_series: settings.max_rule_series,
             details: ValueSeries::new(settings.max_value_series),
             rejections: RejectionCounts::default(),
-            throttle: ShardedCounters::default(),
+            throttle: RuleCounters::default(),
             throttle_top: LazyTopKeys::default(),
             top_settings: TopSettings::new(settings.top_keys, settings.top_keys_max_bytes),
         }

@@ -108,10 +108,12 @@ impl FixedWindow {
         let decision = if counted <= self.limit {
             let reset_ns = if counted == 0 { 0 } else { left_ns };
             Decision::admit(self.limit, self.limit - counted, reset_ns)
-        } else if cost.permits() > self.limit {
-            Decision::never(self.limit, 0, left_ns)
         } else {
-            Decision::deny(self.limit, 0, left_ns, left_ns)
+            let denied = match cost.permits() > self.limit {
+                true => Decision::never(self.limit, 0, left_ns),
+                false => Decision::deny(self.limit, 0, left_ns, left_ns),
+            };
+            denied.counted(self.limit.saturating_sub(count))
         };
         (counted, decision)
     }

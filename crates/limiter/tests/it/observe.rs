@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use crate::common::{NOON, ask, ask_at, limiter, of, policy};
-use tollgate_limiter::{Format, Limiter, LimiterSettings, ObserveSettings, Rejected, StoreStats};
+use tollgate_limiter::{
+    Format, Limiter, LimiterSettings, ObserveSettings, Rejected, RuleSeries, StoreStats,
+};
 use tollgate_store::ModelStore;
 
 const RULES: &str = "
@@ -119,6 +121,7 @@ fn rules_above_the_cap_are_counted_together() {
 #[test]
 fn what_a_client_sends_makes_no_series() {
     let limiter = limiter(RULES);
+    ask(&limiter, &[of("a=1")]); // the rule has its series from now on
     let lines = limiter.metrics().render().lines().count();
     for value in 0..100 {
         ask(&limiter, &[of(&format!("a={value}")), of(&format!("k{value}={value}"))]);
@@ -178,6 +181,100 @@ fn no_label_has_an_arrow_and_rules_of_the_same_words_keep_their_series_over_a_re
     limiter.replace(policy(&RULES.replace("requests_per_unit: 10", "requests_per_unit: 20")), NOON);
     let series = r#"tollgate_decisions_total{domain="d",rule="plan=gold > user",outcome="admit"} 1"#;
     assert!(limiter.metrics().render().contains(series), "{}", limiter.metrics().render());
+}
+
+#[test]
+fn a_rule_has_its_series_from_its_first_request_on_or_always_if_asked_for() {
+    let rules = |number: usize| {
+        let rule = |nth| {
+            format!("  - {{key: k, value: v{nth}, rate_limit: {{unit: minute, requests_per_unit: 1}}}}\n")
+        };
+        format!("domain: d\ndescriptors:\n{}", (0..number).map(rule).collect::<String>())
+    };
+    let limiter_with = |number: usize, rule_series| {
+        let observe = ObserveSettings { rule_series, ..ObserveSettings::default() };
+        let settings = LimiterSettings { observe, ..LimiterSettings::default() };
+        Limiter::new(policy(&rules(number)), ModelStore::default(), settings)
+    };
+    // Samples of a page that are about a rule.
+    let samples = |limiter: &Limiter<ModelStore>| {
+        let text = limiter.metrics().render();
+        text.lines()
+            .filter(|line| !line.starts_with('#') && line.contains("k=v") | line.contains("k_v"))
+            .count()
+    };
+    for (number, all) in [(3, 33), (2_000, 22_000)] {
+        let used = limiter_with(number, RuleSeries::Used);
+        assert_eq!(samples(&used), 0);
+        // A check, an admission and a denial: all series at once, whichever comes first.
+        for (nth, hits) in [(0, 0), (1, 1), (2, 2)] {
+            ask(&used, &[of(&format!("k=v{nth}")).hits(hits)]);
+            assert_eq!(samples(&used), 11 * (nth + 1), "{hits} hits");
+        }
+        // They stay over a reload, and other rules have none of their own accord.
+        used.replace(policy(&rules(number + 1)), NOON);
+        assert_eq!(samples(&used), 33);
+        assert_eq!(samples(&limiter_with(number, RuleSeries::All)), all);
+    }
+    let used = limiter_with(3, RuleSeries::Used);
+    ask(&used, &[of("k=v1")]);
+    has(
+        &used.metrics().render(),
+        &[
+            r#"tollgate_decisions_total{domain="d",rule="k=v1",outcome="deny"} 0"#,
+            r#"tollgate_degraded_decisions_total{domain="d",rule="k=v1"} 0"#,
+            r#"ratelimit_service_rate_limit_over_limit{domain="d",key1="k_v1"} 0"#,
+        ],
+    );
+}
+
+#[test]
+fn with_room_for_no_rule_all_are_counted_together() {
+    let observe = ObserveSettings { max_rule_series: 0, ..ObserveSettings::default() };
+    let settings = LimiterSettings { observe, ..LimiterSettings::default() };
+    let limiter = Limiter::new(policy(RULES), ModelStore::default(), settings);
+    ask(&limiter, &[of("a=1")]);
+    ask(&limiter, &[of("plan=gold user=u")]);
+    limiter.replace(policy(RULES), NOON);
+    let text = limiter.metrics().render();
+    has(&text, &[r#"tollgate_decisions_total{domain="",rule="(others)",outcome="admit"} 2"#]);
+    assert_eq!(text.matches("tollgate_decisions_total{").count(), 3, "{text}");
+}
+
+#[test]
+fn the_names_of_envoyproxy_ratelimit_are_also_lines_of_its_page() {
+    let limiter = limiter(RULES);
+    limiter.metrics().latency("grpc").observe(Duration::from_millis(2));
+    ask(&limiter, &[of("a=1").hits(12)]);
+    ask(&limiter, &[of("plan=gold user=u")]);
+    ask(&limiter, &[]);
+    let stats = limiter.metrics().peer_stats();
+    has(
+        &stats,
+        &[
+            "ratelimit.service.rate_limit.d.a.total_hits: 12",
+            "ratelimit.service.rate_limit.d.a.over_limit: 2",
+            "ratelimit.service.rate_limit.d.a.near_limit: 2",
+            "ratelimit.service.rate_limit.d.plan_gold.user.within_limit: 1",
+            "ratelimit.service.config_load_success: 1",
+            "ratelimit.service.call.should_rate_limit.redis_error: 0",
+            "ratelimit.service.call.should_rate_limit.service_error: 1",
+            "ratelimit_server.ShouldRateLimit.total_requests: 1",
+        ],
+    );
+    assert!(stats.lines().is_sorted(), "{stats}");
+    has(
+        &limiter.metrics().render(),
+        &[
+            r#"ratelimit_service_total_requests{grpc_method="ShouldRateLimit"} 1"#,
+            r#"ratelimit_service_response_time_seconds_count{grpc_method="ShouldRateLimit"} 1"#,
+            r#"ratelimit_service_response_time_seconds_sum{grpc_method="ShouldRateLimit"} 0.002"#,
+            r#"ratelimit_service_should_rate_limit_error{err_type="redis_error"} 0"#,
+            r#"ratelimit_service_should_rate_limit_error{err_type="service_error"} 1"#,
+            "# TYPE ratelimit_service_should_rate_limit_error unknown",
+            "# TYPE ratelimit_service_response_time_seconds histogram",
+        ],
+    );
 }
 
 #[test]

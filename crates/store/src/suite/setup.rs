@@ -50,9 +50,9 @@ pub struct Options {
     /// A hold is promised permits that are not there yet, where the quota can; else all holds of histories
     /// are for now.
     pub promises: bool,
-    /// A fixed window counts each hit that it denies, and keeps its end when all of its hits were given
-    /// back. Else histories give nothing back to a window that is past its limit, and one that is empty again
-    /// is forgotten by the store and by the model.
+    /// A fixed window counts each hit that it denies, says how many of them found room, and keeps its end
+    /// when all of its hits were given back. Else histories give nothing back to a window that is past its
+    /// limit, and one that is empty again is forgotten by the store and by the model.
     pub whole_windows: bool,
     /// Counters are in two places, and what was given back may leave an empty state behind. Quotas that do
     /// not start full are left out: of these such a state begins to fill.
