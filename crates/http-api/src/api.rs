@@ -7,7 +7,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::{HeaderMap, Response, StatusCode};
-use tokio::sync::Semaphore;
 use tollgate_core::{Clock, Timestamp};
 use tollgate_http_kit::reply::{JSON, reply, text};
 use tollgate_http_kit::{Api, Operation, Problem, Reply, Request, page};
@@ -20,10 +19,8 @@ use crate::node::Node;
 use crate::operations::{OPERATIONS, Route};
 use crate::parsed::Caps;
 use crate::settings::HttpSettings;
+use crate::slow::Slow;
 use crate::{explain, openapi, query};
-
-/// Slow answers (metrics, rules) that are made at the same time.
-const SLOW_AT_ONCE: usize = 2;
 
 /// Answers the body of `POST /json`, given whether its client is still there: another transport's call over
 /// HTTP, whose meaning is that transport's own business.
@@ -41,7 +38,7 @@ pub struct HttpApi<S: Store> {
     pub(crate) latency: Latency,
     /// When it was created, and counting began.
     pub(crate) started: Timestamp,
-    slow: Semaphore,
+    slow: Slow,
 }
 
 impl<S: Store> HttpApi<S> {
@@ -60,7 +57,7 @@ impl<S: Store> HttpApi<S> {
             entries: settings.max_entries,
         };
         let (started, latency) = (clock.now(), limiter.metrics().latency("http"));
-        let (clock, slow) = (clock.into(), Semaphore::new(SLOW_AT_ONCE));
+        let (clock, slow) = (clock.into(), Slow::default());
         Self { limiter, clock, node, json, settings, caps, latency, started, slow }
     }
 }
@@ -142,9 +139,7 @@ impl<S: Store + 'static> HttpApi<S> {
                 self.slow(move |api| wanted.reply(api.limiter.metrics())).await
             }
             Route::Health => Ok(text(StatusCode::OK, "ok\n")),
-            // The peer's only health path: it fails also while the process drains.
-            Route::PeerHealth if self.node.state().is_ready => Ok(text(StatusCode::OK, "OK")),
-            Route::PeerHealth => Ok(text(StatusCode::INTERNAL_SERVER_ERROR, "not ready; /readyz says why\n")),
+            Route::PeerHealth => Ok(peer_health(&*self.node)),
             Route::Ready => Ok(self.readiness(request.may_see_files())),
             Route::RuleDump => {
                 self.slow(|api| text(StatusCode::OK, explain::rlconfig(api.limiter.rules().policy()))).await
@@ -162,15 +157,13 @@ impl<S: Store + 'static> HttpApi<S> {
         fields.get("traceparent").and_then(|value| value.to_str().ok())
     }
 
-    /// Runs `work`, which may take milliseconds with thousands of rules, on a thread where no decision waits
-    /// for it.
+    /// Runs `work`, which may take milliseconds with thousands of rules.
     async fn slow(
         self: &Arc<Self>,
         work: impl FnOnce(&Self) -> Reply + Send + 'static,
     ) -> Result<Reply, Problem> {
-        let _turn = self.slow.acquire().await.map_err(|_| Problem::internal())?;
         let api = Arc::clone(self);
-        tokio::task::spawn_blocking(move || work(&api)).await.map_err(|_| Problem::internal())
+        self.slow.reply(move || work(&api)).await
     }
 
     /// `/json`: as envoyproxy/ratelimit answers it, including its errors, which are plain text.
@@ -187,6 +180,14 @@ impl<S: Store + 'static> HttpApi<S> {
             }
             Err(problem) => self.undecided_peer(peer, &problem),
         }
+    }
+}
+
+/// `/healthcheck`, envoyproxy/ratelimit's only path for it: it fails also while the process drains.
+pub(crate) fn peer_health(node: &dyn Node) -> Reply {
+    match node.state().is_ready {
+        true => text(StatusCode::OK, "OK"),
+        false => text(StatusCode::INTERNAL_SERVER_ERROR, "not ready; /readyz says why\n"),
     }
 }
 

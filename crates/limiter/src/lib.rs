@@ -49,7 +49,7 @@ pub use slots::{BadSlotId, SlotAnswer, SlotError, SlotId};
 /// What transports need of the crates below, so that they know only `limiter`.
 pub use tollgate_observe::{
     CALL, DENIED, Degraded, DomainReport, Format, Intervened, Kind, Latency, Metrics, ObserveSettings,
-    Observer, Rejected, Rejections, Report, RuleReport, RuleSeries, StoreStats, THROTTLE, Throttle, Throttled,
-    TopKey, Totals,
+    Observer, Rejected, Rejections, Report, RuleReport, RuleSeries, StoreStats, THROTTLE, Throttle,
+    Throttled, TopKey, Totals,
 };
 pub use tollgate_policy::{Domain, Entry, Limit, OnStoreFailure, Policy, Rule, Unit, Unmatched};

@@ -1,7 +1,8 @@
 //! What `serve` prints when it is up: one screen on stdout, each line a word and its value.
 //!
 //! Programs may rely on the lines `grpc ADDRESS`, `http ADDRESS`, `resp ADDRESS` (or `off`), `tls SURFACES`
-//! (or `off`) and `try COMMAND`, and on `ready` being the last one.
+//! (or `off`) and `try COMMAND`, and on `ready` being the last one. Ports for pages alone are listed only if
+//! they are open.
 
 use std::io::Write;
 
@@ -78,7 +79,7 @@ impl Banner<'_> {
             }
             _ => writeln!(out, "  store   {}", self.store_state())?,
         }
-        for listening in self.surfaces {
+        for listening in self.surfaces.iter().filter(|it| it.surface.decides() || it.address.is_some()) {
             let address = listening.address.map_or_else(|| "off".to_owned(), |address| address.to_string());
             writeln!(out, "  {:<7} {address}", listening.surface.name())?;
         }

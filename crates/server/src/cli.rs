@@ -2,7 +2,9 @@
 //!
 //! Results go to stdout, everything else to stderr. Exit 0 is yes, 1 is no, 2 is "could not decide".
 
+use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
@@ -15,6 +17,7 @@ use crate::command::{Check, Completions, Explain, Import, Man, Serve};
 #[cfg(feature = "control")]
 use crate::control::command::ControlCommand;
 pub use crate::ending::Ending;
+use crate::settings;
 
 /// A distributed rate limiter: one set of rules for Envoy (gRPC), HTTP and the Redis protocol.
 #[derive(Debug, Parser)]
@@ -55,6 +58,23 @@ enum Command {
     Man(Man),
 }
 
+/// The arguments as this program has them, where it may have been started by the name of
+/// envoyproxy/ratelimit's program: `/bin/ratelimit` serves, with that environment, unless `has_compat` says
+/// that the setting is given. In an image whose entry point is this program, as with Compose, that name is
+/// the first argument.
+pub fn arguments(args: impl Iterator<Item = OsString>, has_compat: bool) -> Vec<OsString> {
+    let mut args = args.peekable();
+    let name = args.next().unwrap_or_default();
+    let is_its_name = |name: &OsString| Path::new(name).file_name().is_some_and(|name| name == "ratelimit");
+    let is_ratelimit = is_its_name(&name) || args.next_if(is_its_name).is_some();
+    let serve: &[&str] = match (is_ratelimit, has_compat) {
+        (true, true) => &["serve"],
+        (true, false) => &["serve", "--compat=ratelimit"],
+        (false, _) => &[],
+    };
+    std::iter::once(name).chain(serve.iter().map(Into::into)).chain(args).collect()
+}
+
 impl Cli {
     /// Runs the command, and writes results to `out`, everything else to `talk`.
     ///
@@ -73,7 +93,9 @@ impl Cli {
             Command::Simulate(simulate) => simulate.run(out, talk).map(Into::into),
             Command::Bench(bench) => bench.run(out, talk).map(Into::into),
             Command::Top(top) => top.run(out, talk).map(Into::into),
-            Command::Healthcheck(healthcheck) => healthcheck.run(talk).map(Into::into),
+            Command::Healthcheck(healthcheck) => {
+                healthcheck.run(&settings::http_url(std::env::vars_os()), talk).map(Into::into)
+            }
             Command::Completions(completions) => completions.run(Self::command(), out),
             Command::Man(man) => man.run(Self::command(), out, talk),
         }

@@ -2,8 +2,9 @@
 //!
 //! Every setting is one row, declared where its value is used: those of a surface in its file, the others in
 //! the files of this folder. Between a `TOLLGATE_*` name and the file are the names that envoyproxy/ratelimit
-//! reads, so that its container can be replaced in place; `--compat` is about when they count. All faults of
-//! all layers are reported at once, each with its place. Not here: what the settings do.
+//! reads, so that its container can be replaced in place; `--compat` is about when they count, and then its
+//! defaults count before ours. A `TOLLGATE_DEFAULT_*` name replaces a default, for images. All faults of all
+//! layers are reported at once, each with its place. Not here: what the settings do.
 
 #[cfg_attr(not(feature = "control"), path = "settings/no_control.rs")]
 pub(crate) mod control;
@@ -76,6 +77,8 @@ pub struct Settings {
     pub telemetry: Telemetry,
     /// What the operator should know once logging has started.
     pub notes: Vec<String>,
+    /// Why the environment is that of envoyproxy/ratelimit, if it is: the names that show it.
+    pub envoy_compat: Option<String>,
     /// Names of envoyproxy/ratelimit that are set and have an effect.
     pub envoy_compat_names: Vec<String>,
 }
@@ -109,8 +112,9 @@ impl Settings {
         let rules = RuleSettings::read(&mut layers);
         let surfaces: Vec<_> = surfaces.iter().map(|kind| Surface::read(kind, &mut layers)).collect();
         let tls = TlsSettings::read(&mut layers, &surfaces);
-        if surfaces.iter().all(|surface| *surface.listen() == Listen::Off) {
-            let names: Vec<_> = surfaces.iter().map(Surface::name).collect();
+        let deciding = || surfaces.iter().filter(|surface| surface.decides());
+        if deciding().all(|surface| *surface.listen() == Listen::Off) {
+            let names: Vec<_> = deciding().map(Surface::name).collect();
             layers.conflict(format!("every surface is off; turn one of {} on", names.join(", ")));
         }
         let telemetry = Telemetry::read(&mut layers);
@@ -125,7 +129,8 @@ impl Settings {
             store: StoreSettings::read(&mut layers),
             telemetry,
             notes: std::mem::take(&mut layers.notes),
-            envoy_compat_names: layers.envoy_compat_names(),
+            envoy_compat: layers.compat.take(),
+            envoy_compat_names: std::mem::take(&mut layers.compat_names),
         };
         layers.finish(settings)
     }
@@ -160,6 +165,20 @@ impl Settings {
     #[must_use]
     pub fn surface(&self, name: &str) -> Option<&Surface> {
         self.surfaces.iter().find(|surface| surface.name() == name)
+    }
+}
+
+/// The URL by which a server with this environment is asked over HTTP on the same machine. Whatever is wrong
+/// in the environment, the server itself reports it.
+pub(crate) fn http_url(env: impl Iterator<Item = (OsString, OsString)>) -> String {
+    let mut layers = gather(&Sources { env: env.collect(), ..Sources::default() }, &SETTINGS);
+    match layers.one(&surfaces::http::LISTEN) {
+        Listen::At(address) if address.starts_with("unix:") => address,
+        Listen::At(address) => match address.parse() {
+            Ok(address) => format!("http://{}", surfaces::http::reachable(address)),
+            Err(_) => format!("http://{address}"),
+        },
+        Listen::Off => format!("http://{}", surfaces::http::LISTEN.setting.default),
     }
 }
 

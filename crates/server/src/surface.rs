@@ -51,6 +51,11 @@ pub(crate) trait Mount: Any + Same + Debug + Send + Sync {
         None
     }
 
+    /// Whether requests are decided here. Without any such surface, a server is of no use.
+    fn decides(&self) -> bool {
+        true
+    }
+
     /// What is unprotected with these settings where others than this machine can connect, and the remedy.
     fn unprotected(&self) -> Option<&'static str> {
         None
@@ -105,6 +110,11 @@ impl Surface {
     #[must_use]
     pub const fn listen(&self) -> &Listen {
         &self.listen
+    }
+
+    /// Whether requests are decided here.
+    pub(crate) fn decides(&self) -> bool {
+        self.mount.decides()
     }
 
     /// Its other settings, if `T` is their type.

@@ -375,6 +375,8 @@ fn the_environment_of_the_peers_container_is_enough() {
         ("GRPC_PORT", "0"),
         ("HOST", "127.0.0.1"),
         ("PORT", "0"),
+        ("DEBUG_HOST", "127.0.0.1"),
+        ("DEBUG_PORT", "0"),
         ("TOLLGATE_RESP", "off"),
         ("USE_STATSD", "false"),
         ("LOG_LEVEL", "warn"),

@@ -18,9 +18,10 @@ use crate::ending::Ending;
   tollgate healthcheck --target https://127.0.0.1:8443 --insecure
   tollgate healthcheck --target unix:/run/tollgate/http.sock")]
 pub struct Healthcheck {
-    /// Where the server's HTTP surface listens: http://HOST:PORT, https://HOST:PORT or unix:/path.
-    #[arg(long, alias = "http", value_name = "URL", default_value = "http://127.0.0.1:8080")]
-    target: Address,
+    /// Where the server's HTTP surface listens: http://HOST:PORT, https://HOST:PORT or unix:/path [default:
+    /// where `tollgate serve` listens with the same environment, http://127.0.0.1:8080 if that says nothing].
+    #[arg(long, alias = "http", value_name = "URL")]
+    target: Option<Address>,
     /// Certificate (PEM) to trust for https.
     #[arg(long, value_name = "PATH")]
     ca: Option<PathBuf>,
@@ -33,27 +34,35 @@ pub struct Healthcheck {
 }
 
 impl Healthcheck {
-    /// Asks, and writes to `talk` why the server is not ready.
+    /// Asks the server at the address that was given, else at `usual`, and writes to `talk` why it is not
+    /// ready.
     ///
     /// # Errors
     /// When `talk` cannot be written to.
-    pub fn run(self, talk: &mut dyn Write) -> io::Result<Ending> {
+    pub fn run(self, usual: &str, talk: &mut dyn Write) -> io::Result<Ending> {
         let trust = Trust { ca: self.ca.as_deref(), insecure: self.insecure };
-        let agent = match agent(&self.target, trust, Duration::from_millis(self.timeout_ms)) {
+        let target = match self.target.map_or_else(|| usual.parse(), Ok) {
+            Ok(target) => target,
+            Err(error) => {
+                writeln!(talk, "error: {error}")?;
+                return Ok(Ending::CouldNotTell);
+            }
+        };
+        let agent = match agent(&target, trust, Duration::from_millis(self.timeout_ms)) {
             Ok(agent) => agent,
             Err(error) => {
                 writeln!(talk, "error: {error}")?;
                 return Ok(Ending::CouldNotTell);
             }
         };
-        match agent.get(self.target.url("/readyz")).call().map(|response| response.status().as_u16()) {
+        match agent.get(target.url("/readyz")).call().map(|response| response.status().as_u16()) {
             Ok(200) => Ok(Ending::Done),
             Ok(status) => {
-                writeln!(talk, "not ready: {} returned status {status}", self.target.shown("/readyz"))?;
+                writeln!(talk, "not ready: {} returned status {status}", target.shown("/readyz"))?;
                 Ok(Ending::No)
             }
             Err(what) => {
-                writeln!(talk, "not ready: no response from {}: {what}", self.target)?;
+                writeln!(talk, "not ready: no response from {target}: {what}")?;
                 Ok(Ending::No)
             }
         }

@@ -174,7 +174,7 @@ impl Running {
 }
 
 /// Answers every request with 200.
-async fn upstream() -> SocketAddr {
+pub(crate) async fn upstream() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
     tokio::spawn(async move {

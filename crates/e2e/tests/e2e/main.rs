@@ -27,6 +27,7 @@ mod caddy;
 mod cases;
 mod deploy;
 mod drain;
+mod dropin;
 mod envoy;
 mod fleet;
 mod fleet_costs;

@@ -93,6 +93,7 @@ impl Start {
     pub(crate) fn try_go(mut self) -> Result<Tollgate, Ended> {
         self.command
             .args(["--grpc", &self.grpc, "--http", &self.http, "--resp", "127.0.0.1:0"])
+            .args(["--debug-pages", "off"]) // a port of its own only in a network of its own
             .stdin(Stdio::null());
         let mut child = self
             .command

@@ -4,9 +4,7 @@
 use std::time::Duration;
 
 use crate::common::{NOON, ask, ask_at, limiter, of, policy};
-use tollgate_limiter::{
-    Format, Limiter, LimiterSettings, ObserveSettings, Rejected, RuleSeries, StoreStats,
-};
+use tollgate_limiter::{Format, Limiter, LimiterSettings, ObserveSettings, Rejected, RuleSeries, StoreStats};
 use tollgate_store::ModelStore;
 
 const RULES: &str = "
@@ -247,7 +245,10 @@ fn the_names_of_envoyproxy_ratelimit_are_also_lines_of_its_page() {
     limiter.metrics().latency("grpc").observe(Duration::from_millis(2));
     ask(&limiter, &[of("a=1").hits(12)]);
     ask(&limiter, &[of("plan=gold user=u")]);
-    ask(&limiter, &[]);
+    for surface in ["grpc", "http"] {
+        let (status, reason) = ("INVALID_ARGUMENT", "invalid");
+        limiter.request_rejected(Rejected { surface, peer: None, status, reason, detail: "no domain" });
+    }
     let stats = limiter.metrics().peer_stats();
     has(
         &stats,

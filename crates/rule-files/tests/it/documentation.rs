@@ -1,5 +1,5 @@
-//! Every rule file in docs/rules.md, choosing.md, proxies.md, coming-from.md and examples/rules loads without a warning,
-//! except those marked as faulty; and every key has an example.
+//! Every rule file in docs/rules.md, choosing.md, proxies.md, coming-from.md, istio.md and examples/rules
+//! loads without a warning, except those marked as faulty; and every key has an example.
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
 
@@ -11,6 +11,7 @@ use tollgate_rule_files::{Options, RuleFile, load, parse, parse_text};
 const RULES: &str = include_str!("../../../../docs/rules.md");
 const CHOOSING: &str = include_str!("../../../../docs/choosing.md");
 const PROXIES: &str = include_str!("../../../../docs/proxies.md");
+const ISTIO: &str = include_str!("../../../../docs/istio.md");
 const COMING_FROM: &str = include_str!("../../../../docs/coming-from.md");
 
 /// The fenced blocks of a page: the word after the fence, the number of the first line, the text.
@@ -36,6 +37,7 @@ fn every_rule_file_in_the_documentation_loads_or_is_marked_as_faulty() {
         ("docs/choosing.md", CHOOSING),
         ("docs/proxies.md", PROXIES),
         ("docs/coming-from.md", COMING_FROM),
+        ("docs/istio.md", ISTIO),
     ];
     let blocks =
         pages.into_iter().flat_map(|(name, page)| blocks(page).into_iter().map(move |block| (name, block)));
@@ -44,7 +46,7 @@ fn every_rule_file_in_the_documentation_loads_or_is_marked_as_faulty() {
         let list = RuleFile { name: "docs/blocked.values".into(), text: "192.0.2.1\n".into() };
         let rules = parse(&[file, list], &Options::default());
         match kind.as_str() {
-            "yaml" => {
+            "yaml" | "yaml rules" => {
                 let rules = rules.unwrap_or_else(|faults| panic!("{faults}"));
                 assert!(rules.warnings.is_empty(), "{:?}", rules.warnings);
                 seen.0 += 1;

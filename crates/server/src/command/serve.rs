@@ -199,9 +199,9 @@ fn start_telemetry(settings: &Settings) -> Result<(Option<Traces>, Reported, Flu
     for note in &settings.notes {
         tracing::warn!("{note}");
     }
-    if !settings.envoy_compat_names.is_empty() {
+    if let Some(by) = &settings.envoy_compat {
         let names = settings.envoy_compat_names.join(", ");
-        tracing::info!(names, "settings of envoyproxy/ratelimit in effect");
+        tracing::info!(by, names, "settings of envoyproxy/ratelimit in effect; listening where it does");
     }
     if settings.decisions.limiter.shadow_mode {
         tracing::warn!("shadow mode: every request is admitted");

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate_envoy_rls::{HeaderNames, ReplyOptions};
-use tollgate_limiter::{LimiterSettings, ObserveSettings, OnStoreFailure, Undecided, Unmatched};
+use tollgate_limiter::{LimiterSettings, ObserveSettings, OnStoreFailure, RuleSeries, Undecided, Unmatched};
 use tracing::level_filters::LevelFilter;
 
 use super::layers::Layers;
@@ -72,6 +72,13 @@ rows! {
             .help(Observe, "Level of the log line of a denial, or `off`; not logged in shadow mode");
     DENIAL_LOG_RATE: Row<u32> = Row::new("denial-log-rate", "N", "10", |text| parse::number(text, 1, 1_000_000))
         .help(Observe, "Maximum denial log lines per second; the next line reports how many were left out");
+    METRICS_DETAIL: Row<RuleSeries> = Row::new("metrics-detail", "WHICH", "used", parse::rule_series)
+        .one_of(&["used", "all"])
+        .help(Observe, "Which rules have series in /metrics: those that were `used` since the start, or `all`, with zeros");
+    METRICS_MAX_RULES: Row<usize> =
+        Row::new("metrics-max-rules", "N", "10000", |text| parse::number(text, 0, 1_000_000))
+            .help(Observe, "Rules that have series of their own, the first in the order of the files; all others are \
+                            counted together as the rule `(others)`");
     TOP_KEYS: Row<usize> = Row::new("top-keys", "N", "64", |text| parse::number(text, 0, 1024))
         .help(Observe, "Keys tracked per rule to report the most limited ones, 96 bytes each; 0 tracks none");
 }
@@ -105,6 +112,8 @@ impl Decisions {
             max_queued: layers.one(&MAX_QUEUED),
             observe: ObserveSettings {
                 near_limit_ratio: layers.one(&NEAR_LIMIT_RATIO),
+                rule_series: layers.one(&METRICS_DETAIL),
+                max_rule_series: layers.one(&METRICS_MAX_RULES),
                 top_keys: layers.one(&TOP_KEYS),
                 // In shadow mode nothing is denied.
                 denial_log: denial_log.filter(|_| !shadow_mode),

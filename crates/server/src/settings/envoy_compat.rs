@@ -1,31 +1,33 @@
 //! The environment of envoyproxy/ratelimit, so that its container can be replaced in place.
 //!
-//! Names that are one setting here are in that setting's row. This file has those that are combined from
-//! several, and those without an effect here, with the reason for the operator. Not read are those whose
-//! every value means what Tollgate does anyway: `RUNTIME_WATCH_ROOT` (both kinds of changes are seen),
-//! `HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED` (always).
+//! Names that are one setting here are in that setting's row. This folder has those that are combined from
+//! several, where it listens by default, and those without an effect here, with the reason for the operator.
 
+mod addresses;
 mod env;
 mod mode;
 mod store;
+mod unused;
 
 use std::collections::BTreeSet;
 
+use super::control::NodeControl;
 use super::fault::Fault;
 use super::layer::{Given, Layer, Origin};
 use super::layers::Layers;
 use super::row::{Kind, Setting};
-use super::{kubernetes, rules, telemetry, tls};
-use crate::surfaces::{grpc, http};
+use super::{rules, telemetry, tls};
+use crate::surfaces::grpc;
 pub(super) use env::Env;
 use mode::Mode;
 pub(super) use mode::ROWS;
 
 /// Names with an effect only together with others, or only with certain values.
-const CONDITIONAL: [&str; 11] = [
+const CONDITIONAL: [&str; 12] = [
     "BACKEND_TYPE",
     "REDIS_AUTH",
     "REDIS_SENTINEL_AUTH",
+    "PROMETHEUS_PATH",
     "GRPC_SERVER_USE_TLS",
     "GRPC_SERVER_TLS_CERT",
     "GRPC_SERVER_TLS_KEY",
@@ -36,27 +38,42 @@ const CONDITIONAL: [&str; 11] = [
     "TRACING_SAMPLING_RATE",
 ];
 
-/// The layer of `env`, for the settings of `table`, if its names count. If not, a note lists those that would
-/// have had an effect: that none of the first `stronger` layers overrides.
-pub(super) fn layer(env: &Env, table: &[&'static Setting], stronger: usize, layers: &mut Layers) -> Layer {
-    match layers.one(&mode::MODE) {
-        Mode::Off => Layer::default(),
-        Mode::Auto if !mode::is_of_ratelimit(env) => {
-            let is_given = |setting: &Setting| {
-                layers.layers.iter().take(stronger).any(|layer| layer.get(setting).is_some())
-            };
-            let settings: Vec<_> = table.iter().copied().filter(|setting| !is_given(setting)).collect();
-            let ignored = effective(env, table, &settings);
-            if !ignored.is_empty() {
-                let names = ignored.into_iter().collect::<Vec<_>>().join(", ");
-                layers.note(format!(
-                    "{names}: ignored, since other programs use such names too; --compat ratelimit reads the names of \
-                     envoyproxy/ratelimit, --compat off ignores them without this line"
-                ));
-            }
-            Layer::default()
+/// Adds the layers of `env` for the settings of `table`, if its names count: its values after the first
+/// `stronger` layers, and the defaults of envoyproxy/ratelimit before our own. If its names do not count, a
+/// note lists those that would have had an effect: that none of the stronger layers overrides.
+pub(super) fn add(env: &Env, table: &[&'static Setting], stronger: usize, layers: &mut Layers) {
+    let mode = layers.one(&mode::MODE);
+    let proofs = mode::proofs(env);
+    match mode {
+        Mode::Off => {}
+        Mode::Auto if proofs.is_empty() => note_ignored(env, table, stronger, layers),
+        Mode::Auto | Mode::Ratelimit => {
+            let values = read(env, table, &mut layers.faults, &mut layers.notes);
+            reject_what_is_not_text(env, table, &mut layers.faults);
+            layers.compat_names = in_effect(&values, stronger, layers);
+            layers.compat = Some(match mode {
+                Mode::Auto => proofs.join(", "),
+                _ => "--compat ratelimit".to_owned(),
+            });
+            let defaults = defaults(env, table, stronger, layers);
+            let weakest = layers.layers.len() - 1;
+            layers.layers.insert(weakest, defaults);
+            layers.layers.insert(stronger, values);
         }
-        Mode::Auto | Mode::Ratelimit => read(env, table, &mut layers.faults, &mut layers.notes),
+    }
+}
+
+fn note_ignored(env: &Env, table: &[&'static Setting], stronger: usize, layers: &mut Layers) {
+    let is_given =
+        |setting: &Setting| layers.layers.iter().take(stronger).any(|layer| layer.get(setting).is_some());
+    let settings: Vec<_> = table.iter().copied().filter(|setting| !is_given(setting)).collect();
+    let ignored = effective(env, table, &settings);
+    if !ignored.is_empty() {
+        let names = ignored.into_iter().collect::<Vec<_>>().join(", ");
+        layers.note(format!(
+            "{names}: ignored, since other programs use such names too; --compat ratelimit reads the names of \
+             envoyproxy/ratelimit, --compat off ignores them without this line"
+        ));
     }
 }
 
@@ -65,12 +82,81 @@ fn effective(env: &Env, table: &[&'static Setting], settings: &[&'static Setting
     let mut faults = Vec::new();
     let layer = read(env, table, &mut faults, &mut Vec::new());
     let given = settings.iter().filter_map(|setting| layer.get(setting)).flatten();
-    let names = given.filter_map(|given| match &given.origin {
-        Origin::Env(names) => Some(names.as_str()),
-        Origin::Flag(_) | Origin::File(_) | Origin::Default => None,
-    });
     let faulty = faults.iter().filter_map(|fault| fault.place.strip_prefix("environment: "));
-    names.chain(faulty).flat_map(|names| names.split(", ")).map(str::to_owned).collect()
+    given.flat_map(names).chain(faulty.flat_map(|names| names.split(", "))).map(str::to_owned).collect()
+}
+
+/// The names that make a value of the environment.
+fn names(given: &Given) -> impl Iterator<Item = &str> {
+    let names = match &given.origin {
+        Origin::Env(names) => names.as_str(),
+        Origin::Flag(_) | Origin::File(_) | Origin::Default => "",
+    };
+    names.split(", ").filter(|name| !name.is_empty())
+}
+
+/// The names whose values count, sorted. Those that a stronger layer overrides are noted, with what does so.
+fn in_effect(values: &Layer, stronger: usize, layers: &mut Layers) -> Vec<String> {
+    let (mut count, mut overridden) = (BTreeSet::new(), Vec::new());
+    for (setting, given) in values.by_setting() {
+        let names = given.iter().flat_map(names).map(str::to_owned);
+        match layers.layers.iter().take(stronger).find_map(|layer| layer.get_named(setting)?.first()) {
+            None => count.extend(names),
+            Some(by) => {
+                let by = match &by.origin {
+                    Origin::Flag(name) => format!("--{name}"),
+                    other => other.to_string().replace("environment: ", ""),
+                };
+                overridden.push((names.collect::<Vec<_>>(), by));
+            }
+        }
+    }
+    for (names, by) in overridden {
+        // A name that is in force elsewhere, such as a switch of several settings, is not without an effect.
+        let without: Vec<String> = names.into_iter().filter(|name| !count.contains(name)).collect();
+        if !without.is_empty() {
+            layers.note(format!("{}: no effect: {by} overrides it", without.join(", ")));
+        }
+    }
+    count.into_iter().collect()
+}
+
+/// Values that are not UTF-8 cannot be read, and are not left out in silence.
+fn reject_what_is_not_text(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>) {
+    let of_rows = table.iter().flat_map(|setting| setting.envoy_compat.iter().copied());
+    let names: BTreeSet<&str> = of_rows.chain(mode::PROOFS).chain(["CONFIG_TYPE"]).collect();
+    for name in names.into_iter().filter(|name| env.not_text.contains(*name)) {
+        faults.push(Fault::env(name, "is not UTF-8 text"));
+    }
+}
+
+/// What envoyproxy/ratelimit does without a word in its environment.
+fn defaults(env: &Env, table: &[&'static Setting], stronger: usize, layers: &Layers) -> Layer {
+    let mut defaults = Layer::default();
+    let has_control = NodeControl::is_given(layers);
+    let rules = (&rules::PATHS.setting, rule_path(&Env::default()).to_string_lossy().into_owned());
+    let rules = Some(rules).filter(|_| !has_control);
+    let dot_files = (&rules::DOT_FILES.setting, "true".to_owned());
+    let dot_files = Some(dot_files).filter(|_| reads_dot_files(env, table, stronger, layers));
+    for (setting, text) in addresses::defaults().chain(rules).chain(dot_files) {
+        if table.iter().any(|it| it.name == setting.name) {
+            defaults.set(setting, [Given::new(text, Origin::Default)]);
+        }
+    }
+    defaults
+}
+
+/// It reads files with a dot where it looks for its rules, unless its environment says otherwise.
+fn reads_dot_files(env: &Env, table: &[&'static Setting], stronger: usize, layers: &Layers) -> bool {
+    let paths = &rules::PATHS.setting;
+    let is_given = |layers: &[Layer]| layers.iter().any(|layer| layer.get(paths).is_some());
+    let weakest = layers.layers.len() - 1;
+    let is_there = match RULE_PATH.iter().any(|name| env.get(name).is_some()) {
+        true => !is_given(&layers.layers[..stronger]),
+        // A command that is given its rules has no row for them.
+        false => table.iter().any(|it| it.name == paths.name) && !is_given(&layers.layers[..weakest]),
+    };
+    is_there && env.given(DOT_FILES).is_none()
 }
 
 /// The layer of `env`, for the settings of `table`.
@@ -84,143 +170,100 @@ fn read(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>, notes: &
             layer.set(setting, [Given::env(value, *name)]);
         }
     }
-    let addresses = [
-        (&grpc::LISTEN, Address { host: "GRPC_HOST", port: "GRPC_PORT", default_port: "8081" }),
-        (&http::LISTEN, Address { host: "HOST", port: "PORT", default_port: "8080" }),
-    ];
-    for (row, address) in addresses {
-        if let Some(given) = address.read(env) {
-            layer.set(&row.setting, [given]);
-        }
-    }
-    // There too it counts before the host and the port.
-    let name = "GRPC_UDS";
-    if let Some(path) = env.given(name) {
-        layer.set(&grpc::LISTEN.setting, [Given::env(format!("unix:{path}"), name)]);
-    }
+    addresses::read(env, &mut layer, faults, notes);
     let name = "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT";
-    if env.is_on(name) {
+    if env.is_on(name, faults) {
         layer.set(&rules::CHARGE.setting, [Given::env("together", name)]);
     }
-    if let Some(given) = rule_path(env) {
-        if env.given("RUNTIME_IGNOREDOTFILES").is_none() {
-            let read = Given::new("true", Origin::Default); // as there
-            layer.set(&rules::DOT_FILES.setting, [read]);
-        }
-        layer.set(&rules::PATHS.setting, [given]);
+    let given: Vec<&str> = RULE_PATH.into_iter().filter(|name| env.get(name).is_some()).collect();
+    if !given.is_empty() {
+        let path = rule_path(env);
+        layer.set(&rules::PATHS.setting, [Given::env(path.to_string_lossy(), given.join(", "))]);
     }
-    // There it says the opposite, and files with a dot are read without it.
-    let name = "RUNTIME_IGNOREDOTFILES";
-    if env.given(name).is_some() && !env.is_on(name) {
-        layer.set(&rules::DOT_FILES.setting, [Given::env("true", name)]);
+    // There it says the opposite.
+    if env.given(DOT_FILES).is_some() && !env.is_on(DOT_FILES, faults) {
+        layer.set(&rules::DOT_FILES.setting, [Given::env("true", DOT_FILES)]);
     }
-    read_tls(env, &mut layer);
+    read_tls(env, &mut layer, faults, notes);
     store::read(env, &mut layer, faults, notes);
-    read_traces(env, &mut layer, notes);
-    remark(env, faults, notes);
+    read_traces(env, &mut layer, faults, notes);
+    unused::note(env, faults, notes);
+    // Starting anyway would be less safe than what was asked for.
+    if env.given("CONFIG_TYPE").is_some_and(|text| text != "FILE") {
+        faults.push(Fault::env("CONFIG_TYPE", "rules are read from files only; set FILE"));
+    }
     layer
 }
 
 /// There the switch is for gRPC only; its HTTP port has no TLS. Without the switch, the files have no effect.
-fn read_tls(env: &Env, layer: &mut Layer) {
-    if !env.is_on("GRPC_SERVER_USE_TLS") {
+fn read_tls(env: &Env, layer: &mut Layer, faults: &mut Vec<Fault>, notes: &mut Vec<String>) {
+    let files = [
+        ("GRPC_SERVER_TLS_CERT", &tls::CERT.setting),
+        ("GRPC_SERVER_TLS_KEY", &tls::KEY.setting),
+        ("GRPC_CLIENT_TLS_CACERT", &grpc::CLIENT_CA.setting),
+        ("GRPC_CLIENT_TLS_SAN", &grpc::CLIENT_NAME.setting),
+    ];
+    let given = files.into_iter().filter_map(|(name, setting)| Some((name, setting, env.given(name)?)));
+    if !env.is_on("GRPC_SERVER_USE_TLS", faults) {
+        let unused: Vec<&str> = given.map(|(name, ..)| name).collect();
+        if !unused.is_empty() {
+            notes.push(format!("{}: no effect without GRPC_SERVER_USE_TLS=true", unused.join(", ")));
+        }
         return;
     }
     layer.set(&tls::SURFACES.setting, [Given::env("grpc", "GRPC_SERVER_USE_TLS")]);
-    let files = [
-        (&tls::CERT, "GRPC_SERVER_TLS_CERT"),
-        (&tls::KEY, "GRPC_SERVER_TLS_KEY"),
-        (&grpc::CLIENT_CA, "GRPC_CLIENT_TLS_CACERT"),
-    ];
-    let settings = files.map(|(row, name)| (&row.setting, name));
-    for (setting, name) in settings.into_iter().chain([(&grpc::CLIENT_NAME.setting, "GRPC_CLIENT_TLS_SAN")]) {
-        if let Some(text) = env.given(name) {
-            layer.set(setting, [Given::env(text, name)]);
-        }
+    for (name, setting, text) in given {
+        layer.set(setting, [Given::env(text, name)]);
     }
 }
 
 /// Where traces would be sent, if the protocol is one that Tollgate has.
-fn read_traces(env: &Env, layer: &mut Layer, notes: &mut Vec<String>) {
-    if !env.is_on("TRACING_ENABLED") {
+fn read_traces(env: &Env, layer: &mut Layer, faults: &mut Vec<Fault>, notes: &mut Vec<String>) {
+    let (switch, protocol, rate) = ("TRACING_ENABLED", "TRACING_EXPORTER_PROTOCOL", "TRACING_SAMPLING_RATE");
+    let given = |names: &[&'static str]| {
+        let given = names.iter().copied().filter(|name| env.given(name).is_some());
+        given.collect::<Vec<_>>().join(", ")
+    };
+    if !env.is_on(switch, faults) {
+        let unused = given(&[protocol, rate]);
+        if !unused.is_empty() {
+            notes.push(format!("{unused}: no effect without {switch}=true"));
+        }
         return;
     }
-    if env.get("TRACING_EXPORTER_PROTOCOL") != Some("grpc") {
-        notes.push("TRACING_ENABLED: no effect: traces are sent by OTLP over gRPC; set --otlp".to_owned());
-        return;
+    match env.given(protocol).unwrap_or("http") {
+        "grpc" => {}
+        "http" => {
+            let names = given(&[switch, protocol, rate]);
+            notes.push(format!("{names}: no effect: traces are sent by OTLP over gRPC; set --otlp"));
+            return;
+        }
+        other => {
+            let what = format!("unknown protocol {other:?}: expected grpc");
+            return faults.push(Fault::env(protocol, what));
+        }
     }
     let name = "OTEL_EXPORTER_OTLP_ENDPOINT";
-    let (url, names) = match env.given(name) {
-        Some(url) => (url, format!("TRACING_ENABLED, {name}")),
-        None => ("http://localhost:4317", "TRACING_ENABLED".to_owned()),
-    };
+    let url = env.given(name).unwrap_or("http://localhost:4317");
+    let names = given(&[switch, protocol, name]);
     layer.set(&telemetry::OTLP.setting, [Given::env(url, names)]);
-    let name = "TRACING_SAMPLING_RATE";
-    layer.set(&telemetry::TRACE_RATIO.setting, [Given::env(env.get(name).unwrap_or("1"), name)]);
+    let (ratio, names) = match env.given(rate) {
+        Some(ratio) => (ratio, rate),
+        None => ("1", switch),
+    };
+    layer.set(&telemetry::TRACE_RATIO.setting, [Given::env(ratio, names)]);
 }
 
-/// The names that make one address.
-#[derive(Clone, Copy, Debug)]
-struct Address {
-    host: &'static str,
-    port: &'static str,
-    default_port: &'static str,
-}
+/// Whether files whose names begin with a dot are left out.
+const DOT_FILES: &str = "RUNTIME_IGNOREDOTFILES";
 
-impl Address {
-    /// With only a port, envoyproxy/ratelimit listens on every interface. Some shells export `HOST` as the
-    /// machine's name, so it counts only if it is a number or comes with a port.
-    fn read(self, env: &Env) -> Option<Given> {
-        // Kubernetes sets GRPC_PORT to an address if there is a Service called `grpc`.
-        let port = env.given(self.port).filter(|port| !kubernetes::is_address(port));
-        let host = env.given(self.host);
-        let host = host.filter(|text| port.is_some() || text.parse::<std::net::IpAddr>().is_ok());
-        let (text, names) = match (host, port) {
-            (None, None) => return None,
-            (Some(host), None) => (join(host, self.default_port), self.host.to_owned()),
-            (None, Some(port)) => (join("0.0.0.0", port), self.port.to_owned()),
-            (Some(host), Some(port)) => (join(host, port), format!("{}, {}", self.host, self.port)),
-        };
-        Some(Given::env(text, names))
-    }
-}
-
-fn join(host: &str, port: &str) -> String {
-    if host.contains(':') && !host.starts_with('[') {
-        format!("[{host}]:{port}")
-    } else {
-        format!("{host}:{port}")
-    }
-}
+/// The names that make the folder of the rules.
+const RULE_PATH: [&str; 3] = ["RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY"];
 
 /// `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/RUNTIME_APPDIRECTORY`, with the defaults of envoyproxy/ratelimit for
 /// those that are not set.
-fn rule_path(env: &Env) -> Option<Given> {
-    let names = ["RUNTIME_ROOT", "RUNTIME_SUBDIRECTORY", "RUNTIME_APPDIRECTORY"];
-    let given: Vec<&str> = names.into_iter().filter(|name| env.get(name).is_some()).collect();
-    if given.is_empty() {
-        return None;
-    }
-    let part = |name: &str, default: &'static str| env.get(name).unwrap_or(default).to_owned();
-    let parts = [part(names[0], "/srv/runtime_data/current"), part(names[1], ""), part(names[2], "config")];
-    let path: std::path::PathBuf = parts
-        .iter()
-        .enumerate()
-        .map(|(i, part)| if i == 0 { part } else { part.trim_start_matches('/') })
-        .collect();
-    Some(Given::env(path.to_string_lossy(), given.join(", ")))
-}
-
-/// Names that matter only with certain values.
-fn remark(env: &Env, faults: &mut Vec<Fault>, notes: &mut Vec<String>) {
-    // Starting anyway would be less safe than what was asked for.
-    let mut reject = |name: &str, what: &str| faults.push(Fault::new(format!("environment: {name}"), what));
-    if env.given("CONFIG_TYPE").is_some_and(|text| text != "FILE") {
-        reject("CONFIG_TYPE", "rules are read from files only; set FILE");
-    }
-    for name in ["USE_STATSD", "USE_DOG_STATSD"] {
-        if env.is_on(name) {
-            notes.push(format!("{name}: no effect: metrics are at /metrics on the HTTP port"));
-        }
-    }
+fn rule_path(env: &Env) -> std::path::PathBuf {
+    let defaults = ["/srv/runtime_data/current", "", "config"];
+    let parts = RULE_PATH.into_iter().zip(defaults).map(|(name, default)| env.get(name).unwrap_or(default));
+    parts.enumerate().map(|(i, part)| if i == 0 { part } else { part.trim_start_matches('/') }).collect()
 }

@@ -17,6 +17,11 @@ impl Fault {
         Self { place: place.to_string(), what: what.into() }
     }
 
+    /// About the environment variable `name`, or several, separated by commas.
+    pub(crate) fn env(name: impl std::fmt::Display, what: impl Into<String>) -> Self {
+        Self::new(format!("environment: {name}"), what)
+    }
+
     /// About several settings together.
     pub(crate) fn of_settings(what: impl Into<String>) -> Self {
         Self::new("settings", what)

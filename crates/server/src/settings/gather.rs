@@ -1,4 +1,5 @@
-//! Gathers the layers: flags, environment, the environment of envoyproxy/ratelimit, the file, the defaults.
+//! Gathers the layers: flags, environment, the environment of envoyproxy/ratelimit, the file, the defaults
+//! of that, the defaults that an image sets in its environment, our own.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,6 +16,9 @@ use super::{file, kubernetes};
 
 /// Variables whose names begin so are Tollgate's own.
 const PREFIX: &str = "TOLLGATE_";
+
+/// Variables whose names begin so are defaults: all other places count before them. An image sets them.
+const DEFAULT_PREFIX: &str = "TOLLGATE_DEFAULT_";
 
 /// The file of settings.
 const CONFIG: &str = "TOLLGATE_CONFIG";
@@ -39,15 +43,16 @@ pub(crate) fn gather(sources: &Sources, table: &[&'static Setting]) -> Layers {
     let mut all = Layers::default();
     let env = texts(&sources.env, &mut all.faults);
     all.layers.push(flags(sources, table, &mut all.faults));
-    all.layers.push(own_env(&env, table, &mut all.faults, &mut all.notes));
+    all.layers.push(own_env(&env, PREFIX, table, &mut all.faults, &mut all.notes));
     let own = all.layers.len();
     let config = sources.config.clone().or_else(|| env.get(CONFIG).map(PathBuf::from));
     if let Some(path) = config {
         all.layers.push(read_file(&path, table, &mut all.faults, &mut all.notes));
     }
-    all.layers.push(defaults(table));
-    let compat = envoy_compat::layer(&env, table, own, &mut all);
-    all.layers.insert(own, compat);
+    let mut weakest = defaults(table);
+    weakest.replace_by(own_env(&env, DEFAULT_PREFIX, table, &mut all.faults, &mut all.notes));
+    all.layers.push(weakest);
+    envoy_compat::add(&env, table, own, &mut all);
     all
 }
 
@@ -77,31 +82,40 @@ fn flags(sources: &Sources, table: &[&'static Setting], faults: &mut Vec<Fault>)
 
 /// The environment as text. Variables of other programs need not be UTF-8.
 fn texts(env: &[(OsString, OsString)], faults: &mut Vec<Fault>) -> Env {
-    let mut texts = BTreeMap::new();
+    let mut all = Env::default();
     for (name, value) in env {
         let Some(name) = name.to_str() else { continue };
         match value.to_str() {
             Some(value) => {
-                texts.insert(name.to_owned(), value.to_owned());
+                all.texts.insert(name.to_owned(), value.to_owned());
             }
-            None if name.starts_with(PREFIX) => {
-                faults.push(Fault::new(format!("environment: {name}"), "is not UTF-8 text"));
+            None if name.starts_with(PREFIX) => faults.push(Fault::env(name, "is not UTF-8 text")),
+            None => {
+                all.not_text.insert(name.to_owned());
             }
-            None => {}
         }
     }
-    Env(texts)
+    all
 }
 
-fn own_env(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>, notes: &mut Vec<String>) -> Layer {
+/// Tollgate's own variables: those whose names begin with `prefix`.
+fn own_env(
+    env: &Env,
+    prefix: &str,
+    table: &[&'static Setting],
+    faults: &mut Vec<Fault>,
+    notes: &mut Vec<String>,
+) -> Layer {
     let mut layer = Layer::default();
-    for (name, value) in env.0.iter().filter(|(name, _)| name.starts_with(PREFIX)) {
-        if name == CONFIG {
+    for (name, value) in &env.texts {
+        let Some(rest) = name.strip_prefix(prefix) else { continue };
+        if name == CONFIG || (name.starts_with(DEFAULT_PREFIX) && prefix != DEFAULT_PREFIX) {
             continue;
         }
-        let Some(setting) = table.iter().find(|setting| setting.env() == *name) else {
+        let Some(setting) = table.iter().find(|setting| setting.env().strip_prefix(PREFIX) == Some(rest))
+        else {
             if !kubernetes::is_of_a_service(name, value) {
-                unknown(name, table, faults, notes);
+                unknown(name, prefix, table, faults, notes);
             }
             continue;
         };
@@ -118,17 +132,23 @@ fn own_env(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>, notes
 
 /// A misspelt name is a fault. Any other may be meant for another program, such as a script that starts this
 /// one.
-fn unknown(name: &str, table: &[&'static Setting], faults: &mut Vec<Fault>, notes: &mut Vec<String>) {
+fn unknown(
+    name: &str,
+    prefix: &str,
+    table: &[&'static Setting],
+    faults: &mut Vec<Fault>,
+    notes: &mut Vec<String>,
+) {
     let known: Vec<String> = table.iter().map(|setting| setting.env()).chain([CONFIG.to_owned()]).collect();
     // The prefix is the same in all of them, and would make short names look alike.
     let without_prefix: Vec<&str> = known.iter().filter_map(|known| known.strip_prefix(PREFIX)).collect();
-    let word = name.strip_prefix(PREFIX).unwrap_or(name);
+    let word = name.strip_prefix(prefix).unwrap_or(name);
     let Some(Nearest { name: near, is_near }) = nearest(word, &without_prefix) else { return };
     if is_near {
-        let what = format!("unknown setting; did you mean {PREFIX}{near}?");
-        faults.push(Fault::new(format!("environment: {name}"), what));
+        let what = format!("unknown setting; did you mean {prefix}{near}?");
+        faults.push(Fault::env(name, what));
     } else {
-        notes.push(format!("{name}: no effect: unknown setting; the nearest is {PREFIX}{near}"));
+        notes.push(format!("{name}: no effect: unknown setting; the nearest is {prefix}{near}"));
     }
 }
 

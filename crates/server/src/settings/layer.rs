@@ -56,13 +56,23 @@ impl Layer {
         self.0.insert(setting.name, values.into_iter().collect());
     }
 
+    /// Takes the values of `other` in place of its own.
+    pub(crate) fn replace_by(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// The values of `setting`, if this layer has it.
     pub(crate) fn get(&self, setting: &Setting) -> Option<&[Given]> {
         self.0.get(setting.name).map(Vec::as_slice)
     }
 
-    /// All values.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &Given> {
-        self.0.values().flatten()
+    /// The values of the setting called `name`, if this layer has it.
+    pub(crate) fn get_named(&self, name: &str) -> Option<&[Given]> {
+        self.0.get(name).map(Vec::as_slice)
+    }
+
+    /// The name of each setting that this layer has, and its values.
+    pub(crate) fn by_setting(&self) -> impl Iterator<Item = (&'static str, &[Given])> {
+        self.0.iter().map(|(name, given)| (*name, given.as_slice()))
     }
 }

@@ -10,6 +10,10 @@ pub(crate) struct Layers {
     pub(crate) layers: Vec<Layer>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) notes: Vec<String>,
+    /// Why the environment is that of envoyproxy/ratelimit, if it is.
+    pub(crate) compat: Option<String>,
+    /// Names of envoyproxy/ratelimit that are set and have an effect.
+    pub(crate) compat_names: Vec<String>,
 }
 
 impl Layers {
@@ -76,15 +80,6 @@ impl Layers {
     /// Something that the operator should know once logging has started.
     pub(crate) fn note(&mut self, what: impl Into<String>) {
         self.notes.push(what.into());
-    }
-
-    /// Names of envoyproxy/ratelimit that are set and have an effect.
-    pub(crate) fn envoy_compat_names(&self) -> Vec<String> {
-        let name = |given: &Given| match &given.origin {
-            Origin::Env(name) if !name.starts_with("TOLLGATE_") => Some(name.clone()),
-            _ => None,
-        };
-        self.layers.iter().flat_map(Layer::values).filter_map(name).collect()
     }
 
     /// `settings`, or every fault.

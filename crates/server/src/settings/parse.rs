@@ -170,6 +170,16 @@ pub(crate) fn unmatched(text: &str) -> Result<tollgate_limiter::Unmatched, Strin
     }
 }
 
+/// `used` or `all`.
+pub(crate) fn rule_series(text: &str) -> Result<tollgate_limiter::RuleSeries, String> {
+    use tollgate_limiter::RuleSeries;
+    match text.to_ascii_lowercase().as_str() {
+        "used" => Ok(RuleSeries::Used),
+        "all" => Ok(RuleSeries::All),
+        _ => Err(format!("unknown choice {text:?}: expected used or all")),
+    }
+}
+
 /// Where an OpenTelemetry collector accepts OTLP over gRPC.
 pub(crate) fn collector(text: &str) -> Result<String, String> {
     let uri = text.parse::<http::Uri>().ok();

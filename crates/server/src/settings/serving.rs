@@ -11,8 +11,8 @@ rows! {
     /// The rows of this file.
     ROWS:
     WORKERS: OptionalRow<usize> = OptionalRow::new("workers", "N", |text| parse::number(text, 1, 1024))
-        .help(Listen, "Worker threads, each with its own socket on every address [default: one per core that the process may \
-                       use, by its affinity and the limit of CPU of its container, rounded down]");
+        .help(Listen, "Worker threads, each with its own socket on every address [default: one per core, by affinity and \
+                       the container's limit of CPU, rounded down]");
     MAX_CONNECTIONS: Row<usize> =
         Row::new("max-connections", "N", "20000", |text| parse::number(text, 1, 10_000_000))
             .help(Listen, "Maximum concurrent connections per address; further ones are closed at once");

@@ -101,3 +101,31 @@ fn the_dashboard_and_the_alerts_know_every_metric_that_they_ask_for() {
         assert_eq!(opened, expression.matches(')').count(), "{place}: {expression}");
     }
 }
+
+#[test]
+fn twenty_thousand_rules_make_a_page_of_metrics_as_large_as_their_use() {
+    let rule =
+        |nth| format!("  - {{key: k, value: v{nth}, rate_limit: {{unit: year, requests_per_unit: 1}}}}\n");
+    let text = format!("domain: shop\ndescriptors:\n{}", (0..20_000).map(rule).collect::<String>());
+    let folder = rules(&text);
+    let bytes_of = |server: &Server| {
+        let (status, page) = server.get("/metrics");
+        assert_eq!(status, 200);
+        let of_rules = page.lines().filter(|line| line.contains("k=v") || line.contains("k_v")).count();
+        (page.len(), of_rules)
+    };
+    let server = Server::start(folder.path(), &[]);
+    let (idle, of_rules) = bytes_of(&server);
+    assert!(idle < 64 << 10 && of_rules == 0, "{idle} bytes, {of_rules} series of rules");
+    for nth in 0..20 {
+        let body = format!(r#"{{"domain":"shop","descriptors":[[{{"key":"k","value":"v{nth}"}}]]}}"#);
+        assert_eq!(server.post("/v1/check", &body).0, 200);
+    }
+    let (used, of_rules) = bytes_of(&server);
+    assert_eq!(of_rules, 20 * 11);
+    assert!(used < idle + (40 << 10), "{used} bytes, {idle} before");
+    drop(server);
+    // All of them, up to the cap on series.
+    let server = Server::start(folder.path(), &["--metrics-detail", "all", "--metrics-max-rules", "500"]);
+    assert_eq!(bytes_of(&server).1, 500 * 11);
+}

@@ -29,8 +29,16 @@ fn the_environment_of_envoyproxy_ratelimit_is_read() {
         ("LOG_LEVEL", "WARN"),
         ("LOG_FORMAT", "json"),
         ("USE_STATSD", "false"),
+        ("DEBUG_HOST", "127.0.0.1"),
+        ("DEBUG_PORT", "6071"),
+        ("USE_PROMETHEUS", "true"),
+        ("PROMETHEUS_ADDR", ":19001"),
+        ("PROMETHEUS_PATH", "/stats/prometheus"),
     ];
     let settings = read(&[], &env, None).expect("no fault");
+    assert_eq!(listen(&settings, "debug-pages"), &at("127.0.0.1:6071"));
+    assert_eq!(listen(&settings, "metrics"), &at("0.0.0.0:19001"));
+    assert_eq!(of::<MetricsSettings>(&settings, "metrics").path, "/stats/prometheus");
     assert_eq!(listen(&settings, "grpc"), &at("127.0.0.1:9081"));
     assert_eq!(listen(&settings, "http"), &at("[::1]:9080"));
     assert_eq!(settings.rules.paths, [PathBuf::from("/data/ratelimit/current/limits")]);
@@ -46,11 +54,11 @@ fn the_environment_of_envoyproxy_ratelimit_is_read() {
     assert_eq!(of::<GrpcSettings>(&settings, "grpc").max_connection_age, Some(Duration::from_secs(3600)));
     assert_eq!(settings.telemetry.log_level, tracing::level_filters::LevelFilter::WARN);
     assert!(settings.notes.is_empty(), "{:?}", settings.notes);
-    assert!(
-        settings.envoy_compat_names.contains(&"GRPC_HOST, GRPC_PORT".to_owned()),
-        "{:?}",
-        settings.envoy_compat_names
-    );
+    // All but those whose every value means what happens anyway, sorted.
+    let silent = ["RUNTIME_WATCH_ROOT", "RUNTIME_IGNOREDOTFILES", "USE_STATSD"];
+    let mut names: Vec<_> = env.iter().map(|(name, _)| *name).filter(|name| !silent.contains(name)).collect();
+    names.sort_unstable();
+    assert_eq!(settings.envoy_compat_names, names);
 }
 
 #[test]
@@ -80,18 +88,70 @@ fn addresses_are_what_envoyproxy_ratelimit_would_listen_on() {
     for (env, want) in [
         (&[("PORT", "80")][..], "0.0.0.0:80"),
         (&[("HOST", "127.0.0.1")], "127.0.0.1:8080"),
-        (&[("HOST", "my-laptop")], "127.0.0.1:8080"), // a shell's name for the machine, not an address
+        (&[("HOST", "::")], "[::]:8080"),
+        (&[("HOST", "[::1]"), ("PORT", "80")], "[::1]:80"),
+        (&[("HOST", "my-laptop")], "my-laptop:8080"),
         (&[("HOST", "localhost"), ("PORT", "80")], "localhost:80"),
-        (&[("HOST", ""), ("PORT", "")], "127.0.0.1:8080"),
-        (&[], "127.0.0.1:8080"),
+        (&[("HOST", ""), ("PORT", "")], "0.0.0.0:8080"),
+        (&[("PORT", "tcp://10.0.0.11:8080")], "0.0.0.0:8080"), // set by Kubernetes, and not a port
+        (&[], "0.0.0.0:8080"),
     ] {
         assert_eq!(listen(&read_with_rules(&[ALWAYS], env, None), "http"), &at(want), "{env:?}");
     }
     // What Kubernetes sets for a Service called `grpc` is not a port.
     let env = [("GRPC_PORT", "tcp://10.0.0.11:8081")];
-    for flags in [&[][..], &[ALWAYS]] {
+    for (flags, want) in [(&[][..], "127.0.0.1:8081"), (&[ALWAYS], "0.0.0.0:8081")] {
         let settings = read_with_rules(flags, &env, None);
-        assert_eq!((listen(&settings, "grpc"), settings.notes.len()), (&at("127.0.0.1:8081"), 0));
+        assert_eq!((listen(&settings, "grpc"), settings.notes.len()), (&at(want), 0));
+    }
+}
+
+#[test]
+fn only_an_environment_of_envoyproxy_ratelimit_opens_ports_to_other_machines() {
+    let surfaces = ["grpc", "http", "resp", "debug-pages", "metrics"];
+    let addresses = |settings: &Settings| surfaces.map(|surface| listen(settings, surface).clone());
+    let [loopback, open] = [
+        ["127.0.0.1:8081", "127.0.0.1:8080", "127.0.0.1:6390", "off", "off"],
+        ["0.0.0.0:8081", "0.0.0.0:8080", "127.0.0.1:6390", "0.0.0.0:6070", "off"],
+    ]
+    .map(|all| all.map(|text| if text == "off" { Listen::Off } else { at(text) }));
+    let proof = [("RUNTIME_IGNOREDOTFILES", "true")];
+    assert_eq!(addresses(&read_with_rules(&[], &[], None)), loopback);
+    assert_eq!(addresses(&read_with_rules(&[("compat", "off")], &proof, None)), loopback);
+    for (flags, env) in [(&[][..], &proof[..]), (&[ALWAYS], &[])] {
+        let settings = read_with_rules(flags, env, None);
+        assert_eq!(addresses(&settings), open, "{flags:?} {env:?}");
+        assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+        // A file counts before these defaults, and so does whatever else is set.
+        let file = Some("grpc: 127.0.0.1:1\ndebug_pages: off\n");
+        let settings = read_with_rules(flags, env, file);
+        assert_eq!(listen(&settings, "grpc"), &at("127.0.0.1:1"));
+        assert_eq!(listen(&settings, "debug-pages"), &Listen::Off);
+    }
+    let why = |flags, env| read_with_rules(flags, env, None).envoy_compat;
+    assert_eq!(why(&[], &proof), Some("RUNTIME_IGNOREDOTFILES".to_owned()));
+    assert_eq!(why(&[ALWAYS], &[]), Some("--compat ratelimit".to_owned()));
+    assert_eq!(why(&[], &[("GRPC_PORT", "1")]), None);
+}
+
+#[test]
+fn rules_are_where_envoyproxy_ratelimit_looks_for_them_unless_they_are_given() {
+    let there = "/srv/runtime_data/current/config";
+    for (flags, env, file, want) in [
+        (&[ALWAYS][..], &[][..], None, there),
+        (&[], &[("REDIS_SOCKET_TYPE", "tcp")], None, there),
+        (&[], &[("RUNTIME_ROOT", "/data")], None, "/data/config"),
+        (&[ALWAYS], &[("TOLLGATE_DEFAULT_RULES", "/etc/tollgate/rules")], None, there),
+        (&[ALWAYS], &[], Some("rules: /etc/rules\n"), "/etc/rules"),
+        (&[ALWAYS, ("rules", "here")], &[], None, "here"),
+        (&[], &[("TOLLGATE_DEFAULT_RULES", "/etc/tollgate/rules")], None, "/etc/tollgate/rules"),
+    ] {
+        let settings = read(flags, env, file).expect("no fault");
+        assert_eq!(settings.rules.paths, [PathBuf::from(want)], "{flags:?} {env:?}");
+    }
+    let with_control = read(&[ALWAYS, ("control", "http://127.0.0.1:8070")], &[], None);
+    if let Ok(settings) = with_control {
+        assert!(settings.rules.paths.is_empty(), "a control plane sends them: {:?}", settings.rules.paths);
     }
 }
 
@@ -101,6 +161,7 @@ fn names_that_other_programs_have_too_count_only_beside_one_that_they_do_not_hav
         ("HOST", "0.0.0.0"),
         ("PORT", "80"),
         ("GRPC_HOST", "10.0.0.7"),
+        ("GRPC_PORT", "50051"),
         ("REDIS_URL", "redis:6379"),
         ("REDIS_AUTH", "s3cret"),
         ("SHADOW_MODE", "true"),
@@ -110,8 +171,7 @@ fn names_that_other_programs_have_too_count_only_beside_one_that_they_do_not_hav
     ];
     let plain = read_with_rules(&[], &[], None);
     let ignored = read_with_rules(&[], &stray, None);
-    let names =
-        "CONFIG_TYPE, GRPC_HOST, HOST, LOG_LEVEL, PORT, REDIS_AUTH, REDIS_URL, SHADOW_MODE: ignored, ";
+    let names = "CONFIG_TYPE, GRPC_HOST, GRPC_PORT, HOST, LOG_LEVEL, PORT, REDIS_AUTH, REDIS_URL, SHADOW_MODE: ignored, ";
     let [note] = &ignored.notes[..] else { panic!("{:?}", ignored.notes) };
     assert!(note.starts_with(names) && note.contains("--compat ratelimit"), "{note}");
     assert_eq!(Settings { notes: Vec::new(), ..ignored }, plain);
@@ -123,17 +183,19 @@ fn names_that_other_programs_have_too_count_only_beside_one_that_they_do_not_hav
     let effective = [("PORT", "80"), ("REDIS_URL", "redis:6379")];
     for distinctive in [
         ("RUNTIME_ROOT", "/data"),
-        ("USE_STATSD", "false"),
+        ("RUNTIME_IGNOREDOTFILES", "true"),
         ("REDIS_SOCKET_TYPE", "tcp"),
-        ("BACKEND_TYPE", "redis"),
-        ("GRPC_PORT", "8081"),
+        ("NEAR_LIMIT_RATIO", "0.8"),
         ("LIMIT_RESPONSE_HEADERS_ENABLED", "false"),
     ] {
         let env: Vec<_> = effective.into_iter().chain([distinctive]).collect();
         let settings = read_with_rules(&[], &env, None);
         assert_eq!(listen(&settings, "http"), &at("0.0.0.0:80"), "{distinctive:?}");
         assert_eq!(redis(&settings), "redis:6379, -:-, tollgate:", "{distinctive:?}");
-        assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+        // The rules are given by a flag.
+        let overridden = format!("{}: no effect: --rules overrides it", distinctive.0);
+        let noted = Some(overridden).filter(|_| distinctive.0 == "RUNTIME_ROOT");
+        assert_eq!(settings.notes, Vec::from_iter(noted));
         let off = read_with_rules(&[("compat", "off")], &env, None);
         assert_eq!(off, plain, "{distinctive:?}");
     }
@@ -190,7 +252,7 @@ fn the_store_of_envoyproxy_ratelimit_is_the_store() {
         assert!(!format!("{settings:?}").contains("s3cret"), "{env:?}");
     }
     assert_eq!(
-        faults(read(&[("rules", "rules")], &[("BACKEND_TYPE", "redis")], None)),
+        faults(read(&[ALWAYS, ("rules", "rules")], &[("BACKEND_TYPE", "redis")], None)),
         ["environment: BACKEND_TYPE: needs REDIS_URL, such as 10.0.0.5:6379 or /run/redis.sock"]
     );
 }
@@ -227,6 +289,7 @@ fn names_without_an_effect_are_reported() {
         ("GRPC_SERVER_TLS_KEY", "key.pem"),
         ("GRPC_CLIENT_TLS_SAN", "envoy.internal"), // without GRPC_CLIENT_TLS_CACERT
         ("CONFIG_TYPE", "GRPC_XDS_SOTW"),
+        ("RUNTIME_ROOT", "/data"),
     ];
     assert_eq!(
         faults(read(&[("rules", "rules")], &unsafe_to_ignore, None)),
@@ -241,11 +304,69 @@ fn names_without_an_effect_are_reported() {
 #[test]
 fn a_socket_of_envoyproxy_ratelimit_counts_before_its_host_and_port() {
     let socket = ("GRPC_UDS", "/run/ratelimit.sock");
-    let settings = read_with_rules(&[], &[socket, ("GRPC_HOST", "0.0.0.0"), ("GRPC_PORT", "81")], None);
+    let env = [socket, ("GRPC_HOST", "0.0.0.0"), ("GRPC_PORT", "81")];
+    let settings = read_with_rules(&[ALWAYS], &env, None);
     assert_eq!(listen(&settings, "grpc"), &at("unix:/run/ratelimit.sock"));
-    assert_eq!(listen(&settings, "http"), &at("127.0.0.1:8080"));
-    let settings = read_with_rules(&[("grpc", "127.0.0.1:9")], &[socket], None);
+    assert_eq!(settings.notes, ["GRPC_HOST, GRPC_PORT: no effect: GRPC_UDS counts before them"]);
+    let settings = read_with_rules(&[ALWAYS, ("grpc", "127.0.0.1:9")], &[socket], None);
     assert_eq!(listen(&settings, "grpc"), &at("127.0.0.1:9"));
+}
+
+#[test]
+fn names_that_something_overrides_are_not_said_to_be_in_effect() {
+    let env = [
+        ("RUNTIME_ROOT", "/data"),
+        ("RUNTIME_SUBDIRECTORY", "ratelimit"),
+        ("GRPC_PORT", "8090"),
+        ("PORT", "8091"),
+        ("REDIS_URL", "redis:6379"),
+        ("TOLLGATE_HTTP", "127.0.0.1:1"),
+    ];
+    let flags = [("rules", "/etc/tollgate/rules"), ("grpc", "0.0.0.0:8081")];
+    let settings = read(&flags, &env, Some("store: memory\n")).expect("no fault");
+    assert_eq!(settings.envoy_compat_names, ["REDIS_URL"]);
+    let mut notes = settings.notes.clone();
+    notes.sort();
+    assert_eq!(
+        notes,
+        [
+            "GRPC_PORT: no effect: --grpc overrides it",
+            "PORT: no effect: TOLLGATE_HTTP overrides it",
+            "RUNTIME_ROOT, RUNTIME_SUBDIRECTORY: no effect: --rules overrides it",
+        ]
+    );
+    assert_eq!(redis(&settings), "redis:6379, -:-, tollgate:");
+}
+
+#[test]
+fn defaults_of_an_image_yield_to_all_other_settings() {
+    let image = [
+        ("TOLLGATE_DEFAULT_RULES", "/etc/tollgate/rules"),
+        ("TOLLGATE_DEFAULT_GRPC", "0.0.0.0:8081"),
+        ("TOLLGATE_DEFAULT_RESP", "off"),
+    ];
+    let with = |more: &[(&'static str, &'static str)]| [&image[..], more].concat();
+    for (flags, more, file, grpc, rules) in [
+        (&[][..], &[][..], None, "0.0.0.0:8081", "/etc/tollgate/rules"),
+        (&[("grpc", "127.0.0.1:1")], &[], None, "127.0.0.1:1", "/etc/tollgate/rules"),
+        (&[], &[("TOLLGATE_GRPC", "127.0.0.1:2")], None, "127.0.0.1:2", "/etc/tollgate/rules"),
+        (&[], &[("RUNTIME_ROOT", "/data"), ("GRPC_PORT", "3")], None, "0.0.0.0:3", "/data/config"),
+        (&[], &[], Some("grpc: 127.0.0.1:4\nrules: /there\n"), "127.0.0.1:4", "/there"),
+        (&[], &[("RUNTIME_ROOT", "/data")], Some("grpc: 127.0.0.1:4\n"), "127.0.0.1:4", "/data/config"),
+    ] {
+        let settings = read(flags, &with(more), file).expect("no fault");
+        assert_eq!(listen(&settings, "grpc"), &at(grpc), "{flags:?} {more:?}");
+        assert_eq!(settings.rules.paths, [PathBuf::from(rules)], "{flags:?} {more:?}");
+        assert_eq!(listen(&settings, "resp"), &Listen::Off);
+    }
+    let wrong = with(&[("TOLLGATE_DEFAULT_GRCP", "127.0.0.1:1"), ("TOLLGATE_DEFAULT_WORKERS", "none")]);
+    assert_eq!(
+        faults(read(&[], &wrong, None)),
+        [
+            "environment: TOLLGATE_DEFAULT_GRCP: unknown setting; did you mean TOLLGATE_DEFAULT_GRPC?",
+            "environment: TOLLGATE_DEFAULT_WORKERS: invalid number \"none\": expected a whole number from 1 to 1024",
+        ]
+    );
 }
 
 #[test]
@@ -260,7 +381,9 @@ fn stop_increment_of_envoyproxy_ratelimit_charges_the_limits_of_a_request_togeth
     ] {
         let settings = read_with_rules(flags, env, None);
         assert_eq!(settings.rules.charge, want, "{flags:?} {env:?}");
-        assert!(settings.notes.is_empty(), "{:?}", settings.notes);
+        let overridden = format!("{name}: no effect: --charge overrides it");
+        let noted = Some(overridden).filter(|_| !flags.is_empty() && !env.is_empty());
+        assert_eq!(settings.notes, Vec::from_iter(noted));
     }
 }
 
@@ -272,9 +395,13 @@ fn tls_of_envoyproxy_ratelimit_is_for_grpc_only_and_only_when_its_switch_is_on()
         ("GRPC_CLIENT_TLS_CACERT", "ca.pem"),
         ("GRPC_CLIENT_TLS_SAN", "envoy.internal"),
     ];
-    assert_eq!(read_with_rules(&[], &files, None).tls, TlsSettings::default());
+    let settings = read_with_rules(&[ALWAYS], &files, None);
+    assert_eq!(settings.tls, TlsSettings::default());
+    let without = "GRPC_SERVER_TLS_CERT, GRPC_SERVER_TLS_KEY, GRPC_CLIENT_TLS_CACERT, GRPC_CLIENT_TLS_SAN: no effect \
+                   without GRPC_SERVER_USE_TLS=true";
+    assert_eq!(settings.notes, [without]);
     let on = [("GRPC_SERVER_USE_TLS", "true")];
-    let settings = read_with_rules(&[], &files.into_iter().chain(on).collect::<Vec<_>>(), None);
+    let settings = read_with_rules(&[ALWAYS], &files.into_iter().chain(on).collect::<Vec<_>>(), None);
     let files = Some(TlsFiles { cert: "cert.pem".into(), key: "key.pem".into() });
     assert_eq!(settings.tls, TlsSettings { files, surfaces: vec!["grpc"] });
     let GrpcSettings { client_ca, client_name, .. } = of(&settings, "grpc");

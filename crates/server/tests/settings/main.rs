@@ -4,6 +4,7 @@
 
 mod environment;
 mod envoy_compat;
+mod envoy_names;
 mod pages;
 mod paths;
 mod stores;
@@ -16,8 +17,8 @@ use std::time::Duration;
 use tollgate_policy::Charge;
 
 use tollgate_server::settings::{
-    Fault, GrpcSettings, HttpSettings, Kind, Listen, RespSettings, SETTINGS, Secret, Setting, Settings,
-    Sources, StoreKind, TlsFiles, TlsSettings,
+    Fault, GrpcSettings, HttpSettings, Kind, Listen, MetricsSettings, RespSettings, SETTINGS, Secret,
+    Setting, Settings, Sources, StoreKind, TlsFiles, TlsSettings,
 };
 
 /// Flags, environment and file text, as a test writes them.
@@ -78,7 +79,8 @@ fn a_flag_overrides_the_environment_then_envoy_names_then_the_file_then_the_defa
     ] {
         let flags: Vec<_> = flag.map(|value| ("grpc", value)).into_iter().collect();
         let own = own.map(|value| ("TOLLGATE_GRPC", value));
-        let env: Vec<_> = own.into_iter().chain(peer.map(|value| ("GRPC_PORT", value))).collect();
+        let peer = peer.into_iter().flat_map(|value| [("GRPC_PORT", value), ("RUNTIME_ROOT", "/data")]);
+        let env: Vec<_> = own.into_iter().chain(peer).collect();
         assert_eq!(listen(&read_with_rules(&flags, &env, file), "grpc"), &at(want));
     }
 }
@@ -98,7 +100,9 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("rules", _) => "elsewhere",
             ("workers", _) => "7",
             ("max-rules-dropped", _) => "50",
-            ("http" | "grpc" | "resp", _) => "127.0.0.1:9",
+            ("http" | "grpc" | "resp" | "debug-pages" | "metrics", _) => "127.0.0.1:9",
+            ("metrics-path", _) => "/numbers",
+            ("metrics-detail", _) => "all",
             ("tls-cert" | "tls-key" | "grpc-client-ca", _) => "/some.pem",
             ("grpc-client-name", _) => "envoy.internal",
             ("socket-mode", _) => "600",
@@ -108,7 +112,7 @@ fn every_setting_can_be_given_by_flag_by_environment_and_by_file_but_no_secret_b
             ("admin-token-file" | "resp-password-file", _) => file.as_str(),
             ("headers", _) => "legacy,draft-11",
             ("backlog" | "grpc-max-waiting" | "max-reservations" | "max-queued", _) => "77",
-            ("denial-log-rate" | "top-keys", _) => "77",
+            ("denial-log-rate" | "top-keys" | "metrics-max-rules", _) => "77",
             ("denial-log-level", _) => "off",
             ("compat", _) => "ratelimit",
             ("throttle-on-store-failure" | "unmatched", _) => "deny",
@@ -222,13 +226,20 @@ fn every_fault_of_every_layer_is_reported_at_once_with_its_place() {
             "tollgate.yaml:1:1: max_conections: unknown setting; did you mean max_connections?",
             "tollgate.yaml:3:1: log_level: takes one value; write it without a list",
             "environment: MERGE_DOMAIN_CONFIG: invalid switch \"perhaps\": expected true or false",
-            "settings: no rules given; add --rules FOLDER, or --control URL for those of a control plane",
             "command line: --http: invalid address \"8080\": expected host:port, such as 127.0.0.1:8081, unix:/path or off",
             "environment: TOLLGATE_WORKERS: invalid number \"0\": expected a whole number from 1 to 1024",
             "command line: --drain-delay: invalid duration \"5 fortnights\": expected something like 500ms, 5s or 1h30m",
             "command line: --store: unknown store \"disk\": expected memory, or a URL such as redis://127.0.0.1:6379",
             "tollgate.yaml:2:13: memory_max: invalid size \"lots\": expected something like 512MiB or 2GiB",
         ]
+    );
+}
+
+#[test]
+fn without_rules_nothing_is_started() {
+    assert_eq!(
+        faults(read(&[], &[], None)),
+        ["settings: no rules given; add --rules FOLDER, or --control URL for those of a control plane"]
     );
 }
 
@@ -295,7 +306,7 @@ fn with_every_surface_off_nothing_is_started() {
 fn tls_is_for_every_surface_unless_set_otherwise_and_needs_all_its_files() {
     let files = [("tls-cert", "cert.pem"), ("tls-key", "key.pem")];
     for (more, want) in [
-        (None, &["grpc", "http", "resp"][..]),
+        (None, &["grpc", "http", "resp", "debug-pages", "metrics"][..]),
         (Some(("tls", "grpc, resp")), &["grpc", "resp"]),
         (Some(("tls", "")), &[]),
     ] {
@@ -310,7 +321,7 @@ fn tls_is_for_every_surface_unless_set_otherwise_and_needs_all_its_files() {
         (&[("tls", "grpc")], "settings: tls needs a certificate; give tls-cert and tls-key"),
         (
             &[("tls", "grcp")],
-            "command line: --tls: unknown surface \"grcp\": expected some of grpc,http,resp",
+            "command line: --tls: unknown surface \"grcp\": expected some of grpc,http,resp,debug-pages,metrics",
         ),
         (
             &[("grpc-client-ca", "ca.pem")],

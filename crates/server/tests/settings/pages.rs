@@ -13,8 +13,12 @@ Each setting is a flag, an environment variable, and a key in the file given by 
 - The first of these that is set is used: the flag, the `TOLLGATE_` variable, the variable of
   envoyproxy/ratelimit, the file, the default.
 - The variables of envoyproxy/ratelimit count only if one of them is set that no other program has
-  ([envoy.md](envoy.md#environment) lists these), or with `--compat ratelimit`. Otherwise a line in the log
-  names those that were ignored: a `PORT` or `REDIS_URL` meant for another program changes nothing.
+  ([envoy.md](envoy.md#which-environment-is-that-of-envoyproxyratelimit) lists these), or with
+  `--compat ratelimit`. Then the addresses and the folder of rules that are not set have its defaults too.
+  Otherwise a line in the log names those that were ignored: a `PORT` or `REDIS_URL` meant for another program
+  changes nothing.
+- `TOLLGATE_DEFAULT_…` replaces a default: `TOLLGATE_DEFAULT_GRPC` counts only where nothing else, also no
+  file, sets `--grpc`. It is for images.
 - All configuration errors are reported together with their location, and the server does not start.
 - A misspelt `TOLLGATE_` variable is an error. Any other unknown one has no effect, and a line in the log
   names the nearest setting. What Kubernetes sets for a Service called `tollgate` (`TOLLGATE_PORT`,

@@ -1,8 +1,8 @@
 //! When the names of envoyproxy/ratelimit count.
 //!
-//! Platforms and other programs set `PORT`, `HOST`, `REDIS_URL` and such as well. Here these would open a
-//! port to every machine, or move the counters. So by default they count only beside a name that only
-//! envoyproxy/ratelimit has.
+//! Platforms and other programs set `PORT`, `HOST`, `REDIS_URL`, `GRPC_PORT` and such as well, also for all
+//! containers of a pod. Here these would open a port to every machine, or move the counters. So by default
+//! they count only beside a name that no other program has.
 
 use super::env::Env;
 use crate::settings::kubernetes;
@@ -15,13 +15,14 @@ rows! {
     MODE: Row<Mode> = Row::new("compat", "MODE", "auto", mode)
         .one_of(&["auto", "ratelimit", "off"])
         .help(Process, "When the environment variables of envoyproxy/ratelimit are read: `auto` (if one is set that only it \
-                        has, such as RUNTIME_ROOT), `ratelimit` (always) or `off`");
+                        has, such as RUNTIME_ROOT), `ratelimit` (always) or `off`. Then the server also listens where \
+                        envoyproxy/ratelimit does");
 }
 
 /// When the names of envoyproxy/ratelimit count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// If one of [`DISTINCTIVE`] is set.
+    /// If one of [`PROOFS`] is set.
     #[default]
     Auto,
     /// Always.
@@ -30,9 +31,10 @@ pub(crate) enum Mode {
     Off,
 }
 
-/// Names that no other program is likely to have. With only `SHADOW_MODE` from elsewhere, nothing would be
-/// limited, and `GRPC_HOST` is often a server that a client calls: such names are not in this list.
-const DISTINCTIVE: [&str; 38] = [
+/// Names that no other program is likely to have; one is enough. Not in this list: names of what many
+/// services have, such as a gRPC port, TLS, a kind of backend, statsd or Prometheus. An application has these
+/// too, and several of them together.
+pub(super) const PROOFS: [&str; 31] = [
     "RUNTIME_ROOT",
     "RUNTIME_SUBDIRECTORY",
     "RUNTIME_APPDIRECTORY",
@@ -43,11 +45,6 @@ const DISTINCTIVE: [&str; 38] = [
     "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED",
     "CONFIG_GRPC_XDS_NODE_ID",
     "CONFIG_GRPC_XDS_SERVER_URL",
-    "GRPC_PORT",
-    "GRPC_UDS",
-    "GRPC_MAX_CONNECTION_AGE",
-    "GRPC_MAX_CONNECTION_AGE_GRACE",
-    "GRPC_SERVER_USE_TLS",
     "LIMIT_RESPONSE_HEADERS_ENABLED",
     "LIMIT_LIMIT_HEADER",
     "LIMIT_REMAINING_HEADER",
@@ -57,27 +54,26 @@ const DISTINCTIVE: [&str; 38] = [
     "LOCAL_CACHE_SIZE_IN_BYTES",
     "EXPIRATION_JITTER_MAX_SECONDS",
     "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT",
-    "BACKEND_TYPE",
     "REDIS_SOCKET_TYPE",
     "REDIS_PERSECOND",
+    "REDIS_PERSECOND_SOCKET_TYPE",
+    "REDIS_PERSECOND_TYPE",
+    "REDIS_PERSECOND_URL",
     "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION",
     "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION",
     "REDIS_PIPELINE_WINDOW",
     "REDIS_PIPELINE_LIMIT",
     "REDIS_CLUSTER_PIPELINE_PARALLELISM",
     "REDIS_POOL_ON_EMPTY_BEHAVIOR",
-    "MEMCACHE_HOST_PORT",
-    "MEMCACHE_SRV",
-    "USE_STATSD",
-    "USE_DOG_STATSD",
-    "USE_PROMETHEUS",
+    "USE_DOG_STATSD_MOGRIFIERS",
 ];
 
-/// Whether `env` is that of envoyproxy/ratelimit.
-pub(super) fn is_of_ratelimit(env: &Env) -> bool {
-    // Kubernetes sets GRPC_PORT to an address if there is a Service called `grpc`.
-    let is_set = |name| env.given(name).is_some_and(|value| !kubernetes::is_address(value));
-    DISTINCTIVE.into_iter().any(is_set)
+/// The names in `env` that only envoyproxy/ratelimit has.
+pub(super) fn proofs(env: &Env) -> Vec<&'static str> {
+    let is_set = |name: &&str| {
+        env.not_text.contains(*name) || env.given(name).is_some_and(|value| !kubernetes::is_address(value))
+    };
+    PROOFS.into_iter().filter(is_set).collect()
 }
 
 fn mode(text: &str) -> Result<Mode, String> {
@@ -94,11 +90,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_distinctive_name_is_on_the_page_and_enough_by_itself() {
+    fn each_name_that_proves_ratelimit_is_on_the_page_and_enough_by_itself() {
         let page = include_str!("../../../../../docs/envoy.md");
-        for name in DISTINCTIVE {
+        for name in PROOFS {
             assert!(page.contains(&format!("`{name}`")), "{name} is not on the page");
-            assert!(is_of_ratelimit(&Env([(name.to_owned(), "1".to_owned())].into())), "{name}");
+            let env = Env { texts: [(name.to_owned(), "1".to_owned())].into(), ..Env::default() };
+            assert_eq!(proofs(&env), [name]);
         }
     }
 }
