@@ -1,5 +1,6 @@
-//! What each fuzz target does, as plain functions: property tests on stable call the same ones.
+//! What each fuzz target does, as plain functions: `tests/seeds.rs` calls them on the stable compiler too.
 
 pub mod http_body;
 pub mod resp;
+pub mod rls;
 pub mod rules;
