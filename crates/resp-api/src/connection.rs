@@ -51,8 +51,9 @@ pub(crate) struct Connection<IO, S: Store> {
     presence: Presence,
     session: Session,
     partial: PartialCommand,
-    /// A command whose bytes are dropped; nothing of it is in `partial`.
-    oversized: Option<Oversized>,
+    /// A command whose bytes are dropped; nothing of it is in `partial`. Boxed, so that the others hold no
+    /// room for it.
+    oversized: Option<Box<Oversized>>,
     /// Changes with every complete command, and when a partial one begins.
     progress: Progress,
     idle: IdleTimer<Progress>,
@@ -199,7 +200,7 @@ where
             return Ok(());
         }
         self.context.stats.over_budget.fetch_add(1, Relaxed);
-        let mut oversized = Oversized::new(Why::Overload);
+        let mut oversized = Box::new(Oversized::new(Why::Overload));
         let dropped = oversized.read(&self.partial.take());
         self.partial.discard();
         if self.session.is_authenticated && dropped == Ok(None) {
@@ -256,7 +257,7 @@ where
                 Ok(Parsed::Part { needed }) => break (needed, None),
                 Ok(Parsed::Oversized) => {
                     flush(batch, input, &mut turn, io).await;
-                    *oversized = Some(Oversized::new(Why::TooLarge));
+                    *oversized = Some(Box::new(Oversized::new(Why::TooLarge)));
                     continue;
                 }
                 Err(error) => {
