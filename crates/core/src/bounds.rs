@@ -5,8 +5,16 @@ use core::time::Duration;
 /// Ten years of 365 days.
 pub(crate) const LONGEST_PERIOD: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// The largest limit and burst: 2^34 - 2, above the 2^32 - 1 of rule files.
-pub(crate) const LARGEST_LIMIT: u64 = (1 << 34) - 2;
+/// The largest limit and burst: 2^53 - 2. What JSON and the scripts of a store hold, is one more: a count
+/// beyond the limit.
+pub(crate) const LARGEST_LIMIT: u64 = MAX_COUNT - 1;
+
+/// The largest limit of a sliding window of cells: a store may count its permits over several windows in one
+/// number.
+pub(crate) const LARGEST_SLIDING_WINDOW: u64 = 1 << 50;
+
+/// The most permits that a window of cells or a log counts: of both, a store adds up several windows.
+pub(crate) const MAX_SLIDING_COUNT: u64 = (1 << 51) - 1;
 
 /// The most cells that a sliding window may have.
 pub(crate) const MAX_CELLS: u32 = 3600;
@@ -23,8 +31,8 @@ pub(crate) const LARGEST_COLD_FACTOR: u32 = 1_000;
 /// The most slots that a key may have.
 pub(crate) const MAX_SLOTS: u64 = 1 << 16;
 
-/// The most permits that one charge adds to a count that nothing else bounds: 2^39 - 1.
-pub const MAX_COUNT: u64 = (1 << 39) - 1;
+/// The most permits that a key counts or owes: 2^53 - 1. Charges beyond that stay there.
+pub const MAX_COUNT: u64 = (1 << 53) - 1;
 
 /// The most classes of priority.
 pub(crate) const MAX_CLASSES: usize = 16;

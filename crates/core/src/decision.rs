@@ -31,9 +31,10 @@ pub struct Decision {
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
     /// In nanoseconds; with [`Self::DENIED`] for a denial, so that a caller that needs only the outcome does
-    /// not pay for computing the wait. With [`Self::COUNTED`], permits instead.
+    /// not pay for computing the wait. With [`Self::COUNTED`] or [`Self::OWES`], permits instead.
     delay: u64,
-    /// `0`: admitted; `u64::MAX`: never. A denial always waits.
+    /// `0`: admitted; `u64::MAX`: never. A denial always waits. Of permits that were used already, the time
+    /// until one is left, also where that is admitted.
     pub(crate) retry_ns: u64,
     pub(crate) reset_ns: u64,
 }
@@ -42,6 +43,8 @@ impl Decision {
     const NEVER: u64 = u64::MAX;
     /// The highest bit: no delay is as long as 73 years.
     const DENIED: u64 = 1 << 63;
+    /// The bits below [`Self::COUNTED`] are the permits that are owed, and not a delay.
+    const OWES: u64 = 1 << 62;
     /// The denied hits were counted; the bits below are the permits that were left before.
     const COUNTED: u64 = 1 << 61;
 
@@ -71,6 +74,28 @@ impl Decision {
         self
     }
 
+    /// On permits that are used already: `remaining` are left, or `owed` are lacking beyond all of them. One
+    /// is left after `until_one_ns`; [`u64::MAX`]: never. For stores that decide by themselves, as
+    /// [`Self::admit`].
+    pub fn used(limit: u64, remaining: u64, owed: u64, until_one_ns: u64, reset_ns: u64) -> Self {
+        let retry_ns = if remaining > 0 { 0 } else { until_one_ns.max(1) };
+        let delay = if owed > 0 { Self::OWES | owed.min(Self::COUNTED - 1) } else { 0 };
+        Self { limit, remaining, delay, retry_ns, reset_ns }
+    }
+
+    /// The same decision on used permits, denied: nothing was left before.
+    pub fn denied(mut self) -> Self {
+        self.delay |= Self::DENIED;
+        self.retry_ns = self.retry_ns.max(1);
+        self
+    }
+
+    /// The same decision on used permits, admitted, whatever was left before.
+    pub const fn admitted(mut self) -> Self {
+        self.delay &= !Self::DENIED;
+        self
+    }
+
     /// The same, to act `delay_ns` later.
     pub(crate) const fn with_delay(mut self, delay_ns: u64) -> Self {
         let delay_ns = if delay_ns < Self::COUNTED { delay_ns } else { Self::COUNTED - 1 };
@@ -86,15 +111,6 @@ impl Decision {
     pub const fn by_fields(&self) -> Self {
         let Self { limit, remaining, delay, retry_ns, reset_ns } = *self;
         Self { limit, remaining, delay, retry_ns, reset_ns }
-    }
-
-    /// The same denial with waits that only begin `span_ns` from now.
-    pub(crate) fn later(mut self, span_ns: u64) -> Self {
-        if !self.never_fits() {
-            self.retry_ns = self.retry_ns.saturating_add(span_ns).min(Self::NEVER - 1);
-        }
-        self.reset_ns = self.reset_ns.saturating_add(span_ns);
-        self
     }
 
     /// Admit or deny.
@@ -125,7 +141,8 @@ impl Decision {
     /// There, a denial has the delay that the request would have had.
     #[must_use]
     pub const fn delay(&self) -> Duration {
-        Duration::from_nanos(if self.delay & Self::COUNTED == 0 { self.delay & !Self::DENIED } else { 0 })
+        let is_delay = self.delay & (Self::COUNTED | Self::OWES) == 0;
+        Duration::from_nanos(if is_delay { self.delay & !Self::DENIED } else { 0 })
     }
 
     /// Permits that a denied take found, of which it asked for more. These are [`Self::remaining`], unless
@@ -138,9 +155,25 @@ impl Decision {
         }
     }
 
-    /// How long until this cost fits.
+    /// Permits that were used beyond all that there were; they are repaid before anything is left. Known of
+    /// decisions on permits that were used already ([`Quota::charge`](crate::Quota::charge),
+    /// [`Quota::pay`](crate::Quota::pay)); otherwise 0.
+    #[must_use]
+    pub const fn owed(&self) -> u64 {
+        if self.delay & Self::OWES == 0 { 0 } else { self.delay & (Self::COUNTED - 1) }
+    }
+
+    /// How long until this cost fits. After a denial of [`Quota::pay`](crate::Quota::pay): until a permit is
+    /// left, so that a check is admitted.
     #[must_use]
     pub const fn retry_after(&self) -> RetryAfter {
+        if self.is_admitted() { RetryAfter::Now } else { self.left_after() }
+    }
+
+    /// Of permits that were used already, also where that is admitted: how long until one is left, so that a
+    /// check is admitted. Of any other decision: as [`Self::retry_after`].
+    #[must_use]
+    pub const fn left_after(&self) -> RetryAfter {
         match self.retry_ns {
             0 => RetryAfter::Now,
             Self::NEVER => RetryAfter::Never,
@@ -151,7 +184,7 @@ impl Decision {
     /// True when no wait would help: the cost is above what the quota can hold.
     #[must_use]
     pub const fn never_fits(&self) -> bool {
-        self.retry_ns == Self::NEVER
+        self.retry_ns == Self::NEVER && !self.is_admitted()
     }
 
     /// How long until the full quota is there again, if nobody takes anything; [`u64::MAX`] ns (584 years)

@@ -3,7 +3,8 @@
 use core::time::Duration;
 
 use crate::bounds::{
-    LARGEST_COLD_FACTOR, LARGEST_LIMIT, LARGEST_LOG, MAX_CELLS, MAX_CLASSES, MAX_SLOTS, MAX_WEIGHT,
+    LARGEST_COLD_FACTOR, LARGEST_LIMIT, LARGEST_LOG, LARGEST_SLIDING_WINDOW, MAX_CELLS, MAX_CLASSES,
+    MAX_SLOTS, MAX_WEIGHT,
 };
 
 /// Why a quota cannot be made. Nothing was counted.
@@ -30,6 +31,12 @@ pub enum QuotaError {
     /// A limit that a log cannot keep.
     #[error("a log may have to keep {0} entries for one key; the most is {max}; sliding_window needs no log", max = LARGEST_LOG)]
     LargeLog(u64),
+    /// A limit above what a window of cells counts.
+    #[error(
+        "a limit of {0} is too large for a sliding_window; the largest is {max}; sliding_window_counter counts \
+         more", max = LARGEST_SLIDING_WINDOW
+    )]
+    LargeSlidingWindow(u64),
     /// More slots than a key may have.
     #[error("{0} slots are too many to keep for one key; the most is {max}", max = MAX_SLOTS)]
     ManySlots(u64),

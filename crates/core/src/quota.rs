@@ -261,10 +261,54 @@ impl Quota {
         )
     }
 
-    /// Takes `cost` permits whether they fit or not: more was used than was asked for. Later permits repay
-    /// the debt before anything else is admitted.
+    /// Counts `cost` permits that are used already, in full, whether they were there or not. What was not
+    /// there is [owed](Decision::owed): later permits repay it before anything else is admitted. Admits
+    /// always, with what is left then.
+    ///
+    /// A key counts or owes at most [`MAX_COUNT`](crate::MAX_COUNT) permits, of windows of cells and of logs
+    /// a quarter of that; and it owes none after [`Expiry::LATEST`]. What is charged beyond that is
+    /// forgotten.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::*;
+    /// # use std::time::Duration;
+    /// let quota = Quota::token_bucket(10, Duration::from_secs(1))?;
+    /// let (noon, mut state) = (Timestamp::from_unix_seconds(1_700_000_000), quota.fresh());
+    /// let charged = quota.charge(&mut state, Cost(25), noon);
+    /// assert_eq!((charged.remaining(), charged.owed()), (0, 15));
+    /// assert_eq!(charged.left_after(), RetryAfter::After(Duration::from_millis(1_600)));
+    /// # Ok::<(), QuotaError>(())
+    /// ```
     pub fn charge(&self, state: &mut State, cost: Cost, now: Timestamp) -> Decision {
         self.step_on(state, |it, word| it.charge(word, cost, now), |it, wide| it.charge(wide, cost, now))
+    }
+
+    /// The step of what is paid for afterwards: asks with a cost of 0 before the work, and reports the cost
+    /// once it is known.
+    ///
+    /// A cost of 0 is admitted if at least one permit is left, and takes nothing. Any other cost is counted
+    /// in full, as [`charge`](Self::charge) does; it too is denied if nothing was left before, so that
+    /// whoever never asks is limited as well. A denial says when a permit is left again, and begins to fill a
+    /// key that starts empty.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_core::*;
+    /// # use std::time::Duration;
+    /// let quota = Quota::token_bucket(1_000, Duration::from_secs(3_600))?;
+    /// let (noon, mut state) = (Timestamp::from_unix_seconds(1_700_000_000), quota.fresh());
+    /// for _ in 0..2 {
+    ///     assert!(quota.pay(&mut state, Cost(0), noon).is_admitted());
+    ///     assert!(quota.pay(&mut state, Cost(900), noon).is_admitted());
+    /// }
+    /// let denied = quota.pay(&mut state, Cost(0), noon); // 800 are owed
+    /// assert_eq!((denied.is_admitted(), denied.owed()), (false, 800));
+    /// assert_eq!(denied.retry_after(), RetryAfter::After(Duration::from_millis(801 * 3_600)));
+    /// # Ok::<(), QuotaError>(())
+    /// ```
+    pub fn pay(&self, state: &mut State, cost: Cost, now: Timestamp) -> Decision {
+        self.step_on(state, |it, word| it.pay(word, cost, now), |it, wide| it.pay(wide, cost, now))
     }
 
     /// Takes `cost` permits for now, or reserves them for the first instant at which they are there if that

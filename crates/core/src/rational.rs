@@ -7,12 +7,19 @@
 
 use crate::time::NANOS_PER_SECOND;
 
-/// The longest span that one quota has to distinguish, in units. Six seconds are less, so that an instant
-/// known to a few seconds is never mistaken for another.
+/// The longest span in units that is counted in 64 bits. Six seconds are less, so that an instant known to a
+/// few seconds is never mistaken for another.
 pub(crate) const MAX_UNITS: u64 = 1 << 60;
+
+/// The longest time that a bucket may take to fill, where its units are more than [`MAX_UNITS`]: thirty years
+/// in ns. (Of smaller buckets, those units are at least as many.)
+const LONGEST_FILL_NS: u128 = 30 * 365 * 86_400 * NANOS_PER_SECOND as u128;
 
 /// The most units in a nanosecond: six seconds' worth of them stay below [`MAX_UNITS`].
 const MAX_SCALE: u64 = 1 << 27;
+
+/// The same for very many permits, where it suffices: a store keeps the digits of such units.
+const SCALE_OF_MANY: u64 = 10_000_000;
 
 /// The least units in an interval that is not exact: rounding it up is then less than 1 ppm.
 const MIN_ROUNDED_INTERVAL: u64 = 1_000_000;
@@ -33,9 +40,11 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    /// Units for `limit` permits per `period_ns`, where up to `capacity` permits' worth of time must stay
-    /// below [`MAX_UNITS`]. Exact where that fits; else the interval is rounded up by less than 1 ppm, so
-    /// that the rate is never above what was asked for. `None` when neither can be had.
+    /// Units for `limit` permits per `period_ns`. Up to `capacity` permits' worth of time stays below
+    /// [`MAX_UNITS`] if units of that size are exact, or the interval is then rounded up by less than 1 ppm,
+    /// so that the rate is never above what was asked for. Otherwise, for very many permits, the units are
+    /// exact or as fine as they can be, and as many as that takes. `None` for a rate or a span beyond all
+    /// that.
     pub(crate) fn new(limit: u64, period_ns: u64, capacity: u64) -> Option<Self> {
         let divisor = gcd(limit as u128, period_ns as u128) as u64;
         let (scale, interval) = (limit / divisor, period_ns / divisor);
@@ -47,7 +56,28 @@ impl Units {
         let room = (u128::from(MAX_UNITS) / capacity).saturating_sub(1);
         let scale = (room * u128::from(limit) / u128::from(period_ns)).min(u128::from(MAX_SCALE)) as u64;
         let interval = (u128::from(scale) * u128::from(period_ns)).div_ceil(u128::from(limit)) as u64;
-        (scale > 0 && interval >= MIN_ROUNDED_INTERVAL).then(|| Self::of(scale, interval))
+        if scale > 0 && interval >= MIN_ROUNDED_INTERVAL {
+            return Some(Self::of(scale, interval));
+        }
+        Self::of_many(limit, period_ns, capacity)
+    }
+
+    /// The same for a capacity whose units are more than [`MAX_UNITS`].
+    fn of_many(limit: u64, period_ns: u64, capacity: u128) -> Option<Self> {
+        if capacity * u128::from(period_ns) / u128::from(limit) > LONGEST_FILL_NS {
+            return None;
+        }
+        let divisor = gcd(limit as u128, period_ns as u128) as u64;
+        let (scale, interval) = (limit / divisor, period_ns / divisor);
+        if scale <= SCALE_OF_MANY {
+            return Some(Self::of(scale, interval));
+        }
+        let rounded = |scale: u64| {
+            let interval = (u128::from(scale) * u128::from(period_ns)).div_ceil(u128::from(limit));
+            let interval = u64::try_from(interval).ok().filter(|interval| *interval <= 1 << 61)?;
+            (interval >= MIN_ROUNDED_INTERVAL).then(|| Self::of(scale, interval))
+        };
+        rounded(SCALE_OF_MANY).or_else(|| rounded(MAX_SCALE))
     }
 
     pub(crate) const fn of(scale: u64, interval: u64) -> Self {
@@ -86,12 +116,24 @@ impl Units {
         nanos.wrapping_mul(self.scale.by)
     }
 
-    /// `permits` in units, saturating above [`MAX_UNITS`].
-    #[inline]
-    pub(crate) const fn of_permits(&self, permits: u64) -> u64 {
-        match permits.checked_mul(self.interval.by) {
-            Some(units) if units <= MAX_UNITS => units,
-            _ => MAX_UNITS + 1,
+    /// `permits` in units, whatever their number.
+    pub(crate) const fn of_any(&self, permits: u64) -> u128 {
+        permits as u128 * self.interval.by as u128
+    }
+
+    /// Nanoseconds in `units`, rounded up; at most [`u64::MAX`].
+    pub(crate) fn nanos_in_any(&self, units: u128) -> u64 {
+        match u64::try_from(units) {
+            Ok(units) if units <= 2 * MAX_UNITS => self.nanos_in(units),
+            _ => u64::try_from(units.div_ceil(u128::from(self.scale.by))).unwrap_or(u64::MAX),
+        }
+    }
+
+    /// Whole permits in `units`, rounded down; at most [`u64::MAX`].
+    pub(crate) fn permits_in_any(&self, units: u128) -> u64 {
+        match u64::try_from(units) {
+            Ok(units) if units <= 2 * MAX_UNITS => self.permits_in(units),
+            _ => u64::try_from(units / u128::from(self.interval.by)).unwrap_or(u64::MAX),
         }
     }
 

@@ -106,7 +106,8 @@ impl Expiry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Word {
     /// The bits of the state. Any value is possible, also 0. Of two words of one fixed window or total that
-    /// expire together, the greater has used more.
+    /// expire together, the greater has used more. (Of windows with counts below 2^33; such with 2^34 and
+    /// more are greater than those.)
     pub value: u64,
     /// From when on this word is equivalent to [`Word::FRESH`].
     pub expires: Expiry,

@@ -8,13 +8,13 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use crate::algorithm::fixed_window::FixedWindow;
+use crate::algorithm::fixed_window::{self, FixedWindow};
 use crate::algorithm::interval_bucket::IntervalBucket;
 use crate::algorithm::priority_buckets::{self, PriorityBuckets};
 use crate::algorithm::sliding_window::SlidingWindow;
 use crate::algorithm::sliding_window_counter::SlidingWindowCounter;
 use crate::algorithm::sliding_window_log::SlidingWindowLog;
-use crate::algorithm::token_bucket::{MAX_DEBT, TokenBucket};
+use crate::algorithm::token_bucket::TokenBucket;
 use crate::algorithm::warm_up::{self, WarmUp};
 use crate::cost::Cost;
 use crate::quota::Quota;
@@ -95,7 +95,7 @@ impl Quota {
 #[derive(Clone, Copy, Debug)]
 pub struct BucketParams<'a> {
     bucket: &'a TokenBucket,
-    undelayed: Option<u64>,
+    undelayed: Option<u128>,
 }
 
 impl BucketParams<'_> {
@@ -111,10 +111,10 @@ impl BucketParams<'_> {
         self.bucket.units().interval()
     }
 
-    /// Units of `cost` permits, at most 2^60 + 1.
+    /// Units of `cost` permits.
     #[must_use]
-    pub const fn units(&self, cost: Cost) -> u64 {
-        self.bucket.units().of_permits(cost.permits())
+    pub const fn units(&self, cost: Cost) -> u128 {
+        self.bucket.units().of_any(cost.permits())
     }
 
     /// The instant carries over whatever rate wrote it: [`Quota::keeping_instants`].
@@ -125,42 +125,49 @@ impl BucketParams<'_> {
 
     /// What an unseen key owes.
     #[must_use]
-    pub const fn initially_owed(&self) -> u64 {
+    pub const fn initially_owed(&self) -> u128 {
         self.bucket.initial_debt()
+    }
+
+    /// An unseen key has not a single permit.
+    #[must_use]
+    pub const fn starts_empty(&self) -> bool {
+        self.bucket.initial_debt() + self.interval() as u128 > self.bucket.full()
     }
 
     /// What an empty bucket owes, all overdraft used.
     #[must_use]
-    pub const fn empty(&self) -> u64 {
+    pub const fn empty(&self) -> u128 {
         self.bucket.bucket_span()
     }
 
-    /// The most that is ever owed: a charge beyond it ends there.
+    /// The most that a charge makes a key owe; and no debt ends after
+    /// [`Expiry::LATEST`](crate::Expiry::LATEST).
     #[must_use]
-    pub const fn most_owed(&self) -> u64 {
-        MAX_DEBT
+    pub const fn most_owed(&self) -> u128 {
+        self.bucket.most_owed()
     }
 
     /// A take of `cost` fits while no more than this is owed. `None`: it never fits.
     #[must_use]
-    pub fn room_to_take(&self, cost: Cost) -> Option<u64> {
+    pub fn room_to_take(&self, cost: Cost) -> Option<u128> {
         self.bucket.room(cost)
     }
 
     /// A hold of `cost` fits while no more than this is owed: what is there, or will be within `max_wait`.
     /// `None`: it never fits.
     #[must_use]
-    pub fn room_to_reserve(&self, cost: Cost, max_wait: Duration) -> Option<u64> {
+    pub fn room_to_reserve(&self, cost: Cost, max_wait: Duration) -> Option<u128> {
         let now = self.room_to_take(cost);
-        let wait = nanos(max_wait).saturating_mul(self.scale());
+        let wait = u128::from(nanos(max_wait)) * u128::from(self.scale());
         if let Some(undelayed) = self.undelayed {
-            return now.map(|room| room.min(undelayed.saturating_add(wait)));
+            return now.map(|room| room.min(undelayed + wait));
         }
         let (asked, full) = (self.units(cost), self.bucket.full());
         if asked > full {
             return now;
         }
-        Some((full.saturating_add(wait).min(MAX_DEBT) - asked).max(now.unwrap_or(0)))
+        Some((full + wait - asked).max(now.unwrap_or(0)))
     }
 
     /// The state of a key that is full again at `full_at` units since the Unix epoch.
@@ -196,11 +203,23 @@ impl WindowParams<'_> {
         self.window.around(now.as_nanos())
     }
 
-    /// The state of a key with `hits` hits in a window that ends at `end_ns`.
+    /// The state of a key with `hits` hits in a window that ends at `end_ns`. With more than
+    /// [`Self::MOST_BESIDE_NANOS`], at the next multiple of 20 ms.
     #[must_use]
-    pub fn word(&self, hits: u64, end_ns: u64) -> Word {
+    pub fn word(hits: u64, end_ns: u64) -> Word {
         FixedWindow::word(hits, end_ns)
     }
+
+    /// The hits of such a state, and when the window ends, in ns.
+    #[must_use]
+    pub fn hits_of(word: Word) -> (u64, u64) {
+        FixedWindow::unpack(word)
+    }
+}
+
+impl WindowParams<'_> {
+    /// The most hits of a window that ends at any nanosecond.
+    pub const MOST_BESIDE_NANOS: u64 = fixed_window::MOST_BESIDE_NANOS;
 }
 
 /// A bucket with refill by the period.
@@ -224,6 +243,12 @@ impl IntervalParams<'_> {
     #[must_use]
     pub const fn initially_missing(&self) -> u64 {
         self.0.burst - self.0.initial
+    }
+
+    /// An unseen key has not a single permit.
+    #[must_use]
+    pub const fn starts_empty(&self) -> bool {
+        self.0.initial == 0
     }
 
     /// Permits that an empty bucket lacks, all overdraft used.

@@ -254,8 +254,11 @@ fn numbers_out_of_bounds_are_faults() {
     assert_eq!(make(1, 1, Some(0), None), Err(QuotaError::Empty("burst")));
     assert_eq!(make(1, 1, Some(1), Some(2)), Err(QuotaError::InitialAboveBurst { initial: 2, burst: 1 }));
     assert_eq!(make(1, 0, None, None), Err(QuotaError::EmptyPeriod));
-    assert_eq!(make(1 << 34, 1, None, None), Err(QuotaError::LargeLimit(1 << 34)));
-    assert_eq!(make(1, 1, Some(1 << 40), None), Err(QuotaError::LargeLimit(1 << 40)));
+    assert_eq!(make(1 << 53, 1, None, None), Err(QuotaError::LargeLimit(1 << 53)));
+    assert_eq!(make(1, 1, Some(1 << 53), None), Err(QuotaError::LargeLimit(1 << 53)));
+    assert_eq!(make((1 << 53) - 1, 1, None, None), Err(QuotaError::LargeLimit((1 << 53) - 1)));
+    assert_eq!(make((1 << 53) - 2, 30 * 86_400, None, None), Ok(()));
+    assert_eq!(make(1, 1, Some(1 << 40), None), Err(QuotaError::SlowBucket { capacity: 1 << 40 }));
     assert_eq!(make(1, 11 * year, None, None), Err(QuotaError::LongPeriod(Duration::from_secs(11 * year))));
     assert_eq!(make(1, year, Some(40), None), Err(QuotaError::SlowBucket { capacity: 40 }));
     assert_eq!(make(1, year, Some(30), None), Ok(()));

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate_core::{
-    Algorithm, Align, CivilUnit, Cost, Period, Quota, QuotaError, State, StepParams, Timestamp, Word,
+    Algorithm, Align, CivilUnit, Cost, Period, Quota, QuotaError, State, Timestamp, WindowParams, Word,
 };
 use tollgate_testkit::table::{MIDNIGHT, admit, at, deny, never, play, play_on};
 
@@ -109,11 +109,14 @@ fn the_state_is_a_counter_and_the_end_of_its_window() {
     for (quota, first_ms, end_ms) in
         [(fixed(10, MINUTE), 59_999, 60_000), (first_hit(10, MINUTE), 59_999, 119_999)]
     {
-        let StepParams::Window(window) = quota.step_params() else { panic!("a window") };
         let mut state = play(&quota, &[(first_ms, 3, admit(7))]);
-        assert_eq!(state, State::Word(window.word(3, at(end_ms).as_nanos())));
+        assert_eq!(state, State::Word(WindowParams::word(3, at(end_ms).as_nanos())));
         play_on(&quota, &mut state, &[(first_ms, 2, admit(5)), (first_ms, 9, deny(end_ms - first_ms))]);
-        assert_eq!(state, State::Word(window.word(14, at(end_ms).as_nanos())), "denied hits count too");
+        assert_eq!(
+            state,
+            State::Word(WindowParams::word(14, at(end_ms).as_nanos())),
+            "denied hits count too"
+        );
     }
 }
 

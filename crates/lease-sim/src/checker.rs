@@ -29,6 +29,9 @@ pub(crate) struct Checker {
     /// How far it ran, and how far its highest came.
     ran: Line,
     rose: Line,
+    /// By the clock as it runs: what was used, reported, and is held.
+    owed: Line,
+    pays: bool,
     /// What may be promised ahead of its refill, in permits × ns; counts where the clock was set back.
     ahead: i128,
     was_set_back: bool,
@@ -104,7 +107,7 @@ fn most_promised(plan: &Plan) -> i128 {
     let hoards =
         plan.troubles.iter().any(|(_, trouble)| matches!(trouble, Trouble::Hoard | Trouble::Edge { .. }));
     let largest = plan.phases.iter().map(|phase| phase.costs.largest()).max().unwrap_or(1);
-    let largest = if hoards { plan.burst } else { largest };
+    let largest = if hoards || plan.pays > 0 { plan.burst } else { largest };
     let rest = (2 * plan.hosts as u64 + largest) * plan.period_ns;
     2 * queue + i128::from(rest)
 }
@@ -116,12 +119,14 @@ impl Checker {
             period_ns: i128::from(plan.period_ns),
             burst: i128::from(plan.burst),
             is_window: plan.is_window(),
-            has_charges: plan.charges > 0,
+            has_charges: plan.charges > 0 || plan.pays > 0,
             admitted: 0,
             last_us: clock_us,
             high_us: clock_us,
             ran: Line::default(),
             rose: Line::default(),
+            owed: Line::default(),
+            pays: plan.pays > 0,
             ahead: most_promised(plan),
             was_set_back: false,
             was_set: false,
@@ -189,6 +194,7 @@ impl Checker {
         let ran_us = clock_us.saturating_sub(self.last_us);
         self.last_us = clock_us;
         self.ran.elapsed_us += i128::from(ran_us);
+        self.owed.elapsed_us += i128::from(ran_us);
         if self.is_window && !has_key && self.window.0 > 0 && clock_us >= self.window.0 {
             self.window = (0, 0); // it has ended; a clock that then goes back over its end begins another
         }
@@ -259,6 +265,10 @@ impl Checker {
     /// I1: A(s,t] ≤ B + r(t − s) for every s before now, by the running least of A − r·t. `cost` permits are
     /// admitted now, on the ledger's clock as [`Checker::clock`] last got it.
     pub(crate) fn admit(&mut self, cost: u64, true_ns: u64) -> Result<(), Broken> {
+        if self.pays {
+            self.charge(cost); // `leaves` has the law
+            return Ok(());
+        }
         if self.is_window {
             return self.admit_in_window(cost);
         }
@@ -280,6 +290,44 @@ impl Checker {
                     "{which}: {permits:.2} permits more than burst + rate·t since {since_ms:.3} ms"
                 ));
             }
+        }
+        Ok(())
+    }
+
+    /// `cost` permits are used already, whether they were there or not.
+    pub(crate) fn charge(&mut self, cost: u64) {
+        self.admitted += i128::from(cost);
+        self.window.1 += i128::from(cost);
+        if let Some(window) = self.windows.last_mut() {
+            window.admitted += i128::from(cost);
+        }
+    }
+
+    /// P2: what the ledger lets pass or leases, `more` permits, is left of one exact bucket in which
+    /// everything was counted that was used and reported, and what nodes hold (`held`). They may spend that
+    /// whatever is reported meanwhile. `ahead`: promises are on top.
+    pub(crate) fn leaves(
+        &mut self,
+        more: u64,
+        held: u64,
+        is_promise: bool,
+        true_ns: u64,
+    ) -> Result<(), Broken> {
+        let (more, held) = (i128::from(more), i128::from(held));
+        if self.is_window {
+            let taken = self.window.1 + held + more;
+            return if taken > self.limit && more > 0 {
+                Err(format!("P2: {taken} permits in a window of {}", self.limit))
+            } else {
+                Ok(())
+            };
+        }
+        let now = (self.admitted + held) * self.period_ns;
+        let above = self.owed.admit(now, more * self.period_ns, self.limit, 0, true_ns);
+        let most = self.burst * self.period_ns + if is_promise { self.ahead } else { 0 };
+        if above > most && more > 0 {
+            let permits = (above - most) as f64 / self.period_ns as f64;
+            return Err(format!("P2: {permits:.2} permits more than what is left of a burst and the rate"));
         }
         Ok(())
     }

@@ -173,6 +173,8 @@ pub struct Plan {
     pub late_refunds: bool,
     /// Of a hundred takes, how many turn out to cost one more.
     pub charges: u64,
+    /// Of a hundred takes, how many are paid for afterwards: a check, and the charge once the work is done.
+    pub pays: u64,
     /// Without a store, a host decides by its share of the quota; else it denies.
     pub local_share: bool,
     /// Demand.
@@ -203,6 +205,9 @@ pub enum Kind {
     Windows,
     /// The ledger loses its key, and callers give back late.
     Losses,
+    /// Half of the work is paid for afterwards, and costs up to three times the burst. The ledger's clock and
+    /// its key are left alone: what they lose is owed no longer.
+    Paid,
 }
 
 impl Plan {
@@ -273,6 +278,7 @@ impl Plan {
             refunds: rng.pick(&[0, 0, 0, 10, 30]),
             late_refunds: rng.percent(75),
             charges: rng.pick(&[0, 0, 0, 0, 2]),
+            pays: 0,
             local_share: rng.percent(30),
             phases: Vec::new(),
             troubles: Vec::new(),
@@ -289,6 +295,12 @@ impl Plan {
             (plan.refunds, plan.late_refunds) = (30, true);
             let losses = (0..6).map(|_| (rng.range(0, plan.calm_from_ns - 1), Trouble::KeyLoss));
             plan.troubles.extend(losses);
+        }
+        if kind == Kind::Paid {
+            (plan.pays, plan.charges) = (50, 0);
+            let is_lossy =
+                |trouble: &Trouble| matches!(trouble, Trouble::LedgerStep { .. } | Trouble::KeyLoss);
+            plan.troubles.retain(|(_, trouble)| !is_lossy(trouble));
         }
         plan
     }

@@ -4,6 +4,7 @@
 mod callers;
 mod laws;
 mod messages;
+mod paying;
 mod troubles;
 
 use std::cmp::Reverse;
@@ -94,6 +95,12 @@ enum Event {
         life: u64,
         cost: u64,
     },
+    /// A caller has done its work, and knows the cost.
+    Pay {
+        host: usize,
+        life: u64,
+        cost: u64,
+    },
 }
 
 /// What goes over the network, with the number by which its sender knows it.
@@ -152,6 +159,8 @@ struct Host {
     /// Callers that wait for a central take, and those whose take is in flight, with the time it was sent.
     central: VecDeque<Caller>,
     asked: Vec<Asked>,
+    /// Checks whose answer is awaited: the message, when it was sent, and what the work will cost.
+    checks: Vec<(u64, Mono, u64)>,
     /// Sends nothing until then.
     cool_until: u64,
     wake_at: u64,
@@ -260,6 +269,7 @@ impl<'a> World<'a> {
             requested: 0,
             central: VecDeque::new(),
             asked: Vec::new(),
+            checks: Vec::new(),
             cool_until: 0,
             wake_at: 0,
             share: self.local.fresh(),
@@ -371,6 +381,7 @@ impl<'a> World<'a> {
             | Event::Patience { host, .. }
             | Event::Wake { host, .. }
             | Event::Deadline { host, .. }
+            | Event::Pay { host, .. }
             | Event::GiveBack { host, .. } => Some(*host),
             Event::Take { phase } => Some(self.plan.phases[*phase].host),
             _ => None,
@@ -427,6 +438,14 @@ impl<'a> World<'a> {
                     self.settle_host(host)
                 } else {
                     Ok(())
+                }
+            }
+            Event::Pay { host, life, cost } => {
+                if self.is_alive(host, life) {
+                    self.pay(host, cost)?;
+                    self.settle_host(host)
+                } else {
+                    Ok(()) // a node that crashes takes with it what its callers had not reported yet
                 }
             }
             Event::Resume { host } => self.resume(host),

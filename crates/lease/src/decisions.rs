@@ -13,6 +13,20 @@ impl Terms {
         self.decision_of(reply, cost, 0, 1)
     }
 
+    /// The answer to a charge, or to a check of what is paid for afterwards: what is left after it, or owed.
+    /// Admitted; [`Decision::denied`] says the contrary.
+    pub fn used(&self, reply: &LedgerReply) -> Decision {
+        let left = self.room(reply.taken);
+        let until_one_ns = if left > 0 { 0 } else { self.wait_us(reply, 1).saturating_mul(1_000) };
+        Decision::used(self.limit, left, self.owed(reply), until_one_ns, self.reset_ns(reply))
+    }
+
+    /// Permits that are owed beyond a full bucket, a part of one counted as one.
+    fn owed(&self, reply: &LedgerReply) -> u64 {
+        let owed = reply.taken.saturating_sub(self.full()).div_ceil(self.interval);
+        owed + if reply.dry_us == 0 { 0 } else { self.permits_in_us(reply.dry_us) }
+    }
+
     /// The answer to the `nth` of `times` merged takes, counted from 0 in order of arrival: as if they had
     /// come one after another.
     pub fn decision_of(&self, reply: &LedgerReply, cost: u64, nth: u64, times: u64) -> Decision {
@@ -49,7 +63,7 @@ impl Terms {
         let wanted = self.burst.saturating_sub(cost).saturating_mul(self.interval);
         // The debt falls to what is out and stays there until an epoch ends, and leases of nodes that sent
         // nothing are written off.
-        let (mut taken, mut at_us, mut out) = (reply.taken, 0, reply.all_out());
+        let (mut taken, mut at_us, mut out) = (reply.taken, reply.dry_us, reply.all_out());
         for (epoch_ends_us, out_then) in
             [(reply.ends_us, reply.out), (reply.ends_us.saturating_add(self.tau_us), 0)]
         {
@@ -60,7 +74,7 @@ impl Terms {
             let ends_us = epoch_ends_us.saturating_sub(reply.now_us);
             let refill = ends_us.saturating_sub(at_us).saturating_mul(self.per_us);
             taken = taken.saturating_sub(refill).max(floor);
-            (at_us, out) = (ends_us, out_then);
+            (at_us, out) = (at_us.max(ends_us), out_then);
         }
         at_us + taken.saturating_sub(wanted).div_ceil(self.per_us)
     }
@@ -76,6 +90,7 @@ impl Terms {
         if self.is_window() {
             return reply.taken;
         }
+        let elapsed_us = elapsed_us.saturating_sub(reply.dry_us);
         let refill = elapsed_us.min(reply.taken / self.per_us + 1) * self.per_us;
         let floor = self.units(reply.all_out()).min(reply.taken);
         reply.taken.saturating_sub(refill).max(floor)

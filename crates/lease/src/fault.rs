@@ -53,6 +53,18 @@ pub enum Fault {
     OneCostATrip,
     /// What a lost request would have settled is not reported again.
     ForgetsLostNews,
+    /// A charge counts as far as it fits.
+    ChargesWhatFits,
+    /// What a charge owes beyond the deepest debt that is written in units is forgotten.
+    ForgetsDeepDebt,
+    /// What comes back unspent of a window forgives what was charged beyond it.
+    ForgivesCharges,
+    /// A node answers a charge that its lease pays a part of, and forgets the rest.
+    ForgetsTheRest,
+    /// What a node pays from its lease stays in the lease.
+    PaysFromNothing,
+    /// A node that once had a lease lets checks pass.
+    ChecksNothing,
     /// Where there are more takers than places, each asks as soon as one permit is back.
     ForgetsTheCrowd,
 }

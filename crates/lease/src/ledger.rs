@@ -5,7 +5,7 @@ mod grant;
 
 use std::collections::BTreeMap;
 
-use crate::terms::MAX_TAKEN;
+use crate::terms::{LATEST_US, MAX_TAKEN};
 use crate::{Fault, LeaseRequest, LedgerCall, LedgerReply, Op, Terms};
 
 /// Nodes that may lease from one key at a time; any further one takes centrally.
@@ -14,6 +14,10 @@ pub const MOST_NODES: usize = 1_024;
 /// step, the account continues from the new time.
 pub const LONGEST_WAIT_US: u64 = 60_000_000;
 
+/// The most hits that takes count in a window of a smaller limit: 2^34 - 1.
+const MOST_HITS: u64 = (1 << 34) - 1;
+/// A window with a greater count ends at a multiple of this.
+const STEP_US: u64 = 20_000;
 /// For how many epochs a window keeps the permits of a node that sends nothing.
 const HELD_EPOCHS: u64 = 8;
 
@@ -63,6 +67,13 @@ pub struct Ledger {
     pub crowd: u64,
     /// Counts epochs; entries name theirs.
     pub epoch: u64,
+    /// Nothing comes back before this instant, since a bucket owes more than `taken` can say; 0 where it does
+    /// not.
+    pub dry_until_us: u64,
+    /// The [`Terms::per_us`] by which that instant was computed.
+    pub dry_per_us: u64,
+    /// Permits of `taken` that were charged to this window; 0 of a bucket.
+    pub charged: u64,
     /// What each node that leases was last known to hold, by [`LeaseRequest::node`].
     pub entries: BTreeMap<u64, NodeEntry>,
 }
@@ -86,7 +97,7 @@ impl Ledger {
         self.rescale(terms);
         let now_us = self.clock(terms, now_us);
         if !terms.is_window() {
-            self.window_ends_us = 0;
+            (self.window_ends_us, self.charged) = (0, 0);
             self.turn_epochs(terms, now_us);
             self.refill(terms, now_us);
         } else if !self.enter_window(terms, call.window_ends_us, now_us) {
@@ -94,12 +105,17 @@ impl Ledger {
             return LedgerReply { now_us, rejected: true, seq, ..LedgerReply::default() };
         }
         let result = self.operate(terms, call.op, now_us);
+        if terms.is_window() && self.taken > MOST_HITS {
+            // As in core, which has no room for a finer end beside a great count.
+            self.window_ends_us = self.window_ends_us.div_ceil(STEP_US) * STEP_US;
+        }
         let reply = LedgerReply {
             now_us,
             taken: self.taken,
             out: self.out,
             out_before: self.out_before,
             ends_us: if terms.is_window() { self.window_ends_us } else { self.ends_us },
+            dry_us: self.dry_us(now_us),
             active: self.entries.len() as u64,
             crowd: if self.crowded_until_us > now_us { self.crowd } else { 0 },
             ..result
@@ -123,7 +139,7 @@ impl Ledger {
         if terms.is_window() {
             return self.window_ends_us;
         }
-        let refilled = self.taken.div_ceil(terms.per_us);
+        let refilled = self.taken.div_ceil(terms.per_us) + self.dry_us(self.at_us);
         if self.entries.is_empty() || terms.has(Fault::ForgetsEarly) {
             self.at_us + refilled
         } else {
@@ -136,6 +152,12 @@ impl Ledger {
     /// units at most, as doubles do it.
     fn rescale(&mut self, terms: &Terms) {
         let (of, to) = (self.interval, terms.interval);
+        if self.dry_until_us > 0 && (of, self.dry_per_us) != (to, terms.per_us) {
+            let then = of as f64 / self.dry_per_us as f64;
+            let stretch = if terms.is_window() { 0.0 } else { to as f64 / terms.per_us as f64 / then };
+            let dry_us = (self.dry_us(self.at_us) as f64 * stretch).ceil() as u64;
+            self.stay_dry(terms, self.at_us, dry_us);
+        }
         if of == to {
             return;
         }
@@ -157,6 +179,7 @@ impl Ledger {
             return now_us;
         }
         if back_us > LONGEST_WAIT_US {
+            self.dry_until_us = self.dry_until_us.saturating_sub(back_us);
             self.at_us = now_us;
             self.ends_us = now_us + terms.tau_us;
         }
@@ -165,10 +188,66 @@ impl Ledger {
 
     /// Brings the refill until `to_us`. What is owed never falls below what is out.
     fn refill(&mut self, terms: &Terms, to_us: u64) {
+        if self.dry_until_us > 0 {
+            // First the debt that is written as time.
+            self.at_us = self.at_us.max(to_us.min(self.dry_until_us));
+            if to_us >= self.dry_until_us {
+                (self.dry_until_us, self.dry_per_us) = (0, 0);
+            }
+        }
         let elapsed_us = to_us.saturating_sub(self.at_us).min(self.taken / terms.per_us + 1);
         let floor = self.out_units(terms).min(self.taken);
         self.taken = self.taken.saturating_sub(elapsed_us * terms.per_us).max(floor);
         self.at_us = self.at_us.max(to_us);
+    }
+
+    /// How long nothing comes back from `now_us` on.
+    const fn dry_us(&self, now_us: u64) -> u64 {
+        self.dry_until_us.saturating_sub(now_us)
+    }
+
+    /// Lets nothing come back for `dry_us` from `now_us` on.
+    fn stay_dry(&mut self, terms: &Terms, now_us: u64, dry_us: u64) {
+        self.dry_until_us = now_us.saturating_add(dry_us).min(LATEST_US).max(now_us);
+        self.dry_per_us = terms.per_us;
+        if dry_us == 0 {
+            (self.dry_until_us, self.dry_per_us) = (0, 0);
+        }
+    }
+
+    /// Owes `cost` permits more, whether they are there or not.
+    fn owe(&mut self, terms: &Terms, cost: u64, now_us: u64) {
+        let cost = cost.min(1 << 53);
+        if terms.is_window() || terms.has(Fault::ForgetsDeepDebt) {
+            self.taken = (self.taken + terms.units(cost)).min(MAX_TAKEN);
+            self.charged = (self.charged + if terms.is_window() { cost } else { 0 }).min(MAX_TAKEN);
+            return;
+        }
+        let fit = cost.min((MAX_TAKEN - self.taken.min(MAX_TAKEN)) / terms.interval);
+        self.taken += fit * terms.interval;
+        if cost > fit {
+            let dry_us = self.dry_us(now_us).saturating_add(terms.span_us(cost - fit));
+            self.stay_dry(terms, now_us, dry_us);
+        }
+    }
+
+    /// Owes `cost` permits less, but not less than what is out: first of what is written as time.
+    fn repay(&mut self, terms: &Terms, cost: u64, now_us: u64) {
+        let (mut cost, dry_us) = (cost.min(1 << 53), self.dry_us(now_us));
+        if dry_us > 0 {
+            let permits = terms.permits_in_us(dry_us);
+            if cost <= permits {
+                let back_us = terms.span_us(cost).saturating_sub(1).min(dry_us);
+                return self.stay_dry(terms, now_us, dry_us - back_us);
+            }
+            // A part of a permit is left, in units from here on.
+            cost -= permits;
+            let rest_us = dry_us.saturating_sub(terms.span_us(permits)) + 1;
+            self.taken = (self.taken + rest_us * terms.per_us).min(MAX_TAKEN);
+            self.stay_dry(terms, now_us, 0);
+        }
+        let floor = if terms.has(Fault::OverfillsOnGiveBack) { 0 } else { self.out_units(terms) };
+        self.taken = self.taken.saturating_sub(terms.units(cost)).max(floor);
     }
 
     /// What is out, in units.
@@ -246,14 +325,15 @@ impl Ledger {
             Op::Lease(request) => return self.lease(terms, request, now_us),
             Op::Take { cost, times } => self.take(terms, cost, times, terms.is_window()),
             Op::Try { cost, times } => self.take(terms, cost, times, false),
-            Op::GiveBack { .. } | Op::Charge { .. } | Op::Peek => u64::from(self.taken <= terms.full()),
+            Op::Charge { .. } => u64::from(terms.room(self.taken) > 0),
+            Op::GiveBack { .. } | Op::Peek => u64::from(self.taken <= terms.full()),
         };
         match op {
-            Op::GiveBack { cost } => {
-                let floor = if terms.has(Fault::OverfillsOnGiveBack) { 0 } else { self.out_units(terms) };
-                self.taken = self.taken.saturating_sub(terms.units(cost)).max(floor);
+            Op::GiveBack { cost } => self.repay(terms, cost, now_us),
+            Op::Charge { cost } if terms.has(Fault::ChargesWhatFits) => {
+                self.owe(terms, cost.min(terms.room(self.taken)), now_us);
             }
-            Op::Charge { cost } => self.taken = (self.taken + terms.units(cost)).min(MAX_TAKEN),
+            Op::Charge { cost } => self.owe(terms, cost, now_us),
             _ => {}
         }
         LedgerReply { admitted, ..LedgerReply::default() }
@@ -268,7 +348,10 @@ impl Ledger {
         let fit = if cost > terms.burst { 0 } else { free / (cost * terms.interval) };
         let admitted = fit.min(times);
         let counted = if counts_denied { times } else { admitted };
-        self.taken = (self.taken + terms.units(cost.saturating_mul(counted))).min(MAX_TAKEN);
+        // Hits above a small limit say nothing more, as in core.
+        let most = if terms.is_window() && terms.burst < MOST_HITS { MOST_HITS } else { MAX_TAKEN };
+        let taken = (self.taken + terms.units(cost.saturating_mul(counted))).min(most);
+        self.taken = taken.max(self.taken);
         admitted
     }
 
@@ -313,10 +396,11 @@ impl Ledger {
 
     /// What is owed without the hits that a full window denied and counted: they would swallow what comes
     /// back unspent. What was admitted and what is out together never exceed a full window, so nothing else
-    /// is forgiven, except what was charged beyond it.
+    /// is forgiven; of what was charged, nothing is.
     fn without_denied(&self, terms: &Terms) -> u64 {
         if terms.is_window() && !terms.has(Fault::SwallowsWhatComesBack) {
-            self.taken.min(terms.full())
+            let charged = if terms.has(Fault::ForgivesCharges) { 0 } else { self.charged };
+            self.taken.min(terms.full() + charged)
         } else {
             self.taken
         }

@@ -27,6 +27,6 @@ pub use fault::Fault;
 pub use ledger::{LONGEST_WAIT_US, Ledger, MOST_NODES, NodeEntry};
 pub use merge::merge;
 pub use message::{LeaseRequest, LedgerCall, LedgerReply, Op};
-pub use node::{Node, TakeStep, Verdict};
+pub use node::{Node, PayStep, TakeStep, Verdict};
 pub use terms::{Terms, Timing};
 pub use time::Mono;

@@ -40,7 +40,10 @@ pub enum Op {
         /// Permits.
         cost: u64,
     },
-    /// Permits that were used beyond what was taken: owed, whether they are there or not.
+    /// Permits that are used already: counted in full, whether they are there or not. The reply is whether
+    /// one was left before.
+    ///
+    /// The network must not repeat it: a caller without an answer does not ask again.
     Charge {
         /// Permits.
         cost: u64,
@@ -89,13 +92,16 @@ pub struct LedgerReply {
     pub renewed: bool,
     /// Of a lease: permits granted.
     pub granted: u64,
-    /// Of merged takes: how many were admitted. Of a peek and of operations that cannot be denied: 1 where
-    /// nothing is owed beyond the burst.
+    /// Of merged takes: how many were admitted. Of a charge: 1 where a permit was left before. Of a peek and
+    /// of a return: 1 where nothing is owed beyond the burst.
     pub admitted: u64,
     /// What the key owes after the operation, in [units](crate::Terms::interval): full is 0. Above
     /// [`Terms::full`](crate::Terms::full) only as far as permits have been promised ahead of their refill,
     /// or were charged.
     pub taken: u64,
+    /// What it owes beyond that, as the time in which it comes back, in microseconds: until then nothing
+    /// does. 0 except of deep debts.
+    pub dry_us: u64,
     /// Permits leased out and reported in this epoch (of a window: in all).
     pub out: u64,
     /// Permits leased out and last reported in the epoch before.

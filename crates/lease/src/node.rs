@@ -121,6 +121,22 @@ struct InFlight {
     need: u64,
 }
 
+/// What a charge came to, and what is to be sent because of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct PayStep {
+    /// The answer; `None` where the ledger has it.
+    pub decision: Option<Decision>,
+    /// Without an answer: permits that the lease did not pay, to be sent as
+    /// [`Op::Charge`](crate::Op::Charge), with the reply to [`Node::on_central`]. 0 only asks, as
+    /// [`Op::Peek`](crate::Op::Peek).
+    pub rest: u64,
+    /// A permit was left here before, whatever the ledger says.
+    pub had_some: bool,
+    /// A request to send now, as in [`TakeStep::send`].
+    pub send: Option<LeaseRequest>,
+}
+
 impl Node {
     /// A node that holds nothing yet. `id` is drawn at random below 2^53, anew for each key and each start of
     /// a process.
@@ -196,6 +212,37 @@ impl Node {
         self.demand.observe(cost.permits(), now.0, terms.horizon_ns());
         self.last_take = now;
         self.unmet = self.unmet.saturating_add(cost.permits());
+    }
+
+    /// Counts `cost` permits that are used already, whether they are here or not: first from the lease, and
+    /// what it lacks at the ledger. A cost of 0 asks whether any is left.
+    pub fn pay(&mut self, terms: &Terms, cost: Cost, now: Mono) -> PayStep {
+        let cost = cost.permits();
+        if cost > 0 {
+            self.demand.observe(cost.min(terms.burst), now.0, terms.horizon_ns());
+        }
+        self.last_take = now;
+        self.lapse(now);
+        let valid = self.holding.valid(terms, now);
+        let (here, had_some) = (cost.min(valid), valid > 0);
+        if !terms.has(Fault::PaysFromNothing) {
+            self.holding.permits -= here;
+        }
+        self.spent += here;
+        let is_paid = here == cost || here > 0 && terms.has(Fault::ForgetsTheRest);
+        if had_some && is_paid || cost == 0 && self.leases && terms.has(Fault::ChecksNothing) {
+            let decision = Some(self.used(terms, now));
+            return PayStep { decision, rest: 0, had_some: true, send: self.ask_ahead(terms, now) };
+        }
+        if cost == 0 && self.denies(terms, Cost::ONE, now).is_some() {
+            let decision = Some(self.used(terms, now).denied());
+            return PayStep { decision, rest: 0, had_some, send: None };
+        }
+        // A lease ahead, so that the next charges find one.
+        let asks = cost > 0 && self.in_flight.is_none() && now >= self.no_grant_before;
+        let send = (asks && self.worth_leasing(terms, self.demand.typical_cost(), now))
+            .then(|| self.request(terms, now));
+        PayStep { decision: None, rest: cost - here, had_some, send }
     }
 
     /// Takes permits back that were spent here and turned out not to be needed.

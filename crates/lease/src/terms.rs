@@ -8,8 +8,10 @@ use crate::Fault;
 
 /// The most units of a full bucket. Debts are kept below twice that, so that every sum stays below 2^53.
 const MAX_FULL: u64 = 1 << 51;
-/// The deepest debt that is written, in units: charges beyond it are forgotten.
+/// The deepest debt that is written in units. What a bucket owes beyond it is written as time.
 pub(crate) const MAX_TAKEN: u64 = 1 << 52;
+/// No debt ends later: as in core, January 2072, in microseconds since the Unix epoch.
+pub(crate) const LATEST_US: u64 = 3_221_225_471_000_000;
 /// As in core: rounding an interval up to a whole number of units is then less than 1 ppm.
 const MIN_ROUNDED_INTERVAL: u64 = 1_000_000;
 const MAX_SCALE: u64 = 1 << 27;
@@ -242,6 +244,17 @@ impl Terms {
     pub(crate) const fn units(&self, permits: u64) -> u64 {
         let units = permits.saturating_mul(self.interval);
         if units < MAX_TAKEN { units } else { MAX_TAKEN }
+    }
+
+    /// How long `permits` take to come back, in microseconds, rounded up. As doubles do it: off by less than
+    /// one.
+    pub(crate) fn span_us(&self, permits: u64) -> u64 {
+        (permits as f64 * (self.interval as f64 / self.per_us as f64)).ceil() as u64
+    }
+
+    /// Whole permits that come back in `span_us`, rounded down, as doubles do it.
+    pub(crate) fn permits_in_us(&self, span_us: u64) -> u64 {
+        (span_us as f64 / (self.interval as f64 / self.per_us as f64)).floor() as u64
     }
 
     /// Whole permits that are there while `taken` is owed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_human_text::{NotARate, parse_rate, rate_meant_by};
 
-const LARGEST: u64 = (1 << 34) - 2;
+const LARGEST: u64 = (1 << 53) - 2;
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 /// A bucket takes at most so long to fill.
 const LONGEST_FILL: Duration = Duration::from_secs(30 * 365 * 86_400);
@@ -57,9 +57,11 @@ mod tests {
 
     #[test]
     fn what_passes_here_is_a_quota_at_run_time() {
-        let numbers = ["0", "1", "7", "3000000000", "17179869182", "17179869183", "99999999999999999999"];
+        let numbers =
+            ["0", "1", "7", "3000000000", "9007199254740990", "9007199254740991", "99999999999999999999"];
         let periods = ["ns", "1ns", "1us", "s", "minute", "year", "10y", "3650d", "3651d", "100y", "0s", "x"];
-        let bursts = ["", " burst 0", " burst 1", " burst 1000", " burst 17179869182", " burst 17179869183"];
+        let bursts =
+            ["", " burst 0", " burst 1", " burst 1000", " burst 9007199254740990", " burst 9007199254740991"];
         let mut passed = 0;
         for number in numbers {
             for period in periods {

@@ -198,6 +198,7 @@ impl Fleet {
             refunds: 0,
             late_refunds: false,
             charges: 0,
+            pays: 0,
             local_share: self.fail_local,
             phases: (0..self.nodes).map(phase).collect(),
             troubles: outages

@@ -16,6 +16,7 @@ use tollgate_store::remote::Failure;
 pub(crate) enum Op {
     Take(Cost),
     Charge(Cost),
+    Pay(Cost),
     GiveBack(Cost),
     /// All of these or none; held for as long as said, where that is said.
     All {
@@ -99,7 +100,7 @@ impl Request {
             return None;
         }
         match &self.op {
-            Op::Take(cost) | Op::Charge(cost) => Some(cost.permits()),
+            Op::Take(cost) | Op::Charge(cost) | Op::Pay(cost) => Some(cost.permits()),
             Op::All { takes, .. } => takes.iter().try_fold(0_u64, |sum, (quota, cost)| {
                 if is_window(quota) { sum.checked_add(cost.permits()) } else { None }
             }),
@@ -124,6 +125,7 @@ impl Request {
         match &self.op {
             Op::Take(cost) => Answer::Decision(change(state, quota, |it| quota.take(it, *cost, now))),
             Op::Charge(cost) => Answer::Decision(change(state, quota, |it| quota.charge(it, *cost, now))),
+            Op::Pay(cost) => Answer::Decision(change(state, quota, |it| quota.pay(it, *cost, now))),
             Op::GiveBack(cost) => {
                 Answer::Decision(change(state, quota, |it| quota.give_back(it, *cost, now)))
             }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tollgate_core::{Algorithm, Cost, Decision, Quota, Timestamp};
 use tollgate_store::remote::{ConfigError, StoreState};
-use tollgate_store::{Charge, Counter, Inspection, Sharing, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{
+    Charge, Counter, Inspection, Payment, Sharing, Store, StoreError, StoreName, Take, Verdicts,
+};
 
 use crate::charge_together;
 use crate::client::Client;
@@ -138,7 +140,12 @@ impl Store for MemcacheStore {
         }
         let send = |take: &Take<'_>| {
             let can = self.client.can_count(take.counter.quota);
-            can.then(|| self.client.send(take.counter, Op::Take(take.cost), now))
+            let op = match take.payment {
+                Payment::Ahead => Op::Take(take.cost),
+                Payment::After => Op::Pay(take.cost),
+                Payment::Consumed => Op::Charge(take.cost),
+            };
+            can.then(|| self.client.send(take.counter, op, now))
         };
         let sent: Vec<_> = batch.iter().map(send).collect();
         for (take, pending) in batch.iter().zip(sent) {

@@ -10,7 +10,8 @@
 //!   once more from the start.
 //! - **Lowering**: hits that were added and do not count (a batch that is all or nothing and was denied,
 //!   permits given back meanwhile, what is above the most that is counted) are taken off again by `gets` and
-//!   `cas`, in the same window only.
+//!   `cas`, in the same window only. So is a count that no number holds any longer written as text, from
+//!   where on it is changed as everything else.
 //!
 //! A count is thus never lower than what was admitted, at any moment, whoever stops half-way: at worst it is
 //! too high until the window ends.
@@ -20,7 +21,7 @@ use tollgate_store::remote::Failure;
 
 use crate::protocol::{self, Reply};
 use crate::request::{Answer, Request, replay};
-use crate::value::{self, Counted, Window};
+use crate::value::{self, Counted, MOST_IN_NUMBER, Window};
 
 /// More hits than this at once are written by `cas`, so that a count runs into a window's end only if tens of
 /// thousands of connections add at the same moment.
@@ -55,7 +56,7 @@ enum Phase {
     Change { base: State, cas: Option<u64> },
     /// The change was sent.
     Changing { answers: Vec<Answer> },
-    /// `gets` is next, to lower the count.
+    /// `gets` is next, to lower the count, or to write it in another form.
     Lower { by: u64, end_ns: u64, answers: Vec<Answer>, tries: u32 },
     /// `cas` is next, with the lower count.
     Lowering { by: u64, window: Window, cas: u64, answers: Vec<Answer>, tries: u32 },
@@ -138,13 +139,13 @@ impl Transaction {
             },
             Phase::Lower { by, end_ns, answers, tries } => match first {
                 Reply::Item { flags, cas, data } => {
-                    match value::read(*flags, data, self.latest()) {
-                        Some(State::Word(word))
-                            if Window::from_word(word).is_some_and(|it| it.end_ns == end_ns) =>
-                        {
-                            // The word holds no more than the most that is counted; the number may.
-                            let count = number(data).map_or(0, |counted| counted.count);
-                            let window = Window { count, end_ns };
+                    match value::window(*flags, data, self.latest()) {
+                        // Another was faster, and wrote it as text; in `core`'s form it may end a little
+                        // later.
+                        Some(window) if by == 0 && number(data).is_none() && window.end_ns >= end_ns => {
+                            self.answer(answers)
+                        }
+                        Some(window) if is_end_of(window, end_ns) => {
                             self.phase = Phase::Lowering { by, window, cas: *cas, answers, tries };
                             Next::Send
                         }
@@ -286,8 +287,7 @@ impl Transaction {
     fn located(&mut self, hits: u64, after: Counted, reply: &Reply) -> Next {
         if let Reply::Item { flags, data, .. } = reply
             && number(data).is_some_and(|it| it.mark == after.mark)
-            && let Some(State::Word(word)) = value::read(*flags, data, self.latest())
-            && let Some(window) = Window::from_word(word)
+            && let Some(window) = value::window(*flags, data, self.latest())
         {
             return self.in_window(hits, Window { count: after.count, ..window });
         }
@@ -306,7 +306,7 @@ impl Transaction {
             State::Wide(_) => 0,
         };
         match after.count.saturating_sub(count) {
-            0 => self.answer(answers),
+            0 if after.count <= MOST_IN_NUMBER => self.answer(answers),
             by => {
                 self.phase = Phase::Lower { by, end_ns: after.end_ns, answers, tries: 0 };
                 Next::Send
@@ -392,6 +392,11 @@ impl Transaction {
     fn not_ours(&self) -> String {
         format!("the item {} holds what is not a counter of ours", self.item.escape_ascii())
     }
+}
+
+/// Whether it is the window that ends at `end_ns`, which `core` rounds where the count is great.
+fn is_end_of(window: Window, end_ns: u64) -> bool {
+    window.end_ns == end_ns || Window::from_word(Window { end_ns, ..window }.to_word()) == Some(window)
 }
 
 fn number(data: &[u8]) -> Option<Counted> {

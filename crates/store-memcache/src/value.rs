@@ -1,9 +1,9 @@
 //! What memcached holds: a state of `core` as an item's flags, data and life.
 //!
-//! A fixed window must be a number, so that `incr` counts in it: `1` bit of ours, 27 bits of the window's
-//! end, 36 bits of the count; the rest of the end is in the item's flags. The count has room for four times
-//! the most that `core` counts, so that what is added before it is lowered again never runs into the end.
-//! Read as a decimal, it has 19 or 20 digits:
+//! A fixed window is a number, so that `incr` counts in it: `1` bit of ours, 27 bits of the window's end, 36
+//! bits of the count; the rest of the end is in the item's flags. The count has room for four times the most
+//! that is kept so, so that what is added before it is lowered or rewritten never runs into the end. Read as
+//! a decimal, it has 19 or 20 digits:
 //!
 //! ```text
 //! data   1 << 63 | (end >> 6 & 27 bits) << 36 | count      end: ns since the Unix epoch, modulo 2^59 (18
@@ -14,15 +14,17 @@
 //! have the same 27 bits only when they lie a multiple of 2^27 ms (37 hours) apart, two that are whole
 //! seconds 2^24 s (194 days).
 //!
+//! A window with more hits is text, which `incr` rejects: its name, the hits, and its end in ns.
+//!
 //! A sliding window counter is text: its name, the length of a window in ns, the window's number, its count,
 //! the count of the one before, and the second at which it is all over.
 
 use std::time::Duration;
 
-use tollgate_core::{Expiry, NANOS_PER_SECOND, State, Timestamp, Wide, Word};
+use tollgate_core::{Expiry, MAX_COUNT, NANOS_PER_SECOND, State, Timestamp, Wide, WindowParams, Word};
 
-/// The most that `core` counts in a fixed window.
-pub(crate) const MOST: u64 = (1 << 34) - 1;
+/// The most hits of a window that is kept as a number.
+pub(crate) const MOST_IN_NUMBER: u64 = WindowParams::MOST_BESIDE_NANOS;
 const OURS: u64 = 1 << 63;
 const COUNT_BITS: u32 = 36;
 const MARK: u64 = (1 << 27) - 1;
@@ -31,6 +33,7 @@ const END: u64 = (1 << 59) - 1;
 /// most, and nothing is kept for long past its end.
 const PAST: u64 = 4 * 365 * 86_400 * NANOS_PER_SECOND;
 const NAME: &str = "sliding_window_counter";
+const WINDOW: &str = "fixed_window";
 /// First cell of the state of a sliding window counter.
 const TAG: u64 = 3;
 /// A longer life is meant as an instant by memcached.
@@ -83,23 +86,15 @@ impl Window {
         Self { count: counted.count, end_ns: earliest.saturating_add(end.wrapping_sub(earliest) & END) }
     }
 
-    /// As `core` keeps it: 34 bits of count, 30 bits of the nanosecond at which it ends; the second is the
-    /// expiry.
+    /// As `core` keeps it: with a great count, it may end a little later.
     pub(crate) fn to_word(self) -> Word {
-        Word {
-            value: (self.count.min(MOST) << 30) | (self.end_ns % NANOS_PER_SECOND),
-            expires: Expiry::at(Timestamp::from_nanos(self.end_ns)),
-        }
+        WindowParams::word(self.count, self.end_ns)
     }
 
     /// `None` for the state of an unseen key.
     pub(crate) fn from_word(word: Word) -> Option<Self> {
-        if word.is_fresh() {
-            return None;
-        }
-        let subsecond = word.value & ((1 << 30) - 1);
-        let seconds = word.expires.seconds().saturating_sub(u64::from(subsecond > 0));
-        Some(Self { count: word.value >> 30, end_ns: seconds * NANOS_PER_SECOND + subsecond })
+        let (count, end_ns) = WindowParams::hits_of(word);
+        (!word.is_fresh()).then_some(Self { count, end_ns })
     }
 }
 
@@ -116,8 +111,12 @@ pub(crate) struct Stored {
 pub(crate) fn write(state: &State, now: Timestamp, keep: Duration) -> Option<Stored> {
     let (flags, data, expires) = match state {
         State::Word(word) => {
-            let window = Window::from_word(*word)?;
-            (window.flags(), window.number().to_string(), word.expires)
+            let window @ Window { count, end_ns } = Window::from_word(*word)?;
+            if count > MOST_IN_NUMBER {
+                (0, format!("{WINDOW} {count} {end_ns}"), word.expires)
+            } else {
+                (window.flags(), window.number().to_string(), word.expires)
+            }
         }
         State::Wide(Wide { cells, expires }) => {
             let [_, window_ns, window, current, previous] = cells[..] else { return None };
@@ -130,16 +129,33 @@ pub(crate) fn write(state: &State, now: Timestamp, keep: Duration) -> Option<Sto
 
 /// `None` for what is not ours.
 pub(crate) fn read(flags: u32, data: &[u8], now: Timestamp) -> Option<State> {
-    let text = std::str::from_utf8(data).ok()?.trim_ascii_end(); // `decr` leaves spaces
-    if let Ok(number) = text.parse() {
-        let window = Window::from_item(Counted::from_number(number)?, flags, now);
+    if let Some(mut window) = window(flags, data, now) {
+        if window.end_ns <= now.as_nanos() {
+            // It has ended, and must not do so later since its end would be rounded.
+            window.count = window.count.min(MOST_IN_NUMBER);
+        }
         return Some(State::Word(window.to_word()));
     }
-    let mut numbers = text.strip_prefix(NAME)?.strip_prefix(' ')?.split(' ').map(str::parse::<u64>);
+    let mut numbers = text(data)?.strip_prefix(NAME)?.strip_prefix(' ')?.split(' ').map(str::parse::<u64>);
     let mut next = || numbers.next()?.ok();
     let cells = vec![TAG, next()?, next()?, next()?, next()?];
     let expires = Expiry::from_bits(u32::try_from(next()?).ok()?);
     (numbers.next().is_none() && cells[1] > 0).then_some(State::Wide(Wide { cells, expires }))
+}
+
+/// The window that an item holds, with all of its hits; `None` for anything else.
+pub(crate) fn window(flags: u32, data: &[u8], now: Timestamp) -> Option<Window> {
+    let text = text(data)?;
+    if let Ok(number) = text.parse() {
+        return Some(Window::from_item(Counted::from_number(number)?, flags, now));
+    }
+    let (count, end_ns) = text.strip_prefix(WINDOW)?.strip_prefix(' ')?.split_once(' ')?;
+    let (count, end_ns) = (count.parse().ok()?, end_ns.parse().ok()?);
+    (count <= MAX_COUNT).then_some(Window { count, end_ns })
+}
+
+fn text(data: &[u8]) -> Option<&str> {
+    Some(std::str::from_utf8(data).ok()?.trim_ascii_end()) // `decr` leaves spaces
 }
 
 fn exptime(expires_s: u64, now_s: u64, keep_s: u64) -> u64 {
@@ -163,7 +179,7 @@ mod tests {
     /// What `core` makes of a first take, kept and read again.
     fn kept(quota: &Quota, cost: u64, now: Timestamp) -> (State, Option<State>) {
         let mut state = quota.fresh();
-        let _ = quota.take(&mut state, Cost(cost), now);
+        let _ = quota.charge(&mut state, Cost(cost), now);
         let stored = write(&state, now, KEEP).expect("there is something to keep");
         let read = read(stored.flags, stored.data.as_bytes(), now);
         (state, read)
@@ -179,7 +195,7 @@ mod tests {
         fn what_is_kept_is_what_is_read(
             period_ns in 1..10 * 365 * 86_400 * NANOS_PER_SECOND,
             shift in 0..60_u32,
-            cost in 1..=MOST,
+            cost in prop_oneof![1..=MOST_IN_NUMBER, 1..=MAX_COUNT],
             now_s in 1_600_000_000..2_700_000_000_u64,
             ns in 0..NANOS_PER_SECOND,
         ) {
@@ -188,13 +204,16 @@ mod tests {
             let (state, read) = kept(&first_hit(period_ns), cost, now);
             prop_assert_eq!(Some(state), read);
             let span = Period::Span(Duration::from_nanos(period_ns));
-            let quota = Quota::new(MOST - 1, span, Algorithm::SlidingWindowCounter).expect("a quota");
-            let (state, read) = kept(&quota, cost.min(MOST - 1), now);
+            let limit = Quota::LARGEST_LIMIT;
+            let quota = Quota::new(limit, span, Algorithm::SlidingWindowCounter).expect("a quota");
+            let (state, read) = kept(&quota, cost.min(limit), now);
             prop_assert_eq!(Some(state), read);
         }
 
         #[test]
-        fn adding_to_the_number_adds_to_the_count(count in 0..=MOST, more in 0..=MOST, end_ns in 0..u64::MAX / 2) {
+        fn adding_to_the_number_adds_to_the_count(
+            count in 0..=MOST_IN_NUMBER, more in 0..=MOST_IN_NUMBER, end_ns in 0..u64::MAX / 2,
+        ) {
             let window = Window { count, end_ns };
             let counted = Counted::from_number(window.number() + more).expect("ours");
             prop_assert_eq!(counted, Counted { count: count + more, mark: window.mark() });
@@ -247,6 +266,11 @@ mod tests {
             "sliding_window_counter 1 2 3 4 x",
             "sliding_window_counter  1 2 3 4 5",
             "sliding_window_counter1 2 3 4 5",
+            "fixed_window",
+            "fixed_window 1",
+            "fixed_window 1 2 3",
+            "fixed_window 1 x",
+            "fixed_window 9007199254740992 1",
             "sliding_window_counter 1 2 3 4 4294967296",
             "\u{fffd}",
         ] {

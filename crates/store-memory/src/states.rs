@@ -9,7 +9,7 @@ use tollgate_core::{
     Cost, Decision, FastStep, Quota, State, Step, Timestamp, Wide, WideAlgorithm, Word, WordAlgorithm,
     WordStep,
 };
-use tollgate_store::{Counter, Key, Origin, Take, Verdicts};
+use tollgate_store::{Counter, Key, Origin, Payment, Take, Verdicts};
 
 use crate::atomic128::prefetch;
 use crate::config::MemoryConfig;
@@ -101,7 +101,12 @@ impl States {
             }
         }
         verdicts.reserve(batch.len());
-        for (&Take { counter: Counter { quota, .. }, cost }, &(key, line)) in batch.iter().zip(&keys) {
+        for (&Take { counter: Counter { quota, .. }, cost, payment }, &(key, line)) in batch.iter().zip(&keys)
+        {
+            if payment.is_after() {
+                verdicts.push(Ok(self.pay(key, quota, cost, payment, now)));
+                continue;
+            }
             // Pushed in two places, so that the fast path writes its answer where it belongs.
             match self.room(key).words.update_fast(line, key, FastTake { quota, cost, now }) {
                 Some(decision) => verdicts.push(Ok(decision)),
@@ -150,6 +155,16 @@ impl States {
             |it, word| it.charge(word, cost, now),
             |it, wide| it.charge(wide, cost, now),
         )
+    }
+
+    /// Counts permits that are used already.
+    #[cold]
+    #[inline(never)]
+    fn pay(&self, key: KeyHash, quota: &Quota, cost: Cost, payment: Payment, now: Timestamp) -> Decision {
+        if payment == Payment::Consumed {
+            return self.charge(key, quota, cost, now);
+        }
+        self.step(key, quota, now, |it, word| it.pay(word, cost, now), |it, wide| it.pay(wide, cost, now))
     }
 
     /// Runs the step of the quota's shape on the state of `key`.

@@ -58,7 +58,9 @@ impl MemoryStore {
     pub fn take_now(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
         match (charge, batch) {
             (_, []) => {}
-            (Charge::Each, [take]) => verdicts.push(Ok(self.take_one(take.counter, take.cost, now))),
+            (Charge::Each, [take]) if !take.payment.is_after() => {
+                verdicts.push(Ok(self.take_one(take.counter, take.cost, now)));
+            }
             (Charge::Each, _) => {
                 batch.chunks(BATCH).for_each(|part| self.states.take_each(part, now, verdicts))
             }
@@ -89,7 +91,7 @@ impl MemoryStore {
     ) {
         match batch {
             [] => {}
-            &[Take { counter, cost }] => {
+            &[Take { counter, cost, .. }] => {
                 let key = self.states.hash(counter);
                 verdicts.push(Ok(self.states.reserve(key, counter.quota, cost, max_wait, now)));
             }

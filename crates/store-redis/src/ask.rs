@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Quota};
-use tollgate_store::Inspection;
+use tollgate_store::{Inspection, Payment, Take};
 
 /// One thing asked of one key.
 #[derive(Clone, Debug)]
@@ -21,6 +21,17 @@ pub struct Ask {
 pub(crate) enum BatchKind {
     Take,
     Reserve { max_wait: Duration },
+}
+
+impl Kind {
+    /// What a take of a batch asks that is not charged together with others.
+    pub(crate) const fn of(take: &Take<'_>) -> Self {
+        match take.payment {
+            Payment::Ahead => Self::Take(take.cost),
+            Payment::After => Self::Pay(take.cost),
+            Payment::Consumed => Self::Charge(take.cost),
+        }
+    }
 }
 
 impl BatchKind {
@@ -44,6 +55,8 @@ pub enum Kind {
     GiveBack(Cost),
     /// As [`Store::charge`](tollgate_store::Store::charge).
     Charge(Cost),
+    /// As a take of [`Payment::After`](tollgate_store::Payment::After).
+    Pay(Cost),
     /// As [`Store::reset`](tollgate_store::Store::reset).
     Reset,
     /// As [`Store::inspect`](tollgate_store::Store::inspect).

@@ -265,6 +265,7 @@ fn replay(ask: &Ask, state: &mut State, existed: &mut bool, at: Timestamp) -> An
         Kind::Reserve(cost, max_wait) => quota.reserve(state, cost, max_wait, at),
         Kind::GiveBack(cost) => quota.give_back(state, cost, at),
         Kind::Charge(cost) => quota.charge(state, cost, at),
+        Kind::Pay(cost) => quota.pay(state, cost, at),
         Kind::Reset => {
             let was = inspected(quota, state, *existed, at).is_tracked;
             (*state, *existed) = (quota.fresh(), false);

@@ -72,7 +72,7 @@ impl Exact {
         // All are on their way before the first is waited for.
         let mut asked = Vec::with_capacity(batch.len());
         for take in batch {
-            asked.push(self.begin(take.counter, Kind::Take(take.cost), now).await);
+            asked.push(self.begin(take.counter, Kind::of(take), now).await);
         }
         for asked in asked {
             let answer = self.answer(asked).await;

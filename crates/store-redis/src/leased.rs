@@ -33,10 +33,10 @@ use tokio::time::{Instant, timeout_at};
 use tollgate_core::{Cost, Decision, Timestamp};
 use tollgate_lease::{LedgerReply, Op, Terms};
 use tollgate_redis_link::Traffic;
-use tollgate_store::{Counter, Inspection, StoreError};
+use tollgate_store::{Counter, Inspection, Payment, StoreError};
 
 use self::clock::{Moment, NodeClock};
-use self::ledger_client::LedgerClient;
+use self::ledger_client::{LedgerClient, SentCall};
 use self::local::LocalLeases;
 use self::outgoing::PendingSends;
 use self::table::{LeasedKey, SharedTerms};
@@ -49,6 +49,35 @@ use crate::stats::LeaseStats;
 #[derive(Clone, Debug)]
 pub(crate) struct Leased {
     local: Arc<LocalLeases>,
+}
+
+/// An operation on a ledger that was sent.
+struct Operation {
+    op: Op,
+    /// Of the counter, as the table of leased keys has it.
+    key: Vec<u8>,
+    shared: Arc<SharedTerms>,
+    /// Permits that this node held in addition.
+    held: u64,
+    sent: Result<SentCall, StoreError>,
+    sent_at: Moment,
+    by: Instant,
+}
+
+/// A payment that has begun.
+pub(crate) enum BegunPay {
+    /// The lease paid, or its last news says that nothing is left.
+    Done(Result<Decision, StoreError>),
+    /// What the lease lacks is on its way to the ledger.
+    Sent(Box<SentPay>),
+}
+
+/// The rest of a payment, on its way.
+pub(crate) struct SentPay {
+    operation: Operation,
+    payment: Payment,
+    had_some: bool,
+    is_check: bool,
 }
 
 /// The result of an operation on a ledger.
@@ -100,15 +129,66 @@ impl Leased {
         })
     }
 
-    /// Takes permits whether they are there or not. `None`: the quota cannot be leased.
-    pub(crate) async fn charge(
+    /// Begins to count permits that are used already: first from the lease, and what it lacks at the ledger.
+    /// `None`: the quota cannot be leased.
+    pub(crate) async fn begin_pay(
         &self,
         counter: Counter<'_>,
         cost: Cost,
+        payment: Payment,
+        now: Timestamp,
+    ) -> Option<BegunPay> {
+        let (local, moment) = (&self.local, self.local.clock.moment(now));
+        let mut kept = Vec::new();
+        let counter = bounded(counter, &mut kept);
+        let begun = self.with(counter, moment, |key, sends| {
+            let step = key.node.pay(&key.shared.terms, cost, moment.mono);
+            if let Some(request) = step.send {
+                local.send_ahead(key, request, moment.mono, sends);
+            }
+            let op = if cost.is_peek() { Op::Peek } else { Op::Charge { cost: step.rest } };
+            let call = step.decision.is_none().then(|| local.call(key, op, moment.mono));
+            (step, op, call, key.shared.clone(), key.node.live(moment.mono))
+        })?;
+        let (step, op, call, shared, held) = match begun {
+            Ok(begun) => begun,
+            Err(error) => return Some(BegunPay::Done(Err(error))),
+        };
+        let (Some(call), None) = (call, step.decision) else {
+            let missing = || local.client.rejected("a payment without an answer");
+            return Some(BegunPay::Done(step.decision.map(|it| as_paid(it, payment)).ok_or_else(missing)));
+        };
+        let by = self.deadline();
+        let sent = local.client.send(Traffic::Foreground, call, by).await;
+        let key = counter.key.0.to_vec();
+        let operation = Operation { op, key, shared, held, sent, sent_at: moment, by };
+        let is_check = cost.is_peek();
+        Some(BegunPay::Sent(Box::new(SentPay { operation, payment, had_some: step.had_some, is_check })))
+    }
+
+    /// The answer to a payment that has begun.
+    pub(crate) async fn finish_pay(&self, begun: BegunPay) -> Result<Decision, StoreError> {
+        let SentPay { operation, payment, had_some, is_check } = match begun {
+            BegunPay::Done(result) => return result,
+            BegunPay::Sent(sent) => *sent,
+        };
+        let operated = self.finish(operation).await?;
+        let decision = operated.used();
+        let was_left = if is_check { decision.remaining() > 0 } else { operated.reply.admitted > 0 };
+        let decision = if had_some || was_left { decision } else { decision.denied() };
+        Ok(as_paid(decision, payment))
+    }
+
+    /// Counts permits that are used already. `None`: the quota cannot be leased.
+    pub(crate) async fn pay(
+        &self,
+        counter: Counter<'_>,
+        cost: Cost,
+        payment: Payment,
         now: Timestamp,
     ) -> Option<Result<Decision, StoreError>> {
-        Terms::of(counter.quota)?;
-        Some(self.operate_and_peek(counter, Op::Charge { cost: cost.permits() }, now).await)
+        let begun = self.begin_pay(counter, cost, payment, now).await?;
+        Some(self.finish_pay(begun).await)
     }
 
     /// The key's state, by its ledger. `None`: the quota cannot be leased.
@@ -205,6 +285,16 @@ impl Leased {
 
     /// An operation on the ledger of a key.
     async fn operate(&self, counter: Counter<'_>, op: Op, now: Timestamp) -> Result<Operated, StoreError> {
+        let operation = self.begin_operation(counter, op, now).await?;
+        self.finish(operation).await
+    }
+
+    async fn begin_operation(
+        &self,
+        counter: Counter<'_>,
+        op: Op,
+        now: Timestamp,
+    ) -> Result<Operation, StoreError> {
         let (local, moment) = (&self.local, self.local.clock.moment(now));
         let mut kept = Vec::new();
         let counter = bounded(counter, &mut kept);
@@ -217,8 +307,13 @@ impl Leased {
         let (call, shared, held) = planned?;
         let by = self.deadline();
         let sent = local.client.send(Traffic::Foreground, call, by).await;
-        let reply = tasks::reply_in_window(local, counter.key.0, op, sent, by).await?;
-        local.note_reply(counter.key.0, &shared, &reply, moment.mono);
+        Ok(Operation { op, key: counter.key.0.to_vec(), shared, held, sent, sent_at: moment, by })
+    }
+
+    async fn finish(&self, operation: Operation) -> Result<Operated, StoreError> {
+        let Operation { op, key, shared, held, sent, sent_at, by } = operation;
+        let reply = tasks::reply_in_window(&self.local, &key, op, sent, by).await?;
+        self.local.note_reply(&key, &shared, &reply, sent_at.mono);
         Ok(Operated { shared, reply, held })
     }
 
@@ -231,8 +326,22 @@ impl Leased {
 impl Operated {
     /// What a peek would answer now: what the ledger has, and what is held here.
     fn peek(&self) -> Decision {
-        let terms = &self.shared.terms;
-        let taken = self.reply.taken.saturating_sub(self.held.saturating_mul(terms.interval()));
-        terms.decision(&LedgerReply { taken, ..self.reply }, 0)
+        self.shared.terms.decision(&self.here(), 0)
     }
+
+    /// What is left, or owed, after permits that were used already.
+    fn used(&self) -> Decision {
+        self.shared.terms.used(&self.here())
+    }
+
+    /// The ledger's reply, as if what is held here was there.
+    fn here(&self) -> LedgerReply {
+        let held = self.held.saturating_mul(self.shared.terms.interval());
+        LedgerReply { taken: self.reply.taken.saturating_sub(held), ..self.reply }
+    }
+}
+
+/// The same decision, if nothing is denied that was reported as used.
+fn as_paid(decision: Decision, payment: Payment) -> Decision {
+    if payment == Payment::Consumed { decision.admitted() } else { decision }
 }

@@ -49,10 +49,13 @@ pub(crate) fn is_leased(counter: Counter<'_>) -> bool {
 impl Mixed {
     /// Decides each take by itself.
     pub(crate) async fn take_each(&self, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
+        if batch.iter().any(|take| is_leased(take.counter) && take.payment.is_after()) {
+            return Box::pin(self.take_each_and_pay(batch, now, verdicts)).await;
+        }
         if let [take] = batch {
             verdicts.push(match self.begin(take, DeniedHit::Counts, now) {
                 Some(begun) => self.leased.result(begun).await,
-                None => self.exact.decide(take.counter, Kind::Take(take.cost), now).await,
+                None => self.exact.decide(take.counter, Kind::of(take), now).await,
             });
             return;
         }
@@ -63,6 +66,43 @@ impl Mixed {
         self.exact.take_each(&exact, now, &mut others).await;
         let outcomes = self.outcomes(begun, others).await;
         verdicts.extend(outcomes.into_iter().map(|outcome| outcome.result));
+    }
+
+    /// The same, where leases pay for permits that are used already: those go on their way before the others
+    /// are decided, unless they are of one key.
+    async fn take_each_and_pay(&self, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
+        let is_twice = |(at, take): (usize, &Take<'_>)| {
+            batch[..at].iter().any(|before| before.counter.key == take.counter.key)
+        };
+        if batch.len() > 1 && batch.iter().enumerate().any(is_twice) {
+            for take in batch {
+                self.take_each(std::slice::from_ref(take), now, verdicts).await;
+            }
+            return;
+        }
+        let (mut begun, mut others) = (Vec::with_capacity(batch.len()), Vec::new());
+        for take in batch {
+            let pays = match is_leased(take.counter) && take.payment.is_after() {
+                true => self.leased.begin_pay(take.counter, take.cost, take.payment, now).await,
+                false => None,
+            };
+            if pays.is_none() {
+                // Of what cannot be leased, none is; it is counted exactly.
+                let is_exact = is_leased(take.counter) && take.payment.is_after();
+                let sharing = if is_exact { Sharing::Exact } else { take.counter.sharing };
+                others.push(Take { counter: take.counter.shared(sharing), ..*take });
+            }
+            begun.push(pays);
+        }
+        let mut of_others = Verdicts::with_capacity(others.len());
+        self.take_each(&others, now, &mut of_others).await;
+        let mut of_others = of_others.into_iter();
+        for begun in begun {
+            verdicts.push(match begun {
+                Some(begun) => self.leased.finish_pay(begun).await,
+                None => of_others.next().unwrap_or_else(|| Err(self.exact.unexpected("too few answers"))),
+            });
+        }
     }
 
     /// Takes or reserves all of the batch or none of it.
@@ -243,7 +283,7 @@ impl Mixed {
     async fn give_each_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
         let mut result = Ok(());
         let mut asked = Vec::with_capacity(batch.len());
-        for &Take { counter, cost } in batch.iter().filter(|take| !take.cost.is_peek()) {
+        for &Take { counter, cost, .. } in batch.iter().filter(|take| !take.cost.is_peek()) {
             let returned = match is_leased(counter) {
                 true => self.leased.give_back(counter, cost, now).await,
                 false => None,

@@ -8,7 +8,8 @@ use tokio::sync::watch;
 use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
 use tollgate_store::remote::{ConfigError, StoreState};
 use tollgate_store::{
-    Charge, Counter, Inspection, ScanError, Scanned, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
+    Charge, Counter, Inspection, Payment, ScanError, Scanned, SlotKey, Store, StoreError, StoreName, Take,
+    Verdicts,
 };
 
 use crate::ask::{Answer, BatchKind, Kind};
@@ -147,8 +148,7 @@ impl Store for RedisStore {
                 self.mixed.all_or_none(batch, BatchKind::Take, now, verdicts).await;
             }
             (Charge::Each, [take]) => {
-                let kind = Kind::Take(take.cost);
-                verdicts.push(self.exact().decide(take.counter, kind, now).await);
+                verdicts.push(self.exact().decide(take.counter, Kind::of(take), now).await);
             }
             (Charge::Each, _) => self.exact().take_each(batch, now, verdicts).await,
             // Also of one take: a denial leaves no trace, which matters to windows that count every hit.
@@ -184,7 +184,7 @@ impl Store for RedisStore {
 
     async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
         if is_leased(counter)
-            && let Some(charged) = self.leased().charge(counter, cost, now).await
+            && let Some(charged) = self.leased().pay(counter, cost, Payment::Consumed, now).await
         {
             return charged;
         }

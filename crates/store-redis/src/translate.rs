@@ -78,7 +78,7 @@ pub(crate) fn read(quota: &Quota, reply: StepReply<'_>, at: Timestamp) -> Result
     let StepReply { status, first, second } = reply;
     match quota.step_params() {
         StepParams::Bucket(bucket) => bucket::read(quota, bucket, status, first, second),
-        StepParams::Window(window) => window::read(quota, window, first, second),
+        StepParams::Window(_) => window::read(quota, first, second),
         StepParams::Total { .. } => window::read_total(quota, second),
         StepParams::Interval(interval) => texts::read_interval(quota, interval, second, at),
         StepParams::Counter(counter) => texts::read_counter(quota, counter, first, second, at),

@@ -32,7 +32,7 @@ impl ByKey {
     }
 
     fn all<'a>(&self, batch: &[Take<'a>]) -> Vec<Take<'a>> {
-        batch.iter().map(|take| self.routed(take.counter).take(take.cost)).collect()
+        batch.iter().map(|take| Take { counter: self.routed(take.counter), ..*take }).collect()
     }
 }
 
@@ -109,8 +109,8 @@ fn with_all_counters_local_it_answers_as_the_model_does() {
 fn with_both_in_one_batch_it_answers_as_the_model_does() {
     let by_length: Route = |key| if key.0.len() % 2 == 0 { Sharing::Exact } else { Sharing::Local };
     // What memory gives back, since the other store has denied, leaves traces that only these show: a window
-    // that began with that hit stays begun, a window that slides gives back its oldest hits and keeps the later
-    // ones, and after a step back of the clock the refill counts from then.
+    // that began with that hit stays begun, a window that slides gives back its oldest hits and keeps the
+    // later ones, and after a step back of the clock the refill counts from then.
     let unsupported = &["first_hit", "sliding_window_log", "sliding_window"];
     let options = Options { is_split: true, unsupported, steps_back: false, ..Options::default() };
     run(&Parked, || ByKey::new(by_length), &options);

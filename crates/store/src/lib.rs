@@ -19,7 +19,7 @@ pub use counter::{Counter, Key, Origin, Sharing, SlotKey};
 pub use error::{StoreError, StoreName};
 pub use model::ModelStore;
 pub use scan::{Kept, MAX_SCANNED, ScanError, Scanned, ScannedKey};
-pub use take::{Charge, Inspection, Take, Verdicts};
+pub use take::{Charge, Inspection, Payment, Take, Verdicts};
 pub use wait::{at_once, block_on};
 
 use std::future::{Future, ready};
@@ -64,10 +64,10 @@ pub trait Store: Send + Sync + 'static {
     /// already stays).
     ///
     /// Takes of one key within a batch see each other, in order. With [`Charge::Each`] every take stands
-    /// alone. With [`Charge::Together`] either all are charged or none is: the answers are those that the
-    /// takes would get one after another, and if any of them is a denial, everything is left as it was before
-    /// the batch (also the hits that a fixed window counts when it denies). Other callers never see the batch
-    /// half done.
+    /// alone, and may be [paid for](Payment) before or after. With [`Charge::Together`] either all are
+    /// charged or none is: the answers are those that the takes would get one after another, and if any of
+    /// them is a denial, everything is left as it was before the batch (also the hits that a fixed window
+    /// counts when it denies). Other callers never see the batch half done.
     ///
     /// A store of several servers may lack the answers of one: those takes are errors. With
     /// [`Charge::Together`] the others then are charged, or none of them is where any denies. Whoever asked

@@ -77,8 +77,10 @@ impl Store for ModelStore {
         };
         let mut all_admitted = true;
         for take in batch {
-            let decision =
-                step(&mut states, take.counter, |state| take.counter.quota.take(state, take.cost, now));
+            debug_assert!(charge == Charge::Each || !take.payment.is_after(), "together, {take:?}");
+            let decision = step(&mut states, take.counter, |state| {
+                take.payment.step(take.counter.quota, state, take.cost, now)
+            });
             all_admitted &= decision.is_admitted();
             verdicts.push(Ok(decision));
         }
@@ -101,7 +103,7 @@ impl Store for ModelStore {
         let mut states = self.lock();
         let before = states.clone();
         let mut all_admitted = true;
-        for Take { counter, cost } in batch {
+        for Take { counter, cost, .. } in batch {
             let decision =
                 step(&mut states, *counter, |state| counter.quota.reserve(state, *cost, max_wait, now));
             all_admitted &= decision.is_admitted();

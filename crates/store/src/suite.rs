@@ -51,6 +51,7 @@ pub fn check<S: Store>(
     concurrent::together_in_any_order_never_passes_a_limit(executor, &make, options)?;
     concurrent::giving_back_at_once_loses_and_mints_nothing(executor, &make, options)?;
     concurrent::reserving_at_once_promises_no_permit_twice(executor, &make, options)?;
+    concurrent::charges_at_once_are_all_counted(executor, &make, options)?;
     if !options.unsupported.contains(&"token_bucket") {
         if !options.unsupported.contains(&"overdraft") {
             bucket::classes_of_a_bucket_are_as_the_model_has_them(executor, &make, options)?;

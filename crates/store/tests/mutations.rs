@@ -47,6 +47,11 @@ fn each_known_fault_turns_the_suite_red() {
         (Fault::ReserveWaitsForever, HISTORIES),
         (Fault::ReserveKeepsTheFirst, HISTORIES),
         (Fault::ChargeAsksFirst, HISTORIES),
+        (Fault::PayAsksFirst, HISTORIES),
+        (Fault::PayIsNeverDenied, HISTORIES),
+        (Fault::PayDeniesWhatDoesNotFit, HISTORIES),
+        (Fault::CheckTakesOne, HISTORIES),
+        (Fault::DebtIsCut, HISTORIES),
         (Fault::FirstQuotaCountsAll, BUCKETS),
         (Fault::SlotsNeverLapse, SLOTS),
         (Fault::ReleaseFreesTheOldest, SLOTS),
@@ -54,6 +59,7 @@ fn each_known_fault_turns_the_suite_red() {
         (Fault::ReadThenWrite, "callers_at_once_admit_exactly_the_limit"),
         (Fault::TogetherIsNotAtomic, "together_charges_all_or_nobody"),
         (Fault::ReserveIsNotAtomic, "reserving_at_once_promises_no_permit_twice"),
+        (Fault::PayIsNotAtomic, "charges_at_once_are_all_counted"),
     ] {
         let found = suite::check(&suite::Parked, || Faulty::new(fault), &options());
         let failure = found.expect_err(&format!("{fault:?} must turn the suite red"));

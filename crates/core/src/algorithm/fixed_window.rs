@@ -7,13 +7,16 @@
 //! A window that has begun keeps its end, also when the clock steps back before its beginning or the rule's
 //! period is changed: neither gives anything away.
 //!
-//! The word: 34 bits of count, saturating, and 30 bits of the nanosecond within its second at which the
-//! window ends; the second itself is the word's expiry.
+//! The word: 34 bits of count and 30 bits of the nanosecond within its second at which the window ends; the
+//! second itself is the word's expiry. A greater count, up to [`MAX_COUNT`], takes most of those 30 bits too,
+//! in numbers that no nanosecond within a second has: its window ends at the next whole [`STEP_NS`]. Its
+//! highest bit is set, so that words order by use.
 
 mod calendar;
 
 use self::calendar::Calendar;
 use crate::algorithm::Align;
+use crate::bounds::MAX_COUNT;
 use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::error::QuotaError;
@@ -23,7 +26,15 @@ use crate::time::{NANOS_PER_SECOND, Timestamp, nanos};
 
 const SUBSECOND_BITS: u32 = 30;
 const SUBSECOND: u64 = (1 << SUBSECOND_BITS) - 1;
-const MOST: u64 = (1 << (64 - SUBSECOND_BITS)) - 1;
+/// The greatest count beside a nanosecond.
+pub(crate) const MOST_BESIDE_NANOS: u64 = (1 << (64 - SUBSECOND_BITS)) - 1;
+/// A window with a greater count ends at a multiple of this.
+const STEP_NS: u64 = 20_000_000;
+const STEPS: u64 = NANOS_PER_SECOND / STEP_NS;
+/// How many parts of a count fit beside a step, above all nanoseconds within a second.
+const PARTS: u64 = (SUBSECOND + 1 - NANOS_PER_SECOND) / STEPS;
+const GREAT: u64 = 1 << 63;
+const _: () = assert!(MAX_COUNT / PARTS < GREAT >> SUBSECOND_BITS);
 
 #[derive(Clone, Debug)]
 pub(crate) struct FixedWindow {
@@ -73,22 +84,33 @@ impl FixedWindow {
         }
     }
 
-    pub(crate) fn word(hits: u64, end_ns: u64) -> Word {
-        pack(hits.min(MOST), end_ns)
+    pub(crate) fn unpack(word: Word) -> (u64, u64) {
+        unpack(word)
     }
 
-    /// Adds `cost` hits to a window in force; the decision says whether they pass. `None` where none is.
+    pub(crate) fn word(hits: u64, end_ns: u64) -> Word {
+        let hits = hits.min(MAX_COUNT);
+        pack(hits, stored_end(hits, end_ns))
+    }
+
+    /// Adds `cost` hits to a window in force; the decision says whether they pass. `None` where none is, and
+    /// for great counts.
     #[inline(always)]
     pub(crate) fn take_fast(&self, word: Word, cost: Cost, now: Timestamp) -> Option<FastStep> {
         let subsecond = word.value & SUBSECOND;
-        let (count, end) = unpack(word);
-        // More than a second within a second, a sticky expiry, and none, are not of a window's making.
+        let (count, end) = unpack_nanos(word);
+        // More than a second within a second is a great count; a sticky expiry, and none, are not of a
+        // window's making.
         let is_odd =
             subsecond >= NANOS_PER_SECOND || word.expires.is_sticky() || word.expires == Expiry::PAST;
         if is_odd || end <= now.as_nanos() {
             return None;
         }
-        let (counted, decision) = self.count(count, end, cost, now);
+        let counted = count.saturating_add(cost.permits());
+        if counted > MOST_BESIDE_NANOS {
+            return None;
+        }
+        let decision = self.decide(count, counted, end, cost, now);
         let value = (counted << SUBSECOND_BITS) | subsecond;
         let write = (value != word.value).then_some(Word { value, expires: word.expires });
         Some(FastStep { write, decision })
@@ -96,16 +118,17 @@ impl FixedWindow {
 
     /// Any word: begins a window where none is in force.
     pub(crate) fn take_slow(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
-        let (count, end) = self.window(word, now);
-        let (counted, decision) = self.count(count, end, cost, now);
+        // Hits above a small limit say nothing that is worth a rounding of the end.
+        let most = if self.limit < MOST_BESIDE_NANOS { MOST_BESIDE_NANOS } else { MAX_COUNT };
+        let (counted, end) = self.counted(word, cost, most, now);
+        let decision = self.decide(self.window(word, now).0, counted, end, cost, now);
         WordStep { word: if cost.is_peek() { word } else { pack(counted, end) }, decision }
     }
 
     #[inline]
-    fn count(&self, count: u64, end: u64, cost: Cost, now: Timestamp) -> (u64, Decision) {
-        let counted = count.saturating_add(cost.permits()).min(MOST);
+    fn decide(&self, count: u64, counted: u64, end: u64, cost: Cost, now: Timestamp) -> Decision {
         let left_ns = end - now.as_nanos();
-        let decision = if counted <= self.limit {
+        if counted <= self.limit {
             let reset_ns = if counted == 0 { 0 } else { left_ns };
             Decision::admit(self.limit, self.limit - counted, reset_ns)
         } else {
@@ -114,26 +137,34 @@ impl FixedWindow {
                 false => Decision::deny(self.limit, 0, left_ns, left_ns),
             };
             denied.counted(self.limit.saturating_sub(count))
-        };
-        (counted, decision)
+        }
     }
 
     pub(crate) fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
-        let (count, end) = self.window(word, now);
-        self.set_count(word, count, count.saturating_add(cost.permits()).min(MOST), end, now)
+        let (counted, end) = self.counted(word, cost, MAX_COUNT, now);
+        let left_ns = end - now.as_nanos();
+        let until_one_ns = if self.limit == 0 { u64::MAX } else { left_ns };
+        let (remaining, owed) = (self.limit.saturating_sub(counted), counted.saturating_sub(self.limit));
+        let reset_ns = if counted == 0 { 0 } else { left_ns };
+        let decision = Decision::used(self.limit, remaining, owed, until_one_ns, reset_ns);
+        WordStep { word: if cost.is_peek() { word } else { pack(counted, end) }, decision }
     }
 
     pub(crate) fn give_back(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         let (count, end) = self.window(word, now);
-        self.set_count(word, count, count.saturating_sub(cost.permits()), end, now)
-    }
-
-    fn set_count(&self, word: Word, count: u64, counted: u64, end: u64, now: Timestamp) -> WordStep {
+        let counted = count.saturating_sub(cost.permits());
         let reset_ns = if counted == 0 { 0 } else { end - now.as_nanos() };
         WordStep {
             word: if count == counted { word } else { pack(counted, end) },
             decision: Decision::admit(self.limit, self.limit.saturating_sub(counted), reset_ns),
         }
+    }
+
+    /// The count with `cost` more hits, up to `most`, and the end of the window.
+    fn counted(&self, word: Word, cost: Cost, most: u64, now: Timestamp) -> (u64, u64) {
+        let (count, end) = self.window(word, now);
+        let counted = count.saturating_add(cost.permits()).min(most).max(count);
+        (counted, stored_end(counted, end))
     }
 
     /// Hits counted so far in the window in force, and its end in nanoseconds, which is later than now.
@@ -153,18 +184,46 @@ impl FixedWindow {
     }
 }
 
+/// The end of a window as the word of this count says it.
+#[inline]
+const fn stored_end(count: u64, end_ns: u64) -> u64 {
+    if count <= MOST_BESIDE_NANOS { end_ns } else { end_ns.div_ceil(STEP_NS).saturating_mul(STEP_NS) }
+}
+
+/// `end_ns` is a [`stored_end`].
 #[inline]
 fn pack(count: u64, end_ns: u64) -> Word {
-    Word {
-        value: (count << SUBSECOND_BITS) | (end_ns % NANOS_PER_SECOND),
-        expires: Expiry::at(Timestamp::from_nanos(end_ns)),
-    }
+    let subsecond = end_ns % NANOS_PER_SECOND;
+    let (high, low) = if count <= MOST_BESIDE_NANOS {
+        (count, subsecond)
+    } else {
+        let low = NANOS_PER_SECOND + subsecond / STEP_NS + count % PARTS * STEPS;
+        ((GREAT >> SUBSECOND_BITS) | (count / PARTS), low)
+    };
+    Word { value: high << SUBSECOND_BITS | low, expires: Expiry::at(Timestamp::from_nanos(end_ns)) }
 }
 
 /// Count, and end of the window in nanoseconds.
 #[inline]
 fn unpack(word: Word) -> (u64, u64) {
+    let Some(great) = (word.value & SUBSECOND).checked_sub(NANOS_PER_SECOND) else {
+        return unpack_nanos(word);
+    };
+    let subsecond = great % STEPS * STEP_NS;
+    let high = (word.value & !GREAT) >> SUBSECOND_BITS;
+    let count = high.saturating_mul(PARTS).saturating_add(great / STEPS);
+    (count.min(MAX_COUNT), end_ns(word, subsecond))
+}
+
+/// The same of a count beside a nanosecond.
+#[inline(always)]
+fn unpack_nanos(word: Word) -> (u64, u64) {
     let subsecond = word.value & SUBSECOND;
+    (word.value >> SUBSECOND_BITS, end_ns(word, subsecond))
+}
+
+#[inline(always)]
+fn end_ns(word: Word, subsecond: u64) -> u64 {
     let seconds = word.expires.seconds().saturating_sub(u64::from(subsecond > 0));
-    (word.value >> SUBSECOND_BITS, seconds * NANOS_PER_SECOND + subsecond)
+    seconds * NANOS_PER_SECOND + subsecond
 }

@@ -53,8 +53,12 @@ impl IntervalBucket {
     }
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
-        let (began, missing) = self.refilled(state, now);
-        self.set_missing(state, began, missing, missing.saturating_add(cost.permits()).min(MAX_COUNT), now)
+        let (began, was) = self.refilled(state, now);
+        let missing = was.saturating_add(cost.permits()).min(MAX_COUNT).max(was);
+        let reset_ns = self.set_missing(state, began, was, missing, now).reset_ns;
+        let (remaining, owed) = (self.left(missing), missing.saturating_sub(self.burst));
+        let until_one_ns = self.wait_ns(began, (missing + 1).saturating_sub(self.burst), now);
+        Decision::used(self.limit, remaining, owed, until_one_ns, reset_ns)
     }
 
     /// The state of a key that lacks `missing` permits in a period that began at `began`.

@@ -18,17 +18,17 @@ use crate::time::Timestamp;
 pub(crate) struct LeakyQueue {
     bucket: TokenBucket,
     /// What may be in the bucket without a delay, in units.
-    undelayed: u64,
+    undelayed: u128,
 }
 
 impl LeakyQueue {
     pub(crate) fn new(bucket: TokenBucket, delay_after: u64) -> Self {
-        let undelayed = bucket.units().of_permits(delay_after);
+        let undelayed = bucket.units().of_any(delay_after);
         Self { bucket, undelayed }
     }
 
     /// What may be in the bucket without a delay, in units.
-    pub(crate) const fn undelayed(&self) -> u64 {
+    pub(crate) const fn undelayed(&self) -> u128 {
         self.undelayed
     }
 
@@ -38,18 +38,23 @@ impl LeakyQueue {
 
     pub(crate) fn take(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         let debt = self.bucket.debt(word, now);
-        let delay_ns = self.delay_ns(self.bucket.written_debt(debt));
+        let delay_ns = self.delay_ns(debt.units);
         let step = self.bucket.take_owing(word, debt, cost, now);
         WordStep { word: step.word, decision: step.decision.with_delay(delay_ns) }
     }
 
+    /// How long a take would have to wait, in ns.
+    pub(crate) fn delay(&self, word: Word, now: Timestamp) -> u64 {
+        self.delay_ns(self.bucket.debt(word, now).units)
+    }
+
     /// A place in the queue whose turn comes within `max_wait`.
     pub(crate) fn promise(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> Promise {
-        let (asked, full) = (self.bucket.units().of_permits(cost.permits()), self.bucket.full());
+        let (asked, full) = (self.bucket.units().of_any(cost.permits()), self.bucket.full());
         if asked > full {
             return Promise::denied(word, cost, Timestamp::NEVER);
         }
-        let debt = self.bucket.written_debt(self.bucket.debt(word, now));
+        let debt = self.bucket.debt(word, now).units;
         let wait = Duration::from_nanos(self.delay_ns(debt));
         let owed = debt.saturating_add(asked);
         if owed > full || wait > max_wait {
@@ -69,7 +74,7 @@ impl LeakyQueue {
     }
 
     /// How long a take has to wait that finds `held` units in the bucket.
-    fn delay_ns(&self, held: u64) -> u64 {
-        self.bucket.units().nanos_in(held.saturating_sub(self.undelayed))
+    fn delay_ns(&self, held: u128) -> u64 {
+        self.bucket.units().nanos_in_any(held.saturating_sub(self.undelayed))
     }
 }

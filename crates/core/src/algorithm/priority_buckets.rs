@@ -160,14 +160,21 @@ impl PriorityBuckets {
     }
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
-        if cost.is_peek() {
-            return self.take(state, cost, now);
+        let permit = self.parent.permit;
+        let mut stored = self.stored(state, now);
+        let mut levels = self.filled(&stored, now);
+        if !cost.is_peek() {
+            let missing = levels.missing[self.class];
+            let more = permit * u128::from(cost.permits().min(MAX_COUNT));
+            levels.missing[self.class] = (missing + more).min(permit * u128::from(MAX_COUNT)).max(missing);
+            let _admitted = self.write(state, &levels, now);
+            stored = levels;
         }
-        let most = self.parent.permit * u128::from(MAX_COUNT);
-        let more = self.parent.permit * u128::from(cost.permits().min(MAX_COUNT));
-        let mut levels = self.filled(&self.stored(state, now), now);
-        levels.missing[self.class] = (levels.missing[self.class] + more).min(most);
-        self.write(state, &levels, now)
+        let lacking = levels.missing[self.class].saturating_sub(permit * u128::from(self.burst));
+        let until_one_ns = self.until(&stored, permit * u128::from(self.burst - 1), now);
+        let owed = clamped(lacking.div_ceil(permit));
+        let reset_ns = self.until(&stored, 0, now);
+        Decision::used(self.parent.limit, self.left(&levels), owed, until_one_ns, reset_ns)
     }
 
     /// Whole permits of this class.
@@ -211,7 +218,7 @@ impl PriorityBuckets {
         let parent = &*self.parent;
         let missing = &levels.missing[..parent.weights.len()];
         write_cells(&mut state.cells, levels.last, parent.permit, missing);
-        let until_all_full = clamped(missing.iter().sum::<u128>().div_ceil(parent.inflow));
+        let until_all_full = clamped(sum(missing).div_ceil(parent.inflow));
         state.expires = Expiry::at(Timestamp::from_nanos(levels.last.saturating_add(until_all_full)));
         Decision::admit(parent.limit, self.left(levels), self.until(levels, 0, now))
     }
@@ -221,7 +228,7 @@ impl Parent {
     /// Lets `ns` nanoseconds' worth flow in: to the classes that are not full, by weight.
     fn fill(&self, missing: &mut Missing, ns: u64) {
         let mut inflow = self.inflow.saturating_mul(u128::from(ns));
-        if missing.iter().sum::<u128>() <= inflow {
+        if sum(missing) <= inflow {
             *missing = [0; MAX_CLASSES];
             return;
         }
@@ -261,8 +268,8 @@ impl Parent {
     fn wait_ns(&self, missing: &Missing, class: usize, need: u128) -> u64 {
         // While this class gets `need`, every other gets as much by weight, and no more than it lacks.
         let own = self.weights[class];
-        let inflow: u128 =
-            self.open(missing).map(|(missing, weight)| part_of_any(need, weight, own).min(missing)).sum();
+        let flows = self.open(missing).map(|(missing, weight)| part_of_any(need, weight, own).min(missing));
+        let inflow = flows.fold(0, u128::saturating_add);
         // Off by the units of the rounding, which are fewer than those of a nanosecond.
         let first = clamped(inflow / self.inflow).saturating_sub(1);
         let has_it = |ns: u64| {
@@ -287,6 +294,11 @@ impl Parent {
         let (rest, was_permit) = (rest.div_ceil(1 << shift), was_permit >> shift);
         permits * self.permit + (rest * self.permit).div_ceil(was_permit).min(self.permit)
     }
+}
+
+/// Of what all classes lack: more than 2^128 takes longer to flow in than anybody waits.
+fn sum(missing: &[u128]) -> u128 {
+    missing.iter().copied().fold(0, u128::saturating_add)
 }
 
 /// A state with these numbers; says nothing of when it expires.

@@ -17,7 +17,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use crate::algorithm::LeavingCell;
-use crate::bounds::{MAX_CELLS, MAX_COUNT};
+use crate::bounds::{LARGEST_SLIDING_WINDOW, MAX_CELLS, MAX_SLIDING_COUNT};
 use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::error::QuotaError;
@@ -51,6 +51,9 @@ impl SlidingWindow {
         leaving: LeavingCell,
     ) -> Result<Self, QuotaError> {
         let window_ns = nanos(window);
+        if limit > LARGEST_SLIDING_WINDOW {
+            return Err(QuotaError::LargeSlidingWindow(limit));
+        }
         if cells > MAX_CELLS {
             return Err(QuotaError::ManyCells { cells });
         }
@@ -121,8 +124,16 @@ impl SlidingWindow {
     }
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
-        self.advance(state, now);
-        self.add(state, cost.permits().min(MAX_COUNT), now)
+        let room = MAX_SLIDING_COUNT.saturating_sub(self.advance(state, now));
+        let reset_ns = self.add(state, cost.permits().min(room), now).reset_ns;
+        let sum = state.cells.get(SUM).copied().unwrap_or(0);
+        let (remaining, owed) = (self.limit.saturating_sub(sum), sum.saturating_sub(self.limit));
+        let until_one_ns = match (sum + 1).checked_sub(self.limit) {
+            _ if self.limit == 0 => u64::MAX,
+            Some(excess) if excess > 0 => self.wait_ns(state, excess, now),
+            _ => 0,
+        };
+        Decision::used(self.limit, remaining, owed, until_one_ns, reset_ns)
     }
 
     pub(crate) fn give_back(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {

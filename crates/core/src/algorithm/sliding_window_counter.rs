@@ -52,8 +52,17 @@ impl SlidingWindowCounter {
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let counts = self.counts(state, now);
-        let current = counts.current.saturating_add(cost.permits()).min(MAX_COUNT);
-        self.set_counts(state, cost, Counts { current, ..counts }, now)
+        let current = counts.current.saturating_add(cost.permits()).min(MAX_COUNT).max(counts.current);
+        let counts = Counts { current, ..counts };
+        let reset_ns = self.set_counts(state, cost, counts, now).reset_ns;
+        let estimate = self.estimate(counts);
+        let (remaining, owed) = (self.limit.saturating_sub(estimate), estimate.saturating_sub(self.limit));
+        let until_one_ns = match self.limit.checked_sub(1) {
+            None => u64::MAX,
+            Some(_) if remaining > 0 => 0,
+            Some(room) => self.fits_ns(counts, room, now),
+        };
+        Decision::used(self.limit, remaining, owed, until_one_ns, reset_ns)
     }
 
     pub(crate) fn give_back(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
@@ -88,7 +97,7 @@ impl SlidingWindowCounter {
         }
         if window_ns != self.window_ns {
             // The rule had another window: its estimate counts as taken in this one.
-            let current = Self { limit: self.limit, window_ns }.estimate_of(state, now);
+            let current = Self { limit: self.limit, window_ns }.estimate_of(state, now).min(MAX_COUNT);
             return Counts { window, current, previous: 0, elapsed_ns };
         }
         match window.checked_sub(stored) {

@@ -1,15 +1,19 @@
 //! Sliding window log: every admitted instant, so exactly the limit in any window (now - window, now].
 //!
 //! A take exactly one window after another no longer sees it. Takes of one instant share an entry; there are
-//! never more entries than the limit (plus one where denied takes are logged too). A denied take changes
-//! nothing, except with `log_denied`, where a client that does not back off stays denied. Giving back empties
-//! the oldest entries first: the bound then holds whichever take is undone.
+//! never more entries than the limit and one. A denied take changes nothing, except with `log_denied`, where
+//! a client that does not back off stays denied. Giving back empties the oldest entries first: the bound then
+//! holds whichever take is undone.
+//!
+//! While the younger entries alone are above the limit, nothing fits, whenever the oldest leaves: it joins
+//! the next one. So charges of any number keep few entries, and nothing that is owed is lost.
 //!
 //! The cells: a tag, where the first entry stands, the sum of all entries, then pairs of instant in ns and
 //! permits, oldest first.
 
 use alloc::vec;
 
+use crate::bounds::MAX_SLIDING_COUNT;
 use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::state::{Expiry, Wide};
@@ -48,7 +52,7 @@ impl SlidingWindowLog {
             return Decision::admit(self.limit, self.limit - after, self.reset_ns(state, now));
         }
         if self.log_denied {
-            self.log_beyond(state, cost.permits(), now);
+            self.log_denied_take(state, cost.permits(), now);
         }
         let left = self.limit.saturating_sub(state.cells[SUM]);
         let reset_ns = self.reset_ns(state, now);
@@ -60,9 +64,22 @@ impl SlidingWindowLog {
     }
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        if state.cells.is_empty() && cost.is_peek() {
+            return Decision::used(self.limit, self.limit, 0, u64::MAX, 0);
+        }
         self.expire(state, now);
-        self.log_beyond(state, cost.permits(), now);
-        Decision::admit(self.limit, self.limit.saturating_sub(state.cells[SUM]), self.reset_ns(state, now))
+        if !cost.is_peek() {
+            self.log(state, cost.permits(), now);
+            self.join_oldest(state);
+        }
+        let sum = state.cells[SUM];
+        let (remaining, owed) = (self.limit.saturating_sub(sum), sum.saturating_sub(self.limit));
+        let until_one_ns = match (sum + 1).checked_sub(self.limit) {
+            _ if self.limit == 0 => u64::MAX,
+            Some(excess) if excess > 0 => self.wait_ns(state, excess, now),
+            _ => 0,
+        };
+        Decision::used(self.limit, remaining, owed, until_one_ns, self.reset_ns(state, now))
     }
 
     pub(crate) fn give_back(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
@@ -110,12 +127,13 @@ impl SlidingWindowLog {
         }
     }
 
-    /// Logs permits that may not fit: an entry grows to the limit and one at most, since more says no more
-    /// about whether anything fits. One that is above that by an older, higher limit stays as it is.
-    fn log_beyond(&self, state: &mut Wide, permits: u64, now: Timestamp) {
+    /// Logs a take that does not fit: an entry grows to the limit and one at most, since more says no more
+    /// about whether anything fits. One that is above that, by a charge or an older, higher limit, stays as
+    /// it is.
+    fn log_denied_take(&self, state: &mut Wide, permits: u64, now: Timestamp) {
         let newest = self.newest_at(state, now).map_or(0, |entry| state.cells[entry + 1]);
         self.log(state, permits.min((self.limit + 1).saturating_sub(newest)), now);
-        self.forget_what_says_nothing(state);
+        self.join_oldest(state);
     }
 
     /// Where the newest entry stands, if a take at `now` shares it. A clock that stepped back stands still
@@ -127,6 +145,7 @@ impl SlidingWindowLog {
     }
 
     fn log(&self, state: &mut Wide, permits: u64, now: Timestamp) {
+        let permits = permits.min(MAX_SLIDING_COUNT.saturating_sub(state.cells[SUM]));
         if permits == 0 {
             return;
         }
@@ -141,11 +160,11 @@ impl SlidingWindowLog {
         state.expires = Expiry::at(Timestamp::from_nanos(at.saturating_add(self.window_ns)));
     }
 
-    /// While the younger entries alone are above the limit, nothing fits whatever the oldest says.
-    fn forget_what_says_nothing(&self, state: &mut Wide) {
+    /// Lets the oldest entry join the next one while the younger ones alone are above the limit.
+    fn join_oldest(&self, state: &mut Wide) {
         let mut head = state.cells[HEAD] as usize;
         while head + 2 < state.cells.len() && state.cells[SUM] - state.cells[head + 1] > self.limit {
-            state.cells[SUM] -= state.cells[head + 1];
+            state.cells[head + 3] += state.cells[head + 1];
             head += 2;
         }
         self.compact(state, head);

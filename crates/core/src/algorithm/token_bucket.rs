@@ -11,10 +11,14 @@
 //! another rate wrote. A bucket that [keeps instants](crate::Quota::keeping_instants) writes instead by how
 //! much its TAT is before the expiry, as a fraction that every rate reads.
 //!
+//! Debts of takes fit 64 bits of units. [`large`] counts in 128: what is owed by charges, at any rate until
+//! [`Expiry::LATEST`], and buckets of very many permits.
+//!
 //! Not here: refill by the period ([`interval_bucket`](super::interval_bucket)), delays
 //! ([`leaky_queue`](super::leaky_queue)).
 
 mod history;
+mod large;
 mod short;
 
 use core::time::Duration;
@@ -26,13 +30,12 @@ use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::error::QuotaError;
 use crate::inherit::Inherit;
-use crate::promise::Promise;
 use crate::rational::{MAX_UNITS, Units};
 use crate::state::{Expiry, FastStep, Word, WordStep};
 use crate::time::{NANOS_PER_SECOND, Timestamp, nanos};
 
-/// The largest debt that is written, in units: what a reservation or a charge beyond the burst may reach.
-pub(crate) const MAX_DEBT: u64 = 2 * MAX_UNITS;
+/// The largest debt that is counted in 64 bits, in units.
+const MAX_DEBT: u64 = 2 * MAX_UNITS;
 
 /// Words are those of this quota alone, and of its predecessors.
 const ALONE: u64 = 0;
@@ -56,15 +59,16 @@ pub(crate) struct TokenBucket {
     units: Units,
     /// Burst and overdraft: the most that one take may ever get.
     capacity: u64,
-    /// The capacity where the bucket starts full, else 0.
+    /// The capacity where the bucket starts full and its units fit 64 bits, else 0.
     fast_capacity: u64,
-    /// Burst in units.
+    /// Burst in units; 0 if the bucket [is large](Self::is_large).
     full: u64,
-    /// Burst and overdraft in units.
+    /// Burst and overdraft in units; 0 if the bucket [is large](Self::is_large).
     bucket_span: u64,
-    /// Debt of an unseen key, in units: what it lacks of a full bucket.
-    initial_debt: u64,
-    /// A take of one permit.
+    burst: u64,
+    /// Permits that an unseen key lacks of a full bucket.
+    lacking: u64,
+    /// A take of one permit, unless the bucket [is large](Self::is_large).
     one: Ask,
     /// Units in a second.
     per_second: u64,
@@ -138,22 +142,29 @@ impl TokenBucket {
             } else {
                 QuotaError::SlowBucket { capacity: most }
             })?;
-        let (full, bucket_span) = (units.of_permits(burst), units.of_permits(capacity));
-        let horizon = units.of_permits(most) / units.per_second() + 6;
+        let is_large = units.of_any(capacity) > u128::from(MAX_UNITS);
+        let small = |permits: u64| if is_large { 0 } else { units.of_any(permits) as u64 };
+        let (full, bucket_span) = (small(burst), small(capacity));
         Ok(Self {
             limit,
             units,
             capacity,
-            fast_capacity: if initial == burst { capacity } else { 0 },
+            fast_capacity: if initial == burst && !is_large { capacity } else { 0 },
             full,
             bucket_span,
-            initial_debt: units.of_permits(burst - initial),
-            one: Ask::of(1, &units, full, bucket_span),
+            burst,
+            lacking: burst - initial,
+            one: Ask::of(1, &units, full, bucket_span.max(units.interval())),
             per_second: units.per_second(),
-            horizon_ns: horizon.saturating_mul(NANOS_PER_SECOND),
+            horizon_ns: units.nanos_in_any(units.of_any(most)).saturating_add(6 * NANOS_PER_SECOND),
             words_of,
             history: History::default(),
         })
+    }
+
+    /// Its units do not fit 64 bits.
+    const fn is_large(&self) -> bool {
+        self.bucket_span == 0
     }
 
     /// For a bucket that starts full, a cost that can fit, and a word that the rate in force wrote: only
@@ -207,22 +218,12 @@ impl TokenBucket {
     /// A take of any cost from a key that owes `debt`.
     #[inline]
     pub(crate) fn take_owing(&self, word: Word, debt: Debt, cost: Cost, now: Timestamp) -> WordStep {
-        if debt.units > u128::from(MAX_DEBT) {
-            return self.take_too_early(word, debt, cost, now);
+        if debt.units > u128::from(MAX_DEBT) || self.is_large() {
+            return self.take_large(word, debt, cost, now);
         }
         let owed = debt.units as u64;
         let word = if debt.is_current { word } else { self.word(owed, self.units.nanos_in(owed), now) };
         self.take_owing_units(word, owed, cost, now)
-    }
-
-    /// A take after a large step back of the clock: the key stays as it is until the step is made up for.
-    #[cold]
-    fn take_too_early(&self, word: Word, debt: Debt, cost: Cost, now: Timestamp) -> WordStep {
-        let scale = u128::from(self.units.scale());
-        let too_early_ns = (debt.units - u128::from(MAX_DEBT)).div_ceil(scale);
-        let owed = (debt.units - too_early_ns * scale) as u64;
-        let denial = self.take_owing_units(word, owed, cost, now).decision;
-        WordStep { word, decision: denial.later(u64::try_from(too_early_ns).unwrap_or(u64::MAX)) }
     }
 
     #[inline]
@@ -257,66 +258,6 @@ impl TokenBucket {
         Ask::of(cost.permits(), &self.units, self.full, self.bucket_span)
     }
 
-    /// Adds `cost` to the debt whether it fits or not.
-    pub(crate) fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
-        // A TAT beyond what an expiry can say would look like another rate's.
-        let latest_ns = Expiry::LATEST.as_nanos().saturating_sub(now.as_nanos());
-        let owed = self
-            .written_debt(self.debt(word, now))
-            .saturating_add(self.units.of_permits(cost.permits()))
-            .min(MAX_DEBT)
-            .min(latest_ns.saturating_mul(self.units.scale()));
-        self.owing(owed, now)
-    }
-
-    pub(crate) fn give_back(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
-        let debt = self.debt(word, now);
-        let written = self.written_debt(debt);
-        let owed = written.saturating_sub(self.units.of_permits(cost.permits()));
-        if owed == written {
-            return WordStep { word, ..self.take_owing(word, debt, Cost::PEEK, now) };
-        }
-        self.owing(owed, now)
-    }
-
-    /// `cost` permits for the first instant at which they are all there, if that is within `max_wait`.
-    pub(crate) fn promise(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> Promise {
-        let asked = self.units.of_permits(cost.permits());
-        let owed = self.written_debt(self.debt(word, now)).saturating_add(asked);
-        if asked > self.full || owed > MAX_DEBT {
-            return Promise::denied(word, cost, Timestamp::NEVER);
-        }
-        let wait = Duration::from_nanos(self.units.nanos_in(owed.saturating_sub(self.full)));
-        if wait > max_wait {
-            return Promise::denied(word, cost, now + wait);
-        }
-        self.granted(word, cost, owed, now + wait, now)
-    }
-
-    /// How long until permits may be used that were promised before the `behind` last ones, in ns.
-    pub(crate) fn wait_of_promised_ns(&self, word: Word, behind: Cost, now: Timestamp) -> u64 {
-        self.units.nanos_in(self.owed_before(word, behind, now).saturating_sub(self.full))
-    }
-
-    /// What was owed before the `behind` last permits were promised.
-    pub(crate) fn owed_before(&self, word: Word, behind: Cost, now: Timestamp) -> u64 {
-        let behind = behind.permits().saturating_mul(self.units.interval());
-        self.written_debt(self.debt(word, now)).saturating_sub(behind)
-    }
-
-    /// The promise of `cost` permits at `act_at`, after which the key owes `owed`.
-    pub(crate) fn granted(
-        &self,
-        word: Word,
-        cost: Cost,
-        owed: u64,
-        act_at: Timestamp,
-        now: Timestamp,
-    ) -> Promise {
-        let after = if cost.is_peek() { word } else { self.word(owed, self.units.nanos_in(owed), now) };
-        Promise::granted(after, cost, act_at)
-    }
-
     /// What any word owes at `now`.
     #[inline]
     pub(crate) fn debt(&self, word: Word, now: Timestamp) -> Debt {
@@ -324,12 +265,12 @@ impl TokenBucket {
         let expires_ns = seconds * NANOS_PER_SECOND;
         if expires_ns <= now_ns {
             // A sticky word never says the same as none: past its instant, its key is full.
-            let units = if word.expires.is_sticky() { 0 } else { self.initial_debt };
-            return Debt { units: u128::from(units), is_current: true };
+            let units = if word.expires.is_sticky() { 0 } else { self.initial_debt() };
+            return Debt { units, is_current: true };
         }
         let behind = self.behind(word.value, seconds);
         if behind > MAX_BEHIND_SECONDS * self.per_second {
-            let most = self.units.of_permits(self.largest_capacity());
+            let most = self.units.of_any(self.largest_capacity());
             return self.history.debt(word, &self.units, most, now);
         }
         let left = u128::from(expires_ns - now_ns) * u128::from(self.units.scale());
@@ -355,24 +296,12 @@ impl TokenBucket {
         value_then.wrapping_sub(value).rotate_right(GENERATION_BITS)
     }
 
-    /// A debt as it may be written.
-    pub(crate) fn written_debt(&self, debt: Debt) -> u64 {
-        u64::try_from(debt.units).unwrap_or(MAX_DEBT).min(MAX_DEBT)
-    }
-
     /// A key that does not start full begins to fill at its first take, also when that is denied. (A peek is
     /// denied only in debt, and then is not the first.)
     #[inline(never)]
     fn remember_start(&self, word: Word, debt: u64, now: Timestamp) -> Word {
         let is_first = self.starts_partial() && !word.expires.is_sticky();
         if is_first { self.word(debt, self.units.nanos_in(debt), now) } else { word }
-    }
-
-    /// Owes `owed` units from now on.
-    fn owing(&self, owed: u64, now: Timestamp) -> WordStep {
-        let reset_ns = self.units.nanos_in(owed);
-        let decision = Decision::admit(self.limit, self.remaining(owed), reset_ns);
-        WordStep { word: self.word(owed, reset_ns, now), decision }
     }
 
     #[inline(always)]
@@ -429,14 +358,15 @@ impl TokenBucket {
     /// This bucket with words that are the same for every bucket of its rate and burst whose capacity is at
     /// most `most`. It has no rates before yet.
     pub(crate) fn with_words_up_to(&self, period: Duration, most: u64) -> Result<Self, QuotaError> {
-        let (burst, initial) = (self.burst(), self.units.permits_in(self.full - self.initial_debt));
+        let burst = self.burst();
+        let initial = burst - self.lacking;
         let words_of = most.max(self.capacity);
         Self::of_words(words_of, self.limit, period, burst, initial, self.capacity - burst)
     }
 
     /// The most permits at once.
     pub(crate) const fn burst(&self) -> u64 {
-        self.units.permits_in(self.full)
+        self.burst
     }
 
     /// Which quotas write its words.
@@ -482,10 +412,8 @@ impl TokenBucket {
             let debt = old.debt(word, now).units;
             (debt * u128::from(self.units.interval())).div_ceil(u128::from(old.units.interval()))
         };
-        let debt = debt.min(u128::from(MAX_DEBT));
-        let old_full = u128::from(old.units.permits_in(old.full)) * u128::from(self.units.interval());
-        let owed = how.missing(debt, old_full, u128::from(self.full));
-        self.owing(u64::try_from(owed).unwrap_or(MAX_DEBT).min(MAX_DEBT), now)
+        let old_full = u128::from(old.burst()) * u128::from(self.units.interval());
+        self.owing(how.missing(debt, old_full, self.full()), now)
     }
 
     /// The same rates before, the same generation now, and words of the same quotas.
@@ -494,7 +422,7 @@ impl TokenBucket {
     }
 
     pub(crate) const fn starts_partial(&self) -> bool {
-        self.initial_debt != 0
+        self.lacking != 0
     }
 
     pub(crate) const fn units(&self) -> &Units {
@@ -502,23 +430,18 @@ impl TokenBucket {
     }
 
     /// What an unseen key lacks, in units.
-    pub(crate) const fn initial_debt(&self) -> u64 {
-        self.initial_debt
-    }
-
-    /// A take of `cost` fits while no more units than these are owed; `None` when it never does.
-    pub(crate) fn room(&self, cost: Cost) -> Option<u64> {
-        (cost.permits() <= self.capacity).then(|| self.ask(cost).highest)
+    pub(crate) const fn initial_debt(&self) -> u128 {
+        self.units.of_any(self.lacking)
     }
 
     /// Burst and overdraft, in units.
-    pub(crate) const fn bucket_span(&self) -> u64 {
-        self.bucket_span
+    pub(crate) const fn bucket_span(&self) -> u128 {
+        self.units.of_any(self.capacity)
     }
 
     /// What the bucket holds when it is full, in units.
-    pub(crate) const fn full(&self) -> u64 {
-        self.full
+    pub(crate) const fn full(&self) -> u128 {
+        self.units.of_any(self.burst)
     }
 }
 

@@ -19,11 +19,11 @@
 //! counts as lacking too: with that, giving back knows what was stored and what was not.
 //!
 //! The cells: a tag, units in a nanosecond, units of a whole store, the instant from which on the key is free
-//! as nanoseconds and units, what its store lacks in units.
+//! as nanoseconds and units, what its store lacks in units, saturating.
 
 use core::time::Duration;
 
-use crate::bounds::{LARGEST_COLD_FACTOR, LONGEST_WARM_UP};
+use crate::bounds::{LARGEST_COLD_FACTOR, LONGEST_WARM_UP, MAX_COUNT};
 use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::error::QuotaError;
@@ -36,7 +36,8 @@ use crate::time::{NANOS_PER_SECOND, Timestamp, nanos};
 pub(crate) const WARM_UP_TAG: u64 = 5;
 pub(crate) const BURSTY_TAG: u64 = 6;
 
-/// How far ahead of now a key may be free at most, in units.
+/// How far ahead of now a take may make a key free at most, in units. (A charge may do so until
+/// [`Expiry::LATEST`].)
 pub(crate) const MOST_OWED: u64 = 1 << 60;
 /// The largest store, in units: its square times a cold factor is less than 2^128.
 const MOST_STORED: u64 = 1 << 56;
@@ -215,11 +216,17 @@ impl WarmUp {
     }
 
     pub(crate) fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
-        let level = self.level(state, now);
-        let room = u128::from(MOST_OWED).saturating_sub(level.free - self.units(now));
-        let most = u64::try_from(room / u128::from(self.interval)).unwrap_or(u64::MAX);
-        let after = self.taken(level, cost.permits().min(most));
-        self.admit(state, Some(after).filter(|_| !cost.is_peek()), level, now)
+        let before = self.level(state, now);
+        let mut after = before;
+        if !cost.is_peek() {
+            after = self.taken(before, cost.permits().min(MAX_COUNT));
+            after.free = after.free.min(self.units(Expiry::LATEST).max(before.free));
+            self.write(state, after);
+        }
+        let (remaining, reset_ns) = self.left(after, now);
+        let unpaid = after.free - self.units(now);
+        let owed = u64::try_from(unpaid.div_ceil(self.interval.into())).unwrap_or(u64::MAX);
+        Decision::used(self.limit, remaining, owed, self.nanos(unpaid), reset_ns)
     }
 
     pub(crate) fn give_back(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {

@@ -23,7 +23,7 @@ use crate::time::nanos;
 impl Quota {
     /// Ten years of 365 days.
     pub const LONGEST_PERIOD: Duration = LONGEST_PERIOD;
-    /// The largest limit and burst: 2^34 - 2, above the 2^32 - 1 of rule files.
+    /// The largest limit and burst: 2^53 - 2.
     pub const LARGEST_LIMIT: u64 = LARGEST_LIMIT;
 
     /// `limit` permits per `period`, counted by `algorithm`.

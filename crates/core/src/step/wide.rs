@@ -56,8 +56,7 @@ impl WideAlgorithm {
         }
     }
 
-    /// Takes `cost` permits whether they fit or not; see
-    /// [`WordAlgorithm::charge`](crate::WordAlgorithm::charge).
+    /// Counts `cost` permits that are used already; see [`Quota::charge`](crate::Quota::charge).
     pub fn charge(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let state = self.own(state);
         match &self.0 {
@@ -68,6 +67,21 @@ impl WideAlgorithm {
             WideKind::SlidingWindowLog(log) => log.charge(state, cost, now),
             WideKind::WarmUp(warm_up) => warm_up.charge(state, cost, now),
         }
+    }
+
+    /// Counts `cost` permits that are used already if there are any, and says whether one was left before;
+    /// see [`Quota::pay`](crate::Quota::pay).
+    pub fn pay(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
+        let before = self.charge(state, Cost::PEEK, now);
+        if !cost.is_peek() {
+            let after = self.charge(state, cost, now);
+            return if before.remaining() == 0 { after.denied() } else { after };
+        }
+        if before.remaining() > 0 {
+            return before;
+        }
+        self.start_refill(state, now);
+        before.denied()
     }
 
     /// As [`take`](Self::take), except that a denial changes nothing, not even a log of denied takes. Only a

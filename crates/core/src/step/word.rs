@@ -72,8 +72,7 @@ impl WordAlgorithm {
         }
     }
 
-    /// Takes `cost` permits whether they fit or not: more was used than was asked for. Later permits repay
-    /// the debt before anything else is admitted.
+    /// Counts `cost` permits that are used already; see [`Quota::charge`](crate::Quota::charge).
     pub fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         match &self.0 {
             WordKind::TokenBucket(bucket) => bucket.charge(word, cost, now),
@@ -82,6 +81,25 @@ impl WordAlgorithm {
             WordKind::Total(total) => total.charge(word, cost),
             WordKind::Unlimited => unlimited(word),
         }
+    }
+
+    /// Counts `cost` permits that are used already if there are any, and says whether one was left before;
+    /// see [`Quota::pay`](crate::Quota::pay).
+    pub fn pay(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
+        let before = self.charge(word, Cost::PEEK, now).decision;
+        if cost.is_peek() {
+            return match &self.0 {
+                _ if before.remaining() == 0 => {
+                    WordStep { word: self.start_refill(word, now), decision: before.denied() }
+                }
+                WordKind::LeakyQueue(queue) => {
+                    WordStep { word, decision: before.with_delay(queue.delay(word, now)) }
+                }
+                _ => WordStep { word, decision: before },
+            };
+        }
+        let WordStep { word, decision } = self.charge(word, cost, now);
+        WordStep { word, decision: if before.remaining() == 0 { decision.denied() } else { decision } }
     }
 
     /// Reserves `cost` permits for the first instant at which they are there, if that is at most `max_wait`

@@ -15,6 +15,7 @@ mod fast_path;
 mod give_back;
 mod honesty;
 mod oracle;
+mod paying;
 mod priority_buckets;
 mod promises;
 mod redis_cell;

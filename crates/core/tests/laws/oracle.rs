@@ -11,16 +11,26 @@ pub(crate) struct Answer {
     pub(crate) remaining: u64,
 }
 
+/// What a decision on permits that are used already must say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Paid {
+    pub(crate) admitted: bool,
+    pub(crate) remaining: u64,
+    pub(crate) owed: u64,
+}
+
 /// Remembers every take.
 pub(crate) struct Oracle {
     plain: Plain,
     /// (instant, cost, admitted), oldest first.
     history: Vec<(i128, i128, bool)>,
+    /// When the key began to fill.
+    begun: Option<i128>,
 }
 
 impl Oracle {
     pub(crate) fn new(plain: &Plain) -> Self {
-        Self { plain: plain.clone(), history: Vec::new() }
+        Self { plain: plain.clone(), history: Vec::new(), begun: None }
     }
 
     pub(crate) fn take(&mut self, now_ns: u64, cost: u64) -> Answer {
@@ -44,8 +54,36 @@ impl Oracle {
             _ => (before + cost <= limit, limit - before, limit - before - cost),
         };
         self.history.push((now, cost, admitted));
+        if cost > 0 {
+            self.begun.get_or_insert(now);
+        }
         let remaining = if admitted { left_after } else { left };
         Answer { admitted, remaining: u64::try_from(remaining.max(0)).expect("small") }
+    }
+
+    /// Counts all of `cost`; admitted if a permit was left before.
+    pub(crate) fn pay(&mut self, now_ns: u64, cost: u64) -> Paid {
+        let now = i128::from(now_ns);
+        let before = self.left(now);
+        if cost > 0 {
+            self.history.push((now, i128::from(cost), true));
+        }
+        if cost > 0 || before <= 0 {
+            self.begun.get_or_insert(now);
+        }
+        let after = self.left(now);
+        let part = |permits: i128| u64::try_from(permits.max(0)).expect("not so many");
+        Paid { admitted: before > 0, remaining: part(after), owed: part(-after) }
+    }
+
+    /// Whole permits that are there; negative where some are owed, also a part of one.
+    fn left(&self, now: i128) -> i128 {
+        match &self.plain.algorithm {
+            Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. } => {
+                self.level(now).div_euclid(i128::from(self.plain.period_ns))
+            }
+            _ => i128::from(self.plain.limit) - self.used(now),
+        }
     }
 
     fn admitted(&self) -> impl Iterator<Item = (i128, i128)> + '_ {
@@ -100,15 +138,13 @@ impl Oracle {
         let (limit, period) = (i128::from(self.plain.limit), i128::from(self.plain.period_ns));
         let full = i128::from(self.plain.burst()) * period;
         let mut level = i128::from(self.plain.at_once()) * period;
-        // A key begins to fill at its first take; peeks do not count as one.
-        let Some(first) = self.history.iter().find(|&&(_, cost, _)| cost > 0) else {
-            return level;
-        };
+        // A key begins to fill at its first take; peeks do not count as one, except for a denied check of
+        // what is paid for afterwards.
+        let Some(mut last) = self.begun else { return level };
         let refill = match self.plain.algorithm {
             Algorithm::TokenBucket { refill, .. } => refill,
             _ => Refill::Continuous,
         };
-        let mut last = first.0;
         let takes = self.history.iter().skip_while(|&&(_, cost, _)| cost == 0);
         for (at, cost) in
             takes.map(|&(at, cost, admitted)| (at, if admitted { cost } else { 0 })).chain([(now, 0)])

@@ -28,6 +28,10 @@ impl World<'_> {
         }
         for _ in 0..together * gaps.at_once() {
             let cost = self.plan.phases[phase].costs.draw(&mut self.rng);
+            if self.plan.pays > 0 && self.rng.percent(self.plan.pays) {
+                self.check(host, cost)?;
+                continue;
+            }
             self.served.arrived(host, cost, self.now);
             let caller = self.caller(cost);
             self.take(host, caller, true)?;

@@ -34,7 +34,7 @@ impl World<'_> {
             let covers_ns =
                 u128::from(self.plan.burst) * u128::from(self.plan.period_ns) / u128::from(self.plan.limit);
             let is_tight = self.plan.burst < 10 || covers_ns < 8 * u128::from(self.plan.delay_ns.1);
-            let is_owing = self.plan.refunds > 0 || self.plan.charges > 0;
+            let is_owing = self.plan.refunds > 0 || self.plan.charges > 0 || self.plan.pays > 0;
             if before != i128::MIN && self.plan.is_window() && !is_owing {
                 return self.measure_windows(from, until);
             }
@@ -90,7 +90,7 @@ impl World<'_> {
     pub(super) fn finish(&mut self) -> Result<(), Broken> {
         self.measure()?;
         let waits = self.checker.is_behind(self.clock_us()) || self.ledger.at_us > self.clock_us();
-        if waits || self.plan.charges > 0 {
+        if waits || self.plan.charges > 0 || self.plan.pays > 0 {
             return Ok(());
         }
         let refill_ns = self.plan.burst * self.plan.period_ns / self.plan.limit;

@@ -33,7 +33,7 @@ impl World<'_> {
         let message = Message { number: self.numbers, call: LedgerCall { op, window_ends_us }, rule };
         self.note(|| format!("h{host} sends #{} {op:?}", message.number));
         // What must not come twice goes by a connection that sends it once.
-        let is_repeatable = !matches!(op, Op::GiveBack { .. });
+        let is_repeatable = !matches!(op, Op::GiveBack { .. } | Op::Charge { .. });
         for at in self.deliveries(host, is_repeatable) {
             self.at(at, Event::ToLedger { host, life, message });
         }
@@ -79,6 +79,7 @@ impl World<'_> {
         self.digest(reply.taken ^ reply.granted << 40 ^ reply.admitted << 50);
         self.note(|| format!("ledger #{} of h{host}: {reply:?}", message.number));
         self.checker.window(reply.ends_us, self.now);
+        let held = if self.plan.pays > 0 { self.held_by_all() } else { 0 };
         let terms = &self.rules[message.rule].terms;
         self.checker.stood(&self.ledger, terms, self.now);
         match message.call.op {
@@ -88,9 +89,22 @@ impl World<'_> {
                 if reply.admitted < times && room >= cost && cost > 0 {
                     return Err(format!("I5: denied {cost} with {room} there"));
                 }
+                if self.plan.pays > 0 {
+                    self.checker.leaves(cost * reply.admitted, held, false, self.now)?;
+                }
                 self.checker.admit(cost * reply.admitted, self.now)?;
             }
             Op::GiveBack { cost } if !reply.rejected => self.checker.give_back(cost),
+            Op::Charge { cost } if !reply.rejected && self.plan.pays > 0 => {
+                self.checker.leaves(0, held, false, self.now)?;
+                self.checker.charge(cost);
+            }
+            Op::Peek if !reply.rejected && terms.used(&reply).remaining() > 0 => {
+                self.checker.leaves(1, held, false, self.now)?;
+            }
+            Op::Lease(_) if self.plan.pays > 0 => {
+                self.checker.leaves(reply.granted, held, true, self.now)?;
+            }
             _ => {}
         }
         self.book()?;
@@ -112,7 +126,7 @@ impl World<'_> {
             self.hosts[host].skew_ns = (reply.now_us * 1_000).cast_signed() - wall_ns.cast_signed();
         }
         match message.call.op {
-            Op::Lease(_) if self.receives(host, &reply, now) => {
+            Op::Lease(_) if self.receives(host, &reply, now)? => {
                 self.hosts[host].granted += reply.granted;
                 self.note(|| format!("h{host} receives #{}: {} granted", message.number, reply.granted));
                 self.answer_waiting(host, true)?;
@@ -134,14 +148,23 @@ impl World<'_> {
                     }
                 }
             }
+            Op::Peek => self.checked(host, &message, &reply, now)?,
+            Op::Charge { .. } if self.plan.pays > 0 && reply.rejected => {
+                self.send(host, message.call.op); // once more, with the window of that time
+            }
             _ => {}
         }
         self.settle_host(host)
     }
 
-    fn receives(&mut self, host: usize, reply: &LedgerReply, now: Mono) -> bool {
+    fn receives(&mut self, host: usize, reply: &LedgerReply, now: Mono) -> Result<bool, Broken> {
+        if self.plan.pays > 0 {
+            let held = self.held_by_all();
+            self.tick();
+            self.checker.leaves(0, held, false, self.now)?; // before it is more
+        }
         let Host { node, rule, .. } = &mut self.hosts[host];
-        node.on_grant(&self.rules[*rule].terms, reply, now)
+        Ok(node.on_grant(&self.rules[*rule].terms, reply, now))
     }
 
     /// A merged take in flight; once, with its reply, or when its time is over.

@@ -40,6 +40,7 @@ fn dry(limit: u64, period_ns: u64, algorithm: Algorithm) -> Plan {
         refunds: 0,
         late_refunds: false,
         charges: 0,
+        pays: 0,
         local_share: false,
         phases: (0..4).map(phase).collect(),
         troubles: Vec::new(),

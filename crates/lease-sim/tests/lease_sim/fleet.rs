@@ -192,6 +192,7 @@ impl Fleet {
             refunds: 0,
             late_refunds: false,
             charges: 0,
+            pays: 0,
             local_share: false,
             phases: phases.collect(),
             troubles: self.troubles.clone(),

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, Cost, Decision, Period, Quota, Refill, RetryAfter, Timestamp};
-use tollgate_lease::{LeaseRequest, Ledger, LedgerCall, MOST_NODES, Mono, Node, Op, Terms, Verdict};
+use tollgate_lease::{
+    Fault, LeaseRequest, Ledger, LedgerCall, LedgerReply, MOST_NODES, Mono, Node, Op, Terms, Verdict,
+};
 
 use tollgate_lease_sim::Rng;
 
@@ -122,6 +124,81 @@ fn a_ledger_asked_call_by_call_answers_as_core_does() {
                 (a, b) => assert_eq!(a, b, "{op:?} at {now_us}"),
             }
         }
+    }
+}
+
+/// How far a ledger is ever from core, in permits, with charges that are owed for seconds up to years.
+fn furthest_in_deep_debt(quota: &Quota, fault: Option<Fault>, seed: u64) -> u64 {
+    let mut rng = Rng::new(seed);
+    let terms = Terms::of(quota).expect("can be leased");
+    let terms = fault.map_or_else(|| terms.clone(), |fault| terms.clone().with_fault(fault));
+    let (mut ledger, mut state, mut now_us) = (Ledger::default(), quota.fresh(), BEGIN_US);
+    let mut furthest = 0;
+    for _ in 0..400 {
+        now_us += rng.pick(&[0, 1, 1_000, 400_000, 3_600_000_000, 86_400_000_000]);
+        let now = Timestamp::from_nanos(now_us * 1_000);
+        // What an hour, a day or a year brings back, and less.
+        let spans = [1, 1, 3_600, 86_400, 365 * 86_400].map(Duration::from_secs);
+        let Period::Span(period) = quota.period() else { panic!("a span") };
+        let most = rng.pick(&spans).as_nanos() * u128::from(quota.limit()) / period.as_nanos();
+        let cost = rng.range(0, most as u64);
+        let (op, ours) = match rng.range(0, 9) {
+            0 => (Op::GiveBack { cost }, quota.give_back(&mut state, Cost(cost), now)),
+            1..=3 => (Op::Charge { cost }, quota.charge(&mut state, Cost(cost), now)),
+            _ => (Op::Take { cost: 1, times: 1 }, quota.take(&mut state, Cost::ONE, now)),
+        };
+        let reply = ledger.apply(&terms, LedgerCall { op, window_ends_us: 0 }, now_us);
+        if let Op::Take { .. } = op {
+            assert!(
+                fault.is_some() || (reply.admitted == 1) == ours.is_admitted(),
+                "{op:?}: {reply:?}, {ours:?}"
+            );
+        }
+        let (theirs, ours) = (terms.used(&reply), quota.charge(&mut state, Cost::PEEK, now));
+        furthest = furthest.max(theirs.owed().abs_diff(ours.owed()));
+        if ledger.taken < terms.full() && ledger.dry_until_us > 0 {
+            return u64::MAX; // permits are there that are owed
+        }
+    }
+    furthest
+}
+
+/// Debts beyond what units can say are time, which comes back as fast, through returns of any size.
+#[test]
+fn a_debt_deeper_than_units_is_owed_as_in_core() {
+    let quotas = [
+        bucket(1_000, Duration::from_secs(1), 100),
+        bucket(86_399, Duration::from_secs(86_400), 86_399),
+        bucket(50_001, Duration::from_secs(86_400), 50_001),
+        bucket(1_000_000, Duration::from_secs(60), 5_000_000),
+    ];
+    for quota in &quotas {
+        for seed in 0..20 {
+            let furthest = furthest_in_deep_debt(quota, None, seed);
+            assert!(furthest <= 20, "{furthest} permits off at seed {seed}: {quota:?}");
+        }
+    }
+    let is_found =
+        (0..20).any(|seed| furthest_in_deep_debt(&quotas[1], Some(Fault::ForgetsDeepDebt), seed) > 20);
+    assert!(is_found, "a ledger that forgets deep debts is not found");
+}
+
+/// A change of the rate keeps them in permits, and a clock that is set back keeps them as long.
+#[test]
+fn a_deep_debt_stays_the_same_through_a_change_of_rate_and_a_step_of_the_clock() {
+    let day = Duration::from_secs(86_400);
+    let [slow, fast] = [bucket(86_399, day, 86_399), bucket(172_801, day, 86_399)]
+        .map(|quota| Terms::of(&quota).expect("can be leased"));
+    let (mut ledger, charged) = (Ledger::default(), 10_000_000);
+    let call = |op| LedgerCall { op, window_ends_us: 0 };
+    let owed = |reply: &LedgerReply, terms: &Terms| terms.used(reply).owed();
+    let reply = ledger.apply(&slow, call(Op::Charge { cost: charged }), BEGIN_US);
+    assert!(owed(&reply, &slow).abs_diff(charged - 86_399) <= 2, "{reply:?}");
+    for (terms, at_us) in
+        [(&fast, BEGIN_US), (&slow, BEGIN_US), (&fast, BEGIN_US), (&fast, BEGIN_US - 3_600_000_000)]
+    {
+        let reply = ledger.apply(terms, call(Op::Peek), at_us);
+        assert!(owed(&reply, terms).abs_diff(charged - 86_399) <= 5, "{reply:?}");
     }
 }
 
@@ -247,21 +324,21 @@ fn right_before_a_windows_end_takes_go_to_the_ledger() {
     assert!(alone.take(1).is_admitted() && alone.ledger.taken < 500, "the next window");
 }
 
-/// What a window denied meanwhile does not swallow what comes back; what was charged beyond it is forgiven,
-/// and no take is admitted too many.
+/// What a window denied meanwhile does not swallow what comes back, and what comes back forgives nothing of
+/// what was charged beyond the window.
 #[test]
 fn what_comes_back_to_a_full_window_can_be_taken_again() {
     let mut alone = Alone::new(window(10, Duration::from_secs(1), Align::Calendar));
     let request = LeaseRequest { node: 7, seq: 1, held: 0, spent: 0, want: 4, need: 4, least: 1 };
     assert_eq!(alone.call(Op::Lease(request)).granted, 4);
     assert_eq!(alone.call(Op::Take { cost: 1, times: 20 }).admitted, 6);
-    alone.call(Op::Charge { cost: 5 });
+    alone.call(Op::Charge { cost: 1 });
     let back =
         alone.call(Op::Lease(LeaseRequest { seq: 2, spent: 1, want: 0, need: 0, least: 0, ..request }));
-    assert_eq!((back.taken, back.out), (7, 0), "one is spent and three are back");
-    assert_eq!(alone.call(Op::Take { cost: 1, times: 20 }).admitted, 3);
+    assert_eq!((back.taken, back.out), (8, 0), "one is spent, three are back, and one was charged");
+    assert_eq!(alone.call(Op::Take { cost: 1, times: 20 }).admitted, 2);
     // A return of what was taken is set against all that was counted, as in core.
-    assert_eq!(alone.call(Op::GiveBack { cost: 1 }).taken, 26);
+    assert_eq!(alone.call(Op::GiveBack { cost: 1 }).taken, 27);
 }
 
 #[test]

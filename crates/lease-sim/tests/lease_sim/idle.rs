@@ -63,6 +63,7 @@ fn a_take_of_the_whole_burst_waits_for_idle_nodes_no_longer_than_stated() {
             refunds: 0,
             late_refunds: false,
             charges: 0,
+            pays: 0,
             local_share: false,
             phases,
             troubles: Vec::new(),

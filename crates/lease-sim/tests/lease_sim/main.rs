@@ -164,6 +164,18 @@ fn every_law_holds_for_every_seed() {
     }
 }
 
+/// Half of the work is paid for afterwards, at many nodes, beside takes: nothing that was used is lost, and
+/// nothing passes while any is owed. Except for what a node had not reported when it crashed.
+#[test]
+fn every_law_holds_where_work_is_paid_for_afterwards() {
+    if let Some((seed, law)) = first_broken(&Seeds::exactly(LEAST), Kind::Paid, None, &|_, _| {}) {
+        let outcome = run(&Plan::of_kind(seed, Kind::Paid), None, true);
+        let lines: Vec<_> = outcome.trace.lines().collect();
+        let tail = lines[lines.len().saturating_sub(60)..].join("\n");
+        panic!("seed {seed}: {law}\n{tail}");
+    }
+}
+
 #[test]
 fn the_same_seed_twice_gives_the_same_trace() {
     for seed in 0..40 {
@@ -194,12 +206,22 @@ fn every_known_fault_is_found() {
         Fault::GivesBackPart,
         Fault::GivesBackDropped,
         Fault::SwallowsWhatComesBack,
+        Fault::ChargesWhatFits,
+        Fault::ForgivesCharges,
+        Fault::ForgetsTheRest,
+        Fault::PaysFromNothing,
+        Fault::ChecksNothing,
     ];
     let mut missed = Vec::new();
     for fault in faults {
         let kind = match fault {
             Fault::SwallowsWhatComesBack => Kind::Windows,
             Fault::GivesBackDropped => Kind::Losses,
+            Fault::ChargesWhatFits
+            | Fault::ForgivesCharges
+            | Fault::ForgetsTheRest
+            | Fault::PaysFromNothing
+            | Fault::ChecksNothing => Kind::Paid,
             _ => Kind::Usual,
         };
         match first_broken(&Seeds::exactly(SEEDS), kind, Some(fault), &|_, _| {}) {

@@ -47,6 +47,7 @@ fn step(hosts: usize) -> Plan {
         refunds: 0,
         late_refunds: false,
         charges: 0,
+        pays: 0,
         local_share: false,
         phases,
         troubles: Vec::new(),

@@ -46,7 +46,7 @@ impl Node {
         } else if terms.is_window() {
             last.ends_in_us(now)
         } else {
-            (taken - held).div_ceil(terms.per_us)
+            last.reply.dry_us.saturating_sub(last.age_us(now)) + (taken - held).div_ceil(terms.per_us)
         };
         Left { permits: valid.saturating_add(in_ledger), reset_ns: reset_us.saturating_mul(1_000) }
     }
@@ -65,6 +65,22 @@ impl Node {
     /// The ledger had nothing to grant lately, nor room for `cost`, and is not asked again for a while.
     pub(super) fn no_grant_for(&self, terms: &Terms, cost: u64, now: Mono) -> bool {
         now < self.no_grant_before && self.last_reply.is_none_or(|last| terms.room(last.reply.taken) < cost)
+    }
+
+    /// The answer to permits that are used already, by what is held and the ledger's last reply.
+    pub(super) fn used(&self, terms: &Terms, now: Mono) -> Decision {
+        let left = self.left(terms, now);
+        if left.permits > 0 {
+            return Decision::used(terms.limit, left.permits, 0, 0, left.reset_ns);
+        }
+        let Some(last) = &self.last_reply else {
+            return Decision::used(terms.limit, 0, 0, left.reset_ns, left.reset_ns);
+        };
+        let dry_us = last.reply.dry_us.saturating_sub(last.age_us(now));
+        let taken = last.taken_now(terms, now).saturating_sub(terms.units(self.holding.permits));
+        let owed = terms.used(&LedgerReply { taken, dry_us, ..last.reply }).owed();
+        let until_one = self.granted_at(terms, last, 1).ns_since(now);
+        Decision::used(terms.limit, 0, owed, until_one, left.reset_ns)
     }
 
     /// When the ledger could grant `missing` permits.

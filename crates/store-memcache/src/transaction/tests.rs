@@ -184,6 +184,16 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..4)
 }
 
+/// What finished work takes, and checks before it.
+fn payments() -> impl Strategy<Value = Op> {
+    let cost = prop_oneof![1..4_u64, 600..900_u64, Just(MOST_AT_ONCE + 1)].prop_map(Cost);
+    (cost, 0..4_u8).prop_map(|(cost, kind)| match kind {
+        0 => Op::Pay(Cost(0)),
+        1 => Op::Pay(cost),
+        _ => Op::Charge(cost),
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
@@ -251,6 +261,43 @@ proptest! {
             let want = if *quota.algorithm() == Algorithm::SlidingWindowCounter { admitted } else { hits };
             prop_assert_eq!(count, want, "where nothing is lost the count is exact");
         }
+    }
+
+    /// Work that was done is counted, whoever was faster and in whichever form the count is kept.
+    #[test]
+    fn charges_are_all_counted_in_every_race(
+        quota in quotas(),
+        before in prop::sample::select(vec![
+            0, 3, MOST_IN_NUMBER - 1_000, MOST_IN_NUMBER - 3, MOST_IN_NUMBER, MOST_IN_NUMBER + 7,
+        ]),
+        callers in prop::collection::vec(prop::collection::vec(payments(), 1..4), 2..6),
+        order in prop::collection::vec(any::<prop::sample::Index>(), 0..60),
+    ) {
+        let mut memcached = Memcached::default();
+        caller(&quota, &[Op::Charge(Cost(before))], NOON).finish(&mut memcached);
+        let mut callers: Vec<_> = callers.iter().map(|ops| caller(&quota, ops, NOON)).collect();
+        for index in order {
+            let caller = index.get_mut(&mut callers);
+            if !caller.is_done {
+                caller.trip(&mut memcached, false);
+            }
+        }
+        callers.iter_mut().for_each(|caller| caller.finish(&mut memcached));
+        let mut want = before;
+        for (op, mut answer) in callers.into_iter().flat_map(|caller| caller.answers) {
+            let Ok(Ok(Answer::Decision(decision))) = answer.try_recv() else {
+                return Err(TestCaseError::fail(format!("{op:?} has no answer")));
+            };
+            match op {
+                Op::Charge(cost) => {
+                    prop_assert!(decision.is_admitted());
+                    want += cost.permits();
+                }
+                Op::Pay(cost) => want += cost.permits(),
+                op => prop_assert!(false, "{op:?}"),
+            }
+        }
+        prop_assert_eq!(memcached.count(NOON).unwrap_or(0), want);
     }
 
     #[test]
@@ -346,16 +393,81 @@ fn what_was_denied_in_a_window_is_not_taken_off_the_next() {
     assert_eq!(memcached.count(later), Some(5));
 }
 
+/// What `item` holds, as memcached shows it.
+fn data(memcached: &Memcached) -> &str {
+    memcached.item.as_ref().map_or("", |(_, data, _)| data)
+}
+
 #[test]
-fn hits_above_the_most_that_is_counted_are_taken_off_again() {
+fn denied_hits_above_the_most_that_a_number_holds_are_taken_off_again() {
     let (quota, mut memcached) = (window(5, Align::Calendar), Memcached::default());
-    caller(&quota, &[Op::Charge(Cost(u64::MAX))], NOON).finish(&mut memcached);
-    assert_eq!(memcached.count(NOON), Some(value::MOST));
+    caller(&quota, &[Op::Take(Cost(u64::MAX))], NOON).finish(&mut memcached);
     for _ in 0..10 {
         caller(&quota, &[Op::Take(Cost(MOST_AT_ONCE))], NOON).finish(&mut memcached);
-        let number = memcached.item.as_ref().and_then(|(_, data, _)| number(data.as_bytes())).expect("ours");
-        assert_eq!(number.count, value::MOST);
+        let number = number(data(&memcached).as_bytes()).expect("a number of ours");
+        assert_eq!(number.count, MOST_IN_NUMBER);
     }
+}
+
+#[test]
+fn a_count_that_no_number_holds_is_text_and_every_charge_is_in_it() {
+    for align in [Align::Calendar, Align::FirstHit] {
+        let (quota, mut memcached) = (window(5, align), Memcached::default());
+        let mut counted = 0;
+        for (cost, is_text) in [
+            (MOST_IN_NUMBER - 1, false),
+            (1, false),
+            (1, true), // by `incr`, and rewritten
+            (1, true),
+            (MOST_AT_ONCE + 1, true),
+            (1 << 52, true),
+        ] {
+            caller(&quota, &[Op::Charge(Cost(cost))], NOON).finish(&mut memcached);
+            counted += cost;
+            assert_eq!(memcached.count(NOON), Some(counted), "{align:?}, after {cost}");
+            assert_eq!(data(&memcached).starts_with("fixed_window "), is_text, "{}", data(&memcached));
+        }
+        for _ in 0..2 {
+            caller(&quota, &[Op::Charge(Cost(u64::MAX))], NOON).finish(&mut memcached);
+            assert_eq!(memcached.count(NOON), Some(tollgate_core::MAX_COUNT), "the most that is counted");
+        }
+        let later = NOON + Duration::from_secs(61);
+        caller(&quota, &[Op::Take(Cost(2))], later).finish(&mut memcached);
+        assert_eq!(memcached.count(later), Some(2), "the next window is a number again");
+        assert!(!data(&memcached).starts_with("fixed_window "));
+    }
+}
+
+#[test]
+fn a_number_that_is_above_the_most_ends_when_its_window_does() {
+    for align in [Align::Calendar, Align::FirstHit] {
+        let (quota, mut memcached) = (window(5, align), Memcached::default());
+        caller(&quota, &[Op::Take(Cost(MOST_IN_NUMBER))], NOON).finish(&mut memcached);
+        let end = Timestamp::from_nanos(end_of(&memcached, NOON));
+        caller(&quota, &[Op::Take(Cost(3))], end).finish(&mut memcached);
+        assert_eq!(memcached.count(end), Some(3), "{align:?}");
+    }
+}
+
+#[test]
+fn what_is_given_back_makes_a_number_of_the_text_again() {
+    let (quota, mut memcached) = (window(5, Align::FirstHit), Memcached::default());
+    caller(&quota, &[Op::Take(Cost::ONE)], NOON).finish(&mut memcached);
+    let end = end_of(&memcached, NOON);
+    caller(&quota, &[Op::Charge(Cost(MOST_IN_NUMBER + 8))], NOON).finish(&mut memcached);
+    caller(&quota, &[Op::GiveBack(Cost(8))], NOON).finish(&mut memcached);
+    assert_eq!(memcached.count(NOON), Some(MOST_IN_NUMBER + 1));
+    caller(&quota, &[Op::GiveBack(Cost(3))], NOON).finish(&mut memcached);
+    assert_eq!(memcached.count(NOON), Some(MOST_IN_NUMBER - 2));
+    assert!(!data(&memcached).starts_with("fixed_window "));
+    let now = end_of(&memcached, NOON);
+    assert!((end..end + 20_000_000).contains(&now), "its end is rounded once, up to 20 ms");
+}
+
+/// The end of the window that is kept.
+fn end_of(memcached: &Memcached, now: Timestamp) -> u64 {
+    let (flags, data, _) = memcached.item.as_ref().expect("an item");
+    value::window(*flags, data.as_bytes(), now).expect("a window").end_ns
 }
 
 #[test]

@@ -78,7 +78,7 @@ pub fn encode(key: Vec<u8>, terms: Vec<u8>, job: LedgerJob, now_us: Option<u64>)
 pub fn decode(value: &Value) -> Result<LedgerReply, LedgerReplyError> {
     let unexpected = || LedgerReplyError::Reply(format!("{value:?}").chars().take(200).collect());
     let Value::Array(items) = value else { return Err(unexpected()) };
-    let mut numbers = [0; 12];
+    let mut numbers = [0; 13];
     match items.as_slice() {
         [Value::Int(-1)] => return Err(LedgerReplyError::Foreign),
         items if items.len() == numbers.len() => {
@@ -89,8 +89,8 @@ pub fn decode(value: &Value) -> Result<LedgerReply, LedgerReplyError> {
         }
         _ => return Err(unexpected()),
     }
-    let [now_us, rejected, seq, renewed, granted, admitted, taken, out, out_before, ends_us, active, crowd] =
-        numbers;
+    let [now_us, rejected, seq, renewed, granted, admitted, taken, out, out_before, rest @ ..] = numbers;
+    let [ends_us, active, crowd, dry_us] = rest;
     let (rejected, renewed) = (rejected == 1, renewed == 1);
     Ok(LedgerReply {
         now_us,
@@ -100,6 +100,7 @@ pub fn decode(value: &Value) -> Result<LedgerReply, LedgerReplyError> {
         granted,
         admitted,
         taken,
+        dry_us,
         out,
         out_before,
         ends_us,

@@ -11,8 +11,8 @@
 --   the instant; of 19 digits the last 15.
 -- * parts: 10^(digits below a ns); 0: this rate has no form of its own, and is counted in whole ns.
 -- * owe: what an unseen key lacks of a full bucket.
--- * n > 0: n takes of `ask`, each of which fits while not more than `room` is owed. 0: a charge. -1: given
---   back, `room` being the deepest debt that is written. -2: forgotten.
+-- * n > 0: n takes of `ask`, each of which fits while not more than `room` is owed. 0: a charge, `room` being
+--   the deepest debt that it makes. -1: given back. -2: forgotten. -3: nothing.
 -- * go: 0 only try, 1 do, 2 only let it begin to fill.
 --
 -- Returns the state before the step, in the caller's units, whichever rate wrote it.
@@ -81,7 +81,7 @@ local function bucket(key, arg, go)
             local behind = math.abs(tonumber(v)) - own
             begins = behind < 0 or behind > 999999
           end
-        elseif interval > 0 and E == -1 and string.find(v, '^%d+$') and tonumber(v) <= 549755813887 then
+        elseif interval > 0 and E == -1 and string.find(v, '^%d+$') and tonumber(v) <= 9007199254740991 then
           owed, is_exact, begins = tonumber(v), true, true -- the limit was 0, and what it admitted a total
         else
           return nil
@@ -90,8 +90,7 @@ local function bucket(key, arg, go)
         if not is_exact or owed >= 2 ^ 53 then
           owed = math.ceil(owed * (1 + 2 ^ -49))
         end
-        local too_long = owed > 2 ^ 61
-        owed = math.min(owed, 2 ^ 61)
+        local too_long = false
         local left = math.fmod(owed, M)
         local full, before = ms + math.floor((owed - left) / M + 0.5), -u - left
         while before < 0 do
@@ -151,15 +150,15 @@ local function bucket(key, arg, go)
         e, b, write, far = e + ask_ms, b - ask, true, false
       end
     elseif n == 0 then
-      e, b, write = e + ask_ms, b - ask, true
-      if (e - ms - room_ms) * M > b + u + room then
-        e, b = ms + room_ms, -u - room
-      end
-    elseif n == -1 then
-      if asks and (e - ms) * M > b + u then
+      if asks and (e - ms - room_ms) * M <= b + u + room then
+        e, b = e + ask_ms, b - ask
         if (e - ms - room_ms) * M > b + u + room then
           e, b = ms + room_ms, -u - room
         end
+      end
+      write = write or asks
+    elseif n == -1 then
+      if asks and (e - ms) * M > b + u then
         e, b, write = e - ask_ms, b + ask, true
         if (e - ms) * M <= b + u then
           e, b = ms, -u

@@ -13,6 +13,52 @@ local function share(count, o_ms, o, w_ms, w)
   if count == 0 then
     return 0
   end
+  if count > 549755813887 then
+    -- More than a double holds: the quotient of doubles, which is near, is made smaller or greater until it is
+    -- right. In limbs of 10^6. (A function of its own, so that calls without it are as short as possible.)
+    local function of_many()
+      local M = 1000000
+      local function limbs(high, low)
+        local middle = high % M
+        return {low, middle, (high - middle) / M}
+      end
+      local function of_count(x)
+        local low = x % M
+        return limbs((x - low) / M, low)
+      end
+      local function times(x, y)
+        local d = {0, 0, 0, 0, 0, 0}
+        for i = 1, 3 do
+          for j = 1, 3 do
+            d[i + j - 1] = d[i + j - 1] + x[i] * y[j]
+          end
+        end
+        for i = 1, 5 do
+          local low = d[i] % M
+          d[i], d[i + 1] = low, d[i + 1] + (d[i] - low) / M
+        end
+        return d
+      end
+      local function below(x, y)
+        for i = 6, 1, -1 do
+          if x[i] ~= y[i] then
+            return x[i] < y[i]
+          end
+        end
+        return false
+      end
+      local all, by = times(of_count(count), limbs(o_ms, o)), limbs(w_ms, w)
+      local q = math.floor(count * ((o_ms * M + o) / (w_ms * M + w)))
+      while below(all, times(of_count(q), by)) do
+        q = q - 1
+      end
+      while not below(all, times(of_count(q + 1), by)) do
+        q = q + 1
+      end
+      return q
+    end
+    return of_many()
+  end
   local q = count * ((o_ms * 1000000 + o) / (w_ms * 1000000 + w))
   local near = math.floor(q + 0.5)
   if math.abs(q - near) > 0.001 then
@@ -35,7 +81,7 @@ local function share(count, o_ms, o, w_ms, w)
   return d[4] < 0 and near - 1 or near
 end
 
-local COUNTER_MOST = 549755813887
+local COUNTER_MOST = 9007199254740991
 local function counter(key, arg, go)
   local limit, w_ms, w, number, from_ms, from, whole, n, cost, hold, at = struct.unpack('<ddddddsddd', arg)
   local v = redis.call('GET', key)
@@ -92,7 +138,7 @@ local function counter(key, arg, go)
         ok = 0
       end
     elseif n == 0 then
-      now = math.min(COUNTER_MOST, now + cost)
+      now = math.max(now, math.min(COUNTER_MOST, now + cost))
       write = write or cost > 0
     elseif n == -1 then
       local of_now = math.min(now, cost)
@@ -101,7 +147,7 @@ local function counter(key, arg, go)
     elseif n == -2 then
       now, before = 0, 0
     end
-    if now == 0 and before == 0 and n ~= -3 then -- as an unseen key
+    if now == 0 and before == 0 and n > -3 then -- as an unseen key
       ahead, o_ms, o, write = 0, rest_ms, rest, false
       -- A look deletes nothing: for a caller whose clock is behind, the key may still count.
       gone = gone or n < 0

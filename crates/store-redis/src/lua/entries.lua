@@ -9,11 +9,13 @@
 -- Arguments:
 -- * cell_ms, cell: length of a cell, or 0. from: beginning of the cell that the caller believes to contain
 --   now.
--- * keeps: 1 where denied takes are logged too. Groups as in window.lua.
+-- * keeps: 1 where denied takes are logged too, -1 for cells. Groups as in window.lua; -4 asks whether a
+--   permit is left.
 -- * go: 0 only try, 1 do, 2 nothing.
 --
 -- Returns the head as it was, how many entries have left, the entries that say when denied takes would fit,
 -- and the last entry; or -2 where `from` is too far from now to be counted from.
+local ENTRIES_MOST = 2251799813685247
 local function entries(key, arg, go)
   local limit, w_ms, w, cell_ms, cell, from_ms, from, keeps, tag, n, cost, hold, at =
     struct.unpack('<ddddddddsddd', arg)
@@ -83,12 +85,13 @@ local function entries(key, arg, go)
     entry(size)
   end
 
-  local moved, grown, wiped, asked, ok = false, false, false, {}, 1
+  local moved, grown, wiped, too_large, asked, ok = false, false, false, false, {}, 1
   local function used()
     return first <= size and entry(size)[3] - base or 0
   end
   local function add(permits)
-    if permits == 0 then
+    permits = math.min(permits, ENTRIES_MOST - used())
+    if permits <= 0 then
       return
     end
     local e = first <= size and entry(size)
@@ -102,17 +105,15 @@ local function entries(key, arg, go)
     else
       e[3] = e[3] + permits
     end
-    grown = true
+    grown, too_large = true, too_large or known[size][3] > 8e15
   end
-  -- While the younger alone are above the limit, nothing fits, whatever the oldest is.
-  local function forget()
-    local was, sum = first, first <= size and entry(size)[3]
+  -- While the younger alone are above the limit, nothing fits, whatever the oldest is: it joins the next one,
+  -- whose number has it already.
+  local function join()
+    local sum = first <= size and entry(size)[3]
     first = seek(first, size, function(e)
       return sum - e[3] <= limit
     end)
-    if first > was then
-      base = entry(first - 1)[3]
-    end
   end
   -- Permits that may not fit: an entry grows to the limit and one at most.
   local function add_beyond(permits)
@@ -121,7 +122,13 @@ local function entries(key, arg, go)
       newest = e[3] - (first < size and entry(size - 1)[3] or base)
     end
     add(math.max(0, math.min(permits, limit + 1 - newest)))
-    forget()
+    join()
+  end
+  -- Which entry has left when a permit is left again.
+  local function ask_for_one()
+    if limit > 0 and used() >= limit then
+      asked[#asked + 1] = base + used() - limit + 1
+    end
   end
 
   while true do
@@ -148,11 +155,14 @@ local function entries(key, arg, go)
       end
     elseif n == 0 then
       moved = true
-      if keeps < 0 then
-        add(cost)
-      else
-        add_beyond(cost)
+      add(cost)
+      if keeps >= 0 and cost > 0 then
+        join()
       end
+      ask_for_one()
+    elseif n == -4 then
+      moved = true
+      ask_for_one()
     elseif n == -1 then
       moved = true
       base = base + math.min(cost, used())
@@ -168,6 +178,10 @@ local function entries(key, arg, go)
       break
     end
     n, cost, hold, at = struct.unpack('<ddd', arg, at)
+  end
+
+  if too_large then -- for sums that a double holds: counted from zero again, by the caller
+    return -1, redis.call('LRANGE', key, 0, -1)
   end
 
   -- Of what was there: the entries at which a denied take would fit, each with the one before it, and the

@@ -5,7 +5,7 @@
 -- Groups: n and cost as in window.lua, and the most that may be missing when it fits.
 --
 -- go: 0 only try, 1 do, 2 only let it begin to fill.
-local INTERVAL_MOST = 549755813887
+local INTERVAL_MOST = 9007199254740991
 local function interval(key, arg, go)
   local limit, every_ms, every, keep, lacks, n, cost, room, at = struct.unpack('<dddddddd', arg)
   local v = redis.call('GET', key)
@@ -47,7 +47,7 @@ local function interval(key, arg, go)
         break
       end
     elseif n == 0 then
-      missing = math.min(INTERVAL_MOST, missing + cost)
+      missing = math.max(missing, math.min(INTERVAL_MOST, missing + cost))
     elseif n == -1 then
       missing = math.max(0, missing - cost)
     elseif n == -2 then

@@ -1,7 +1,7 @@
 -- A quota that never refills: the key holds what was taken, and does not expire. Groups as in window.lua.
 --
 -- go: 0 only try, 1 do, 2 nothing.
-local TOTAL_MOST = 549755813887
+local TOTAL_MOST = 9007199254740991
 local function total(key, arg, go)
   local stock, n, cost, hold, at = struct.unpack('<dddd', arg)
   local v = redis.call('GET', key)
@@ -14,7 +14,7 @@ local function total(key, arg, go)
       v, held = false, nil
     end
   end
-  if v and (not held or held < 0 or held > 1e15 or held % 1 > 0) then
+  if v and (not held or held < 0 or held > TOTAL_MOST or held % 1 > 0) then
     return -1, -1, v
   end
   local used = held or 0

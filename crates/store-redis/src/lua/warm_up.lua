@@ -10,6 +10,7 @@
 --   a take above never passes. owed_most: how far ahead a key may be free, in units.
 -- * n > 0: n takes of `cost`, each of which may wait for `wait`. 0: a charge. -1: given back. -2: forgotten.
 -- * go: 0 only try, 1 do, 2 only let it begin to store.
+local LATEST_NS, MOST_MISSING = '3221225471000000000', '18446744073709551615'
 local function warm_up(key, arg, go)
   local head, interval, refill, full, most, owed_most, scale, cold, keep, n, high, low, wait_ms, wait, at =
     struct.unpack('<ssssssdddddddd', arg)
@@ -91,9 +92,11 @@ local function warm_up(key, arg, go)
         break
       end
     elseif n == 0 and #cost > 0 then
-      local room = over(minus(owed_most, minus(free, now)), interval)
-      free, missing = taken(least(cost, room))
-      wrote = true
+      local was = free
+      free, missing = taken(cost)
+      local latest = times(big(LATEST_NS), scale)
+      free = least(free, below(was, latest) and latest or was)
+      missing, wrote = least(missing, big(MOST_MISSING)), true
     elseif n == -1 and #cost > 0 and (cold == 0 or below(now, free)) then
       local permits = least(cost, (over(missing, refill)))
       local before = minus(missing, times(permits, refill))

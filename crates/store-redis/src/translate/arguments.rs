@@ -1,11 +1,13 @@
 //! Arguments of steps: packed numbers, and groups of equal asks.
 
-use tollgate_core::{Cost, Timestamp};
+use tollgate_core::{Cost, MAX_COUNT, Timestamp};
 
 use crate::ask::{Ask, Kind};
 
-/// How far the numbers of a state may lie beyond a count that is given back: more than any count.
-const ALL: u64 = 1 << 50;
+/// A take of more permits than any key can have: it never fits, and a double holds it.
+pub(super) const TOO_MANY: u64 = MAX_COUNT + 1;
+/// The most whole parts of a span: later than every expiry.
+const MOST_PARTS: u128 = 1 << 52;
 
 /// Runs of equal takes or reservations, and everything else one by one.
 pub(super) fn groups<'a>(asks: &'a [&'a Ask]) -> impl Iterator<Item = (u64, Kind)> + 'a {
@@ -15,18 +17,22 @@ pub(super) fn groups<'a>(asks: &'a [&'a Ask]) -> impl Iterator<Item = (u64, Kind
 
 /// The groups of every step except the bucket's: how many (or what else), cost, and whether a denial changes
 /// nothing.
+///
+/// What else: 0 is a charge, -1 is given back, -2 forgets the key, -3 looks at it, -4 asks whether a permit
+/// is left.
 pub(super) fn push_counts(packed: &mut Packed, asks: &[&Ask], third: impl Fn(Cost, bool) -> f64) {
     for (n, kind) in groups(asks) {
         let most = |cost: Cost, most: u64| cost.permits().min(most);
         let (code, cost, third) = match kind {
-            Kind::Take(cost) => (n as f64, most(cost, tollgate_core::MAX_COUNT), third(cost, false)),
-            Kind::Reserve(cost, _) => (n as f64, most(cost, tollgate_core::MAX_COUNT), third(cost, true)),
-            Kind::Charge(cost) => (0.0, most(cost, tollgate_core::MAX_COUNT), 0.0),
-            Kind::GiveBack(cost) => (-1.0, most(cost, ALL), 0.0),
+            Kind::Take(cost) => (n as f64, most(cost, TOO_MANY), third(cost, false)),
+            Kind::Reserve(cost, _) => (n as f64, most(cost, TOO_MANY), third(cost, true)),
+            Kind::Pay(Cost::PEEK) => (-4.0, 0, 0.0),
+            Kind::Charge(cost) | Kind::Pay(cost) => (0.0, most(cost, MAX_COUNT), 0.0),
+            Kind::GiveBack(cost) => (-1.0, most(cost, MAX_COUNT), 0.0),
             Kind::Reset => (-2.0, 0, 0.0),
             Kind::Inspect => (-3.0, 0, 0.0),
         };
-        packed.number(code).count(cost).number(third);
+        packed.number(code).number(cost as f64).number(third);
     }
 }
 
@@ -57,7 +63,7 @@ impl Packed<'_> {
     /// A span as a number of whole parts, and the rest.
     pub(super) fn limbs(&mut self, span: u128, part: u64) -> &mut Self {
         let (whole, rest) = (span / u128::from(part), span % u128::from(part));
-        self.count(u64::try_from(whole).unwrap_or(u64::MAX)).count(rest as u64)
+        self.count(whole.min(MOST_PARTS) as u64).count(rest as u64)
     }
 
     pub(super) fn text(&mut self, text: &str) -> &mut Self {

@@ -34,14 +34,17 @@ fn push_groups(packed: &mut Packed, form: Form, bucket: BucketParams<'_>, asks: 
         let (code, cost, room) = match kind {
             Kind::Take(cost) => (n as f64, cost, bucket.room_to_take(cost)),
             Kind::Reserve(cost, max_wait) => (n as f64, cost, bucket.room_to_reserve(cost, max_wait)),
-            Kind::Charge(cost) => (0.0, cost, Some(bucket.most_owed())),
-            Kind::GiveBack(cost) => (-1.0, cost, Some(bucket.most_owed())),
+            // Where an unseen key has nothing, a check begins to fill it, as a take does that never fits.
+            Kind::Pay(Cost::PEEK) if bucket.starts_empty() => (1.0, Cost::ONE, None),
+            Kind::Pay(Cost::PEEK) => (-3.0, Cost::PEEK, None),
+            Kind::Charge(cost) | Kind::Pay(cost) => (0.0, cost, Some(bucket.most_owed())),
+            Kind::GiveBack(cost) => (-1.0, cost, None),
             Kind::Reset => (-2.0, Cost::PEEK, None),
             Kind::Inspect => (-3.0, Cost::PEEK, None),
         };
-        packed.number(code).limbs(u128::from(bucket.units(cost)), form.per_ms());
+        packed.number(code).limbs(bucket.units(cost), form.per_ms());
         match room {
-            Some(room) => packed.limbs(u128::from(room), form.per_ms()),
+            Some(room) => packed.limbs(room, form.per_ms()),
             None => packed.number(-1e15).number(0.0), // never fits: no key ever has that room
         };
     }

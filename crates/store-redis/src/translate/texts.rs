@@ -1,12 +1,12 @@
 //! States of a few numbers, kept as a short text: buckets that refill by the period, and the two weighted
 //! windows.
 
-use tollgate_core::{CounterParams, IntervalParams, MAX_COUNT, Quota, State, Timestamp};
+use tollgate_core::{Cost, CounterParams, IntervalParams, MAX_COUNT, Quota, State, Timestamp};
 use tollgate_redis_link::Value;
 
 use super::arguments::{Packed, holds, push_counts};
 use super::values::{Read, foreign, int, numbers, text};
-use crate::ask::{Ask, Fault};
+use crate::ask::{Ask, Fault, Kind};
 use crate::script::Swap;
 
 /// How long the key of a bucket that does not start full is kept after it is full: 30 days.
@@ -28,7 +28,19 @@ pub(super) fn interval_argument(
 /// Appends asks only: those of another class of the same bucket, whose numbers differ in the overdraft alone.
 pub(super) fn push_class_of_interval(packed: &mut Packed, interval: IntervalParams<'_>, asks: &[&Ask]) {
     let never = -1.0;
-    push_counts(packed, asks, |cost, _| interval.room_to_take(cost).map_or(never, |room| room as f64));
+    let room = |cost, _| interval.room_to_take(cost).map_or(never, |room| room as f64);
+    if !interval.starts_empty() {
+        return push_counts(packed, asks, room);
+    }
+    // An unseen key has nothing, and a check begins to fill it, as a take does that never fits.
+    for ask in asks {
+        match ask.kind {
+            Kind::Pay(Cost::PEEK) => {
+                packed.number(1.0).number(1.0).number(never);
+            }
+            _ => push_counts(packed, &[ask], room),
+        }
+    }
 }
 
 pub(super) fn read_interval(

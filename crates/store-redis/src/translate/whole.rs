@@ -6,7 +6,7 @@ use tollgate_core::{
 };
 use tollgate_redis_link::Value;
 
-use super::arguments::{Packed, groups};
+use super::arguments::{Packed, TOO_MANY, groups};
 use super::values::{Read, foreign, int, numbers, text};
 use crate::ask::{Ask, Fault, Kind};
 use crate::script::Swap;
@@ -29,7 +29,8 @@ pub(super) fn warm_up_argument(packed: &mut Packed, warm_up: WarmUpParams<'_>, a
         let (code, cost, wait_ns) = match kind {
             Kind::Take(cost) => (n as f64, cost, 0),
             Kind::Reserve(cost, max_wait) => (n as f64, cost, tollgate_core::nanos(max_wait)),
-            Kind::Charge(cost) => (0.0, cost, 0),
+            Kind::Pay(Cost::PEEK) => (-3.0, Cost::PEEK, 0),
+            Kind::Charge(cost) | Kind::Pay(cost) => (0.0, cost.min(Cost(MAX_COUNT)), 0),
             Kind::GiveBack(cost) => (-1.0, cost, 0),
             Kind::Reset => (-2.0, Cost::PEEK, 0),
             Kind::Inspect => (-3.0, Cost::PEEK, 0),
@@ -79,15 +80,14 @@ pub(super) fn priority_argument(packed: &mut Packed, parent: PriorityParams<'_>,
         let (class, burst) = (params.class(), params.bursts().get(params.class()).copied().unwrap_or(0));
         for (n, kind) in groups(run) {
             let (code, cost, most) = match kind {
-                Kind::Take(cost) | Kind::Reserve(cost, _) => {
-                    (n as f64, cost.permits().min(MAX_COUNT + 1), burst)
-                }
-                Kind::Charge(cost) => (0.0, cost.permits().min(MAX_COUNT), MAX_COUNT),
+                Kind::Take(cost) | Kind::Reserve(cost, _) => (n as f64, cost.permits().min(TOO_MANY), burst),
+                Kind::Pay(Cost::PEEK) => (-3.0, 0, 0),
+                Kind::Charge(cost) | Kind::Pay(cost) => (0.0, cost.permits().min(MAX_COUNT), MAX_COUNT),
                 Kind::GiveBack(cost) => (-1.0, cost.permits().min(MAX_COUNT), 0),
                 Kind::Reset => (-2.0, 0, 0),
                 Kind::Inspect => (-3.0, 0, 0),
             };
-            packed.number(code).count(cost).count(class as u64 + 1).count(most);
+            packed.number(code).number(cost as f64).count(class as u64 + 1).count(most);
         }
     }
 }

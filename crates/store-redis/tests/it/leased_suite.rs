@@ -51,7 +51,7 @@ fn leased(counter: Counter<'_>) -> Counter<'_> {
 }
 
 fn all<'a>(batch: &[Take<'a>]) -> Vec<Take<'a>> {
-    batch.iter().map(|take| leased(take.counter).take(take.cost)).collect()
+    batch.iter().map(|take| Take { counter: leased(take.counter), ..*take }).collect()
 }
 
 impl Store for Leasing {

@@ -22,7 +22,7 @@ fn named<'a>(counter: Counter<'a>, key: &'a [u8]) -> Counter<'a> {
 }
 
 fn all<'a>(batch: &[Take<'a>], keys: &'a [Vec<u8>]) -> Vec<Take<'a>> {
-    batch.iter().zip(keys).map(|(take, key)| named(take.counter, key).take(take.cost)).collect()
+    batch.iter().zip(keys).map(|(take, key)| Take { counter: named(take.counter, key), ..*take }).collect()
 }
 
 impl Store for OneSlot {

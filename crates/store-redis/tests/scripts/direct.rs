@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_redis_link::Value;
-use tollgate_store::{Charge, Counter, Inspection, Store, StoreError, StoreName, Take, Verdicts};
+use tollgate_store::{Charge, Counter, Inspection, Payment, Store, StoreError, StoreName, Take, Verdicts};
 use tollgate_store_redis::internals::{
     Answer, Ask, Fault, Kind, MOST_CALLS, Next, Part, Replied, ScriptCall, Step, Swap, answers, argument,
     each, first, instant, redis_key, together, together_answers,
@@ -132,6 +132,14 @@ impl Direct {
     }
 }
 
+fn kind(take: &Take<'_>) -> Kind {
+    match take.payment {
+        Payment::Ahead => Kind::Take(take.cost),
+        Payment::After => Kind::Pay(take.cost),
+        Payment::Consumed => Kind::Charge(take.cost),
+    }
+}
+
 fn words(command: &[u8], script: &str, call: &ScriptCall) -> Vec<Vec<u8>> {
     let keys = call.keys.len().to_string();
     let mut words = vec![command.to_vec(), script.into(), keys.into()];
@@ -172,10 +180,8 @@ impl Store for Direct {
     }
 
     async fn take(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp, verdicts: &mut Verdicts) {
-        let asks: Vec<Ask> = batch
-            .iter()
-            .map(|take| self.ask(take.counter.key.0, take.counter.quota, Kind::Take(take.cost)))
-            .collect();
+        let asks: Vec<Ask> =
+            batch.iter().map(|take| self.ask(take.counter.key.0, take.counter.quota, kind(take))).collect();
         match charge {
             Charge::Together => self.decide(&asks, now, verdicts, true),
             Charge::Each => {

@@ -90,7 +90,7 @@ fn call(drawn: &Drawn, ledger: &Ledger, now_us: u64) -> LedgerJob {
         5 => Op::Take { cost, times: drawn.times },
         6 => Op::Try { cost, times: drawn.times },
         7 => Op::GiveBack { cost },
-        8 if hoards < 128 => Op::Charge { cost },
+        8 if hoards < 160 => Op::Charge { cost: if lies < 64 { 1 << 53 } else { cost } },
         8 => Op::Peek,
         _ if lies < 20 => return LedgerJob::Reset,
         _ => Op::Take { cost: 1, times: 1 },
@@ -108,10 +108,11 @@ fn run(client: &mut Client, call: &ScriptCall) -> Result<LedgerReply, LedgerRepl
 /// What is kept; that of an unseen key where nothing is.
 fn kept(client: &mut Client) -> Ledger {
     let fields = client.command(&[b"HGETALL".as_slice(), KEY]).expect("an answer");
-    let mut ledger = Ledger::default();
+    let (mut ledger, mut beyond) = (Ledger::default(), [0; 2]);
     for pair in fields.array().chunks(2) {
         let numbers: Vec<u64> = pair[1].text().split(' ').map(|word| word.parse().expect("whole")).collect();
         match (pair[0].text().as_str(), numbers.as_slice()) {
+            ("beyond", &[first, second, 0, 0, _]) => beyond = [first, second],
             ("ledger", numbers) => {
                 let [interval, taken, out, out_before, at_us, ends_us, rest @ ..] =
                     *<&[u64; 10]>::try_from(numbers).expect("ten");
@@ -128,6 +129,7 @@ fn kept(client: &mut Client) -> Ledger {
                     crowd,
                     epoch,
                     entries: ledger.entries,
+                    ..Ledger::default()
                 };
             }
             (node, &[seq, held, spent, epoch]) => {
@@ -136,6 +138,11 @@ fn kept(client: &mut Client) -> Ledger {
             }
             other => panic!("{other:?}"),
         }
+    }
+    if ledger.window_ends_us > 0 {
+        ledger.charged = beyond[0];
+    } else {
+        [ledger.dry_until_us, ledger.dry_per_us] = beyond;
     }
     ledger
 }
@@ -216,6 +223,7 @@ fn what_is_not_ours_is_named_and_left_alone() {
         &[b"SET".as_slice(), KEY, b"1"] as &[&[u8]],
         &[b"HSET", KEY, b"name", b"ann"],
         &[b"HSET", KEY, b"ledger", b"lost"],
+        &[b"HSET", KEY, b"ledger", b"1 2 0 0 0 0 0 0 0 0", b"beyond", b"lost"],
     ] {
         client.command(&[b"DEL".as_slice(), KEY]).expect("an answer");
         client.command(foreign).expect("an answer");

@@ -134,6 +134,10 @@ fn one_by_one(model: &ModelStore, quota: &Quota, kinds: &[Kind], now: Timestamp)
         Kind::Charge(cost) => {
             Answer::Decision(block_on(model.charge(counter, cost, now)).expect("an answer"))
         }
+        Kind::Pay(cost) => {
+            block_on(model.take(&[counter.pay(cost)], Charge::Each, now, &mut verdicts));
+            Answer::Decision(last(&mut verdicts))
+        }
         Kind::GiveBack(cost) => {
             Answer::Decision(block_on(model.give_back(counter, cost, now)).expect("an answer"))
         }
@@ -151,6 +155,7 @@ fn kinds() -> impl Strategy<Value = Vec<Kind>> {
         2 => (cost(), 0..3_000_u64, 1..9_usize)
             .prop_map(|(cost, ms, n)| vec![Kind::Reserve(cost, Duration::from_millis(ms)); n]),
         1 => cost().prop_map(|cost| vec![Kind::Charge(cost)]),
+        2 => (cost(), 1..9_usize).prop_map(|(cost, n)| vec![Kind::Pay(cost); n]),
         2 => cost().prop_map(|cost| vec![Kind::GiveBack(cost)]),
         1 => Just(vec![Kind::Inspect]),
     ];

@@ -13,7 +13,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tollgate_core::{Cost, Quota};
 
-use crate::{Counter, Key, Origin, Sharing, Take};
+use crate::{Counter, Key, Origin, Payment, Sharing, Take};
 
 /// Runs work to its end, also where its caller leaves: what is left of it then continues in a task of the
 /// caller's runtime.
@@ -149,16 +149,17 @@ struct OwnTake {
     sharing: Sharing,
     origin: Origin,
     cost: Cost,
+    payment: Payment,
 }
 
 impl OwnTake {
-    fn of(&Take { counter: Counter { key, quota, sharing, origin }, cost }: &Take<'_>) -> Self {
-        Self { key: key.0.to_vec(), quota: quota.clone(), sharing, origin, cost }
+    fn of(&Take { counter: Counter { key, quota, sharing, origin }, cost, payment }: &Take<'_>) -> Self {
+        Self { key: key.0.to_vec(), quota: quota.clone(), sharing, origin, cost, payment }
     }
 
     fn take(&self) -> Take<'_> {
         let counter = Counter::new(Key(&self.key), &self.quota).shared(self.sharing);
-        counter.from_origin(self.origin).take(self.cost)
+        Take { counter: counter.from_origin(self.origin), cost: self.cost, payment: self.payment }
     }
 }
 

@@ -108,6 +108,47 @@ pub(super) fn together_in_any_order_never_passes_a_limit<S: Store>(
     Ok(())
 }
 
+/// Callers that check, work, and report afterwards what it cost: whatever comes between, all is counted; and
+/// what passes is at most what was left, and one piece of work for each caller.
+pub(super) fn charges_at_once_are_all_counted<S: Store>(
+    executor: &impl Executor,
+    make: impl Fn() -> S,
+    options: &Options,
+) -> Result<(), Failure> {
+    const LAW: &str = "charges_at_once_are_all_counted";
+    let callers = options.threads as u64;
+    let work = (options.most / (4 * callers)).clamp(1, 900);
+    let quota = slow_quota(LAW, 3 * work * callers, options)?;
+    let (counter, store) = (Counter::new(Key(b"worked"), &quota), make());
+    let pay = |cost| passes(executor, &store, &[counter.pay(Cost(cost))], Charge::Each, options.begins);
+    let used = at_once(options, |thread, round| {
+        if !pay(0) {
+            return 0;
+        }
+        match (thread as u64 + u64::from(round)) % 3 {
+            0 => drop(executor.block_on(store.charge(counter, Cost(work), options.begins))),
+            1 => drop(pay(work)),
+            _ => {
+                // In one batch with others, and beside a take.
+                let other = Counter::new(Key(b"beside"), &quota);
+                let batch = [other.take(Cost::ONE), counter.pay(Cost(work))];
+                passes(executor, &store, &batch, Charge::Each, options.begins);
+            }
+        }
+        work
+    });
+    let most = quota.limit() + callers * work;
+    expect(LAW, used < most, || format!("{used} were used of {}, by {callers} callers", quota.limit()))?;
+    let charged = executor.block_on(store.charge(counter, Cost::PEEK, options.begins));
+    let (left, owed) = charged.map_or((u64::MAX, 0), |it| (it.remaining(), it.owed()));
+    expect(
+        LAW,
+        left == quota.limit().saturating_sub(used) && owed == used.saturating_sub(quota.limit()),
+        || format!("{used} were used of {}, and {left} are left, {owed} owed", quota.limit()),
+    )?;
+    expect(LAW, !pay(0) || left > 0, || "a check passes where nothing is left".into())
+}
+
 /// Every permit that is given back can be taken again, once.
 pub(super) fn giving_back_at_once_loses_and_mints_nothing<S: Store>(
     executor: &impl Executor,

@@ -11,7 +11,7 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
     let bucket =
         |burst, initial, overdraft, refill| Algorithm::TokenBucket { burst, initial, overdraft, refill };
     let second = Duration::from_secs(1);
-    let minute = Duration::from_secs(60);
+    let (minute, month) = (60 * second, 30 * 86_400 * second);
     [
         (5, second, bucket(None, None, 0, Refill::Continuous)),
         (10, second, bucket(Some(3), None, 0, Refill::Continuous)),
@@ -24,6 +24,25 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
         (3, Duration::from_nanos(1_234_567_891), bucket(None, None, 0, Refill::Interval)),
         (4, second, Algorithm::FixedWindow { align: Align::Calendar }),
         (4_294_967_295, minute, Algorithm::FixedWindow { align: Align::Calendar }),
+        // Counts and units beyond 64 bits, or beyond what a word or a double holds.
+        (1_000_000_000_000, minute, Algorithm::FixedWindow { align: Align::Calendar }),
+        (
+            Quota::LARGEST_LIMIT,
+            Duration::from_millis(1_500),
+            Algorithm::FixedWindow { align: Align::FirstHit },
+        ),
+        (1_000_000_000_000, month, bucket(None, None, 0, Refill::Continuous)),
+        (Quota::LARGEST_LIMIT, month, bucket(None, Some(1 << 45), 0, Refill::Continuous)),
+        (86_399, Duration::from_secs(86_400), bucket(None, None, 0, Refill::Continuous)),
+        (1 << 45, minute, bucket(Some(1 << 46), None, 0, Refill::Interval)),
+        (1 << 50, minute, Algorithm::sliding_window(3)),
+        (Quota::LARGEST_LIMIT, Duration::from_nanos(1_234_567_891), Algorithm::SlidingWindowCounter),
+        (
+            1 << 52,
+            month,
+            Algorithm::LeakyBucket { capacity: None, form: LeakyForm::Queue { delay_after: 9 } },
+        ),
+        (Quota::LARGEST_LIMIT, second, Algorithm::Total),
         (7, Duration::from_millis(1_500), Algorithm::FixedWindow { align: Align::FirstHit }),
         (0, second, Algorithm::FixedWindow { align: Align::Calendar }),
         (6, second, Algorithm::sliding_window(10)),
@@ -83,8 +102,8 @@ mod tests {
     #[test]
     fn every_algorithm_of_the_core_is_there_unless_the_store_cannot_count_it() {
         let quotas = all(&Options::default());
-        assert_eq!(quotas.len(), 33, "all of them can be made");
+        assert_eq!(quotas.len(), 43, "all of them can be made");
         let without = Options { unsupported: &["sliding_window_log"], ..Options::default() };
-        assert_eq!(all(&without).len(), 31);
+        assert_eq!(all(&without).len(), 41);
     }
 }

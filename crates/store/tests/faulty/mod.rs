@@ -6,7 +6,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tollgate_core::{Acquired, Cost, Decision, Holder, Quota, Released, Slots, Timestamp};
 use tollgate_store::{
-    Charge, Counter, Inspection, Key, ModelStore, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
+    Charge, Counter, Inspection, Key, ModelStore, Payment, SlotKey, Store, StoreError, StoreName, Take,
+    Verdicts,
 };
 
 /// What is wrong.
@@ -39,6 +40,12 @@ pub(crate) enum Fault {
     ReserveKeepsTheFirst,
     ReserveIsNotAtomic,
     ChargeAsksFirst,
+    PayAsksFirst,
+    PayIsNotAtomic,
+    PayIsNeverDenied,
+    PayDeniesWhatDoesNotFit,
+    CheckTakesOne,
+    DebtIsCut,
     SlotsNeverLapse,
     ReleaseFreesTheOldest,
     RenewalTakesAnother,
@@ -84,7 +91,7 @@ impl Faulty {
     }
 
     fn batch<'a>(&self, batch: &[Take<'a>]) -> Vec<Take<'a>> {
-        batch.iter().map(|take| self.counter(take.counter).take(take.cost)).collect()
+        batch.iter().map(|take| Take { counter: self.counter(take.counter), ..*take }).collect()
     }
 
     fn one(&self, model: &ModelStore, take: Take<'_>, charge: Charge, now: Timestamp) -> Decision {
@@ -95,6 +102,16 @@ impl Faulty {
 
     fn take_now(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp) -> Verdicts {
         let mut batch = self.batch(batch);
+        for take in batch.iter_mut().filter(|take| take.payment.is_after()) {
+            match self.fault {
+                // What does not fit is refused and forgotten.
+                Fault::PayAsksFirst if !take.cost.is_peek() => take.payment = Payment::Ahead,
+                Fault::CheckTakesOne if take.cost.is_peek() => take.cost = Cost::ONE,
+                Fault::PayIsNeverDenied => take.payment = Payment::Consumed,
+                Fault::DebtIsCut => take.cost = take.cost.min(Cost(take.counter.quota.burst())),
+                _ => {}
+            }
+        }
         let model = self.model.lock();
         let mut verdicts = Verdicts::new();
         let mut run = |batch: &[Take<'_>], charge| {
@@ -158,6 +175,15 @@ impl Faulty {
                     }
                 }
             }
+            Fault::PayDeniesWhatDoesNotFit => {
+                run(&batch, charge);
+                for (take, verdict) in batch.iter().zip(&mut verdicts) {
+                    let decision = verdict.as_ref().expect("the model has no errors");
+                    if take.payment == Payment::After && decision.owed() > 0 && decision.is_admitted() {
+                        *verdict = Ok(self.one(&model, Take { cost: Cost::PEEK, ..*take }, charge, now));
+                    }
+                }
+            }
             _ => run(&batch, charge),
         }
         verdicts
@@ -194,6 +220,22 @@ impl Store for Faulty {
         let now = self.time(now);
         // Right for a single caller: only the checks with many callers are to find it.
         let is_checked = |key: Key<'_>| matches!(key.0, b"hot" | b"narrow" | b"wide");
+        if self.is(Fault::PayIsNotAtomic)
+            && let [take] = batch
+            && take.counter.key == Key(b"worked")
+            && !take.cost.is_peek()
+        {
+            // Reads what is left, and writes it in a second step that another caller may come before.
+            let seen = self.take_now(&[Take { cost: Cost::PEEK, ..*take }], charge, now).remove(0);
+            let seen = seen.expect("the model has no errors");
+            std::thread::yield_now();
+            let model = self.model.lock();
+            let _ = tollgate_store::block_on(model.reset(take.counter, now));
+            let quota = take.counter.quota;
+            let used = quota.burst() - seen.remaining() + seen.owed() + take.cost.permits();
+            let written = tollgate_store::block_on(model.charge(take.counter, Cost(used), now));
+            return verdicts.push(written);
+        }
         let races = match self.fault {
             Fault::ReadThenWrite => charge == Charge::Each,
             Fault::TogetherIsNotAtomic => charge == Charge::Together,

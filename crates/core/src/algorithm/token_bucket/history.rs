@@ -104,7 +104,7 @@ impl History {
     /// What a word owes at `now` that the rate in force, whose units are `units`, has not written. A word of
     /// an unknown rate owes what its expiry says, but at most `bucket_span`.
     #[cold]
-    pub(super) fn debt(&self, word: Word, units: &Units, bucket_span: u64, now: Timestamp) -> Debt {
+    pub(super) fn debt(&self, word: Word, units: &Units, bucket_span: u128, now: Timestamp) -> Debt {
         let now_units = |units: &Units, at: Timestamp| u128::from(at.as_nanos()) * u128::from(units.scale());
         let written = word.value % GENERATIONS;
         let later = self.lineage.get().and_then(|lineage| lineage.later(self.generation, written));
@@ -117,7 +117,7 @@ impl History {
         }
         let Some(first) = self.past.iter().position(|past| past.generation % GENERATIONS == written) else {
             let latest = u128::from(word.expires.seconds()) * u128::from(units.per_second());
-            let units = latest.saturating_sub(now_units(units, now)).min(u128::from(bucket_span));
+            let units = latest.saturating_sub(now_units(units, now)).min(bucket_span);
             return Debt { units, is_current: false };
         };
         // What it owed when its rate ended is owed in permits at the next rate, and so on; the last leg is in

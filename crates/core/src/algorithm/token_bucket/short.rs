@@ -55,11 +55,11 @@ impl ShortBucket {
     pub const NO_STATE: u64 = u64::MAX;
 
     /// `quota` with states that count from `now`. `None` where it is no token bucket that starts full, or one
-    /// that is [keeping instants](Quota::keeping_instants).
+    /// that is [keeping instants](Quota::keeping_instants), or one of too many permits for 64 bits.
     #[must_use]
     pub fn of(quota: &Quota, now: Timestamp) -> Option<Self> {
         let Step::Word(WordAlgorithm(WordKind::TokenBucket(bucket))) = quota.step() else { return None };
-        if bucket.starts_partial() || bucket.keeps_instants() {
+        if bucket.starts_partial() || bucket.keeps_instants() || bucket.is_large() {
             return None;
         }
         // No state reaches `NO_STATE`, and every word says its instant.

@@ -52,7 +52,7 @@ impl Form {
 
     /// What the step gets of it. `owed`: by an unseen key. `keeps_instants`: whatever rate has written the
     /// key, its instant carries over.
-    pub(super) fn pack(&self, packed: &mut Packed, owed: u64, keeps_instants: bool) {
+    pub(super) fn pack(&self, packed: &mut Packed, owed: u128, keeps_instants: bool) {
         let (interval, step) = if keeps_instants {
             (0.0, 1.0 / self.scale as f64)
         } else {
@@ -61,7 +61,7 @@ impl Form {
             (self.interval as f64, if is_exact { 1.0 } else { self.whole.step(self.interval) })
         };
         packed.number(interval).number(step).count(self.whole.mark());
-        packed.limbs(u128::from(owed), self.per_ms());
+        packed.limbs(owed, self.per_ms());
         match self.own {
             Some(own) => {
                 let head = own.head();
