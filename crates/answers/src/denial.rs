@@ -170,7 +170,7 @@ fn after<'a>(rule: &'a Rule, limit: &'a Limit, hits: u64) -> LimitState<'a> {
     };
     LimitState {
         name: name(rule, limit),
-        limit: u64::from(limit.requests_per_unit),
+        limit: limit.requests_per_unit,
         burst: limit.burst(),
         window: limit.period,
         remaining: if is_used_up { 0 } else { left.remaining() },

@@ -98,6 +98,8 @@ struct Members<'a> {
     rule: Option<&'a str>,
     degraded: Option<&'static str>,
     in_excess: bool,
+    /// Permits that were used beyond all that there were.
+    owed: u64,
     /// `block` or `allow`, where an operator has decided.
     intervention: Option<&'static str>,
 }
@@ -136,6 +138,7 @@ impl<'a> Members<'a> {
             rule: descriptor.and_then(|it| it.rule).map(|rule| rule.path.as_str()),
             degraded: descriptor.and_then(|it| it.degraded).map(|degraded| degraded.name()),
             in_excess: descriptor.is_some_and(|it| it.in_excess),
+            owed: descriptor.map_or(0, |it| it.owed()),
             intervention: match descriptor.map(|it| it.kind) {
                 Some(Kind::Blocked) => Some(Intervened::Blocked.name()),
                 Some(Kind::Allowed) => Some(Intervened::Allowed.name()),
@@ -175,6 +178,10 @@ impl<'a> Members<'a> {
         }
         if self.in_excess {
             out.extend_from_slice(b",\"excess\":true");
+        }
+        if self.owed > 0 {
+            out.extend_from_slice(b",\"owed\":");
+            number(Some(self.owed), out);
         }
         if self.intervention.is_some() {
             out.extend_from_slice(b",\"intervention\":");

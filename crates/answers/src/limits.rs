@@ -70,7 +70,7 @@ fn state<'a>(descriptor: &DescriptorAnswer<'a>, passes: bool) -> Option<LimitSta
     let limit = descriptor.limit?;
     Some(LimitState {
         name: descriptor.rule.map_or(&limit.name, |rule| name(rule, limit)),
-        limit: u64::from(limit.requests_per_unit),
+        limit: limit.requests_per_unit,
         burst: limit.burst(),
         window: limit.period,
         remaining: descriptor.remaining(),
@@ -93,7 +93,7 @@ fn other_state<'a>(
     let is_now = passes || descriptor.is_admitted();
     Some(LimitState {
         name: name(descriptor.rule?, it.limit),
-        limit: u64::from(it.limit.requests_per_unit),
+        limit: it.limit.requests_per_unit,
         burst: it.limit.burst(),
         window: it.limit.period,
         remaining: it.remaining,

@@ -297,7 +297,7 @@ proptest! {
         let rules: Vec<_> = policy.rules().filter(|rule| !rule.limits.is_empty()).collect();
         prop_assert_eq!(rules.len(), 1);
         let (rule, limit) = (rules[0], &rules[0].limits[0]);
-        prop_assert_eq!(i64::from(limit.requests_per_unit), car.rate);
+        prop_assert_eq!(limit.requests_per_unit.cast_signed(), car.rate);
         prop_assert_eq!(limit.cost.cast_signed(), car.need_permits);
         prop_assert_eq!(limit.bucket.as_deref().unwrap_or_default(), &*car.bucket);
         let Algorithm::TokenBucket { overdraft, .. } = limit.quota.algorithm() else {
@@ -310,7 +310,7 @@ proptest! {
         let trial = car.trial.filter(|_| car.state == "on");
         prop_assert_eq!(rule.limits.len(), 1 + usize::from(trial.is_some()));
         if let (Some(trial), Some(tried)) = (trial, rule.limits.get(1)) {
-            prop_assert_eq!((i64::from(tried.requests_per_unit), tried.shadow), (trial.rate, true));
+            prop_assert_eq!((tried.requests_per_unit.cast_signed(), tried.shadow), (trial.rate, true));
             prop_assert_eq!(tried.quota.burst().cast_signed(), trial.max_permits);
             prop_assert_eq!(tried.cost, limit.cost);
             let Algorithm::TokenBucket { overdraft, .. } = tried.quota.algorithm() else {

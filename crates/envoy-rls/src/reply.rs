@@ -150,12 +150,12 @@ impl<'a> Line<'a> {
             is_admitted: descriptor.is_admitted(),
             is_quota: descriptor.is_quota,
             // The limit beside it is a rate: more than that may remain of a burst.
-            remaining: match descriptor.limit {
-                Some(limit) => descriptor.remaining().min(u64::from(limit.requests_per_unit)) as u32,
-                None => u32::try_from(descriptor.remaining()).unwrap_or(u32::MAX),
-            },
+            remaining: of_32_bits(match descriptor.limit {
+                Some(limit) => descriptor.remaining().min(limit.requests_per_unit),
+                None => descriptor.remaining(),
+            }),
             limit: descriptor.limit.map(|limit| Shown {
-                requests_per_unit: limit.requests_per_unit,
+                requests_per_unit: of_32_bits(limit.requests_per_unit),
                 unit: unit_number(limit.unit),
                 name: name(limit),
                 reset_s: descriptor.decision.map(|decision| reset_seconds(limit, &decision, now)),
@@ -210,6 +210,11 @@ impl<'a> Line<'a> {
             put_number(name, value, out);
         }
     }
+}
+
+/// The protocol's numbers have 32 bits: greater ones are shown as the greatest.
+fn of_32_bits(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 fn put_number(name: &str, value: u64, out: &mut BytesMut) {

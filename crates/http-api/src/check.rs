@@ -246,6 +246,7 @@ impl<S: Store> HttpApi<S> {
         request: &ParsedRequest<'_>,
         scratch: &'s mut Scratch,
     ) -> Result<Answer<'s>, Problem> {
+        let is_consumed = request.is_consumed;
         let request = request.request(call.descriptors);
         let span = self.limiter.call_span("http", request.domain, call.traceparent);
         // Only a single request can be invalid here: those of a batch were checked before.
@@ -253,7 +254,11 @@ impl<S: Store> HttpApi<S> {
         let left = |cx: &mut Context<'_>| call.presence.poll_left(cx);
         let (sleep, longest) = (tokio::time::sleep, call.longest_wait);
         let patience = Patience { now: &now, sleep, longest, left: Some(&left) };
-        let answer = self.limiter.decide_patiently(&request, call.now, &patience, scratch).await;
+        let answer = match is_consumed {
+            false => self.limiter.decide_patiently(&request, call.now, &patience, scratch).await,
+            // Boxed, so that the future of a decision stays small.
+            true => Box::pin(self.limiter.consume(&request, call.now, scratch)).await,
+        };
         let answer = answer.map_err(|error| Problem::bad(error.to_string()))?;
         needs_rules(&answer)?;
         if let Some(span) = span {

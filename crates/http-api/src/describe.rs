@@ -29,12 +29,14 @@ pub(crate) fn check_by_query() -> Description {
     let empty = json!({"type": "array", "items": {"type": "string", "maxLength": 0}});
     let next = "Begins the next descriptor; has no value";
     let hits = "Permits requested; 0 only reports the state";
+    let consumed = "Permits that are used already, in place of `hits`; no limit denies them";
     Description::json(schema("CheckAnswer"))
         .with(descriptor())
         .with([
             parameter("entry_header", false, texts, Some(json!(["agent=user-agent"])), field),
             parameter("descriptor", false, empty, Some(json!([])), next),
             parameter("hits", false, json!({"type": "integer", "minimum": 0}), Some(json!(1)), hits),
+            parameter("consumed", false, json!({"type": "integer", "minimum": 0}), None, consumed),
             status(),
         ])
         .fails(READS_BODY)

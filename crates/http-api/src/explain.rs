@@ -9,7 +9,7 @@ use tollgate_http_kit::Reply;
 use tollgate_http_kit::reply::json;
 use tollgate_limiter::explain::{Applied, Explanation, Known, Verdict};
 use tollgate_limiter::{Entry, Limiter, Policy};
-use tollgate_policy::{Charge, Matched, Unmatched};
+use tollgate_policy::{Matched, Unmatched};
 use tollgate_store::Store;
 
 use crate::bodies::{
@@ -98,10 +98,7 @@ fn rule_of(rule: Applied) -> ExplainedRule {
         shadow: rule.is_shadow,
         quota: rule.is_quota,
         replaces: rule.replaces,
-        charge: match rule.charge {
-            Charge::Each => "each",
-            Charge::Together => "together",
-        },
+        charge: rule.charge.name(),
         sharing: rule.sharing.name(),
         on_store_failure: rule.on_store_failure.name(),
         max_wait_ms: rule.max_wait.map(|wait| wait.as_millis() as u64),

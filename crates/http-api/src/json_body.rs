@@ -89,7 +89,7 @@ impl Terms {
 impl Call {
     const fn members(self) -> &'static [&'static str] {
         match self {
-            Self::Check => &["domain", "descriptors", "hits", "max_wait_ms", "requests"],
+            Self::Check => &["domain", "descriptors", "hits", "consumed", "max_wait_ms", "requests"],
             Self::Reserve => &["domain", "descriptors", "hits", "max_wait_ms", "ttl_ms"],
             Self::Slot => &["domain", "descriptors", "hits", "id"],
         }
@@ -124,6 +124,8 @@ enum Member {
     Descriptors,
     Hits,
     /// Of a check alone.
+    Consumed,
+    /// Of a check alone.
     Requests,
     /// Of a check or a reservation.
     MaxWaitMs,
@@ -133,7 +135,10 @@ enum Member {
     Id,
 }
 
-const OF_REQUEST: &[&str] = &["domain", "descriptors", "hits"];
+const OF_REQUEST: &[&str] = &["domain", "descriptors", "hits", "consumed"];
+
+/// Hits that are wanted and hits that are used already, in one request.
+pub(crate) const NOT_BOTH: &str = "`hits` and `consumed` cannot be combined: `hits` asks for permits, `consumed` counts what is used already";
 
 impl<'b> Body<'_, 'b> {
     fn read<R: Read<'b>>(self, json: &mut serde_json::Deserializer<R>) -> Result<(), serde_json::Error> {
@@ -174,11 +179,22 @@ impl<'b> Visitor<'b> for Body<'_, 'b> {
                     once(&mut terms.max_wait_ms, "max_wait_ms", || number(&mut map))?;
                 }
                 (Member::TtlMs, Call::Reserve) => once(&mut terms.ttl_ms, "ttl_ms", || number(&mut map))?,
+                (Member::Consumed, call) if call != Call::Check => {
+                    return Err(M::Error::unknown_field("consumed", call.members()));
+                }
                 (member, call) => one.member(member, &mut map, parsed, caps, call.members())?,
             }
         }
         if !parsed.is_batch {
-            let ask = one.finish()?;
+            if terms.call != Call::Check && parsed.descriptors.iter().any(|it| it.is_consumed) {
+                return Err(M::Error::unknown_field("consumed", &["entries", "hits"]));
+            }
+            let ask = one.finish(&parsed.descriptors)?;
+            if ask.is_consumed && terms.max_wait_ms.is_some() {
+                return Err(M::Error::custom(
+                    "`max_wait_ms` belongs to `hits`: what is used already never waits",
+                ));
+            }
             parsed.requests.push(ask);
         } else if one.is_begun() || terms.max_wait_ms.is_some() {
             return Err(M::Error::custom("`requests` cannot be combined with members of a single request"));
@@ -192,6 +208,7 @@ impl<'b> Visitor<'b> for Body<'_, 'b> {
 struct One<'b> {
     domain: Option<Text<'b>>,
     hits: Option<Option<u64>>,
+    consumed: Option<Option<u64>>,
     descriptors: Option<std::ops::Range<usize>>,
 }
 
@@ -209,6 +226,7 @@ impl<'b> One<'b> {
                 once(&mut self.domain, "domain", || Ok(text(map.next_value::<Borrowed<'b>>()?.0)))
             }
             Member::Hits => once(&mut self.hits, "hits", || number(map)),
+            Member::Consumed => once(&mut self.consumed, "consumed", || number(map)),
             Member::Descriptors => once(&mut self.descriptors, "descriptors", || {
                 let begin = parsed.descriptors.len();
                 map.next_value_seed(Descriptors { parsed, caps })?;
@@ -222,15 +240,28 @@ impl<'b> One<'b> {
     }
 
     const fn is_begun(&self) -> bool {
-        self.domain.is_some() || self.hits.is_some() || self.descriptors.is_some()
+        self.domain.is_some() || self.hits.is_some() || self.consumed.is_some() || self.descriptors.is_some()
     }
 
-    fn finish<E: Error>(self) -> Result<ParsedRequest<'b>, E> {
-        Ok(ParsedRequest {
-            domain: self.domain.ok_or_else(|| E::missing_field("domain"))?,
-            hits: self.hits.flatten().unwrap_or(1),
-            descriptors: self.descriptors.ok_or_else(|| E::missing_field("descriptors"))?,
-        })
+    /// `all` are the descriptors of the body.
+    fn finish<E: Error>(self, all: &[ParsedDescriptor]) -> Result<ParsedRequest<'b>, E> {
+        let domain = self.domain.ok_or_else(|| E::missing_field("domain"))?;
+        let descriptors = self.descriptors.ok_or_else(|| E::missing_field("descriptors"))?;
+        let (hits, consumed) = (self.hits.flatten(), self.consumed.flatten());
+        let own = all.get(descriptors.clone()).unwrap_or_default();
+        let is_consumed = consumed.is_some() || own.iter().any(|it| it.is_consumed);
+        if is_consumed {
+            if hits.is_some() || own.iter().any(|it| it.hits.is_some() && !it.is_consumed) {
+                return Err(E::custom(NOT_BOTH));
+            }
+            if consumed.is_none()
+                && let Some(index) = own.iter().position(|it| it.hits.is_none())
+            {
+                let lacks = "has no `consumed`, as another descriptor has; write it there or in the request";
+                return Err(E::custom(format!("descriptors[{index}] {lacks}")));
+            }
+        }
+        Ok(ParsedRequest { domain, hits: consumed.or(hits).unwrap_or(1), is_consumed, descriptors })
     }
 }
 
@@ -309,7 +340,7 @@ impl<'b> Visitor<'b> for Request<'_, 'b> {
         while let Some(member) = map.next_key::<Member>()? {
             one.member(member, &mut map, self.parsed, self.caps, OF_REQUEST)?;
         }
-        let ask = one.finish()?;
+        let ask = one.finish(&self.parsed.descriptors)?;
         self.parsed.requests.push(ask);
         Ok(())
     }
@@ -350,7 +381,7 @@ impl<'b> Visitor<'b> for Descriptors<'_, 'b> {
     }
 }
 
-/// One descriptor: a list of entries, or that list with its own `hits`.
+/// One descriptor: a list of entries, or that list with its own `hits` or `consumed`.
 struct Descriptor<'s, 'b> {
     parsed: &'s mut ParsedBody<'b>,
     caps: Caps,
@@ -361,6 +392,7 @@ struct Descriptor<'s, 'b> {
 enum DescriptorMember {
     Entries,
     Hits,
+    Consumed,
 }
 
 impl<'b> DeserializeSeed<'b> for Descriptor<'_, 'b> {
@@ -375,7 +407,7 @@ impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
     type Value = ParsedDescriptor;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list of entries, or an object with `entries` and `hits`")
+        f.write_str("a list of entries, or an object with `entries`, and `hits` or `consumed`")
     }
 
     fn visit_seq<Q: SeqAccess<'b>>(self, mut seq: Q) -> Result<ParsedDescriptor, Q::Error> {
@@ -388,22 +420,27 @@ impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
             }
             parsed.entries.push((key.0, value.map_or(Cow::Borrowed(&b""[..]), |value| value.0)));
         }
-        Ok(ParsedDescriptor { hits: None, entries: begin..parsed.entries.len() })
+        Ok(ParsedDescriptor::of(begin..parsed.entries.len()))
     }
 
     fn visit_map<M: MapAccess<'b>>(self, mut map: M) -> Result<ParsedDescriptor, M::Error> {
         let Self { parsed, caps } = self;
-        let (mut part, mut hits) = (None, None);
+        let (mut part, mut hits, mut consumed) = (None, None, None);
         while let Some(member) = map.next_key()? {
             match member {
                 DescriptorMember::Entries => once(&mut part, "entries", || {
                     map.next_value_seed(Entries(Descriptor { parsed: &mut *parsed, caps }))
                 })?,
                 DescriptorMember::Hits => once(&mut hits, "hits", || number(&mut map))?,
+                DescriptorMember::Consumed => once(&mut consumed, "consumed", || number(&mut map))?,
             }
         }
         let part = part.ok_or_else(|| M::Error::missing_field("entries"))?;
-        Ok(ParsedDescriptor { hits: hits.flatten(), ..part })
+        let (hits, consumed) = (hits.flatten(), consumed.flatten());
+        if hits.is_some() && consumed.is_some() {
+            return Err(M::Error::custom(NOT_BOTH));
+        }
+        Ok(ParsedDescriptor { hits: consumed.or(hits), is_consumed: consumed.is_some(), ..part })
     }
 }
 

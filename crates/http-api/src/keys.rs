@@ -48,7 +48,7 @@ impl<S: Store> HttpApi<S> {
 
 fn counter(report: KeyReport) -> Counter {
     Counter {
-        remaining: report.decision.remaining().saturating_sub(u64::from(report.excess)),
+        remaining: report.decision.remaining().saturating_sub(report.excess),
         reset_after_ms: reset_millis(report.decision.reset_after()),
         rule: report.rule,
         limit: report.limit,

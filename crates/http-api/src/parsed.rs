@@ -29,6 +29,8 @@ pub(crate) fn text(bytes: Bytes<'_>) -> Text<'_> {
 pub(crate) struct ParsedRequest<'b> {
     pub(crate) domain: Text<'b>,
     pub(crate) hits: u64,
+    /// The hits are used already.
+    pub(crate) is_consumed: bool,
     /// Its descriptors in [`ParsedBody::descriptors`].
     pub(crate) descriptors: Range<usize>,
 }
@@ -37,8 +39,17 @@ pub(crate) struct ParsedRequest<'b> {
 #[derive(Clone, Debug)]
 pub(crate) struct ParsedDescriptor {
     pub(crate) hits: Option<u64>,
+    /// They are used already.
+    pub(crate) is_consumed: bool,
     /// Its entries in [`ParsedBody::entries`].
     pub(crate) entries: Range<usize>,
+}
+
+impl ParsedDescriptor {
+    /// Without hits of its own.
+    pub(crate) const fn of(entries: Range<usize>) -> Self {
+        Self { hits: None, is_consumed: false, entries }
+    }
 }
 
 /// All that one body or query asks.

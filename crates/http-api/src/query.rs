@@ -11,6 +11,7 @@ use tollgate_http_kit::{Problem, Reason};
 use tollgate_human_text::{clip, show_bytes};
 use tollgate_limiter::MAX_HITS;
 
+use crate::json_body::NOT_BOTH;
 use crate::parsed::{Bytes, Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Text, text};
 
 /// What the query of `/v1/check` says.
@@ -21,7 +22,7 @@ pub(crate) struct CheckQuery {
     pub(crate) has_request: bool,
 }
 
-const CHECK: [&str; 6] = ["domain", "entry", "entry_header", "descriptor", "hits", "status"];
+const CHECK: [&str; 7] = ["domain", "entry", "entry_header", "descriptor", "hits", "consumed", "status"];
 
 /// Reads the query of `/v1/check` into `parsed`, which is empty. `fields` are those of the request.
 ///
@@ -45,9 +46,13 @@ pub(crate) fn check<'b>(
             let problem = Problem::bad(format!("descriptor {empty} of the query has no `entry`"));
             return Err(if empty == 0 { problem } else { as_appended(problem) });
         }
+        if read.hits.is_some() && read.consumed.is_some() {
+            return Err(as_appended(Problem::bad(NOT_BOTH)));
+        }
         parsed.requests.push(ParsedRequest {
             domain,
-            hits: read.hits.unwrap_or(1),
+            hits: read.consumed.or(read.hits).unwrap_or(1),
+            is_consumed: read.consumed.is_some(),
             descriptors: 0..parsed.descriptors.len(),
         });
     }
@@ -65,6 +70,7 @@ fn as_appended(problem: Problem) -> Problem {
 struct CheckParameters<'b> {
     domain: Option<Text<'b>>,
     hits: Option<u64>,
+    consumed: Option<u64>,
     status: Option<DenialStatus>,
     has_request: bool,
     /// The first entry of the descriptor that has begun.
@@ -85,7 +91,8 @@ impl<'b> CheckParameters<'b> {
         self.has_request |= name != "status";
         match name {
             "domain" => once(&mut self.domain, "domain", text(value))?,
-            "hits" => once(&mut self.hits, "hits", count(&text(value))?)?,
+            "hits" => once(&mut self.hits, "hits", count("hits", &text(value))?)?,
+            "consumed" => once(&mut self.consumed, "consumed", count("consumed", &text(value))?)?,
             "status" => once(&mut self.status, "status", status(&text(value))?)?,
             "entry" | "entry_header" if parsed.entries.len() == caps.entries => {
                 return Err(too_many("entries", caps.entries));
@@ -119,7 +126,7 @@ impl<'b> CheckParameters<'b> {
     fn end_descriptor(&mut self, parsed: &mut ParsedBody<'b>, caps: Caps) -> Result<(), Problem> {
         let end = parsed.entries.len();
         let first = self.begin..end;
-        parsed.descriptors.push(ParsedDescriptor { hits: None, entries: first.clone() });
+        parsed.descriptors.push(ParsedDescriptor::of(first.clone()));
         let others = std::mem::take(&mut self.others);
         let combinations = others
             .iter()
@@ -140,8 +147,7 @@ impl<'b> CheckParameters<'b> {
                 }
                 rest /= values.len() + 1;
             }
-            let entries = begin..parsed.entries.len();
-            parsed.descriptors.push(ParsedDescriptor { hits: None, entries });
+            parsed.descriptors.push(ParsedDescriptor::of(begin..parsed.entries.len()));
         }
         self.begin = parsed.entries.len();
         Ok(())
@@ -257,11 +263,11 @@ fn values_of<'b>(fields: &'b HeaderMap, name: &[u8]) -> (Bytes<'b>, Vec<Bytes<'b
 /// Fields that are lists, to which each proxy adds.
 const LISTS: [&str; 3] = ["x-forwarded-for", "forwarded", "via"];
 
-fn count(text: &str) -> Result<u64, Problem> {
+fn count(name: &str, text: &str) -> Result<u64, Problem> {
     let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !is_number {
         let text = clip(text);
-        return Err(Problem::bad(format!("invalid hits `{text}`: expected a whole number from 0")));
+        return Err(Problem::bad(format!("invalid {name} `{text}`: expected a whole number from 0")));
     }
     Ok(text.parse().unwrap_or(u64::MAX).min(MAX_HITS))
 }

@@ -21,7 +21,7 @@ pub struct KeyReport {
     /// What a peek answers. It includes [`excess`](Self::excess).
     pub decision: Decision,
     /// Permits that the limit admits beyond its number.
-    pub excess: u32,
+    pub excess: u64,
     /// Whether a state is kept; without one the decision is that of a fresh quota. Of a reset: whether there
     /// was one to forget.
     pub is_tracked: bool,
@@ -159,7 +159,8 @@ fn tokens(limit: &Limit, decision: &Decision) -> i64 {
     let remaining = i64::try_from(decision.remaining()).unwrap_or(i64::MAX);
     match limit.quota.algorithm() {
         Algorithm::TokenBucket { refill: Refill::Continuous, .. } if !limit.period.is_zero() => {
-            let missing = decision.reset_after().as_nanos() * u128::from(limit.requests_per_unit);
+            let missing =
+                decision.reset_after().as_nanos().saturating_mul(u128::from(limit.requests_per_unit));
             let missing = missing.div_ceil(limit.period.as_nanos());
             i64::try_from(i128::from(limit.quota.burst()) - missing.cast_signed()).unwrap_or(remaining)
         }

@@ -99,6 +99,13 @@ impl DescriptorAnswer<'_> {
         self.remaining
     }
 
+    /// Permits that were used beyond all that there were, where the hits were used already: by a post-paid
+    /// limit, or reported as consumed.
+    #[must_use]
+    pub fn owed(&self) -> u64 {
+        self.decision.as_ref().map_or(0, Decision::owed)
+    }
+
     /// How long until the full quota is restored; zero if no counter was asked.
     #[must_use]
     pub fn reset_after(&self) -> Duration {

@@ -1,13 +1,14 @@
 //! Charging the items of one request: each alone, or all together or none.
 //!
 //! Items that cannot deny the request (soft ones) are never charged together with others: they are charged
-//! alone, and only when the request is. Not here: what is asked for (`plan`), takes that the store did not
+//! alone, and only when the request is. Items of what was used already come before all others: each is
+//! charged alone, and in any case. Not here: what is asked for (`plan`), takes that the store did not
 //! answer (`outage`).
 
-use tollgate_core::{Cost, Decision, Timestamp};
+use tollgate_core::{Algorithm, Cost, Decision, Timestamp};
 use tollgate_observe::{Observer, Status};
-use tollgate_policy::Domain;
-use tollgate_store::{Charge, Store, StoreError, Take, Verdicts};
+use tollgate_policy::{Domain, OnStoreFailure};
+use tollgate_store::{Charge, Payment, Store, StoreError, Take, Verdicts};
 
 use crate::limiter::Limiter;
 use crate::outage::{Failed, FellBack, Mode, Operation};
@@ -46,7 +47,7 @@ impl Charged {
         match (verdict, self.results.get(at)) {
             (Ok(decision), _) => ItemResult::Decided(*decision),
             (Err(_), Some(result)) => *result,
-            (Err(_), None) => ItemResult::Unanswered(tollgate_policy::OnStoreFailure::default()),
+            (Err(_), None) => ItemResult::Unanswered(OnStoreFailure::default()),
         }
     }
 }
@@ -59,7 +60,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         self.observer.store_called(batch.takes.len());
         let mut charged = Charged::ALL_ANSWERED;
         if !batch.verdicts.iter().all(Result::is_ok) {
-            Box::pin(self.fall_back_on(batch, Mode::EACH, &mut charged)).await;
+            Box::pin(self.fall_back_on(batch, Mode::EACH, 0, &mut charged)).await;
         }
         charged
     }
@@ -67,18 +68,30 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// Charges all hard items or none of them, and then each soft one alone.
     pub(crate) async fn charge_together(&self, batch: Batch<'_, '_>, operation: Operation) -> Charged {
         let Batch { domain, items, takes, statuses, verdicts, now } = batch;
-        let hard = items.partition_point(|item| !item.soft);
+        let after = items.partition_point(|item| item.payment.is_after());
+        let hard = after + items[after..].partition_point(|item| !item.soft);
         let mut charged = Charged::ALL_ANSWERED;
-        if hard > 0 {
+        if after > 0 {
+            let batch = Batch { domain, items, takes, statuses, verdicts, now };
+            self.charge_used(batch, after, &mut charged).await;
+        }
+        let is_spared = !charged.is_charged;
+        if is_spared {
+            takes[after..hard].iter_mut().for_each(|take| take.cost = Cost::PEEK);
+            items[after..hard].iter_mut().for_each(|item| item.cost = Cost::PEEK);
+        }
+        if hard > after {
+            let together = if is_spared { Charge::Each } else { Charge::Together };
             match operation {
-                Operation::Take => self.store.take(&takes[..hard], Charge::Together, now, verdicts).await,
+                Operation::Take => self.store.take(&takes[after..hard], together, now, verdicts).await,
                 Operation::Reserve { max_wait } => {
-                    self.store.reserve(&takes[..hard], max_wait, now, verdicts).await;
+                    self.store.reserve(&takes[after..hard], max_wait, now, verdicts).await;
                 }
             }
-            self.observer.store_called(hard);
-            charged =
-                self.settle_hard(Batch { domain, items, takes, statuses, verdicts, now }, operation).await;
+            self.observer.store_called(hard - after);
+            let mode = if is_spared { Mode::EACH } else { Mode { operation, is_together: true } };
+            let batch = Batch { domain, items, takes, statuses, verdicts, now };
+            charged = self.settle_from(after, batch, mode, charged).await;
         }
         let batch = Batch { domain, items, takes, statuses, verdicts, now };
         self.charge_soft(batch, operation, charged).await
@@ -86,11 +99,23 @@ impl<S: Store, O: Observer> Limiter<S, O> {
 
     /// What became of the hard items, of which the store has given the verdicts.
     pub(crate) async fn settle_hard(&self, batch: Batch<'_, '_>, operation: Operation) -> Charged {
-        let mut charged = Charged::ALL_ANSWERED;
-        charged.is_charged = batch.verdicts.iter().flatten().all(Decision::is_admitted);
-        if !batch.verdicts.iter().all(Result::is_ok) {
-            let mode = Mode { operation, is_together: true };
-            Box::pin(self.fall_back_on(batch, mode, &mut charged)).await;
+        let mode = Mode { operation, is_together: true };
+        self.settle_from(0, batch, mode, Charged::ALL_ANSWERED).await
+    }
+
+    /// What became of the items from `first` on, of which the store has given the verdicts; those before were
+    /// `charged`.
+    async fn settle_from(
+        &self,
+        first: usize,
+        batch: Batch<'_, '_>,
+        mode: Mode,
+        mut charged: Charged,
+    ) -> Charged {
+        let verdicts = &batch.verdicts[first..];
+        charged.is_charged &= verdicts.iter().flatten().all(Decision::is_admitted);
+        if !verdicts.iter().all(Result::is_ok) {
+            Box::pin(self.fall_back_on(batch, mode, first, &mut charged)).await;
         }
         charged
     }
@@ -127,15 +152,71 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             }
             if !verdicts[hard..].iter().all(Result::is_ok) {
                 let batch = Batch { domain, items, takes, statuses, verdicts, now };
-                Box::pin(self.fall_back_on(batch, mode, &mut charged)).await;
+                Box::pin(self.fall_back_on(batch, mode, hard, &mut charged)).await;
             }
         }
         charged
     }
 
-    /// Decides those of the takes answered last that the store did not answer, as their rules say.
-    async fn fall_back_on(&self, batch: Batch<'_, '_>, mode: Mode, charged: &mut Charged) {
+    /// Charges the first `after` items, which were used already. If one of them denies the request, nothing
+    /// else is to be charged.
+    #[cold]
+    async fn charge_used(&self, batch: Batch<'_, '_>, after: usize, charged: &mut Charged) {
         let Batch { domain, items, takes, statuses, verdicts, now } = batch;
+        self.store.take(&takes[..after], Charge::Each, now, verdicts).await;
+        self.observer.store_called(after);
+        let mut denies = false;
+        if !verdicts.iter().all(Result::is_ok) {
+            let batch = Batch { domain, items: &mut *items, takes, statuses, verdicts: &mut *verdicts, now };
+            Box::pin(self.fall_back_on(batch, Mode::EACH, 0, charged)).await;
+        }
+        for (at, (item, verdict)) in items.iter().zip(verdicts.iter()).enumerate() {
+            denies |= !item.soft
+                && match charged.result(at, verdict) {
+                    ItemResult::Decided(decision) | ItemResult::ByShare { decision, .. } => {
+                        !decision.is_admitted()
+                    }
+                    ItemResult::Unanswered(way) => way == OnStoreFailure::Deny,
+                };
+        }
+        charged.is_charged = !denies;
+    }
+
+    /// As [`charge_together`](Self::charge_together), except that the windows which deny are charged all the
+    /// same: each counts what goes over it, as envoyproxy/ratelimit does.
+    #[cold]
+    pub(crate) async fn charge_sparing_others(&self, batch: Batch<'_, '_>) -> Charged {
+        let Batch { domain, items, takes, statuses, verdicts, now } = batch;
+        let batch =
+            Batch { domain, items: &mut *items, takes: &mut *takes, statuses, verdicts: &mut *verdicts, now };
+        let charged = self.charge_together(batch, Operation::Take).await;
+        let is_over = |take: &Take<'_>, verdict: &Result<Decision, _>| {
+            matches!(take.counter.quota.algorithm(), Algorithm::FixedWindow { .. })
+                && take.payment == Payment::Ahead
+                && !take.cost.is_peek()
+                && verdict.as_ref().is_ok_and(|decision| !decision.is_admitted())
+        };
+        let mut over = Vec::new();
+        for (take, _) in takes.iter().zip(verdicts.iter()).filter(|(take, verdict)| is_over(take, verdict)) {
+            over.push(Take { payment: Payment::Consumed, ..*take });
+        }
+        if !over.is_empty() && !charged.is_charged {
+            let mut counted = Verdicts::new();
+            self.store.take(&over, Charge::Each, now, &mut counted).await;
+            self.observer.store_called(over.len());
+            for error in counted.iter().filter_map(|verdict| verdict.as_ref().err()) {
+                self.note_store_error(error, now);
+            }
+        }
+        charged
+    }
+
+    /// Decides those of the takes from `first` on that the store did not answer, as their rules say.
+    async fn fall_back_on(&self, batch: Batch<'_, '_>, mode: Mode, first: usize, charged: &mut Charged) {
+        let Batch { domain, items, takes, statuses, verdicts, now } = batch;
+        // All of those before were answered, unless their results are there.
+        let answered = verdicts[..first].iter().skip(charged.results.len()).flatten();
+        charged.results.extend(answered.map(|decision| ItemResult::Decided(*decision)));
         let part = charged.results.len()..verdicts.len();
         let items = &mut items[part.clone()];
         let failed = Failed { mode, takes: &takes[part.clone()], verdicts: &verdicts[part], now };

@@ -15,6 +15,7 @@ use crate::answer::Answer;
 use crate::charge::Batch;
 use crate::limiter::Limiter;
 use crate::outage::Operation;
+use crate::plan::Hits;
 use crate::queue::Patience;
 use crate::request::{Descriptor, Request, RequestError};
 use crate::rules::Rules;
@@ -100,7 +101,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         request.check()?;
         scratch.clear();
         let rules = self.rules.load();
-        let Some(domain) = self.plan(&rules, request, None, now, scratch)? else {
+        let Some(domain) = self.plan(&rules, request, Hits::Asked, now, scratch)? else {
             return Ok(self.answer_of_no_domain(rules, request, now, scratch));
         };
         if scratch.queues {
@@ -112,6 +113,56 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             self.decide_unmatched(domain, request, scratch);
         } else {
             self.charge::<true>(domain, domain.charge(), now, scratch).await;
+        }
+        let overall = settle::overall(&mut scratch.statuses);
+        let domain = domain.index();
+        Ok(self.conclude(rules, domain, request, overall, now, scratch))
+    }
+
+    /// Counts the hits of `request` in full, in every limit of every descriptor, since they are used already:
+    /// the cost of a request was known only afterwards. What was not there is owed
+    /// ([`Decision::owed`](tollgate_core::Decision::owed)).
+    ///
+    /// No limit denies it. Denied is what a rule or an operator denies whatever its limits say, of which
+    /// nothing is counted, and what the store did not count while its rule says `deny`.
+    ///
+    /// # Errors
+    /// As [`decide`](Self::decide); nothing was counted.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
+    /// # use tollgate_core::Timestamp;
+    /// # use tollgate_store::{ModelStore, block_on};
+    /// let rate_limit = "{unit: hour, requests_per_unit: 1000, algorithm: token_bucket}";
+    /// let text = format!("{{domain: llm, descriptors: [{{key: team, rate_limit: {rate_limit}}}]}}");
+    /// let rules = tollgate_rule_files::parse_text("llm.yaml", text)?;
+    /// let limiter = Limiter::new(rules, ModelStore::default(), LimiterSettings::default());
+    ///
+    /// let entries = [Entry::new("team", "search")];
+    /// let request = Request { domain: "llm", descriptors: &[Descriptor::new(&entries)], hits: 1800 };
+    /// let (noon, mut scratch) = (Timestamp::from_unix_seconds(1_700_000_000), Scratch::new());
+    /// let answer = block_on(limiter.consume(&request, noon, &mut scratch))?;
+    /// let used = answer.descriptor(0).and_then(|it| it.decision).expect("counted");
+    /// assert_eq!((answer.is_admitted(), used.remaining(), used.owed()), (true, 0, 800));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn consume<'s>(
+        &self,
+        request: &Request<'_>,
+        now: Timestamp,
+        scratch: &'s mut Scratch,
+    ) -> Result<Answer<'s, O>, RequestError> {
+        request.check()?;
+        scratch.clear();
+        let rules = self.rules.load();
+        let Some(domain) = self.plan(&rules, request, Hits::Consumed, now, scratch)? else {
+            return Ok(self.answer_of_no_domain(rules, request, now, scratch));
+        };
+        if scratch.items.is_empty() {
+            self.decide_unmatched(domain, request, scratch);
+        } else {
+            self.charge::<false>(domain, Charge::Each, now, scratch).await;
         }
         let overall = settle::overall(&mut scratch.statuses);
         let domain = domain.index();
@@ -216,6 +267,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let charged = match charge {
             Charge::Each => self.charge_each(batch).await,
             Charge::Together => self.charge_together(batch, Operation::Take).await,
+            Charge::SpareOthers => self.charge_sparing_others(batch).await,
         };
         self.note_store_answers(verdicts);
         for (at, (item, verdict)) in items.iter().zip(verdicts.iter()).enumerate() {
@@ -237,6 +289,6 @@ impl Item {
     pub(crate) fn take<'a>(&self, domain: &'a Domain, overrides: &'a [Override], keys: &'a [u8]) -> Take<'a> {
         let quota = self.quota(domain, overrides);
         let counter = Counter::new(Key(self.key(keys)), quota).shared(self.sharing);
-        counter.from_origin(self.origin).take(self.cost)
+        Take { counter: counter.from_origin(self.origin), cost: self.cost, payment: self.payment }
     }
 }

@@ -395,6 +395,9 @@ impl fmt::Display for Applied {
                 }
                 Charge::Each => "1 permit of each limit, whatever the others say",
                 Charge::Together => "1 permit of each limit, or of none when one denies (charge: together)",
+                Charge::SpareOthers => {
+                    "1 permit of each limit; when one denies, only of fixed windows that do (charge: spare_others)"
+                }
             };
             writeln!(f, "charge   {charge}")?;
         }

@@ -10,7 +10,7 @@ use tollgate_store::Store;
 use crate::explain::{Explanation, explain};
 use crate::interventions::{InForce, Intervening, Intervention, Interventions};
 use crate::limiter::Limiter;
-use crate::plan::{plan, plan_with};
+use crate::plan::{Hits, plan, plan_with};
 use crate::request::{Request, RequestError};
 use crate::rules::Rules;
 use crate::scratch::Scratch;
@@ -91,22 +91,21 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         if scratch.statuses.iter().any(denies) { Outcome::Deny } else { Outcome::Admit }
     }
 
-    /// Plans `request`, and returns its domain; `None` of a domain without rules. `is_together` as `None`:
-    /// as the domain says.
+    /// Plans `request`, and returns its domain; `None` of a domain without rules.
     #[inline(always)]
     pub(crate) fn plan<'r>(
         &self,
         rules: &'r Rules<O>,
         request: &Request<'_>,
-        is_together: Option<bool>,
+        hits: Hits,
         now: Timestamp,
         scratch: &mut Scratch,
     ) -> Result<Option<&'r Domain>, RequestError> {
         let Some(domain) = rules.usual(request.domain) else {
-            return self.plan_aside(rules, request, is_together, now, scratch);
+            return self.plan_aside(rules, request, hits, now, scratch);
         };
-        let is_together = is_together.unwrap_or_else(|| domain.charge() == Charge::Together);
-        plan(domain, request, &self.settings, is_together, scratch)?;
+        let hits = (hits, is_together(hits, domain));
+        plan(domain, request, &self.settings, hits, scratch)?;
         Ok(Some(domain))
     }
 
@@ -117,15 +116,15 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         &self,
         rules: &'r Rules<O>,
         request: &Request<'_>,
-        is_together: Option<bool>,
+        hits: Hits,
         now: Timestamp,
         scratch: &mut Scratch,
     ) -> Result<Option<&'r Domain>, RequestError> {
         let Some((domain, slot)) = rules.unusual(request.domain) else { return Ok(None) };
         let interventions = self.interventions.load();
         let of = interventions.at(slot, request.domain);
-        let is_together = is_together.unwrap_or_else(|| domain.charge() == Charge::Together);
-        plan_with(domain, request, &self.settings, is_together, scratch, |entries| {
+        let hits = (hits, is_together(hits, domain));
+        plan_with(domain, request, &self.settings, hits, scratch, |entries| {
             let found = of?.find(Some(domain), entries, now)?;
             self.observer.intervened(found.action);
             Some(found)
@@ -137,5 +136,15 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             self.rules.load().set_aside(&self.interventions.load(), now);
         }
         Ok(Some(domain))
+    }
+}
+
+/// Whether limits are charged all or none.
+#[inline(always)]
+fn is_together(hits: Hits, domain: &Domain) -> bool {
+    match hits {
+        Hits::Asked => domain.charge() != Charge::Each,
+        Hits::Consumed => false,
+        Hits::Held => true,
     }
 }

@@ -91,12 +91,20 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let peeked = !is_charged;
         if !shares.is_empty() {
             let cost = |at: usize| if peeked { Cost::PEEK } else { takes[at].cost };
-            let batch: Vec<_> = shares.iter().map(|(at, share)| share.counter().take(cost(*at))).collect();
+            let mut batch = Vec::with_capacity(shares.len());
+            for (at, share) in &shares {
+                batch.push(Take { counter: share.counter(), cost: cost(*at), payment: takes[*at].payment });
+            }
             let answers = self.decide_by_shares(&batch, if peeked { Mode::EACH } else { mode }, now).await;
             for ((at, _), decision) in shares.iter().zip(answers.iter().flatten()) {
                 results[*at] = ItemResult::ByShare { decision: *decision, nodes };
             }
             is_charged &= is_alone || answers.iter().flatten().all(Decision::is_admitted);
+        }
+        for (take, result) in takes.iter().zip(&results) {
+            if take.payment.is_after() && matches!(result, ItemResult::Unanswered(_)) {
+                self.observer.charge_lost(take.cost.permits());
+            }
         }
         if was_charged && !is_charged {
             let answered = takes.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_ok());

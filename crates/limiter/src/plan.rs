@@ -2,13 +2,35 @@
 
 use tollgate_core::{Cost, Outcome};
 use tollgate_policy::{Domain, Entry, Limit, Override, Rule};
-use tollgate_store::{Origin, Sharing};
+use tollgate_store::{Origin, Payment, Sharing};
 
 use crate::interventions::InForce;
 use crate::request::{Descriptor, MAX_HITS, Request, RequestError};
 use crate::scratch::{Item, Scratch};
 use crate::settings::LimiterSettings;
 use tollgate_observe::{Kind, LimitRef, Status};
+
+/// What the hits of a request are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hits {
+    /// What each limit takes them for: wanted, or used already if the limit is post-paid.
+    Asked,
+    /// Used already, whatever the limit is.
+    Consumed,
+    /// Held ahead of time, until the use is known.
+    Held,
+}
+
+impl Hits {
+    #[inline]
+    const fn payment(self, is_post_paid: bool) -> Payment {
+        match self {
+            Self::Asked if is_post_paid => Payment::After,
+            Self::Asked | Self::Held => Payment::Ahead,
+            Self::Consumed => Payment::Consumed,
+        }
+    }
+}
 
 /// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked; those
 /// that cannot deny the request last where all others are charged together.
@@ -17,10 +39,10 @@ pub(crate) fn plan(
     domain: &Domain,
     request: &Request<'_>,
     settings: &LimiterSettings,
-    is_together: bool,
+    (hits, is_together): (Hits, bool),
     scratch: &mut Scratch,
 ) -> Result<(), RequestError> {
-    plan_with(domain, request, settings, is_together, scratch, |_| None)
+    plan_with(domain, request, settings, (hits, is_together), scratch, |_| None)
 }
 
 /// As [`plan`], where operators intervene: what `intervention` finds for a descriptor goes before its rule.
@@ -29,7 +51,7 @@ pub(crate) fn plan_with(
     domain: &Domain,
     request: &Request<'_>,
     settings: &LimiterSettings,
-    is_together: bool,
+    (how, is_together): (Hits, bool),
     scratch: &mut Scratch,
     intervention: impl Fn(&[Entry<'_>]) -> Option<InForce>,
 ) -> Result<(), RequestError> {
@@ -53,6 +75,7 @@ pub(crate) fn plan_with(
             sharing: rule.map_or(Sharing::Exact, |rule| rule.sharing),
             origin: rule.map_or(Origin::Request, |_| Origin::Rule),
             hits: status.hits,
+            how,
             soft: status.is_quota || status.is_shadow_rule,
         };
         match (status.kind, rule) {
@@ -62,7 +85,8 @@ pub(crate) fn plan_with(
                 queues |= rule.max_wait.is_some();
                 several |= rule.limits.len() > 1;
                 for limit in 0..rule.limits.len() {
-                    next.push(LimitRef::Rule(limit as u32), Some(&rule.limits[limit]), scratch, |keys| {
+                    let (place, of_rule) = (LimitRef::Rule(limit as u32), &rule.limits[limit]);
+                    next.push(place, Some(of_rule), of_rule.post_paid, scratch, |keys| {
                         rule.write_key(limit, domain.name(), descriptor.entries, keys);
                     });
                 }
@@ -83,7 +107,7 @@ pub(crate) fn plan_with(
         charge_nothing_if_denied(&mut *scratch);
     }
     if is_together {
-        put_soft_last(scratch);
+        put_in_order(scratch);
     }
     Ok(())
 }
@@ -92,23 +116,24 @@ pub(crate) fn plan_with(
 #[cold]
 pub(crate) fn make_together(scratch: &mut Scratch) {
     charge_nothing_if_denied(scratch);
-    put_soft_last(scratch);
+    put_in_order(scratch);
 }
 
 /// Drops all items where a rule denies the request whatever they say: of limits that are charged together
-/// none is charged then.
+/// none is charged then. Only what was used already is.
 #[cold]
 fn charge_nothing_if_denied(scratch: &mut Scratch) {
     let denies =
         |status: &Status| status.outcome == Outcome::Deny && !status.is_quota && !status.is_shadow_rule;
     if scratch.statuses.iter().any(denies) {
-        scratch.items.clear();
+        scratch.items.retain(|item| item.payment.is_after());
     }
 }
 
-/// Orders the items so that those whose denial denies the request come first: they are charged together.
+/// Orders the items so that those which are charged together stand between those that were used already and
+/// those whose denial does not deny the request.
 #[cold]
-fn put_soft_last(scratch: &mut Scratch) {
+fn put_in_order(scratch: &mut Scratch) {
     let Scratch { items, statuses, .. } = scratch;
     if statuses.iter().filter(|status| status.is_quota).count() == 1 {
         // A request's only soft limit denies it like a hard one, unless it is in shadow mode.
@@ -118,7 +143,7 @@ fn put_soft_last(scratch: &mut Scratch) {
             .filter(|item| Some(item.descriptor as usize) == only && !item.shadow)
             .for_each(|item| item.soft = false);
     }
-    items.sort_by_key(|item| item.soft);
+    items.sort_by_key(|item| (!item.payment.is_after(), item.soft));
 }
 
 #[inline]
@@ -196,6 +221,7 @@ struct Next {
     sharing: Sharing,
     origin: Origin,
     hits: u64,
+    how: Hits,
     soft: bool,
 }
 
@@ -205,13 +231,14 @@ impl Next {
         &self,
         limit: LimitRef,
         of_rule: Option<&Limit>,
+        is_post_paid: bool,
         scratch: &mut Scratch,
         write_key: impl FnOnce(&mut Vec<u8>),
     ) {
         let start = scratch.keys.len() as u32;
         write_key(&mut scratch.keys);
         let key = start..scratch.keys.len() as u32;
-        let Self { descriptor, rule, sharing, origin, hits, soft } = *self;
+        let Self { descriptor, rule, sharing, origin, hits, how, soft } = *self;
         let (excess, each, shadow) = of_rule.map_or((0, 1, false), |it| (it.excess, it.cost, it.shadow));
         let cost = Cost(if each == 1 { hits } else { hits.saturating_mul(each) });
         let soft = soft || shadow;
@@ -224,6 +251,7 @@ impl Next {
             sharing,
             origin,
             cost,
+            payment: how.payment(is_post_paid),
             soft,
             shadow,
         });
@@ -240,7 +268,9 @@ fn override_limit(
 ) -> Result<(), RequestError> {
     let Some(given) = descriptor.limit else { return Ok(()) };
     let given = Override::new(given.requests_per_unit, given.unit).map_err(RequestError::Override)?;
-    next.push(LimitRef::Override(scratch.overrides.len() as u32), None, scratch, |keys| {
+    // The rule knows how its hits are reported; the request only brings another number.
+    let is_post_paid = rule.is_some_and(|rule| rule.limits.iter().any(|it| it.post_paid && !it.shadow));
+    next.push(LimitRef::Override(scratch.overrides.len() as u32), None, is_post_paid, scratch, |keys| {
         given.write_key(rule, domain.name(), descriptor.entries, keys);
     });
     scratch.overrides.push(given);

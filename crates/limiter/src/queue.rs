@@ -47,9 +47,9 @@ use crate::answer::Answer;
 use crate::charge::{Batch, Charged};
 use crate::limiter::Limiter;
 use crate::outage::Operation;
-use crate::plan::make_together;
+use crate::plan::{Hits, make_together};
 use crate::request::{Request, RequestError};
-use crate::scratch::{Item, Scratch};
+use crate::scratch::{Item, Scratch, Settled};
 use crate::settle::{self, ItemResult};
 
 /// What a request was answered, or why it was not asked for.
@@ -64,6 +64,12 @@ enum Asked {
     Unknown,
     /// Its statuses say why. Of a denial: whether it would have its turn too late.
     Decided { overall: Outcome, is_late: bool },
+}
+
+/// What a request was answered for what it had used already.
+struct Paid {
+    statuses: Vec<Status>,
+    settled: Vec<Settled>,
 }
 
 impl<S: Store, O: Observer> Limiter<S, O> {
@@ -85,13 +91,20 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let (mut now, mut is_early, mut waiting) = (arrived, false, None::<Waiting<'_, S, O, F, T>>);
         // Of one that gives up: why, and what it had.
         let (mut given_up, mut had) = (None::<End>, None::<Grant>);
+        let mut paid = None::<Paid>;
         loop {
             // Those that are in force now: they may have changed while it waited.
             let rules = self.rules.load();
             scratch.clear();
-            let Some(domain) = self.plan(&rules, request, None, now, scratch)? else {
+            let Some(domain) = self.plan(&rules, request, Hits::Asked, now, scratch)? else {
                 return Ok(self.answer_of_no_domain(rules, request, now, scratch));
             };
+            if scratch.items.iter().any(|item| item.payment.is_after())
+                && let Some(overall) = self.pay_before_queue(domain, now, &mut paid, scratch).await
+            {
+                let domain = domain.index();
+                return Ok(self.conclude(rules, domain, request, overall, now, scratch));
+            }
             let Claims { mut list, descriptors, max_wait } = claims(domain, scratch);
             let charge = if list.is_empty() { domain.charge() } else { Charge::Together };
             if charge != domain.charge() {
@@ -372,6 +385,43 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             due = due.max(now + span);
         }
         Some(due)
+    }
+
+    /// Charges what the request of `scratch` has used already, once and before it waits; `Some` where that
+    /// denies it. What is left in `scratch` is everything else.
+    async fn pay_before_queue(
+        &self,
+        domain: &Domain,
+        now: Timestamp,
+        paid: &mut Option<Paid>,
+        scratch: &mut Scratch,
+    ) -> Option<Outcome> {
+        let others: Vec<Item> = scratch.items.extract_if(.., |item| !item.payment.is_after()).collect();
+        if let Some(paid) = paid {
+            for index in scratch.items.iter().map(|item| item.descriptor as usize) {
+                if let (Some(new), Some(old)) = (scratch.statuses.get_mut(index), paid.statuses.get(index))
+                    && (new.kind, new.rule) == (old.kind, old.rule)
+                {
+                    *new = *old;
+                }
+            }
+            scratch.settled.extend_from_slice(&paid.settled);
+            scratch.items = others;
+            return None;
+        }
+        self.charge::<false>(domain, Charge::Each, now, scratch).await;
+        scratch.verdicts.clear();
+        scratch.items = others;
+        let overall = settle::overall(&mut scratch.statuses);
+        *paid = Some(Paid { statuses: scratch.statuses.clone(), settled: scratch.settled.clone() });
+        if overall == Outcome::Admit {
+            return None;
+        }
+        scratch.items.iter_mut().for_each(|item| item.cost = Cost::PEEK);
+        if !scratch.items.is_empty() {
+            self.charge::<false>(domain, Charge::Each, now, scratch).await;
+        }
+        Some(settle::overall(&mut scratch.statuses))
     }
 
     /// Whether a limit of a rule without a queue has too few permits for the request of `scratch`. Takes

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tollgate_core::{Cost, Decision, Outcome, Quota};
 use tollgate_policy::{Domain, Override};
-use tollgate_store::{Origin, Sharing, Take, Verdicts};
+use tollgate_store::{Origin, Payment, Sharing, Take, Verdicts};
 
 use tollgate_observe::{Degraded, LimitRef, Status};
 
@@ -43,13 +43,14 @@ pub(crate) struct Item {
     pub(crate) rule: u32,
     pub(crate) limit: LimitRef,
     /// What the limit admits beyond its number.
-    pub(crate) excess: u32,
+    pub(crate) excess: u64,
     pub(crate) key: Range<u32>,
     /// Where its counter is kept.
     pub(crate) sharing: Sharing,
     /// The request, for an override that no rule matches.
     pub(crate) origin: Origin,
     pub(crate) cost: Cost,
+    pub(crate) payment: Payment,
     /// Its denial does not deny the request, so it does not keep others from being charged.
     pub(crate) soft: bool,
     /// It binds nothing: its limit is tried beside others.

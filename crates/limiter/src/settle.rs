@@ -37,7 +37,10 @@ pub(crate) fn bind(status: &mut Status, item: &Item, result: ItemResult, is_char
     }
     let outcome = decision.map_or(Outcome::Deny, |decision| decision.outcome());
     let is_admitted = outcome == Outcome::Admit;
-    status.is_charged |= is_admitted && is_charged;
+    // What was used already is counted in any case.
+    let is_after = item.payment.is_after();
+    let is_charged = is_charged || is_after;
+    status.is_charged |= is_charged && (is_admitted || (is_after && decision.is_some()));
     let mut remaining = decision.map_or(0, |decision| decision.remaining());
     if is_admitted && !is_charged {
         // It was answered as if taken, and was not. (The cost of one that was only peeked at is zero by now.)
@@ -46,12 +49,12 @@ pub(crate) fn bind(status: &mut Status, item: &Item, result: ItemResult, is_char
     let mut excess = 0;
     if item.excess > 0 {
         excess = match result {
-            ItemResult::ByShare { nodes, .. } => item.excess / nodes.max(1),
+            ItemResult::ByShare { nodes, .. } => item.excess / u64::from(nodes.max(1)),
             _ => item.excess,
         };
         let is_taken = is_admitted && is_charged && !item.cost.is_peek();
-        status.in_excess |= is_taken && remaining < u64::from(excess);
-        remaining = remaining.saturating_sub(u64::from(excess));
+        status.in_excess |= is_taken && remaining < excess;
+        remaining = remaining.saturating_sub(excess);
     }
     let is_tighter = match (status.limit, status.outcome, outcome) {
         (None, ..) | (_, Outcome::Admit, Outcome::Deny) => true,

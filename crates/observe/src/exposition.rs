@@ -38,6 +38,7 @@ impl fmt::Debug for Exposition {
 impl Collector for Exposition {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
         self.rules(&mut to)?;
+        self.forgotten(&mut to)?;
         self.domains(&mut to)?;
         self.interventions(&mut to)?;
         self.calls(&mut to)?;
@@ -106,6 +107,23 @@ impl Exposition {
         Ok(())
     }
 
+    /// Hits that were denied and not counted, of rules that are also asked with 0 hits.
+    fn forgotten(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let meters = self.0.meters.load();
+        let help =
+            "Requests with several hits that were denied and not counted, of rules asked with 0 hits first";
+        let mut family =
+            to.encode_descriptor("tollgate_forgotten_charges", help, None, MetricType::Counter)?;
+        for meter in &meters.rules[..meters.distinct] {
+            let forgotten = meter.forgets.as_ref().map_or(0, |forgets| forgets.forgotten.load(Relaxed));
+            if forgotten > 0 {
+                let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule)];
+                count(&mut family.encode_family(&labels)?, forgotten)?;
+            }
+        }
+        Ok(())
+    }
+
     fn reservations(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let watched = self.0.reservations.lock().unwrap_or_else(PoisonError::into_inner);
         let stats = watched.as_ref().map(|stats| stats()).unwrap_or_default();
@@ -124,7 +142,7 @@ impl Exposition {
             ("committed", stats.committed),
             ("cancelled", stats.cancelled),
             ("expired", stats.expired),
-            ("refused", stats.full),
+            ("forgotten", stats.full),
             ("over_caller_share", stats.caller_share),
             ("over_domain_share", stats.domain_share),
         ];
@@ -274,6 +292,11 @@ impl Exposition {
             ),
             ("tollgate_shadowed_requests", "Requests let pass by the server's shadow mode", Global::Shadowed),
             ("tollgate_store_errors", "Takes that the store gave no answer to", Global::StoreErrors),
+            (
+                "tollgate_lost_hits",
+                "Used hits that were not counted since the store did not answer",
+                Global::LostHits,
+            ),
         ];
         for (name, help, which) in globals {
             let mut counter = to.encode_descriptor(name, help, None, MetricType::Counter)?;

@@ -262,6 +262,10 @@ impl Observer for Metrics {
         self.count(ThreadSlot::here(), Global::StoreErrors, 1);
     }
 
+    fn charge_lost(&self, permits: u64) {
+        self.count(ThreadSlot::here(), Global::LostHits, permits);
+    }
+
     /// That the store is down is logged by whoever watches it, once; other errors are logged here.
     fn store_failed(&self, error: &StoreError, is_first: bool, now: Timestamp) {
         match error {

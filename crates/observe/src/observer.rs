@@ -60,6 +60,9 @@ pub trait Observer: Send + Sync + 'static {
     /// The store did not answer a take.
     fn take_unanswered(&self);
 
+    /// Hits that were used already could not be counted, since the store did not answer.
+    fn charge_lost(&self, permits: u64);
+
     /// A call to the store failed; `is_first` is false while it stays unavailable.
     fn store_failed(&self, error: &StoreError, is_first: bool, now: Timestamp);
 
@@ -250,6 +253,8 @@ impl Observer for () {
 
     #[inline(always)]
     fn take_unanswered(&self) {}
+
+    fn charge_lost(&self, _: u64) {}
 
     #[inline(always)]
     fn store_failed(&self, _: &StoreError, _: bool, _: Timestamp) {}

@@ -1,10 +1,12 @@
 //! What is counted for each rule and domain, with handles that are resolved when rules are loaded.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
-use tollgate_core::{Decision, Outcome};
-use tollgate_policy::{PATH_SEPARATOR, Policy};
+use tollgate_core::{Algorithm, Decision, Outcome};
+use tollgate_policy::{Charge, Domain, PATH_SEPARATOR, Policy, Rule};
 
 use crate::sharded_counters::{ShardedCounters, ThreadSlot};
 use crate::status::{Kind, Status};
@@ -135,7 +137,7 @@ impl RuleCounts {
 
 /// The number of the limit, without its excess.
 fn limit_of(decision: &Decision, status: &Status) -> u64 {
-    decision.limit().saturating_sub(u64::from(status.excess))
+    decision.limit().saturating_sub(status.excess)
 }
 
 /// How many hits of a limit are not near it.
@@ -165,11 +167,67 @@ pub(crate) struct RuleMeter {
     pub(crate) excess: Option<Single>,
     /// How many were denied that a limit in shadow would have denied too; of rules that have such a limit.
     pub(crate) both_denied: Option<Single>,
+    /// Of rules that forget the hits that they deny.
+    pub(crate) forgets: Option<Arc<Forgets>>,
     /// The keys that are denied most; made at the first denial.
     pub(crate) top: LazyTopKeys,
     /// By which the rule is found again after a reload.
     domain_name: Arc<str>,
     identity: u64,
+}
+
+/// Hits that a rule denies and does not count. Where the rule is also asked with 0 hits, they may be the cost
+/// of work that is done: then the work is never counted, and the next check passes.
+#[derive(Debug, Default)]
+pub(crate) struct Forgets {
+    /// Requests with 0 hits, up to 1.
+    checks: AtomicU64,
+    /// Requests with several hits that were denied and not counted, after such a check.
+    pub(crate) forgotten: AtomicU64,
+}
+
+impl Forgets {
+    /// Notes a request with any other number of hits than 1; true at the first that may be lost work.
+    #[cold]
+    fn note(&self, status: &Status) -> bool {
+        let is_checked = self.checks.load(Relaxed) > 0;
+        if status.hits == 0 {
+            if !is_checked {
+                self.checks.store(1, Relaxed);
+            }
+            return false;
+        }
+        let is_lost = is_checked
+            && status.outcome == Outcome::Deny
+            && status.kind == Kind::Limited
+            && !status.is_charged
+            && status.degraded.is_none();
+        is_lost && self.forgotten.fetch_add(1, Relaxed) == 0
+    }
+}
+
+impl RuleMeter {
+    #[cold]
+    fn warn_of_forgotten(&self) {
+        tracing::warn!(
+            domain = self.domain,
+            rule = self.rule,
+            "hits of a rule that is asked with 0 hits first were denied and not counted; if they are the cost of \
+             finished work, add post_paid: true to its limit (docs/token-quotas.md)"
+        );
+    }
+}
+
+/// Whether a limit of `rule` denies hits without counting them.
+fn forgets(domain: &Domain, rule: &Rule) -> bool {
+    rule.limits.iter().any(|limit| {
+        let counts = match limit.quota.algorithm() {
+            Algorithm::FixedWindow { .. } => domain.charge() != Charge::Together,
+            Algorithm::SlidingWindowLog { log_denied } => *log_denied && domain.charge() == Charge::Each,
+            _ => false,
+        };
+        !limit.post_paid && !limit.shadow && !counts
+    })
 }
 
 /// One domain's counters.
@@ -219,6 +277,10 @@ impl RuleMeters {
             .filter(|it| it.top.get().is_some())
             .map(|it| ((&*it.domain_name, it.identity), &it.top))
             .collect();
+        let old_forgets: HashMap<(&str, &str), &Arc<Forgets>> = old.rules[..old.distinct]
+            .iter()
+            .filter_map(|it| Some(((it.domain.as_str(), it.rule.as_str()), it.forgets.as_ref()?)))
+            .collect();
         let old_excess = old.single(|meter| meter.excess.as_ref());
         let old_both = old.single(|meter| meter.both_denied.as_ref());
         let mut meters = Self::default();
@@ -249,6 +311,8 @@ impl RuleMeters {
                     };
                 let has_excess = rule.limits.iter().any(|limit| limit.excess > 0);
                 let excess = single(has_excess, &old_excess, others.map(|it| it.excess.clone()));
+                let forgets = (!name.is_empty() && forgets(domain, rule))
+                    .then(|| old_forgets.get(&(name, path)).map_or_else(Arc::default, |it| Arc::clone(it)));
                 let has_trial = rule.limits.iter().any(|limit| limit.shadow);
                 let both_denied = single(has_trial, &old_both, others.map(|it| it.both_denied.clone()));
                 let mut stat = String::new();
@@ -262,6 +326,7 @@ impl RuleMeters {
                     counters,
                     excess,
                     both_denied,
+                    forgets,
                     top: old_tops
                         .get(&(domain.name(), rule.identity()))
                         .map_or_else(LazyTopKeys::default, |slot| (*slot).clone()),
@@ -337,6 +402,13 @@ impl RuleMeters {
                 if status.is_denied_in_trial && status.outcome == Outcome::Deny {
                     self.count_both_denied(thread, domain.first_rule, status.rule);
                 }
+            }
+            if status.hits != 1
+                && let Some(place) = status.rule
+                && let meter = &self.rules[domain.first_rule + place as usize]
+                && meter.forgets.as_ref().is_some_and(|forgets| forgets.note(status))
+            {
+                meter.warn_of_forgotten();
             }
             if status.in_excess {
                 self.count_excess(thread, domain.first_rule, status.rule);

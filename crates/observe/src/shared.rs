@@ -26,6 +26,8 @@ pub(crate) enum Global {
     NoRules,
     Shadowed,
     StoreErrors,
+    /// Hits that were used, and not counted.
+    LostHits,
     /// Descriptors that an operator has blocked.
     Blocked,
     /// Descriptors that an operator has allowed.

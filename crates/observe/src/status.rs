@@ -52,7 +52,7 @@ pub struct Status {
     /// It was admitted above a limit, within the excess of that limit.
     pub in_excess: bool,
     /// What the limit that is shown admits beyond its number.
-    pub excess: u32,
+    pub excess: u64,
     /// How it was decided without the store.
     pub degraded: Option<Degraded>,
 }

@@ -10,7 +10,7 @@ use sha2::{Digest as _, Sha256};
 use tollgate_core::{Algorithm, Align, LeakyForm, LeavingCell, Period, Refill};
 use tollgate_headers::{Part, Template};
 
-use crate::domain::{Charge, Domain};
+use crate::domain::Domain;
 use crate::limit::Limit;
 use crate::response::Response;
 use crate::spec::{DescriptorSpec, Limits, ListedValue, RuleSpec, ValueMatch};
@@ -32,10 +32,7 @@ impl VersionDigest {
     pub(crate) fn add(&mut self, digest: DomainDigest, domain: &Domain) {
         let mut writer = digest.0;
         writer.flag(false); // no further descriptor
-        writer.choice(match domain.charge {
-            Charge::Each => "each",
-            Charge::Together => "together",
-        });
+        writer.choice(domain.charge.name());
         writer.option(domain.response.as_ref(), Writer::response);
         // Last, and only where it is said, so that the digests of other domains stay as they are.
         if let Some(unmatched) = domain.unmatched {
@@ -245,13 +242,14 @@ impl Writer {
             excess,
             cost,
             shadow,
+            post_paid,
             bucket,
             unit: _,
             period,
             key_tail: _,
         } = limit;
         self.text(name);
-        self.number(u64::from(*requests_per_unit));
+        self.number(*requests_per_unit);
         self.number(period.as_secs());
         self.number(u64::from(period.subsec_nanos()));
         match quota.period() {
@@ -261,7 +259,7 @@ impl Writer {
         // No algorithm has this name. Other limits keep the digest that they had.
         if *excess > 0 {
             self.choice("excess");
-            self.number(u64::from(*excess));
+            self.number(*excess);
         }
         if *cost > 1 {
             self.choice("cost");
@@ -273,6 +271,9 @@ impl Writer {
         }
         if *shadow {
             self.choice("shadow");
+        }
+        if *post_paid {
+            self.choice("post_paid");
         }
         self.algorithm(quota.algorithm());
     }

@@ -68,6 +68,24 @@ pub enum Charge {
     Each,
     /// All or nothing: if one limit denies, no limit is charged.
     Together,
+    /// If limits deny, the others are not charged. Fixed windows that deny are: as under `Each`, they count
+    /// the hits that they deny.
+    SpareOthers,
+}
+
+impl Charge {
+    /// Every choice.
+    pub const ALL: [Self; 3] = [Self::Each, Self::Together, Self::SpareOthers];
+
+    /// The name in rule files.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Each => "each",
+            Self::Together => "together",
+            Self::SpareOthers => "spare_others",
+        }
+    }
 }
 
 /// What becomes of a request for which no rule matches.

@@ -17,13 +17,15 @@ pub struct Limit {
     /// The quota that a store counts by.
     pub quota: Quota,
     /// Hits per period.
-    pub requests_per_unit: u32,
+    pub requests_per_unit: u64,
     /// Hits per period that the quota admits beyond these, as soft excess; 0 for a hard limit.
-    pub excess: u32,
+    pub excess: u64,
     /// Permits that each hit takes; at least 1.
     pub cost: u64,
     /// It counts and never denies, beside limits that do.
     pub shadow: bool,
+    /// Hits are reported after they were used, so they are always counted in full.
+    pub post_paid: bool,
     /// The bucket that it shares with other limits of its domain, if it has none of its own.
     pub bucket: Option<String>,
     /// The unit if the period is exactly one; `None` for any other period, such as ten seconds.
@@ -58,9 +60,9 @@ pub enum LimitError {
     )]
     LargeExcess {
         /// As given.
-        excess: u32,
+        excess: u64,
         /// The limit.
-        limit: u32,
+        limit: u64,
     },
     /// A cost that never fits, or of nothing.
     #[error("a cost of {cost} never fits; write 1 to {most}")]
@@ -98,7 +100,7 @@ impl Limit {
     /// # Ok::<(), LimitError>(())
     /// ```
     pub fn new(
-        requests_per_unit: u32,
+        requests_per_unit: u64,
         period: impl Into<Period>,
         algorithm: Algorithm,
     ) -> Result<Self, LimitError> {
@@ -110,7 +112,7 @@ impl Limit {
             _ => Length::of(&period.into())?,
         };
         let key_tail = tail(&algorithm, &length.text, requests_per_unit == 0).into();
-        let quota = Quota::new(u64::from(requests_per_unit), length.period, algorithm)?;
+        let quota = Quota::new(requests_per_unit, length.period, algorithm)?;
         let (unit, period) = (length.unit, length.span);
         Ok(Self {
             name: String::new(),
@@ -119,6 +121,7 @@ impl Limit {
             excess: 0,
             cost: 1,
             shadow: false,
+            post_paid: false,
             bucket: None,
             unit,
             period,
@@ -141,7 +144,7 @@ impl Limit {
     /// assert!(Limit::per(100, Unit::Minute)?.with_excess(101).is_err());
     /// # Ok::<(), LimitError>(())
     /// ```
-    pub fn with_excess(mut self, excess: u32) -> Result<Self, LimitError> {
+    pub fn with_excess(mut self, excess: u64) -> Result<Self, LimitError> {
         let algorithm = self.quota.algorithm();
         if algorithm.is_bucket() {
             return Err(LimitError::ExcessOfBucket(algorithm.name()));
@@ -149,7 +152,7 @@ impl Limit {
         if excess > self.requests_per_unit {
             return Err(LimitError::LargeExcess { excess, limit: self.requests_per_unit });
         }
-        let most = u64::from(self.requests_per_unit) + u64::from(excess);
+        let most = self.requests_per_unit.saturating_add(excess);
         self.quota = Quota::new(most, self.quota.period().clone(), algorithm.clone())?;
         self.excess = excess;
         Ok(self)
@@ -189,6 +192,25 @@ impl Limit {
         self
     }
 
+    /// The same limit, whose hits are reported after they were used: tokens of an answer, or bytes.
+    ///
+    /// Hits are counted in full, whatever is left, and what was not there is owed. A request is denied where
+    /// nothing was left before it; a check with 0 hits too, which counts nothing. The limits of a request
+    /// that are charged together do not include it.
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate_policy::*;
+    /// let limit = Limit::per(1_000, Unit::Hour)?.post_paid();
+    /// assert_eq!(limit.to_string(), "1000 per hour, fixed_window, post_paid");
+    /// # Ok::<(), LimitError>(())
+    /// ```
+    #[must_use]
+    pub const fn post_paid(mut self) -> Self {
+        self.post_paid = true;
+        self
+    }
+
     /// The same limit, with one counter for all limits of its domain that name this bucket. They may differ
     /// in cost and overdraft only.
     ///
@@ -220,14 +242,14 @@ impl Limit {
     /// period. An excess is not part of it.
     #[must_use]
     pub const fn burst(&self) -> u64 {
-        self.quota.burst().saturating_sub(self.excess as u64)
+        self.quota.burst().saturating_sub(self.excess)
     }
 
     /// A fixed window: `requests_per_unit` hits per `unit`.
     ///
     /// # Errors
-    /// Never today: any number of hits per unit is a valid limit.
-    pub fn per(requests_per_unit: u32, unit: Unit) -> Result<Self, LimitError> {
+    /// More than [`Quota::LARGEST_LIMIT`] hits.
+    pub fn per(requests_per_unit: u64, unit: Unit) -> Result<Self, LimitError> {
         Self::new(requests_per_unit, unit, Algorithm::FixedWindow { align: Default::default() })
     }
 
@@ -389,10 +411,11 @@ impl Override {
             limit: Limit {
                 name: String::new(),
                 quota: Quota::fixed_window(u64::from(requests_per_unit), period)?,
-                requests_per_unit,
+                requests_per_unit: u64::from(requests_per_unit),
                 excess: 0,
                 cost: 1,
                 shadow: false,
+                post_paid: false,
                 bucket: None,
                 unit: Some(unit),
                 period,

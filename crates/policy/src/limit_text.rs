@@ -26,6 +26,9 @@ impl fmt::Display for Limit {
         if let Some(bucket) = &self.bucket {
             write!(f, ", bucket {bucket}")?;
         }
+        if self.post_paid {
+            write!(f, ", post_paid")?;
+        }
         if self.shadow {
             write!(f, ", shadow")?;
         }

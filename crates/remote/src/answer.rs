@@ -14,6 +14,8 @@ pub struct Answer {
     pub limit: Option<u64>,
     /// Permits that are left.
     pub remaining: Option<u64>,
+    /// Permits that were used beyond all that there were, of hits that are reported after they were used.
+    pub owed: u64,
     /// How much later to act: zero, except for rules that pace.
     pub delay: Duration,
     /// When a retry passes: zero if admitted, and `None` where no wait helps.
@@ -52,6 +54,8 @@ pub(crate) struct Decision {
     retry_after_ms: Option<u64>,
     rule: Option<String>,
     degraded: Option<String>,
+    #[serde(default)]
+    owed: u64,
 }
 
 impl From<Decision> for Answer {
@@ -61,6 +65,7 @@ impl From<Decision> for Answer {
             is_admitted: decision.outcome == "admit",
             limit: decision.limit,
             remaining: decision.remaining,
+            owed: decision.owed,
             delay: ms(decision.delay_ms.saturating_sub(decision.waited_ms)),
             retry_after: decision.retry_after_ms.map(ms),
             rule: decision.rule,

@@ -77,6 +77,7 @@ fn of_a_lease() -> Answer {
         is_admitted: true,
         limit: None,
         remaining: None,
+        owed: 0,
         delay: Duration::ZERO,
         retry_after: Some(Duration::ZERO),
         rule: None,

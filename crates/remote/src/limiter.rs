@@ -123,6 +123,25 @@ impl RemoteRateLimiter {
         }
     }
 
+    /// Counts `n` permits of `value` that are used already, in full, whether they are there or not.
+    ///
+    /// # Errors
+    /// [`RemoteError`], also with [`OnFailure::Allow`] and [`OnFailure::Deny`]: they are not counted, and
+    /// they may be reported again. [`OnFailure::Local`] counts them in this program.
+    pub async fn consume(&self, value: &str, n: u64) -> Result<Answer, RemoteError> {
+        let counted = self.service.consume(&self.domain, &[(&*self.key, value)], n).await;
+        match (counted, &self.failing) {
+            (Err(RemoteError::Rejected { status, detail }), _) => {
+                Err(RemoteError::Rejected { status, detail })
+            }
+            (Err(_), Failing::Local(limiter)) => {
+                limiter.penalise(value, n);
+                Ok(of_failure(true, Some(Duration::ZERO)))
+            }
+            (counted, _) => counted,
+        }
+    }
+
     /// Asks for permits, and holds a place at the service for a rule that queues, for at most `left`.
     async fn wait(&self, value: &str, n: u64, left: Duration) -> Result<Answer, RemoteError> {
         // The service is to answer before the caller stops listening.
@@ -148,7 +167,7 @@ impl RemoteRateLimiter {
         hits: u64,
         max_wait: Duration,
     ) -> Question<'a> {
-        Question { domain: &self.domain, entries, hits, max_wait }
+        Question { domain: &self.domain, entries, hits, is_consumed: false, max_wait }
     }
 
     /// What `value` has left; takes nothing.
@@ -192,23 +211,28 @@ impl RemoteRateLimiter {
     }
 
     fn without_service(&self, value: &str, n: u64, error: RemoteError) -> Result<Answer, RemoteError> {
-        let answer = |is_admitted, retry_after| Answer {
-            is_admitted,
-            limit: None,
-            remaining: None,
-            delay: Duration::ZERO,
-            retry_after,
-            rule: None,
-            decided_by: DecidedBy::OnFailure,
-        };
         match &self.failing {
             Failing::Error => Err(error),
-            Failing::Allow => Ok(answer(true, Some(Duration::ZERO))),
-            Failing::Deny => Ok(answer(false, Some(RETRY))),
+            Failing::Allow => Ok(of_failure(true, Some(Duration::ZERO))),
+            Failing::Deny => Ok(of_failure(false, Some(RETRY))),
             Failing::Local(limiter) => Ok(match limiter.check_n(value, n) {
-                Ok(admitted) => Answer { delay: admitted.delay(), ..answer(true, Some(Duration::ZERO)) },
-                Err(denied) => answer(false, denied.retry_after()),
+                Ok(admitted) => Answer { delay: admitted.delay(), ..of_failure(true, Some(Duration::ZERO)) },
+                Err(denied) => of_failure(false, denied.retry_after()),
             }),
         }
+    }
+}
+
+/// The answer of this program, while the service does not answer.
+const fn of_failure(is_admitted: bool, retry_after: Option<Duration>) -> Answer {
+    Answer {
+        is_admitted,
+        limit: None,
+        remaining: None,
+        owed: 0,
+        delay: Duration::ZERO,
+        retry_after,
+        rule: None,
+        decided_by: DecidedBy::OnFailure,
     }
 }

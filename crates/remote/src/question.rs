@@ -13,6 +13,8 @@ pub(crate) struct Question<'a> {
     pub(crate) domain: &'a str,
     pub(crate) entries: &'a [(&'a str, &'a str)],
     pub(crate) hits: u64,
+    /// The hits are used already.
+    pub(crate) is_consumed: bool,
     /// How long it may wait at the service for its turn; zero for not at all.
     pub(crate) max_wait: Duration,
 }
@@ -29,7 +31,10 @@ struct Entry<'a> {
 struct Body<'a> {
     domain: &'a str,
     descriptors: [&'a [Entry<'a>]; 1],
-    hits: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hits: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumed: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_wait_ms: Option<u64>,
 }
@@ -53,7 +58,8 @@ impl Question<'_> {
         let body = Body {
             domain: self.domain,
             descriptors: [&entries],
-            hits: self.hits,
+            hits: (!self.is_consumed).then_some(self.hits),
+            consumed: self.is_consumed.then_some(self.hits),
             max_wait_ms: max_wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
         };
         serde_json::to_vec(&body)

@@ -112,7 +112,23 @@ impl Service {
         entries: &[(&str, &str)],
         hits: u64,
     ) -> Result<Answer, RemoteError> {
-        let question = Question { domain, entries, hits, max_wait: Duration::ZERO };
+        let question = Question { domain, entries, hits, is_consumed: false, max_wait: Duration::ZERO };
+        self.ask_within(&question, self.deadline).await
+    }
+
+    /// Counts `hits` of a descriptor that are used already, in full, whether they are there or not: what a
+    /// request has cost is known only afterwards. No limit denies it; the answer says what is left or
+    /// [owed](Answer::owed).
+    ///
+    /// # Errors
+    /// [`RemoteError`] says what became of the hits. They may be reported again if they were not counted.
+    pub async fn consume(
+        &self,
+        domain: &str,
+        entries: &[(&str, &str)],
+        hits: u64,
+    ) -> Result<Answer, RemoteError> {
+        let question = Question { domain, entries, hits, is_consumed: true, max_wait: Duration::ZERO };
         self.ask_within(&question, self.deadline).await
     }
 
@@ -123,7 +139,9 @@ impl Service {
         deadline: Duration,
     ) -> Result<Answer, RemoteError> {
         match &self.transport {
-            Transport::Grpc(leasing) if self.leases => leasing.ask(question, deadline).await,
+            Transport::Grpc(leasing) if self.leases && !question.is_consumed => {
+                leasing.ask(question, deadline).await
+            }
             Transport::Grpc(leasing) => {
                 leasing.channel.check(question, deadline).await.map(|(answer, _)| answer)
             }

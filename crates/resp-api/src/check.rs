@@ -1,5 +1,5 @@
-//! `TOLLGATE.CHECK domain key value [key value …] [COST n] [WITHDEGRADED]`: one descriptor, by the rules of
-//! its domain.
+//! `TOLLGATE.CHECK domain key value [key value …] [COST n | CONSUMED n] [WITHDEGRADED]`: one descriptor, by
+//! the rules of its domain.
 
 use std::borrow::Cow;
 use std::task::Context as TaskContext;
@@ -20,8 +20,9 @@ use crate::time_unit::TimeUnit;
 use crate::turn::{Pushed, Turn};
 use crate::undecided::Reason;
 
-const USAGE: &str =
-    "ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n] [WITHDEGRADED]";
+const USAGE: &str = "ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] \
+                     [COST n | CONSUMED n] [WITHDEGRADED]";
+const NOT_BOTH: &str = "ERR COST and CONSUMED cannot be combined";
 /// The limit of a reply, and what remains of it, where nothing limits.
 const NO_LIMIT: i64 = -1;
 
@@ -126,6 +127,8 @@ struct Check<'a> {
     /// What is not UTF-8 is the name of no domain.
     domain: Cow<'a, str>,
     cost: u64,
+    /// The cost is used already.
+    is_consumed: bool,
     /// The reply ends with the element of `WITHDEGRADED`.
     with_degraded: bool,
 }
@@ -139,12 +142,21 @@ impl<'a> Check<'a> {
         let (arguments, with_degraded) =
             if arguments.len() % 2 == 1 { degraded::split_option(arguments) } else { (arguments, false) };
         let [_, domain, words @ ..] = arguments.spans() else { return Err(USAGE) };
-        let (words, cost) = match words {
-            // The last two arguments; a descriptor has at least two before them.
-            [words @ .., name, cost] if words.len() >= 2 && name.of(input).eq_ignore_ascii_case(b"cost") => {
-                (words, permits(cost.of(input))?)
+        let is_named = |name: &Span, option: &[u8]| name.of(input).eq_ignore_ascii_case(option);
+        // The last two arguments; a descriptor has at least two before them.
+        let option = |words: &[Span]| match words {
+            [_, _, .., name, _] if is_named(name, b"cost") => Some(false),
+            [_, _, .., name, _] if is_named(name, b"consumed") => Some(true),
+            _ => None,
+        };
+        let (words, cost, is_consumed) = match (words, option(words)) {
+            ([words @ .., _, number], Some(is_consumed)) => {
+                if option(words) == Some(!is_consumed) {
+                    return Err(NOT_BOTH);
+                }
+                (words, permits(number.of(input))?, is_consumed)
             }
-            words => (words, 1),
+            _ => (words, 1, false),
         };
         let (pairs, rest) = words.as_chunks::<2>();
         if pairs.is_empty() || !rest.is_empty() {
@@ -153,7 +165,7 @@ impl<'a> Check<'a> {
         for [key, value] in pairs {
             entries.push(Entry::new(key.of(input), value.of(input)));
         }
-        Ok(Self { domain: lossy(domain.of(input)), cost, with_degraded })
+        Ok(Self { domain: lossy(domain.of(input)), cost, is_consumed, with_degraded })
     }
 
     /// Decides the command and writes its reply.
@@ -168,7 +180,12 @@ impl<'a> Check<'a> {
         let left = |cx: &mut TaskContext<'_>| presence.poll_left(cx);
         let (sleep, longest) = (tokio::time::sleep, Duration::MAX);
         let patience = Patience { now: &now, sleep, longest, left: Some(&left) };
-        match limiter.decide_patiently(&request, turn.now, &patience, scratch).await {
+        let decided = match self.is_consumed {
+            false => limiter.decide_patiently(&request, turn.now, &patience, scratch).await,
+            // Boxed, so that the future of a turn stays small.
+            true => Box::pin(limiter.consume(&request, turn.now, scratch)).await,
+        };
+        match decided {
             Err(error) => turn.fail(Reason::Invalid, format_args!("ERR {error}")),
             Ok(answer) if !answer.policy().is_loaded() => {
                 turn.fail(Reason::Unavailable, "ERR no rules are loaded; nothing was counted");

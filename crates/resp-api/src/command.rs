@@ -182,6 +182,7 @@ const CHECK: &[Parameter] = &[
     Parameter::text("domain"),
     Parameter::text("key value").multiple(),
     Parameter::number("n").after("COST").optional(),
+    Parameter::number("n").after("CONSUMED").optional(),
     DEGRADED,
 ];
 const ACQUIRE: &[Parameter] = &[

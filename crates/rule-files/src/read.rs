@@ -92,7 +92,7 @@ impl Reader<'_> {
             }
         };
         let charge = fields.get("charge").and_then(|node| {
-            self.choice(node, &path.key("charge"), &[("each", Charge::Each), ("together", Charge::Together)])
+            self.choice(node, &path.key("charge"), &Charge::ALL.map(|charge| (charge.name(), charge)))
         });
         let unmatched = fields.get("unmatched").and_then(|node| {
             let choices = [("admit", Unmatched::Admit), ("deny", Unmatched::Deny)];

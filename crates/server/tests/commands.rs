@@ -153,7 +153,7 @@ fn check_and_explain_read_the_environment_that_serve_reads() {
     }
     let stop = ("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", "true");
     let explained = run(&explain, &[("MERGE_DOMAIN_CONFIG", "true"), stop]).1;
-    assert!(explained.contains("or of none when one denies (charge: together)"), "{explained}");
+    assert!(explained.contains("only of fixed windows that do (charge: spare_others)"), "{explained}");
     assert_eq!(run(&["check", "--merge-domains"], &[("MERGE_DOMAIN_CONFIG", "false")]).0, Some(0));
 }
 
@@ -564,7 +564,7 @@ fn shells_complete_the_values_of_settings_that_have_a_few() {
         (&["serve", "--unmatched", ""][..], &["admit", "deny"][..]),
         (&["serve", "--unmatched", "d"], &["deny"]),
         (&["serve", "--log-format", ""], &["text", "json"]),
-        (&["serve", "--charge", ""], &["each", "together"]),
+        (&["serve", "--charge", ""], &["each", "together", "spare_others"]),
         (&["serve", "--headers", "draft-"], &["draft-03", "draft-07", "draft-11"]),
         (&["serve", "--max-reserv"], &["--max-reservations"]),
         (&["top", "--sort", ""], &["denied", "decisions", "share", "rule"]),

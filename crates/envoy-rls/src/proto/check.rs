@@ -17,6 +17,9 @@ pub struct CheckRequest {
     /// How long it may wait for its turn; absent for not at all.
     #[prost(message, optional, tag = "4")]
     pub max_wait: Option<Duration>,
+    /// Permits that are used already, in place of `hits`.
+    #[prost(uint64, optional, tag = "5")]
+    pub consumed: Option<u64>,
 }
 
 /// The decision.
@@ -49,6 +52,9 @@ pub struct CheckResponse {
     /// What a program may lease.
     #[prost(message, optional, tag = "9")]
     pub offer: Option<Offer>,
+    /// Permits that were used beyond all that there were.
+    #[prost(uint64, tag = "10")]
+    pub owed: u64,
 }
 
 /// Permits to lease.

@@ -89,17 +89,28 @@ impl<S: Store> RateLimitService<S> {
     }
 
     async fn check(&self, message: Bytes, caller: &Caller, now: Timestamp) -> Result<Bytes, Status> {
-        let CheckRequest { domain, entries, hits, max_wait } = parsed(message)?;
+        let CheckRequest { domain, entries, hits, max_wait, consumed } = parsed(message)?;
         let domain = lossy(&domain);
-        let longest = wait(max_wait)?.min(caller.time_left.saturating_sub(REPLY_TIME));
+        let longest = wait(max_wait)?;
+        if consumed.is_some() && (hits.is_some() || !longest.is_zero()) {
+            return Err(Status::invalid(
+                "consumed cannot be combined with hits or max_wait: it is used already",
+            ));
+        }
+        let longest = longest.min(caller.time_left.saturating_sub(REPLY_TIME));
         let entries = self.entries(&entries)?;
         let descriptors = [Descriptor::new(&entries)];
-        let request = Request { domain: &domain, descriptors: &descriptors, hits: hits.unwrap_or(1) };
+        let hits = consumed.or(hits).unwrap_or(1);
+        let request = Request { domain: &domain, descriptors: &descriptors, hits };
         let trace = self.limiter.call_span(caller.surface, &domain, caller.traceparent());
         let (clock, mut scratch) = (|| self.now(), Scratch::new());
         // A stream is dropped when its caller leaves.
         let patience = Patience { now: &clock, sleep: tokio::time::sleep, longest, left: None };
-        let answer = self.limiter.decide_patiently(&request, now, &patience, &mut scratch).await?;
+        let answer = match consumed {
+            None => self.limiter.decide_patiently(&request, now, &patience, &mut scratch).await?,
+            // Boxed, so that the future of a call stays small.
+            Some(_) => Box::pin(self.limiter.consume(&request, now, &mut scratch)).await?,
+        };
         if let Some(trace) = trace {
             answer.record(&trace);
         }
@@ -147,6 +158,7 @@ fn response(answer: &Answer<'_>) -> CheckResponse {
         response.delay = Some(span(descriptor.delay().saturating_sub(descriptor.waited)));
         response.rule = descriptor.rule.map(|rule| rule.path.clone()).unwrap_or_default();
         response.shadow |= descriptor.is_shadowed;
+        response.owed = descriptor.owed();
     }
     response
 }

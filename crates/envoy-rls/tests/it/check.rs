@@ -16,9 +16,12 @@ fn entries(key: &str) -> Vec<Entry> {
     vec![Entry { key: key.into(), value: "ann".into() }]
 }
 
+fn about(key: &str) -> CheckRequest {
+    CheckRequest { domain: "shop".into(), entries: entries(key), ..CheckRequest::default() }
+}
+
 async fn check(client: &mut Client, key: &str, hits: u64) -> CheckResponse {
-    let request =
-        CheckRequest { domain: "shop".into(), entries: entries(key), hits: Some(hits), max_wait: None };
+    let request = CheckRequest { hits: Some(hits), ..about(key) };
     client.unary(CHECK, request).await.expect("an answer")
 }
 
@@ -45,12 +48,7 @@ async fn an_answer_has_exact_times_and_the_rule() {
     let free = check(&mut client, "unknown", 1).await;
     assert_eq!((free.admitted, free.limit, free.rule.as_str()), (true, None, ""));
     for max_wait in [Duration { seconds: -1, nanos: 0 }, Duration { seconds: 0, nanos: 1_000_000_000 }] {
-        let request = CheckRequest {
-            domain: "shop".into(),
-            entries: entries("leased"),
-            hits: None,
-            max_wait: Some(max_wait),
-        };
+        let request = CheckRequest { max_wait: Some(max_wait), ..about("leased") };
         let status = client.unary::<_, CheckResponse>(CHECK, request).await.expect_err("no time");
         assert_eq!(status.code(), tonic::Code::InvalidArgument, "{status}");
     }
@@ -89,4 +87,26 @@ async fn a_sixteenth_of_a_leased_bucket_is_leased_while_half_of_it_is_left() {
     let bad = ReturnRequest { id: "x".into(), used: 0 };
     let status = client.unary::<_, ReturnResponse>(RETURN, bad).await.expect_err("not an id");
     assert_eq!(status.code(), tonic::Code::InvalidArgument, "{status}");
+}
+
+#[tokio::test]
+async fn consumed_permits_are_counted_in_full_and_an_answer_says_what_is_owed() {
+    let server = Server::plain().await;
+    let mut client = server.client().await;
+    for (consumed, left, owed) in [(400, 600, 0), (900, 0, 300), (0, 0, 300)] {
+        let request = CheckRequest { consumed: Some(consumed), ..about("leased") };
+        let answer: CheckResponse = client.unary(CHECK, request).await.expect("an answer");
+        assert_eq!((answer.admitted, answer.remaining, answer.owed), (true, Some(left), owed), "{consumed}");
+        assert_eq!(answer.retry_after, ms(0));
+    }
+    let denied = check(&mut client, "leased", 1).await;
+    assert_eq!((denied.admitted, denied.retry_after), (false, ms(301)));
+    for request in [
+        CheckRequest { consumed: Some(1), hits: Some(1), ..about("leased") },
+        CheckRequest { consumed: Some(1), max_wait: ms(1), ..about("leased") },
+    ] {
+        let status = client.unary::<_, CheckResponse>(CHECK, request).await.expect_err("not both");
+        assert_eq!(status.code(), tonic::Code::InvalidArgument, "{status}");
+    }
+    assert_eq!(check(&mut client, "leased", 0).await.remaining, Some(0));
 }

@@ -1,5 +1,5 @@
-//! Calls that the rules cannot decide, since they are too large or there is no room for them: each is answered by a
-//! decision, on a connection that goes on.
+//! Calls that the rules cannot decide, since they are too large or there is no room for them: each is
+//! answered by a decision, on a connection that goes on.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use prost::Message;
@@ -79,7 +79,7 @@ async fn programs_get_a_decision_too_and_calls_without_one_an_error() {
     let server = Server::plain().await;
     let mut client = server.client().await;
     let entries = vec![Entry { key: "free".into(), value: vec![b'x'; 5 << 20] }];
-    let check = CheckRequest { domain: "shop".into(), entries: entries.clone(), hits: None, max_wait: None };
+    let check = CheckRequest { domain: "shop".into(), entries: entries.clone(), ..CheckRequest::default() };
     let answer: CheckResponse = client.unary(CHECK, check).await.expect("an answer");
     assert_eq!((answer.admitted, answer.limit, answer.retry_after), (false, None, None));
     let acquire = AcquireRequest { domain: "shop".into(), entries, id: String::new() };

@@ -24,6 +24,9 @@ pub(crate) enum Descriptor {
         /// Permits requested by this descriptor; those of the request when left out.
         #[serde(skip_serializing_if = "Option::is_none")]
         hits: Option<u64>,
+        /// Permits that this descriptor has used already, in place of `hits`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        consumed: Option<u64>,
     },
 }
 
@@ -39,6 +42,9 @@ pub(crate) struct CheckRequest {
     /// Permits requested, 0 to 2^63-1; 1 when left out. 0 only reports the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     hits: Option<u64>,
+    /// Permits that are used already, in place of `hits`: they are counted in full, and no limit denies them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumed: Option<u64>,
     /// How long the request may wait for its turn, if its rule has `on_limit: queue`; as long as the rule
     /// allows when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -57,6 +63,9 @@ pub(crate) struct BatchedRequest {
     /// Permits requested, 0 to 2^63-1; 1 when left out. 0 only reports the state.
     #[serde(skip_serializing_if = "Option::is_none")]
     hits: Option<u64>,
+    /// Permits that are used already, in place of `hits`: they are counted in full, and no limit denies them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consumed: Option<u64>,
 }
 
 /// A slot to acquire, to renew or to release.
@@ -149,6 +158,10 @@ macro_rules! decision {
             /// It passes above a limit, within the `excess` of that limit.
             #[serde(default, skip_serializing_if = "std::ops::Not::not")]
             excess: bool,
+            /// Permits that were used beyond all that there were, of hits that are reported after they were
+            /// used.
+            #[serde(default, skip_serializing_if = "is_zero")]
+            owed: u64,
             /// `block` or `allow`, where an operator has decided it, whatever the rule says.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             intervention: Option<String>,
@@ -194,6 +207,7 @@ pub(crate) struct Decisions {
 /// One or several.
 #[derive(Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "it describes the answer; none is made of it")]
 pub(crate) enum CheckAnswer {
     One(Decision),
     Batch(Decisions),
@@ -239,6 +253,7 @@ impl CheckRequest {
             domain: "shop".to_owned(),
             descriptors: vec![Descriptor::of_user(user)],
             hits: Some(1),
+            consumed: None,
             max_wait_ms: None,
         }
     }

@@ -326,6 +326,84 @@ async fn a_request_above_a_soft_limit_is_marked_in_the_body_and_in_a_field() {
 }
 
 #[tokio::test]
+async fn consumed_permits_are_counted_in_full_and_no_limit_denies_them() {
+    let rules = "{domain: llm, descriptors: [
+        {key: team, rate_limit: {unit: hour, requests_per_unit: 1000, post_paid: true}},
+        {key: user, rate_limit: {unit: hour, requests_per_unit: 1000, algorithm: token_bucket}}]}";
+    let server = Server::start(rules, HttpSettings::default()).await;
+    let mut client = server.client().await;
+    let ask = |more: Value| {
+        let mut body = json!({"domain": "llm", "descriptors": [[{"key": "team", "value": "a"}]]});
+        body.as_object_mut().expect("a map").extend(more.as_object().expect("a map").clone());
+        body.to_string()
+    };
+    for (more, outcome, remaining, owed) in [
+        (json!({"hits": 0}), "admit", 1_000, json!(null)),
+        (json!({"hits": 900}), "admit", 100, json!(null)),
+        (json!({"consumed": 900}), "admit", 0, json!(800)),
+        (json!({"hits": 0}), "deny", 0, json!(800)),
+        (json!({"consumed": 0}), "admit", 0, json!(800)),
+        (json!({"hits": 5}), "deny", 0, json!(805)),
+        (json!({"consumed": 5, "hits": null}), "admit", 0, json!(810)),
+    ] {
+        let json = client.post("/v1/check", &ask(more.clone())).await.json();
+        let got = (&json["outcome"], &json["remaining"], &json["owed"], &json["descriptors"][0]["owed"]);
+        assert_eq!(got, (&json!(outcome), &json!(remaining), &owed, &owed), "{more}");
+    }
+    let query = "/v1/check?domain=llm&entry=user=a&consumed=1500";
+    let json = client.get(query).await.json();
+    assert_eq!((&json["outcome"], &json["owed"]), (&json!("admit"), &json!(500)));
+    let batch = json!({"requests": [
+        {"domain": "llm", "descriptors": [[{"key": "user", "value": "a"}]]},
+        {"domain": "llm", "consumed": 10, "descriptors": [
+            {"entries": [{"key": "user", "value": "b"}], "consumed": 1_001}, [{"key": "team", "value": "b"}]]},
+        {"domain": "llm", "descriptors": [{"entries": [{"key": "user", "value": "b"}], "consumed": 0}]},
+    ]});
+    let json = client.post("/v1/check", &batch.to_string()).await.json();
+    let seen: Vec<_> =
+        json["decisions"].as_array().expect("a list").iter().map(|it| &it["outcome"]).collect();
+    assert_eq!(seen, ["deny", "admit", "admit"]);
+    let second = &json["decisions"][1]["descriptors"];
+    assert_eq!((&second[0]["owed"], &second[1]["remaining"]), (&json!(1), &json!(990)));
+
+    let own = |hits: Value| {
+        let mut own = json!({"entries": [{"key": "team", "value": "c"}]});
+        own.as_object_mut().expect("a map").extend(hits.as_object().expect("a map").clone());
+        own
+    };
+    let both = "`hits` and `consumed` cannot be combined";
+    for (body, want) in [
+        (ask(json!({"hits": 1, "consumed": 1})), both),
+        (ask(json!({"hits": 1, "descriptors": [own(json!({"consumed": 1}))]})), both),
+        (ask(json!({"consumed": 1, "descriptors": [own(json!({"hits": 1}))]})), both),
+        (ask(json!({"descriptors": [own(json!({"hits": 1, "consumed": 1}))]})), both),
+        (ask(json!({"descriptors": [own(json!({})), own(json!({"consumed": 1}))]})), "descriptors[0] has no"),
+        (ask(json!({"consumed": 1, "max_wait_ms": 5})), "`max_wait_ms` belongs to `hits`"),
+        (ask(json!({"consumed": -1})), "expected a whole number"),
+        (json!({"requests": [], "consumed": 1}).to_string(), "cannot be combined with members"),
+    ] {
+        let reply = client.post("/v1/check", &body).await;
+        let detail = reply.json()["detail"].as_str().unwrap_or_default().to_owned();
+        assert!(reply.status == 400 && detail.contains(want), "{body}: {detail}");
+    }
+    for (path, body) in [
+        ("/v1/reserve", ask(json!({"consumed": 1}))),
+        ("/v1/reserve", ask(json!({"descriptors": [own(json!({"consumed": 1}))]}))),
+        ("/v1/acquire", ask(json!({"consumed": 1}))),
+    ] {
+        let reply = client.post(path, &body).await;
+        assert_eq!(reply.status, 400, "{path} {body}");
+        assert!(reply.text().contains("unknown field `consumed`"), "{}", reply.text());
+    }
+    for query in ["hits=1&consumed=1", "consumed=1&consumed=1", "consumed=x"] {
+        let reply = client.get(&format!("/v1/check?domain=llm&entry=team=c&{query}")).await;
+        assert_eq!(reply.status, 400, "{query}");
+    }
+    let json = client.get("/v1/check?domain=llm&entry=team=c&hits=0").await.json();
+    assert_eq!(json["remaining"], 1_000, "nothing that was rejected was counted");
+}
+
+#[tokio::test]
 async fn a_reply_says_that_no_rule_matched_and_which_is_nearest() {
     let rules = "
 domain: shop

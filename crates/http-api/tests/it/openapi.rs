@@ -63,6 +63,7 @@ async fn errors_and_denials_answer_as_described_too() {
         r#"{"domain":"shop","descriptors":[[{"key":"user"}]],"hits":3}"#,
         r#"{"requests":[{"domain":"shop","descriptors":[[{"key":"never"}]],"hits":9},{"domain":"x","descriptors":[[]]}]}"#,
         r#"{"domain":"shop","descriptors":[{"entries":[{"key":"shadowed"}],"hits":2},[{"key":"free"}]]}"#,
+        r#"{"domain":"shop","descriptors":[{"entries":[{"key":"user"}],"consumed":9},[{"key":"free"}]],"consumed":5}"#,
     ] {
         let reply = client.post("/v1/check", body).await;
         conforms(&document, &document["paths"]["/v1/check"]["post"], &reply, body);

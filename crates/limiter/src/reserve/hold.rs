@@ -14,6 +14,7 @@ use crate::charge::Batch;
 use crate::keys::Share;
 use crate::limiter::Limiter;
 use crate::outage::Operation;
+use crate::plan::Hits;
 use crate::request::Request;
 use crate::scratch::{Item, Scratch, Settled};
 use crate::settle::{self, ItemResult};
@@ -79,7 +80,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         scratch.clear();
         let rules = self.rules.load();
         let (mut holding, mut place) = (Holding::default(), None);
-        let answer = match self.plan(&rules, request, Some(true), now, scratch)? {
+        let answer = match self.plan(&rules, request, Hits::Held, now, scratch)? {
             None => self.answer_of_no_domain(rules, request, now, scratch),
             Some(domain) => {
                 if scratch.keys.len() > LONGEST_KEYS {
@@ -229,8 +230,8 @@ fn counter<'a>(item: &'a HeldItem, domain: &'a Domain, overrides: &'a [Override]
         }
         QuotaRef::Override { requests_per_unit, unit, sharing, origin } => {
             let mut given = overrides.iter().map(|it| &it.limit);
-            let given =
-                given.find(|it| it.requests_per_unit == requests_per_unit && it.unit == Some(unit))?;
+            let given = given
+                .find(|it| it.requests_per_unit == u64::from(requests_per_unit) && it.unit == Some(unit))?;
             (&given.quota, sharing, origin)
         }
     };
@@ -254,7 +255,9 @@ fn quota_ref(item: &Item, domain: &Domain, overrides: &[Override]) -> QuotaRef {
         LimitRef::Override(index) => {
             let limit = &overrides[index as usize].limit;
             let unit = limit.unit.unwrap_or(tollgate_policy::Unit::Second);
-            let (requests_per_unit, sharing, origin) = (limit.requests_per_unit, item.sharing, item.origin);
+            // It came as a number of 32 bits.
+            let requests_per_unit = u32::try_from(limit.requests_per_unit).unwrap_or(u32::MAX);
+            let (sharing, origin) = (item.sharing, item.origin);
             QuotaRef::Override { requests_per_unit, unit, sharing, origin }
         }
     }

@@ -15,6 +15,7 @@ mod leaving;
 mod logged;
 mod observe;
 mod outage;
+mod paying;
 mod peer_metrics;
 mod priority;
 mod queue;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tollgate_core::{Algorithm, LeakyForm, Quota};
+use tollgate_core::{Algorithm, LeakyForm};
 use tollgate_store::Sharing;
 
 use super::value::Kind;
@@ -66,9 +66,12 @@ impl DescriptorSpec {
     }
 }
 
-/// Why requests cannot wait for permits of `quota`; `None` if they can.
-fn no_queue(quota: &Quota) -> Option<&'static str> {
-    match quota.algorithm() {
+/// Why requests cannot wait for permits of `limit`; `None` if they can.
+fn no_queue(limit: &Limit) -> Option<&'static str> {
+    match limit.quota.algorithm() {
+        _ if limit.post_paid => {
+            Some("the hits of a post_paid limit are used already, so none can wait; remove one of the two")
+        }
         Algorithm::Total => Some("a total has no permits again, however long a request waits; remove it"),
         Algorithm::LeakyBucket { form: LeakyForm::Queue { .. }, .. } => Some(
             "form: queue already admits with a delay, which the caller waits; remove it, or write form: meter",
@@ -163,10 +166,8 @@ impl RuleSpec {
             Limits::Unlimited => Some("a rule without a limit never denies; remove it"),
             Limits::Denied => Some("a rule that denies everything has nothing to wait for; remove it"),
             Limits::Slots(_) => Some("slots are free when holders release them, not after a time; remove it"),
-            Limits::One(limit) => no_queue(&limit.quota),
-            Limits::Named(limits) => {
-                limits.iter().filter(|limit| !limit.shadow).find_map(|limit| no_queue(&limit.quota))
-            }
+            Limits::One(limit) => no_queue(limit),
+            Limits::Named(limits) => limits.iter().filter(|limit| !limit.shadow).find_map(no_queue),
         };
         if let Some(reason) = reason {
             errors.push((Part::OnLimit, RuleError::NoQueue { reason }));

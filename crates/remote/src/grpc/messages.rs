@@ -32,6 +32,8 @@ pub(super) struct CheckRequest {
     hits: Option<u64>,
     #[prost(message, optional, tag = "4")]
     max_wait: Option<Span>,
+    #[prost(uint64, optional, tag = "5")]
+    consumed: Option<u64>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -52,6 +54,8 @@ pub(super) struct CheckResponse {
     degraded: String,
     #[prost(message, optional, tag = "9")]
     pub(super) offer: Option<OfferMessage>,
+    #[prost(uint64, tag = "10")]
+    owed: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, prost::Message)]
@@ -99,7 +103,8 @@ impl From<&Question<'_>> for CheckRequest {
         Self {
             domain: question.domain.to_owned(),
             entries: entries(question),
-            hits: Some(question.hits),
+            hits: (!question.is_consumed).then_some(question.hits),
+            consumed: question.is_consumed.then_some(question.hits),
             max_wait: (!question.max_wait.is_zero()).then(|| question.max_wait.into()),
         }
     }
@@ -146,6 +151,7 @@ impl From<CheckResponse> for Answer {
             is_admitted: response.admitted,
             limit: response.limit,
             remaining: response.remaining,
+            owed: response.owed,
             delay: response.delay.map_or(Duration::ZERO, Duration::from),
             retry_after: response.retry_after.map(Duration::from),
             rule: Some(response.rule).filter(|rule| !rule.is_empty()),

@@ -92,6 +92,33 @@ async fn calls_that_come_while_the_service_is_asked_travel_together() {
 }
 
 #[tokio::test]
+async fn permits_that_are_used_are_told_as_such_and_what_nobody_counted_is_an_error_or_counted_here() {
+    let (listener, address) = listener().await;
+    let service = Service::at(&address).expect("an address").deadline(PATIENCE);
+    let limiter = service.limiter("llm", "team");
+    let call = tokio::spawn(async move { limiter.consume("search", 900).await });
+    let (mut stream, _) = listener.accept().await.expect("a connection");
+    let request = asked(&mut stream).await["requests"][0].clone();
+    assert_eq!((&request["consumed"], &request["hits"]), (&900.into(), &serde_json::Value::Null));
+    let owing = decision("admit").replace(r#""degraded":null"#, r#""degraded":null,"owed":800"#);
+    reply(&mut stream, 200, &format!(r#"{{"decisions":[{owing}]}}"#)).await;
+    let answer = call.await.expect("joined").expect("an answer");
+    assert_eq!((answer.is_admitted, answer.owed), (true, 800));
+
+    drop((stream, listener));
+    let (gone, address) = self::listener().await;
+    drop(gone);
+    let limiter = Service::at(&address).expect("an address").limiter("llm", "team");
+    for policy in [OnFailure::Error, OnFailure::Allow, OnFailure::Deny] {
+        let limiter = limiter.clone().on_failure(policy).expect("a policy");
+        assert!(limiter.consume("search", 3).await.is_err());
+    }
+    let local = limiter.on_failure(OnFailure::Local(Quota::per_hour(2))).expect("a quota");
+    assert!(local.consume("search", 3).await.is_ok_and(|answer| answer.is_admitted));
+    assert!(local.check("search").await.is_ok_and(|answer| !answer.is_admitted));
+}
+
+#[tokio::test]
 async fn a_question_that_is_rejected_does_not_fail_those_that_travel_with_it() {
     let (listener, address) = listener().await;
     let service = Service::at(&address).expect("an address").deadline(PATIENCE);

@@ -59,6 +59,33 @@ fn a_reply_keeps_its_shape_above_a_soft_limit() {
     );
 }
 
+#[test]
+fn consumed_permits_are_counted_in_full_and_no_limit_denies_them() {
+    let rules = "{domain: llm, descriptors: [
+        {key: team, rate_limit: {unit: hour, requests_per_unit: 1000, post_paid: true}},
+        {key: user, rate_limit: {unit: hour, requests_per_unit: 1000, algorithm: token_bucket}}]}";
+    story(
+        &of(Limiter::new(policy(rules), memory(), LimiterSettings::default())),
+        &[
+            ("TOLLGATE.CHECK llm team a COST 0", r#"[0, 1000, 1000, -1, 0, "team"]"#),
+            ("TOLLGATE.CHECK llm team a COST 900", r#"[0, 1000, 100, -1, 3600, "team"]"#),
+            ("TOLLGATE.CHECK llm team a consumed 900", r#"[0, 1000, 0, -1, 3600, "team"]"#),
+            ("TOLLGATE.CHECK llm team a COST 0", r#"[1, 1000, 0, 3600, 3600, "team"]"#),
+            ("TOLLGATE.CHECK llm team a CONSUMED 5", r#"[0, 1000, 0, -1, 3600, "team"]"#),
+            ("TOLLGATE.CHECK llm user a CONSUMED 1500", r#"[0, 1000, 0, -1, 5400, "user"]"#),
+            ("TOLLGATE.CHECK llm user a", r#"[1, 1000, 0, 1804, 5400, "user"]"#),
+            ("TOLLGATE.CHECK llm user a CONSUMED 0 WITHDEGRADED", r#"[0, 1000, 0, -1, 5400, "user", nil]"#),
+            ("TOLLGATE.CHECK llm consumed 7", "[0, -1, -1, -1, 0, nil]"), // an entry
+            (
+                "TOLLGATE.CHECK llm user a CONSUMED -1",
+                "-ERR the number of permits is negative; the smallest is 0, which only looks",
+            ),
+            ("TOLLGATE.CHECK llm user a CONSUMED 1 COST 1", "-ERR COST and CONSUMED cannot be combined"),
+            ("TOLLGATE.CHECK llm user a COST 1 CONSUMED 1", "-ERR COST and CONSUMED cannot be combined"),
+        ],
+    );
+}
+
 /// A server at noon with this limiter.
 fn of(limiter: Limiter<MemoryStore>) -> Server {
     let clock = ManualClock::at(NOON);
@@ -161,8 +188,7 @@ fn invalid_arguments_are_errors_and_nothing_is_taken() {
     const NUMBER: &str = "-ERR value is not an integer or out of range";
     const NEGATIVE: &str = "-ERR the number of permits is negative; the smallest is 0, which only looks";
     let server = Server::start(RespSettings::default());
-    let usage =
-        "-ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n] [WITHDEGRADED]";
+    let usage = "-ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n | CONSUMED n] [WITHDEGRADED]";
     let arity = |name: &str| format!("-ERR wrong number of arguments for '{name}' command");
     let (cell, crab, ms, check) =
         (arity("cl.throttle"), arity("throttle"), arity("tollgate.throttle"), arity("tollgate.check"));
@@ -185,12 +211,12 @@ fn invalid_arguments_are_errors_and_nothing_is_taken() {
             ("CL.THROTTLE k 1 1 -60", "-ERR period is -60; the smallest is 1"),
             ("CL.THROTTLE k 1 1 1 -1", NEGATIVE),
             (
-                "CL.THROTTLE k 17179869182 1 1",
-                "-ERR a limit of 17179869183 is too large; the largest is 17179869182",
+                "CL.THROTTLE k 9007199254740990 1 1",
+                "-ERR a limit of 9007199254740991 is too large; the largest is 9007199254740990",
             ),
             (
                 "CL.THROTTLE k 9223372036854775807 1 1",
-                "-ERR a limit of 9223372036854775808 is too large; the largest is 17179869182",
+                "-ERR a limit of 9223372036854775808 is too large; the largest is 9007199254740990",
             ),
             (
                 "CL.THROTTLE k 1 1 315360001",
@@ -201,8 +227,8 @@ fn invalid_arguments_are_errors_and_nothing_is_taken() {
                 "-ERR a bucket of 1001 at this rate takes more than thirty years to fill; make it smaller",
             ),
             (
-                "TOLLGATE.THROTTLE k 1 17179869182 1",
-                "-ERR 17179869182 permits per 1ms are too fast to count; the fastest is 100 a nanosecond",
+                "TOLLGATE.THROTTLE k 1 9007199254740990 1",
+                "-ERR 9007199254740990 permits per 1ms are too fast to count; the fastest is 100 a nanosecond",
             ),
             ("TOLLGATE.CHECK", &check),
             ("TOLLGATE.CHECK shop user", &check),

@@ -72,6 +72,7 @@ const LIMITS_ENTRY: &[&str] = &[
     "cost",
     "bucket",
     "shadow",
+    "post_paid",
     "time_zone",
     "ttl",
 ];

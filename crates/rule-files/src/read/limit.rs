@@ -6,7 +6,7 @@ mod concurrency;
 mod period;
 mod rate;
 
-use tollgate_core::{Algorithm, QuotaError};
+use tollgate_core::{Algorithm, Quota, QuotaError};
 use tollgate_human_text::whole_number;
 use tollgate_policy::{Limit, LimitError, OnStoreFailure, RuleError, RuleSpec, Sharing, Unit};
 
@@ -215,6 +215,7 @@ impl Reader<'_> {
         let cost = fields.get("cost").and_then(|node| self.number(node, &path.key("cost"), 1, u64::MAX));
         let bucket = fields.get("bucket").and_then(|node| self.text(node, &path.key("bucket")));
         let is_shadow = self.flag(fields, path, "shadow");
+        let is_post_paid = self.flag(fields, path, "post_paid");
         let limit = match (algorithm, period, requests) {
             (Some(algorithm), Some(period), Some(requests)) => {
                 let limit = Limit::new(requests, period, algorithm);
@@ -226,6 +227,10 @@ impl Reader<'_> {
                 let limit = match bucket {
                     Some(name) => limit.map(|limit| limit.in_bucket(name)),
                     None => limit,
+                };
+                let limit = match is_post_paid {
+                    true => limit.map(Limit::post_paid),
+                    false => limit,
                 };
                 match limit {
                     Ok(limit) if is_shadow => Some(limit.in_shadow()),
@@ -255,8 +260,7 @@ impl Reader<'_> {
         fields.get("name").and_then(|node| self.text(node, &path.key("name"))).unwrap_or_default()
     }
 
-    fn requests(&mut self, fields: &Fields<'_>, path: &Path<'_>, is_total: bool) -> Option<u32> {
-        const MOST: u64 = u32::MAX as u64;
+    fn requests(&mut self, fields: &Fields<'_>, path: &Path<'_>, is_total: bool) -> Option<u64> {
         let has_limit = fields.get("limit").is_some();
         let name = if is_total && has_limit { "limit" } else { "requests_per_unit" };
         if has_limit && !is_total {
@@ -271,11 +275,11 @@ impl Reader<'_> {
             self.notes.warn(Warned::NoRequests, fields.pos, path.key(name), message);
             return Some(0);
         };
-        u32::try_from(self.number(node, &path.key(name), 0, MOST)?).ok()
+        self.number(node, &path.key(name), 0, Quota::LARGEST_LIMIT)
     }
 
     /// `excess`: a number of requests, or a percentage of the limit.
-    fn excess(&mut self, fields: &Fields<'_>, path: &Path<'_>, requests: u32) -> Option<u32> {
+    fn excess(&mut self, fields: &Fields<'_>, path: &Path<'_>, requests: u64) -> Option<u64> {
         let node = fields.get("excess")?;
         let here = path.key("excess");
         let scalar = self.scalar(node, &here, "a percentage such as 10 %")?;
@@ -283,7 +287,7 @@ impl Reader<'_> {
             Some(number) => (number.trim_end(), true),
             None => (scalar.text.as_str(), false),
         };
-        let Some(number) = whole_number(number).and_then(|number| u32::try_from(number).ok()) else {
+        let Some(number) = whole_number(number).filter(|number| *number <= Quota::LARGEST_LIMIT) else {
             let message = format!("invalid excess {}: expected something like 10 % or 20", quoted(scalar));
             self.notes.fault(node.pos, here, message);
             return None;
@@ -294,8 +298,7 @@ impl Reader<'_> {
             return None;
         }
         let excess = if is_percentage {
-            // At most the number of requests itself.
-            u32::try_from(u64::from(requests) * u64::from(number) / 100).unwrap_or(requests)
+            requests * number / 100 // at most the number of requests itself
         } else {
             number
         };

@@ -1,5 +1,5 @@
-//! Every fault, word for word: the faults of each file in `tests/it/faults` are in a file of the same name with
-//! the extension `.faults`. `WRITE_FAULTS=1 cargo test -p tollgate-rule-files --test faults` writes them
+//! Every fault, word for word: the faults of each file in `tests/it/faults` are in a file of the same name
+//! with the extension `.faults`. `WRITE_FAULTS=1 cargo test -p tollgate-rule-files --test faults` writes them
 //! anew, for review.
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
@@ -243,10 +243,10 @@ fn a_descriptor_whose_values_a_pattern_in_a_key_takes_is_warned_of_and_is_not_re
         let reached = ["user", "user_id", "a", "other"].iter().flat_map(|key| {
             ["", "a", "ab", "ann", "10.1.2.3"].map(|value| domain.find(&[Entry::new(key, value)]))
         });
-        let reached: Vec<u32> = reached.flatten().map(|rule| rule.limits[0].requests_per_unit - 1).collect();
+        let reached: Vec<u64> = reached.flatten().map(|rule| rule.limits[0].requests_per_unit - 1).collect();
         for index in 0..descriptors.len() {
             let is_warned = want.iter().any(|it| it.contains(&format!(" descriptors[{index}]: ")));
-            let is_reached = reached.contains(&u32::try_from(index).expect("few"));
+            let is_reached = reached.contains(&u64::try_from(index).expect("few"));
             assert!(is_reached != is_warned, "{index} of {descriptors:?}");
         }
     }

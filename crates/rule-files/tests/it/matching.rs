@@ -16,11 +16,11 @@ fn entries(text: &str) -> Vec<Entry<'_>> {
 }
 
 /// The limit of the rule that is found; 0 if there is no such rule.
-fn found(domain: &Domain, text: &str) -> u32 {
+fn found(domain: &Domain, text: &str) -> u64 {
     domain.find(&entries(text)).map_or(0, |rule| rule.limits[0].requests_per_unit)
 }
 
-fn check(text: &str, rows: &[(&str, u32)]) {
+fn check(text: &str, rows: &[(&str, u64)]) {
     let policy = policy(text);
     for (request, want) in rows {
         assert_eq!(found(&policy.domains()[0], request), *want, "{request}");

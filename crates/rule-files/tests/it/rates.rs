@@ -51,8 +51,8 @@ fn a_rate_means_the_same_as_the_long_keys() {
 fn a_rate_that_cannot_be_meant_says_what_to_write() {
     for (rate, want) in [
         ("1k/s", "invalid rate \"1k/s\": write 1000/s"),
-        ("4294967296/s", "invalid rate \"4294967296/s\": the largest number is 4294967295"),
-        ("1/s burst 17179869183", "the largest burst is 17179869182"),
+        ("9007199254740991/s", "invalid rate \"9007199254740991/s\": the largest number is 9007199254740990"),
+        ("1/s burst 9007199254740991", "the largest burst is 9007199254740990"),
         ("10q/s", "expected something like 100/s, 5/minute burst 20 or 300/3h"),
     ] {
         let text = format!("{{domain: d, descriptors: [{{key: k, rate: {rate}}}]}}");

@@ -173,7 +173,7 @@ fn read(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>, notes: &
     addresses::read(env, &mut layer, faults, notes);
     let name = "STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT";
     if env.is_on(name, faults) {
-        layer.set(&rules::CHARGE.setting, [Given::env("together", name)]);
+        layer.set(&rules::CHARGE.setting, [Given::env("spare_others", name)]);
     }
     let given: Vec<&str> = RULE_PATH.into_iter().filter(|name| env.get(name).is_some()).collect();
     if !given.is_empty() {

@@ -139,14 +139,11 @@ pub(crate) fn ratio(text: &str) -> Result<f32, String> {
     }
 }
 
-/// `each` or `together`.
+/// `each`, `together` or `spare_others`.
 pub(crate) fn charge(text: &str) -> Result<tollgate_policy::Charge, String> {
     use tollgate_policy::Charge;
-    match text.to_ascii_lowercase().as_str() {
-        "each" => Ok(Charge::Each),
-        "together" => Ok(Charge::Together),
-        _ => Err(format!("unknown charge {text:?}: expected each or together")),
-    }
+    let named = Charge::ALL.into_iter().find(|charge| charge.name().eq_ignore_ascii_case(text));
+    named.ok_or_else(|| format!("unknown charge {text:?}: expected each, together or spare_others"))
 }
 
 /// `allow`, `deny` or `local`.

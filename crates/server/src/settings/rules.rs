@@ -25,10 +25,11 @@ rows! {
         .help(Rules, "Read rule files whose names begin with a dot too; folders with such names are never read. \
                       `RUNTIME_IGNOREDOTFILES` says the opposite, and without it the files below `RUNTIME_ROOT` are read");
     CHARGE: Row<Charge> = Row::new("charge", "HOW", "each", parse::charge)
-        .one_of(&["each", "together"])
+        .one_of(&["each", "together", "spare_others"])
         .envoy_compat(&["STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT"])
         .help(Rules, "What a request is charged if one of its limits denies, in domains that do not say `charge`: `each` \
-                      of its limits, or none of them (`together`)");
+                      of its limits, none of them (`together`), or only those fixed windows that deny \
+                      (`spare_others`)");
     MAX_RULES_DROPPED: Row<u8> = Row::new("max-rules-dropped", "PERCENT", "100", parse::percent)
         .help(Rules, "Reject a reload that drops more than this percentage of the rules in force; 100 rejects none");
     START_ANYWAY: Row<bool> = Row::switch("start-anyway")

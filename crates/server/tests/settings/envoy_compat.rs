@@ -375,7 +375,7 @@ fn stop_increment_of_envoyproxy_ratelimit_charges_the_limits_of_a_request_togeth
     for (flags, env, want) in [
         (&[][..], &[][..], Charge::Each),
         (&[], &[(name, "false")], Charge::Each),
-        (&[], &[(name, "true")], Charge::Together),
+        (&[], &[(name, "true")], Charge::SpareOthers),
         (&[("charge", "each")], &[(name, "true")], Charge::Each),
         (&[("charge", "together")], &[], Charge::Together),
     ] {

@@ -53,7 +53,7 @@ fn plenty(answer: &Answer<'_>) -> Option<(u64, u64)> {
         && only.kind == Kind::Limited
         && only.is_charged
         && !(only.is_shadowed || answer.is_shadowed() || only.in_excess || only.degraded.is_some());
-    let limit = only.limit.filter(|limit| may_be && limit.cost == 1)?;
+    let limit = only.limit.filter(|limit| may_be && limit.cost == 1 && !limit.post_paid)?;
     Some((limit.burst(), only.remaining()))
 }
 

@@ -49,11 +49,11 @@ async fn every_fault_of_a_body_is_reported_with_its_place() {
         (r#"{"domain":"shop","descriptors":[[]],"hits":1e400}"#.into(), "number out of range"),
         (
             r#"{"domain":"shop","descriptors":[[]],"ttl_ms":1}"#.into(),
-            "unknown field `ttl_ms`, expected one of `domain`, `descriptors`, `hits`, `max_wait_ms`, `requests`",
+            "unknown field `ttl_ms`, expected one of `domain`, `descriptors`, `hits`, `consumed`, `max_wait_ms`, `requests`",
         ),
         (
             r#"{"requests":[{"domain":"shop","descriptors":[[]],"max_wait_ms":1}]}"#.into(),
-            "unknown field `max_wait_ms`, expected one of `domain`, `descriptors`, `hits`",
+            "unknown field `max_wait_ms`, expected one of `domain`, `descriptors`, `hits`, `consumed`",
         ),
         (r#"{"requests":[],"max_wait_ms":1}"#.into(), "cannot be combined"),
         (format!("{} x", one("user", "x")), "trailing characters at line 1"),

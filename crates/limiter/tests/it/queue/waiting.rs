@@ -218,3 +218,24 @@ fn in_shadow_mode_nobody_waits() {
     }
     assert_eq!(hall.seen(), [Passed(0); 3]);
 }
+
+#[test]
+fn what_was_used_is_charged_once_by_a_request_that_waits_and_denies_it_only_before_it_waits() {
+    let rules = "domain: d
+descriptors:
+  - {key: slow, rate_limit: {rate: 1/s burst 1, on_limit: queue, max_wait: 5s}}
+  - {key: tokens, rate_limit: {algorithm: total, limit: 100, post_paid: true}}";
+    let limiter = limiter(rules);
+    let mut hall = Hall::new(&limiter);
+    for tokens in [30, 30, 41, 5] {
+        hall.ask_for(&[("slow=a", 1), ("tokens=a", tokens)], LONG);
+    }
+    assert_eq!(hall.seen(), [Passed(0), Waits, Waits, Denied(0)]);
+    hall.pass_ms(9_000);
+    assert_eq!(hall.seen(), [Passed(0), Passed(1_000), Passed(2_000), Denied(0)]);
+    let entries = [Entry::new("tokens", "a")];
+    let request = Request { domain: "d", descriptors: &[Descriptor::new(&entries)], hits: 0 };
+    let mut scratch = Scratch::new();
+    let answer = block_on(limiter.consume(&request, hall.now(), &mut scratch)).expect("valid");
+    assert_eq!(answer.descriptor(0).map(|it| it.owed()), Some(6));
+}

@@ -77,7 +77,7 @@ fn a_decision_of_the_store_has_a_null_in_that_place() {
             ),
             (
                 "TOLLGATE.CHECK shop user ann DEGRADED",
-                "-ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n] [WITHDEGRADED]",
+                "-ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n | CONSUMED n] [WITHDEGRADED]",
             ),
         ],
     );

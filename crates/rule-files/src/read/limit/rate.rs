@@ -18,7 +18,7 @@ const WANTED: &str = "expected something like 100/s, 5/minute burst 20 or 300/3h
 /// What a rate says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
-    pub(super) requests: u32,
+    pub(super) requests: u64,
     pub(super) per: Per,
     pub(super) burst: Option<u64>,
 }
@@ -41,7 +41,7 @@ impl Reader<'_> {
             Err(fault) => {
                 let meant = rate_meant_by(&scalar.text).filter(|meant| parse(meant).is_ok());
                 let hint = match (fault, meant) {
-                    (NotARate::Number, _) => format!("the largest number is {}", u32::MAX),
+                    (NotARate::Number, _) => format!("the largest number is {}", Quota::LARGEST_LIMIT),
                     (NotARate::Burst, _) => format!("the largest burst is {}", Quota::LARGEST_LIMIT),
                     (NotARate::Form, Some(meant)) => format!("write {meant}"),
                     (NotARate::Form, None) => WANTED.to_owned(),
@@ -75,8 +75,10 @@ fn parse(text: &str) -> Result<Rate, NotARate> {
         Period::Unit(unit) => Per::Unit(named(unit.name)?),
         Period::Span(span) => Per::Span(span),
     };
-    let requests = u32::try_from(rate.permits).map_err(|_| NotARate::Number)?;
-    Ok(Rate { requests, per, burst: rate.burst })
+    if rate.permits > Quota::LARGEST_LIMIT {
+        return Err(NotARate::Number);
+    }
+    Ok(Rate { requests: rate.permits, per, burst: rate.burst })
 }
 
 #[cfg(test)]
@@ -96,10 +98,10 @@ mod tests {
     #[test]
     fn a_rate_has_numbers_that_rule_files_take() {
         for (text, fault) in [
-            ("4294967295/s", None),
-            ("4294967296/s", Some(NotARate::Number)),
-            ("5/minute burst 17179869182", None),
-            ("5/minute burst 17179869183", Some(NotARate::Burst)),
+            ("9007199254740990/d", None),
+            ("9007199254740991/d", Some(NotARate::Number)),
+            ("5/minute burst 9007199254740990", None),
+            ("5/minute burst 9007199254740991", Some(NotARate::Burst)),
         ] {
             assert_eq!(parse(text).err(), fault, "{text}");
         }
