@@ -142,7 +142,7 @@ impl Exposition {
             ("committed", stats.committed),
             ("cancelled", stats.cancelled),
             ("expired", stats.expired),
-            ("forgotten", stats.full),
+            ("refused", stats.full),
             ("over_caller_share", stats.caller_share),
             ("over_domain_share", stats.domain_share),
         ];
