@@ -417,7 +417,7 @@ fn a_text_is_the_quota_that_the_builder_writes() {
         "invalid rate \"fast\": expected something like 100/s, 5/minute burst 20 or 300/3h"
     );
     assert_eq!(error("10r/s").to_string(), "invalid rate \"10r/s\": write 10/s");
-    let large = error("99999999999/s");
+    let large = error("99999999999999999/s");
     assert!(
         matches!(&large, ParseQuotaError::OutOfBounds { source: QuotaError::LargeLimit(_), .. }),
         "{large}"

@@ -216,7 +216,11 @@ fn merged_takes_are_answered_as_if_they_had_come_one_after_another() {
         let reply = ledger.apply(&terms, call, BEGIN_US);
         for nth in 0..5 {
             let one = quota.take(&mut state, Cost(3), now);
-            assert_eq!(terms.decision_of(&reply, 3, nth, 5), one, "the {nth}th");
+            // All but what a denial found, which the ledger does not know.
+            let answer = |of: Decision| {
+                (of.outcome(), of.limit(), of.remaining(), of.delay(), of.retry_after(), of.reset_after())
+            };
+            assert_eq!(answer(terms.decision_of(&reply, 3, nth, 5)), answer(one), "the {nth}th");
         }
     }
 }

@@ -523,11 +523,27 @@ fn a_sorted_trace_begins_with_its_earliest_time() {
 
 #[test]
 fn a_request_that_was_not_decided_is_no_difference() {
+    let rules = |user: &str| {
+        format!(
+            "domain: web\ndescriptors:\n  - {{key: client, rate_limit: {{unit: minute, requests_per_unit: 2}}}}\n  \
+             - {{key: user, rate_limit: {{{user}}}}}\n"
+        )
+    };
+    let rates = rules("unit: minute, requests_per_unit: 1");
+    let slots = rules("algorithm: concurrency, limit: 2, ttl: 30s");
+    let trace = "t_s,client,user\n1,ann,a\n2,ann,a\n3,ann,a\n";
+    let (outcome, out, _) = replay(trace, &[&rates, &slots], "--map descriptors=client;user");
+    assert_eq!(outcome, Outcome::CouldNotTell, "{out}");
+    assert!(out.contains("not decided 3\n") && out.contains("newly admitted  0 "), "{out}");
+}
+
+#[test]
+fn a_cost_above_all_numbers_of_permits_is_denied() {
     let costly = "t_s,client,cost\n0,ann,1\n1,ann,9223372036854775808\n2,ann,20\n";
     let (outcome, out, _) =
         replay(costly, &[&rules("fixed_window"), &rules("token_bucket")], "--map cost=cost");
-    assert_eq!(outcome, Outcome::CouldNotTell, "{out}");
-    assert!(out.contains("not decided 1\n") && out.contains("newly admitted  0 "), "{out}");
+    assert_eq!(outcome, Outcome::Yes, "{out}");
+    assert_eq!(out.matches("admitted 1, denied 2 ").count(), 2, "{out}");
 }
 
 #[test]

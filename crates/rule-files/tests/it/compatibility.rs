@@ -81,7 +81,7 @@ fn descriptors_of_the_cases_find_the_limits_that_the_answers_show() {
                 }
                 let limit = rules[i].and_then(|rule| rule.limits.first());
                 let unit = limit.and_then(|limit| limit.unit).map(|unit: Unit| unit.name().to_uppercase());
-                let number = limit.map(|limit| u64::from(limit.requests_per_unit));
+                let number = limit.map(|limit| limit.requests_per_unit);
                 assert_eq!(want["unit"].as_str().map(str::to_owned), unit, "{} {descriptor}", case["name"]);
                 assert_eq!(want["requests_per_unit"].as_u64(), number, "{} {descriptor}", case["name"]);
                 checked += 1;
