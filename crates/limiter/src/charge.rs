@@ -73,7 +73,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let mut charged = Charged::ALL_ANSWERED;
         if after > 0 {
             let batch = Batch { domain, items, takes, statuses, verdicts, now };
-            self.charge_used(batch, after, &mut charged).await;
+            Box::pin(self.charge_used(batch, after, &mut charged)).await;
         }
         let is_spared = !charged.is_charged;
         if is_spared {
@@ -201,14 +201,20 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             over.push(Take { payment: Payment::Consumed, ..*take });
         }
         if !over.is_empty() && !charged.is_charged {
-            let mut counted = Verdicts::new();
-            self.store.take(&over, Charge::Each, now, &mut counted).await;
-            self.observer.store_called(over.len());
-            for error in counted.iter().filter_map(|verdict| verdict.as_ref().err()) {
-                self.note_store_error(error, now);
-            }
+            Box::pin(self.count_over(over, now)).await;
         }
         charged
+    }
+
+    /// Counts takes that were denied.
+    #[cold]
+    async fn count_over(&self, over: Vec<Take<'_>>, now: Timestamp) {
+        let mut counted = Verdicts::new();
+        self.store.take(&over, Charge::Each, now, &mut counted).await;
+        self.observer.store_called(over.len());
+        for error in counted.iter().filter_map(|verdict| verdict.as_ref().err()) {
+            self.note_store_error(error, now);
+        }
     }
 
     /// Decides those of the takes from `first` on that the store did not answer, as their rules say.

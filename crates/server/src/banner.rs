@@ -79,15 +79,17 @@ impl Banner<'_> {
             }
             _ => writeln!(out, "  store   {}", self.store_state())?,
         }
-        for listening in self.surfaces.iter().filter(|it| it.surface.decides() || it.address.is_some()) {
+        let shown = || self.surfaces.iter().filter(|it| it.surface.decides() || it.address.is_some());
+        for listening in shown() {
             let address = listening.address.map_or_else(|| "off".to_owned(), |address| address.to_string());
             writeln!(out, "  {:<7} {address}", listening.surface.name())?;
         }
         for (word, value) in &self.more {
             writeln!(out, "  {word:<7} {value}")?;
         }
-        let tls = if tls.surfaces.is_empty() { "off".to_owned() } else { tls.surfaces.join(", ") };
-        writeln!(out, "  tls     {tls}")?;
+        let speaks_tls = |name: &&str| tls.of(name).is_some();
+        let tls: Vec<&str> = shown().map(|it| it.surface.name()).filter(speaks_tls).collect();
+        writeln!(out, "  tls     {}", if tls.is_empty() { "off".to_owned() } else { tls.join(", ") })?;
         writeln!(out, "  workers {}", serving.workers)?;
         writeln!(out, "  try     {}", self.try_command())?;
         writeln!(out, "  ready")

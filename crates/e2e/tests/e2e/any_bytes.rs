@@ -152,8 +152,8 @@ impl All {
                 body.extend(b"}]]}");
                 decided(&self.post("/v1/check", &body).await)
             }
-            Way::Query => self.get(&format!("entry={key}={}", percent(value)), b"").await,
-            Way::Field => self.get(&format!("entry_header={key}=X-Value"), value).await,
+            Way::Query => self.get(&format!("entry={key}={}", percent(value)), "x-value", b"").await,
+            Way::Field => self.get(&format!("entry_header={key}=X-Value"), "x-value", value).await,
             Way::Resp => {
                 let words: [&[u8]; 4] = [b"TOLLGATE.CHECK", b"d", key.as_bytes(), value];
                 let integers = self.resp.ask(&words).await.integers();
@@ -170,10 +170,10 @@ impl All {
         http::send_raw(self.surfaces.http, &[head.as_bytes(), body].concat()).await.expect("an answer")
     }
 
-    /// With the field `X-Value`, which may have several lines.
-    pub(crate) async fn get(&self, query: &str, field: &[u8]) -> (bool, i64) {
+    /// With a field, which may have several lines.
+    pub(crate) async fn get(&self, query: &str, name: &str, field: &[u8]) -> (bool, i64) {
         let head =
-            format!("GET /v1/check?domain=d&{query} HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-value: ");
+            format!("GET /v1/check?domain=d&{query} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{name}: ");
         let request = [head.as_bytes(), field, b"\r\n\r\n"].concat();
         decided(&http::send_raw(self.surfaces.http, &request).await.expect("an answer"))
     }

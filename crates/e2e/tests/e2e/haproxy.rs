@@ -126,14 +126,14 @@ async fn behind_haproxy_a_clients_header_counts_as_it_is() {
     }
 }
 
-/// Something that Tollgate cannot decide is neither an admission nor an outage.
+/// It is denied by `--undecided`: neither an admission nor an outage.
 #[tokio::test(flavor = "multi_thread")]
-async fn haproxy_rejects_where_tollgate_replies_with_an_error() {
+async fn haproxy_denies_what_tollgate_cannot_read() {
     let Some(binary) = haproxy() else { return };
     let rules = rules(RULES);
     let (server, app) = (Tollgate::start(rules.path()), App::start().await);
     let wrong = |config, lua: String| (config, replace(&lua, "domain=edge", "unknown=edge"));
     let proxy = start(&binary, Wait::Long, (server.http, &app), wrong).await;
     let answer = http::get(proxy.public, "/", &[]).await.expect("HAProxy answers");
-    assert_eq!((answer.status, app.reached()), (500, 0), "{answer:?}");
+    assert_eq!((answer.status, app.reached()), (429, 0), "{answer:?}");
 }
