@@ -13,7 +13,6 @@ use tollgate_limiter::{Limiter, LimiterSettings};
 use tollgate_net::Surface as _;
 use tollgate_rule_files::parse_text;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
-use tollgate_testkit::grpc::{SHOULD_RATE_LIMIT, call, outcome};
 
 const RULES: &str = "
 domain: d
@@ -108,4 +107,34 @@ fn connect<F: Future<Output = ()>>(client: impl FnOnce(DuplexStream) -> F) {
         let (_stay, drain) = watch::channel(false);
         tokio::join!(Arc::clone(service).serve(theirs, drain), client(ours));
     });
+}
+
+// The crate of test helpers has these too, but needs macros, which cannot be built with counters.
+
+/// The path of Envoy's rate limit service.
+const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+/// The header of a call as gRPC wants it.
+fn call(path: &str) -> http::request::Builder {
+    http::Request::post(format!("http://tollgate{path}"))
+        .header("content-type", "application/grpc")
+        .header("te", "trailers")
+}
+
+/// HTTP status and gRPC status of a call, wherever the latter is; -1 without one.
+async fn outcome(response: h2::client::ResponseFuture) -> Result<(u16, i32), h2::Error> {
+    let response = response.await?;
+    let code = response.status().as_u16();
+    let status = |headers: &http::HeaderMap| {
+        headers.get("grpc-status").map(|status| status.to_str().expect("digits").parse().expect("a number"))
+    };
+    if let Some(status) = status(response.headers()) {
+        return Ok((code, status));
+    }
+    let mut body = response.into_body();
+    while let Some(chunk) = body.data().await {
+        let length = chunk?.len();
+        body.flow_control().release_capacity(length)?;
+    }
+    Ok((code, body.trailers().await?.as_ref().and_then(status).unwrap_or(-1)))
 }
