@@ -81,7 +81,7 @@ pub fn call_any_bytes(bytes: &[u8]) {
             drop(send);
         };
         let ((), ended) = tokio::join!(talk, connection);
-        ended.expect("a connection that goes on");
+        ended.expect("a connection that stays open");
     });
 }
 

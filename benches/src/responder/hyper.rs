@@ -19,7 +19,7 @@ where
         stream.set_nodelay(true)?;
         let connection = hyper::server::conn::http1::Builder::new()
             .serve_connection(TokioIo::new(stream), service_fn(answer));
-        // A connection that breaks is over, and nobody is to be told.
+        // A connection that breaks is over.
         tokio::task::spawn_local(async move {
             let _ = connection.await;
         });

@@ -10,7 +10,7 @@ pub(super) async fn serve(port: u16) -> anyhow::Result<()> {
     loop {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
-        // A connection that breaks is over, and nobody is to be told.
+        // A connection that breaks is over.
         tokio::task::spawn_local(async move {
             let _ = answer(stream).await;
         });

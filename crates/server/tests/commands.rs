@@ -583,3 +583,11 @@ fn shells_complete_the_values_of_settings_that_have_a_few() {
         assert!(of_it, "{shell}");
     }
 }
+
+#[test]
+fn the_answer_to_what_cannot_be_read_is_set_by_either_name() {
+    for (name, is_known) in [("--undecided", true), ("--oversized", true), ("--oversize", false)] {
+        let parsed = Cli::try_parse_from(["tollgate", "serve", "--rules", "r", name, "error"]);
+        assert_eq!(parsed.is_ok(), is_known, "{name}");
+    }
+}

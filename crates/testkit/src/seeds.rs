@@ -44,7 +44,7 @@ impl Seeds {
         Self { next: AtomicU64::new(0), least, until: processor_time() + budget }
     }
 
-    /// So many, however long they take.
+    /// Exactly this number, however long they take.
     #[must_use]
     pub const fn exactly(seeds: u64) -> Self {
         Self { next: AtomicU64::new(0), least: seeds, until: Duration::ZERO }

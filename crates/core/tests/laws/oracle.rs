@@ -72,7 +72,7 @@ impl Oracle {
             self.begun.get_or_insert(now);
         }
         let after = self.left(now);
-        let part = |permits: i128| u64::try_from(permits.max(0)).expect("not so many");
+        let part = |permits: i128| u64::try_from(permits.max(0)).expect("less than 2^64");
         Paid { admitted: before > 0, remaining: part(after), owed: part(-after) }
     }
 

@@ -1,5 +1,5 @@
 //! Calls that the rules cannot decide, since they are too large or there is no room for them: each is
-//! answered by a decision, on a connection that goes on.
+//! answered by a decision, on a connection that stays open.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use prost::Message;

@@ -30,7 +30,7 @@ use crate::shares::{Holder, Room, Shares};
 pub(crate) const AHEAD: Duration = Duration::from_millis(20);
 /// The most where they are not.
 const LONGEST_AHEAD: Duration = Duration::from_millis(500);
-/// So many times what the latest timer of late was, and what the longest call to the store took.
+/// Else this multiple of the lateness of recent timers, and of the longest call to the store.
 const TIMES_AHEAD: u64 = 3;
 
 /// The requests of one limiter that wait.

@@ -1,4 +1,4 @@
-//! Commands that are larger than what is kept of one: each is answered, and its connection goes on.
+//! Commands that are larger than what is kept of one: each is answered, and its connection stays open.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::sync::Arc;

@@ -48,6 +48,7 @@ impl Flags<'_> {
             .hide_short_help(!self.summary.contains(&setting.name))
             .help_heading(setting.heading.name());
         let arg = if without_prefix.is_some() { arg.alias(setting.name) } else { arg };
+        let arg = if setting.alias.is_empty() { arg } else { arg.alias(setting.alias) };
         let arg = match setting.values {
             [] => arg,
             values => arg.value_parser(Suggested(values)).hide_possible_values(true),

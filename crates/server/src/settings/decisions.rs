@@ -26,6 +26,7 @@ rows! {
         .help(Answers, "What happens to a request for which no rule matches, also of an unknown domain: `admit` or \
                         `deny`. A rule file may say it for its domain");
     UNDECIDED: Row<Undecided> = Row::new("undecided", "ANSWER", "deny", parse::undecided)
+        .alias("oversized") // by which people look for it
         .one_of(&["deny", "allow", "error"])
         .help(Answers, "What happens to a request that cannot be read, because it is too large or malformed, or for which \
                         there is no room: `deny`, `allow` or `error`. Proxies take an error for an outage, and may let \

@@ -83,6 +83,8 @@ pub struct Setting {
     pub heading: Heading,
     /// One or two sentences.
     pub help: &'static str,
+    /// Another name of its flag, which help does not show; empty without one.
+    pub(crate) alias: &'static str,
 }
 
 impl Setting {
@@ -131,6 +133,12 @@ impl<T> Row<T> {
         parse: Parse<T>,
     ) -> Self {
         Self { setting: Setting { default, ..setting(name, Kind::One, value) }, parse }
+    }
+
+    /// The same row with another name of its flag.
+    pub(crate) const fn alias(mut self, name: &'static str) -> Self {
+        self.setting.alias = name;
+        self
     }
 
     /// The same row for a value that is one of `values`.
@@ -198,6 +206,7 @@ const fn setting(name: &'static str, kind: Kind, value: &'static str) -> Setting
         value,
         values: &[],
         default: "",
+        alias: "",
         envoy_compat: &[],
         heading: Heading::Listen,
         help: "",

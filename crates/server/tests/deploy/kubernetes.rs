@@ -404,7 +404,7 @@ fn pods_count_together_in_the_store_and_are_not_ready_without_it() {
         said.contains(r#""outcome":"admit""#)
     });
     assert_eq!(outcomes.collect::<Vec<_>>(), [true, true, false], "two by both together");
-    // Without a store behind the address, no pod is ready, and so no rollout goes on.
+    // Without a store behind the address, no pod is ready, and so a rollout waits.
     let nobody = SocketAddr::from(([127, 0, 0, 1], free_port()));
     let alone = started(&node, &here(nobody), &secrets);
     poll("the store to be known as down", || {

@@ -59,7 +59,7 @@ fn requests_of_one_key_wait_for_their_sum() {
 #[derive(Clone, Debug)]
 struct Wanted {
     quota: Quota,
-    /// Each so many ms after the one before.
+    /// Each this number of ms after the one before.
     taken: Vec<(u64, u64)>,
     wanted: Vec<u64>,
 }

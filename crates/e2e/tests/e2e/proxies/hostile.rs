@@ -231,6 +231,8 @@ fn urls() -> Vec<Case> {
     for url in [
         "/?&hits=0",
         "/?&hits=0&domain=other&status=200",
+        "/?&consumed=0",
+        "/?&consumed=1&entry=a=b",
         "/?x&domain=other",
         "/login?&hits=0#&hits=0",
         "/%26hits=0%26domain=other",
