@@ -273,9 +273,9 @@ impl Lang {
                 let text = if is_zh {
                     format!("{node} 最近 5 分钟有 {count} 个请求未经规则判定")
                 } else {
-                    format!("The rules of {node} did not answer {count} requests of the last 5 minutes")
+                    format!("On {node}, {count} requests of the last 5 minutes were not decided by rules")
                 };
-                ("warn", "无效请求", "requests", colon(text))
+                ("warn", "无效请求", "bad requests", colon(text))
             }
         };
         (class, (if is_zh { zh } else { en }).to_owned(), text)
