@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// The pages of `docs/` that `docs/zh-CN/` has too.
-const TRANSLATED: [&str; 5] =
-    ["rules.md", "choosing.md", "coming-from-libraries.md", "http.md", "operating.md"];
+const TRANSLATED: [&str; 6] =
+    ["rules.md", "choosing.md", "coming-from-libraries.md", "http.md", "operating.md", "token-quotas.md"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
