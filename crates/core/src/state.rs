@@ -42,7 +42,9 @@ impl Expiry {
     pub const NEVER: Self = Self(u32::MAX);
 
     /// The last instant that an expiry can say: in January 2072.
-    pub const LATEST: Timestamp = Timestamp::from_unix_seconds(Self::STICKY as u64 - 1);
+    pub const LATEST: Timestamp = Timestamp::from_unix_seconds(Self::LATEST_SECOND as u64);
+    /// The same in seconds since the Unix epoch, which are its bits.
+    pub(crate) const LATEST_SECOND: u32 = Self::STICKY - 1;
 
     /// The end of the second in which `instant` lies (exactly `instant` when it is a whole second).
     #[must_use]

@@ -39,6 +39,8 @@ const _: () = assert!(MAX_COUNT / PARTS < GREAT >> SUBSECOND_BITS);
 #[derive(Clone, Debug)]
 pub(crate) struct FixedWindow {
     limit: u64,
+    /// The limit, or the greatest count beside a nanosecond.
+    fast_limit: u64,
     windows: Windows,
 }
 
@@ -61,7 +63,7 @@ impl FixedWindow {
                 });
             }
         };
-        Ok(Self { limit, windows })
+        Ok(Self { limit, fast_limit: limit.min(MOST_BESIDE_NANOS), windows })
     }
 
     pub(crate) const fn limit(&self) -> u64 {
@@ -98,21 +100,31 @@ impl FixedWindow {
     #[inline(always)]
     pub(crate) fn take_fast(&self, word: Word, cost: Cost, now: Timestamp) -> Option<FastStep> {
         let subsecond = word.value & SUBSECOND;
-        let (count, end) = unpack_nanos(word);
-        // More than a second within a second is a great count; a sticky expiry, and none, are not of a
-        // window's making.
-        let is_odd =
-            subsecond >= NANOS_PER_SECOND || word.expires.is_sticky() || word.expires == Expiry::PAST;
-        if is_odd || end <= now.as_nanos() {
+        // A great count.
+        if subsecond >= NANOS_PER_SECOND {
             return None;
         }
+        // No expiry, and a sticky one, are not of a window's making.
+        let second_before = word.expires.to_bits().wrapping_sub(1);
+        if second_before >= Expiry::LATEST_SECOND {
+            return None;
+        }
+        let within = if subsecond == 0 { NANOS_PER_SECOND } else { subsecond };
+        let end = u64::from(second_before) * NANOS_PER_SECOND + within;
+        if end <= now.as_nanos() {
+            return None;
+        }
+        let count = word.value >> SUBSECOND_BITS;
         let counted = count.saturating_add(cost.permits());
-        if counted > MOST_BESIDE_NANOS {
+        let decision = if counted <= self.fast_limit {
+            self.admit(counted, end - now.as_nanos())
+        } else if counted <= MOST_BESIDE_NANOS {
+            self.deny(count, end - now.as_nanos(), cost)
+        } else {
             return None;
-        }
-        let decision = self.decide(count, counted, end, cost, now);
-        let value = (counted << SUBSECOND_BITS) | subsecond;
-        let write = (value != word.value).then_some(Word { value, expires: word.expires });
+        };
+        let value = word.value.wrapping_add(cost.permits() << SUBSECOND_BITS);
+        let write = (!cost.is_peek()).then_some(Word { value, expires: word.expires });
         Some(FastStep { write, decision })
     }
 
@@ -121,23 +133,29 @@ impl FixedWindow {
         // Hits above a small limit say nothing that is worth a rounding of the end.
         let most = if self.limit < MOST_BESIDE_NANOS { MOST_BESIDE_NANOS } else { MAX_COUNT };
         let (counted, end) = self.counted(word, cost, most, now);
-        let decision = self.decide(self.window(word, now).0, counted, end, cost, now);
+        let left_ns = end - now.as_nanos();
+        let decision = if counted <= self.limit {
+            self.admit(counted, left_ns)
+        } else {
+            self.deny(self.window(word, now).0, left_ns, cost)
+        };
         WordStep { word: if cost.is_peek() { word } else { pack(counted, end) }, decision }
     }
 
-    #[inline]
-    fn decide(&self, count: u64, counted: u64, end: u64, cost: Cost, now: Timestamp) -> Decision {
-        let left_ns = end - now.as_nanos();
-        if counted <= self.limit {
-            let reset_ns = if counted == 0 { 0 } else { left_ns };
-            Decision::admit(self.limit, self.limit - counted, reset_ns)
-        } else {
-            let denied = match cost.permits() > self.limit {
-                true => Decision::never(self.limit, 0, left_ns),
-                false => Decision::deny(self.limit, 0, left_ns, left_ns),
-            };
-            denied.counted(self.limit.saturating_sub(count))
-        }
+    #[inline(always)]
+    const fn admit(&self, counted: u64, left_ns: u64) -> Decision {
+        let reset_ns = if counted == 0 { 0 } else { left_ns };
+        Decision::admit(self.limit, self.limit - counted, reset_ns)
+    }
+
+    /// `count` is before the hits that are denied.
+    #[inline(always)]
+    fn deny(&self, count: u64, left_ns: u64, cost: Cost) -> Decision {
+        let denied = match cost.permits() > self.limit {
+            true => Decision::never(self.limit, 0, left_ns),
+            false => Decision::deny(self.limit, 0, left_ns, left_ns),
+        };
+        denied.counted(self.limit.saturating_sub(count))
     }
 
     pub(crate) fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
@@ -207,7 +225,8 @@ fn pack(count: u64, end_ns: u64) -> Word {
 #[inline]
 fn unpack(word: Word) -> (u64, u64) {
     let Some(great) = (word.value & SUBSECOND).checked_sub(NANOS_PER_SECOND) else {
-        return unpack_nanos(word);
+        let subsecond = word.value & SUBSECOND;
+        return (word.value >> SUBSECOND_BITS, end_ns(word, subsecond));
     };
     let subsecond = great % STEPS * STEP_NS;
     let high = (word.value & !GREAT) >> SUBSECOND_BITS;
@@ -215,14 +234,7 @@ fn unpack(word: Word) -> (u64, u64) {
     (count.min(MAX_COUNT), end_ns(word, subsecond))
 }
 
-/// The same of a count beside a nanosecond.
-#[inline(always)]
-fn unpack_nanos(word: Word) -> (u64, u64) {
-    let subsecond = word.value & SUBSECOND;
-    (word.value >> SUBSECOND_BITS, end_ns(word, subsecond))
-}
-
-#[inline(always)]
+#[inline]
 fn end_ns(word: Word, subsecond: u64) -> u64 {
     let seconds = word.expires.seconds().saturating_sub(u64::from(subsecond > 0));
     seconds * NANOS_PER_SECOND + subsecond
