@@ -88,6 +88,22 @@ pub(crate) fn read(app: &str, yaml: &str, known: &[Car]) -> Result<Vec<Car>, Con
     .collect()
 }
 
+/// The paths of the rules of a document that [`documents`] wrote, as nodes name them; `None` if it is of
+/// another form.
+pub(crate) fn paths(yaml: &str) -> Option<Vec<String>> {
+    let rows = yaml.lines().skip(2);
+    rows.map(|line| {
+        let line = line.strip_prefix("  - {key: key, value: ")?;
+        let (key, rest) = line.strip_prefix('"')?.split_once('"')?;
+        let path = crate::history::path_of(key);
+        Some(match rest.strip_prefix(", descriptors: [{key: \"") {
+            Some(per) => format!("{path} \u{2192} {}", per.split_once('"')?.0),
+            None => path,
+        })
+    })
+    .collect()
+}
+
 /// What follows `name: ` in a line of a document, without quotes. Names and values have no `,` and no braces.
 fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     let named = |start: &str| line.split_once(&format!("{start}{name}: ")).map(|(_, value)| value);

@@ -220,6 +220,10 @@ impl Control {
         &self.live
     }
 
+    pub(crate) fn live_shared(&self) -> Arc<Live> {
+        Arc::clone(&self.live)
+    }
+
     pub(crate) const fn db(&self) -> &Db {
         &self.db
     }

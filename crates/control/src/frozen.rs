@@ -6,7 +6,7 @@
 //! Either becomes a version above all that nodes hold.
 //! Not here: the decision (`thawing`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 use tollgate_db::Tx;
@@ -16,7 +16,7 @@ use crate::apps::{self, App};
 use crate::audit::{self, Note};
 use crate::car;
 use crate::error::ControlError;
-use crate::nodes::NodeState;
+use crate::nodes::{NodeState, is_majority, voters};
 use crate::role::Role;
 
 /// A node that claims a version so far above the database's is wrong, or lies.
@@ -66,19 +66,23 @@ pub(crate) fn must_not_be(tx: &mut dyn Tx, app: &App) -> Result<(), ControlError
 }
 
 /// What most of the live nodes hold and the database has never published: the app, and the highest version.
-/// One node alone freezes nothing that others do not hold, since it may lie.
+/// One node alone freezes nothing that others do not hold, nor does one machine, since it may lie.
 pub(crate) fn seen(nodes: &[NodeState], now_ms: i64) -> BTreeMap<String, i64> {
-    let live: Vec<_> = nodes.iter().filter(|it| it.is_live(now_ms) && it.is_connected).collect();
-    let mut seen: BTreeMap<&str, (usize, i64)> = BTreeMap::new();
-    for app in live.iter().flat_map(|it| &it.apps).filter(|it| it.is_ahead) {
-        let (Ok(acked), Ok(wanted)) = (i64::try_from(app.acked), i64::try_from(app.wanted)) else { continue };
-        if acked - wanted <= FURTHEST && car::app_name(&app.app).is_ok_and(|name| name == app.app) {
-            let (count, highest) = seen.entry(&app.app).or_default();
-            *count += 1;
-            *highest = acked.max(*highest);
+    let voters = voters(nodes, |it| it.is_live(now_ms) && it.is_connected);
+    let mut seen: BTreeMap<&str, (BTreeSet<&str>, i64)> = BTreeMap::new();
+    for node in &voters {
+        for app in node.apps.iter().filter(|it| it.is_ahead) {
+            let versions = (i64::try_from(app.acked), i64::try_from(app.wanted));
+            let (Ok(acked), Ok(wanted)) = versions else { continue };
+            if acked - wanted <= FURTHEST && car::app_name(&app.app).is_ok_and(|name| name == app.app) {
+                let (nodes, highest) = seen.entry(&app.app).or_default();
+                nodes.insert(&node.id);
+                *highest = acked.max(*highest);
+            }
         }
     }
-    let of_most = seen.into_iter().filter(|(_, (count, _))| count * 2 > live.len());
+    let is_of_most = |nodes: &BTreeSet<&str>| is_majority(&voters, |it| nodes.contains(&*it.id));
+    let of_most = seen.into_iter().filter(|(_, (nodes, _))| is_of_most(nodes));
     of_most.map(|(app, (_, highest))| (app.to_owned(), highest)).collect()
 }
 

@@ -1,5 +1,6 @@
 //! Keeps the history: writes what nodes report, and removes what is old.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_fleet_proto::Report;
@@ -75,7 +76,16 @@ impl Control {
     /// # Errors
     /// [`ControlError::Db`](crate::ControlError::Db); the reports wait.
     pub async fn write_reports(&self) -> Result<usize, crate::ControlError> {
-        let written = self.live().ingest.write(self.db()).await?;
+        let published = Arc::clone(&self.published().borrow());
+        let names = match self.live().names.known(&published) {
+            Some(names) => names,
+            None => {
+                let live = self.live_shared();
+                let read = tokio::task::spawn_blocking(move || live.names.read(&published)).await;
+                read.map_err(|_| tollgate_db::DbError::Panicked)?
+            }
+        };
+        let written = self.live().ingest.write(self.db(), &names).await?;
         if written > 0 {
             self.live().events.note(Topic::History);
         }

@@ -8,7 +8,7 @@ use tollgate_fleet_proto::Report;
 use crate::counting::Counting;
 use crate::events::Events;
 use crate::figures::{Counted, Figures, Surroundings};
-use crate::history::Ingest;
+use crate::history::{Ingest, KnownNames};
 use crate::problems::Problem;
 use crate::recent::Recent;
 
@@ -17,6 +17,16 @@ const MOST_NODES: usize = 10_000;
 /// Most names of unknown domains that are kept of a node.
 const MOST_NAMES: usize = 100;
 
+/// The longest message of a node about itself that is kept, in bytes.
+const LONGEST_MESSAGE: usize = 1_024;
+/// The longest name that is kept, in bytes.
+const LONGEST_NAME: usize = 256;
+
+/// The beginning of a text of a node.
+fn cut(text: &str, most: usize) -> String {
+    text[..text.floor_char_boundary(most)].to_owned()
+}
+
 /// Reports, figures and events.
 #[derive(Debug, Default)]
 pub struct Live {
@@ -24,6 +34,8 @@ pub struct Live {
     pub ingest: Ingest,
     /// What has changed.
     pub events: Events,
+    /// The rules that are published.
+    pub(crate) names: KnownNames,
     /// What nodes report of apps that are being rolled out.
     pub(crate) counting: Counting,
     figures: Mutex<BTreeMap<String, (Figures, Recent)>>,
@@ -38,12 +50,17 @@ impl Live {
         let wall_ms = i64::try_from(report.wall_ms).unwrap_or(i64::MAX);
         let mut figures = Figures {
             at_ms,
-            store: report.store.as_ref().map(|it| (it.name.clone(), it.available)),
+            store: report.store.as_ref().map(|it| (cut(&it.name, LONGEST_NAME), it.available)),
             skew_ms: wall_ms.saturating_sub(at_ms),
             table_bytes: report.table_bytes,
-            state_error: report.state_error.clone(),
-            rules_error: report.rules_error.clone(),
-            unknown_domains: report.unknown_domains.iter().take(MOST_NAMES).cloned().collect(),
+            state_error: cut(&report.state_error, LONGEST_MESSAGE),
+            rules_error: cut(&report.rules_error, LONGEST_MESSAGE),
+            unknown_domains: report
+                .unknown_domains
+                .iter()
+                .take(MOST_NAMES)
+                .map(|it| cut(it, LONGEST_NAME))
+                .collect(),
             ..Figures::default()
         };
         let mut all = self.figures.lock();

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tollgate_shares::machine;
 
 use crate::published::Published;
 
@@ -41,6 +42,11 @@ pub struct NodeState {
     pub last_seen_ms: i64,
     /// Somebody else has tried to attach with its id: where from, and when last.
     pub claim: Option<(String, i64)>,
+    /// Its id is bound to a secret of its own.
+    pub is_bound: bool,
+    /// It has yet to show that it takes rules and reports, or it claims to hold what was never published. It
+    /// counts for no majority while there are others.
+    pub is_new: bool,
     /// By name.
     pub apps: Vec<NodeApp>,
 }
@@ -109,6 +115,36 @@ impl NodeState {
     }
 }
 
+/// The nodes that count where nodes decide something: of those that `may`, the ones that have shown that they
+/// take rules and report; all of them while none has. Whoever has the token of all nodes attaches as many as
+/// there are ids.
+pub(crate) fn voters(nodes: &[NodeState], may: impl Fn(&NodeState) -> bool) -> Vec<&NodeState> {
+    let all: Vec<_> = nodes.iter().filter(|it| may(it)).collect();
+    match all.iter().any(|it| !it.is_new) {
+        true => all.into_iter().filter(|it| !it.is_new).collect(),
+        false => all,
+    }
+}
+
+/// Whether it `is` so of most `voters`. Those at one address count at most as much as all others together, if
+/// there are others: one machine can be as many nodes as it likes.
+pub(crate) fn is_majority(voters: &[&NodeState], is: impl Fn(&&NodeState) -> bool) -> bool {
+    let mut machines: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+    for voter in voters {
+        let (yes, all) = machines.entry(machine(&voter.address)).or_default();
+        (*yes, *all) = (*yes + u64::from(is(voter)), *all + 1);
+    }
+    let (yes, all) = machines.values().fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    match machines.values().max_by_key(|it| it.1) {
+        Some((yes_there, there)) if *there < all && *there > all - there => {
+            let others = all - there;
+            // yes_there / there * others + the yes of others, of 2 * others
+            yes_there * others + (yes - yes_there) * there > others * there
+        }
+        _ => yes * 2 > all,
+    }
+}
+
 /// Where the state of nodes comes from.
 pub trait Nodes: Send + Sync {
     /// Every known node, by name.
@@ -130,9 +166,12 @@ pub trait Nodes: Send + Sync {
         nodes
     }
 
-    /// Whether a known node, live or not, has this domain from files of its own.
+    /// Whether most nodes, live or not, have this domain from files of their own. One node alone takes no
+    /// app's domain away from its editors.
     fn is_local(&self, domain: &str) -> bool {
-        self.nodes_of("").iter().any(|it| it.local_domains.iter().any(|local| local == domain))
+        let nodes = self.nodes_of("");
+        let has = |node: &&NodeState| node.local_domains.iter().any(|local| local == domain);
+        is_majority(&voters(&nodes, |_| true), has)
     }
 
     /// How many live nodes have every version of `published`, or a later one, and how many are live.
@@ -230,5 +269,44 @@ mod tests {
             assert_eq!(node.health(1_000_000 + after_ms), health, "{after_ms} ms after its last report");
             assert_eq!(node.is_live(1_000_000 + after_ms), health == Health::Live);
         }
+    }
+
+    #[test]
+    fn one_machine_is_no_majority_whatever_number_of_nodes_it_is() {
+        let node = |address: &str, language| NodeState {
+            address: format!("{address}:5"),
+            language,
+            ..NodeState::default()
+        };
+        for (nodes, is) in [
+            (&[("a", 1), ("a", 1), ("a", 0)][..], true), // all on one machine, as where one tries it out
+            (&[("a", 1), ("a", 0)], false),
+            (&[("a", 1), ("b", 1), ("c", 0)], true),
+            (&[("a", 1), ("b", 0), ("c", 0)], false),
+            (&[("a", 1), ("a", 1), ("b", 0)], false),
+            (&[("a", 1), ("a", 1), ("a", 1), ("a", 1), ("b", 0)], false),
+            (&[("a", 1), ("a", 1), ("a", 1), ("a", 1), ("b", 0), ("c", 1)], true),
+            (&[("a", 1), ("a", 1), ("a", 1), ("a", 0), ("b", 0), ("c", 1)], true),
+            (&[("a", 1), ("a", 1), ("a", 0), ("a", 0), ("b", 0), ("c", 1)], false),
+            (&[], false),
+        ] {
+            let nodes: Vec<_> = nodes.iter().map(|(address, yes)| node(address, *yes)).collect();
+            let voters: Vec<&NodeState> = nodes.iter().collect();
+            assert_eq!(is_majority(&voters, |it| it.language == 1), is, "{nodes:?}");
+        }
+        let many = |count| vec![node("a", 1); count];
+        let nodes: Vec<_> = many(1_000).into_iter().chain([node("b", 0), node("c", 0)]).collect();
+        assert!(!is_majority(&nodes.iter().collect::<Vec<_>>(), |it| it.language == 1));
+    }
+
+    #[test]
+    fn nodes_that_have_shown_nothing_count_only_while_there_are_no_others() {
+        let node = |id: &str, is_new| NodeState { id: id.to_owned(), is_new, ..NodeState::default() };
+        let ids = |nodes: &[NodeState]| {
+            voters(nodes, |it| it.id != "away").iter().map(|it| it.id.clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(ids(&[node("a", true), node("b", true)]), ["a", "b"]);
+        assert_eq!(ids(&[node("a", true), node("b", false), node("away", false)]), ["b"]);
+        assert_eq!(ids(&[node("a", true), node("away", false)]), ["a"]);
     }
 }

@@ -13,7 +13,7 @@ use crate::events::Topic;
 use crate::ids::secret;
 use crate::leases;
 use crate::levels::{self, OldNodes};
-use crate::nodes::NodeState;
+use crate::nodes::{NodeState, voters};
 use crate::rollout::{Action, Ask, Event, Machine, SeenNode, Span, Stage, State, Why};
 use crate::rollout_rows;
 use crate::rollouts::{self, JOB, Move, Rollout};
@@ -112,7 +112,10 @@ impl Roller {
             let last_report = covered.get(&node.id).copied();
             SeenNode { last_report, ..seen(node, &it.rollout, it.level, now_ms) }
         };
-        let seen: Vec<SeenNode> = nodes.iter().map(as_seen).collect();
+        // A node that takes no rules and reports nothing holds no rollout up.
+        let all_are_new = voters(nodes, |it| it.is_live(now_ms)).iter().all(|it| it.is_new);
+        let counted = nodes.iter().filter(|it| !it.is_new || all_are_new);
+        let seen: Vec<SeenNode> = counted.map(as_seen).collect();
         let sides = it.machine.sides();
         let before = it.machine.clone();
         let Ok(Some(action)) = it.machine.on(Event::Nodes(&seen), now_ms) else { return Ok(()) };

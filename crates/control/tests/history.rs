@@ -8,10 +8,15 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use proptest::prelude::*;
 use tempfile::TempDir;
 use tollgate_control::car::CarInput;
+use tollgate_control::changes::{ChangeInput, OpInput};
+use tollgate_control::file_rules::FileInput;
 use tollgate_control::history::{
     self, Counts, HistoryQuery, IngestError, Resolution, Scope, Sweep, TopQuery, history, top_keys,
 };
-use tollgate_control::{Actor, Change, Control, ControlError, KnownNodes, Role, problems, rules};
+use tollgate_control::publishing::{self, Intent};
+use tollgate_control::{
+    Actor, Change, Content, Control, ControlError, Kind, KnownNodes, Role, problems, rules,
+};
 use tollgate_db::{TimeSource, Tx};
 use tollgate_fleet_proto::{Report, RuleCounts, TopKey};
 
@@ -357,25 +362,95 @@ async fn a_late_report_of_an_earlier_start_counts_beside_the_new_ones() {
     }
 }
 
+/// An app with a file of `count` rules, each of one entry, in the domain `many`.
+async fn with_rules(world: &World, count: u32) {
+    let rows: String =
+        (0..count).map(|it| format!("  - {{key: k{it}, rate_limit: {{rate: 1/s}}}}\n")).collect();
+    let text = format!("domain: many\ndescriptors:\n{rows}");
+    let file = FileInput { text, ..FileInput::default() }.check().expect("a file");
+    let op =
+        OpInput { kind: Kind::File, key: "many".to_owned(), base: None, after: Some(Content::File(file)) };
+    let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
+    let put = move |tx: &mut dyn Tx| publishing::write(tx, &Actor::system(), "shop", &input, Intent::Publish);
+    world.control.change(put).await.expect("published");
+}
+
+fn of_domain(domain: &str, rule: &str, admitted: u64) -> RuleCounts {
+    RuleCounts { domain: domain.to_owned(), ..counts(rule, admitted, 0) }
+}
+
 #[tokio::test]
 async fn rules_above_the_cap_of_an_hour_are_counted_together() {
     let world = World::new().await;
     with_app(&world).await;
+    with_rules(&world, 2_005).await;
     let rules =
-        |numbers: std::ops::Range<u32>| numbers.map(|it| counts(&format!("key={it}"), 1, 0)).collect();
+        |numbers: std::ops::Range<u32>| numbers.map(|it| of_domain("many", &format!("k{it}"), 1)).collect();
     world.store("n", 1, report(1, rules(0..1_999))).await.expect("stored");
     world.store("n", 1, report(2, rules(1_990..2_005))).await.expect("stored");
-    let of = |rule: &str| Scope::Rule("shop".to_owned(), rule.to_owned());
+    let of = |rule: &str| Scope::Domain("many".to_owned(), rule.to_owned());
     let hour = Resolution::Hour;
-    assert_eq!(world.sum(of("key=1999"), hour).await.admitted, 1, "the last that has room");
-    assert_eq!(world.sum(of("key=2000"), hour).await.admitted, 0);
+    assert_eq!(world.sum(of("k1999"), hour).await.admitted, 1, "the last that has room");
+    assert_eq!(world.sum(of("k2000"), hour).await.admitted, 0);
     let others = Scope::Domain(String::new(), history::OTHERS.to_owned());
     assert_eq!(world.sum(others.clone(), hour).await.admitted, 5);
-    assert_eq!(world.sum(Scope::App("shop".to_owned()), hour).await.admitted, 2_014, "totals stay exact");
+    assert_eq!(world.sum(of(""), hour).await.admitted, 2_014, "totals stay exact");
     // In the next hour others have room.
     world.now.fetch_add(HOUR, Relaxed);
     world.store("n", 1, report(3, rules(2_000..2_001))).await.expect("stored");
-    assert_eq!(world.sum(of("key=2000"), hour).await.admitted, 1);
+    assert_eq!(world.sum(of("k2000"), hour).await.admitted, 1);
+}
+
+#[tokio::test]
+async fn names_that_a_node_makes_up_take_no_room_of_rules_that_are_published() {
+    let world = World::new().await;
+    with_app(&world).await;
+    with_rules(&world, 100).await;
+    // At the hour's begin, before anybody else: domains that nobody has, and rules in those that there are.
+    let made_up = (0..4_000).map(|it| of_domain(&format!("d{}", it % 1_200), &format!("r{it}"), 1));
+    world.store("liar", 1, report(1, made_up.collect())).await.expect("stored");
+    let made_up = (0..4_000).map(|it| of_domain("many", &format!("r{it}"), 1));
+    world.store("liar", 1, report(2, made_up.collect())).await.expect("stored");
+    let real = (0..100).map(|it| of_domain("many", &format!("k{it}"), 2)).chain([counts("key=a", 3, 0)]);
+    world.store("n", 1, report(1, real.collect())).await.expect("stored");
+    let hour = Resolution::Hour;
+    let rule = |it: u32| Scope::Domain("many".to_owned(), format!("k{it}"));
+    for it in [0, 50, 99] {
+        assert_eq!(world.sum(rule(it), hour).await.admitted, 2, "k{it}");
+    }
+    assert_eq!(world.sum(Scope::Rule("shop".to_owned(), "key=a".to_owned()), hour).await.admitted, 3);
+    // What nodes have from files of their own has rows too, as far as there is room for it.
+    assert_eq!(world.sum(Scope::Domain("d0".to_owned(), "r0".to_owned()), hour).await.admitted, 1);
+    let file = rusqlite::Connection::open(world.folder.path().join("control.db")).expect("the database");
+    let series: i64 = file.query_row("SELECT COUNT(*) FROM series", [], |row| row.get(0)).expect("a count");
+    assert!(series < 200 + 100 + 110, "{series} series");
+}
+
+#[tokio::test]
+async fn the_sum_of_a_key_stays_a_whole_number_however_often_it_is_reported() {
+    let world = World::new().await;
+    with_app(&world).await;
+    let top =
+        |denied| TopKey { domain: "shop".to_owned(), rule: "key=a".to_owned(), key: "k".to_owned(), denied };
+    for sequence in 1..=40 {
+        let top = vec![top(1 << 40); 10_000];
+        let report = Report { top, ..report(sequence, vec![counts("key=a", 0, 1)]) };
+        world.store("n", 1, report).await.expect("stored");
+    }
+    let read = || {
+        let query = TopQuery { span_ms: HOUR, limit: 10, ..TopQuery::default() };
+        world.read(move |tx| top_keys(tx, &Actor::system(), &query))
+    };
+    assert_eq!(read().await.first().map(|it| it.denied), Some(500_000_000_000_000));
+    // A row that a release without this bound has left behind.
+    let file = rusqlite::Connection::open(world.folder.path().join("control.db")).expect("the database");
+    file.execute("UPDATE top_keys SET denied = 1.5e19", []).expect("a sum that is no whole number any more");
+    assert_eq!(read().await.first().map(|it| it.denied), Some(500_000_000_000_000));
+    world
+        .store("n", 1, Report { top: vec![top(1)], ..report(41, vec![counts("key=a", 0, 1)]) })
+        .await
+        .expect("stored");
+    assert_eq!(read().await.first().map(|it| it.denied), Some(500_000_000_000_000));
 }
 
 #[tokio::test]

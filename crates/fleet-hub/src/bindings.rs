@@ -1,17 +1,25 @@
 //! Which node an id belongs to. All nodes of a fleet may have one token; so that its holder cannot speak for
 //! another node, an id is bound to a secret of the node's own with the first `Hello` that has one.
 //!
-//! Only digests are kept. Nodes of releases without such secrets are never bound, and work as before.
+//! Only digests are kept. Nodes of releases without such secrets are never bound, and work as before. An id
+//! stays bound once its node has reported; before, it is free again when the stream ends. So ids that attach
+//! without reporting fill nothing, and a machine and a token each have a share of the ids.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 use tollgate_core::Timestamp;
 use tollgate_fleet_proto::Sha256Bytes;
+use tollgate_shares::{Part, Room, Shares};
 
 /// Most ids that are bound; further nodes are served, and are not bound.
 pub const MAX_BINDINGS: usize = 50_000;
+
+/// A known node may begin anew this often in [`BEGINS_WITHIN`], before it stands in line with the others.
+const MOST_BEGINS: u32 = 3;
+const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Somebody has tried to attach as a node, with another secret than that node has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,10 +30,22 @@ pub struct Claim {
     pub at: Timestamp,
 }
 
+#[derive(Debug)]
+struct Binding {
+    digest: Sha256Bytes,
+    /// Whose share it takes; `None`: it was bound before this process began.
+    holders: Option<[u64; 2]>,
+    /// It has taken what it was sent, and reported.
+    is_proven: bool,
+    /// When it began to be counted how often it begins, and how often it has.
+    begins: (Timestamp, u32),
+}
+
 /// Digests of the secrets of nodes, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Bindings {
-    digests: HashMap<String, Sha256Bytes>,
+    by_id: HashMap<String, Binding>,
+    shares: Shares,
     /// Of ids that are bound.
     claims: HashMap<String, Claim>,
 }
@@ -35,35 +55,102 @@ pub(crate) struct Bindings {
 pub(crate) enum Verdict {
     /// It is the node.
     Known,
-    /// Nothing is bound to the id yet; now this secret is.
-    Bound(Sha256Bytes),
+    /// Nothing is bound to the id yet.
+    Free,
     /// Neither is there a secret.
     Unbound,
     /// It is another node, or one without its secret.
     Other,
 }
 
+/// How far a node can be believed where nodes are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It was bound before this process began.
+    Old,
+    /// It has taken rules of this process, and reported.
+    Proven,
+    /// Nothing is known of it.
+    New,
+}
+
 impl Bindings {
     pub(crate) fn new(digests: HashMap<String, Sha256Bytes>) -> Self {
-        Self { digests, claims: HashMap::new() }
+        let old = |digest| Binding { digest, holders: None, is_proven: true, begins: (Timestamp::ZERO, 0) };
+        let by_id = digests.into_iter().map(|(id, digest)| (id, old(digest))).collect();
+        Self { by_id, ..Self::default() }
     }
 
     /// Whether the secret is that of the node with this id. Takes a time that does not depend on the secret.
-    pub(crate) fn check(&mut self, node: &str, secret: &[u8]) -> Verdict {
-        let digest: Sha256Bytes = Sha256::digest(secret).into();
-        match self.digests.get(node) {
-            Some(known) if bool::from(known.ct_eq(&digest)) && !secret.is_empty() => Verdict::Known,
+    pub(crate) fn check(&self, node: &str, secret: &[u8]) -> Verdict {
+        match self.by_id.get(node) {
+            Some(known) if !secret.is_empty() && is_of(&known.digest, secret) => Verdict::Known,
             Some(_) => Verdict::Other,
-            None if secret.is_empty() || self.digests.len() >= MAX_BINDINGS => Verdict::Unbound,
-            None => {
-                self.digests.insert(node.to_owned(), digest);
-                Verdict::Bound(digest)
-            }
+            None if secret.is_empty() => Verdict::Unbound,
+            None => Verdict::Free,
         }
     }
 
+    /// Whether a known node may pass those that are not: not if it begins anew again and again.
+    pub(crate) fn may_pass(&mut self, node: &str, now: Timestamp) -> bool {
+        let Some(known) = self.by_id.get_mut(node) else { return false };
+        if now.since(known.begins.0) >= BEGINS_WITHIN {
+            known.begins = (now, 0);
+        }
+        known.begins.1 = known.begins.1.saturating_add(1);
+        known.begins.1 <= MOST_BEGINS
+    }
+
+    /// The names of a machine and a token, and their shares.
+    pub(crate) fn holders(&self, machine: &str, token: u64) -> [Part; 2] {
+        [
+            Part { name: self.shares.name((0, machine)), times: 1 },
+            Part { name: self.shares.name((1, token)), times: 4 },
+        ]
+    }
+
+    /// Binds a free id. Returns whether there was room, also in the share of `holders`.
+    pub(crate) fn bind(&mut self, node: &str, secret: &[u8], holders: [Part; 2]) -> bool {
+        let free = Room { places: MAX_BINDINGS.saturating_sub(self.by_id.len()) as u64, bytes: 1 };
+        if self.shares.take(&holders, Room::PLACE, free).is_err() {
+            return false;
+        }
+        let holders = Some(holders.map(|it| it.name));
+        let (digest, begins) = (digest(secret), (Timestamp::ZERO, 0));
+        self.by_id.insert(node.to_owned(), Binding { digest, holders, is_proven: false, begins });
+        true
+    }
+
+    /// The node has taken what it was sent and has reported. The digest, if it was not proven before.
+    pub(crate) fn proven(&mut self, node: &str) -> Option<Sha256Bytes> {
+        let known = self.by_id.get_mut(node).filter(|it| !it.is_proven)?;
+        known.is_proven = true;
+        Some(known.digest)
+    }
+
+    /// The stream of the node has ended. Whether the id is free now.
+    pub(crate) fn ended(&mut self, node: &str) -> bool {
+        if self.by_id.get(node).is_none_or(|it| it.is_proven) {
+            return false;
+        }
+        let holders = self.by_id.remove(node).and_then(|it| it.holders);
+        self.shares.give_back(holders.into_iter().flatten(), Room::PLACE);
+        self.claims.remove(node);
+        true
+    }
+
+    pub(crate) fn standing(&self, node: &str) -> Option<Standing> {
+        self.by_id.get(node).map(|it| match (it.holders, it.is_proven) {
+            (None, _) => Standing::Old,
+            (Some(_), true) => Standing::Proven,
+            (Some(_), false) => Standing::New,
+        })
+    }
+
     pub(crate) fn claimed(&mut self, node: &str, address: &str, now: Timestamp) {
-        self.claims.insert(node.to_owned(), Claim { address: address.to_owned(), at: now });
+        if self.by_id.contains_key(node) {
+            self.claims.insert(node.to_owned(), Claim { address: address.to_owned(), at: now });
+        }
     }
 
     pub(crate) fn claim(&self, node: &str) -> Option<&Claim> {
@@ -71,8 +158,18 @@ impl Bindings {
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.digests.len()
+        self.by_id.len()
     }
+}
+
+/// Digest of a secret.
+pub(crate) fn digest(secret: &[u8]) -> Sha256Bytes {
+    Sha256::digest(secret).into()
+}
+
+/// Takes a time that does not depend on the secret.
+pub(crate) fn is_of(known: &Sha256Bytes, secret: &[u8]) -> bool {
+    known.ct_eq(&digest(secret)).into()
 }
 
 #[cfg(test)]
@@ -82,15 +179,58 @@ mod tests {
     #[test]
     fn an_id_belongs_to_the_first_secret_and_without_one_to_nobody() {
         let mut bindings = Bindings::default();
+        let holders = bindings.holders("m", 0);
         assert_eq!(bindings.check("a", b""), Verdict::Unbound);
-        assert_eq!(bindings.check("a", b""), Verdict::Unbound);
-        assert!(matches!(bindings.check("a", b"one"), Verdict::Bound(_)));
+        assert_eq!(bindings.check("a", b"one"), Verdict::Free);
+        assert!(bindings.bind("a", b"one", holders));
         for (secret, verdict) in
             [(&b"one"[..], Verdict::Known), (b"two", Verdict::Other), (b"", Verdict::Other)]
         {
             assert_eq!(bindings.check("a", secret), verdict);
         }
-        assert!(matches!(bindings.check("b", b"one"), Verdict::Bound(_)), "each id by itself");
-        assert_eq!(bindings.len(), 2);
+        assert_eq!(bindings.check("b", b"one"), Verdict::Free, "each id by itself");
+    }
+
+    #[test]
+    fn an_id_is_free_again_unless_its_node_has_reported() {
+        let mut bindings = Bindings::new(HashMap::from([("old".to_owned(), digest(b"s"))]));
+        let holders = bindings.holders("m", 0);
+        for id in ["a", "b"] {
+            assert!(bindings.bind(id, b"s", holders));
+        }
+        assert_eq!((bindings.proven("a"), bindings.proven("a")), (Some(digest(b"s")), None), "told once");
+        let standing = |bindings: &Bindings| ["old", "a", "b", "c"].map(|id| bindings.standing(id));
+        let (old, proven) = (Some(Standing::Old), Some(Standing::Proven));
+        assert_eq!(standing(&bindings), [old, proven, Some(Standing::New), None]);
+        assert_eq!(["old", "a", "b"].map(|id| bindings.ended(id)), [false, false, true]);
+        assert_eq!(standing(&bindings), [old, proven, None, None]);
+        assert_eq!((bindings.proven("old"), bindings.len()), (None, 2));
+    }
+
+    #[test]
+    fn a_machine_binds_half_of_the_ids_that_are_free_and_others_find_room() {
+        let mut bindings = Bindings::default();
+        let mut bind = |machine: &str, token: u64, nth: u32| {
+            let holders = bindings.holders(machine, token);
+            bindings.bind(&format!("{machine} {token} {nth}"), b"s", holders)
+        };
+        let mut fill = |machine: &str, token| (0..).take_while(|nth| bind(machine, token, *nth)).count();
+        assert_eq!(fill("a", 0), MAX_BINDINGS / 2);
+        assert_eq!(fill("b", 0), MAX_BINDINGS / 4);
+        let of_token: usize = (0..20).map(|nth| fill(&format!("m{nth}"), 0)).sum();
+        assert_eq!(of_token, MAX_BINDINGS / 20, "the token has four fifths");
+        assert!(fill("a", 1) == 0 && fill("c", 1) > 0, "another token, from another machine");
+    }
+
+    #[test]
+    fn a_known_node_passes_the_others_three_times_in_ten_seconds() {
+        let mut bindings = Bindings::new(HashMap::from([("n".to_owned(), [0; 32])]));
+        let noon = Timestamp::from_unix_seconds(1_000);
+        for (at_s, passes) in
+            [(0, true), (1, true), (2, true), (3, false), (9, false), (10, true), (11, true)]
+        {
+            assert_eq!(bindings.may_pass("n", noon + Duration::from_secs(at_s)), passes, "{at_s} s");
+        }
+        assert!(!bindings.may_pass("m", noon), "an unknown node");
     }
 }

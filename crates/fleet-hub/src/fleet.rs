@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::hash::{BuildHasher as _, RandomState};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,10 +12,12 @@ use tokio::task::AbortHandle;
 use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_proto::published::Published;
 use tollgate_fleet_proto::{Command, FromNode, Overrides, Reply, Report, Sha256Bytes};
+use tollgate_shares::{Place, Places, Room, machine};
 
 use crate::bundle::Outgoing;
 use crate::hub::{Action, Event, Hub, HubSettings};
 use crate::node::NodeState;
+use crate::peer::Peer;
 use crate::published::Prepared;
 use crate::session::SessionId;
 use crate::tokens::Tokens;
@@ -26,6 +29,8 @@ const MOST_OUTGOING: usize = 64;
 const MOST_REPORTS: usize = 16;
 /// Commands that wait for a reply, at most.
 const MOST_COMMANDS: usize = 1_000;
+/// Of the things to send that may wait, commands leave this many to rules, blocks and confirmations.
+const LEFT_TO_RULES: usize = MOST_OUTGOING / 2;
 
 /// Keeps the reports of nodes.
 pub trait Reports: Send + Sync + 'static {
@@ -101,6 +106,8 @@ impl std::fmt::Debug for Seams {
 }
 
 struct Stream {
+    /// Of its machine and its token.
+    _place: Place,
     /// With which it was opened: it must stay in force.
     token: Option<Arc<str>>,
     outgoing: mpsc::Sender<Outgoing>,
@@ -133,7 +140,9 @@ pub struct Fleet(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     seams: Seams,
-    max_streams: usize,
+    streams: Arc<Places>,
+    /// Makes names of tokens.
+    tokens: RandomState,
     /// The hub's revision.
     changes: watch::Sender<u64>,
 }
@@ -148,7 +157,7 @@ impl Fleet {
     /// A fleet without nodes.
     #[must_use]
     pub fn new(settings: HubSettings, seams: Seams) -> Self {
-        let max_streams = settings.max_nodes.saturating_add(1_000);
+        let streams = Places::of(settings.max_nodes.saturating_add(1_000) as u64, 0);
         let state = State {
             hub: Hub::new(settings),
             streams: HashMap::new(),
@@ -157,7 +166,13 @@ impl Fleet {
             commands: HashMap::new(),
         };
         let (changes, _) = watch::channel(0);
-        Self(Arc::new(Shared { state: Mutex::new(state), seams, max_streams, changes }))
+        Self(Arc::new(Shared {
+            state: Mutex::new(state),
+            seams,
+            streams,
+            tokens: RandomState::new(),
+            changes,
+        }))
     }
 
     /// Sends every change of `published` to the nodes, and looks after them once a second, until the future
@@ -303,6 +318,11 @@ impl Fleet {
             if state.commands.len() >= MOST_COMMANDS {
                 return Err(CommandError::Busy);
             }
+            let is_busy = |stream: &Stream| stream.outgoing.capacity() <= LEFT_TO_RULES;
+            let session = state.hub.session_of(node).ok_or(CommandError::Away)?;
+            if state.streams.get(&session).is_some_and(is_busy) {
+                return Err(CommandError::Busy);
+            }
             state.last_command += 1;
             let command = state.last_command;
             let sent = Command { command, kind: kind.to_owned(), body };
@@ -350,18 +370,19 @@ impl Fleet {
         address: String,
         token: Option<&str>,
     ) -> Option<(SessionId, mpsc::Receiver<Outgoing>)> {
+        let machine = machine(&address);
+        let place = self.0.streams.take(&[(&(0, machine), 4), (&(1, token), 9)], Room::PLACE, false).ok()?;
+        let peer = Peer { address, token: self.0.tokens.hash_one(token) };
         let mut state = self.state();
-        if state.streams.len() >= self.0.max_streams {
-            return None;
-        }
         state.last_session += 1;
         let session = SessionId(state.last_session);
         let (outgoing, receiver) = mpsc::channel(MOST_OUTGOING);
         let (reports, arriving) = mpsc::channel(MOST_REPORTS);
-        state
-            .streams
-            .insert(session, Stream { token: token.map(Arc::from), outgoing, reports, reader: None });
-        self.change(&mut state, Event::Opened(session, address));
+        state.streams.insert(
+            session,
+            Stream { _place: place, token: token.map(Arc::from), outgoing, reports, reader: None },
+        );
+        self.change(&mut state, Event::Opened(session, peer));
         drop(state);
         tokio::spawn(store(self.clone(), session, arriving));
         Some((session, receiver))
@@ -427,7 +448,11 @@ impl Fleet {
                 }
                 Action::Bind { node, sha256 } => self.0.seams.identities.bind(node, sha256),
                 Action::Claimed { node, address } => self.0.seams.identities.claimed(node, address),
-                Action::Replied { node, reply } => deliver(&mut state.commands, &node, reply),
+                Action::Replied { session, node, reply } => {
+                    if !deliver(&mut state.commands, &node, reply) && state.hub.answers_unasked(session) {
+                        too_slow.push(session);
+                    }
+                }
             }
         }
         for session in too_slow {
@@ -448,12 +473,15 @@ impl Fleet {
 }
 
 /// Gives a reply to the one that waits, if `node` was asked: numbers of commands are easy to guess.
-fn deliver(commands: &mut Commands, node: &str, reply: Reply) {
-    if commands.get(&reply.command).is_some_and(|(asked, _)| asked == node)
-        && let Some((_, waiting)) = commands.remove(&reply.command)
-    {
+/// Whether it was.
+fn deliver(commands: &mut Commands, node: &str, reply: Reply) -> bool {
+    if commands.get(&reply.command).is_none_or(|(asked, _)| asked != node) {
+        return false;
+    }
+    if let Some((_, waiting)) = commands.remove(&reply.command) {
         let _ = waiting.send(reply); // the one that asked may have left
     }
+    true
 }
 
 /// Stores the reports of one stream in their order, until the stream is closed.

@@ -11,11 +11,14 @@ use tollgate_fleet_proto::{
     Command, ControlSays, FromControl, FromNode, GoAway, Hello, MAX_APPS, MAX_LABELS, MAX_REPORT_ROWS,
     MAX_TEXT_BYTES, Overrides, Reply, Report, Seen, Sha256Bytes, Welcome,
 };
+use tollgate_shares::{Part, Room, Shares, machine};
 
-use crate::bindings::{Bindings, Verdict};
+use crate::bindings::{self, Bindings, Standing, Verdict};
 use crate::bugs::Bugs;
 use crate::bundle::Outgoing;
+use crate::kept;
 use crate::node::{Liveness, MissingApps, Node, NodeState};
+use crate::peer::Peer;
 use crate::published::Prepared;
 use crate::session::SessionId;
 use crate::storm::Storm;
@@ -24,6 +27,10 @@ use crate::storm::Storm;
 const LONGEST_HELLO: Duration = Duration::from_secs(10);
 /// The longest name of a rule or key in a report, in bytes.
 const LONGEST_KEY: usize = 8 << 10;
+/// What all nodes say of themselves may take this many bytes, apps that are published excepted.
+const MOST_BYTES: u64 = 256 << 20;
+/// A tenth of the places is kept for nodes that are known.
+const RESERVE: usize = 10;
 
 /// Bounds and intervals.
 #[derive(Clone, Debug)]
@@ -34,7 +41,8 @@ pub struct HubSettings {
     pub replica: String,
     /// How often nodes report.
     pub report_every: Duration,
-    /// Most hellos per second; other nodes are sent away for a while.
+    /// Most hellos per second of nodes that are known, and as many of others; the rest is sent away for a
+    /// while.
     pub hellos_per_second: u32,
     /// Most nodes; a lost one gives its place to a new one.
     pub max_nodes: usize,
@@ -78,8 +86,8 @@ impl HubSettings {
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "events are handled one by one and not kept")]
 pub enum Event {
-    /// A stream was opened from this address, and its token is good.
-    Opened(SessionId, String),
+    /// A stream was opened from there, and its token is good.
+    Opened(SessionId, Peer),
     /// A stream is closed.
     Closed(SessionId),
     /// A message came.
@@ -116,6 +124,8 @@ pub enum Action {
     },
     /// A node has answered a command.
     Replied {
+        /// The stream that it came on.
+        session: SessionId,
         /// Id of the node that answers; a command may have been sent to another one.
         node: String,
         /// The answer.
@@ -139,7 +149,7 @@ pub enum Action {
 
 #[derive(Debug)]
 struct Session {
-    address: String,
+    peer: Peer,
     opened_at: Timestamp,
     node: Option<String>,
 }
@@ -149,7 +159,13 @@ struct Session {
 pub struct Hub {
     settings: HubSettings,
     bugs: Bugs,
-    storm: Storm,
+    /// The hellos of nodes that are known.
+    known: Storm,
+    /// Those of all others.
+    strangers: Storm,
+    /// The places of nodes, and the bytes of what they say of themselves.
+    places: Shares,
+    bytes: u64,
     sessions: HashMap<SessionId, Session>,
     nodes: BTreeMap<String, Node>,
     bindings: Bindings,
@@ -175,7 +191,10 @@ impl Hub {
         #[cfg(not(feature = "known-bugs"))]
         let bugs = Bugs::default();
         Self {
-            storm: Storm::new(settings.hellos_per_second),
+            known: Storm::new(settings.hellos_per_second),
+            strangers: Storm::new(settings.hellos_per_second),
+            places: Shares::default(),
+            bytes: 0,
             bindings: Bindings::new(std::mem::take(&mut settings.bindings)),
             bugs,
             settings,
@@ -194,8 +213,8 @@ impl Hub {
     /// What to do about `event`.
     pub fn on(&mut self, event: Event, now: Timestamp) -> Vec<Action> {
         match event {
-            Event::Opened(session, address) => {
-                self.sessions.insert(session, Session { address, opened_at: now, node: None });
+            Event::Opened(session, peer) => {
+                self.sessions.insert(session, Session { peer, opened_at: now, node: None });
             }
             Event::Closed(session) => self.closed(session),
             Event::Said(session, says) => self.said(session, says, now),
@@ -203,6 +222,7 @@ impl Hub {
                 if !self.bugs.confirms_early() {
                     self.send(session, FromControl::Seen(Seen { sequence }));
                 }
+                self.stored(session);
             }
             Event::Stored(..) => {}
             Event::NotStored(session) => {
@@ -239,19 +259,29 @@ impl Hub {
 
     fn nodes_by(&self, state: impl Fn(&Node) -> NodeState) -> Vec<NodeState> {
         let state = |(id, node): (&String, &Node)| {
-            let mut state = state(node);
+            let mut state = self.with_standing(id, node, state(node));
             state.claim = self.bindings.claim(id).cloned();
             state
         };
         self.nodes.iter().map(state).collect()
     }
 
+    fn with_standing(&self, id: &str, node: &Node, mut state: NodeState) -> NodeState {
+        let standing = self.bindings.standing(id);
+        state.is_bound = standing.is_some();
+        state.is_new = node.is_new(standing, &state.apps);
+        state
+    }
+
     /// As [`Hub::nodes`], each with the state of one app only: a step for each node, not for each app of it.
     #[must_use]
     pub fn nodes_of(&self, app: &str, now: Timestamp) -> Vec<NodeState> {
         let missing = self.settings.missing_apps;
-        let state = |node: &Node| node.state_of(app, &self.published, missing, self.liveness(node, now));
-        self.nodes.values().map(state).collect()
+        let state = |(id, node): (&String, &Node)| {
+            let state = node.state_of(app, &self.published, missing, self.liveness(node, now));
+            self.with_standing(id, node, state)
+        };
+        self.nodes.iter().map(state).collect()
     }
 
     /// How many live nodes have the version of every app that all should have, and how many are live.
@@ -262,13 +292,23 @@ impl Hub {
         live.fold((0, 0), |(have, live), node| (have + usize::from(has_all(node)), live + 1))
     }
 
-    /// Name and language of each node that is live and reads less than `level` of the rule language. Takes a
-    /// step for each node, unlike [`Hub::nodes`].
+    /// Name and language of each node that is live and reads less than `level` of the rule language; not of
+    /// those that have yet to show that they take rules, unless no node has. Takes a step for each node,
+    /// unlike [`Hub::nodes`].
     #[must_use]
     pub fn nodes_below(&self, level: u32, now: Timestamp) -> Vec<(String, u32)> {
-        let old = self.nodes.values().filter(|node| node.language() < level);
-        let live = old.filter(|node| self.liveness(node, now) == Liveness::Live);
-        live.map(|node| (node.hello().name.clone(), node.language())).collect()
+        let old = self.nodes.iter().filter(|(_, node)| node.language() < level);
+        let live: Vec<_> = old.filter(|(_, node)| self.liveness(node, now) == Liveness::Live).collect();
+        if live.is_empty() {
+            return Vec::new(); // as a rule
+        }
+        let counts = |id: &str, node: &Node| !node.is_new(self.bindings.standing(id), &[]);
+        let any = self
+            .nodes
+            .iter()
+            .any(|(id, node)| counts(id, node) && self.liveness(node, now) == Liveness::Live);
+        let old = live.into_iter().filter(|(id, node)| !any || counts(id, node));
+        old.map(|(_, node)| (node.hello().name.clone(), node.language())).collect()
     }
 
     /// Number of nodes whose id is bound to a secret of their own.
@@ -320,6 +360,17 @@ impl Hub {
         Some(std::mem::take(&mut self.actions))
     }
 
+    /// The open stream of a node.
+    pub(crate) fn session_of(&self, node: &str) -> Option<SessionId> {
+        self.nodes.get(node)?.session
+    }
+
+    /// A reply came to no open command. Whether that is one too many.
+    pub(crate) fn answers_unasked(&mut self, session: SessionId) -> bool {
+        let Some(Session { node: Some(id), .. }) = self.sessions.get(&session) else { return false };
+        self.nodes.get_mut(id).is_some_and(Node::answers_unasked)
+    }
+
     fn liveness(&self, node: &Node, now: Timestamp) -> Liveness {
         node.liveness(now, self.settings.unresponsive_after, self.settings.lost_after)
     }
@@ -350,14 +401,47 @@ impl Hub {
         {
             node.closed();
             self.revision += 1;
+            // Of one that has never reported, nothing is left behind.
+            if self.bindings.ended(&id) {
+                self.forget(&id);
+            }
+        }
+    }
+
+    fn forget(&mut self, id: &str) -> bool {
+        let Some(node) = self.nodes.remove(id) else { return false };
+        self.give_back(node.holder);
+        true
+    }
+
+    fn give_back(&mut self, holder: Option<(u64, u64)>) {
+        let Some((name, bytes)) = holder else { return };
+        self.places.give_back([name], Room { places: 1, bytes });
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// A report of this stream is stored: its node exists, and if it lacks nothing, it takes rules.
+    fn stored(&mut self, session: SessionId) {
+        let Some(Session { node: Some(id), .. }) = self.sessions.get(&session) else { return };
+        let id = id.clone();
+        let Some(node) = self.nodes.get_mut(&id).filter(|it| it.is_settled() && !it.is_proven) else {
+            return;
+        };
+        node.is_proven = true;
+        self.revision += 1;
+        if let Some(sha256) = self.bindings.proven(&id) {
+            self.actions.push(Action::Bind { node: id, sha256 });
         }
     }
 
     fn said(&mut self, session: SessionId, says: FromNode, now: Timestamp) {
-        let Some(Session { node, address, .. }) = self.sessions.get(&session) else { return };
-        let (known, address) = (node.clone(), address.clone());
+        let Some(Session { node, peer, .. }) = self.sessions.get(&session) else { return };
+        let known = node.clone();
         match (says, known) {
-            (FromNode::Hello(hello), None) => self.hello(session, hello, address, now),
+            (FromNode::Hello(hello), None) => {
+                let peer = peer.clone();
+                self.hello(session, hello, peer, now);
+            }
             (FromNode::Hello(_), Some(_)) => self.close(session, "a second Hello"),
             (_, None) => self.close(session, "a message before Hello"),
             (says, Some(id)) => {
@@ -377,21 +461,30 @@ impl Hub {
                 if node.answered(ack.bundle, ack.held, Vec::new()) {
                     self.revision += 1;
                     self.catch_up(id);
+                } else if node.answers_unasked() {
+                    self.close(session, UNASKED);
                 }
             }
             FromNode::Nack(nack) => {
                 if node.answered(nack.bundle, nack.held, nack.faults) {
                     self.revision += 1;
                     self.catch_up(id);
+                } else if node.answers_unasked() {
+                    self.close(session, UNASKED);
                 }
             }
             FromNode::Report(report) => match check(&report) {
                 Err(why) => self.close(session, why),
                 Ok(()) => {
+                    if let Err(early) = node.may_report(now, self.settings.report_every) {
+                        let wait = early.max(Duration::from_secs(1));
+                        return self.send_away(session, wait, "reports come faster than they are asked for");
+                    }
                     let wall_ms = i64::try_from(report.wall_ms).unwrap_or(i64::MAX);
                     let now_ms = i64::try_from(now.as_nanos() / 1_000_000).unwrap_or(i64::MAX);
                     node.skew_ms = wall_ms.saturating_sub(now_ms);
                     node.state_error.clone_from(&report.state_error);
+                    kept::cut(&mut node.state_error, kept::LONGEST_MESSAGE);
                     let incarnation = node.hello().incarnation;
                     if self.bugs.confirms_early() {
                         self.send(session, FromControl::Seen(Seen { sequence: report.sequence }));
@@ -400,46 +493,64 @@ impl Hub {
                     self.actions.push(Action::Store { session, node, incarnation, report });
                 }
             },
-            FromNode::Reply(reply) => self.actions.push(Action::Replied { node: id.to_owned(), reply }),
+            FromNode::Reply(reply) => {
+                self.actions.push(Action::Replied { session, node: id.to_owned(), reply })
+            }
         }
     }
 
-    fn hello(&mut self, session: SessionId, hello: Hello, address: String, now: Timestamp) {
+    fn hello(&mut self, session: SessionId, mut hello: Hello, peer: Peer, now: Timestamp) {
         if let Err(why) = check_hello(&hello) {
             return self.close(session, why);
         }
-        if let Err(after) = self.storm.admit(now) {
+        let (id, machine) = (hello.node.clone(), machine(&peer.address));
+        // Before anything of the node is touched. What is known is looked at first, so that no flood of
+        // others keeps it out.
+        let verdict = self.verdict(&id, &hello.secret);
+        let holders = self.bindings.holders(&machine, peer.token).map(|it| it.name);
+        let holders = [Part { name: holders[0], times: 4 }, Part { name: holders[1], times: 9 }];
+        let passes = verdict == Verdict::Known && self.bindings.may_pass(&id, now);
+        let storm = if passes { &mut self.known } else { &mut self.strangers };
+        if let Err(after) = storm.admit(now, holders) {
             return self.send_away(session, after, "too many nodes connect at once");
         }
-        let id = hello.node.clone();
-        // Before anything of the node is touched.
-        match self.bindings.check(&id, &hello.secret) {
-            Verdict::Known | Verdict::Unbound => {}
-            Verdict::Bound(sha256) => self.actions.push(Action::Bind { node: id.clone(), sha256 }),
-            Verdict::Other => {
-                self.bindings.claimed(&id, &address, now);
-                self.revision += 1;
-                self.actions.push(Action::Claimed { node: id, address });
-                let why = "another node has this id and another secret; if this node has lost the file \
-                           `secret` of its state folder, remove the file `node` there too, and it joins as new";
-                return self.send_away(session, Duration::from_secs(30), why);
-            }
-        }
-        if !self.nodes.contains_key(&id) && !self.make_room(now) {
-            return self.send_away(session, Duration::from_secs(30), "the fleet is full");
+        if verdict == Verdict::Other {
+            let address = peer.address;
+            self.bindings.claimed(&id, &address, now);
+            self.revision += 1;
+            self.actions.push(Action::Claimed { node: id, address });
+            let why = "another node has this id and another secret; if this node has lost the file \
+                       `secret` of its state folder, remove the file `node` there too, and it joins as new";
+            return self.send_away(session, Duration::from_secs(30), why);
         }
         let known = self.nodes.get(&id).map(|node| (node.hello().incarnation, node.session));
-        match known {
-            Some((incarnation, _)) if incarnation > hello.incarnation => {
-                // An older process of that node, or a copy of its state folder.
-                let why = "another process has started with this node's state folder";
-                return self.send_away(session, Duration::from_secs(30), why);
-            }
-            Some((_, Some(before))) => self.close(before, "the node has opened another stream"),
-            _ => {}
+        if known.is_some_and(|(incarnation, _)| incarnation > hello.incarnation) {
+            // An older process of that node, or a copy of its state folder.
+            let why = "another process has started with this node's state folder";
+            return self.send_away(session, Duration::from_secs(30), why);
         }
-        let mut node = Node::new(hello, &self.settings.epoch, address, now);
+        let published = &self.published.apps;
+        // Of apps that are published, nodes have as many as there are.
+        let is_known = |app: &str| published.is_empty() || published.contains_key(app);
+        let bytes = kept::shorten(&mut hello, is_known);
+        let Some(holder) = self.place(&id, &machine, bytes, verdict, now) else {
+            return self.send_away(session, Duration::from_secs(30), "the fleet is full");
+        };
+        if let Some((_, Some(before))) = known {
+            self.close(before, "the node has opened another stream");
+        }
+        if verdict == Verdict::Free {
+            let holders = self.bindings.holders(&machine, peer.token);
+            if !self.bindings.bind(&id, &hello.secret, holders) {
+                tracing::warn!(node = id, address = peer.address, "no room to bind the id of a node");
+            }
+        }
+        let mut node = Node::new(hello, &self.settings.epoch, peer.address, now);
         node.session = Some(session);
+        node.holder = Some(holder);
+        if let Some(before) = self.nodes.get(&id) {
+            node.follows(before);
+        }
         self.nodes.insert(id.clone(), node);
         if let Some(session) = self.sessions.get_mut(&session) {
             session.node = Some(id.clone());
@@ -458,15 +569,83 @@ impl Hub {
         self.catch_up(&id);
     }
 
-    /// Whether there is room for one more node. The node that was lost first makes room.
-    fn make_room(&mut self, now: Timestamp) -> bool {
-        if self.nodes.len() < self.settings.max_nodes {
-            return true;
+    /// Whose id it is. A node whose id found no room to be bound keeps it while its stream is open.
+    fn verdict(&self, id: &str, secret: &[u8]) -> Verdict {
+        match self.bindings.check(id, secret) {
+            verdict @ (Verdict::Known | Verdict::Other) => verdict,
+            verdict => {
+                let open = self.nodes.get(id).filter(|it| it.session.is_some()).and_then(|it| it.digest);
+                let is_other = open.is_some_and(|digest| !bindings::is_of(&digest, secret));
+                if is_other { Verdict::Other } else { verdict }
+            }
         }
+    }
+
+    /// Makes room for a node and what it says of itself; `None` if there is none. A node that is known takes
+    /// the reserve, and then the place of one that is not. A node that was lost makes room first.
+    fn place(
+        &mut self,
+        id: &str,
+        machine: &str,
+        bytes: u64,
+        verdict: Verdict,
+        now: Timestamp,
+    ) -> Option<(u64, u64)> {
+        let before = self.nodes.get(id).and_then(|node| node.holder);
+        self.give_back(before);
+        let others = self.nodes.len() - usize::from(self.nodes.contains_key(id));
+        let is_known = verdict == Verdict::Known;
+        let most = self.settings.max_nodes;
+        let most = if is_known { most } else { most - most / RESERVE };
+        if others >= most && !self.make_room(is_known, now) {
+            self.keep(before);
+            return None;
+        }
+        let name = self.places.name(machine);
+        let free = Room {
+            // Nodes that are known have their places whoever is at the same address.
+            places: if is_known { u64::MAX } else { (most - others.min(most - 1)) as u64 },
+            bytes: MOST_BYTES.saturating_sub(self.bytes),
+        };
+        let room = Room { places: 1, bytes };
+        if free.bytes < bytes || self.places.take(&[Part { name, times: 4 }], room, free).is_err() {
+            self.keep(before);
+            return None;
+        }
+        self.bytes += bytes;
+        Some((name, bytes))
+    }
+
+    /// The node keeps the place that it has.
+    fn keep(&mut self, holder: Option<(u64, u64)>) {
+        let Some((name, bytes)) = holder else { return };
+        let all = Room { places: u64::MAX, bytes: u64::MAX };
+        // Of everything there is always a share.
+        let _ = self.places.take(&[Part { name, times: 1 }], Room { places: 1, bytes }, all);
+        self.bytes += bytes;
+    }
+
+    /// Whether there is room for one more node: the one that was lost first makes room; for a node that is
+    /// known, then one that is not.
+    fn make_room(&mut self, is_known: bool, now: Timestamp) -> bool {
         let lost = self.nodes.iter().filter(|(_, node)| node.session.is_none());
         let lost = lost.filter(|(_, node)| self.liveness(node, now) == Liveness::Lost);
         let oldest = lost.min_by_key(|(_, node)| node.last_seen).map(|(id, _)| id.clone());
-        oldest.is_some_and(|id| self.nodes.remove(&id).is_some())
+        if let Some(oldest) = oldest {
+            return self.forget(&oldest);
+        }
+        if !is_known {
+            return false;
+        }
+        let is_new = |id: &str| self.bindings.standing(id).is_none_or(|it| it == Standing::New);
+        let new = self.nodes.iter().filter(|(id, node)| is_new(id) && !node.is_proven);
+        let newest = new.max_by_key(|(_, node)| node.last_seen).map(|(id, node)| (id.clone(), node.session));
+        let Some((id, session)) = newest else { return false };
+        if let Some(session) = session {
+            self.send_away(session, Duration::from_secs(30), "the fleet is full");
+        }
+        self.forget(&id);
+        true
     }
 
     /// Sends a node what it lacks, unless it has yet to answer.
@@ -518,6 +697,8 @@ impl Hub {
     }
 }
 
+const UNASKED: &str = "too many answers to no question";
+
 fn check_hello(hello: &Hello) -> Result<(), &'static str> {
     let Hello { node, name, labels, software, epoch, held, local_domains, crashed, secret, .. } = hello;
     let texts = [node, name, software, epoch].into_iter();
@@ -532,7 +713,7 @@ fn check_hello(hello: &Hello) -> Result<(), &'static str> {
     if labels.len() > MAX_LABELS || lists.into_iter().any(|length| length > MAX_APPS) {
         return Err("a Hello with more than 64 labels, or 10,000 apps");
     }
-    Ok(())
+    kept::check_names(hello)
 }
 
 fn check(report: &Report) -> Result<(), &'static str> {
@@ -546,7 +727,8 @@ fn check(report: &Report) -> Result<(), &'static str> {
     let texts = texts.chain(top.iter().flat_map(|it| [&it.domain, &it.rule, &it.key]));
     let texts = texts.chain(costs.iter().flat_map(|it| [&it.domain, &it.rule]));
     let texts = texts.chain(rejected.iter().flat_map(|it| [&it.surface, &it.status, &it.reason]));
-    let mut texts = texts.chain([state_error, rules_error]).chain(unknown_domains);
+    let texts = texts.chain([state_error, rules_error]).chain(unknown_domains);
+    let mut texts = texts.chain(report.store.iter().map(|it| &it.name));
     if texts.any(|text| text.len() > LONGEST_KEY) {
         return Err("a report with a name of more than 8 KiB");
     }

@@ -7,16 +7,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::Timestamp;
-use tollgate_fleet_proto::{Fault, Held, Hello, LANGUAGE, Label, MAX_APPS, Sha256Bytes};
+use tollgate_fleet_proto::{Fault, Held, Hello, LANGUAGE, Label, MAX_APPS, MAX_TEXT_BYTES, Sha256Bytes};
 
-use crate::bindings::Claim;
+use crate::bindings::{Claim, Standing};
 use crate::bugs::Bugs;
 use crate::bundle::Bundle;
+use crate::kept;
 use crate::published::{Prepared, PreparedApp, Wanted};
 use crate::session::SessionId;
 
 /// Rejected versions of an app that are remembered.
 const MOST_REJECTED: usize = 4;
+/// Apps that a node says it holds, and that it neither held before nor was sent.
+const MOST_STRANGE: usize = 100;
+/// Answers to nothing that was sent; then the stream is closed.
+const MOST_UNASKED: u32 = 100;
+/// Reports that may come at once: a node that was away repeats those that are not confirmed.
+const REPORTS_AT_ONCE: u32 = 16;
 
 /// Whether a node has sent anything lately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -70,6 +77,11 @@ pub struct NodeState {
     pub state_error: String,
     /// Somebody else has tried to attach with its id.
     pub claim: Option<Claim>,
+    /// Its id is bound to a secret of its own.
+    pub is_bound: bool,
+    /// It has not shown yet that it takes the rules that it is sent and reports, or it claims to hold what
+    /// was never published since this process began. It counts for no majority.
+    pub is_new: bool,
     /// Every app that is published, or that it holds.
     pub apps: Vec<AppState>,
 }
@@ -191,13 +203,23 @@ pub(crate) struct Node {
     /// Sent and not answered.
     outstanding: Option<Arc<Bundle>>,
     unsettled: Unsettled,
+    /// Digest of its secret, also where there was no room to bind its id.
+    pub(crate) digest: Option<Sha256Bytes>,
+    /// Whose share of the places and bytes it takes, and how many bytes.
+    pub(crate) holder: Option<(u64, u64)>,
+    /// A report of its stream is stored, and it lacked nothing then.
+    pub(crate) is_proven: bool,
+    /// When the next report is due that comes in time.
+    reports_from: Timestamp,
+    /// Answers to nothing that was sent.
+    unasked: u32,
 }
 
 impl Node {
     pub(crate) fn new(mut hello: Hello, epoch: &str, address: String, now: Timestamp) -> Self {
         let is_of_epoch = hello.epoch == epoch;
         let (held, crashed) = (std::mem::take(&mut hello.held), std::mem::take(&mut hello.crashed));
-        hello.secret = Vec::new(); // nothing needs it any more
+        let secret = std::mem::take(&mut hello.secret); // only its digest is kept
         let mut node = Self {
             hello,
             address,
@@ -209,6 +231,11 @@ impl Node {
             is_of_epoch,
             outstanding: None,
             unsettled: Unsettled::All,
+            digest: (!secret.is_empty()).then(|| crate::bindings::digest(&secret)),
+            holder: None,
+            is_proven: false,
+            reports_from: Timestamp::ZERO,
+            unasked: 0,
         };
         node.holds(held);
         if is_of_epoch {
@@ -251,15 +278,50 @@ impl Node {
     }
 
     fn rejects(&mut self, faults: Vec<Fault>) {
-        for fault in faults.into_iter().take(MAX_APPS) {
+        for fault in kept::faults(faults) {
             self.apps.entry(fault.app.as_str().into()).or_default().rejects(fault);
         }
     }
 
+    /// Whether a report comes in time: one per interval, and as many at once as a node repeats after it was
+    /// away.
+    pub(crate) fn may_report(&mut self, now: Timestamp, every: Duration) -> Result<(), Duration> {
+        let every = every - every / 5; // clocks differ, and connections hold reports back
+        let due = self.reports_from.max(now);
+        match due.since(now) {
+            early if early > every * (REPORTS_AT_ONCE - 1) => Err(early),
+            _ => {
+                self.reports_from = due + every;
+                Ok(())
+            }
+        }
+    }
+
+    /// The same node as before this stream: it has not become quicker by beginning anew.
+    pub(crate) fn follows(&mut self, before: &Self) {
+        self.reports_from = before.reports_from;
+    }
+
+    /// An answer came to nothing that was sent. Whether that is one too many.
+    pub(crate) fn answers_unasked(&mut self) -> bool {
+        self.unasked = self.unasked.saturating_add(1);
+        self.unasked > MOST_UNASKED
+    }
+
     /// The answer to a bundle. False if it answers no bundle.
-    pub(crate) fn answered(&mut self, bundle: u64, held: Vec<Held>, faults: Vec<Fault>) -> bool {
+    pub(crate) fn answered(&mut self, bundle: u64, mut held: Vec<Held>, mut faults: Vec<Fault>) -> bool {
         let Some(sent) = self.outstanding.take_if(|sent| sent.id == bundle) else { return false };
         self.is_of_epoch = true;
+        let is_sent = |app: &str| sent.apps.iter().any(|(name, _)| **name == *app);
+        // Of apps that it was not sent and did not hold before, it may hold a few: it was applying an earlier
+        // bundle while it said hello.
+        let mut strange = 0;
+        held.retain(|it| {
+            let is_known = self.apps.contains_key(&*it.app) || is_sent(&it.app);
+            strange += usize::from(!is_known);
+            is_known || (strange <= MOST_STRANGE && it.app.len() <= MAX_TEXT_BYTES)
+        });
+        faults.retain(|it| is_sent(&it.app));
         self.holds(held);
         self.rejects(faults);
         self.unsettled.add(sent.apps.iter().map(|(name, _)| Arc::clone(name)));
@@ -327,6 +389,16 @@ impl Node {
 
     pub(crate) fn is_busy(&self) -> bool {
         self.outstanding.is_some()
+    }
+
+    /// Whether nothing of it can be believed where nodes are counted. `standing` is that of its id. Only a
+    /// node that was known before this process began can hold what this process has never published.
+    pub(crate) fn is_new(&self, standing: Option<Standing>, apps: &[AppState]) -> bool {
+        match standing {
+            Some(Standing::Old) => false,
+            Some(Standing::Proven) => apps.iter().any(|it| it.is_ahead),
+            Some(Standing::New) | None => !self.is_proven || apps.iter().any(|it| it.is_ahead),
+        }
     }
 
     /// Known bug: as if the node had answered.
@@ -544,6 +616,8 @@ impl Node {
             skew_ms: self.skew_ms,
             state_error: self.state_error.clone(),
             claim: None,
+            is_bound: false,
+            is_new: !self.is_proven,
             apps,
         }
     }

@@ -144,7 +144,7 @@ impl World {
                 let session = SessionId(self.last_session);
                 self.sessions.insert(session, (place, link));
                 self.links.insert((place, link), session);
-                self.tell_hub(HubEvent::Opened(session, "10.0.0.1:5".to_owned()));
+                self.tell_hub(HubEvent::Opened(session, "10.0.0.1:5".into()));
                 self.node(place, NodeEvent::Connected(link));
             }
             Event::ToHub(event) => self.tell_hub(event),

@@ -1,21 +1,15 @@
-//! The shares of what all callers have in common (open reservations, places of requests that wait): the
-//! places and bytes that each domain and each caller has, and how many of them one may have.
+//! The shares of what all callers have in common: open reservations, and places of requests that wait.
 //!
-//! A caller is a domain and the first entry of the first descriptor that asks for permits. It may have as
-//! many places as are free, so half of them at most; and the fewer are free, the fewer it may have. n callers
-//! that want all they can get have one of n + 1 parts each, and one part stays free for others. A domain may
-//! have [`OF_DOMAIN`] times as many places as are free, so four fifths at most. The same holds for bytes.
-//!
-//! Names are kept as hashes with a random seed. Two callers with equal hashes would share a share.
+//! A caller is a domain and the first entry of the first descriptor that asks for permits. It may have half
+//! of the places and bytes at most, a domain four fifths; the rule is that of [`tollgate_shares`].
 
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate_policy::{Entry, ValueRoom, seen_alone};
+use tollgate_shares::{Part, Shares as Parts};
 
-const PARTS: usize = 16;
+pub(crate) use tollgate_shares::Room;
+
 /// What a caller may have, in parts of what is free.
 const OF_CALLER: u64 = 1;
 /// What a domain may have, in parts of what is free.
@@ -46,27 +40,9 @@ pub(crate) struct Holder {
     domain: u64,
 }
 
-/// Places and their bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Room {
-    pub(crate) places: u64,
-    pub(crate) bytes: u64,
-}
-
-impl Room {
-    /// The places with `more` are at most `times` of what is `free`, and the bytes were less.
-    const fn is_below(self, more: Self, free: Self, times: u64) -> bool {
-        self.places.saturating_add(more.places) <= free.places.saturating_mul(times)
-            && self.bytes < free.bytes.saturating_mul(times)
-    }
-}
-
 /// What each holder has.
 #[derive(Debug, Default)]
-pub(crate) struct Shares {
-    hasher: RandomState,
-    parts: [Mutex<HashMap<u64, Room>>; PARTS],
-}
+pub(crate) struct Shares(Parts);
 
 impl Shares {
     /// Whoever reserves in `domain`, by the first entry.
@@ -74,7 +50,7 @@ impl Shares {
         // A port of its own makes no caller of its own.
         let mut room = ValueRoom::new();
         let first = first.map(|entry| seen_alone(*entry, &mut room)).map(|entry| (entry.key, entry.value));
-        Holder { caller: self.hasher.hash_one((domain, first)), domain: self.hasher.hash_one(domain) }
+        Holder { caller: self.0.name((domain, first)), domain: self.0.name(domain) }
     }
 
     /// Gives `holder` as much `more`, unless it has its share of what is `free`.
@@ -84,41 +60,15 @@ impl Shares {
         more: Room,
         free: Room,
     ) -> Result<(), (ReservationShare, Room)> {
-        self.add(holder.caller, more, free, OF_CALLER).map_err(|has| (ReservationShare::Caller, has))?;
-        self.add(holder.domain, more, free, OF_DOMAIN).map_err(|has| {
-            self.remove(holder.caller, more);
-            (ReservationShare::Domain, has)
-        })
+        let parts =
+            [Part { name: holder.caller, times: OF_CALLER }, Part { name: holder.domain, times: OF_DOMAIN }];
+        let of = [ReservationShare::Caller, ReservationShare::Domain];
+        self.0.take(&parts, more, free).map_err(|(place, has)| (of[usize::from(place > 0)], has))
     }
 
     /// Takes it back.
     pub(crate) fn give_back(&self, holder: Holder, held: Room) {
-        self.remove(holder.caller, held);
-        self.remove(holder.domain, held);
-    }
-
-    fn add(&self, name: u64, more: Room, free: Room, times: u64) -> Result<(), Room> {
-        let mut part = self.part(name);
-        let has = part.get(&name).copied().unwrap_or_default();
-        if !has.is_below(more, free, times) {
-            return Err(has);
-        }
-        part.insert(name, Room { places: has.places + more.places, bytes: has.bytes + more.bytes });
-        Ok(())
-    }
-
-    fn remove(&self, name: u64, held: Room) {
-        let mut part = self.part(name);
-        let Some(has) = part.get_mut(&name) else { return };
-        has.places = has.places.saturating_sub(held.places);
-        has.bytes = has.bytes.saturating_sub(held.bytes);
-        if has.places == 0 {
-            part.remove(&name);
-        }
-    }
-
-    fn part(&self, name: u64) -> MutexGuard<'_, HashMap<u64, Room>> {
-        self.parts[(name % PARTS as u64) as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.give_back([holder.caller, holder.domain], held);
     }
 }
 
@@ -172,6 +122,6 @@ mod tests {
             shares.take(holder, two, free).expect("it is below its share");
         }
         (0..3).for_each(|_| shares.give_back(holder, two));
-        assert!((0..PARTS as u64).all(|part| shares.part(part).is_empty()));
+        assert!(shares.0.is_empty());
     }
 }

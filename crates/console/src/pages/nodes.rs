@@ -149,6 +149,15 @@ fn state(d: &Texts, app: &NodeApp) -> (&'static str, &'static str) {
     }
 }
 
+/// How far it is believed where nodes are counted.
+const fn standing(d: &Texts, node: &NodeState) -> &'static str {
+    match (node.is_new, node.is_bound) {
+        (true, _) => d.is_new,
+        (false, true) => d.proven,
+        (false, false) => d.unbound,
+    }
+}
+
 fn href(id: &str) -> String {
     format!("/nodes/{}", encoded(id))
 }
@@ -179,6 +188,7 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
         ),
         (d.skew, format!("{} ms", grouped(node.skew_ms)), false),
         (d.id, node.id.clone(), true),
+        (d.standing, standing(d, &node).to_owned(), false),
     ];
     let mut faults = Vec::new();
     // What may name machines, domains and files of others, as in the API.

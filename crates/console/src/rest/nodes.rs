@@ -54,6 +54,7 @@ fn shown(actor: &Actor, node: &NodeState, figures: Option<&Figures>, now_ms: i64
     let mut shown = json!({
         "id": node.id, "name": node.name, "software": node.software,
         "language": node.language, "labels": labels, "state": state, "connected": node.is_connected,
+        "bound": node.is_bound, "new": node.is_new,
         "last_seen": node.last_seen_ms, "skew_ms": node.skew_ms, "apps": apps,
         "store": store.map(|it| &it.0), "store_available": store.map(|it| it.1),
         "table_bytes": figures.map(|it| it.table_bytes),
@@ -93,6 +94,8 @@ fn node() -> Value {
             ("labels", labels),
             ("state", one_of(&["live", "unresponsive", "lost"])),
             ("connected", flag()),
+            ("bound", flag()),
+            ("new", flag()),
             ("last_seen", int()),
             ("skew_ms", int()),
             ("apps", list_of(app)),

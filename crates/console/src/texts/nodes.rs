@@ -21,6 +21,10 @@ texts! {
     connected: "已连接", "connected";
     away: "未连接", "not connected";
     id: "节点标识", "Id";
+    standing: "身份", "Identity";
+    proven: "已验证，有自己的密钥", "verified, with a secret of its own";
+    unbound: "已验证，没有自己的密钥", "verified, without a secret of its own";
+    is_new: "新节点：尚未应用规则并上报，或声称持有从未发布的版本；不参与多数判断", "new: it has yet to apply rules and report, or claims a version that was never published; it counts for no majority";
     state_error: "无法保存规则", "It cannot save its rules";
     rules_error: "本地规则文件有错误", "Its own rule files are faulty";
     no_apps: "节点还没有收到任何应用", "The node has no app yet";

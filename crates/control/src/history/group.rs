@@ -6,6 +6,7 @@ use tollgate_db::Tx;
 use tollgate_fleet_proto::Report;
 
 use super::counts::Counts;
+use super::names::Names;
 use super::resolution::Resolution;
 use super::series::Book;
 use super::top::{self, TopSums};
@@ -56,7 +57,7 @@ impl Sums {
 type Name<'g> = (&'g str, &'g str);
 
 /// Adds the reports of `group` that are not contained yet.
-pub(super) fn write(tx: &mut dyn Tx, group: &[Arrived]) -> Result<Added, ControlError> {
+pub(super) fn write(tx: &mut dyn Tx, group: &[Arrived], names: &Names) -> Result<Added, ControlError> {
     let mut sums: HashMap<Name<'_>, Sums> = HashMap::new();
     let mut tops = TopSums::new();
     let mut added = Added::default();
@@ -86,10 +87,11 @@ pub(super) fn write(tx: &mut dyn Tx, group: &[Arrived]) -> Result<Added, Control
         }
         for key in report.top.iter().filter(|it| it.denied > 0 && it.key.len() <= LONGEST_NAME) {
             let of_rule = tops.entry(name(&key.domain, &key.rule)).or_default();
-            *of_rule.entry((top::row_of(end), &key.key)).or_default() += key.denied.min(1 << 40) as i64;
+            let sum: &mut i64 = of_rule.entry((top::row_of(end), &key.key)).or_default();
+            *sum = sum.saturating_add(key.denied.min(1 << 40) as i64);
         }
     }
-    let mut book = Book::new(tx.now_ms());
+    let mut book = Book::new(tx.now_ms(), names);
     let series = write_sums(tx, &mut book, sums, &mut added.left_out)?;
     top::write(tx, &series, &tops)?;
     Ok(added)
@@ -129,7 +131,7 @@ fn is_in_totals((domain, rule): Name<'_>) -> bool {
 
 fn write_sums<'g>(
     tx: &mut dyn Tx,
-    book: &mut Book,
+    book: &mut Book<'_>,
     sums: HashMap<Name<'g>, Sums>,
     left_out: &mut u64,
 ) -> Result<HashMap<Name<'g>, i64>, ControlError> {

@@ -1,6 +1,7 @@
 //! Reports that wait to be written, and the groups in which they are.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -8,6 +9,7 @@ use tollgate_db::Db;
 use tollgate_fleet_proto::Report;
 
 use super::group::{self, Added, Arrived};
+use super::names::Names;
 use crate::error::ControlError;
 
 /// Most reports that wait; each stream has at most one here.
@@ -90,12 +92,12 @@ impl Ingest {
         self.0.lock().left_out
     }
 
-    /// Writes what waits, in one or several transactions. Returns how many reports counted. After a failure
-    /// the reports wait for the next call.
+    /// Writes what waits, in one or several transactions. `names` are those of published rules. Returns how
+    /// many reports counted. After a failure the reports wait for the next call.
     ///
     /// # Errors
     /// [`ControlError::Db`].
-    pub async fn write(&self, db: &Db) -> Result<usize, ControlError> {
+    pub async fn write(&self, db: &Db, names: &Arc<Names>) -> Result<usize, ControlError> {
         let mut reports = 0;
         loop {
             let group = self.take();
@@ -104,9 +106,9 @@ impl Ingest {
             }
             let (arrived, waiting): (Vec<Arrived>, Vec<_>) =
                 group.into_iter().map(|it| (it.arrived, it.stored)).unzip();
-            let arrived = std::sync::Arc::new(arrived);
-            let written = std::sync::Arc::clone(&arrived);
-            match db.write(move |tx| group::write(tx, &written)).await {
+            let arrived = Arc::new(arrived);
+            let (written, names) = (Arc::clone(&arrived), Arc::clone(names));
+            match db.write(move |tx| group::write(tx, &written, &names)).await {
                 Ok(Added { reports: added, left_out, .. }) => {
                     let mut state = self.0.lock();
                     (state.failures, state.left_out) = (0, state.left_out + left_out);
@@ -117,7 +119,7 @@ impl Ingest {
                     }
                 }
                 Err(error) => {
-                    let arrived = std::sync::Arc::unwrap_or_clone(arrived);
+                    let arrived = Arc::unwrap_or_clone(arrived);
                     self.put_back(arrived.into_iter().zip(waiting));
                     return Err(error);
                 }

@@ -3,25 +3,28 @@
 use tollgate_db::Tx;
 
 use super::OTHERS;
+use super::names::Names;
 use crate::error::ControlError;
 
-/// Most rules that get rows in one hour.
+/// Most rules that are published and get rows in one hour. A tenth as many others get rows too: those of a
+/// node's own files, and what a node makes up.
 pub(super) const MOST_RULES: i64 = 2_000;
-/// Most domains whose totals get rows in one hour.
+/// Most published domains whose totals get rows in one hour, and a tenth of it of others.
 pub(super) const MOST_DOMAINS: i64 = 1_000;
 /// Most series that are remembered.
 const MOST_SERIES: i64 = 100_000;
 
 /// Finds and makes series within one transaction.
-pub(super) struct Book {
+pub(super) struct Book<'n> {
     hour: i64,
-    /// Rules and domains with rows in this hour, once they were counted.
-    active: [Option<i64>; 2],
+    names: &'n Names,
+    /// Rules and domains with rows in this hour, published and others, once they were counted.
+    active: [Option<[i64; 2]>; 2],
 }
 
-impl Book {
-    pub(super) const fn new(now_ms: i64) -> Self {
-        Self { hour: now_ms / 3_600_000, active: [None; 2] }
+impl<'n> Book<'n> {
+    pub(super) const fn new(now_ms: i64, names: &'n Names) -> Self {
+        Self { hour: now_ms / 3_600_000, names, active: [None; 2] }
     }
 
     /// The series of this rule; `None` if the cap of this hour is reached.
@@ -40,7 +43,7 @@ impl Book {
             return Ok(Some(id));
         }
         let is_always = domain.is_empty() && (rule.is_empty() || rule == OTHERS);
-        if !is_always && !self.has_room(tx, rule, known.is_none())? {
+        if !is_always && !self.has_room(tx, domain, rule, known.is_none())? {
             return Ok(None);
         }
         if let Some((id, _)) = known {
@@ -55,26 +58,49 @@ impl Book {
     }
 
     /// Whether one more series gets rows in this hour; if so, it is counted.
-    fn has_room(&mut self, tx: &mut dyn Tx, rule: &str, is_new: bool) -> Result<bool, ControlError> {
-        let count = |tx: &mut dyn Tx, statement, values: &[tollgate_db::Value]| {
-            tx.query_one(statement, values)?.map_or(Ok(0), |row| row.int(0))
-        };
+    fn has_room(
+        &mut self,
+        tx: &mut dyn Tx,
+        domain: &str,
+        rule: &str,
+        is_new: bool,
+    ) -> Result<bool, ControlError> {
         let is_total = rule.is_empty();
-        let (statement, most) = if is_total {
-            ("SELECT COUNT(*) FROM series WHERE hour >= $1 AND rule = ''", MOST_DOMAINS)
-        } else {
-            ("SELECT COUNT(*) FROM series WHERE hour >= $1 AND rule <> '' AND rule <> '(others)'", MOST_RULES)
-        };
-        let known = &mut self.active[usize::from(is_total)];
-        let active = match *known {
+        let active = match self.active[usize::from(is_total)] {
             Some(active) => active,
-            None => count(tx, statement, &[self.hour.into()])?,
+            None => self.count(tx, is_total)?,
         };
-        *known = Some(active);
-        if active >= most || (is_new && count(tx, "SELECT COUNT(*) FROM series", &[])? >= MOST_SERIES) {
+        self.active[usize::from(is_total)] = Some(active);
+        let other = usize::from(!self.names.has(domain, rule));
+        let most = if is_total { MOST_DOMAINS } else { MOST_RULES };
+        let most = if other == 1 { most / 10 } else { most };
+        if active[other] >= most || (is_new && self.is_full(tx, other == 1)?) {
             return Ok(false);
         }
-        *known = Some(active + 1);
+        if let Some(active) = &mut self.active[usize::from(is_total)] {
+            active[other] += 1;
+        }
         Ok(true)
+    }
+
+    /// Series with rows in this hour: those that are published, and the others.
+    fn count(&self, tx: &mut dyn Tx, is_total: bool) -> Result<[i64; 2], ControlError> {
+        let statement = if is_total {
+            "SELECT domain, rule FROM series WHERE hour >= $1 AND rule = '' AND domain <> ''"
+        } else {
+            "SELECT domain, rule FROM series WHERE hour >= $1 AND rule <> '' AND rule <> '(others)'"
+        };
+        let mut counts = [0; 2];
+        for row in tx.query(statement, &[self.hour.into()])? {
+            counts[usize::from(!self.names.has(&row.text(0)?, &row.text(1)?))] += 1;
+        }
+        Ok(counts)
+    }
+
+    /// Whether as many series are remembered as there may be. Those that are not published leave a tenth.
+    fn is_full(&self, tx: &mut dyn Tx, is_other: bool) -> Result<bool, ControlError> {
+        let row = tx.query_one("SELECT COUNT(*) FROM series", &[])?;
+        let all = row.map_or(Ok(0), |row| row.int(0))?;
+        Ok(all >= if is_other { MOST_SERIES / 10 * 9 } else { MOST_SERIES })
     }
 }

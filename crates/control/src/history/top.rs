@@ -16,6 +16,9 @@ pub(super) const ROW_MS: i64 = 300_000;
 pub(super) const KEPT_MS: i64 = 7 * 24 * 3_600_000;
 /// Most keys of one rule in one row of time: those that were denied least make room.
 const MOST_KEYS: usize = 50;
+/// No row counts more, so that the sum of a key over all rows that are kept is a whole number. A row of a
+/// release before this bound may be more, and is then read as this.
+const MOST_DENIED: i64 = 500_000_000_000_000;
 
 /// By rule, then by row of time and key.
 pub(super) type TopSums<'g> = HashMap<(&'g str, &'g str), BTreeMap<(i64, &'g String), i64>>;
@@ -67,8 +70,10 @@ pub(super) fn write(
             for (key, denied) in keys.into_iter().take(MOST_KEYS) {
                 tx.execute(
                     "INSERT INTO top_keys (series, at, key, denied) VALUES ($1, $2, $3, $4) \
-                     ON CONFLICT (series, at, key) DO UPDATE SET denied = top_keys.denied + $4",
-                    &[id.into(), at.into(), key.into(), denied.into()],
+                     ON CONFLICT (series, at, key) DO UPDATE SET denied = \
+                     CASE WHEN top_keys.denied > 500000000000000 - $4 THEN 500000000000000 \
+                     ELSE top_keys.denied + $4 END",
+                    &[id.into(), at.into(), key.into(), denied.min(MOST_DENIED).into()],
                 )?;
             }
             tx.execute(
@@ -92,7 +97,8 @@ pub fn top_keys(tx: &mut dyn Tx, actor: &Actor, query: &TopQuery) -> Result<Vec<
     let is_everything = query.scope == Scope::All && actor.may(Role::Viewer, EVERY_APP);
     if is_everything {
         let rows = tx.query(
-            "SELECT series.domain, series.rule, key, SUM(denied) FROM top_keys \
+            "SELECT series.domain, series.rule, key, SUM(CASE WHEN denied > 500000000000000 \
+             THEN 500000000000000 ELSE CAST(denied AS BIGINT) END) FROM top_keys \
              JOIN series ON series.id = top_keys.series \
              WHERE at >= $1 AND ($2 = '' OR LOWER(key) LIKE $2 ESCAPE '\\') \
              GROUP BY series.domain, series.rule, key ORDER BY 4 DESC, key LIMIT $3",
@@ -103,7 +109,8 @@ pub fn top_keys(tx: &mut dyn Tx, actor: &Actor, query: &TopQuery) -> Result<Vec<
     let mut keys = Vec::new();
     for id in rules_of(tx, actor, &query.scope)? {
         let rows = tx.query(
-            "SELECT series.domain, series.rule, key, SUM(denied) FROM top_keys JOIN series ON series.id = $1 \
+            "SELECT series.domain, series.rule, key, SUM(CASE WHEN denied > 500000000000000 \
+             THEN 500000000000000 ELSE CAST(denied AS BIGINT) END) FROM top_keys JOIN series ON series.id = $1 \
              WHERE top_keys.series = $1 AND at >= $2 AND ($3 = '' OR LOWER(key) LIKE $3 ESCAPE '\\') \
              GROUP BY series.domain, series.rule, key ORDER BY 4 DESC, key LIMIT $4",
             &[id.into(), from.into(), (&search).into(), limit.into()],

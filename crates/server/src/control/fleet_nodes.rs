@@ -73,6 +73,8 @@ fn state(node: tollgate_fleet_hub::NodeState) -> NodeState {
         language: node.language,
         local_domains: node.local_domains,
         is_connected: node.connected,
+        is_bound: node.is_bound,
+        is_new: node.is_new,
         skew_ms: node.skew_ms,
         claim: node.claim.map(|it| (it.address, millis(it.at))),
         last_seen_ms: millis(node.last_seen),
