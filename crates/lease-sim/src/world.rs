@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::Write as _;
 
 use tollgate_core::{Quota, State, Timestamp};
-use tollgate_lease::{Fault, Ledger, LedgerCall, LedgerReply, Mono, Node, Terms};
+use tollgate_lease::{Fault, LeaseRequest, Ledger, LedgerCall, LedgerReply, Mono, Node, Terms, Verdict};
 
 use crate::checker::{Broken, Checker};
 use crate::plan::{MS, Plan, Sharing, Trouble};
@@ -152,8 +152,9 @@ struct Host {
     skew_ns: i64,
     /// Callers that wait for the request in flight.
     waiting: VecDeque<Caller>,
-    /// Permits wanted by the callers behind the one that is being answered.
-    behind: u64,
+    /// A request made while callers are dealt to, which is sent when they have been.
+    delayed: Option<LeaseRequest>,
+    last_verdict: Option<Verdict>,
     /// The newest request.
     requested: u64,
     /// Callers that wait for a central take, and those whose take is in flight, with the time it was sent.
@@ -265,7 +266,8 @@ impl<'a> World<'a> {
             wall_ns: 0,
             skew_ns: 0,
             waiting: VecDeque::new(),
-            behind: 0,
+            delayed: None,
+            last_verdict: None,
             requested: 0,
             central: VecDeque::new(),
             asked: Vec::new(),

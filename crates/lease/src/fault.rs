@@ -67,4 +67,8 @@ pub enum Fault {
     ChecksNothing,
     /// Where there are more takers than places, each asks as soon as one permit is back.
     ForgetsTheCrowd,
+    /// A grant that falls short of what callers wait for is no reason not to ask again for each of them.
+    AsksForEachCaller,
+    /// A node that deals a grant out gives back what it holds beyond its own need, though callers wait.
+    GivesBackWhatOthersWaitFor,
 }

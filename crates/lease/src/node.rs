@@ -174,11 +174,23 @@ impl Node {
             self.demand.observe(cost.permits(), now.0, terms.horizon_ns());
         }
         self.last_take = now;
-        self.retake(terms, cost, now)
+        self.step(terms, cost, now, true)
     }
 
-    /// As [`Node::take`], for a caller that had to wait and asks again: it is not counted as further demand.
+    /// As [`Node::take`], for a caller that had to wait and asks again: it is not counted as further demand,
+    /// and nothing is asked for ahead of need. [`Node::dealt`] does that when all that waited have asked.
     pub fn retake(&mut self, terms: &Terms, cost: Cost, now: Mono) -> TakeStep {
+        self.step(terms, cost, now, terms.has(Fault::GivesBackWhatOthersWaitFor))
+    }
+
+    /// To be called when all callers that waited have been dealt to, and the last one was answered here.
+    /// Before, a request would return what is held for those behind the first.
+    pub fn dealt(&mut self, terms: &Terms, now: Mono) -> Option<LeaseRequest> {
+        self.ask_ahead(terms, now)
+    }
+
+    #[inline]
+    fn step(&mut self, terms: &Terms, cost: Cost, now: Mono, asks_ahead: bool) -> TakeStep {
         let cost = cost.permits();
         self.lapse(now);
         let valid = self.holding.valid(terms, now);
@@ -187,7 +199,7 @@ impl Node {
             self.spent += cost;
             let left = self.left(terms, now);
             let admission = Decision::admit(terms.limit, left.permits, left.reset_ns);
-            return TakeStep::decided(admission, self.ask_ahead(terms, now));
+            return TakeStep::decided(admission, if asks_ahead { self.ask_ahead(terms, now) } else { None });
         }
         if cost == 0 || cost > terms.burst {
             return self.known_or_central(terms, cost, now, None);
@@ -199,7 +211,8 @@ impl Node {
             return self.known_or_central(terms, cost, now, send);
         }
         if valid < self.holding.permits || self.no_grant_for(terms, cost, now) {
-            return TakeStep::decided(self.deny(terms, cost, now), self.ask_ahead(terms, now));
+            let denial = self.deny(terms, cost, now);
+            return TakeStep::decided(denial, if asks_ahead { self.ask_ahead(terms, now) } else { None });
         }
         self.unmet = self.unmet.saturating_add(cost);
         let send = self.in_flight.is_none().then(|| self.request_for(terms, cost, now));

@@ -107,6 +107,7 @@ impl World<'_> {
         let step =
             if is_new { node.take(terms, Cost(cost), now) } else { node.retake(terms, Cost(cost), now) };
         let mut is_decided = true;
+        self.hosts[host].last_verdict = Some(step.verdict);
         match step.verdict {
             Verdict::Decided(decision) => {
                 let admitted = decision.is_admitted();
@@ -136,8 +137,11 @@ impl World<'_> {
                 is_decided = false;
             }
         }
-        if let Some(request) = step.send {
-            self.send_lease(host, request)?;
+        match step.send {
+            Some(request) if is_new => self.send_lease(host, request)?,
+            // When all that waited have been dealt to.
+            Some(request) => self.hosts[host].delayed = Some(request),
+            None => {}
         }
         Ok(is_decided)
     }

@@ -1,19 +1,19 @@
 //! Messages: how they travel, and what the ledger and the hosts do when they come.
 
 use tollgate_core::Timestamp;
-use tollgate_lease::{LeaseRequest, LedgerCall, LedgerReply, Mono, Op};
+use tollgate_lease::{LeaseRequest, LedgerCall, LedgerReply, Mono, Op, Verdict};
 
 use super::{Asked, COOLING_NS, Caller, Event, Host, Message, Rule, World};
 use crate::checker::Broken;
 
 impl World<'_> {
-    pub(super) fn send_lease(&mut self, host: usize, mut request: LeaseRequest) -> Result<(), Broken> {
-        // The node knows of the first that waits only; the ledger need not be asked once for each.
-        let waits: u64 = self.hosts[host].waiting.iter().map(|caller| caller.cost).sum();
-        let waits = waits + self.hosts[host].behind;
-        request.need = request.need.max(waits.saturating_sub(request.held).min(self.plan.burst));
-        request.want = request.want.max(request.need);
-        self.hosts[host].requested = request.seq;
+    pub(super) fn send_lease(&mut self, host: usize, request: LeaseRequest) -> Result<(), Broken> {
+        let Host { node, rule, waiting, requested, .. } = &mut self.hosts[host];
+        // The ledger need not be asked once for each caller.
+        let (first, all) =
+            (waiting.front().map_or(0, |caller| caller.cost), waiting.iter().map(|it| it.cost));
+        let request = node.cover(&self.rules[*rule].terms, request, first, all.sum());
+        *requested = request.seq;
         if self.now < self.hosts[host].cool_until {
             let Host { node, rule, .. } = &mut self.hosts[host];
             node.on_lost(&self.rules[*rule].terms, request.seq);
@@ -238,8 +238,8 @@ impl World<'_> {
     /// Callers that waited ask again, or get no answer.
     pub(super) fn answer_waiting(&mut self, host: usize, has_answer: bool) -> Result<(), Broken> {
         let mut waiting = std::mem::take(&mut self.hosts[host].waiting);
+        self.hosts[host].last_verdict = None;
         while let Some(caller) = waiting.pop_front() {
-            self.hosts[host].behind = waiting.iter().map(|caller| caller.cost).sum();
             if !has_answer {
                 self.served.late(host, self.now);
                 self.degrade(host, caller.cost)?;
@@ -247,9 +247,14 @@ impl World<'_> {
                 break; // the others wait behind it
             }
         }
-        self.hosts[host].waiting.append(&mut waiting);
-        self.hosts[host].behind = 0;
-        Ok(())
+        let now = self.mono(host);
+        let Host { waiting: still, node, rule, delayed, last_verdict, .. } = &mut self.hosts[host];
+        still.append(&mut waiting);
+        let mut request = delayed.take();
+        if request.is_none() && matches!(last_verdict, Some(Verdict::Decided(_))) {
+            request = node.dealt(&self.rules[*rule].terms, now);
+        }
+        request.map_or(Ok(()), |request| self.send_lease(host, request))
     }
 
     pub(super) fn wake(&mut self, host: usize) -> Result<(), Broken> {

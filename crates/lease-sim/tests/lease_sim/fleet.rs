@@ -15,6 +15,8 @@ use tollgate_lease_sim::{Costs, Gaps, MS, Phase, Plan, Rng, Sharing, Trouble};
 const SECOND: u64 = 1_000 * MS;
 /// Fairness is reached by then.
 const WARM_NS: u64 = 5 * SECOND;
+/// Figures over fewer takes are chance.
+const MEASURED_TAKES: f64 = 1_500.0;
 /// More takes a second make a run longer, and show nothing else.
 const MOST_TAKES: f64 = 4_000.0;
 
@@ -121,7 +123,8 @@ impl Fleet {
         fleet.way_us = rng.pick(&[100, 1_000, 1_000, 3_000]);
         fleet.far_us = rng.pick(&[0, 0, 0, 0, 14_000]);
         fleet.gaps = rng.pick(&[Gaps::Poisson, Gaps::Poisson, Gaps::Bursts(4), Gaps::Even]);
-        fleet.measured_ns = 6 * SECOND;
+        let takes: f64 = fleet.loads.iter().map(|load| load.takes).sum();
+        fleet.measured_ns = ((MEASURED_TAKES / takes) as u64).clamp(6, 20) * SECOND;
         fleet
     }
 

@@ -64,7 +64,9 @@ impl Node {
 
     /// The ledger had nothing to grant lately, nor room for `cost`, and is not asked again for a while.
     pub(super) fn no_grant_for(&self, terms: &Terms, cost: u64, now: Mono) -> bool {
-        now < self.no_grant_before && self.last_reply.is_none_or(|last| terms.room(last.reply.taken) < cost)
+        let missing = cost - self.holding.permits.min(cost);
+        now < self.no_grant_before
+            && self.last_reply.is_none_or(|last| terms.room(last.reply.taken) < missing)
     }
 
     /// The answer to permits that are used already, by what is held and the ledger's last reply.

@@ -42,6 +42,25 @@ impl Node {
         self.send(Wish { want, need, least: cost }, now)
     }
 
+    /// The same request, right before it is sent, for all callers that wait: together they want `all`, and
+    /// `first` is the cost of the one that is dealt to next. [`Node::retake`] knows only of the first.
+    ///
+    /// The reply then answers each of them: where it grants less, no caller asks again for what is not there.
+    pub fn cover(&mut self, terms: &Terms, mut request: LeaseRequest, first: u64, all: u64) -> LeaseRequest {
+        let held = self.holding.permits;
+        request.need = request.need.max(all.saturating_sub(held).min(terms.burst));
+        request.want = request.want.max(request.need);
+        if !terms.has(Fault::GrantsParts) {
+            request.least = request.least.max(first.saturating_sub(held)).min(request.want);
+        }
+        if let Some(sent) = self.in_flight.as_mut().filter(|sent| sent.seq == request.seq)
+            && !terms.has(Fault::AsksForEachCaller)
+        {
+            (sent.want, sent.need) = (request.want, request.need);
+        }
+        request
+    }
+
     /// A request for what keeps a node from asking for a while.
     pub(super) fn request(&mut self, terms: &Terms, now: Mono) -> LeaseRequest {
         let need = self.unmet.saturating_sub(self.holding.permits).min(terms.burst);

@@ -75,7 +75,7 @@ impl LocalLeases {
 
     /// Deals out what is there, in order of arrival; after a request has ended, or the lease was dropped.
     pub(super) fn deal(&self, key: &mut LeasedKey, now: Mono, sends: &mut PendingSends) {
-        let mut request = None;
+        let (mut request, mut is_answered) = (None, false);
         while let Some(waiter) = key.waiting.front() {
             if waiter.to.is_closed() {
                 key.waiting.pop_front();
@@ -83,6 +83,7 @@ impl LocalLeases {
             }
             let step = key.node.retake(&key.shared.terms, waiter.take.cost, now);
             request = step.send.or(request);
+            is_answered = matches!(step.verdict, Verdict::Decided(_));
             if step.verdict == Verdict::Wait {
                 break;
             }
@@ -95,11 +96,10 @@ impl LocalLeases {
                 }
             }
         }
-        if let Some(mut request) = request {
-            // The request was made when the first was dealt to; what the others got since is wanted too.
-            let dealt = request.held.saturating_sub(key.node.held());
-            request.want = request.want.saturating_add(dealt).min(key.shared.terms.burst());
+        if let Some(request) = request {
             self.send(key, request, now, sends);
+        } else if is_answered && let Some(request) = key.node.dealt(&key.shared.terms, now) {
+            self.send_ahead(key, request, now, sends);
         }
     }
 }

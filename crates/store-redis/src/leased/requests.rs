@@ -72,13 +72,12 @@ impl LocalLeases {
     pub(super) fn lease_request(
         &self,
         key: &mut LeasedKey,
-        mut request: LeaseRequest,
+        request: LeaseRequest,
         now: Mono,
     ) -> OutgoingRequest {
-        // The node knows of the first that waits only; the ledger need not be asked once for each.
-        let missing = key.permits_waited_for().saturating_sub(key.node.held());
-        request.need = request.need.max(missing.min(key.shared.terms.burst()));
-        request.want = request.want.max(request.need);
+        // The ledger need not be asked once for each caller.
+        let (first, all) = key.permits_waited_for();
+        let request = key.node.cover(&key.shared.terms, request, first, all);
         let id = RequestId::of(&request);
         key.in_flight = Some(id);
         self.counts.requests.add(1);

@@ -213,9 +213,12 @@ impl LeasedKey {
         self.in_flight.is_none() && self.central_tasks == 0 && self.waiting.is_empty()
     }
 
-    /// Permits that callers wait for.
-    pub(super) fn permits_waited_for(&self) -> u64 {
-        self.waiting.iter().fold(0, |sum, waiter| sum.saturating_add(waiter.take.cost.permits()))
+    /// Permits that callers wait for: the first, and all together. Those who have left want none.
+    pub(super) fn permits_waited_for(&self) -> (u64, u64) {
+        let stay = self.waiting.iter().filter(|waiter| !waiter.to.is_closed());
+        let mut costs = stay.map(|waiter| waiter.take.cost.permits());
+        let first = costs.next().unwrap_or(0);
+        (first, costs.fold(first, u64::saturating_add))
     }
 
     /// Notes a caller at `now`.

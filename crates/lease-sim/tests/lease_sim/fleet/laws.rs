@@ -11,8 +11,8 @@ use tollgate_testkit::seeds::Seeds;
 
 /// Fleets in which each fault of liveness must be found, and that are tried without a setting.
 const SEEDS: u64 = 300;
-/// Fewest fleets of every check.
-const LEAST: u64 = 100;
+/// Fleets of the long form.
+const LONG: u64 = 2_000;
 
 /// Figures of a run that the laws compare.
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +99,7 @@ impl Fleet {
             return Err(format!("L4: {} nodes are on the book, {nodes} are there", outcome.entries));
         }
         let is_churning = self.troubles.iter().any(|(_, trouble)| matches!(trouble, Trouble::Crash { .. }));
-        if figures.late > 0.001 && !is_churning {
+        if figures.late > 0.000_5 && !is_churning {
             return Err(format!("L5: {:.2} % of the takes had no answer in time", 100.0 * figures.late));
         }
         Ok(())
@@ -144,9 +144,8 @@ fn first_unserved(seeds: &Seeds, fault: Option<Fault>) -> Option<(u64, Broken)> 
     found.into_inner().expect("no panic")
 }
 
-/// 300, or for `TOLLGATE_SIM_SECONDS`, or `TOLLGATE_SIM_FLEETS=5000`; `TOLLGATE_SIM_FLEET=17` runs one and
-/// prints its trace. Of the first 1,000, four break L5 (379, 598, 619, 842): between 0.1 and 0.8 % of their takes
-/// are answered late.
+/// 300, or 2,000 with `TOLLGATE_SIM_SECONDS`, or `TOLLGATE_SIM_FLEETS=5000`; `TOLLGATE_SIM_FLEET=17` runs one
+/// and prints its trace. Of the first 3,000, one breaks L1 (2230: 87 %).
 #[test]
 fn every_fleet_is_served_as_one_exact_bucket_would() {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
@@ -158,7 +157,7 @@ fn every_fleet_is_served_as_one_exact_bucket_would() {
         return;
     }
     let seeds = match (number("TOLLGATE_SIM_FLEETS"), number("TOLLGATE_SIM_SECONDS")) {
-        (None, Some(_)) => Seeds::for_a_while(LEAST, "TOLLGATE_SIM_FLEETS"),
+        (None, Some(_)) => Seeds::exactly(LONG),
         (fleets, _) => Seeds::exactly(fleets.unwrap_or(SEEDS)),
     };
     if let Some((seed, law)) = first_unserved(&seeds, None) {
@@ -177,6 +176,8 @@ fn every_fault_of_liveness_is_found() {
         (Fault::OneCostATrip, "1 node, B 30, costs 1 to 20"),
         (Fault::ForgetsTheCrowd, "16 nodes, r 10"),
         (Fault::KeepsEntries, "window of 60,000, nodes come and go"),
+        (Fault::AsksForEachCaller, "30 ms away, costs 1 and 625"),
+        (Fault::GivesBackWhatOthersWaitFor, "30 ms away, costs 1 and 625"),
     ];
     let mut missed = Vec::new();
     for (fault, row) in faults {

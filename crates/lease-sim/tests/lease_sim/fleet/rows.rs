@@ -2,9 +2,9 @@
 
 use tollgate_lease::Fault;
 
-use super::{Fleet, Load, even};
+use super::{Fleet, Load, SECOND, even};
 use crate::run;
-use tollgate_lease_sim::Rng;
+use tollgate_lease_sim::{Gaps, Rng};
 
 /// What must be reached: share of the exact bucket, the worst node's share, and calls per take.
 struct Row {
@@ -40,6 +40,15 @@ fn one_far() -> Row {
     let mut fleet = Fleet::new("one of 4 nodes 30 ms away", 1_000, 1_000, even(4, 500.0, &[1]));
     fleet.far_us = 14_000;
     Row { fleet, of_exact: 0.95, worst: 0.8, calls: 0.1 }
+}
+
+/// The busiest node is 30 ms away, and its callers wait behind one whose take is large.
+fn far_behind_a_large_take() -> Row {
+    let costs = [1, 1, 1, 1, 1, 1, 1, 1, 1, 625];
+    let loads = [even(1, 100.0, &costs), even(7, 5.0, &costs)].concat();
+    let mut fleet = Fleet::new("30 ms away, costs 1 and 625", 5_000, 2_500, loads);
+    (fleet.far_us, fleet.gaps, fleet.measured_ns) = (14_000, Gaps::Bursts(4), 60 * SECOND);
+    Row { fleet, of_exact: 0.94, worst: 0.0, calls: 0.5 }
 }
 
 fn rows() -> Vec<Row> {
@@ -111,6 +120,7 @@ fn rows() -> Vec<Row> {
         two_rates("8 nodes, 1,000 and 1,100/s", [1_000, 1_100], 1_000, 8, 300.0),
         two_rates("8 nodes, 100 and 1,000/s", [100, 1_000], 100, 8, 300.0),
         one_far(),
+        far_behind_a_large_take(),
         hot_in_turns(),
         churn(),
         costly("1 node, B 30, costs 1 to 20", 5_000, 30, 1, 2_000.0, &(1..=20).collect::<Vec<_>>()),
