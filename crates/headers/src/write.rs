@@ -2,6 +2,7 @@
 //! buffer.
 
 use std::cell::RefCell;
+use std::thread::LocalKey;
 
 use bytes::{BufMut, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue, header::RETRY_AFTER};
@@ -68,9 +69,9 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
     let retry_after =
         if is_admitted { None } else { wait(shown.retry_after).map(|span| number(seconds(span))) };
     if style.legacy {
-        fields.insert(X_LIMIT, limit_number(shown_limit));
+        fields.insert(X_LIMIT, kept_number(&LIMITS, shown_limit));
         fields.insert(X_REMAINING, number(shown.remaining));
-        fields.insert(X_RESET, number(seconds(shown.reset_after)));
+        fields.insert(X_RESET, kept_number(&RESETS, seconds(shown.reset_after)));
         if let Some(value) = &retry_after {
             fields.insert(X_RETRY_AFTER, value.clone());
         }
@@ -206,29 +207,33 @@ fn number(number: u64) -> HeaderValue {
     HeaderValue::from_static(&SMALL[at + zeros..at + 3])
 }
 
-/// As [`number`], of a limit. Replies repeat a few limits, whose values are kept: a copy costs a quarter.
-fn limit_number(limit: u64) -> HeaderValue {
-    if limit < 1_000 {
-        return number(limit);
+/// As [`number`], of one that many replies repeat. Its value is kept: a copy costs a quarter.
+fn kept_number(kept: &'static LocalKey<RefCell<Kept>>, of: u64) -> HeaderValue {
+    if of < 1_000 {
+        return number(of);
     }
-    LIMITS.with_borrow_mut(|kept| {
-        let (of, value) = &mut kept[(limit % KEPT_LIMITS as u64) as usize];
-        if *of != limit {
-            (*of, *value) = (limit, number(limit));
+    kept.with_borrow_mut(|kept| {
+        let (number_of, value) = &mut kept[(of % KEPT as u64) as usize];
+        if *number_of != of {
+            (*number_of, *value) = (of, number(of));
         }
         value.clone()
     })
 }
 
-/// Prime, so that round limits are kept apart.
-const KEPT_LIMITS: usize = 7;
+/// Prime, so that round numbers are kept apart.
+const KEPT: usize = 7;
+
+/// Numbers that this thread wrote last, by their rests.
+type Kept = [(u64, HeaderValue); KEPT];
+
+const NONE: (u64, HeaderValue) = (0, EMPTY);
 
 thread_local! {
-    /// The limits that this thread wrote last, by their rests.
-    static LIMITS: RefCell<[(u64, HeaderValue); KEPT_LIMITS]> = const {
-        const NONE: (u64, HeaderValue) = (0, EMPTY);
-        RefCell::new([NONE; KEPT_LIMITS])
-    };
+    /// There are a few limits.
+    static LIMITS: RefCell<Kept> = const { RefCell::new([NONE; KEPT]) };
+    /// Windows on the calendar end together: within a second all replies have the same.
+    static RESETS: RefCell<Kept> = const { RefCell::new([NONE; KEPT]) };
 }
 
 /// Instead of a value that cannot be: only digits and what [`put_name`] lets pass go into one.

@@ -19,9 +19,9 @@ use tollgate_store::Store;
 
 use crate::api::HttpApi;
 use crate::buffers::RequestBuffers;
-use crate::json_body;
 use crate::parsed::{ParsedBody, ParsedRequest};
 use crate::query::{self, CheckQuery};
+use crate::usual_body;
 
 /// What a call asks for besides its requests.
 struct Asked {
@@ -116,7 +116,7 @@ impl<S: Store> HttpApi<S> {
                     "the request belongs into the body: beside a body the query can only have `status`";
                 return Err(Problem::bad(detail));
             }
-            if let Some(ms) = json_body::check(body, parsed, self.caps)? {
+            if let Some(ms) = usual_body::check(body, parsed, self.caps)? {
                 max_wait = Duration::from_millis(ms);
             }
             let max_bytes = self.settings.max_body_bytes;

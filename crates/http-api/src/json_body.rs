@@ -1,7 +1,8 @@
 //! Reads `/v1/check`'s JSON into a [`ParsedBody`]: borrowed texts, caps while reading, every error with line
 //! and column.
 //!
-//! Unknown and duplicate members are rejected. Not here: the query form (`query`).
+//! Unknown and duplicate members are rejected. Not here: the query form (`query`), and the shorter way of the
+//! usual body (`usual_body`).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -205,11 +206,11 @@ impl<'b> Visitor<'b> for Body<'_, 'b> {
 
 /// The members of one request, as they come.
 #[derive(Default)]
-struct One<'b> {
-    domain: Option<Text<'b>>,
-    hits: Option<Option<u64>>,
-    consumed: Option<Option<u64>>,
-    descriptors: Option<std::ops::Range<usize>>,
+pub(crate) struct One<'b> {
+    pub(crate) domain: Option<Text<'b>>,
+    pub(crate) hits: Option<Option<u64>>,
+    pub(crate) consumed: Option<Option<u64>>,
+    pub(crate) descriptors: Option<std::ops::Range<usize>>,
 }
 
 impl<'b> One<'b> {
@@ -244,7 +245,7 @@ impl<'b> One<'b> {
     }
 
     /// `all` are the descriptors of the body.
-    fn finish<E: Error>(self, all: &[ParsedDescriptor]) -> Result<ParsedRequest<'b>, E> {
+    pub(crate) fn finish<E: Error>(self, all: &[ParsedDescriptor]) -> Result<ParsedRequest<'b>, E> {
         let domain = self.domain.ok_or_else(|| E::missing_field("domain"))?;
         let descriptors = self.descriptors.ok_or_else(|| E::missing_field("descriptors"))?;
         let (hits, consumed) = (self.hits.flatten(), self.consumed.flatten());

@@ -32,6 +32,7 @@ mod status;
 mod throttle;
 mod undecided;
 mod usage;
+mod usual_body;
 
 pub use api::{HttpApi, PeerJson};
 pub use debug_pages::{DebugPages, DebugRoute};

@@ -1,5 +1,6 @@
-//! The bodies that come with every request. `json_body` reads them in place and `answers` writes them by
-//! hand; these types describe them in `/openapi.json`, whose tests hold both to the description.
+//! The bodies that come with every request. `usual_body` and `json_body` read them in place, and `answers`
+//! writes them by hand; these types describe them in `/openapi.json`, whose tests hold both to the
+//! description.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
