@@ -82,11 +82,16 @@ impl<S: Store> Surface for RespApi<S> {
         self.serve_peer(io, None, drain)
     }
 
-    async fn serve_peer<IO>(self: Arc<Self>, io: IO, peer: Option<IpAddr>, drain: watch::Receiver<bool>)
+    fn serve_peer<IO>(
+        self: Arc<Self>,
+        io: IO,
+        peer: Option<IpAddr>,
+        drain: watch::Receiver<bool>,
+    ) -> impl Future<Output = ()> + Send
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let id = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
-        Connection::new(Arc::clone(&self.context), io, id, peer).serve(drain).await;
+        Connection::new(Arc::clone(&self.context), io, id, peer).serve(drain)
     }
 }

@@ -93,43 +93,49 @@ where
     /// Serves the connection until it ends. When `drain` becomes true, commands that have arrived are
     /// executed, and the connection is closed as soon as there are no more. What arrives later is not
     /// executed.
-    pub(crate) async fn serve(mut self, drain: watch::Receiver<bool>) {
-        let mut drain = DrainWatch::new(drain);
-        let (mut is_draining, mut last_turns, mut has_looked_again) = (false, LAST_TURNS, false);
-        let end = loop {
-            let arrival = std::future::poll_fn(|cx| {
-                is_draining = drain.has_begun(cx);
-                self.poll_arrival(cx, is_draining)
-            });
-            let (mut buffers, read) = match arrival.await {
-                Ok(arrived) => arrived,
-                Err(End::Close) if !has_looked_again => {
-                    // The runtime knows what has arrived since it last asked the system only after it has
-                    // asked again.
-                    has_looked_again = true;
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "the future of an async fn holds the connection twice: as it came, and as it is used"
+    )]
+    pub(crate) fn serve(mut self, drain: watch::Receiver<bool>) -> impl Future<Output = ()> + Send {
+        async move {
+            let mut drain = DrainWatch::new(drain);
+            let (mut is_draining, mut last_turns, mut has_looked_again) = (false, LAST_TURNS, false);
+            let end = loop {
+                let arrival = std::future::poll_fn(|cx| {
+                    is_draining = drain.has_begun(cx);
+                    self.poll_arrival(cx, is_draining)
+                });
+                let (mut buffers, read) = match arrival.await {
+                    Ok(arrived) => arrived,
+                    Err(End::Close) if !has_looked_again => {
+                        // The runtime knows what has arrived since it last asked the system only after it has
+                        // asked again.
+                        has_looked_again = true;
+                        tokio::task::yield_now().await;
+                        continue;
+                    }
+                    Err(end) => break end,
+                };
+                if let Err(end) = self.turn(&mut buffers, read).await {
+                    break end;
+                }
+                let is_full = read == buffers.input.len();
+                drop(buffers);
+                if is_draining {
+                    (last_turns, has_looked_again) = (last_turns - 1, false);
+                    if last_turns == 0 {
+                        break End::Close;
+                    }
+                }
+                if is_full {
+                    // There is more to read, but other connections come first.
                     tokio::task::yield_now().await;
-                    continue;
                 }
-                Err(end) => break end,
             };
-            if let Err(end) = self.turn(&mut buffers, read).await {
-                break end;
+            if matches!(end, End::Close) {
+                let _ = timeout(output::LINGER, output::linger(&mut self.io)).await;
             }
-            let is_full = read == buffers.input.len();
-            drop(buffers);
-            if is_draining {
-                (last_turns, has_looked_again) = (last_turns - 1, false);
-                if last_turns == 0 {
-                    break End::Close;
-                }
-            }
-            if is_full {
-                // There is more to read, but other connections come first.
-                tokio::task::yield_now().await;
-            }
-        };
-        if matches!(end, End::Close) {
-            let _ = timeout(output::LINGER, output::linger(&mut self.io)).await;
         }
     }
 
