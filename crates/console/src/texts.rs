@@ -126,6 +126,11 @@ texts! {
     need_hint: "每个请求消耗的令牌数，默认 1", "Tokens that one request takes; 1 by default";
     pre_permits: "可预消费令牌数", "Overdraft";
     pre_hint: "可提前消费的令牌数，先偿还后发放", "Tokens a request may take in advance; repaid first";
+    post_paid: "用量报告", "Cost reported";
+    paid_ahead: "请求之前", "Before the request";
+    paid_after: "请求之后（后付）", "After the request (post-paid)";
+    post_paid_hint: "后付：先用数量为 0 的请求询问，用完后再报告；用量总是全部计入，不足部分记为欠额",
+        "Post-paid: ask with 0 hits before the work, then report what it used. All of it counts, as debt if need be";
     g: "优先级 G", "Priority G";
     g_hint: "0 至 1000，默认 1", "0 to 1000; 1 by default";
     u: "调整系数 U", "Adjustment U";

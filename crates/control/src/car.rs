@@ -34,6 +34,8 @@ pub struct CarInput {
     pub need_permits: String,
     /// Permits that may be taken in advance.
     pub pre_permits: String,
+    /// `true` where hits are reported after they were used; `false` or empty otherwise.
+    pub post_paid: String,
     /// Priority.
     pub g: String,
     /// Adjustment factor.
@@ -82,6 +84,10 @@ pub struct Car {
     pub need_permits: i64,
     /// Permits that a request may take in advance, 0 to `max_permits`.
     pub pre_permits: i64,
+    /// Whether hits are reported after they were used: they always count in full. (Not written where it is
+    /// false, as `bucket` where it is empty.)
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub post_paid: bool,
     /// Priority in millionths, 0 to 10⁹.
     pub g_micro: i64,
     /// Adjustment factor in millionths, 0 to 10⁹.
@@ -139,6 +145,12 @@ impl CarInput {
         let need_permits = faults.take("need_permits", need, 1);
         let pre = whole(&self.pre_permits, Some(0), 0, MAX_NUMBER).and_then(|it| within(it, burst));
         let pre_permits = faults.take("pre_permits", pre, 0);
+        let post_paid = match &*self.post_paid {
+            "" | "false" => Ok(false),
+            "true" => Ok(true),
+            _ => Err(Fault::Choice { expected: "true, false" }),
+        };
+        let post_paid = faults.take("post_paid", post_paid, false);
         let g_micro = faults.take("g", micro(&self.g), 0);
         let u_micro = faults.take("u", micro(&self.u), 0);
         let extras = faults.take("extras", extras(&self.extras), String::new());
@@ -178,6 +190,7 @@ impl CarInput {
             max_permits,
             need_permits,
             pre_permits,
+            post_paid,
             g_micro,
             u_micro,
             extras,
@@ -227,6 +240,7 @@ impl Car {
             max_permits: self.max_permits.to_string(),
             need_permits: self.need_permits.to_string(),
             pre_permits: self.pre_permits.to_string(),
+            post_paid: if self.post_paid { "true" } else { "" }.to_owned(),
             g: in_words(self.g_micro),
             u: in_words(self.u_micro),
             extras: self.extras.clone(),
@@ -349,6 +363,7 @@ mod tests {
             "max_permits" => &mut input.max_permits,
             "need_permits" => &mut input.need_permits,
             "pre_permits" => &mut input.pre_permits,
+            "post_paid" => &mut input.post_paid,
             "g" => &mut input.g,
             "u" => &mut input.u,
             "extras" => &mut input.extras,
@@ -447,8 +462,9 @@ mod tests {
 
     #[test]
     fn a_row_read_back_from_its_texts_is_equal() {
-        let (pre_permits, bucket) = ("3".into(), "all".into());
-        let car = CarInput { g: "0.25".into(), u: "12.000001".into(), pre_permits, bucket, ..input() };
+        let (pre_permits, post_paid, bucket) = ("3".into(), "true".into(), "all".into());
+        let car =
+            CarInput { g: "0.25".into(), u: "12.000001".into(), pre_permits, post_paid, bucket, ..input() };
         let car = car.check().expect("valid");
         assert_eq!((car.g_micro, car.u_micro), (250_000, 12_000_001));
         assert_eq!(car.to_input().check().expect("valid"), car);

@@ -10,12 +10,13 @@ use crate::car::CarInput;
 use crate::error::{ControlError, DocFault};
 
 /// The order of the fields; others follow.
-const ORDER: [&str; 16] = [
+const ORDER: [&str; 17] = [
     "key",
     "rate",
     "max_permits",
     "need_permits",
     "pre_permits",
+    "post_paid",
     "g",
     "u",
     "state",
@@ -30,11 +31,12 @@ const ORDER: [&str; 16] = [
 ];
 
 /// Fields that are written without quotes.
-const PLAIN: [&str; 11] = [
+const PLAIN: [&str; 12] = [
     "rate",
     "max_permits",
     "need_permits",
     "pre_permits",
+    "post_paid",
     "g",
     "u",
     "state",
@@ -45,9 +47,9 @@ const PLAIN: [&str; 11] = [
 ];
 
 /// Fields that are left out where they are empty.
-const OPTIONAL: [&str; 2] = ["trial_rate", "trial_max_permits"];
+const OPTIONAL: [&str; 3] = ["post_paid", "trial_rate", "trial_max_permits"];
 
-/// The fields of a row, one on each line; those of a trial only if there is one.
+/// The fields of a row, one on each line; those of [`OPTIONAL`] only if they have a value.
 ///
 /// # Example
 /// ```

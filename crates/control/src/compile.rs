@@ -69,6 +69,7 @@ pub(crate) fn read(app: &str, yaml: &str, known: &[Car]) -> Result<Vec<Car>, Con
             max_permits: or("burst", ""),
             pre_permits: or("overdraft", "0"),
             need_permits: or("cost", "1"),
+            post_paid: or("post_paid", ""),
             bucket: or("bucket", ""),
             sharing: or("sharing", "exact"),
             on_store_failure: or("on_store_failure", "allow"),
@@ -167,6 +168,9 @@ fn numbers(row: &Car, rate: i64, burst: i64) -> String {
     }
     if row.need_permits > 1 {
         let _ = write!(limit, ", cost: {}", row.need_permits);
+    }
+    if row.post_paid {
+        limit.push_str(", post_paid: true");
     }
     if !row.bucket.is_empty() {
         let _ = write!(limit, ", bucket: {}", quoted(&row.bucket));

@@ -79,7 +79,8 @@ macro_rules! columns {
     () => {
         "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, car.key, rate, \
          max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, sharing, \
-         on_store_failure, car.state, car.bucket, trial_rate, trial_max_permits "
+         on_store_failure, car.state, car.bucket, trial_rate, trial_max_permits, \
+         post_paid "
     };
 }
 /// The rows of a list. The cross join has SQLite go through the apps first, so that it asks once for each

@@ -123,13 +123,14 @@ fn put_car(
     tx.execute(
         "INSERT INTO car (rule_id, app_id, key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, \
          extras, description, per, sharing, on_store_failure, state, search, etag, updated_at, updated_by, \
-         bucket, trial_rate, trial_max_permits) \
+         bucket, trial_rate, trial_max_permits, post_paid) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $19, $17, $18, $20, $21, \
-         $22) \
+         $22, $23) \
          ON CONFLICT (rule_id) DO UPDATE SET rate = $4, max_permits = $5, need_permits = $6, pre_permits = $7, \
          g_micro = $8, u_micro = $9, extras = $10, description = $11, per = $12, sharing = $13, \
          on_store_failure = $14, state = $15, search = $16, etag = $19, updated_at = $17, \
-         updated_by = $18, bucket = $20, trial_rate = $21, trial_max_permits = $22",
+         updated_by = $18, bucket = $20, trial_rate = $21, trial_max_permits = $22, \
+         post_paid = $23",
         &[
             rule_id.into(),
             (&app.id).into(),
@@ -153,6 +154,7 @@ fn put_car(
             (&car.bucket).into(),
             car.trial.map_or(0, |it| it.rate).into(), // 0: no trial
             car.trial.map_or(0, |it| it.max_permits).into(),
+            i64::from(car.post_paid).into(),
         ],
     )?;
     Ok(())
@@ -245,7 +247,8 @@ fn close(tx: &mut dyn Tx, version: i64, rule_id: &str) -> Result<(), ControlErro
 pub(crate) fn cars(tx: &mut dyn Tx, app_id: &str) -> Result<Vec<Car>, ControlError> {
     let rows = tx.query(
         "SELECT key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, description, per, \
-         sharing, on_store_failure, state, bucket, trial_rate, trial_max_permits FROM car WHERE app_id = $1 ORDER BY key",
+         sharing, on_store_failure, state, bucket, trial_rate, trial_max_permits, post_paid FROM car \
+         WHERE app_id = $1 ORDER BY key",
         &[app_id.into()],
     )?;
     rows.iter().map(|row| read_car(row, 0)).collect()
@@ -361,5 +364,6 @@ pub(crate) fn read_car(row: &Row, first: usize) -> Result<Car, ControlError> {
         state: row.text(first + 12)?,
         bucket: row.text(first + 13)?,
         trial: (trial.rate > 0).then_some(trial),
+        post_paid: row.int(first + 16)? != 0,
     })
 }

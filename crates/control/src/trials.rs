@@ -120,7 +120,8 @@ fn since(past: &[Past], now: &Car) -> i64 {
         Content::Car(car) => {
             let numbers =
                 |car: &Car| (car.rate, car.max_permits, car.need_permits, car.pre_permits, car.trial);
-            numbers(car) == numbers(now) && (&car.per, &car.state) == (&now.per, &now.state)
+            let others = |car: &Car| (car.per.clone(), car.state.clone(), car.post_paid);
+            numbers(car) == numbers(now) && others(car) == others(now)
         }
         Content::File(_) => false,
     };

@@ -49,10 +49,10 @@ async fn node(form: CarInput) -> Node {
 }
 
 impl Node {
-    /// Whether a hit at `ms` is admitted, how many permits remain, and how long a denied caller waits in ms.
-    fn hit_of(&self, domain: &str, key: &str, ms: u64) -> (bool, u64, u64) {
+    /// Whether `hits` at `ms` are admitted, how many permits remain, and how long a denied caller waits in ms.
+    fn hits_of(&self, domain: &str, key: &str, hits: u64, ms: u64) -> (bool, u64, u64) {
         let entries = [Entry::new("key", key)];
-        let request = Request { domain, descriptors: &[Descriptor::new(&entries)], hits: 1 };
+        let request = Request { domain, descriptors: &[Descriptor::new(&entries)], hits };
         let (now, mut scratch) = (NOON + Duration::from_millis(ms), Scratch::new());
         let answer = block_on(self.limiter.decide(&request, now, &mut scratch)).expect("a decision");
         let wait = match answer.retry_after() {
@@ -61,6 +61,10 @@ impl Node {
             RetryAfter::Never => u64::MAX,
         };
         (answer.is_admitted(), answer.descriptor(0).expect("one").remaining(), wait)
+    }
+
+    fn hit_of(&self, domain: &str, key: &str, ms: u64) -> (bool, u64, u64) {
+        self.hits_of(domain, key, 1, ms)
     }
 
     fn hit(&self, ms: u64) -> (bool, u64, u64) {
@@ -132,6 +136,27 @@ async fn pre_permits_are_taken_in_advance_and_repaid_first() {
     assert_eq!(node.hit(1_199), (false, 0, 1));
     assert!(node.hit(1_200).0);
     assert_eq!(node.admitted(3_600_000), 3, "the overdraft raises no burst");
+}
+
+#[tokio::test]
+async fn a_post_paid_row_counts_what_was_used_and_is_repaid_before_anything_passes() {
+    let row = |post_paid: &str| {
+        node(CarInput { post_paid: post_paid.to_owned(), need_permits: "2".to_owned(), ..form() })
+    };
+    let paid = row("true").await;
+    assert_eq!(paid.form.post_paid, "true");
+    let hits = |node: &Node, hits, ms| node.hits_of("SIP_HOTEL", KEY, hits, ms);
+    assert_eq!(hits(&paid, 0, 0), (true, 10, 0));
+    assert_eq!(hits(&paid, 8, 0), (true, 0, 0), "16 permits are used, 6 of which are owed");
+    assert_eq!(hits(&paid, 0, 0), (false, 0, 1_400), "6 are repaid at five a second, and one is left");
+    assert_eq!(hits(&paid, 0, 1_399), (false, 0, 1));
+    assert_eq!(hits(&paid, 0, 1_400), (true, 1, 0));
+    for value in ["", "false"] {
+        let ahead = row(value).await;
+        assert_eq!((ahead.form.post_paid.as_str(), ahead.yaml.contains("post_paid")), ("", false));
+        assert_eq!(hits(&ahead, 8, 0), (false, 0, u64::MAX), "more than the burst never fits");
+        assert_eq!(hits(&ahead, 0, 0), (true, 10, 0), "and takes nothing");
+    }
 }
 
 #[tokio::test]

@@ -110,9 +110,9 @@ async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
         rules::delete(tx, &Actor::system(), "shop", "gone", etag)
     };
     control.change(delete).await.expect("version 4");
-    let [per, need_permits, bucket] = ["user", "2", "pool"].map(str::to_owned);
+    let [per, need_permits, bucket, post_paid] = ["user", "2", "pool", "true"].map(str::to_owned);
     let state = "shadow".to_owned();
-    let per = CarInput { per, need_permits, bucket, state, ..row("per", "9", "") };
+    let per = CarInput { per, need_permits, bucket, post_paid, state, ..row("per", "9", "") };
     create(&control, "shop", per).await.expect("version 5");
     let text = "domain: web\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n".to_owned();
     let file = FileInput { text, ..FileInput::default() }.check().expect("a file");
@@ -183,7 +183,7 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
     );
     let per = of("per").await.expect("there");
     assert_eq!((per.rate, &*per.per, &*per.state), (9, "user", "shadow"));
-    assert_eq!((per.need_permits, &*per.bucket), (2, "pool"));
+    assert_eq!((per.need_permits, &*per.bucket, per.post_paid), (2, "pool", true));
     for switched_off in ["gone", "before"] {
         assert_eq!(of(switched_off).await.expect("there").state, "off", "{switched_off}");
     }

@@ -260,7 +260,7 @@ prop_compose! {
     fn car()(
         key in "[A-Za-z0-9_:/-][A-Za-z0-9_.:/-]{0,127}",
         (rate, max_permits) in (1..=1_000_000_000_i64, 1..=1_000_000_000_i64),
-        (need, pre) in (0..=100_i64, 0..=100_i64),
+        (need, pre, post_paid) in (0..=100_i64, 0..=100_i64, any::<bool>()),
         per in prop_oneof![Just(String::new()), "[A-Za-z_][A-Za-z0-9_.-]{0,63}"],
         bucket in prop_oneof![Just(String::new()), "[A-Za-z_-][A-Za-z0-9_.-]{0,63}"],
         sharing in prop::sample::select(vec!["exact", "leased", "local"]),
@@ -274,7 +274,7 @@ prop_compose! {
         let tried = |(rate, more): (i64, i64)| Trial { rate, max_permits: (least + least * more / 100).min(1_000_000_000) };
         let trial = trial.filter(|_| bucket.is_empty()).map(tried);
         Car {
-            key, rate, max_permits, need_permits, pre_permits,
+            key, rate, max_permits, need_permits, pre_permits, post_paid,
             g_micro: 1_000_000, u_micro: 1_000_000, extras: String::new(),
             description: "酒店 {{x}}".to_owned(), per, bucket, sharing: sharing.to_owned(),
             on_store_failure: failure.to_owned(), state: state.to_owned(), trial,
@@ -299,6 +299,7 @@ proptest! {
         let (rule, limit) = (rules[0], &rules[0].limits[0]);
         prop_assert_eq!(limit.requests_per_unit.cast_signed(), car.rate);
         prop_assert_eq!(limit.cost.cast_signed(), car.need_permits);
+        prop_assert_eq!(limit.post_paid, car.post_paid);
         prop_assert_eq!(limit.bucket.as_deref().unwrap_or_default(), &*car.bucket);
         let Algorithm::TokenBucket { overdraft, .. } = limit.quota.algorithm() else {
             return Err(TestCaseError::fail("a token bucket"));
@@ -312,7 +313,7 @@ proptest! {
         if let (Some(trial), Some(tried)) = (trial, rule.limits.get(1)) {
             prop_assert_eq!((tried.requests_per_unit.cast_signed(), tried.shadow), (trial.rate, true));
             prop_assert_eq!(tried.quota.burst().cast_signed(), trial.max_permits);
-            prop_assert_eq!(tried.cost, limit.cost);
+            prop_assert_eq!((tried.cost, tried.post_paid), (limit.cost, limit.post_paid));
             let Algorithm::TokenBucket { overdraft, .. } = tried.quota.algorithm() else {
                 return Err(TestCaseError::fail("a token bucket"));
             };

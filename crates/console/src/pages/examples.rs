@@ -75,7 +75,7 @@ const FILES: &[(&str, Text, Text, &str)] = &[
         |e| e.tokens_text,
         "domain: language-model\ndescriptors:\n  - key: team\n    rate_limit:\n      \
          algorithm: token_bucket\n      unit: minute\n      requests_per_unit: 100000\n      \
-         burst: 200000\n      overdraft: 20000\n",
+         burst: 200000\n      post_paid: true\n",
     ),
 ];
 

@@ -92,6 +92,7 @@ pub(super) async fn new(console: &Console, visit: &Visit) -> Result<Reply, Failu
         max_permits: field("max_permits", "100"),
         rate: field("rate", "1"),
         pre_permits: field("pre_permits", ""),
+        post_paid: field("post_paid", ""),
         per: field("per", ""),
         ..CarInput::default()
     };
@@ -301,6 +302,7 @@ fn input(visit: &Visit) -> CarInput {
         max_permits: field("max_permits"),
         need_permits: field("need_permits"),
         pre_permits: field("pre_permits"),
+        post_paid: field("post_paid"),
         g: field("g"),
         u: field("u"),
         extras: field("extras"),
@@ -409,12 +411,14 @@ fn form(
     let states = [("on", t.state_on), ("shadow", t.state_shadow), ("off", t.state_off)];
     let sharings = [("exact", t.sharing_exact), ("leased", t.sharing_leased), ("local", t.sharing_local)];
     let failures = [("allow", t.failure_allow), ("deny", t.failure_deny), ("local", t.failure_local)];
+    let payments = [("false", t.paid_ahead), ("true", t.paid_after)];
     let more = vec![
         Field::text("state", t.state, t.state_hint, &or(&input.state, "on")).of(&states),
         Field::text("per", t.per, t.per_hint, &input.per).mono(),
         Field::text("bucket", t.bucket, t.bucket_hint, &input.bucket).mono(),
         Field::text("need_permits", t.need_permits, t.need_hint, &or(&input.need_permits, "1")).number(),
         Field::text("pre_permits", t.pre_permits, t.pre_hint, &or(&input.pre_permits, "0")).number(),
+        Field::text("post_paid", t.post_paid, t.post_paid_hint, &or(&input.post_paid, "false")).of(&payments),
         Field::text("g", t.g, t.g_hint, &or(&input.g, "1")).number(),
         Field::text("u", t.u, t.g_hint, &or(&input.u, "1")).number(),
         Field::text("sharing", t.sharing, t.sharing_hint, &or(&input.sharing, "exact")).of(&sharings),
@@ -426,7 +430,7 @@ fn form(
     ];
     let extras = Field::text("extras", t.extras, t.extras_hint, &input.extras).area();
     let is_more = |it: &FieldFault| more.iter().any(|field| field.name == it.field) || it.field == "extras";
-    let usual = ["", "0", "1", "on", "exact", "allow"];
+    let usual = ["", "0", "1", "on", "false", "exact", "allow"];
     let is_used = !input.extras.is_empty() || more.iter().any(|it| !usual.contains(&&*it.value));
     let is_more_open = faults.iter().any(is_more) || is_used;
     FormPage {

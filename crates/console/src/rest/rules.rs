@@ -118,7 +118,8 @@ fn shown(rule: &Rule) -> Value {
     let car = &rule.car;
     json!({
         "app": rule.app, "key": car.key, "rate": car.rate, "max_permits": car.max_permits,
-        "need_permits": car.need_permits, "pre_permits": car.pre_permits, "g": in_words(car.g_micro),
+        "need_permits": car.need_permits, "pre_permits": car.pre_permits,
+        "post_paid": car.post_paid, "g": in_words(car.g_micro),
         "u": in_words(car.u_micro), "extras": car.extras, "description": car.description, "per": car.per,
         "bucket": car.bucket,
         "sharing": car.sharing, "on_store_failure": car.on_store_failure, "state": car.state,

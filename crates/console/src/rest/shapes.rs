@@ -3,7 +3,9 @@
 use serde_json::{Value, json};
 use tollgate_http_kit::openapi::{Description, parameter, schema};
 
-use super::schema::{creates, int, list, maybe, object, one_of, or_stale, problem, publishes, replies, text};
+use super::schema::{
+    creates, flag, int, list, maybe, object, one_of, or_stale, problem, publishes, replies, text,
+};
 
 fn app() -> Value {
     object(
@@ -30,6 +32,7 @@ fn rule() -> Value {
             ("max_permits", int()),
             ("need_permits", int()),
             ("pre_permits", int()),
+            ("post_paid", flag()),
             ("g", text()),
             ("u", text()),
             ("extras", text()),
@@ -61,6 +64,7 @@ fn rule_body() -> Value {
             ("max_permits", whole.clone()),
             ("need_permits", whole.clone()),
             ("pre_permits", whole.clone()),
+            ("post_paid", maybe(&flag())),
             ("trial_rate", whole.clone()),
             ("trial_max_permits", whole),
             ("g", decimal.clone()),

@@ -326,3 +326,44 @@ async fn an_export_imported_elsewhere_exports_the_same() {
     assert_eq!(bob.json("POST", "/api/v1/import", None, &less).await.status, 200);
     assert_eq!(bob.get("/api/v1/apps/SIP_HOTEL/files/web").await.status, 404, "what is missing is removed");
 }
+
+/// Whether a rule is post-paid is a field of the form, of its YAML and of the API, and each keeps it.
+#[tokio::test]
+async fn a_post_paid_rule_is_the_same_in_the_form_the_yaml_and_the_api() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    ann.post("/rules/new", &format!("{GOOD}&post_paid=true")).await;
+    let (path, api) = ("/apps/SIP_HOTEL/rules/pushGeo", "/api/v1/apps/SIP_HOTEL/rules/pushGeo");
+    let published =
+        |server: &Server| server.control.published().borrow().apps[0].documents[0].yaml().to_owned();
+    let is_post_paid = |yaml: String| yaml.contains(", post_paid: true");
+    assert!(is_post_paid(published(&server)));
+    for (language, shown) in [("en", "After the request (post-paid)"), ("zh", "请求之后（后付）")] {
+        let accepts = format!("Accept-Language: {language}");
+        let page = ann.send("GET", path, &[&accepts], "").await.body;
+        let chosen = format!("<option value=\"true\" selected>{shown}</option>");
+        assert!(page.contains(&chosen), "{page}");
+        assert!(page.contains("post_paid: true"), "in the preview: {page}");
+        // The part of the form in which it is.
+        assert!(page.contains("<details class=\"more\" open"), "{page}");
+    }
+    let yaml = ann.get(&format!("{path}/yaml")).await.body;
+    assert!(yaml.contains("post_paid: true"), "{yaml}");
+    // What the API returns can be sent back, with another member changed.
+    let mut read = ann.get(api).await.value();
+    assert_eq!(read["post_paid"], true);
+    read["rate"] = 7.into();
+    let now = ann.get(api).await;
+    assert_eq!(ann.json("PUT", api, Some(&etag(&now)), &read.to_string()).await.status, 200);
+    assert!(is_post_paid(published(&server)) && published(&server).contains("requests_per_unit: 7"));
+    // A trial and another state keep it, and so does the YAML.
+    let trial = "action=start&etag=2&try_rate=9&try_max_permits=150";
+    assert_eq!(ann.post(&format!("{path}/trial"), trial).await.status, 303);
+    assert_eq!(published(&server).matches(", post_paid: true").count(), 2, "{}", published(&server));
+    let plain = "key: pushGeo\nmax_permits: 90\nrate: 8\n".replace('\n', "%0A");
+    let saved = ann.post(&format!("{path}/yaml"), &format!("etag=3&action=save&text={plain}")).await;
+    assert_eq!(saved.status, 303, "{}", saved.body);
+    assert!(!is_post_paid(published(&server)));
+    let past = ann.get(path).await.body;
+    assert!(past.contains("Cost reported"), "what differs from the version before: {past}");
+}

@@ -105,6 +105,7 @@ async fn every_rejection_is_beside_its_field() {
         ("rate", vec!["0", "-1", "1.5", "1e30", "1000000000000000000000000000000", "<b>", "{{1}}"]),
         ("need_permits", vec!["0", "-1", "1.5", "101", "1e30"]),
         ("pre_permits", vec!["-1", "1.5", "101", "1e30"]),
+        ("post_paid", vec!["perhaps", "1", "True"]),
         ("g", vec!["-1", "1001", "1e3", "0.0000001"]),
         ("u", vec!["-1", "1001", "NaN"]),
         ("extras", vec!["[1]", "{", "{{}}"]),
