@@ -172,6 +172,32 @@ impl<C: Clock + 'static> RateLimiter<C> {
         self.engine.penalise(b"", n)
     }
 
+    /// For work whose cost is known only afterwards: asks with 0 whether anything is left, which takes
+    /// nothing, and reports with any other number what was used. That always counts in full; what was not
+    /// there is owed, and repaid before anything passes.
+    ///
+    /// # Errors
+    /// [`Denied`]: nothing is left, or nothing was left before. It says when a permit is left again.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate::{ManualClock, Quota, RateLimiter};
+    /// # let clock = ManualClock::default();
+    /// let tokens = RateLimiter::direct_with_clock(Quota::per_second(10).burst(1_000), clock)?;
+    /// for _ in 0..2 {
+    ///     assert!(tokens.pay(0).is_ok()); // the work may start
+    ///     let _ = tokens.pay(900); // and has used this
+    /// }
+    /// let denied = tokens.pay(0).unwrap_err();
+    /// assert_eq!(denied.decision().owed(), 800);
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(80_100)));
+    /// # Ok::<(), tollgate::QuotaError>(())
+    /// ```
+    pub fn pay(&self, n: u64) -> Result<Admitted, Denied> {
+        self.engine.pay(b"", n)
+    }
+
     /// Denies everything until then, whatever is left. An instant that has passed lifts the block.
     pub fn block(&self, until: Timestamp) {
         self.engine.block(b"", until);

@@ -225,6 +225,21 @@ impl<S: States, C: Clock> Engine<S, C> {
         self.after_loss(key);
     }
 
+    /// Asks with 0 whether anything is left; counts any other number, whatever holds the key up.
+    pub(crate) fn pay(&self, key: &[u8], n: u64) -> Result<Admitted, Denied> {
+        let now = self.clock.now();
+        let held_up = self.held_up(key, n.min(1), &self.in_force_of(key, now), now);
+        Denied::unless_admitted(match held_up {
+            Some(denial) if n == 0 => denial,
+            _ if n == 0 => self.update(key, now, |it, state| it.quota.pay(state, Cost::PEEK, now)),
+            held_up => {
+                let paid = self.change(key, |quota, state, now| quota.pay(state, Cost(n), now));
+                self.after_loss(key);
+                held_up.unwrap_or(paid)
+            }
+        })
+    }
+
     pub(crate) fn reset(&self, key: &[u8]) {
         let Ok(()) = self.replace(key, |quota| Ok::<_, Infallible>(quota.fresh()));
     }

@@ -236,6 +236,32 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         self.engine.penalise(&self.known(key), n)
     }
 
+    /// For work whose cost is known only afterwards: asks with 0 whether anything is left, which takes
+    /// nothing, and reports with any other number what was used. That always counts in full; what was not
+    /// there is owed, and repaid before anything passes.
+    ///
+    /// # Errors
+    /// [`Denied`]: nothing is left, or nothing was left before. It says when a permit is left again.
+    ///
+    /// # Example
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tollgate::{ManualClock, Quota, RateLimiter};
+    /// # let clock = ManualClock::default();
+    /// let tokens = RateLimiter::keyed_with_clock(Quota::per_second(10).burst(1_000), clock)?;
+    /// for _ in 0..2 {
+    ///     assert!(tokens.pay("ann", 0).is_ok()); // the work may start
+    ///     let _ = tokens.pay("ann", 900); // and has used this
+    /// }
+    /// let denied = tokens.pay("ann", 0).unwrap_err();
+    /// assert_eq!(denied.decision().owed(), 800);
+    /// assert_eq!(denied.retry_after(), Some(Duration::from_millis(80_100)));
+    /// # Ok::<(), tollgate::QuotaError>(())
+    /// ```
+    pub fn pay(&self, key: &K, n: u64) -> Result<Admitted, Denied> {
+        self.engine.pay(&self.known(key), n)
+    }
+
     /// Denies `key` everything until then, whatever it has left. An instant that has passed lifts the block.
     ///
     /// About half a million keys can be blocked at a time; beyond, a new block takes the place of one that

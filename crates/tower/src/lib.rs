@@ -5,6 +5,7 @@
 //! | the requests that a server gets: axum, hyper | [`RateLimitLayer`] | `axum_routes` |
 //! | the calls that a gRPC service gets: tonic | [`RateLimitLayer`] | `tonic_service` |
 //! | the same, but let them wait for their turn | [`QueueLayer`] | |
+//! | what requests turn out to use: tokens, bytes | [`PostPaidLayer`] | `axum_tokens` |
 //! | how many requests a service works on at the same time | [`ConcurrencyLayer`] | `axum_concurrency` |
 //! | the requests that a client sends | [`client::ClientLayer`] | `outgoing_client` |
 //!
@@ -56,6 +57,7 @@ mod grpc;
 mod key;
 mod layer;
 mod limit;
+mod post_paid;
 mod queue;
 mod replies;
 
@@ -64,6 +66,7 @@ pub use concurrency::{Concurrency, ConcurrencyLayer, HeldBody};
 pub use key::{Head, Key};
 pub use layer::{RateLimit, RateLimitLayer, ResponseFuture};
 pub use limit::{Limit, MissingKey};
+pub use post_paid::{MeteredBody, PostPaid, PostPaidFuture, PostPaidLayer, Used};
 pub use queue::{Queue, QueueLayer};
 pub use replies::{BodyError, Replies};
 pub use tollgate::{Quota, QuotaError, Quotas};

@@ -7,5 +7,6 @@ mod client;
 mod concurrency;
 mod concurrency_tonic;
 mod missing_key;
+mod post_paid;
 mod queue;
 mod server;
