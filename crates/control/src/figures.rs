@@ -21,6 +21,9 @@ pub struct Figures {
     pub unknown_domains: Vec<String>,
     /// Decisions of its last five minutes.
     pub decided: u64,
+    /// Rules that denied and did not count what may be the cost of finished work, with their domains and how
+    /// many requests of the last five minutes, the most first.
+    pub forgotten: Vec<(String, String, u64)>,
     /// Requests that its rules did not answer in its last five minutes, the most frequent kind first.
     pub rejected: Vec<RejectedRequests>,
 }

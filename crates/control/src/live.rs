@@ -71,6 +71,7 @@ impl Live {
         let (kept, recent) = all.entry(node.to_owned()).or_default();
         recent.add(incarnation, report, at_ms);
         (figures.decided, figures.rejected) = recent.sums();
+        figures.forgotten = recent.forgotten();
         *kept = figures;
     }
 

@@ -31,7 +31,7 @@ const SKEW_MS: i64 = 2_000;
 const LEAST_REJECTED: u64 = 10;
 /// Nor is one of this many requests.
 const REJECTED_OF: u64 = 100;
-/// Most kinds of rejected requests that a problem names.
+/// Most kinds of rejected requests, and most rules, that a problem names.
 const MOST_REASONS: usize = 3;
 /// How long a claim of a node's id is shown.
 const CLAIM_MS: i64 = 3_600_000;
@@ -69,13 +69,15 @@ pub enum Kind {
     ClockSkew,
     /// Somebody has tried to attach with the id of a node, and without its secret.
     ClaimedNode,
+    /// A rule denies and does not count what may be the cost of finished work.
+    ForgottenCharges,
     /// A node was asked much that its rules could not answer: by a program or a proxy that asks wrongly.
     BadRequests,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::UnresponsiveNode,
         Self::RejectedVersion,
         Self::VersionLag,
@@ -90,6 +92,7 @@ impl Kind {
         Self::NodeFault,
         Self::ClockSkew,
         Self::ClaimedNode,
+        Self::ForgottenCharges,
         Self::BadRequests,
     ];
 
@@ -111,6 +114,7 @@ impl Kind {
             Self::NodeFault => "node_fault",
             Self::ClockSkew => "clock_skew",
             Self::ClaimedNode => "claimed_node",
+            Self::ForgottenCharges => "forgotten_charges",
             Self::BadRequests => "bad_requests",
         }
     }
@@ -253,6 +257,13 @@ fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
         if !fault.is_empty() {
             found.push(Problem { detail: fault.clone(), ..of_node(Kind::NodeFault) });
         }
+    }
+    if !figures.forgotten.is_empty() {
+        let sum = figures.forgotten.iter().fold(0_u64, |sum, it| sum.saturating_add(it.2));
+        let named = figures.forgotten.iter().take(MOST_REASONS);
+        let named: Vec<_> = named.map(|(domain, rule, _)| format!("{domain}: {rule}")).collect();
+        let (value, detail) = (i64::try_from(sum).unwrap_or(i64::MAX), named.join(", "));
+        found.push(Problem { value, detail, ..of_node(Kind::ForgottenCharges) });
     }
     let rejected = figures.rejected.iter().fold(0_u64, |sum, it| sum.saturating_add(it.count));
     if rejected >= LEAST_REJECTED && rejected > figures.decided.saturating_add(rejected) / REJECTED_OF {

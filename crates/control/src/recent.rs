@@ -29,6 +29,8 @@ struct Minute {
     at_ms: i64,
     decided: u64,
     rejected: BTreeMap<Key, u64>,
+    /// By domain and rule.
+    forgotten: BTreeMap<(String, String), u64>,
 }
 
 impl Recent {
@@ -49,6 +51,9 @@ impl Recent {
         let Some(minute) = self.minutes.back_mut() else { return };
         for rule in &report.rules {
             minute.decided = minute.decided.saturating_add(rule.admitted).saturating_add(rule.denied);
+            if rule.forgotten > 0 {
+                minute.forget(&rule.domain, &rule.rule, rule.forgotten);
+            }
         }
         for it in &report.rejected {
             minute.reject([&it.surface, &it.status, &it.reason], it.count);
@@ -77,7 +82,33 @@ impl Recent {
     }
 }
 
+impl Recent {
+    /// Domain, rule, and how many requests whose hits may be the cost of finished work it did not count; the
+    /// most first.
+    pub(crate) fn forgotten(&self) -> Vec<(String, String, u64)> {
+        let mut sums = BTreeMap::<_, u64>::new();
+        for (rule, count) in self.minutes.iter().flat_map(|minute| &minute.forgotten) {
+            let sum = sums.entry(rule).or_default();
+            *sum = sum.saturating_add(*count);
+        }
+        let named = |((domain, rule), count): (&(String, String), u64)| (domain.clone(), rule.clone(), count);
+        let mut sums: Vec<_> = sums.into_iter().map(named).collect();
+        sums.sort_by_key(|it| std::cmp::Reverse(it.2));
+        sums
+    }
+}
+
 impl Minute {
+    /// Rules above the cap are left out: the first ones say enough.
+    fn forget(&mut self, domain: &str, rule: &str, count: u64) {
+        let [domain, rule] = [domain, rule].map(|text| text[..text.floor_char_boundary(LONGEST)].to_owned());
+        let key = (domain, rule);
+        if self.forgotten.len() < MOST || self.forgotten.contains_key(&key) {
+            let sum = self.forgotten.entry(key).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    }
+
     fn reject(&mut self, key: [&String; 3], count: u64) {
         let [surface, status, reason] = key.map(|text| text[..text.floor_char_boundary(LONGEST)].to_owned());
         let key = (surface, status, reason);
@@ -127,6 +158,37 @@ mod tests {
             assert_eq!((decided, counts), (want.0, vec![want.1]), "{incarnation}/{sequence}");
             assert!(recent.minutes.len() <= 5);
         }
+    }
+
+    #[test]
+    fn rules_that_forget_are_summed_by_name_for_five_minutes() {
+        let mut recent = Recent::default();
+        let of = |rule: &str, forgotten| RuleCounts {
+            domain: "llm".to_owned(),
+            rule: rule.to_owned(),
+            forgotten,
+            ..RuleCounts::default()
+        };
+        for (sequence, minute, rules) in [
+            (1, 0, vec![of("team", 2), of("none", 0)]),
+            (2, 4, vec![of("model", 5), of("team", 2)]),
+            (3, 5, vec![of("team", 2)]),
+        ] {
+            let report = Report { sequence, rules, ..Report::default() };
+            recent.add(1, &report, 1_700_000_040_000 + minute * MINUTE_MS);
+        }
+        let shown =
+            |recent: &Recent| recent.forgotten().into_iter().map(|it| (it.1, it.2)).collect::<Vec<_>>();
+        assert_eq!(
+            shown(&recent),
+            [("model".to_owned(), 5), ("team".to_owned(), 4)],
+            "without the first minute"
+        );
+        let rules = (0..1_000).map(|rule| of(&format!("{rule} {}", "é".repeat(999)), u64::MAX)).collect();
+        recent.add(1, &Report { sequence: 4, rules, ..Report::default() }, 1_700_000_040_000 + 9 * MINUTE_MS);
+        let many = shown(&recent);
+        assert_eq!(many.len(), MOST + 1, "of two minutes");
+        assert!(many.iter().all(|it| it.0.len() <= LONGEST));
     }
 
     #[test]

@@ -99,6 +99,7 @@ fn counts(rule: &str, admitted: u64, denied: u64) -> RuleCounts {
         degraded: 2,
         near: 3,
         both_denied: denied / 2,
+        forgotten: 0,
     }
 }
 
@@ -468,6 +469,7 @@ async fn what_a_rude_node_reports_stays_within_bounds() {
             degraded: u64::MAX,
             near: u64::MAX,
             both_denied: u64::MAX,
+            forgotten: u64::MAX,
         };
         let rules =
             vec![all("shop", "key=a"), all("", ""), all("shop", ""), all(&long, "a"), all("a", &long)];

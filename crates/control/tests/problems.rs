@@ -110,6 +110,13 @@ fn each_problem_is_there_from_its_bound_on_and_not_before() {
         let rejected = vec![RejectedRequests { surface, status, reason, count }];
         figures(Figures { rejected, decided, ..Figures::default() })
     };
+    let forgets = |rules: &[u64]| {
+        let rule = |count: &u64| ("llm".to_owned(), format!("team{count}"), *count);
+        figures(Figures { forgotten: rules.iter().map(rule).collect(), ..Figures::default() })
+    };
+    is(forgets(&[]), &[], "nothing is forgotten");
+    is(forgets(&[1]), &[Kind::ForgottenCharges], "one");
+    is(forgets(&[u64::MAX, 1]), &[Kind::ForgottenCharges], "as many as there can be");
     is(bad(9, 0), &[], "fewer than ten rejected requests");
     is(bad(10, 0), &[Kind::BadRequests], "ten, and nothing else");
     is(bad(10, 989), &[Kind::BadRequests], "more than one of a hundred");

@@ -66,6 +66,7 @@ pub struct Counts {
     pub degraded: u64,
     pub near: u64,
     pub both_denied: u64,
+    pub forgotten: u64,
 }
 
 impl Counts {
@@ -77,6 +78,7 @@ impl Counts {
             degraded: with(self.degraded, other.degraded),
             near: with(self.near, other.near),
             both_denied: with(self.both_denied, other.both_denied),
+            forgotten: with(self.forgotten, other.forgotten),
         }
     }
 
@@ -239,8 +241,18 @@ impl Outbox {
 
     fn report(&self, sum: Sum) -> (Timestamp, Report) {
         let counts = |((domain, rule), counts): (Key, Counts)| {
-            let Counts { admitted, denied, shadow_denied, degraded, near, both_denied } = counts;
-            RuleCounts { domain, rule, admitted, denied, shadow_denied, degraded, near, both_denied }
+            let Counts { admitted, denied, shadow_denied, degraded, near, both_denied, forgotten } = counts;
+            RuleCounts {
+                domain,
+                rule,
+                admitted,
+                denied,
+                shadow_denied,
+                degraded,
+                near,
+                both_denied,
+                forgotten,
+            }
         };
         let top_key = |((domain, rule, key), denied): (TopKeyName, u64)| TopKey { domain, rule, key, denied };
         let rejected = |((surface, status, reason), count): (RejectedKey, u64)| RejectedRequests {

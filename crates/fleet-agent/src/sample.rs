@@ -57,6 +57,7 @@ pub fn sample<S: Store>(limiter: &Limiter<S>, now: Timestamp) -> Sample {
                 degraded: totals.degraded,
                 near: totals.near,
                 both_denied: totals.both_denied,
+                forgotten: totals.forgotten,
             };
             let (domain, name) = match rule.is_shared {
                 true => (String::new(), OTHERS.to_owned()),

@@ -282,6 +282,9 @@ pub struct RuleCounts {
     /// Of those that denied: a limit in shadow would have denied too.
     #[prost(uint64, tag = "8")]
     pub both_denied: u64,
+    /// Of those that denied: several hits that were not counted, and may be the cost of finished work.
+    #[prost(uint64, tag = "9")]
+    pub forgotten: u64,
 }
 
 /// Requests that no rule was asked about, since they were not understood or came when there was no room.

@@ -48,6 +48,7 @@ fn everything() -> (Vec<NodeSays>, Vec<ControlSays>) {
         degraded: 6,
         near: 7,
         both_denied: 8,
+        forgotten: 9,
     };
     let report = Report {
         sequence: 1,

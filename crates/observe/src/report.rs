@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use tollgate_core::Timestamp;
 use tollgate_policy::Policy;
 
@@ -81,6 +83,9 @@ pub struct Totals {
     pub shadow_denied: u64,
     /// Of those denied: a limit in shadow would have denied them too.
     pub both_denied: u64,
+    /// Of those denied: requests with several hits that were not counted, of a rule that is also asked with 0
+    /// hits, and that may be the cost of finished work.
+    pub forgotten: u64,
     /// Made while the store did not answer; of all of them.
     pub degraded: u64,
     /// Permits that were taken near a limit.
@@ -90,7 +95,8 @@ pub struct Totals {
 impl Totals {
     pub(crate) fn of(meter: &RuleMeter) -> Self {
         let both_denied = meter.both_denied.as_ref().map_or(0, |counter| counter.sum(0));
-        Self { both_denied, ..Self::of_counters(&meter.counters) }
+        let forgotten = meter.forgets.as_ref().map_or(0, |forgets| forgets.forgotten.load(Relaxed));
+        Self { both_denied, forgotten, ..Self::of_counters(&meter.counters) }
     }
 
     pub(crate) fn of_counters(counters: &RuleCounters) -> Self {
@@ -100,6 +106,7 @@ impl Totals {
             denied: sum(RuleMetric::Denied),
             shadow_denied: sum(RuleMetric::ShadowDenied),
             both_denied: 0,
+            forgotten: 0,
             degraded: sum(RuleMetric::Degraded),
             near: sum(RuleMetric::NearHits),
         }

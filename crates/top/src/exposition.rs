@@ -30,6 +30,12 @@ impl Exposition {
         self.named(name).filter_map(move |sample| Some((sample.label(label)?, sample.value)))
     }
 
+    /// The sample of `name` with the largest value above 0, with the values of two of its labels.
+    pub(crate) fn largest<'a>(&'a self, name: &'a str, labels: [&str; 2]) -> Option<([&'a str; 2], f64)> {
+        let largest = self.named(name).max_by(|a, b| a.value.total_cmp(&b.value))?;
+        (largest.value > 0.0).then(|| (labels.map(|it| largest.label(it).unwrap_or_default()), largest.value))
+    }
+
     fn named<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Sample> {
         self.samples.iter().filter(move |sample| sample.name == name)
     }

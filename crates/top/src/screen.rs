@@ -121,7 +121,13 @@ fn rules(view: &View) -> Line<'_> {
     let totals = &view.totals;
     match &totals.rule_fault {
         None => {
-            Line::raw(format!("rules     {} loaded, version {}", totals.rule_count, clean(&totals.version)))
+            let loaded =
+                format!("rules     {} loaded, version {}", totals.rule_count, clean(&totals.version));
+            let forgets = totals.forgets.as_ref().map(|(domain, rule, count)| {
+                let (domain, rule, count) = (clean(domain), clean(rule), short(*count));
+                Span::styled(format!("  {domain}: {rule} forgot {count} charges, add post_paid: true"), BAD)
+            });
+            Line::from_iter([Span::raw(loaded)].into_iter().chain(forgets))
         }
         Some(fault) => Line::styled(format!("rules     NOT reloaded: {}", clean(fault)), BAD),
     }
@@ -368,6 +374,24 @@ tollgate_connections{surface=\"http\"} 1";
         assert!(drawn(&view, 80, 24).contains("rejected 10/s"), "{}", drawn(&view, 80, 24));
         view.read(at(106, 11, 19));
         assert!(!drawn(&view, 80, 24).contains("rejected"), "none in the last interval");
+    }
+
+    #[test]
+    fn the_rule_that_forgets_most_costs_is_named_with_the_way_out() {
+        let mut view = busy();
+        let at = |seconds, team: u32, model: u32| {
+            let metrics = format!(
+                "tollgate_forgotten_charges_total{{domain=\"llm\",rule=\"team\"}} {team}\n\
+                 tollgate_forgotten_charges_total{{domain=\"llm\",rule=\"model\"}} {model}"
+            );
+            reading(seconds, vec![], &metrics)
+        };
+        view.read(at(102, 0, 0));
+        assert!(!drawn(&view, 120, 24).contains("forgot"), "{}", drawn(&view, 120, 24));
+        view.read(at(104, 3, 12));
+        let want = "llm: model forgot 12 charges, add post_paid: true";
+        assert!(drawn(&view, 120, 24).contains(want), "{}", drawn(&view, 120, 24));
+        assert!(text(&view, 1).contains(want), "{}", text(&view, 1));
     }
 
     #[test]

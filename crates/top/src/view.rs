@@ -79,6 +79,9 @@ pub(crate) struct Totals {
     pub(crate) degraded: f64,
     /// Requests a second that were not read, by every surface.
     pub(crate) rejected: f64,
+    /// The rule that denied most requests with hits that may be the cost of finished work: domain, rule, and
+    /// how many since the server's start.
+    pub(crate) forgets: Option<(String, String, f64)>,
     pub(crate) store_errors: f64,
     pub(crate) store: Store,
     /// Calls a second to a shared store, and the nodes that share it.
@@ -241,6 +244,9 @@ fn totals(reading: &Reading, before: Option<&Exposition>, seconds: f64, rows: &[
         denied: sum(|row| row.denied),
         degraded: sum(|row| row.degraded),
         rejected: per_second("tollgate_bad_requests_total"),
+        forgets: metrics
+            .largest("tollgate_forgotten_charges_total", ["domain", "rule"])
+            .map(|([domain, rule], count)| (domain.to_owned(), rule.to_owned(), count)),
         store_errors: per_second("tollgate_store_errors_total"),
         store: reading.readiness.store.clone(),
         store_calls: per_second("tollgate_store_calls_total"),

@@ -268,6 +268,20 @@ impl Lang {
                 },
             ),
             Kind::NodeFault => ("warn", "节点故障", "node", colon(node.clone())),
+            Kind::ForgottenCharges => {
+                let count = grouped(*value);
+                let text = if is_zh {
+                    format!(
+                        "{node} 最近 5 分钟有 {count} 次用量被拒绝且未计入，请在其规则中加上 post_paid: true"
+                    )
+                } else {
+                    format!(
+                        "On {node}, the cost of {count} requests of the last 5 minutes was denied and not counted; \
+                         add post_paid: true to the rules"
+                    )
+                };
+                ("warn", "用量未计入", "uncounted", colon(text))
+            }
             Kind::BadRequests => {
                 let count = grouped(*value);
                 let text = if is_zh {

@@ -302,6 +302,9 @@ fn hits_that_are_forgotten_after_a_check_are_counted_by_rule_and_logged_once() {
             ask(&limiter, &[of("a=v").hits(hits)]);
         }
         assert_eq!(forgotten(), want, "{limit}");
+        let reported =
+            limiter.report(NOON).domains[0].rules.iter().map(|rule| rule.totals.forgotten).sum::<u64>();
+        assert_eq!(reported, want, "{limit}: to the control plane too");
         limiter.replace(policy(&text(limit).replace("domain: d,", "domain: d, unmatched: admit,")), NOON);
         assert_eq!(forgotten(), want, "{limit}: kept by a reload");
     }
