@@ -246,9 +246,9 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
     /// # Example
     /// ```
     /// # use std::time::Duration;
-    /// # use tollgate::{ManualClock, Quota, RateLimiter};
+    /// # use tollgate::{KeyedRateLimiter, ManualClock, Quota};
     /// # let clock = ManualClock::default();
-    /// let tokens = RateLimiter::keyed_with_clock(Quota::per_second(10).burst(1_000), clock)?;
+    /// let tokens = KeyedRateLimiter::<str, _>::with_clock(Quota::per_second(10).burst(1_000), clock)?;
     /// for _ in 0..2 {
     ///     assert!(tokens.pay("ann", 0).is_ok()); // the work may start
     ///     let _ = tokens.pay("ann", 900); // and has used this
