@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use tokio::sync::Semaphore;
-use tollgate_control::{Change, Control, ControlError, OldNodes};
+use tollgate_control::{Actor, Change, Control, ControlError, OldNodes, Role, Who};
 use tollgate_db::Tx;
 use tollgate_http_kit::Request;
 
 use crate::settings::ConsoleSettings;
-use crate::web::Visit;
+use crate::web::{Failure, Visit};
 
 /// Parameter and field that say what becomes of nodes that cannot read the rules.
 pub(crate) const OLD_NODES: &str = "old_nodes";
@@ -51,13 +51,29 @@ impl Console {
     pub(crate) fn change<T: Send + 'static>(
         &self,
         visit: &Visit,
-        work: impl Fn(&mut dyn Tx) -> Result<Change<T>, ControlError> + Send + 'static,
+        work: impl Fn(&mut dyn Tx, &Actor) -> Result<Change<T>, ControlError> + Send + 'static,
     ) -> impl Future<Output = Result<T, ControlError>> + Send {
+        let claim = visit.claim();
         let old_nodes = match [visit.parameter(OLD_NODES), visit.field(OLD_NODES)].contains(&"leave") {
             true => OldNodes::Leave,
             false => OldNodes::Reject,
         };
-        self.control.change_beside(old_nodes, work)
+        async move {
+            let claim = claim.map_err(|_| ControlError::NoLogin)?;
+            self.control.change_beside_as(&claim, old_nodes, work).await
+        }
+    }
+
+    /// Who visits, as of now, and the time in milliseconds UTC: for what is in memory and is shown at once.
+    pub(crate) async fn who(&self, visit: &Visit) -> Result<(Who, i64), Failure> {
+        let claim = visit.claim()?;
+        Ok(self.control.read_as(&claim, |tx, actor| Ok((Who::clone(actor), tx.now_ms()))).await?)
+    }
+
+    /// Whether the visitor has this right now: before work that no transaction guards, and again after it.
+    pub(crate) async fn must(&self, visit: &Visit, need: Role, app: &str) -> Result<(), Failure> {
+        let (claim, app) = (visit.claim()?, app.to_owned());
+        Ok(self.control.read_as(&claim, move |_, actor| actor.must(need, &app)).await?)
     }
 
     /// The address of the client that sent `request`: behind proxies, what they say; empty where connections

@@ -19,7 +19,7 @@ pub(crate) async fn explain(
     domain: &str,
     entries: &str,
 ) -> Result<String, Failure> {
-    visit.actor()?.must(Role::Viewer, app)?;
+    console.must(visit, Role::Viewer, app).await?;
     let published = console.control.published().borrow().clone();
     let found = published.apps.iter().find(|it| it.app == app);
     let unknown = || ControlError::NotFound { what: "app", name: app.to_owned() };

@@ -34,7 +34,7 @@ pub(crate) struct Frame {
 
 impl Frame {
     pub(crate) fn new(visit: &Visit, nav: &'static str, title: impl Into<String>) -> Self {
-        let actor = visit.actor.as_ref();
+        let who = visit.who.as_ref();
         Self {
             t: visit.lang.texts(),
             a: access::Texts::of(visit.lang),
@@ -45,10 +45,10 @@ impl Frame {
             title: title.into(),
             // A page that answers a post is not one to come back to.
             path: if visit.is_safe { visit.target.clone() } else { "/".to_owned() },
-            user: actor.map_or_else(String::new, |it| it.name.clone()),
+            user: who.map_or_else(String::new, |it| it.name.clone()),
             has_shortcuts: visit.has_shortcuts,
-            is_disk_low: visit.is_disk_low && actor.is_some(),
-            may_create: actor.is_some_and(rules::may_create),
+            is_disk_low: visit.is_disk_low && who.is_some(),
+            may_create: who.is_some_and(rules::may_create),
             assets: &VERSION,
         }
     }

@@ -1,6 +1,6 @@
 //! The navigation: each screen that has a place in it, in groups.
 
-use tollgate_control::{Actor, Role, actor::EVERY_APP, rules};
+use tollgate_control::{Role, Who, actor::EVERY_APP, rules};
 
 use crate::texts::nav::Texts;
 use crate::web::Visit;
@@ -32,11 +32,11 @@ enum Need {
 }
 
 impl Need {
-    fn is_met(self, actor: &Actor) -> bool {
+    fn is_met(self, who: &Who) -> bool {
         match self {
             Self::Login => true,
-            Self::Creator => rules::may_create(actor),
-            Self::Admin => actor.may(Role::Admin, EVERY_APP),
+            Self::Creator => rules::may_create(who),
+            Self::Admin => who.may(Role::Admin, EVERY_APP),
         }
     }
 }
@@ -82,11 +82,11 @@ const GROUPS: &[(Text, &[Row])] = &[
 
 /// What this visitor may go to; `current` is what the page calls its screen.
 pub(crate) fn groups(visit: &Visit, current: &str) -> Vec<Group> {
-    let Some(actor) = &visit.actor else { return Vec::new() };
+    let Some(who) = &visit.who else { return Vec::new() };
     let t = Texts::of(visit.lang);
     let mut groups = Vec::new();
     for (title, rows) in GROUPS {
-        let rows = rows.iter().filter(|row| visit.screens.contains(&row.1) && row.3.is_met(actor));
+        let rows = rows.iter().filter(|row| visit.screens.contains(&row.1) && row.3.is_met(who));
         let entries: Vec<_> = rows
             .map(|(id, href, key, _, text)| Entry {
                 href,

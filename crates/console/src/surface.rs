@@ -6,9 +6,9 @@ use std::pin::pin;
 use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 
-use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use hyper::{HeaderMap, Method};
-use tollgate_control::{Rejected, change_set};
+use tollgate_control::{Claim, Rejected, change_set};
 use tollgate_http_kit::openapi::Description;
 use tollgate_http_kit::{Access, Api, Operation, Problem, Reply, Request};
 
@@ -92,15 +92,17 @@ impl Console {
             // mixed with a cookie.
             Some(token) => {
                 visit.cookie = None;
-                let actor = self.control.bearer(&token, visit.origin()).await?;
-                visit.actor = Some(actor.ok_or(Failure::NoToken)?);
+                let claim = Claim::token(&token, visit.origin());
+                let (who, _) = self.control.enter(&claim).await?.ok_or(Failure::NoToken)?;
+                visit.entered(claim, who);
             }
             None => {
                 check(request.headers(), &self.settings.hosts, visit.is_safe)?;
-                if let Some(cookie) = &visit.cookie
-                    && let Some((actor, preferences)) = self.control.actor(cookie, visit.origin()).await?
+                let claim = visit.cookie.as_ref().map(|cookie| Claim::login(cookie, visit.origin()));
+                if let Some(claim) = claim
+                    && let Some((who, preferences)) = self.control.enter(&claim).await?
                 {
-                    visit.actor = Some(actor);
+                    visit.entered(claim, who);
                     visit.prefer(&preferences);
                 }
             }
@@ -108,12 +110,13 @@ impl Console {
         let _upload;
         if !visit.is_safe {
             // Held to the end, so that few large bodies are in memory at once.
-            let is_large = visit.is_import() && visit.actor.is_some();
+            let is_large = visit.is_import() && visit.who.is_some();
             _upload = if is_large { self.uploads.acquire().await.ok() } else { None };
             visit.read_body(request).await?;
         }
-        if let (Route::Page(_), Some(actor)) = (route, visit.actor.clone()) {
-            visit.open_changes = self.control.read(move |tx| change_set::open(tx, &actor)).await?;
+        if let (Route::Page(_), Ok(claim)) = (route, visit.claim()) {
+            visit.open_changes =
+                self.control.read_as(&claim, move |tx, actor| change_set::open(tx, actor)).await?;
         }
         match route {
             Route::Page(page) => pages::answer(self, page, visit).await,
@@ -127,7 +130,7 @@ impl Console {
     /// Records a change of a user that was rejected, whichever function rejected it.
     async fn note_rejected(&self, visit: &Visit, reply: &Reply, reason: Option<String>) {
         let status = reply.status();
-        let Some(actor) = visit.actor.as_ref().filter(|_| !visit.is_safe && status.is_client_error()) else {
+        let Some(who) = visit.who.as_ref().filter(|_| !visit.is_safe && status.is_client_error()) else {
             return;
         };
         let rejected = Rejected {
@@ -136,7 +139,7 @@ impl Console {
             status: status.as_u16(),
             reason: reason.unwrap_or_default(),
         };
-        if let Err(error) = self.control.note_rejected(actor, rejected).await {
+        if let Err(error) = self.control.note_rejected(who, rejected).await {
             tracing::error!(request = %visit.request_id, %error, "a rejected change could not be recorded");
         }
     }
@@ -162,6 +165,10 @@ impl Api for Console {
     fn add_fields(&self, fields: &mut HeaderMap) {
         for (name, value) in HEADERS {
             fields.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        if self.settings.is_secure {
+            let year = HeaderValue::from_static("max-age=31536000");
+            fields.insert(STRICT_TRANSPORT_SECURITY, year);
         }
     }
 

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_control::{Actor, Change, Control, ControlError, KnownNodes, Settings, settings};
+use tollgate_control::{Actor, Change, Claim, Control, ControlError, KnownNodes, Settings, settings};
 use tollgate_db::TimeSource;
 
 const ENTRIES: i64 = 200_000;
@@ -29,7 +29,7 @@ async fn main() {
     }
     for _ in 0..3 {
         let began = Instant::now();
-        let chain = control.verify_audit(&Actor::system(), |_, _| {}).await.expect("walked");
+        let chain = control.verify_audit(&Claim::program("tollgate"), |_, _| {}).await.expect("walked");
         let seconds = began.elapsed().as_secs_f64();
         println!("{chain:?} in {seconds:.2} s: {:.0} entries/s", ENTRIES as f64 / seconds);
     }

@@ -1,14 +1,18 @@
 //! Who acts, and what they may do. Every function of this crate takes an [`Actor`].
 
+use std::marker::PhantomData;
+use std::ops::Deref;
+
 use crate::error::ControlError;
 use crate::role::Role;
 
 /// The binding that holds for every app.
 pub const EVERY_APP: &str = "*";
 
-/// Who acts in one request.
-#[derive(Clone, Debug)]
-pub struct Actor {
+/// Who it is, and the roles they had when this was read. Pages show it, and the audit names it. No right
+/// follows from it: no function takes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Who {
     /// `user`; `token` for a program in the name of a user; `system` for what the program does by itself.
     pub kind: &'static str,
     /// The id of the user; empty for the system.
@@ -25,8 +29,8 @@ pub struct Actor {
     pub request_id: String,
 }
 
-impl Actor {
-    /// The program itself, which may do everything.
+impl Who {
+    /// The program itself.
     #[must_use]
     pub fn system() -> Self {
         Self {
@@ -40,16 +44,71 @@ impl Actor {
         }
     }
 
-    /// Whether the actor has at least `need` in `app`.
+    /// Whether they had at least `need` in `app`.
     #[must_use]
     pub fn may(&self, need: Role, app: &str) -> bool {
         self.roles.iter().any(|(bound, role)| (bound == EVERY_APP || bound == app) && *role >= need)
     }
 
-    /// Whether the actor has at least `need` in every app.
+    /// Whether they had at least `need` in every app.
     #[must_use]
     pub fn may_everywhere(&self, need: Role) -> bool {
         self.may(need, EVERY_APP)
+    }
+
+    /// An actor with the roles that are written here.
+    pub(crate) fn acting(self) -> Actor {
+        Actor { who: self, _in_transaction: PhantomData }
+    }
+
+    /// An actor with the roles that are written here, for tests.
+    #[cfg(feature = "assumed-rights")]
+    #[must_use]
+    pub fn assumed(&self) -> Actor {
+        self.clone().acting()
+    }
+}
+
+/// Who acts, inside a transaction: [`Claim::resolve`](crate::Claim::resolve) is the way to one.
+///
+/// It cannot leave the thread of its transaction, so that it is neither captured by the work of another one
+/// nor held while something is waited for. A right that has ended meanwhile is thus not one.
+///
+/// ```compile_fail
+/// # use tollgate_control::{Actor, Control, ControlError, Role, apps};
+/// async fn late(control: &Control, actor: Actor) -> Result<(), ControlError> {
+///     control.read(move |tx| apps::get(tx, &actor, Role::Viewer, "shop")).await.map(drop)
+/// }
+/// ```
+///
+/// The claim can:
+///
+/// ```
+/// # use tollgate_control::{Claim, Control, ControlError, Role, apps};
+/// async fn in_time(control: &Control, claim: &Claim) -> Result<(), ControlError> {
+///     control.read_as(claim, |tx, actor| apps::get(tx, actor, Role::Viewer, "shop")).await.map(drop)
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Actor {
+    who: Who,
+    /// Neither `Send` nor `Sync`.
+    _in_transaction: PhantomData<*const ()>,
+}
+
+impl Deref for Actor {
+    type Target = Who;
+
+    fn deref(&self) -> &Who {
+        &self.who
+    }
+}
+
+impl Actor {
+    /// The program itself, which may do everything.
+    #[must_use]
+    pub fn system() -> Self {
+        Who::system().acting()
     }
 
     /// # Errors

@@ -169,7 +169,7 @@ fn insert(tx: &mut dyn Tx, actor: &Actor, name: &str, description: &str) -> Resu
         state: "active".to_owned(),
         etag: 1,
         updated_at: now,
-        approvals: 0,
+        approvals,
         rules: 0,
         rollout: Plan::default(),
     };

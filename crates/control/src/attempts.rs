@@ -12,6 +12,10 @@ use parking_lot::Mutex;
 use crate::error::ControlError;
 
 const WINDOW_MS: i64 = 5 * 60 * 1_000;
+
+/// Attempts at the same moment read the time in any order. What is further ahead than this is of a clock that
+/// was set back since.
+const SLACK_MS: i64 = 60_000;
 const PER_NAME: usize = 5;
 const PER_ADDRESS: usize = 20;
 
@@ -28,7 +32,7 @@ impl Attempts {
     pub(crate) fn begin(&self, address: &str, name: &str, now_ms: i64) -> Result<(), ControlError> {
         let mut windows = self.0.lock();
         if windows.len() + 2 > MAX {
-            windows.retain(|_, at| at.back().is_some_and(|at| now_ms - at < WINDOW_MS));
+            windows.retain(|_, at| at.iter().max().is_some_and(|at| now_ms - at < WINDOW_MS));
         }
         if windows.len() + 2 > MAX {
             drop_older_half(&mut windows);
@@ -37,9 +41,11 @@ impl Attempts {
         let both = [(of(&address, name), PER_NAME), (address, PER_ADDRESS)];
         for (window, most) in &both {
             let Some(at) = windows.get_mut(window) else { continue };
-            at.retain(|at| (0..WINDOW_MS).contains(&(now_ms - at)));
+            // An attempt with an older time forgets nothing newer.
+            at.iter_mut().filter(|at| **at > now_ms + SLACK_MS).for_each(|at| *at = now_ms);
+            at.retain(|at| now_ms - *at < WINDOW_MS);
             if at.len() >= *most {
-                let wait_ms = at.front().map_or(0, |first| first + WINDOW_MS - now_ms);
+                let wait_ms = at.iter().min().map_or(0, |first| first + WINDOW_MS - now_ms);
                 return Err(ControlError::TooMany { seconds: wait_ms.unsigned_abs().div_ceil(1_000).max(1) });
             }
         }
@@ -65,7 +71,8 @@ impl Attempts {
 }
 
 fn drop_older_half(windows: &mut HashMap<String, VecDeque<i64>>) {
-    let mut used: Vec<_> = windows.iter().map(|(window, at)| (at.back().copied(), window.clone())).collect();
+    let mut used: Vec<_> =
+        windows.iter().map(|(window, at)| (at.iter().max().copied(), window.clone())).collect();
     used.sort_unstable();
     used.truncate(MAX / 2);
     for (_, window) in used {
@@ -108,6 +115,34 @@ mod tests {
         assert_eq!(waits("a", "ann", 300_000), 0);
         attempts.succeeded("a", "ann");
         assert_eq!(waits("a", "ann", 300_001), 0);
+    }
+
+    #[test]
+    fn never_more_than_five_whatever_time_each_of_a_burst_has_read() {
+        for seed in 0..500_u64 {
+            let attempts = Attempts::default();
+            let mut random = seed;
+            let mut next = |below: u64| {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (random >> 33) % below
+            };
+            let skew = [1, 50, 5_000, 30_000][usize::try_from(next(4)).expect("an index")];
+            let start = 1_000_000 + i64::try_from(next(1_000)).expect("small");
+            let at = |it: u64| start + i64::try_from(it).expect("small");
+            let made = (0..150 + next(250)).filter(|_| attempts.begin("a", "ann", at(next(skew))).is_ok());
+            assert_eq!(made.count(), 5, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_neither_forgets_attempts_nor_keeps_them_for_longer() {
+        let attempts = Attempts::default();
+        let hour = 3_600_000;
+        (0..5).for_each(|at| attempts.begin("a", "ann", hour + at).expect("one of five"));
+        assert!(attempts.begin("a", "ann", 0).is_err(), "an hour back");
+        assert!(attempts.begin("a", "ann", WINDOW_MS - 1).is_err());
+        attempts.begin("a", "ann", WINDOW_MS).expect("five minutes later");
     }
 
     #[test]

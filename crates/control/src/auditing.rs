@@ -3,9 +3,10 @@
 use serde_json::json;
 use tollgate_db::Tx;
 
-use crate::actor::{Actor, EVERY_APP};
+use crate::actor::{EVERY_APP, Who};
 use crate::audit::{self, Chain, Note, Walk};
 use crate::audit_chain::written;
+use crate::claim::Claim;
 use crate::control::Control;
 use crate::error::ControlError;
 use crate::role::Role;
@@ -33,13 +34,12 @@ impl Control {
     /// [`ControlError::NoRight`] except for admins of every app, [`ControlError::Db`].
     pub async fn verify_audit(
         &self,
-        actor: &Actor,
+        claim: &Claim,
         mut progress: impl FnMut(i64, i64) + Send,
     ) -> Result<Chain, ControlError> {
-        actor.must(Role::Admin, EVERY_APP)?;
         let mut walk = Walk::default();
         loop {
-            let (walked, chain, all) = self.walk_on(walk).await?;
+            let (walked, chain, all) = self.walk_on(claim, walk).await?;
             progress(walked.checked(), all);
             if let Some(chain) = chain {
                 self.walked.lock().clone_from(&walked);
@@ -53,11 +53,10 @@ impl Control {
     ///
     /// # Errors
     /// As [`verify_audit`](Self::verify_audit).
-    pub async fn audit_chain(&self, actor: &Actor) -> Result<Chain, ControlError> {
-        actor.must(Role::Admin, EVERY_APP)?;
+    pub async fn audit_chain(&self, claim: &Claim) -> Result<Chain, ControlError> {
         loop {
             let walk = self.walked.lock().clone();
-            let (walked, chain, _) = self.walk_on(walk).await?;
+            let (walked, chain, _) = self.walk_on(claim, walk).await?;
             *self.walked.lock() = walked;
             if let Some(chain) = chain {
                 return Ok(chain);
@@ -65,8 +64,10 @@ impl Control {
         }
     }
 
-    async fn walk_on(&self, walk: Walk) -> Result<(Walk, Option<Chain>, i64), ControlError> {
-        self.read(move |tx| {
+    /// One step, with the rights of now: a walk takes many.
+    async fn walk_on(&self, claim: &Claim, walk: Walk) -> Result<(Walk, Option<Chain>, i64), ControlError> {
+        self.read_as(claim, move |tx, actor| {
+            actor.must(Role::Admin, EVERY_APP)?;
             let mut walk = walk.clone();
             let chain = walk.step(tx)?;
             Ok((walk, chain, written(tx)?))
@@ -74,16 +75,16 @@ impl Control {
         .await
     }
 
-    /// Records that a change of this actor was rejected. The change itself left nothing behind, so that this
+    /// Records that a change of theirs was rejected. The change itself left nothing behind, so that this
     /// is a transaction of its own. At most 60 a minute of each user are recorded; the next says how many
     /// were not.
     ///
     /// # Errors
     /// [`ControlError::Db`].
-    pub async fn note_rejected(&self, actor: &Actor, rejected: Rejected) -> Result<(), ControlError> {
+    pub async fn note_rejected(&self, who: &Who, rejected: Rejected) -> Result<(), ControlError> {
         let now_ms = self.read(|tx| Ok(tx.now_ms())).await?;
-        let Some(left_out) = self.rejections.admit(&actor.user_id, now_ms) else { return Ok(()) };
-        let actor = actor.clone();
+        let Some(left_out) = self.rejections.admit(&who.user_id, now_ms) else { return Ok(()) };
+        let who = who.clone();
         let clip =
             |text: &str| -> String { text.chars().filter(|it| !it.is_control()).take(MAX_TEXT).collect() };
         let (target, reason) = (clip(&rejected.operation), clip(&rejected.reason));
@@ -95,7 +96,7 @@ impl Control {
             let (target, after) = (target.clone(), Some(after.clone()));
             let app = rejected.app.as_deref();
             let note = Note { action: "rejected", target, app, after, reason: &reason, ..Note::default() };
-            audit::append(tx, &actor, note)
+            audit::append(tx, &who.clone().acting(), note)
         };
         self.db.write(work).await
     }

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tollgate_db::{Row, Tx, Value};
 
-use crate::actor::{Actor, EVERY_APP};
+use crate::actor::{Actor, EVERY_APP, Who};
 use crate::apps::{self, App};
 use crate::content::{Content, Kind};
 use crate::error::{ConflictSides, ControlError};
@@ -131,7 +131,7 @@ pub struct ChangeSet {
     pub base_version: i64,
     /// The version that it became.
     pub published_version: Option<i64>,
-    /// Of its operations with their bases: what an approval is about.
+    /// Of its operations with their bases; an approval names it.
     pub content_sha256: String,
     /// Goes up with each change.
     pub etag: i64,
@@ -150,23 +150,36 @@ pub struct ChangeSet {
 }
 
 impl ChangeSet {
-    /// The approvers of the content as it is now.
+    /// The approvers of the last submission. A verdict is about one submission: an edit, a rejection and a
+    /// new submission void all approvals, also of equal content.
     #[must_use]
     pub fn approved_by(&self) -> Vec<&str> {
         let mut users: Vec<(&str, &str)> = Vec::new();
-        for event in self.events.iter().filter(|it| it.content_sha256 == self.content_sha256) {
-            users.retain(|(id, _)| *id != event.user_id || !matches!(&*event.verdict, "approve" | "reject"));
-            if event.verdict == "approve" && event.user_id != self.author_id {
-                users.push((&event.user_id, &event.user));
+        for event in &self.events {
+            match &*event.verdict {
+                "submit" | "edit" | "reject" => users.clear(),
+                "approve"
+                    if event.user_id != self.author_id && event.content_sha256 == self.content_sha256 =>
+                {
+                    users.retain(|(id, _)| *id != event.user_id);
+                    users.push((&event.user_id, &event.user));
+                }
+                _ => {}
             }
         }
         users.into_iter().map(|(_, name)| name).collect()
     }
 
-    /// Whether the actor is its author.
+    /// How often it was submitted: the number of the submission that verdicts are about.
     #[must_use]
-    pub fn is_by(&self, actor: &Actor) -> bool {
-        self.author_id == actor.user_id
+    pub fn submission(&self) -> usize {
+        self.events.iter().filter(|it| it.verdict == "submit").count()
+    }
+
+    /// Whether they are its author.
+    #[must_use]
+    pub fn is_by(&self, who: &Who) -> bool {
+        self.author_id == who.user_id
     }
 
     /// What it makes of its app, for the audit.

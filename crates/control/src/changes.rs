@@ -250,7 +250,7 @@ pub fn submit(
         return Err(invalid("ops", Fault::Required));
     }
     event(tx, actor, id, "submit", "")?;
-    let state = reached(&before);
+    let state = reached(&get(tx, actor, id)?);
     let change = step(tx, actor, &before, state, "change.submit", "")?;
     Ok(Change { value: change, documents: None })
 }

@@ -11,6 +11,7 @@ use tollgate_fleet_proto::Overrides;
 use crate::actor::Actor;
 use crate::attempts::Attempts;
 use crate::audit_chain::Walk;
+use crate::claim::Claim;
 use crate::epoch;
 use crate::error::ControlError;
 use crate::events::Topic;
@@ -104,17 +105,17 @@ impl Control {
     /// As [`settings::update`].
     pub async fn change_settings(
         &self,
-        actor: &Actor,
+        claim: &Claim,
         etag: i64,
         new: Settings,
     ) -> Result<(Settings, i64), ControlError> {
-        let actor = actor.clone();
         let committed = Arc::clone(&self.committed);
         let then = move |change: Change<(Settings, i64)>| {
             *committed.settings.lock() = Arc::new(change.value.0.clone());
             change.value
         };
-        let changed = self.db.write_then(move |tx| settings::update(tx, &actor, etag, &new), then).await?;
+        let work = resolved(claim, move |tx, actor| settings::update(tx, actor, etag, &new));
+        let changed = self.db.write_then(work, then).await?;
         self.live.events.note(Topic::Changes);
         Ok(changed)
     }
@@ -172,20 +173,22 @@ impl Control {
     /// [`ControlError`].
     pub async fn create_override(
         &self,
-        actor: &Actor,
+        claim: &Claim,
         input: OverrideInput,
     ) -> Result<Override, ControlError> {
-        let (actor, nodes) = (actor.clone(), self.nodes_shared());
-        self.change_overrides(move |tx| overrides::create(tx, &*nodes, &actor, &input)).await
+        let nodes = self.nodes_shared();
+        let work = move |tx: &mut dyn Tx, actor: &Actor| overrides::create(tx, &*nodes, actor, &input);
+        self.change_overrides(resolved(claim, work)).await
     }
 
     /// Ends an override before its time, on all nodes too. Returns what it was.
     ///
     /// # Errors
     /// [`ControlError`].
-    pub async fn end_override(&self, actor: &Actor, id: &str) -> Result<Override, ControlError> {
-        let (actor, id, nodes) = (actor.clone(), id.to_owned(), self.nodes_shared());
-        self.change_overrides(move |tx| overrides::end(tx, &*nodes, &actor, &id)).await
+    pub async fn end_override(&self, claim: &Claim, id: &str) -> Result<Override, ControlError> {
+        let (id, nodes) = (id.to_owned(), self.nodes_shared());
+        let work = move |tx: &mut dyn Tx, actor: &Actor| overrides::end(tx, &*nodes, actor, &id);
+        self.change_overrides(resolved(claim, work)).await
     }
 
     async fn change_overrides<T: Send + 'static>(
@@ -240,7 +243,55 @@ impl Control {
         self.db.write(work).await
     }
 
-    /// Runs a function that changes nothing.
+    /// Runs a function that changes nothing, for who the claim is from: with the rights of this transaction.
+    ///
+    /// # Errors
+    /// What `work` returns, [`ControlError::NoLogin`], [`ControlError::NoToken`] and [`ControlError::Db`].
+    pub async fn read_as<T: Send + 'static>(
+        &self,
+        claim: &Claim,
+        work: impl Fn(&mut dyn Tx, &Actor) -> Result<T, ControlError> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        self.db.read(resolved(claim, work)).await
+    }
+
+    /// Runs a function that publishes nothing, as [`read_as`](Self::read_as).
+    pub(crate) async fn write_as<T: Send + 'static>(
+        &self,
+        claim: &Claim,
+        work: impl Fn(&mut dyn Tx, &Actor) -> Result<T, ControlError> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        self.db.write(resolved(claim, work)).await
+    }
+
+    /// Runs a change in one transaction, for who the claim is from: with the rights of this transaction.
+    /// Publishes its documents once they are on the disk.
+    ///
+    /// # Errors
+    /// What `work` returns, [`ControlError::NoLogin`], [`ControlError::NoToken`] and [`ControlError::Db`].
+    pub async fn change_as<T: Send + 'static>(
+        &self,
+        claim: &Claim,
+        work: impl Fn(&mut dyn Tx, &Actor) -> Result<Change<T>, ControlError> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        self.change(resolved(claim, work)).await
+    }
+
+    /// As [`change_as`](Self::change_as), where the author says what becomes of nodes that cannot read the
+    /// rules.
+    ///
+    /// # Errors
+    /// As there, and [`ControlError::OldNodes`].
+    pub async fn change_beside_as<T: Send + 'static>(
+        &self,
+        claim: &Claim,
+        old_nodes: OldNodes,
+        work: impl Fn(&mut dyn Tx, &Actor) -> Result<Change<T>, ControlError> + Send + 'static,
+    ) -> Result<T, ControlError> {
+        self.change_beside(old_nodes, resolved(claim, work)).await
+    }
+
+    /// Runs a function that changes nothing and asks for no right.
     ///
     /// # Errors
     /// What `work` returns, and [`ControlError::Db`].
@@ -251,7 +302,8 @@ impl Control {
         self.db.read(work).await
     }
 
-    /// Runs a change in one transaction, and publishes its documents once they are on the disk.
+    /// Runs a change of the program itself in one transaction, and publishes its documents once they are on
+    /// the disk.
     ///
     /// # Errors
     /// What `work` returns, and [`ControlError::Db`].
@@ -289,6 +341,18 @@ impl Control {
             change.value
         };
         self.db.write_then(work, then).await
+    }
+}
+
+/// `work` with who the claim is from, as of its transaction.
+pub(crate) fn resolved<T>(
+    claim: &Claim,
+    work: impl Fn(&mut dyn Tx, &Actor) -> Result<T, ControlError> + Send + 'static,
+) -> impl Fn(&mut dyn Tx) -> Result<T, ControlError> + Send + 'static {
+    let claim = claim.clone();
+    move |tx: &mut dyn Tx| {
+        let actor = claim.resolve(tx)?;
+        work(tx, &actor)
     }
 }
 

@@ -41,6 +41,12 @@ pub enum ControlError {
         /// In the database.
         now: i64,
     },
+    /// The login has ended, or its user is disabled.
+    #[error("the login has ended; log in again")]
+    NoLogin,
+    /// The token is unknown, expired or revoked, or its owner is disabled.
+    #[error("the token is unknown, expired or revoked, or its owner is disabled; make a new one")]
+    NoToken,
     /// The name and the password do not belong together, or the user is disabled.
     #[error("wrong name or password")]
     WrongLogin,

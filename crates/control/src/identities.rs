@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::json;
 use tollgate_db::Tx;
 
-use crate::actor::Actor;
+use crate::actor::Who;
 use crate::audit::{self, Note};
 use crate::control::Control;
 use crate::error::ControlError;
@@ -77,7 +77,7 @@ impl Control {
                 reason,
                 ..Note::default()
             };
-            audit::append(tx, &Actor { ip: address.clone(), ..Actor::system() }, note)
+            audit::append(tx, &Who { ip: address.clone(), ..Who::system() }.acting(), note)
         })
         .await
     }

@@ -12,8 +12,9 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::actor::{Actor, EVERY_APP};
+use crate::actor::EVERY_APP;
 use crate::audit::{self, Note};
+use crate::claim::Claim;
 use crate::control::Control;
 use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::nodes::{NodeState, Nodes};
@@ -170,22 +171,37 @@ impl Question {
     }
 }
 
+/// A question to nodes about a domain: whose it is, and the role that it takes there.
+#[derive(Clone, Copy)]
+struct Asking<'a> {
+    claim: &'a Claim,
+    need: Role,
+    domain: &'a str,
+}
+
 impl Control {
     /// What nodes count for a key. Needs viewer of the domain's app.
     ///
     /// # Errors
     /// [`ControlError`]. That a node does not answer is a part of the answer.
-    pub async fn inspect_key(&self, actor: &Actor, question: &Question) -> Result<Answers, ControlError> {
+    pub async fn inspect_key(&self, claim: &Claim, question: &Question) -> Result<Answers, ControlError> {
         let (domain, entries) = question.check()?;
-        let (actor, of, nodes) = (actor.clone(), domain.clone(), self.nodes_shared());
-        let now_ms = self
-            .read(move |tx| {
-                let app = owner(tx, &*nodes, &of)?;
-                actor.must(Role::Viewer, &app)?;
-                Ok(tx.now_ms())
-            })
-            .await?;
-        Ok(self.ask_nodes("inspect", json!({"domain": domain, "entries": entries}).to_string(), now_ms).await)
+        let body = json!({"domain": domain, "entries": entries}).to_string();
+        let by = Asking { claim, need: Role::Viewer, domain: &domain };
+        let answers = self.ask_nodes(by, "inspect", body).await?;
+        self.may_ask(by).await?; // nodes take their time
+        Ok(answers)
+    }
+
+    /// Whether the right is there now, and the time: asked again before each command to a node, and before an
+    /// answer is shown.
+    async fn may_ask(&self, by: Asking<'_>) -> Result<i64, ControlError> {
+        let (need, domain, nodes) = (by.need, by.domain.to_owned(), self.nodes_shared());
+        self.read_as(by.claim, move |tx, actor| {
+            actor.must(need, &owner(tx, &*nodes, &domain)?)?;
+            Ok(tx.now_ms())
+        })
+        .await
     }
 
     /// Has nodes forget the counters of a key, so that its next request finds full quotas. Needs editor of
@@ -193,27 +209,25 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError`]: no node was asked.
-    pub async fn reset_key(&self, actor: &Actor, question: &Question) -> Result<Answers, ControlError> {
+    pub async fn reset_key(&self, claim: &Claim, question: &Question) -> Result<Answers, ControlError> {
         let (domain, entries) = question.check()?;
-        let body = json!({"domain": domain, "entries": entries});
-        let (actor, text, nodes) = (actor.clone(), body.to_string(), self.nodes_shared());
+        let body = json!({"domain": domain, "entries": entries}).to_string();
+        let (of, nodes) = (domain.clone(), self.nodes_shared());
         // Recorded before it is sent: a node that does not answer may have done it.
-        let now_ms = self
-            .write(move |tx| {
-                let app = owner(tx, &*nodes, &domain)?;
-                actor.must(Role::Editor, &app)?;
-                let pairs: Vec<_> = entries.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                let note = Note {
-                    action: "key.reset",
-                    target: format!("{domain} {}", pairs.join(" ")),
-                    app: if app == EVERY_APP { None } else { Some(&app) },
-                    ..Note::default()
-                };
-                audit::append(tx, &actor, note)?;
-                Ok(tx.now_ms())
-            })
-            .await?;
-        Ok(self.ask_nodes("reset", text, now_ms).await)
+        self.write_as(claim, move |tx, actor| {
+            let (domain, app) = (&of, owner(tx, &*nodes, &of)?);
+            actor.must(Role::Editor, &app)?;
+            let pairs: Vec<_> = entries.iter().map(|(key, value)| format!("{key}={value}")).collect();
+            let note = Note {
+                action: "key.reset",
+                target: format!("{domain} {}", pairs.join(" ")),
+                app: if app == EVERY_APP { None } else { Some(&app) },
+                ..Note::default()
+            };
+            audit::append(tx, actor, note)
+        })
+        .await?;
+        self.ask_nodes(Asking { claim, need: Role::Editor, domain: &domain }, "reset", body).await
     }
 
     /// The counters of a domain whose first entries are those of `question`, a page per call. Needs viewer of
@@ -223,7 +237,7 @@ impl Control {
     /// [`ControlError::Unanswered`]: no node answers. That its store cannot list keys is an answer.
     pub async fn scan_keys(
         &self,
-        actor: &Actor,
+        claim: &Claim,
         question: &Question,
         cursor: &str,
     ) -> Result<Listing, ControlError> {
@@ -234,19 +248,15 @@ impl Control {
             faults.add("cursor", Fault::TooLong { max: MAX_CURSOR });
         }
         faults.check()?;
-        let (actor, of, of_nodes) = (actor.clone(), domain.clone(), self.nodes_shared());
-        let now_ms = self
-            .read(move |tx| {
-                actor.must(Role::Viewer, &owner(tx, &*of_nodes, &of)?)?;
-                Ok(tx.now_ms())
-            })
-            .await?;
+        let by = Asking { claim, need: Role::Viewer, domain: &domain };
+        let now_ms = self.may_ask(by).await?;
         let body = json!({"domain": domain, "entries": entries, "cursor": cursor}).to_string();
         let (live, nodes) = self.live_nodes(now_ms);
         let mut failed = None;
         // All nodes share the store, and the first of them is asked for each page.
         for node in nodes.iter().take(3) {
             let asked = ask(self.nodes_shared(), std::slice::from_ref(node), "scan", &body).await;
+            self.may_ask(by).await?;
             let read = asked.into_iter().next().map_or_else(|| Err("no answer".to_owned()), |it| it.1);
             let read = read
                 .and_then(|text| serde_json::from_str::<Listing>(&text).map_err(|error| error.to_string()));
@@ -268,15 +278,14 @@ impl Control {
     /// [`ControlError`].
     pub async fn live_keys(
         &self,
-        actor: &Actor,
+        claim: &Claim,
         app: &str,
         keys: &[String],
     ) -> Result<Vec<Answers>, ControlError> {
-        actor.must(Role::Viewer, app)?;
+        let now_ms = self.may_see(claim, app).await?;
         if keys.len() > MAX_KEYS {
             return Err(ControlError::Cap { what: "keys of one look-up", max: MAX_KEYS as i64 });
         }
-        let now_ms = self.read(|tx| Ok(tx.now_ms())).await?;
         let lists: Vec<_> = keys.iter().map(|key| [["key", key.as_str()]]).collect();
         let body = json!({"domain": app, "keys": lists}).to_string();
         let (live, nodes) = self.live_nodes(now_ms);
@@ -301,7 +310,17 @@ impl Control {
                 }
             }
         }
+        self.may_see(claim, app).await?;
         Ok(answers)
+    }
+
+    async fn may_see(&self, claim: &Claim, app: &str) -> Result<i64, ControlError> {
+        let app = app.to_owned();
+        self.read_as(claim, move |tx, actor| {
+            actor.must(Role::Viewer, &app)?;
+            Ok(tx.now_ms())
+        })
+        .await
     }
 
     fn live_nodes(&self, now_ms: i64) -> (usize, Vec<NodeState>) {
@@ -314,10 +333,18 @@ impl Control {
     }
 
     /// Asks one node after another until one answers, and then the others, if each counts by itself.
-    async fn ask_nodes(&self, kind: &'static str, body: String, now_ms: i64) -> Answers {
-        let (live, nodes) = self.live_nodes(now_ms);
+    async fn ask_nodes(
+        &self,
+        by: Asking<'_>,
+        kind: &'static str,
+        body: String,
+    ) -> Result<Answers, ControlError> {
+        let (live, nodes) = self.live_nodes(self.may_ask(by).await?);
         let mut answers = Answers { live, ..Answers::default() };
         for (index, node) in nodes.iter().enumerate() {
+            if index > 0 {
+                self.may_ask(by).await?;
+            }
             let asked = ask(self.nodes_shared(), std::slice::from_ref(node), kind, &body).await;
             answers.take(asked);
             let Some(Ok(known)) = answers.nodes.last().map(|it| &it.known) else {
@@ -329,11 +356,12 @@ impl Control {
             answers.is_local = known.limits.iter().any(|it| it.local);
             if answers.is_local {
                 let others = nodes.get(index + 1..).unwrap_or_default();
+                self.may_ask(by).await?;
                 answers.take(ask(self.nodes_shared(), others, kind, &body).await);
             }
             break;
         }
-        answers
+        Ok(answers)
     }
 }
 

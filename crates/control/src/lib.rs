@@ -2,8 +2,10 @@
 //!
 //! Every function takes an [`Actor`] and a [`Tx`](tollgate_db::Tx), and checks rights, input and etags before
 //! it changes anything; each change writes its audit entry in the same transaction. So pages and API cannot
-//! differ. [`Control`] holds the database, and publishes what a committed change means for nodes as
-//! [`Published`]. [`car`] and [`compile`] are pure. Not here: HTTP, pages, the stream to nodes.
+//! differ. A request carries a [`Claim`], which becomes an actor in each transaction anew: rights are those
+//! of the change, not those of the request's beginning. [`Control`] holds the database, and publishes what a
+//! committed change means for nodes as [`Published`]. [`car`] and [`compile`] are pure. Not here: HTTP,
+//! pages, the stream to nodes.
 
 pub mod actor;
 pub mod app_change;
@@ -20,11 +22,13 @@ pub mod car_yaml;
 pub mod change_set;
 pub mod changes;
 pub mod checks;
+mod claim;
 pub mod compile;
 mod content;
 mod control;
 mod counting;
 pub mod diff;
+mod entered;
 mod epoch;
 mod error;
 pub mod events;
@@ -75,15 +79,18 @@ pub mod users;
 pub mod versions;
 mod watching;
 
-pub use actor::Actor;
+pub use actor::{Actor, Who};
 pub use auditing::Rejected;
+pub use claim::Claim;
 pub use content::{Content, FileRule, Kind};
 pub use control::Control;
 pub use counting::Watching;
+pub use entered::Origin;
 pub use error::{ConflictSides, ControlError, DocFault, Fault, FieldFault, FieldFaults};
 pub use figures::{Figures, Surroundings};
 pub use ids::{hex, secret, sha256};
 pub use levels::OldNodes;
+pub use links::Held;
 pub use live::Live;
 pub use load::Load;
 pub use node_tokens::NodeTokens;
@@ -94,4 +101,3 @@ pub use role::Role;
 pub use rolling::{Roller, seen};
 pub use schema::MIGRATIONS;
 pub use settings::Settings;
-pub use sign_in::Origin;

@@ -3,15 +3,25 @@
 use serde_json::json;
 use tollgate_db::Tx;
 
-use crate::actor::{Actor, EVERY_APP};
+use crate::actor::{Actor, EVERY_APP, Who};
 use crate::audit::{self, Note};
 use crate::error::ControlError;
 use crate::ids::sha256;
 use crate::role::Role;
+use crate::tokens;
 use crate::users::{self, User};
 
 /// How long a link is valid.
 pub const VALID_MS: i64 = 72 * 3_600_000;
+
+/// What becomes of the tokens of the API that a user has, when the user chooses a new password.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// They stay.
+    Kept,
+    /// They end: somebody else may have them too.
+    Ended,
+}
 
 /// Makes `code` the only way in for a user: the password and all logins of before end. Needs admin of every
 /// app.
@@ -50,20 +60,35 @@ pub(crate) fn redeem(
     ip: &str,
     code: &str,
     password_hash: &str,
+    held: Held,
 ) -> Result<User, ControlError> {
     let user = user_of(tx, code)?;
     set_password(tx, &user.id, password_hash)?;
-    let actor = Actor {
+    let who = Who {
         kind: "user",
         user_id: user.id.clone(),
         name: user.name.clone(),
         ip: ip.to_owned(),
         roles: user.roles.clone(),
-        ..Actor::system()
+        ..Who::system()
     };
-    let target = user.name.clone();
-    audit::append(tx, &actor, Note { action: "user.password", target, ..Note::default() })?;
+    note_password(tx, &who.acting(), held)?;
     Ok(user)
+}
+
+/// Ends the actor's tokens of the API, if that is wanted, and records that the password was changed.
+pub(crate) fn note_password(tx: &mut dyn Tx, actor: &Actor, held: Held) -> Result<(), ControlError> {
+    let ended = if held == Held::Ended { tokens::end_all(tx, &actor.user_id)? } else { 0 };
+    let (target, after) = (actor.name.clone(), (ended > 0).then(|| json!({"tokens_ended": ended})));
+    audit::append(tx, actor, Note { action: "user.password", target, after, ..Note::default() })
+}
+
+/// Whether the user has tokens of the API in force: then a new password is the moment to ask about them.
+///
+/// # Errors
+/// [`ControlError::Db`].
+pub fn has_tokens(tx: &mut dyn Tx, user: &User) -> Result<bool, ControlError> {
+    tokens::has_any(tx, &user.id)
 }
 
 /// Sets a password; a link that is open ends.

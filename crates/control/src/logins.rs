@@ -2,12 +2,13 @@
 
 use tollgate_db::Tx;
 
-use crate::actor::Actor;
+use crate::actor::{Actor, Who};
 use crate::audit::{self, Note};
 use crate::bindings::roles;
+use crate::entered::Entered;
 use crate::error::ControlError;
 use crate::ids::sha256;
-use crate::preferences::{Preferences, read_preferences};
+use crate::preferences::read_preferences;
 use crate::settings;
 
 /// No login is longer, whatever the settings say.
@@ -56,45 +57,26 @@ pub(crate) fn times(tx: &mut dyn Tx) -> Result<(i64, i64), ControlError> {
     Ok((settings.login_idle_minutes * 60_000, (settings.login_days * 24 * 3_600_000).min(LONGEST_MS)))
 }
 
-/// A login that is valid.
-#[derive(Clone, Debug)]
-pub struct Login {
-    /// Whose it is, with the roles of now.
-    pub actor: Actor,
-    /// How the user likes pages.
-    pub preferences: Preferences,
-    /// Whether [`touch`] should record this request.
-    pub is_stale: bool,
-}
-
-/// The login whose cookie holds `secret`, if it is valid.
-///
-/// # Errors
-/// [`ControlError::Db`].
-pub fn resume(tx: &mut dyn Tx, secret: &str) -> Result<Option<Login>, ControlError> {
+/// The login of this hash, if it is valid.
+pub(crate) fn resume(tx: &mut dyn Tx, hash: &str) -> Result<Option<Entered>, ControlError> {
     let (now, (idle_ms, _)) = (tx.now_ms(), times(tx)?);
     let row = tx.query_one(
         "SELECT users.id, users.name, logins.last_seen, locale, theme, zone FROM logins JOIN users ON users.id = logins.user_id \
          WHERE logins.sha256 = $1 AND users.state = 'active' AND logins.expires_at > $2 \
          AND logins.last_seen > $3",
-        &[sha256(secret).into(), now.into(), (now - idle_ms).into()],
+        &[hash.into(), now.into(), (now - idle_ms).into()],
     )?;
     let Some(row) = row else { return Ok(None) };
     let (user_id, name) = (row.text(0)?, row.text(1)?);
     let roles = roles(tx, &user_id)?;
-    let (ip, request_id) = (String::new(), String::new());
-    let actor = Actor { kind: "user", user_id, name, via: String::new(), roles, ip, request_id };
+    let who = Who { kind: "user", user_id, name, roles, ..Who::system() };
     let preferences = read_preferences(&row, 3)?;
-    Ok(Some(Login { actor, preferences, is_stale: now - row.int(2)? > SEEN_MS }))
+    Ok(Some(Entered { who, preferences, is_stale: now - row.int(2)? > SEEN_MS }))
 }
 
-/// Records that the login was used now.
-///
-/// # Errors
-/// [`ControlError::Db`].
-pub fn touch(tx: &mut dyn Tx, secret: &str) -> Result<(), ControlError> {
-    let values = [sha256(secret).into(), tx.now_ms().into()];
-    tx.execute("UPDATE logins SET last_seen = $2 WHERE sha256 = $1", &values)?;
+/// Records that the login of this hash was used now.
+pub(crate) fn touch(tx: &mut dyn Tx, hash: &str) -> Result<(), ControlError> {
+    tx.execute("UPDATE logins SET last_seen = $2 WHERE sha256 = $1", &[hash.into(), tx.now_ms().into()])?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tollgate_db::Tx;
 
 use crate::actor::Actor;
+use crate::claim::Claim;
 use crate::control::Control;
 use crate::counting::{Count, Counting, Watching};
 use crate::error::ControlError;
@@ -269,16 +270,16 @@ impl Control {
     /// As [`rollouts::ask`].
     pub async fn ask_rollout(
         &self,
-        actor: &Actor,
+        claim: &Claim,
         app: &str,
         etag: i64,
         ask: Ask,
     ) -> Result<Rollout, ControlError> {
-        let (actor, app) = (actor.clone(), app.to_owned());
+        let app = app.to_owned();
         // What the step has seen, if it is still the same step.
         let sides = self.watching(&app).filter(|it| it.etag == etag).map(|it| it.sides).unwrap_or_default();
-        let work = move |tx: &mut dyn Tx| rollouts::ask(tx, &actor, &app, etag, &ask, sides);
-        let asked = self.change_beside(OldNodes::Leave, work).await?;
+        let work = move |tx: &mut dyn Tx, actor: &Actor| rollouts::ask(tx, actor, &app, etag, &ask, sides);
+        let asked = self.change_beside_as(claim, OldNodes::Leave, work).await?;
         self.live().events.note(Topic::Rollouts);
         Ok(asked)
     }

@@ -2,7 +2,7 @@
 
 use tollgate_db::{Row, Tx, Value};
 
-use crate::actor::{Actor, EVERY_APP};
+use crate::actor::{Actor, EVERY_APP, Who};
 use crate::apps::{self, must_match};
 use crate::car::{Car, CarInput};
 use crate::change_set::ChangeSet;
@@ -384,10 +384,10 @@ pub fn past(
     rows.iter().map(read).collect()
 }
 
-/// Whether the actor could add a rule somewhere.
+/// Whether they could add a rule somewhere.
 #[must_use]
-pub fn may_create(actor: &Actor) -> bool {
-    actor.may(Role::Editor, EVERY_APP) || actor.roles.iter().any(|(_, role)| *role >= Role::Editor)
+pub fn may_create(who: &Who) -> bool {
+    who.may(Role::Editor, EVERY_APP) || who.roles.iter().any(|(_, role)| *role >= Role::Editor)
 }
 
 impl Rule {

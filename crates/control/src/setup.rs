@@ -3,7 +3,7 @@
 use subtle::ConstantTimeEq as _;
 use tollgate_db::Tx;
 
-use crate::actor::{Actor, EVERY_APP};
+use crate::actor::{EVERY_APP, Who};
 use crate::error::ControlError;
 use crate::ids::sha256;
 use crate::role::Role;
@@ -63,7 +63,7 @@ pub(crate) fn first_admin(
     password_hash: &str,
 ) -> Result<User, ControlError> {
     must_be_valid(tx, code)?;
-    let setup = Actor { name: "setup".to_owned(), ip: ip.to_owned(), ..Actor::system() };
+    let setup = Who { name: "setup".to_owned(), ip: ip.to_owned(), ..Who::system() }.acting();
     let user = users::create(tx, &setup, name, Some(password_hash))?;
     users::set_role(tx, &setup, &user.name, EVERY_APP, Some(Role::Admin))?;
     tx.execute("DELETE FROM settings WHERE name IN ('setup_code', 'setup_code_at')", &[])?;

@@ -2,14 +2,16 @@
 
 use tollgate_db::Tx;
 
-use crate::actor::{Actor, EVERY_APP};
+use crate::actor::{Actor, EVERY_APP, Who};
 use crate::audit::{self, Note};
-use crate::control::Control;
+use crate::claim::Claim;
+use crate::control::{Control, resolved};
+use crate::entered::{Entered, Origin};
 use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::events::Topic;
 use crate::ids::secret;
-use crate::links;
-use crate::logins::{self, Login};
+use crate::links::{self, Held};
+use crate::logins;
 use crate::passwords;
 use crate::preferences::Preferences;
 use crate::role::Role;
@@ -17,17 +19,6 @@ use crate::setup;
 use crate::token_text;
 use crate::tokens::{self, Token, TokenInput};
 use crate::users::{self, User};
-
-/// Where a request came from.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Origin<'o> {
-    /// The address.
-    pub ip: &'o str,
-    /// The browser or program, as it named itself.
-    pub agent: &'o str,
-    /// The request, as the log names it.
-    pub request_id: &'o str,
-}
 
 impl Control {
     /// A new setup code, if there is no user yet: for the link that the program prints.
@@ -74,16 +65,21 @@ impl Control {
     /// # Errors
     /// [`ControlError::WrongLogin`], [`ControlError::TooMany`] and others.
     pub async fn log_in(&self, from: Origin<'_>, name: &str, password: &str) -> Result<String, ControlError> {
-        self.begin_attempt(from.ip, name).await?;
-        let name = users::user_name(name).unwrap_or_default();
+        // As it is stored: blanks and capitals make no other name. `?` is in no name.
+        let name = users::user_name(name).unwrap_or_else(|_| "?".to_owned());
+        self.begin_attempt(from.ip, &name).await?;
         let (ip, request) = (from.ip.to_owned(), from.request_id.to_owned());
         let Some((user, hash)) = self.user_with(&name, password).await? else {
             let work = move |tx: &mut dyn Tx| {
                 // An unknown name could be a password in the wrong field.
                 let known = users::find(tx, &name)?.map_or_else(|| "(unknown)".to_owned(), |user| user.name);
                 let (ip, request_id) = (ip.clone(), request.clone());
-                let nobody = Actor { roles: Vec::new(), ip, request_id, ..Actor::system() };
-                audit::append(tx, &nobody, Note { action: "login.failed", target: known, ..Note::default() })
+                let nobody = Who { roles: Vec::new(), ip, request_id, ..Who::system() };
+                audit::append(
+                    tx,
+                    &nobody.acting(),
+                    Note { action: "login.failed", target: known, ..Note::default() },
+                )
             };
             self.db.write(work).await?;
             return Err(ControlError::WrongLogin);
@@ -118,49 +114,20 @@ impl Control {
         Ok(user.zip(hash).filter(|_| is_right))
     }
 
-    /// Who acts with this cookie, and how they like pages.
+    /// Who a claim is from now, and how they like pages; `None` if its login or token has ended. Records that
+    /// it was used. What a request does then resolves the claim again.
     ///
     /// # Errors
     /// [`ControlError::Db`].
-    pub async fn actor(
-        &self,
-        cookie: &str,
-        from: Origin<'_>,
-    ) -> Result<Option<(Actor, Preferences)>, ControlError> {
-        if cookie.len() != 64 {
-            return Ok(None);
-        }
-        let given = cookie.to_owned();
-        let found = self.read(move |tx| logins::resume(tx, &given)).await?;
-        let Some(Login { mut actor, preferences, is_stale }) = found else { return Ok(None) };
+    pub async fn enter(&self, claim: &Claim) -> Result<Option<(Who, Preferences)>, ControlError> {
+        let asked = claim.clone();
+        let found = self.db.read(move |tx| asked.enter(tx)).await?;
+        let Some(Entered { who, preferences, is_stale }) = found else { return Ok(None) };
         if is_stale {
-            let given = cookie.to_owned();
-            self.db.write(move |tx| logins::touch(tx, &given)).await?;
+            let used = claim.clone();
+            self.db.write(move |tx| used.touch(tx)).await?;
         }
-        (actor.ip, actor.request_id) = (from.ip.to_owned(), from.request_id.to_owned());
-        Ok(Some((actor, preferences)))
-    }
-
-    /// Who acts with this token of the API.
-    ///
-    /// # Errors
-    /// [`ControlError::Db`].
-    pub async fn bearer(&self, token: &str, from: Origin<'_>) -> Result<Option<Actor>, ControlError> {
-        let given = token.to_owned();
-        let Some(mut bearer) = self.read(move |tx| tokens::resume(tx, &given)).await? else {
-            return Ok(None);
-        };
-        if bearer.is_stale {
-            let id = bearer.id;
-            self.db
-                .write(move |tx| {
-                    let now = tx.now_ms();
-                    tokens::touch(tx, &id, now)
-                })
-                .await?;
-        }
-        (bearer.actor.ip, bearer.actor.request_id) = (from.ip.to_owned(), from.request_id.to_owned());
-        Ok(Some(bearer.actor))
+        Ok(Some((who, preferences)))
     }
 
     /// Makes a token, and returns it with its text, which is not stored. Needs a login.
@@ -169,12 +136,13 @@ impl Control {
     /// [`ControlError`].
     pub async fn create_token(
         &self,
-        actor: &Actor,
+        claim: &Claim,
         input: TokenInput,
     ) -> Result<(Token, String), ControlError> {
-        let (actor, text) = (actor.clone(), token_text::make()?);
+        let text = token_text::make()?;
         let given = text.clone();
-        let token = self.change_tokens(move |tx| tokens::create(tx, &actor, &input, &given)).await?;
+        let work = resolved(claim, move |tx, actor| tokens::create(tx, actor, &input, &given));
+        let token = self.change_tokens(work).await?;
         self.live().events.note(Topic::Changes);
         Ok((token, text))
     }
@@ -183,9 +151,10 @@ impl Control {
     ///
     /// # Errors
     /// [`ControlError`].
-    pub async fn revoke_token(&self, actor: &Actor, id: &str) -> Result<Token, ControlError> {
-        let (actor, id) = (actor.clone(), id.to_owned());
-        let token = self.change_tokens(move |tx| tokens::revoke(tx, &actor, &id)).await?;
+    pub async fn revoke_token(&self, claim: &Claim, id: &str) -> Result<Token, ControlError> {
+        let id = id.to_owned();
+        let work = resolved(claim, move |tx, actor| tokens::revoke(tx, actor, &id));
+        let token = self.change_tokens(work).await?;
         self.live().events.note(Topic::Changes);
         Ok(token)
     }
@@ -200,28 +169,29 @@ impl Control {
         }
         let (kind, name) = ("node".to_owned(), "first".to_owned());
         let input = TokenInput { kind, name, ..TokenInput::default() };
-        Ok(Some(self.create_token(&Actor::system(), input).await?.1))
+        Ok(Some(self.create_token(&Claim::program("tollgate"), input).await?.1))
     }
 
     /// Ends the login of this cookie.
     ///
     /// # Errors
     /// [`ControlError::Db`].
-    pub async fn log_out(&self, actor: &Actor, cookie: &str) -> Result<(), ControlError> {
-        let (actor, cookie) = (actor.clone(), cookie.to_owned());
-        self.db.write(move |tx| logins::end(tx, &actor, &cookie)).await
+    pub async fn log_out(&self, claim: &Claim, cookie: &str) -> Result<(), ControlError> {
+        let cookie = cookie.to_owned();
+        let ended = self.write_as(claim, move |tx, actor| logins::end(tx, actor, &cookie)).await;
+        if let Err(ControlError::NoLogin) = ended { Ok(()) } else { ended }
     }
 
     /// Adds a user with a password that the caller chose: for the program itself. Needs admin of every app.
     ///
     /// # Errors
     /// [`ControlError`].
-    pub async fn create_user(&self, actor: &Actor, name: &str, password: &str) -> Result<User, ControlError> {
-        actor.must(Role::Admin, EVERY_APP)?; // before any work on the password
+    pub async fn create_user(&self, claim: &Claim, name: &str, password: &str) -> Result<User, ControlError> {
+        // Before any work on the password.
+        self.read_as(claim, |_, actor| actor.must(Role::Admin, EVERY_APP)).await?;
         let name = checked(name, password, None)?;
         let hash = self.passwords.hash(password).await?;
-        let actor = actor.clone();
-        self.db.write(move |tx| users::create(tx, &actor, &name, Some(&hash))).await
+        self.write_as(claim, move |tx, actor| users::create(tx, actor, &name, Some(&hash))).await
     }
 
     /// Adds a user with one role, and returns the code of the link by which the user chooses a password.
@@ -231,27 +201,27 @@ impl Control {
     /// [`ControlError`].
     pub async fn invite(
         &self,
-        actor: &Actor,
+        claim: &Claim,
         name: &str,
         app: &str,
         role: &str,
     ) -> Result<(User, String), ControlError> {
-        let (actor, code) = (actor.clone(), secret()?);
+        let code = secret()?;
         let (name, app, role, given) = (name.to_owned(), app.to_owned(), role.to_owned(), code.clone());
-        let work = move |tx: &mut dyn Tx| {
+        let work = move |tx: &mut dyn Tx, actor: &Actor| {
             actor.must(Role::Admin, EVERY_APP)?;
             let mut faults = FieldFaults::default();
             let name = faults.take("name", users::user_name(&name), String::new());
             let role = faults.take("role", users::role(&role), None);
             let app = faults.take("app", users::bound(&app), String::new());
             faults.check()?;
-            users::create(tx, &actor, &name, None)?;
+            users::create(tx, actor, &name, None)?;
             if role.is_some() {
-                users::set_role(tx, &actor, &name, &app, role)?;
+                users::set_role(tx, actor, &name, &app, role)?;
             }
-            links::issue(tx, &actor, &name, &given)
+            links::issue(tx, actor, &name, &given)
         };
-        Ok((self.db.write(work).await?, code))
+        Ok((self.write_as(claim, work).await?, code))
     }
 
     /// Ends the password and all logins of a user, and returns the code of a link for a new password. Needs
@@ -261,19 +231,19 @@ impl Control {
     /// [`ControlError`].
     pub async fn reset_password(
         &self,
-        actor: &Actor,
+        claim: &Claim,
         name: &str,
         etag: Option<i64>,
     ) -> Result<(User, String), ControlError> {
-        let (actor, name, code) = (actor.clone(), name.to_owned(), secret()?);
+        let (name, code) = (name.to_owned(), secret()?);
         let given = code.clone();
-        let work = move |tx: &mut dyn Tx| {
+        let work = move |tx: &mut dyn Tx, actor: &Actor| {
             if let Some(etag) = etag {
-                users::get_at(tx, &actor, &name, etag)?;
+                users::get_at(tx, actor, &name, etag)?;
             }
-            links::issue(tx, &actor, &name, &given)
+            links::issue(tx, actor, &name, &given)
         };
-        Ok((self.db.write(work).await?, code))
+        Ok((self.write_as(claim, work).await?, code))
     }
 
     /// Sets the password of the user whose link holds `code`, and logs in. Returns the secret of the cookie.
@@ -286,6 +256,7 @@ impl Control {
         code: &str,
         password: &str,
         again: &str,
+        held: Held,
     ) -> Result<String, ControlError> {
         self.begin_attempt(from.ip, "").await?;
         let given = code.to_owned();
@@ -296,7 +267,7 @@ impl Control {
         let (cookie, ip, agent, code) = (secret()?, from.ip.to_owned(), agent(from), code.to_owned());
         let (given, request) = (cookie.clone(), from.request_id.to_owned());
         let work = move |tx: &mut dyn Tx| {
-            let user = links::redeem(tx, &ip, &code, &hash)?;
+            let user = links::redeem(tx, &ip, &code, &hash, held)?;
             logins::begin(tx, &acting(&user, &ip, &request), &agent, &given)
         };
         self.db.write(work).await?;
@@ -309,31 +280,35 @@ impl Control {
     /// [`ControlError::Invalid`] and others.
     pub async fn change_password(
         &self,
-        actor: &Actor,
+        claim: &Claim,
         cookie: &str,
         current: &str,
         password: &str,
         again: &str,
+        held: Held,
     ) -> Result<(), ControlError> {
-        actor.must_be_logged_in()?;
-        checked(&actor.name, password, Some(again))?;
-        self.begin_attempt(&actor.ip, &actor.name).await?;
-        let Some((_, compared)) = self.user_with(&actor.name, current).await? else {
+        let asked = self.read_as(claim, |_, actor| {
+            actor.must_be_logged_in()?;
+            Ok((actor.name.clone(), actor.ip.clone()))
+        });
+        let (name, ip) = asked.await?;
+        checked(&name, password, Some(again))?;
+        self.begin_attempt(&ip, &name).await?;
+        let Some((_, compared)) = self.user_with(&name, current).await? else {
             return Err(invalid("current", Fault::WrongPassword));
         };
-        self.attempts.succeeded(&actor.ip, &actor.name);
+        self.attempts.succeeded(&ip, &name);
         let hash = self.passwords.hash(password).await?;
-        let (actor, cookie) = (actor.clone(), cookie.to_owned());
-        let work = move |tx: &mut dyn Tx| {
+        let cookie = cookie.to_owned();
+        let work = move |tx: &mut dyn Tx, actor: &Actor| {
             if !has_password(tx, &actor.user_id, &compared)? {
                 return Err(invalid("current", Fault::WrongPassword));
             }
             links::set_password(tx, &actor.user_id, &hash)?;
             logins::end_others(tx, &actor.user_id, &cookie)?;
-            let target = actor.name.clone();
-            audit::append(tx, &actor, Note { action: "user.password", target, ..Note::default() })
+            links::note_password(tx, actor, held)
         };
-        self.db.write(work).await
+        self.write_as(claim, work).await
     }
 
     async fn begin_attempt(&self, ip: &str, name: &str) -> Result<(), ControlError> {
@@ -366,15 +341,16 @@ fn checked(name: &str, password: &str, again: Option<&str>) -> Result<String, Co
 
 /// A user at the beginning of a login.
 fn acting(user: &User, ip: &str, request_id: &str) -> Actor {
-    Actor {
+    let who = Who {
         kind: "user",
         user_id: user.id.clone(),
         name: user.name.clone(),
-        via: String::new(),
         roles: user.roles.clone(),
         ip: ip.to_owned(),
         request_id: request_id.to_owned(),
-    }
+        ..Who::system()
+    };
+    who.acting()
 }
 
 /// What people recognise of the name of a browser.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::actor::Actor;
+use crate::claim::Claim;
 use crate::control::Control;
 use crate::error::ControlError;
 use crate::frozen::held;
@@ -19,15 +19,17 @@ impl Control {
     /// [`ControlError::Unanswered`] if the node does not say what it holds.
     pub async fn take_over(
         &self,
-        actor: &Actor,
+        claim: &Claim,
         app: &str,
         node: &str,
         reason: &str,
     ) -> Result<i64, ControlError> {
-        actor.must(Role::Admin, app)?;
         let name = app.to_owned();
-        let is_frozen = self.read(move |tx| held(tx, &name)).await?.is_some();
-        if !is_frozen {
+        let look = self.read_as(claim, move |tx, actor| {
+            actor.must(Role::Admin, &name)?;
+            held(tx, &name)
+        });
+        if look.await?.is_none() {
             return Err(ControlError::NotFound { what: "frozen app", name: app.to_owned() });
         }
         let body = json!({"app": app}).to_string();
@@ -35,7 +37,7 @@ impl Control {
         let unanswered = |reason| ControlError::Unanswered { node: node.to_owned(), reason };
         let documents: HeldDocuments = serde_json::from_str(&answer.map_err(unanswered)?)
             .map_err(|error| unanswered(error.to_string()))?;
-        let (actor, app, reason) = (actor.clone(), app.to_owned(), reason.to_owned());
-        self.change(move |tx| take_over(tx, &actor, &app, &documents, &reason)).await
+        let (app, reason) = (app.to_owned(), reason.to_owned());
+        self.change_as(claim, move |tx, actor| take_over(tx, actor, &app, &documents, &reason)).await
     }
 }

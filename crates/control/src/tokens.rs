@@ -7,15 +7,17 @@ use serde_json::{Value as Json, json};
 use subtle::ConstantTimeEq as _;
 use tollgate_db::{Row, Tx};
 
-use crate::actor::{Actor, EVERY_APP, both};
+use crate::actor::{Actor, EVERY_APP, Who, both};
 use crate::audit::{self, Note};
 use crate::bindings::roles;
 use crate::car;
+use crate::entered::Entered;
 use crate::error::{ControlError, Fault, FieldFaults};
 use crate::ids::{id, sha256};
+use crate::preferences::Preferences;
 use crate::role::Role;
 use crate::settings;
-use crate::token_text::{SHOWN, is_token};
+use crate::token_text::SHOWN;
 
 pub use crate::token_text::text_of;
 
@@ -272,45 +274,36 @@ pub(crate) fn revoke(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Token, 
     Ok(token)
 }
 
-/// A token of the API that was shown and is in force.
-#[derive(Clone, Debug)]
-pub(crate) struct Bearer {
-    pub(crate) id: String,
-    pub(crate) actor: Actor,
-    /// Whether [`touch`] should record this use.
-    pub(crate) is_stale: bool,
-}
-
-/// The token of the API whose text is `secret`, if it and its owner are in force.
-pub(crate) fn resume(tx: &mut dyn Tx, secret: &str) -> Result<Option<Bearer>, ControlError> {
-    if !is_token(secret) {
-        return Ok(None);
-    }
-    let (now, hash) = (tx.now_ms(), sha256(secret));
+/// The token of the API of this hash, if it and its owner are in force.
+pub(crate) fn resume(tx: &mut dyn Tx, hash: &str) -> Result<Option<Entered>, ControlError> {
+    let now = tx.now_ms();
     // Found by its hash: how long an index takes says nothing about the token itself.
     let row = tx.query_one(
-        "SELECT tokens.id, tokens.name, prefix, users.id, users.name, rights, last_used_at, sha256 \
+        "SELECT tokens.name, prefix, users.id, users.name, rights, last_used_at, sha256 \
          FROM tokens JOIN users ON users.id = tokens.owner WHERE sha256 = $1 AND kind = 'api' \
          AND revoked_at IS NULL AND expires_at > $2 AND users.state = 'active'",
-        &[(&hash).into(), now.into()],
+        &[hash.into(), now.into()],
     )?;
     let Some(row) = row else { return Ok(None) };
-    if !bool::from(row.text(7)?.as_bytes().ct_eq(hash.as_bytes())) {
+    if !bool::from(row.text(6)?.as_bytes().ct_eq(hash.as_bytes())) {
         return Ok(None);
     }
-    let (user_id, granted) = (row.text(3)?, read_rights(&row.text(5)?));
+    let (user_id, granted) = (row.text(2)?, read_rights(&row.text(4)?));
     let roles = both(&roles(tx, &user_id)?, &granted);
-    let actor = Actor {
-        kind: "token",
-        user_id,
-        name: row.text(4)?,
-        via: named(&row.text(1)?, &row.text(2)?),
-        roles,
-        ip: String::new(),
-        request_id: String::new(),
-    };
-    let is_stale = row.opt_int(6)?.is_none_or(|at| now - at >= SEEN_MS);
-    Ok(Some(Bearer { id: row.text(0)?, actor, is_stale }))
+    let via = named(&row.text(0)?, &row.text(1)?);
+    let who = Who { kind: "token", user_id, name: row.text(3)?, via, roles, ..Who::system() };
+    let is_stale = row.opt_int(5)?.is_none_or(|at| now - at >= SEEN_MS);
+    Ok(Some(Entered { who, preferences: Preferences::default(), is_stale }))
+}
+
+/// Records that the token of this hash was used now.
+pub(crate) fn touch_by_hash(tx: &mut dyn Tx, hash: &str) -> Result<(), ControlError> {
+    let values = [hash.into(), tx.now_ms().into()];
+    tx.execute(
+        "UPDATE tokens SET last_used_at = MAX(COALESCE(last_used_at, 0), $2) WHERE sha256 = $1",
+        &values,
+    )?;
+    Ok(())
 }
 
 /// Records that a token was used at `at`.
@@ -331,6 +324,16 @@ pub(crate) fn end_all(tx: &mut dyn Tx, user_id: &str) -> Result<u64, ControlErro
          AND expires_at > $2",
         &[user_id.into(), now.into()],
     )?)
+}
+
+/// Whether a user has tokens of the API in force.
+pub(crate) fn has_any(tx: &mut dyn Tx, user_id: &str) -> Result<bool, ControlError> {
+    let found = tx.query_one(
+        "SELECT 1 FROM tokens WHERE owner = $1 AND kind = 'api' AND revoked_at IS NULL AND expires_at > $2 \
+         LIMIT 1",
+        &[user_id.into(), tx.now_ms().into()],
+    )?;
+    Ok(found.is_some())
 }
 
 /// Id, SHA-256 and end of each token of nodes that is not revoked.

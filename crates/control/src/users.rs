@@ -265,14 +265,16 @@ pub fn granters(tx: &mut dyn Tx) -> Result<Vec<String>, ControlError> {
     rows.iter().map(|row| Ok(row.text(0)?)).collect()
 }
 
-/// Whether an admin over all apps remains active without `user`.
+/// Whether an admin over all apps remains active without `user`: one with a password, unless `user` has none
+/// either: an invited user may never come.
 fn must_leave_an_admin(tx: &mut dyn Tx, user: &User, field: &'static str) -> Result<(), ControlError> {
     let others = tx.query_one(
-        "SELECT COUNT(*) FROM users JOIN role_bindings ON role_bindings.user_id = users.id \
+        "SELECT COUNT(*), COUNT(password_hash) FROM users JOIN role_bindings ON role_bindings.user_id = users.id \
          WHERE users.state = 'active' AND app = '*' AND role = 'admin' AND users.id <> $1",
         &[(&user.id).into()],
     )?;
-    let others = others.map_or(Ok(0), |row| row.int(0))?;
+    let column = usize::from(user.has_password);
+    let others = others.map_or(Ok(0), |row| row.int(column))?;
     let is_admin = user.roles.iter().any(|(app, role)| app == EVERY_APP && *role == Role::Admin);
     if is_admin && others == 0 { Err(invalid(field, Fault::LastAdmin)) } else { Ok(()) }
 }

@@ -1,6 +1,7 @@
 //! Looks for problems, and says when they change.
 
 use crate::actor::{Actor, EVERY_APP};
+use crate::claim::Claim;
 use crate::control::Control;
 use crate::error::ControlError;
 use crate::events::Topic;
@@ -9,21 +10,13 @@ use crate::problems::{Problem, find, metrics, state};
 use crate::role::Role;
 
 impl Control {
-    /// What is wrong now, as far as `actor` may see it.
+    /// What is wrong now, as far as those may see it who the claim is from.
     ///
     /// # Errors
     /// [`ControlError::Db`].
-    pub async fn problems(&self, actor: &Actor) -> Result<Vec<Problem>, ControlError> {
-        let mut found = self.look_for_problems().await?;
-        found.retain(|it| match &*it.app {
-            "" => !it.node.is_empty() || actor.may(Role::Viewer, EVERY_APP),
-            app => actor.may(Role::Viewer, app),
-        });
-        // What is of no app may name addresses, stores, domains and files of others.
-        if !actor.may_everywhere(Role::Viewer) {
-            found.iter_mut().filter(|it| it.app.is_empty()).for_each(|it| it.detail.clear());
-        }
-        Ok(found)
+    pub async fn problems(&self, claim: &Claim) -> Result<Vec<Problem>, ControlError> {
+        let found = self.look_for_problems().await?;
+        self.read_as(claim, move |_, actor| Ok(visible(found.clone(), actor))).await
     }
 
     /// What is wrong now. Notes the topic if that has changed since the last look.
@@ -52,4 +45,17 @@ impl Control {
     pub fn problem_metrics(&self) -> String {
         metrics(&self.live().last_found())
     }
+}
+
+/// What the actor may see.
+fn visible(mut found: Vec<Problem>, actor: &Actor) -> Vec<Problem> {
+    found.retain(|it| match &*it.app {
+        "" => !it.node.is_empty() || actor.may(Role::Viewer, EVERY_APP),
+        app => actor.may(Role::Viewer, app),
+    });
+    // What is of no app may name addresses, stores, domains and files of others.
+    if !actor.may_everywhere(Role::Viewer) {
+        found.iter_mut().filter(|it| it.app.is_empty()).for_each(|it| it.detail.clear());
+    }
+    found
 }

@@ -13,8 +13,8 @@ use tollgate_control::changes::{self, ChangeInput, Keep, OpInput};
 use tollgate_control::file_rules::{self, FileInput};
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::{
-    Actor, Change, Content, Control, ControlError, Kind, KnownNodes, Role, apps, audit, car_yaml, checks,
-    reviews, rules, transfer, users, versions,
+    Actor, Change, Claim, Content, Control, ControlError, Kind, KnownNodes, Role, Who, apps, audit, car_yaml,
+    checks, reviews, rules, transfer, users, versions,
 };
 use tollgate_db::{TimeSource, Tx};
 
@@ -25,9 +25,9 @@ async fn open(folder: &Path) -> Control {
     Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
 }
 
-fn user(name: &str, role: Role) -> Actor {
+fn user(name: &str, role: Role) -> Who {
     let (id, roles) = (name.to_owned(), vec![("shop".to_owned(), role)]);
-    Actor { kind: "user", user_id: id, name: name.to_owned(), roles, ..Actor::system() }
+    Who { kind: "user", user_id: id, name: name.to_owned(), roles, ..Who::system() }
 }
 
 fn row(key: &str, rate: i64) -> CarInput {
@@ -91,21 +91,22 @@ async fn rate(control: &Control, key: &'static str) -> i64 {
 }
 
 #[tokio::test]
-async fn an_approval_holds_for_one_content() {
+async fn an_approval_holds_for_one_submission() {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path()).await;
     shop(&control, "1").await;
     for (name, role) in [("bob", "approver"), ("cyd", "admin")] {
-        control.invite(&Actor::system(), name, "shop", role).await.expect("a user");
+        control.invite(&Claim::program("tollgate"), name, "shop", role).await.expect("a user");
     }
     let (ann, bob) = (user("ann", Role::Approver), user("bob", Role::Approver));
     let by = ann.clone();
-    let draft = run(&control, move |tx| changes::create(tx, &by, "shop", &change(&[put("a", Some(1), 5)])));
+    let draft =
+        run(&control, move |tx| changes::create(tx, &by.assumed(), "shop", &change(&[put("a", Some(1), 5)])));
     let draft = draft.await.expect("a draft");
     let id = draft.id.clone();
-    let step = |by: &Actor, etag: i64, work: fn(&mut dyn Tx, &Actor, &str, i64) -> Done<ChangeSet>| {
+    let step = |by: &Who, etag: i64, work: fn(&mut dyn Tx, &Actor, &str, i64) -> Done<ChangeSet>| {
         let (by, id) = (by.clone(), id.clone());
-        run(&control, move |tx| work(tx, &by, &id, etag))
+        run(&control, move |tx| work(tx, &by.assumed(), &id, etag))
     };
     let publish = publishing::publish;
     let approve: fn(&mut dyn Tx, &Actor, &str, i64) -> Done<ChangeSet> =
@@ -121,10 +122,12 @@ async fn an_approval_holds_for_one_content() {
     let approved = step(&bob, 2, approve).await.expect("approved");
     assert_eq!((approved.state, approved.approved_by()), (State::Approved, vec!["bob"]));
 
-    // An edit voids it, and the same content again brings it back.
+    // An edit voids it, and the same content again is a new submission.
     let edit = |rate: i64, etag: i64| {
         let (by, id) = (ann.clone(), id.clone());
-        run(&control, move |tx| changes::edit(tx, &by, &id, etag, &change(&[put("a", Some(1), rate)])))
+        run(&control, move |tx| {
+            changes::edit(tx, &by.assumed(), &id, etag, &change(&[put("a", Some(1), rate)]))
+        })
     };
     let edited = edit(6, approved.etag).await.expect("edited");
     assert_eq!((edited.state, edited.approved_by().len()), (State::Draft, 0));
@@ -133,6 +136,8 @@ async fn an_approval_holds_for_one_content() {
     assert!(matches!(step(&ann, waiting.etag, publish).await, Err(ControlError::NeedsApproval { .. })));
     let back = edit(5, waiting.etag).await.expect("edited");
     let back = step(&ann, back.etag, changes::submit).await.expect("submitted");
+    assert_eq!((back.state, back.submission(), back.approved_by().len()), (State::Submitted, 3, 0));
+    let back = step(&bob, back.etag, approve).await.expect("approved");
     assert_eq!(back.state, State::Approved);
 
     // The app needs more meanwhile; the same approver twice is one.
@@ -167,39 +172,43 @@ async fn a_rejected_change_can_be_edited_and_an_abandoned_one_cannot() {
     let (ann, bob) = (user("ann", Role::Editor), user("bob", Role::Approver));
     let by = ann.clone();
     let write = move |tx: &mut dyn Tx| {
-        publishing::write(tx, &by, "shop", &change(&[put("a", Some(1), 5)]), Intent::Publish)
+        publishing::write(tx, &by.assumed(), "shop", &change(&[put("a", Some(1), 5)]), Intent::Publish)
     };
     let waiting = run(&control, write).await.expect("submitted");
     assert_eq!((waiting.state, rate(&control, "a").await), (State::Submitted, 1));
     let direct = control.change({
         let by = ann.clone();
-        move |tx| rules::update(tx, &by, "shop", 1, &row("a", 9))
+        move |tx| rules::update(tx, &by.assumed(), "shop", 1, &row("a", 9))
     });
     assert!(matches!(direct.await, Err(ControlError::NeedsApproval { approvals: 1, .. })));
 
     let id = waiting.id.clone();
     let reject = |comment: &'static str| {
         let (by, id) = (bob.clone(), id.clone());
-        run(&control, move |tx| reviews::reject(tx, &by, &id, 2, comment))
+        run(&control, move |tx| reviews::reject(tx, &by.assumed(), &id, 2, comment))
     };
     assert!(matches!(reject(" ").await, Err(ControlError::Invalid(_))), "without a reason");
     assert_eq!(reject("too low").await.expect("rejected").state, State::Rejected);
     let other = {
         let (by, id) = (user("eve", Role::Editor), id.clone());
-        run(&control, move |tx| changes::edit(tx, &by, &id, 3, &change(&[put("a", Some(1), 7)]))).await
+        run(&control, move |tx| changes::edit(tx, &by.assumed(), &id, 3, &change(&[put("a", Some(1), 7)])))
+            .await
     };
     assert!(matches!(other, Err(ControlError::NotAuthor { .. })));
     let (by, edited) = (ann.clone(), id.clone());
-    let edited =
-        run(&control, move |tx| changes::edit(tx, &by, &edited, 3, &change(&[put("a", Some(1), 7)])));
+    let edited = run(&control, move |tx| {
+        changes::edit(tx, &by.assumed(), &edited, 3, &change(&[put("a", Some(1), 7)]))
+    });
     assert_eq!(edited.await.expect("edited").state, State::Draft);
     let (by, given_up) = (ann.clone(), id.clone());
-    let abandoned = run(&control, move |tx| changes::abandon(tx, &by, &given_up, 4, "not needed")).await;
+    let abandoned =
+        run(&control, move |tx| changes::abandon(tx, &by.assumed(), &given_up, 4, "not needed")).await;
     let abandoned = abandoned.expect("abandoned");
     let said: Vec<&str> = abandoned.events.iter().map(|it| &*it.verdict).collect();
     assert_eq!(said, ["submit", "reject", "edit", "abandon"]);
     let late =
-        run(&control, move |tx| changes::edit(tx, &ann, &id, 5, &change(&[put("a", Some(1), 8)]))).await;
+        run(&control, move |tx| changes::edit(tx, &ann.assumed(), &id, 5, &change(&[put("a", Some(1), 8)])))
+            .await;
     assert!(matches!(late, Err(ControlError::WrongState { .. })));
 }
 
@@ -211,18 +220,19 @@ async fn conflict(keep: Keep, want: i64) {
     let (ann, bob) = (user("ann", Role::Editor), user("bob", Role::Editor));
     let ops = [put("a", Some(1), 5), put("b", Some(2), 6), put("new", None, 7)];
     let by = ann.clone();
-    let draft =
-        run(&control, move |tx| changes::create(tx, &by, "shop", &change(&ops))).await.expect("a draft");
+    let draft = run(&control, move |tx| changes::create(tx, &by.assumed(), "shop", &change(&ops)))
+        .await
+        .expect("a draft");
     let by = bob.clone();
     let other = move |tx: &mut dyn Tx| {
         let ops = [put("c", None, 1), put("b", Some(2), 60)];
-        publishing::write(tx, &by, "shop", &change(&ops), Intent::Publish)
+        publishing::write(tx, &by.assumed(), "shop", &change(&ops), Intent::Publish)
     };
     assert_eq!(run(&control, other).await.expect("published").published_version, Some(3));
 
     let publish = |etag: i64| {
         let (by, id) = (ann.clone(), draft.id.clone());
-        run(&control, move |tx| publishing::publish(tx, &by, &id, etag))
+        run(&control, move |tx| publishing::publish(tx, &by.assumed(), &id, etag))
     };
     let Err(ControlError::Conflict(sides)) = publish(draft.etag).await else { panic!("b was changed") };
     let rate_of =
@@ -235,8 +245,9 @@ async fn conflict(keep: Keep, want: i64) {
     assert_eq!((rate(&control, "a").await, rate(&control, "b").await), (1, 60), "all or nothing");
 
     let (by, id, etag) = (ann.clone(), draft.id.clone(), draft.etag);
-    let resolved =
-        run(&control, move |tx| changes::resolve(tx, &by, &id, etag, &[(Kind::Car, "b".to_owned(), keep)]));
+    let resolved = run(&control, move |tx| {
+        changes::resolve(tx, &by.assumed(), &id, etag, &[(Kind::Car, "b".to_owned(), keep)])
+    });
     let resolved = resolved.await.expect("resolved");
     assert_ne!(resolved.content_sha256, draft.content_sha256, "an approval does not cover it");
     publish(resolved.etag).await.expect("published");
@@ -257,28 +268,41 @@ async fn each_version_has_exactly_one_entry_of_the_audit() {
     shop(&control, "0").await;
     let ann = || user("ann", Role::Admin);
     let several = [put("a", Some(1), 5), put("c", None, 6)];
-    run(&control, move |tx| publishing::write(tx, &ann(), "shop", &change(&several), Intent::Publish))
-        .await
-        .expect("version 3");
+    run(&control, move |tx| {
+        publishing::write(tx, &ann().assumed(), "shop", &change(&several), Intent::Publish)
+    })
+    .await
+    .expect("version 3");
     let rejected = [put("a", Some(1), 6)];
-    run(&control, move |tx| publishing::write(tx, &ann(), "shop", &change(&rejected), Intent::Publish))
-        .await
-        .expect_err("a conflict");
+    run(&control, move |tx| {
+        publishing::write(tx, &ann().assumed(), "shop", &change(&rejected), Intent::Publish)
+    })
+    .await
+    .expect_err("a conflict");
     let op = put_file("shop-files", None, file("shop-files", 5)).expect("a file");
     run(&control, move |tx| {
-        let draft = changes::create(tx, &ann(), "shop", &change(std::slice::from_ref(&op)))?.value;
-        publishing::publish(tx, &ann(), &draft.id, draft.etag)
+        let draft = changes::create(tx, &ann().assumed(), "shop", &change(std::slice::from_ref(&op)))?.value;
+        publishing::publish(tx, &ann().assumed(), &draft.id, draft.etag)
     })
     .await
     .expect("version 4");
-    control.change(move |tx| rules::delete(tx, &ann(), "shop", "b", 2)).await.expect("version 5");
-    control.change(move |tx| versions::rollback(tx, &ann(), "shop", 5, 2, "worse")).await.expect("version 6");
+    control.change(move |tx| rules::delete(tx, &ann().assumed(), "shop", "b", 2)).await.expect("version 5");
+    control
+        .change(move |tx| versions::rollback(tx, &ann().assumed(), "shop", 5, 2, "worse"))
+        .await
+        .expect("version 6");
     let off = AppInput { state: "disabled".to_owned(), ..AppInput::default() };
-    control.change(move |tx| app_change::update(tx, &ann(), "shop", 2, &off)).await.expect("version 7");
+    control
+        .change(move |tx| app_change::update(tx, &ann().assumed(), "shop", 2, &off))
+        .await
+        .expect("version 7");
     let (entries, made) = control
         .read(|tx| {
-            let by = Actor::system();
-            Ok((audit::list(tx, &by, "shop", "", 0, 500)?, versions::list(tx, &by, "shop", 500)?))
+            let by = Who::system();
+            Ok((
+                audit::list(tx, &by.assumed(), "shop", "", 0, 500)?,
+                versions::list(tx, &by.assumed(), "shop", 500)?,
+            ))
         })
         .await
         .expect("read");
@@ -328,20 +352,20 @@ async fn every_operation_on_a_change_set_asks_for_its_role() {
     shop(&control, "0").await;
     let made = run(&control, |tx| {
         let ann = user("ann", Role::Editor);
-        let draft = changes::create(tx, &ann, "shop", &change(&[put("a", Some(1), 5)]))?.value;
-        changes::submit(tx, &ann, &draft.id, draft.etag)
+        let draft = changes::create(tx, &ann.assumed(), "shop", &change(&[put("a", Some(1), 5)]))?.value;
+        changes::submit(tx, &ann.assumed(), &draft.id, draft.etag)
     });
     let made = made.await.expect("submitted");
     for (name, need, call) in OPERATIONS {
         for bound in ["*", "shop", "other"] {
             for role in [None].into_iter().chain(Role::ALL.map(Some)) {
                 let roles = role.map(|role| (bound.to_owned(), role)).into_iter().collect();
-                let by = Actor { roles, ..user("bob", Role::Viewer) };
+                let by = Who { roles, ..user("bob", Role::Viewer) };
                 let want = bound != "other" && role.is_some_and(|role| role >= *need);
                 let (id, etag) = (made.id.clone(), made.etag);
                 // The error at the end undoes what the call did.
                 let done = control.change(move |tx| -> Done<()> {
-                    call(tx, &by, &id, etag)?;
+                    call(tx, &by.assumed(), &id, etag)?;
                     Err(ControlError::Hash)
                 });
                 match done.await.expect_err("undone") {
@@ -359,14 +383,14 @@ async fn rows_and_files_are_one_version_and_a_domain_has_one_owner() {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path()).await;
     shop(&control, "0").await;
-    let by = Actor::system;
+    let by = Who::system;
     let write = |app: &'static str, ops: Vec<OpInput>| {
         let input = change(&ops);
         run(&control, move |tx| {
-            if app != "shop" && apps::list(tx, &by())?.iter().all(|it| it.name != app) {
-                apps::create(tx, &by(), app, "")?;
+            if app != "shop" && apps::list(tx, &by().assumed())?.iter().all(|it| it.name != app) {
+                apps::create(tx, &by().assumed(), app, "")?;
             }
-            publishing::write(tx, &by(), app, &input, Intent::Publish)
+            publishing::write(tx, &by().assumed(), app, &input, Intent::Publish)
         })
     };
     let made = write("shop", vec![put_file("web", None, file("web", 5)).expect("a file"), put("c", None, 3)]);
@@ -385,7 +409,7 @@ async fn rows_and_files_are_one_version_and_a_domain_has_one_owner() {
         let Err(ControlError::Faulty(faults)) = rejected else { panic!("{app} {domain}") };
         assert!(faults[0].message.contains(part) && faults[0].line == 1, "{faults:?}");
     }
-    let taken = control.change(move |tx| apps::create(tx, &by(), "web", "")).await;
+    let taken = control.change(move |tx| apps::create(tx, &by().assumed(), "web", "")).await;
     assert!(matches!(taken, Err(ControlError::Invalid(_))), "an app of the name of a domain");
     let Err(ControlError::Faulty(faults)) = put_file("web", None, file("web", 5).replace("minute", "minuet"))
     else {
@@ -397,11 +421,14 @@ async fn rows_and_files_are_one_version_and_a_domain_has_one_owner() {
     let delete = OpInput { kind: Kind::File, key: "web".to_owned(), base: Some(3), after: None };
     assert_eq!(write("shop", vec![delete]).await.expect("published").published_version, Some(4));
     write("bank", vec![put_file("web", None, file("web", 9)).expect("a file")]).await.expect("free now");
-    let back = control.change(move |tx| versions::rollback(tx, &by(), "shop", 4, 3, "again")).await;
+    let back = control.change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 4, 3, "again")).await;
     assert!(matches!(back, Err(ControlError::Faulty(_))), "the bank owns it");
     let delete = OpInput { kind: Kind::File, key: "web".to_owned(), base: Some(1), after: None };
     write("bank", vec![delete]).await.expect("published");
-    control.change(move |tx| versions::rollback(tx, &by(), "shop", 4, 3, "again")).await.expect("version 5");
+    control
+        .change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 4, 3, "again"))
+        .await
+        .expect("version 5");
     let shop = control.published().borrow().apps.iter().find(|it| it.app == "shop").cloned().expect("shop");
     assert_eq!((shop.version, shop.documents), (5, documents));
 }
@@ -456,7 +483,7 @@ async fn edit_at_once(plans: Vec<Plan>) {
                     let mut ops: BTreeMap<String, OpInput> = BTreeMap::new();
                     for (key, rate) in &wishes {
                         let key = format!("k{key}");
-                        let base = match rules::get(tx, &reader, "shop", &key) {
+                        let base = match rules::get(tx, &reader.assumed(), "shop", &key) {
                             Ok(rule) => Some(rule.etag),
                             Err(ControlError::NotFound { .. }) => None,
                             Err(error) => return Err(error),
@@ -473,13 +500,18 @@ async fn edit_at_once(plans: Vec<Plan>) {
                     if ops.is_empty() {
                         ops.insert("x".to_owned(), put(&format!("own{number}"), None, 1));
                     }
-                    changes::create(tx, &reader, "shop", &change(&ops.into_values().collect::<Vec<_>>()))
+                    changes::create(
+                        tx,
+                        &reader.assumed(),
+                        "shop",
+                        &change(&ops.into_values().collect::<Vec<_>>()),
+                    )
                 })
                 .await
                 .expect("a draft");
                 tokio::task::yield_now().await; // others publish between the reading and the publication
                 let id = draft.id.clone();
-                match run(&control, move |tx| publishing::publish(tx, &by, &id, draft.etag)).await {
+                match run(&control, move |tx| publishing::publish(tx, &by.assumed(), &id, draft.etag)).await {
                     Ok(done) => accepted.push(done),
                     Err(ControlError::Conflict(_)) => {}
                     Err(other) => panic!("{other}"),

@@ -13,8 +13,8 @@ use tollgate_control::changes::{ChangeInput, OpInput};
 use tollgate_control::file_rules::FileInput;
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::{
-    Actor, Content, Control, ControlError, Document, Kind, NodeApp, NodeState, Nodes, Role, audit, problems,
-    rules, thawing, versions,
+    Actor, Claim, Content, Control, ControlError, Document, Kind, NodeApp, NodeState, Nodes, Role, Who,
+    audit, problems, rules, thawing, versions,
 };
 use tollgate_db::TimeSource;
 
@@ -97,7 +97,7 @@ async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
     let file = rusqlite::Connection::open(real.path().join("control.db")).expect("the database");
     let to = copy.path().join("control.db").display().to_string();
     file.execute("VACUUM INTO ?1", [to]).expect("a copy");
-    let by = Actor::system();
+    let by = Who::system();
     let update = |tx: &mut dyn tollgate_db::Tx| {
         let etag = rules::get(tx, &Actor::system(), "shop", "push")?.etag;
         let (trial_rate, trial_max_permits) = ("9".to_owned(), "30".to_owned());
@@ -119,7 +119,9 @@ async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
     let op =
         OpInput { kind: Kind::File, key: "web".to_owned(), base: None, after: Some(Content::File(file)) };
     let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
-    let add = move |tx: &mut dyn tollgate_db::Tx| publishing::write(tx, &by, "shop", &input, Intent::Publish);
+    let add = move |tx: &mut dyn tollgate_db::Tx| {
+        publishing::write(tx, &by.assumed(), "shop", &input, Intent::Publish)
+    };
     control.change(add).await.expect("version 6");
     let held =
         control.read(|tx| versions::documents(tx, &Actor::system(), "shop", 6)).await.expect("documents");
@@ -127,7 +129,7 @@ async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
 }
 
 async fn frozen_apps(control: &Control) -> Vec<String> {
-    let found = control.problems(&Actor::system()).await.expect("read");
+    let found = control.problems(&Claim::program("tollgate")).await.expect("read");
     let frozen = found.into_iter().filter(|it| it.kind == problems::Kind::FrozenApp && it.node.is_empty());
     frozen.map(|it| it.app).collect()
 }
@@ -156,15 +158,21 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
     assert_eq!(frozen_apps(&control).await, ["shop"]);
     assert!(create(&control, "shop", row("more", "1", "")).await.is_err());
 
-    let by = Actor::system();
-    let silent = control.take_over(&by, "shop", "1", "why").await;
+    let by = Who::system();
+    let silent = control.take_over(&Claim::assumed(&by), "shop", "1", "why").await;
     assert!(matches!(silent, Err(ControlError::Unanswered { .. })), "{silent:?}");
-    assert!(matches!(control.take_over(&by, "shop", "0", " ").await, Err(ControlError::Invalid(_))));
+    assert!(matches!(
+        control.take_over(&Claim::assumed(&by), "shop", "0", " ").await,
+        Err(ControlError::Invalid(_))
+    ));
     let roles = vec![("shop".to_owned(), Role::Approver)];
-    let approver = Actor { roles, kind: "user", ..Actor::system() };
-    let denied = control.take_over(&approver, "shop", "0", "why").await;
+    let approver = Who { roles, kind: "user", ..Who::system() };
+    let denied = control.take_over(&Claim::assumed(&approver), "shop", "0", "why").await;
     assert!(matches!(denied, Err(ControlError::NoRight { need: Role::Admin, .. })));
-    assert_eq!(control.take_over(&by, "shop", "0", "the copy is old").await.expect("taken over"), 7);
+    assert_eq!(
+        control.take_over(&Claim::assumed(&by), "shop", "0", "the copy is old").await.expect("taken over"),
+        7
+    );
     let published = control.published().borrow().clone();
     let shop = published.apps.iter().find(|it| it.app == "shop").expect("published");
     let documents = |list: &[Document]| {

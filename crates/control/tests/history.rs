@@ -15,7 +15,7 @@ use tollgate_control::history::{
 };
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::{
-    Actor, Change, Content, Control, ControlError, Kind, KnownNodes, Role, problems, rules,
+    Actor, Change, Claim, Content, Control, ControlError, Kind, KnownNodes, Role, Who, problems, rules,
 };
 use tollgate_db::{TimeSource, Tx};
 use tollgate_fleet_proto::{Report, RuleCounts, TopKey};
@@ -137,7 +137,7 @@ async fn a_jump_of_the_denied_share_is_a_problem_of_its_app_alone() {
         let denied = if minute < 46 { 0 } else { 600 };
         let rules = vec![of("shop", 1_000 - denied, denied), of("quiet", 600, 400)];
         world.store("n1", 1, report(minute + 1, rules)).await.expect("stored");
-        let found = world.control.problems(&Actor::system()).await.expect("problems");
+        let found = world.control.problems(&Claim::program("tollgate")).await.expect("problems");
         let found: Vec<_> = found.into_iter().map(|it| (it.kind, it.app)).collect();
         let want = if minute < 47 { vec![] } else { vec![(problems::Kind::DeniedShare, "shop".to_owned())] };
         assert_eq!(found, want, "minute {minute}");
@@ -541,17 +541,17 @@ async fn the_most_denied_keys_are_summed_over_nodes_and_shown_to_those_who_may_s
         world.store(node, 1, sent).await.expect("stored");
     }
     let many = (0..80).map(|it| key(&format!("k{it:02}"), 10 + it)).collect();
-    let reader = |app: &str| Actor { roles: vec![(app.to_owned(), Role::Viewer)], ..Actor::system() };
-    let ask = |by: Actor, scope: Scope, search: &str| {
+    let reader = |app: &str| Who { roles: vec![(app.to_owned(), Role::Viewer)], ..Who::system() };
+    let ask = |by: Who, scope: Scope, search: &str| {
         let query = TopQuery { scope, search: search.to_owned(), span_ms: HOUR, limit: 500 };
-        let found = world.control.read(move |tx| top_keys(tx, &by, &query));
+        let found = world.control.read(move |tx| top_keys(tx, &by.assumed(), &query));
         async move { found.await.map(|keys| keys.into_iter().map(|it| (it.key, it.denied)).collect::<Vec<_>>()) }
     };
     let want = vec![("ann".to_owned(), 10), ("bob".to_owned(), 6)];
     let of_rule = Scope::Rule("shop".to_owned(), "key=a".to_owned());
     for scope in [Scope::All, Scope::App("shop".to_owned()), of_rule] {
         assert_eq!(ask(reader("shop"), scope.clone(), "").await.expect("keys"), want);
-        assert_eq!(ask(Actor::system(), scope, "AN").await.expect("keys"), want[..1]);
+        assert_eq!(ask(Who::system(), scope, "AN").await.expect("keys"), want[..1]);
     }
     assert_eq!(ask(reader("bank"), Scope::All, "").await.expect("keys"), []);
     assert!(matches!(
@@ -559,6 +559,6 @@ async fn the_most_denied_keys_are_summed_over_nodes_and_shown_to_those_who_may_s
         Err(ControlError::NoRight { .. })
     ));
     world.store("n1", 1, with(2, many)).await.expect("stored");
-    let found = ask(Actor::system(), Scope::All, "").await.expect("keys");
+    let found = ask(Who::system(), Scope::All, "").await.expect("keys");
     assert_eq!((found.len(), &found[0]), (50, &("k79".to_owned(), 89)), "the least denied make room");
 }

@@ -14,7 +14,7 @@ use tollgate_control::changes::{self, ChangeInput, OpInput};
 use tollgate_control::file_rules::FileInput;
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::{
-    Actor, Content, Control, Kind, KnownNodes, Role, apps, compile, reviews, rules, transfer, versions,
+    Claim, Content, Control, Kind, KnownNodes, Role, Who, apps, compile, reviews, rules, transfer, versions,
 };
 use tollgate_db::{TimeSource, kill_at_step};
 use tollgate_fleet_proto::published::Published;
@@ -26,9 +26,9 @@ async fn open(folder: &Path) -> Control {
     Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
 }
 
-fn user(name: &str) -> Actor {
+fn user(name: &str) -> Who {
     let roles = vec![("*".to_owned(), Role::Admin)];
-    Actor { kind: "user", user_id: name.to_owned(), name: name.to_owned(), roles, ..Actor::system() }
+    Who { kind: "user", user_id: name.to_owned(), name: name.to_owned(), roles, ..Who::system() }
 }
 
 fn put(key: &str, base: Option<i64>, rate: i64) -> OpInput {
@@ -50,25 +50,29 @@ async fn prepared(folder: &Path) {
     let control = open(folder).await;
     for key in ["a", "b", "c"] {
         let input = CarInput { key: key.to_owned(), max_permits: "100".to_owned(), ..CarInput::default() };
-        control.change(move |tx| rules::create(tx, &user("ann"), "shop", &input)).await.expect("a rule");
+        control
+            .change(move |tx| rules::create(tx, &user("ann").assumed(), "shop", &input))
+            .await
+            .expect("a rule");
     }
     let input = AppInput { approvals: "1".to_owned(), ..AppInput::default() };
     let set = control.change(move |tx| {
-        let etag = apps::get(tx, &user("ann"), Role::Admin, "shop")?.etag;
-        app_change::update(tx, &user("ann"), "shop", etag, &input)
+        let etag = apps::get(tx, &user("ann").assumed(), Role::Admin, "shop")?.etag;
+        app_change::update(tx, &user("ann").assumed(), "shop", etag, &input)
     });
     set.await.expect("set");
     let gone = OpInput { after: None, ..put("b", Some(2), 1) };
     let ops = vec![put("a", Some(1), 7), gone, put("d", None, 8), file()];
     let input = ChangeInput { title: "four".to_owned(), comment: "because".to_owned(), ops };
-    let made = control.change(move |tx| changes::create(tx, &user("ann"), "shop", &input)).await;
+    let made = control.change(move |tx| changes::create(tx, &user("ann").assumed(), "shop", &input)).await;
     let made = made.expect("a draft");
     let id = made.id.clone();
-    let submitted = control.change(move |tx| changes::submit(tx, &user("ann"), &id, made.etag)).await;
+    let submitted =
+        control.change(move |tx| changes::submit(tx, &user("ann").assumed(), &id, made.etag)).await;
     let submitted = submitted.expect("submitted");
-    control.invite(&user("ann"), "bob", "shop", "approver").await.expect("a user");
+    control.invite(&Claim::assumed(&user("ann")), "bob", "shop", "approver").await.expect("a user");
     let approve = move |tx: &mut dyn tollgate_db::Tx| {
-        reviews::approve(tx, &user("bob"), &submitted.id, submitted.etag, "good")
+        reviews::approve(tx, &user("bob").assumed(), &submitted.id, submitted.etag, "good")
     };
     control.change(approve).await.expect("approved");
 }
@@ -80,18 +84,20 @@ async fn publish_one(control: &Control, nth: usize) {
             let publish = control.change(|tx| {
                 let list = tx.query("SELECT id, etag FROM changes WHERE state = 'approved'", &[])?;
                 let row = list.first().expect("an approved change set");
-                publishing::publish(tx, &user("ann"), &row.text(0)?, row.int(1)?)
+                publishing::publish(tx, &user("ann").assumed(), &row.text(0)?, row.int(1)?)
             });
             publish.await.expect("published");
         }
         1 => {
-            let back = control.change(|tx| versions::rollback(tx, &user("ann"), "shop", 4, 3, "why"));
+            let back =
+                control.change(|tx| versions::rollback(tx, &user("ann").assumed(), "shop", 4, 3, "why"));
             back.await.expect("rolled back");
         }
         _ => {
             let text = "tollgate: 1\napp: other\ncar:\n  - key: x\n    max_permits: 5\n  - key: y\n    rate: 2\n    max_permits: 9\n";
             let all = transfer::read(text).expect("a document");
-            let import = control.change(move |tx| transfer::import(tx, &user("ann"), &all, Intent::Publish));
+            let import =
+                control.change(move |tx| transfer::import(tx, &user("ann").assumed(), &all, Intent::Publish));
             import.await.expect("imported");
         }
     }
@@ -124,14 +130,18 @@ struct Seen {
 async fn seen(folder: &Path) -> Seen {
     let control = open(folder).await;
     let by = user("ann");
-    let chain = control.verify_audit(&by, |_, _| {}).await.expect("walked");
+    let chain = control.verify_audit(&Claim::assumed(&by), |_, _| {}).await.expect("walked");
     let read = control.read(move |tx| {
-        let entries = audit::export(tx, &by, 0, MAX_EXPORT)?;
+        let entries = audit::export(tx, &by.assumed(), 0, MAX_EXPORT)?;
         let mut all = Vec::new();
-        for app in apps::list(tx, &by)? {
-            let text = transfer::export(tx, &by, &app.name)?;
+        for app in apps::list(tx, &by.assumed())? {
+            let text = transfer::export(tx, &by.assumed(), &app.name)?;
             let query = rules::Query { app: app.name.clone(), page: 1, size: 500, ..rules::Query::default() };
-            let cars = rules::list(tx, &by, &query)?.rules.into_iter().map(|it| it.car).collect::<Vec<_>>();
+            let cars = rules::list(tx, &by.assumed(), &query)?
+                .rules
+                .into_iter()
+                .map(|it| it.car)
+                .collect::<Vec<_>>();
             all.push((app.name, app.version, text, cars));
         }
         let rows = tx.query("SELECT title, state FROM changes ORDER BY id", &[])?;

@@ -11,7 +11,7 @@ use tollgate_control::audit::{Chain, MAX_EXPORT};
 use tollgate_control::car::CarInput;
 use tollgate_control::tokens::TokenInput;
 use tollgate_control::{
-    Actor, Control, KnownNodes, Role, Settings, audit, compile, rules, settings, tokens, users,
+    Actor, Claim, Control, KnownNodes, Role, Settings, Who, audit, compile, rules, settings, tokens, users,
 };
 use tollgate_db::{TimeSource, Tx};
 
@@ -29,49 +29,51 @@ fn input(key: &str, rate: usize) -> CarInput {
 
 /// One write of each kind, and what it is called.
 async fn write(control: &Control, n: usize, of: u32) -> &'static str {
-    let (by, key) = (Actor::system(), format!("k{of}-{n}"));
+    let (by, key) = (Who::system(), format!("k{of}-{n}"));
     match n % 7 {
         0 => {
-            let create = control.change(move |tx| rules::create(tx, &by, "shop", &input(&key, 1)));
+            let create = control.change(move |tx| rules::create(tx, &by.assumed(), "shop", &input(&key, 1)));
             create.await.expect("a rule");
             "rule.create"
         }
         1 => {
             let update = control.change(move |tx| {
-                let etag = rules::get(tx, &by, "shop", "first")?.etag;
-                rules::update(tx, &by, "shop", etag, &input("first", of as usize * 100 + n))
+                let etag = rules::get(tx, &by.assumed(), "shop", "first")?.etag;
+                rules::update(tx, &by.assumed(), "shop", etag, &input("first", of as usize * 100 + n))
             });
             update.await.expect("a rule");
             "rule.update"
         }
         2 => {
-            control.invite(&by, &key, "*", "viewer").await.expect("a user");
+            control.invite(&Claim::assumed(&by), &key, "*", "viewer").await.expect("a user");
             "user.create"
         }
         3 => {
             let (role, app) = (Role::ALL[n % 4], format!("a{of}-{n}"));
-            let set = move |tx: &mut dyn Tx| users::set_role(tx, &by, "ann", &app, Some(role));
+            let set = move |tx: &mut dyn Tx| users::set_role(tx, &by.assumed(), "ann", &app, Some(role));
             control.change(set).await.expect("a role");
             "user.role"
         }
         4 => {
             let (kind, name) = ("node".to_owned(), key);
-            let made = control.create_token(&by, TokenInput { kind, name, ..TokenInput::default() }).await;
+            let made = control
+                .create_token(&Claim::assumed(&by), TokenInput { kind, name, ..TokenInput::default() })
+                .await;
             let (token, _) = made.expect("a token");
-            control.revoke_token(&by, &token.id).await.expect("revoked");
+            control.revoke_token(&Claim::assumed(&by), &token.id).await.expect("revoked");
             "token.revoke"
         }
         5 => {
             let (now, etag) = control.read(settings::get).await.expect("settings");
             let new = Settings { login_days: 1 + now.login_days % 30, ..now };
-            control.change_settings(&by, etag, new).await.expect("changed");
+            control.change_settings(&Claim::assumed(&by), etag, new).await.expect("changed");
             "settings.update"
         }
         _ => {
             let left = format!("k{of}-{}", n - 6);
             let delete = control.change(move |tx| {
-                let etag = rules::get(tx, &by, "shop", &left)?.etag;
-                rules::delete(tx, &by, "shop", &left, etag)
+                let etag = rules::get(tx, &by.assumed(), "shop", &left)?.etag;
+                rules::delete(tx, &by.assumed(), "shop", &left, etag)
             });
             delete.await.expect("gone");
             "rule.delete"
@@ -97,7 +99,7 @@ async fn each_change_is_there_with_its_entry_or_neither_is() {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path()).await;
     control.change(|tx| rules::create(tx, &Actor::system(), "shop", &input("first", 1))).await.expect("made");
-    control.create_user(&Actor::system(), "ann", "correct horse battery").await.expect("a user");
+    control.create_user(&Claim::program("tollgate"), "ann", "correct horse battery").await.expect("a user");
     drop(control);
     let mut done: HashMap<String, i64> =
         HashMap::from([("rule.create".into(), 1), ("user.create".into(), 1)]);
@@ -119,24 +121,24 @@ async fn each_change_is_there_with_its_entry_or_neither_is() {
         child.wait().expect("ended");
 
         let control = open(folder.path()).await;
-        let by = Actor::system();
-        let chain = control.verify_audit(&by, |_, _| {}).await.expect("walked");
+        let by = Who::system();
+        let chain = control.verify_audit(&Claim::assumed(&by), |_, _| {}).await.expect("walked");
         let read = control.read(move |tx| {
             let (mut entries, mut after) = (Vec::new(), 0);
             loop {
-                let part = audit::export(tx, &by, after, MAX_EXPORT)?;
+                let part = audit::export(tx, &by.assumed(), after, MAX_EXPORT)?;
                 let Some(last) = part.last() else { break };
                 after = last.seq;
                 entries.extend(part);
             }
             let cars = rules::list(
                 tx,
-                &by,
+                &by.assumed(),
                 &rules::Query { app: "shop".into(), page: 1, size: 500, ..rules::Query::default() },
             )?;
-            let of_first = rules::get(tx, &by, "shop", "first")?;
-            let people = users::list(tx, &by)?;
-            let (issued, (_, etag)) = (tokens::list(tx, &by, "", 500)?, settings::get(tx)?);
+            let of_first = rules::get(tx, &by.assumed(), "shop", "first")?;
+            let people = users::list(tx, &by.assumed())?;
+            let (issued, (_, etag)) = (tokens::list(tx, &by.assumed(), "", 500)?, settings::get(tx)?);
             Ok((entries, cars.rules, of_first, people, issued, etag))
         });
         let (entries, cars, of_first, people, issued, etag) = read.await.expect("read");

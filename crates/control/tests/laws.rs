@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use tollgate_control::audit::{self, Chain};
 use tollgate_control::car::{Car, CarInput, Trial};
 use tollgate_control::{
-    Actor, Change, Control, ControlError, KnownNodes, Role, Settings, app_change, apps, compile, rules,
-    settings, trials, users, versions,
+    Actor, Change, Claim, Control, ControlError, Held, KnownNodes, Origin, Role, Settings, Who, app_change,
+    apps, compile, rules, settings, trials, users, versions,
 };
 use tollgate_core::Algorithm;
 use tollgate_db::{TimeSource, Tx};
@@ -27,9 +27,9 @@ fn input(key: &str, rate: i64) -> CarInput {
     CarInput { key, rate, max_permits: "100".to_owned(), ..CarInput::default() }
 }
 
-fn actor(app: &str, role: Option<Role>) -> Actor {
+fn actor(app: &str, role: Option<Role>) -> Who {
     let roles = role.map(|role| (app.to_owned(), role)).into_iter().collect();
-    Actor { kind: "user", user_id: "u".to_owned(), name: "u".to_owned(), roles, ..Actor::system() }
+    Who { kind: "user", user_id: "u".to_owned(), name: "u".to_owned(), roles, ..Who::system() }
 }
 
 /// An operation: its name, the least role in the app, whether that must be over all apps, and the call.
@@ -79,7 +79,7 @@ async fn every_operation_asks_for_its_role_whoever_calls() {
     let first = control.change(|tx| rules::create(tx, &Actor::system(), "shop", &input("a", 1)));
     assert_eq!(first.await.expect("a rule").etag, 1);
     control.change(|tx| rules::create(tx, &Actor::system(), "shop", &input("c", 1))).await.expect("a rule");
-    control.create_user(&Actor::system(), "ann", "correct horse battery").await.expect("a user");
+    control.create_user(&Claim::program("tollgate"), "ann", "correct horse battery").await.expect("a user");
     for (name, need, is_global, call) in OPERATIONS {
         for bound in ["*", "shop", "other"] {
             for role in [None].into_iter().chain(Role::ALL.map(Some)) {
@@ -88,7 +88,7 @@ async fn every_operation_asks_for_its_role_whoever_calls() {
                 let want = is_in_reach && role.is_some_and(|role| role >= *need);
                 // The error at the end undoes what the call did.
                 let done = control.change(move |tx| -> Result<Change<()>, ControlError> {
-                    call(tx, &by)?;
+                    call(tx, &by.assumed())?;
                     Err(ControlError::Hash)
                 });
                 match done.await.expect_err("undone") {
@@ -111,14 +111,17 @@ async fn a_list_shows_only_apps_that_the_actor_may_see() {
             .await
             .expect("a rule");
     }
-    let ann = control.create_user(&Actor::system(), "ann", "correct horse battery").await.expect("a user");
+    let ann = control
+        .create_user(&Claim::program("tollgate"), "ann", "correct horse battery")
+        .await
+        .expect("a user");
     control
         .change(|tx| users::set_role(tx, &Actor::system(), "ann", "shop", Some(Role::Viewer)))
         .await
         .expect("a role");
-    let by = Actor { user_id: ann.id, ..actor("shop", Some(Role::Viewer)) };
+    let by = Who { user_id: ann.id, ..actor("shop", Some(Role::Viewer)) };
     let all = rules::Query { page: 9, size: 10, ..rules::Query::default() };
-    let page = control.read(move |tx| rules::list(tx, &by, &all)).await.expect("a page");
+    let page = control.read(move |tx| rules::list(tx, &by.assumed(), &all)).await.expect("a page");
     assert_eq!((page.rules.len(), page.total, page.page), (1, 1, 1));
     assert_eq!(page.rules[0].app, "shop");
 }
@@ -127,7 +130,7 @@ async fn a_list_shows_only_apps_that_the_actor_may_see() {
 async fn the_last_admin_stays() {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path()).await;
-    control.create_user(&Actor::system(), "ann", "correct horse battery").await.expect("a user");
+    control.create_user(&Claim::program("tollgate"), "ann", "correct horse battery").await.expect("a user");
     let admin = |tx: &mut dyn Tx| users::set_role(tx, &Actor::system(), "ann", "*", Some(Role::Admin));
     control.change(admin).await.expect("a role");
     let demoted = control.change(|tx| users::set_role(tx, &Actor::system(), "ann", "*", None)).await;
@@ -137,23 +140,63 @@ async fn the_last_admin_stays() {
 }
 
 #[tokio::test]
+async fn who_was_only_invited_does_not_replace_the_last_admin_with_a_password() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = open(folder.path()).await;
+    let system = Claim::program("tollgate");
+    control.create_user(&system, "ann", "correct horse battery").await.expect("a user");
+    let role = |name: &'static str, role| {
+        control.change_as(&system, move |tx, by| users::set_role(tx, by, name, "*", role))
+    };
+    role("ann", Some(Role::Admin)).await.expect("a role");
+    let (_, code) = control.invite(&system, "bob", "*", "admin").await.expect("invited");
+    assert!(
+        matches!(role("ann", Some(Role::Editor)).await, Err(ControlError::Invalid(_))),
+        "bob may never come"
+    );
+    role("bob", None).await.expect("ann stays");
+    role("bob", Some(Role::Admin)).await.expect("a role");
+    let password = "another good password";
+    let chosen = control.redeem_link(Origin::default(), &code, password, password, Held::Kept);
+    chosen.await.expect("a password");
+    role("ann", Some(Role::Editor)).await.expect("bob is there");
+    let disabled = control.change_as(&system, |tx, by| users::set_active(tx, by, "bob", false)).await;
+    assert!(matches!(disabled, Err(ControlError::Invalid(_))));
+}
+
+#[tokio::test]
 async fn a_rollback_is_a_new_version_with_the_old_content() {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path()).await;
-    let by = Actor::system;
-    control.change(move |tx| rules::create(tx, &by(), "shop", &input("a", 1))).await.expect("version 1");
-    control.change(move |tx| rules::create(tx, &by(), "shop", &input("b", 2))).await.expect("version 2");
+    let by = Who::system;
+    control
+        .change(move |tx| rules::create(tx, &by().assumed(), "shop", &input("a", 1)))
+        .await
+        .expect("version 1");
+    control
+        .change(move |tx| rules::create(tx, &by().assumed(), "shop", &input("b", 2)))
+        .await
+        .expect("version 2");
     let two = control.published().borrow().apps[0].documents.clone();
-    control.change(move |tx| rules::update(tx, &by(), "shop", 1, &input("a", 7))).await.expect("version 3");
-    control.change(move |tx| rules::delete(tx, &by(), "shop", "b", 2)).await.expect("version 4");
-    control.change(move |tx| rules::create(tx, &by(), "shop", &input("b", 9))).await.expect("version 5");
-    control.change(move |tx| versions::rollback(tx, &by(), "shop", 5, 2, "worse")).await.expect("version 6");
+    control
+        .change(move |tx| rules::update(tx, &by().assumed(), "shop", 1, &input("a", 7)))
+        .await
+        .expect("version 3");
+    control.change(move |tx| rules::delete(tx, &by().assumed(), "shop", "b", 2)).await.expect("version 4");
+    control
+        .change(move |tx| rules::create(tx, &by().assumed(), "shop", &input("b", 9)))
+        .await
+        .expect("version 5");
+    control
+        .change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 5, 2, "worse"))
+        .await
+        .expect("version 6");
     let now = control.published().borrow().apps[0].clone();
     assert_eq!((now.version, &now.documents), (6, &two));
     // An etag of before the deletion is not that of the row that came back.
-    let old = control.change(move |tx| rules::delete(tx, &by(), "shop", "b", 2)).await;
+    let old = control.change(move |tx| rules::delete(tx, &by().assumed(), "shop", "b", 2)).await;
     assert!(matches!(old, Err(ControlError::Stale { expected: 2, now: 6 })));
-    let stale = control.change(move |tx| versions::rollback(tx, &by(), "shop", 5, 1, "late")).await;
+    let stale = control.change(move |tx| versions::rollback(tx, &by().assumed(), "shop", 5, 1, "late")).await;
     assert!(matches!(stale, Err(ControlError::Stale { .. })));
     // A restart publishes the same.
     drop(control);
@@ -236,8 +279,8 @@ async fn a_killed_process_leaves_the_state_before_or_after_a_change() {
         assert!(published.version >= last, "{last} was committed, and {} is there", published.version);
         let (rule, chain) = control
             .read(|tx| {
-                let by = Actor::system();
-                Ok((rules::get(tx, &by, "shop", "a")?, audit::verify(tx, &by)?))
+                let by = Who::system();
+                Ok((rules::get(tx, &by.assumed(), "shop", "a")?, audit::verify(tx, &by.assumed())?))
             })
             .await
             .expect("read");

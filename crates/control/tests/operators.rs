@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use serde_json::json;
@@ -12,10 +13,11 @@ use tollgate_control::car::CarInput;
 use tollgate_control::keys::Question;
 use tollgate_control::overrides::{self, OverrideInput};
 use tollgate_control::{
-    Actor, Change, Control, ControlError, Fault, KnownNodes, NodeState, Nodes, Role, audit, rules,
+    Actor, Change, Claim, Control, ControlError, Fault, KnownNodes, NodeState, Nodes, Origin, Role, Who,
+    audit, rules, users,
 };
 use tollgate_core::{Clock, ManualClock, Timestamp};
-use tollgate_db::TimeSource;
+use tollgate_db::{TimeSource, Tx};
 use tollgate_fleet_agent::{carry_out, put_in_force};
 use tollgate_fleet_proto::Command;
 use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Request, Scratch};
@@ -25,9 +27,9 @@ async fn open(folder: &Path, nodes: Arc<dyn Nodes>) -> Control {
     Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
 }
 
-fn actor(app: &str, role: Role) -> Actor {
+fn actor(app: &str, role: Role) -> Who {
     let roles = vec![(app.to_owned(), role)];
-    Actor { kind: "user", user_id: "u".to_owned(), name: "ann".to_owned(), roles, ..Actor::system() }
+    Who { kind: "user", user_id: "u".to_owned(), name: "ann".to_owned(), roles, ..Who::system() }
 }
 
 fn input(entries: &[&str], minutes: &str) -> OverrideInput {
@@ -59,7 +61,7 @@ async fn an_editor_blocks_for_a_day_an_approver_for_thirty_and_each_is_checked_a
     control.change(|tx| rules::create(tx, &Actor::system(), "shop", &row("a"))).await.expect("a rule");
     let (editor, approver) = (actor("shop", Role::Editor), actor("shop", Role::Approver));
     for by in [actor("shop", Role::Viewer), actor("bank", Role::Admin)] {
-        let refused = control.create_override(&by, input(&["key=a"], "5")).await;
+        let refused = control.create_override(&Claim::assumed(&by), input(&["key=a"], "5")).await;
         assert!(matches!(refused, Err(ControlError::NoRight { need: Role::Editor, .. })), "{refused:?}");
     }
     for (by, minutes, is_good) in [
@@ -73,13 +75,14 @@ async fn an_editor_blocks_for_a_day_an_approver_for_thirty_and_each_is_checked_a
         (&approver, "1.5", false),
         (&approver, "", false),
     ] {
-        let made = control.create_override(by, input(&[&format!("key={minutes}")], minutes)).await;
+        let made =
+            control.create_override(&Claim::assumed(by), input(&[&format!("key={minutes}")], minutes)).await;
         match made {
             Ok(made) => {
                 assert!(is_good, "{minutes}");
                 let minutes: i64 = minutes.parse().expect("a number");
                 assert_eq!(made.until - made.created_at, minutes * 60_000);
-                control.end_override(by, &made.id).await.expect("ended");
+                control.end_override(&Claim::assumed(by), &made.id).await.expect("ended");
             }
             Err(error) => {
                 assert!(!is_good, "{minutes}: {error}");
@@ -98,17 +101,18 @@ async fn an_editor_blocks_for_a_day_an_approver_for_thirty_and_each_is_checked_a
         (input(&[&long], "5"), "entries"),
         (input(&["a=b"; 17], "5"), "entries"),
     ] {
-        let error = control.create_override(&editor, bad).await.expect_err(field);
+        let error = control.create_override(&Claim::assumed(&editor), bad).await.expect_err(field);
         assert_eq!(fields(error)[0].0, field);
     }
     // A domain that no app owns takes the right over all apps.
     let foreign = OverrideInput { domain: "local".into(), ..input(&[], "5") };
-    let refused = control.create_override(&approver, foreign.clone()).await;
+    let refused = control.create_override(&Claim::assumed(&approver), foreign.clone()).await;
     assert!(matches!(refused, Err(ControlError::NoRight { .. })));
-    control.create_override(&actor("*", Role::Editor), foreign).await.expect("made");
+    control.create_override(&Claim::assumed(&actor("*", Role::Editor)), foreign).await.expect("made");
     // The same key twice.
-    control.create_override(&editor, input(&["key=a"], "5")).await.expect("made");
-    let again = control.create_override(&editor, input(&["key=a"], "9")).await.expect_err("twice");
+    control.create_override(&Claim::assumed(&editor), input(&["key=a"], "5")).await.expect("made");
+    let again =
+        control.create_override(&Claim::assumed(&editor), input(&["key=a"], "9")).await.expect_err("twice");
     assert_eq!(fields(again), [("entries", Fault::Duplicate)]);
     let (chain, actions) = control
         .read(|tx| {
@@ -126,18 +130,21 @@ async fn an_editor_blocks_for_a_day_an_approver_for_thirty_and_each_is_checked_a
 async fn those_in_force_are_published_and_survive_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path(), Arc::new(KnownNodes::default())).await;
-    let by = Actor::system();
+    let by = Who::system();
     let mut published = control.overrides();
     assert!(published.borrow_and_update().overrides.is_empty());
-    let ann = control.create_override(&by, input(&["user=ann", "path=/x"], "5")).await.expect("made");
+    let ann = control
+        .create_override(&Claim::assumed(&by), input(&["user=ann", "path=/x"], "5"))
+        .await
+        .expect("made");
     assert!(published.has_changed().expect("open"));
     let shown = Arc::clone(&published.borrow_and_update());
     assert_eq!((shown.revision, shown.overrides.len()), (1, 1));
     assert_eq!(shown.overrides[0].until_ms, ann.until.unsigned_abs());
     assert_eq!(shown.overrides[0].entries[1].value, "/x");
-    control.create_override(&by, input(&[], "5")).await.expect("made");
-    control.end_override(&by, &ann.id).await.expect("ended");
-    let gone = control.end_override(&by, &ann.id).await;
+    control.create_override(&Claim::assumed(&by), input(&[], "5")).await.expect("made");
+    control.end_override(&Claim::assumed(&by), &ann.id).await.expect("ended");
+    let gone = control.end_override(&Claim::assumed(&by), &ann.id).await;
     assert!(matches!(gone, Err(ControlError::NotFound { what: "override", .. })));
     let shown = Arc::clone(&published.borrow_and_update());
     assert_eq!((shown.revision, shown.overrides.len()), (3, 1));
@@ -145,7 +152,7 @@ async fn those_in_force_are_published_and_survive_a_restart() {
     let control = open(folder.path(), Arc::new(KnownNodes::default())).await;
     assert_eq!(*control.overrides().borrow(), shown);
     let viewer = actor("bank", Role::Viewer);
-    let seen = control.read(move |tx| overrides::list(tx, &viewer, "", 10)).await.expect("a list");
+    let seen = control.read(move |tx| overrides::list(tx, &viewer.assumed(), "", 10)).await.expect("a list");
     assert_eq!((seen.0.len(), seen.1), (0, 0), "of another app");
     let found = control.read(|tx| overrides::list(tx, &Actor::system(), "FLOODS", 10)).await.expect("a list");
     assert_eq!((found.0.len(), found.1), (1, 1));
@@ -220,49 +227,57 @@ async fn a_key_is_looked_up_on_every_node_that_counts_by_itself_and_reset_there(
     let folder = tempfile::tempdir().expect("a folder");
     let nodes = Arc::new(TwoNodes::new([true, true]));
     let control = open(folder.path(), Arc::clone(&nodes) as _).await;
-    let by = Actor::system();
+    let by = Who::system();
     assert!(nodes.take(0, "a", 3) && nodes.take(1, "a", 1));
-    let answers = control.inspect_key(&by, &question("key=a")).await.expect("answers");
+    let answers = control.inspect_key(&Claim::assumed(&by), &question("key=a")).await.expect("answers");
     assert_eq!((answers.is_local, answers.live, answers.tokens(0)), (true, 2, Some((2, 4, 6))));
     let known = answers.known().expect("one");
     assert_eq!((known.rule.as_deref(), known.limits[0].max), (Some("key"), 5));
     assert_eq!(known.limits[0].reset_after_ms, Some(3_000));
-    let live = control.live_keys(&by, "shop", &["a".to_owned(), "b".to_owned()]).await.expect("answers");
+    let live = control
+        .live_keys(&Claim::assumed(&by), "shop", &["a".to_owned(), "b".to_owned()])
+        .await
+        .expect("answers");
     assert_eq!((live[0].tokens(0), live[1].tokens(0)), (Some((2, 4, 6)), Some((5, 5, 10))));
-    let reset = control.reset_key(&by, &question("key=a")).await.expect("answers");
+    let reset = control.reset_key(&Claim::assumed(&by), &question("key=a")).await.expect("answers");
     assert_eq!(reset.tokens(0), Some((5, 5, 10)));
     assert!(nodes.take(0, "a", 5));
     // What no rule limits is an answer, and what cannot be asked is a fault.
-    let none = control.inspect_key(&by, &question("other=a")).await.expect("answers");
+    let none = control.inspect_key(&Claim::assumed(&by), &question("other=a")).await.expect("answers");
     assert_eq!(none.known().expect("one").none.as_deref(), Some("no rule of domain \"shop\" limits other=a"));
-    let bad = control.inspect_key(&by, &question("other")).await.expect_err("no value");
+    let bad = control.inspect_key(&Claim::assumed(&by), &question("other")).await.expect_err("no value");
     assert_eq!(fields(bad)[0].0, "entries");
     for role in Role::ALL {
         let by = actor("*", role);
-        assert!(control.inspect_key(&by, &question("key=a")).await.is_ok());
+        assert!(control.inspect_key(&Claim::assumed(&by), &question("key=a")).await.is_ok());
         assert_eq!(
-            control.reset_key(&by, &question("key=a")).await.is_ok(),
+            control.reset_key(&Claim::assumed(&by), &question("key=a")).await.is_ok(),
             role >= Role::Editor,
             "{role:?}"
         );
     }
     let foreign = actor("bank", Role::Admin);
     assert!(matches!(
-        control.inspect_key(&foreign, &question("key=a")).await,
+        control.inspect_key(&Claim::assumed(&foreign), &question("key=a")).await,
         Err(ControlError::NoRight { .. })
     ));
     let many: Vec<_> = (0..101).map(|n| n.to_string()).collect();
-    assert!(matches!(control.live_keys(&by, "shop", &many).await, Err(ControlError::Cap { max: 100, .. })));
+    assert!(matches!(
+        control.live_keys(&Claim::assumed(&by), "shop", &many).await,
+        Err(ControlError::Cap { max: 100, .. })
+    ));
 }
 
 #[tokio::test]
 async fn a_node_that_does_not_answer_is_named_and_the_others_answer() {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path(), Arc::new(TwoNodes::new([false, true]))).await;
-    let answers = control.inspect_key(&Actor::system(), &question("key=a")).await.expect("answers");
+    let answers =
+        control.inspect_key(&Claim::program("tollgate"), &question("key=a")).await.expect("answers");
     assert_eq!(answers.nodes[0].known, Err("no reply within 2s".to_owned()));
     assert_eq!(answers.tokens(0), Some((5, 5, 5)));
-    let live = control.live_keys(&Actor::system(), "shop", &["a".to_owned()]).await.expect("answers");
+    let live =
+        control.live_keys(&Claim::program("tollgate"), "shop", &["a".to_owned()]).await.expect("answers");
     assert_eq!((live[0].nodes.len(), live[0].tokens(0)), (2, Some((5, 5, 5))));
 }
 
@@ -273,20 +288,21 @@ async fn an_override_gets_from_the_control_plane_to_decisions_and_ends() {
     let control = open(folder.path(), Arc::clone(&nodes) as _).await;
     let clock: Arc<dyn Clock> = Arc::new(nodes.clock.clone());
     let mut enforce = put_in_force(Arc::clone(&nodes.limiters[0]), clock);
-    control.create_override(&Actor::system(), input(&["key=a"], "2")).await.expect("made");
+    control.create_override(&Claim::program("tollgate"), input(&["key=a"], "2")).await.expect("made");
     enforce((**control.overrides().borrow()).clone());
     assert!(!nodes.take(0, "a", 1) && nodes.take(0, "b", 1));
-    let shown = control.inspect_key(&Actor::system(), &question("key=a")).await.expect("answers");
+    let shown = control.inspect_key(&Claim::program("tollgate"), &question("key=a")).await.expect("answers");
     let overridden = shown.known().and_then(|it| it.overridden.clone()).expect("a block");
     assert!(overridden.action == "block" && (60_000..=121_000).contains(&overridden.left_ms));
     nodes.clock.advance(Duration::from_secs(121));
     assert!(nodes.take(0, "a", 1), "it ends by itself");
     // Another one is ended early.
-    let made = control.create_override(&Actor::system(), input(&["key=c"], "2")).await.expect("made");
+    let made =
+        control.create_override(&Claim::program("tollgate"), input(&["key=c"], "2")).await.expect("made");
     nodes.clock.set(Timestamp::ZERO + Duration::from_millis(made.created_at.unsigned_abs()));
     enforce((**control.overrides().borrow()).clone());
     assert!(!nodes.take(0, "c", 1));
-    control.end_override(&Actor::system(), &made.id).await.expect("ended");
+    control.end_override(&Claim::program("tollgate"), &made.id).await.expect("ended");
     enforce((**control.overrides().borrow()).clone());
     assert!(nodes.take(0, "c", 1), "it was ended early");
 }
@@ -296,9 +312,9 @@ async fn overrides_have_a_cap_of_bytes_within_which_they_fit_into_one_message() 
     use tollgate_fleet_proto::{ControlSays, FromControl, MAX_CONTROL_MESSAGE_BYTES, MAX_OVERRIDE_BYTES};
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path(), Arc::new(KnownNodes::default())).await;
-    let by = Actor::system();
-    let own = control.create_override(&by, input(&["key=a"], "60")).await.expect("made");
-    control.end_override(&by, &own.id).await.expect("ended");
+    let by = Who::system();
+    let own = control.create_override(&Claim::assumed(&by), input(&["key=a"], "60")).await.expect("made");
+    control.end_override(&Claim::assumed(&by), &own.id).await.expect("ended");
     // All but exactly the room that this one takes, in entries of 16 KiB and one of what is left.
     let room = "shop".len() + r#"[["key","a"]]"#.len() + 40;
     let fill = move |tx: &mut dyn tollgate_db::Tx| {
@@ -320,8 +336,8 @@ async fn overrides_have_a_cap_of_bytes_within_which_they_fit_into_one_message() 
         Ok(Change { value: (), documents: None })
     };
     control.change(fill).await.expect("filled");
-    control.create_override(&by, input(&["key=a"], "60")).await.expect("the last that fits");
-    let more = control.create_override(&by, input(&[], "60")).await;
+    control.create_override(&Claim::assumed(&by), input(&["key=a"], "60")).await.expect("the last that fits");
+    let more = control.create_override(&Claim::assumed(&by), input(&[], "60")).await;
     assert!(matches!(more, Err(ControlError::Cap { what: "bytes of overrides", .. })), "{more:?}");
     let all = (**control.overrides().borrow()).clone();
     let message = ControlSays::from(FromControl::Overrides(all)).to_bytes();
@@ -336,19 +352,93 @@ async fn a_domain_that_a_node_has_from_its_own_files_takes_the_rights_over_every
     let control = open(folder.path(), Arc::<KnownNodes>::clone(&nodes)).await;
     control.change(|tx| rules::create(tx, &Actor::system(), "shop", &row("a"))).await.expect("a rule");
     let (editor, all) = (actor("shop", Role::Editor), actor("*", Role::Editor));
-    let made = control.create_override(&editor, input(&["key=a"], "5")).await.expect("made");
+    let made = control.create_override(&Claim::assumed(&editor), input(&["key=a"], "5")).await.expect("made");
     let local_domains = vec!["shop".to_owned()];
     nodes.report(NodeState { id: "n".to_owned(), local_domains, ..NodeState::default() });
     let refused = [
-        control.create_override(&editor, input(&["key=b"], "5")).await.err(),
-        control.end_override(&editor, &made.id).await.err(),
-        control.inspect_key(&editor, &question("key=a")).await.err(),
-        control.reset_key(&editor, &question("key=a")).await.err(),
-        control.scan_keys(&editor, &question("key=a"), "").await.err(),
+        control.create_override(&Claim::assumed(&editor), input(&["key=b"], "5")).await.err(),
+        control.end_override(&Claim::assumed(&editor), &made.id).await.err(),
+        control.inspect_key(&Claim::assumed(&editor), &question("key=a")).await.err(),
+        control.reset_key(&Claim::assumed(&editor), &question("key=a")).await.err(),
+        control.scan_keys(&Claim::assumed(&editor), &question("key=a"), "").await.err(),
     ];
     for error in refused {
         assert!(matches!(&error, Some(ControlError::NoRight { app, .. }) if app == "*"), "{error:?}");
     }
-    control.create_override(&all, input(&["key=b"], "5")).await.expect("made");
-    control.end_override(&all, &made.id).await.expect("ended");
+    control.create_override(&Claim::assumed(&all), input(&["key=b"], "5")).await.expect("made");
+    control.end_override(&Claim::assumed(&all), &made.id).await.expect("ended");
+}
+
+/// Nodes that answer once `before` is done, and count what they are asked.
+struct Slow {
+    asked: AtomicUsize,
+    control: std::sync::OnceLock<Arc<Control>>,
+    answers: bool,
+    /// The command during which the right ends, from 0.
+    at: usize,
+    user: &'static str,
+}
+
+impl Nodes for Slow {
+    fn nodes(&self) -> Vec<NodeState> {
+        let node = |n: usize| NodeState { id: n.to_string(), last_seen_ms: i64::MAX, ..NodeState::default() };
+        (0..3).map(node).collect()
+    }
+
+    fn command<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'static str,
+        _: String,
+        _: Duration,
+    ) -> Pin<Box<dyn Future<Output = Result<String, String>> + Send + 'a>> {
+        Box::pin(async move {
+            let index = self.asked.fetch_add(1, Relaxed);
+            let (user, control) = (self.user, self.control.get().expect("a control plane"));
+            if index == self.at {
+                let system = Claim::program("tollgate");
+                let off = control.change_as(&system, move |tx, by| users::set_active(tx, by, user, false));
+                off.await.expect("disabled");
+            }
+            let several = r#"{"limits": [{"local": true}], "keys": [{}], "domain": "shop"}"#;
+            if self.answers { Ok(several.to_owned()) } else { Err("no reply".to_owned()) }
+        })
+    }
+}
+
+#[tokio::test]
+async fn no_node_is_asked_after_the_right_to_ask_has_ended_and_no_answer_is_shown() {
+    for (answers, at) in [(true, 0), (false, 0), (false, 1), (true, usize::MAX), (false, usize::MAX)] {
+        for which in ["inspect", "reset", "scan", "live"] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let (asked, control) = (AtomicUsize::new(0), std::sync::OnceLock::new());
+            let nodes = Arc::new(Slow { asked, control, answers, at, user: "bob" });
+            let control = Arc::new(open(folder.path(), Arc::clone(&nodes) as _).await);
+            assert!(nodes.control.set(Arc::clone(&control)).is_ok());
+            let (system, password) = (Claim::program("tollgate"), "correct horse battery");
+            control.create_user(&system, "bob", password).await.expect("a user");
+            let editor =
+                |tx: &mut dyn Tx, by: &Actor| users::set_role(tx, by, "bob", "*", Some(Role::Editor));
+            control.change_as(&system, editor).await.expect("a role");
+            let cookie = control.log_in(Origin::default(), "bob", password).await.expect("a login");
+            let bob = Claim::login(&cookie, Origin::default());
+            let asks = question("key=a");
+            let done = match which {
+                "inspect" => control.inspect_key(&bob, &asks).await.map(drop),
+                "reset" => control.reset_key(&bob, &asks).await.map(drop),
+                "scan" => control.scan_keys(&bob, &asks, "").await.map(drop),
+                _ => control.live_keys(&bob, "shop", &["a".to_owned()]).await.map(drop),
+            };
+            let asked = nodes.asked.load(Relaxed);
+            let what = format!("{which}, answers: {answers}, at {at}: {done:?}, {asked} asked");
+            if at == usize::MAX {
+                let is_told = matches!(done, Ok(()) | Err(ControlError::Unanswered { .. }));
+                assert!(is_told && asked > 0, "{what}");
+            } else {
+                assert!(matches!(done, Err(ControlError::NoLogin)), "{what}");
+                // Of live keys all nodes are asked at the same time.
+                assert!(asked == at + 1 || which == "live", "{what}");
+            }
+        }
+    }
 }

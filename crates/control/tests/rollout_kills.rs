@@ -13,7 +13,8 @@ use tollgate_control::car::CarInput;
 use tollgate_control::rollout::{Ask, Plan, PlanInput, State};
 use tollgate_control::rollouts::{self, Rollout};
 use tollgate_control::{
-    Actor, AppDocuments, Control, KnownNodes, NodeApp, NodeState, Role, Roller, apps, audit, rules, versions,
+    Actor, AppDocuments, Claim, Control, KnownNodes, NodeApp, NodeState, Role, Roller, Who, apps, audit,
+    rules, versions,
 };
 use tollgate_db::TimeSource;
 
@@ -87,10 +88,12 @@ fn rollouts_until_it_is_killed() {
                 None => write(&control, 1 + n % 100).await,
                 Some(open) if n % 11 == 0 => {
                     let ask = if n % 2 == 0 { Ask::Pause } else { Ask::Withdraw("why".to_owned()) };
-                    let _ = control.ask_rollout(&Actor::system(), "shop", open.etag, ask).await; // or paused
+                    let _ = control.ask_rollout(&Claim::program("tollgate"), "shop", open.etag, ask).await; // or paused
                 }
                 Some(open) => {
-                    let _ = control.ask_rollout(&Actor::system(), "shop", open.etag, Ask::Resume).await; // or runs
+                    let _ = control
+                        .ask_rollout(&Claim::program("tollgate"), "shop", open.etag, Ask::Resume)
+                        .await; // or runs
                     take(&control, &nodes);
                     roller.look(&control).await.expect("looked");
                 }
@@ -127,19 +130,21 @@ async fn a_rollout_that_is_killed_is_before_or_after_each_move_and_carries_on() 
         child.wait().expect("ended");
 
         let (control, nodes) = open(folder.path()).await;
-        let by = Actor::system();
-        let chain = control.verify_audit(&by, |_, _| {}).await.expect("walked");
+        let by = Who::system();
+        let chain = control.verify_audit(&Claim::assumed(&by), |_, _| {}).await.expect("walked");
         let read = control.read(move |tx| {
             let (mut entries, mut after) = (Vec::new(), 0);
             loop {
-                let part = audit::export(tx, &by, after, MAX_EXPORT)?;
+                let part = audit::export(tx, &by.assumed(), after, MAX_EXPORT)?;
                 let Some(last) = part.last() else { break };
                 after = last.seq;
                 entries.extend(part);
             }
-            let all = rollouts::list(tx, &by, "shop", 500)?;
-            let (app, made) =
-                (apps::get(tx, &by, Role::Viewer, "shop")?, versions::list(tx, &by, "shop", 500)?);
+            let all = rollouts::list(tx, &by.assumed(), "shop", 500)?;
+            let (app, made) = (
+                apps::get(tx, &by.assumed(), Role::Viewer, "shop")?,
+                versions::list(tx, &by.assumed(), "shop", 500)?,
+            );
             Ok((entries, all, app, made))
         });
         let (entries, all, app, made) = read.await.expect("read");
@@ -169,7 +174,7 @@ async fn a_rollout_that_is_killed_is_before_or_after_each_move_and_carries_on() 
         // The next process carries on to an end.
         let mut roller = Roller::take_over(&control).await.expect("taken over");
         if let Some(open) = open.first() {
-            let _ = control.ask_rollout(&Actor::system(), "shop", open.etag, Ask::Resume).await; // or runs
+            let _ = control.ask_rollout(&Claim::program("tollgate"), "shop", open.etag, Ask::Resume).await; // or runs
         }
         for _ in 0..12 {
             take(&control, &nodes);

@@ -16,8 +16,8 @@ use tollgate_control::rollout::{Ask, Plan, PlanInput, State, Why};
 use tollgate_control::rollouts::{self, Rollout};
 use tollgate_control::tokens::{self, TokenInput};
 use tollgate_control::{
-    Actor, AppDocuments, Content, Control, ControlError, Kind, KnownNodes, NodeApp, NodeState, OldNodes,
-    Role, Roller, apps, audit, problems, publishing, rules, versions,
+    Actor, AppDocuments, Claim, Content, Control, ControlError, Kind, KnownNodes, NodeApp, NodeState,
+    OldNodes, Role, Roller, Who, apps, audit, problems, publishing, rules, versions,
 };
 use tollgate_db::{TimeSource, Tx};
 use tollgate_fleet_proto::{Report, RuleCounts};
@@ -199,9 +199,9 @@ impl World {
         self.rollout().await.progress.state
     }
 
-    async fn ask(&self, actor: Actor, ask: Ask) -> Result<Rollout, ControlError> {
+    async fn ask(&self, actor: Who, ask: Ask) -> Result<Rollout, ControlError> {
         let etag = self.rollout().await.etag;
-        self.control.ask_rollout(&actor, "shop", etag, ask).await
+        self.control.ask_rollout(&Claim::assumed(&actor), "shop", etag, ask).await
     }
 
     async fn actions(&self) -> Vec<String> {
@@ -213,7 +213,7 @@ impl World {
     async fn problems(&self) -> Vec<problems::Kind> {
         use problems::Kind::{HaltedRollout, VersionLag, WithdrawnRollout};
         let of_rollouts = [WithdrawnRollout, HaltedRollout, VersionLag];
-        let found = self.control.problems(&Actor::system()).await.expect("problems");
+        let found = self.control.problems(&Claim::program("tollgate")).await.expect("problems");
         found.into_iter().map(|it| it.kind).filter(|it| of_rollouts.contains(it)).collect()
     }
 }
@@ -228,9 +228,9 @@ fn plan(steps: &str) -> Plan {
     PlanInput { steps, ..PlanInput::default() }.check().expect("a plan")
 }
 
-fn user(name: &str, role: Role) -> Actor {
+fn user(name: &str, role: Role) -> Who {
     let (id, roles) = (name.to_owned(), vec![("shop".to_owned(), role)]);
-    Actor { kind: "user", user_id: id, name: name.to_owned(), roles, ..Actor::system() }
+    Who { kind: "user", user_id: id, name: name.to_owned(), roles, ..Who::system() }
 }
 
 #[tokio::test]
@@ -300,7 +300,7 @@ async fn a_plan_of_its_own_needs_an_approver() {
         let op = OpInput { kind: Kind::Car, key: "b".into(), base: None, after };
         changes::create(
             tx,
-            &user("ann", Role::Editor),
+            &user("ann", Role::Editor).assumed(),
             "shop",
             &ChangeInput { ops: vec![op], ..ChangeInput::default() },
         )
@@ -308,9 +308,9 @@ async fn a_plan_of_its_own_needs_an_approver() {
     let draft = draft.await.expect("a draft");
     for (role, is_allowed) in [(Role::Editor, false), (Role::Approver, true)] {
         let (id, etag, own) = (draft.id.clone(), draft.etag, plan("1 node/all"));
-        let published = world
-            .control
-            .change(move |tx| publishing::publish_by(tx, &user("bob", role), &id, etag, Some(&own)));
+        let published = world.control.change(move |tx| {
+            publishing::publish_by(tx, &user("bob", role).assumed(), &id, etag, Some(&own))
+        });
         assert_eq!(published.await.is_ok(), is_allowed, "{role:?}");
     }
     assert_eq!(world.rollout().await.plan, plan("1 node/all"));
@@ -500,6 +500,7 @@ async fn of_two_operators_the_second_reads_again() {
     let etag = world.rollout().await.etag;
     world.ask(user("bob", Role::Approver), Ask::Pause).await.expect("paused");
     let eve = user("eve", Role::Approver);
+    let eve = Claim::assumed(&eve);
     let late = world.control.ask_rollout(&eve, "shop", etag, Ask::Advance);
     assert!(matches!(late.await, Err(ControlError::Stale { .. })));
     assert_eq!(world.with(2).len(), 1);
@@ -511,7 +512,7 @@ async fn of_operators_who_ask_at_the_same_moment_one_is_obeyed_and_one_version_i
     let mut world = World::new(folder.path(), &["n1", "n2"], Some(plan("1 node/all"))).await;
     world.write("a", 2).await.expect("version 2");
     world.look().await;
-    let by = Actor::system();
+    let by = Claim::program("tollgate");
     let (etag, withdraw) = (world.rollout().await.etag, |why: &str| Ask::Withdraw(why.to_owned()));
     let ask = |ask| world.control.ask_rollout(&by, "shop", etag, ask);
     // The program moves it on in the same moment: n1 or n2 has yet to acknowledge, so there is nothing to do.
@@ -540,9 +541,9 @@ async fn a_rollback_ends_the_rollout_and_reaches_all_nodes_at_once() {
     world.write("a", 2).await.expect("version 2");
     world.look().await;
     world.take();
-    let back = world
-        .control
-        .change(|tx| versions::rollback(tx, &user("ann", Role::Editor), "shop", 2, 1, "too strict"));
+    let back = world.control.change(|tx| {
+        versions::rollback(tx, &user("ann", Role::Editor).assumed(), "shop", 2, 1, "too strict")
+    });
     back.await.expect("version 3");
     assert_eq!(world.with(3).len(), 2);
     let ended = world.rollout().await;
@@ -646,11 +647,11 @@ async fn a_domain_that_the_candidate_drops_is_free_after_the_rollout_and_not_bef
         match ending {
             "finish" => {
                 for _ in 0..2 {
-                    world.ask(Actor::system(), Ask::Advance).await.expect("moved on");
+                    world.ask(Who::system(), Ask::Advance).await.expect("moved on");
                 }
             }
             "withdraw" => {
-                drop(world.ask(Actor::system(), Ask::Withdraw("no".to_owned())).await.expect("withdrawn"))
+                drop(world.ask(Who::system(), Ask::Withdraw("no".to_owned())).await.expect("withdrawn"))
             }
             "roll back" => {
                 let back = |tx: &mut dyn Tx| versions::rollback(tx, &Actor::system(), "shop", 3, 2, "back");
@@ -677,7 +678,7 @@ async fn what_cannot_be_withdrawn_halts_and_says_why() {
         // They hold what the database has never published, so the app is frozen.
         world.change(id, |node| (node.apps[0].acked, node.apps[0].is_ahead) = (9, true));
     }
-    world.control.problems(&Actor::system()).await.expect("problems");
+    world.control.problems(&Claim::program("tollgate")).await.expect("problems");
     world.change("n3", |node| (node.apps[0].fault, node.apps[0].fault_version) = (Some("bad".into()), 2));
     world.look().await;
     let halted = world.rollout().await;
@@ -712,8 +713,8 @@ async fn a_change_whose_caller_leaves_is_published_if_it_was_committed() {
     world.write("a", 2).await.expect("version 2");
     world.look().await;
     let etag = world.rollout().await.etag;
-    let (actor, ask) = (Actor::system(), Ask::Withdraw("no".to_owned()));
-    left_after_asking(world.control.ask_rollout(&actor, "shop", etag, ask)).await;
+    let (actor, ask) = (Who::system(), Ask::Withdraw("no".to_owned()));
+    left_after_asking(world.control.ask_rollout(&Claim::assumed(&actor), "shop", etag, ask)).await;
     let mut published = world.control.published();
     let is_out = published.wait_for(|it| it.apps.iter().any(|it| it.app == "shop" && it.version == 3));
     tokio::time::timeout(PATIENCE, is_out).await.expect("published").expect("the control plane is there");
@@ -725,7 +726,7 @@ async fn a_change_whose_caller_leaves_is_published_if_it_was_committed() {
         reason: "floods".to_owned(),
         ..OverrideInput::default()
     };
-    left_after_asking(world.control.create_override(&actor, input)).await;
+    left_after_asking(world.control.create_override(&Claim::assumed(&actor), input)).await;
     let mut overrides = world.control.overrides();
     let is_out = overrides.wait_for(|it| it.overrides.len() == 1);
     tokio::time::timeout(PATIENCE, is_out).await.expect("in force").expect("the control plane is there");
@@ -734,7 +735,7 @@ async fn a_change_whose_caller_leaves_is_published_if_it_was_committed() {
     let mut tokens = world.control.node_tokens();
     assert!(tokens.borrow().admits(Some(&token), 0));
     let listed = world.control.read(|tx| tokens::list(tx, &Actor::system(), "", 10)).await.expect("listed");
-    left_after_asking(world.control.revoke_token(&actor, &listed[0].id)).await;
+    left_after_asking(world.control.revoke_token(&Claim::assumed(&actor), &listed[0].id)).await;
     let is_out = tokens.wait_for(|it| it.is_empty());
     tokio::time::timeout(PATIENCE, is_out).await.expect("revoked").expect("the control plane is there");
 }
@@ -745,9 +746,10 @@ async fn a_revoked_token_stays_revoked_however_often_tokens_are_read_meanwhile()
     let world = World::new(folder.path(), &[], None).await;
     for _ in 0..50 {
         let input = TokenInput { kind: "node".into(), name: "n".into(), ..TokenInput::default() };
-        let (token, text) = world.control.create_token(&Actor::system(), input).await.expect("made");
+        let (token, text) =
+            world.control.create_token(&Claim::program("tollgate"), input).await.expect("made");
         let reading = || world.control.read_node_tokens();
-        let admin = Actor::system();
+        let admin = Claim::program("tollgate");
         let revoking = world.control.revoke_token(&admin, &token.id);
         let (a, b, revoked, c) = tokio::join!(reading(), reading(), revoking, reading());
         a.and(b).and(c).and(revoked).expect("done");

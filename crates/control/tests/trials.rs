@@ -12,8 +12,8 @@ use tollgate_control::car::{Car, CarInput, Trial};
 use tollgate_control::change_set::State;
 use tollgate_control::trials::{self, Step};
 use tollgate_control::{
-    Actor, Change, Content, Control, ControlError, Fault, FieldFault, KnownNodes, Role, app_change, car_yaml,
-    compile, reviews, rules, transfer,
+    Actor, Change, Claim, Content, Control, ControlError, Fault, FieldFault, KnownNodes, Role, Who,
+    app_change, car_yaml, compile, reviews, rules, transfer,
 };
 use tollgate_core::Timestamp;
 use tollgate_db::TimeSource;
@@ -58,14 +58,17 @@ impl World {
         (rule.car, rule.etag)
     }
 
-    async fn step(&self, by: Actor, step: Step) -> Result<Option<State>, ControlError> {
+    async fn step(&self, by: Who, step: Step) -> Result<Option<State>, ControlError> {
         let etag = self.car().await.1;
-        let done = self.control.change(move |tx| trials::change(tx, &by, ("shop", "a"), etag, &step)).await;
+        let done = self
+            .control
+            .change(move |tx| trials::change(tx, &by.assumed(), ("shop", "a"), etag, &step))
+            .await;
         Ok(done?.map(|it| it.state))
     }
 
     async fn must(&self, step: Step) {
-        let done = self.step(Actor::system(), step).await.expect("a change");
+        let done = self.step(Who::system(), step).await.expect("a change");
         assert_eq!(done, Some(State::Published));
     }
 
@@ -206,10 +209,10 @@ async fn numbers_that_a_rule_could_not_have_are_rejected_beside_their_field() {
         ("1000000001", "1000000001", vec!["trial_rate", "trial_max_permits"]),
         ("1", "5", vec!["trial_max_permits"]),
     ] {
-        let found = faults(world.step(Actor::system(), start(rate, burst)).await);
+        let found = faults(world.step(Who::system(), start(rate, burst)).await);
         assert_eq!(found.iter().map(|it| it.field).collect::<Vec<_>>(), fields, "{rate:?} {burst:?}");
     }
-    let found = faults(world.step(Actor::system(), start("1", "5")).await);
+    let found = faults(world.step(Who::system(), start("1", "5")).await);
     assert_eq!(found[0].fault, Fault::TrialTooSmall { min: 6 }, "the overdraft must fit");
     for (rate, burst) in [("1", "6"), ("1000000000", "1000000000")] {
         world.must(start(rate, burst)).await;
@@ -230,8 +233,8 @@ async fn numbers_that_a_rule_could_not_have_are_rejected_beside_their_field() {
     assert_eq!(found, [FieldFault { field: "trial_rate", fault: Fault::TrialInBucket }]);
     // Nothing to adopt, and nothing to drop.
     world.must(Step::End).await;
-    assert_eq!(faults(world.step(Actor::system(), Step::Adopt).await)[0].fault, Fault::Required);
-    assert_eq!(world.step(Actor::system(), Step::End).await.expect("nothing to do"), None);
+    assert_eq!(faults(world.step(Who::system(), Step::Adopt).await)[0].fault, Fault::Required);
+    assert_eq!(world.step(Who::system(), Step::End).await.expect("nothing to do"), None);
 }
 
 #[tokio::test]
@@ -239,7 +242,7 @@ async fn a_trial_is_a_change_like_any_other_with_rights_etags_audit_and_approval
     let world = World::new(form()).await;
     let with = |name: &str, role| {
         let roles = vec![("shop".to_owned(), role)];
-        Actor { kind: "user", user_id: name.to_owned(), name: name.to_owned(), roles, ..Actor::system() }
+        Who { kind: "user", user_id: name.to_owned(), name: name.to_owned(), roles, ..Who::system() }
     };
     let seen = world.step(with("vic", Role::Viewer), start("5", "20")).await;
     assert!(matches!(seen, Err(ControlError::NoRight { .. })), "{seen:?}");
@@ -275,10 +278,10 @@ async fn a_trial_is_a_change_like_any_other_with_rights_etags_audit_and_approval
         .await
         .expect("change sets");
     let (id, etag, bea) = (list[0].id.clone(), list[0].etag, with("bea", Role::Approver));
-    world.control.invite(&Actor::system(), "bea", "shop", "approver").await.expect("a user");
+    world.control.invite(&Claim::program("tollgate"), "bea", "shop", "approver").await.expect("a user");
     let approved = world.control.change(move |tx| -> Result<Change<_>, _> {
-        let approved = reviews::approve(tx, &bea, &id, etag, "")?.value;
-        tollgate_control::publishing::publish(tx, &bea, &approved.id, approved.etag)
+        let approved = reviews::approve(tx, &bea.assumed(), &id, etag, "")?.value;
+        tollgate_control::publishing::publish(tx, &bea.assumed(), &approved.id, approved.etag)
     });
     approved.await.expect("published");
     assert_eq!((world.car().await.0.rate, world.car().await.0.trial), (5, None));

@@ -1,6 +1,7 @@
 //! SQLite: one file, one writer, several readers, write-ahead log.
 
 use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
@@ -18,13 +19,25 @@ use crate::value::{Row, Value};
 const BUSY: Duration = Duration::from_secs(5);
 
 /// What [`Tx::now_ms`] reads.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub enum TimeSource {
     /// The clock of the database.
     #[default]
     Database,
     /// A number of milliseconds that a test sets.
     Manual(Arc<AtomicI64>),
+    /// What a test returns, which is asked before each transaction begins: so it can do something there.
+    Asked(Arc<dyn Fn() -> i64 + Send + Sync>),
+}
+
+impl fmt::Debug for TimeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Database => "Database",
+            Self::Manual(_) => "Manual",
+            Self::Asked(_) => "Asked",
+        })
+    }
 }
 
 /// One connection, as one thread uses it.
@@ -75,8 +88,9 @@ impl Sqlite {
         begin: &'static str,
         work: impl FnOnce(&mut dyn Tx) -> Result<T, E>,
     ) -> Result<T, E> {
+        let asked = if let TimeSource::Asked(ask) = &self.time { Some(ask()) } else { None };
         self.connection.execute_batch(begin).map_err(|error| E::from(error.into()))?;
-        let now_ms = match self.now_ms() {
+        let now_ms = match asked.map_or_else(|| self.now_ms(), Ok) {
             Ok(now_ms) => now_ms,
             Err(error) => {
                 self.roll_back();
@@ -114,6 +128,7 @@ impl Sqlite {
     fn now_ms(&self) -> Result<i64, DbError> {
         match &self.time {
             TimeSource::Manual(at) => Ok(at.load(Relaxed)),
+            TimeSource::Asked(ask) => Ok(ask()),
             TimeSource::Database => {
                 let mut now =
                     self.connection.prepare_cached("SELECT CAST(unixepoch('subsec') * 1000 AS INTEGER)")?;

@@ -3,7 +3,7 @@
 use askama::Template;
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, SET_COOKIE};
-use tollgate_control::{ControlError, FieldFault, links, logins::LONGEST_MS, me, setup};
+use tollgate_control::{ControlError, FieldFault, Held, links, logins::LONGEST_MS, me, setup};
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
@@ -27,7 +27,7 @@ struct LoginPage {
 }
 
 pub(super) async fn login(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    if visit.actor.is_some() {
+    if visit.who.is_some() {
         return Ok(redirect("/rules"));
     }
     if console.control.read(setup::is_open).await? {
@@ -72,8 +72,8 @@ pub(super) async fn log_in(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 pub(super) async fn log_out(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    if let (Some(actor), Some(secret)) = (&visit.actor, &visit.cookie) {
-        console.control.log_out(actor, secret).await?;
+    if let (Ok(claim), Some(secret)) = (visit.claim(), &visit.cookie) {
+        console.control.log_out(&claim, secret).await?;
     }
     let mut reply = redirect("/login");
     add_cookie(&mut reply, cookie(console.cookie_name(), "", 0, console.settings.is_secure));
@@ -142,22 +142,39 @@ pub(super) async fn set_up(console: &Console, visit: &Visit) -> Result<Reply, Fa
 /// The form of a one-time link.
 pub(super) async fn link(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let code = visit.parameter("code").to_owned();
-    match console.control.read(move |tx| links::user_of(tx, &code)).await {
-        Ok(user) => link_page(visit, StatusCode::OK, &user.name, None, &[]),
+    let read = console.control.read(move |tx| {
+        let user = links::user_of(tx, &code)?;
+        Ok((links::has_tokens(tx, &user)?, user.name))
+    });
+    match read.await {
+        Ok((asks, name)) => link_page(visit, StatusCode::OK, &name, asks, None, &[]),
         Err(error) => no_link(visit, error),
     }
+}
+
+/// What becomes of the tokens of the API with a new password.
+pub(super) fn tokens_field(visit: &Visit) -> Field {
+    let a = texts::access::Texts::of(visit.lang);
+    let options = [("keep", a.keep_tokens), ("end", a.end_tokens)];
+    Field::text("tokens", a.my_tokens, a.my_tokens_hint, visit.field("tokens")).of(&options)
+}
+
+/// What the form says about them.
+pub(super) fn held(visit: &Visit) -> Held {
+    if visit.field("tokens") == "end" { Held::Ended } else { Held::Kept }
 }
 
 fn no_link(visit: &Visit, error: ControlError) -> Result<Reply, Failure> {
     let ControlError::WrongLink = error else { return Err(error.into()) };
     let fault = texts::access::Texts::of(visit.lang).wrong_link.to_owned();
-    link_page(visit, StatusCode::FORBIDDEN, "", Some(fault), &[])
+    link_page(visit, StatusCode::FORBIDDEN, "", false, Some(fault), &[])
 }
 
 fn link_page(
     visit: &Visit,
     status: StatusCode,
     user: &str,
+    asks_about_tokens: bool,
     fault: Option<String>,
     faults: &[FieldFault],
 ) -> Result<Reply, Failure> {
@@ -167,12 +184,15 @@ fn link_page(
     let again = Field::text("again", t.password_again, "", "").required();
     let mut name = Field::text("name", t.user_name, "", user).fixed(true);
     name.autocomplete = "username";
-    let inputs = vec![
+    let mut inputs = vec![
         Field::text("code", a.link_title, "", code).required().mono(),
         name,
         password.secret("new-password"),
         again.secret("new-password"),
     ];
+    if asks_about_tokens {
+        inputs.push(tokens_field(visit));
+    }
     let inputs = inputs.into_iter().map(|it| it.faulted(visit.lang, faults)).collect();
     let (f, action) = (Frame::new(visit, "", a.choose_password), "/link".to_owned());
     page(status, &LoginPage { f, action, about: "", fault, inputs, button: a.choose_password })
@@ -181,11 +201,11 @@ fn link_page(
 pub(super) async fn redeem_link(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let field = |name| visit.field(name);
     let (code, password, again) = (field("code").trim(), field("password"), field("again"));
-    match console.control.redeem_link(visit.origin(), code, password, again).await {
+    match console.control.redeem_link(visit.origin(), code, password, again, held(visit)).await {
         Ok(secret) => Ok(with_login(console, redirect("/rules"), &secret)),
         Err(ControlError::Invalid(faults)) => {
-            let name = field("name");
-            link_page(visit, StatusCode::UNPROCESSABLE_ENTITY, name, None, &faults)
+            let (name, asks) = (field("name"), visit.sent_field("tokens").is_some());
+            link_page(visit, StatusCode::UNPROCESSABLE_ENTITY, name, asks, None, &faults)
         }
         Err(error) => no_link(visit, error),
     }
@@ -193,18 +213,18 @@ pub(super) async fn redeem_link(console: &Console, visit: &Visit) -> Result<Repl
 
 /// Language and theme: as cookies for this browser, and with the user.
 pub(super) async fn prefer(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    if let Some(actor) = visit.actor.clone() {
+    if let Ok(claim) = visit.claim() {
         let chosen = |name: &str| visit.sent_field(name).map(str::to_owned);
         let (locale, theme) = (chosen("lang"), chosen("theme"));
-        let changed = console.control.change(move |tx| {
-            let mut new = me::get(tx, &actor)?.preferences;
+        let changed = console.control.change_as(&claim, move |tx, actor| {
+            let mut new = me::get(tx, actor)?.preferences;
             if let Some(locale) = &locale {
                 new.locale.clone_from(locale);
             }
             if let Some(theme) = &theme {
                 new.theme.clone_from(theme);
             }
-            me::prefer(tx, &actor, None, &new, |_| true)
+            me::prefer(tx, actor, None, &new, |_| true)
         });
         changed.await?;
     }

@@ -4,6 +4,7 @@ use hyper::StatusCode;
 use tollgate_control::{ControlError, FieldFault, Preferences, me};
 use tollgate_http_kit::Reply;
 
+use super::access::{held, tokens_field};
 use super::sections::{Form, Section, SectionsPage};
 use super::table::cell;
 use super::users::roles_text;
@@ -30,11 +31,13 @@ async fn render(
     faults: &[FieldFault],
     notice: Option<(&'static str, String)>,
 ) -> Result<Reply, Failure> {
-    let (actor, t, lang, a) = (visit.actor()?, visit.lang.texts(), visit.lang, access::Texts::of(visit.lang));
-    let (of, cookie) = (actor.clone(), visit.cookie.clone().unwrap_or_default());
-    let read = console.control.read(move |tx| Ok((me::get(tx, &of)?, me::logins(tx, &of, &cookie)?)));
+    let (claim, t, lang, a) = (visit.claim()?, visit.lang.texts(), visit.lang, access::Texts::of(visit.lang));
+    let (who, cookie) = (visit.who()?, visit.cookie.clone().unwrap_or_default());
+    let read = console
+        .control
+        .read_as(&claim, move |tx, actor| Ok((me::get(tx, actor)?, me::logins(tx, actor, &cookie)?)));
     let (me, logins) = read.await?;
-    let mut shown = SectionsPage::new(Frame::new(visit, "me", a.me), format!("{} / {}", a.user, actor.name));
+    let mut shown = SectionsPage::new(Frame::new(visit, "me", a.me), format!("{} / {}", a.user, who.name));
     shown.notice = notice;
     let kept = |name: &str, now: &str| {
         if visit.sent_field(name).is_some() { visit.field(name).to_owned() } else { now.to_owned() }
@@ -51,6 +54,7 @@ async fn render(
         Field::text("current", a.current_password, "", "").required().secret("current-password"),
         Field::text("password", a.new_password, t.password_hint, "").required().secret("new-password"),
         Field::text("again", t.password_again, "", "").required().secret("new-password"),
+        tokens_field(visit),
     ];
     let faulted = |fields: Vec<Field>| fields.into_iter().map(|it| it.faulted(lang, faults)).collect();
     let form = |action: &str, inputs, button| Form {
@@ -75,7 +79,7 @@ async fn render(
     });
     shown.sections = vec![
         Section {
-            facts: vec![(t.user_name, me.name.clone()), (t.roles, roles_text(lang, &actor.roles))],
+            facts: vec![(t.user_name, me.name.clone()), (t.roles, roles_text(lang, &who.roles))],
             ..Section::default()
         },
         Section { title: a.preferences, forms: vec![form("/me", preferences, t.save)], ..Section::default() },
@@ -103,25 +107,27 @@ async fn render(
 }
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     let field = |name| visit.field(name).to_owned();
     let new = Preferences { locale: field("locale"), theme: field("theme"), zone: field("zone") };
-    let changed =
-        console.control.change(move |tx| me::prefer(tx, &actor, None, &new, |name| zone_of(name).is_some()));
+    let changed = console.control.change_as(&claim, move |tx, actor| {
+        me::prefer(tx, actor, None, &new, |name| zone_of(name).is_some())
+    });
     answered(console, visit, changed.await.map(drop), "/me?done=saved").await
 }
 
 pub(super) async fn change_password(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, cookie) = (visit.actor()?, visit.cookie.clone().unwrap_or_default());
+    let (claim, cookie) = (visit.claim()?, visit.cookie.clone().unwrap_or_default());
     let field = |name| visit.field(name);
     let (current, password, again) = (field("current"), field("password"), field("again"));
-    let changed = console.control.change_password(&actor, &cookie, current, password, again).await;
+    let held = held(visit);
+    let changed = console.control.change_password(&claim, &cookie, current, password, again, held).await;
     answered(console, visit, changed, "/me?done=password").await
 }
 
 pub(super) async fn end_login(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, id) = (visit.actor()?, visit.segment(2));
-    console.control.change(move |tx| me::end_login(tx, &actor, &id)).await?;
+    let (claim, id) = (visit.claim()?, visit.segment(2));
+    console.control.change_as(&claim, move |tx, actor| me::end_login(tx, actor, &id)).await?;
     Ok(redirect("/me?done=saved"))
 }
 

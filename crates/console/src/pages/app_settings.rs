@@ -37,8 +37,8 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
 }
 
 async fn read(console: &Console, visit: &Visit) -> Result<App, Failure> {
-    let (actor, name) = (visit.actor()?, visit.segment(1));
-    Ok(console.control.read(move |tx| apps::get(tx, &actor, Role::Viewer, &name)).await?)
+    let (claim, name) = (visit.claim()?, visit.segment(1));
+    Ok(console.control.read_as(&claim, move |tx, actor| apps::get(tx, actor, Role::Viewer, &name)).await?)
 }
 
 fn input_of(app: &App) -> (AppInput, PlanInput) {
@@ -48,7 +48,8 @@ fn input_of(app: &App) -> (AppInput, PlanInput) {
 }
 
 pub(super) async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, name) = (visit.actor()?, visit.segment(1));
+    visit.claim()?;
+    let name = visit.segment(1);
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let field = |name: &str| visit.field(name).to_owned();
     let plan =
@@ -61,7 +62,7 @@ pub(super) async fn save(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let changed = match sent {
         Ok(rollout) => {
             let asked = AppInput { rollout, ..asked };
-            console.change(visit, move |tx| app_change::update(tx, &actor, &name, etag, &asked)).await
+            console.change(visit, move |tx, actor| app_change::update(tx, actor, &name, etag, &asked)).await
         }
         Err(error) => Err(error),
     };
@@ -118,7 +119,7 @@ fn form(
         notice,
         etag: app.etag,
         inputs: inputs.into_iter().map(|it| it.faulted(visit.lang, faults)).collect(),
-        may_edit: visit.actor()?.may(Role::Admin, &app.name),
+        may_edit: visit.who()?.may(Role::Admin, &app.name),
         app: app.name.clone(),
     };
     page(status, &settings)

@@ -21,7 +21,7 @@ const SIZE: i64 = 50;
 const FILTER: [&str; 6] = ["app", "actor", "target", "action", "from", "until"];
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, t, a) = (visit.actor()?, visit.lang.texts(), access::Texts::of(visit.lang));
+    let (claim, t, a) = (visit.claim()?, visit.lang.texts(), access::Texts::of(visit.lang));
     let text = |name: &str| visit.parameter(name).to_owned();
     let instant = |name: &str| match visit.parameter(name) {
         "" => Some(0),
@@ -37,14 +37,14 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         until: until.unwrap_or(0),
     };
     let before = visit.number("before", 0);
-    let (by, asked) = (actor.clone(), filter.clone());
-    let read = console.control.read(move |tx| audit::find(tx, &by, &asked, before, SIZE));
+    let asked = filter.clone();
+    let read = console.control.read_as(&claim, move |tx, actor| audit::find(tx, actor, &asked, before, SIZE));
     let entries = read.await?;
-    let is_admin = actor.may(Role::Admin, EVERY_APP);
+    let is_admin = visit.who()?.may(Role::Admin, EVERY_APP);
     let f = Frame::new(visit, "audit", t.audit);
     let mut list = SectionsPage::new(f, format!("{} / {}", t.system, t.audit));
     if is_admin && before == 0 {
-        let chain = console.control.audit_chain(&actor).await?;
+        let chain = console.control.audit_chain(&claim).await?;
         list.live = Some(match chain {
             Chain::Whole(count) => ("ok", format!("{} · {}", t.chain_whole, grouped(count))),
             Chain::BrokenAt(seq) => ("warn", format!("{} {seq}", t.chain_broken)),

@@ -20,7 +20,7 @@ use crate::web::{Failure, Visit, query_of, redirect};
 type Picked = Vec<(String, i64)>;
 
 pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    visit.claim()?;
     let picked = picked(visit);
     if picked.is_empty() {
         return Ok(redirect(&query_of("/rules", &[("bulk", "none")])));
@@ -37,10 +37,15 @@ pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failu
     let count = picked.len();
     let mut last = None;
     for (app, rows) in picked {
-        let by = actor.clone();
-        let done = console.change(visit, move |tx| {
-            let ops = ops(tx, &by, &app, &rows, action)?;
-            publishing::write(tx, &by, &app, &ChangeInput { ops, ..ChangeInput::default() }, Intent::Publish)
+        let done = console.change(visit, move |tx, actor| {
+            let ops = ops(tx, actor, &app, &rows, action)?;
+            publishing::write(
+                tx,
+                actor,
+                &app,
+                &ChangeInput { ops, ..ChangeInput::default() },
+                Intent::Publish,
+            )
         });
         match done.await {
             Ok(done) => last = Some(done),
@@ -131,12 +136,12 @@ async fn export(
     visit: &Visit,
     picked: BTreeMap<String, Picked>,
 ) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
-    let read = console.control.read(move |tx| {
+    let claim = visit.claim()?;
+    let read = console.control.read_as(&claim, move |tx, actor| {
         let mut text = String::new();
         for (app, rows) in &picked {
             for (key, _) in rows {
-                let rule = rules::get(tx, &actor, app, key)?;
+                let rule = rules::get(tx, actor, app, key)?;
                 text.push_str(&format!("--- # {app}\n{}", car_yaml::write(&rule.car.to_input())));
             }
         }

@@ -7,8 +7,7 @@ use tollgate_control::changes::{self, Keep};
 use tollgate_control::diff::by_field;
 use tollgate_control::rollout::{Plan, PlanInput};
 use tollgate_control::{
-    Actor, Content, ControlError, FieldFault, Kind, Role, apps, checks, publishing, reviews, rollouts,
-    versions,
+    Content, ControlError, FieldFault, Kind, Role, Who, apps, checks, publishing, reviews, rollouts, versions,
 };
 use tollgate_http_kit::Reply;
 
@@ -72,7 +71,7 @@ pub(super) struct Row {
 }
 
 async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, c) = (visit.actor()?, Texts::of(visit.lang));
+    let (claim, c) = (visit.claim()?, Texts::of(visit.lang));
     let state =
         if visit.parameter("state").is_empty() { "open" } else { visit.parameter("state") }.to_owned();
     let app = visit.parameter("app").to_owned();
@@ -82,7 +81,7 @@ async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         before: visit.parameter("before").to_owned(),
         limit: SIZE as i64,
     };
-    let found = console.control.read(move |tx| change_set::list(tx, &actor, &query)).await?;
+    let found = console.control.read_as(&claim, move |tx, actor| change_set::list(tx, actor, &query)).await?;
     let mut states = vec![("open", c.open), ("all", c.all)];
     states.extend(State::ALL.map(|it| (it.name(), state_text(visit.lang, it).0)));
     let last = found.last().filter(|_| found.len() == SIZE);
@@ -225,13 +224,13 @@ async fn show(
     notice: Option<(&'static str, String)>,
     faults_of: Faults,
 ) -> Result<Reply, Failure> {
-    let (actor, id, c) = (visit.actor()?, visit.segment(1), Texts::of(visit.lang));
+    let (claim, id, c) = (visit.claim()?, visit.segment(1), Texts::of(visit.lang));
+    let who = visit.who()?;
     let Faults { comment: fault, plan: plan_faults } = faults_of;
-    let by = actor.clone();
-    let read = console.control.read(move |tx| {
-        let found = change_set::get(tx, &by, &id)?;
-        let app = apps::get(tx, &by, Role::Viewer, &found.app)?;
-        let rollout = match rollouts::get(tx, &by, &found.app) {
+    let read = console.control.read_as(&claim, move |tx, actor| {
+        let found = change_set::get(tx, actor, &id)?;
+        let app = apps::get(tx, actor, Role::Viewer, &found.app)?;
+        let rollout = match rollouts::get(tx, actor, &found.app) {
             Ok(last) => Some(last),
             Err(ControlError::NotFound { .. }) => None,
             Err(error) => return Err(error),
@@ -239,8 +238,8 @@ async fn show(
         if found.state.is_closed() {
             return Ok((found, Vec::new(), Vec::new(), app.rollout, rollout));
         }
-        let faults = checks::preview(tx, &by, &found.app, &found.ops)?.faults;
-        let conflicts = change_set::conflicts(tx, &by, &found)?;
+        let faults = checks::preview(tx, actor, &found.app, &found.ops)?.faults;
+        let conflicts = change_set::conflicts(tx, actor, &found)?;
         Ok((found, faults, conflicts, app.rollout, rollout))
     });
     let (found, faults, conflicts, plan, rollout) = read.await?;
@@ -261,7 +260,7 @@ async fn show(
         (if has_approvals { "ok" } else { "" }, c.check_approvals, approvals),
     ];
     let href = change_href(&found.id);
-    let buttons = buttons(c, &found, &actor);
+    let buttons = buttons(c, &found, who);
     let may_publish = buttons.iter().any(|it| it.0 == "publish");
     let rollout = rollout.filter(|it| match found.published_version {
         Some(version) => it.to_version == version,
@@ -275,14 +274,14 @@ async fn show(
         notice,
         steps: steps(c, found.state),
         conflicts: conflicts.iter().map(|it| conflict_view(visit.lang, &found.app, it)).collect(),
-        is_author: found.is_by(&actor) && actor.may(Role::Editor, &found.app),
+        is_author: found.is_by(who) && who.may(Role::Editor, &found.app),
         r: rollout_texts::Texts::of(visit.lang),
         d: Diffs::of_ops(visit, &found.app, &found.ops, &href),
         checks: if found.state.is_closed() { Vec::new() } else { checks },
         faults: faults.iter().map(ToString::to_string).collect(),
         base: found.base_version,
         published: found.published_version.map(|it| (it, versions(it))),
-        may_edit: actor.may(Role::Editor, &found.app),
+        may_edit: who.may(Role::Editor, &found.app),
         action: href,
         etag: found.etag,
         said: if fault.is_some() { visit.field("comment").to_owned() } else { String::new() },
@@ -290,7 +289,7 @@ async fn show(
         buttons,
         rollout: rollout.map(|_| rollout_href(&found.app)),
         plan: may_publish
-            .then(|| PlanView::new(visit, &plan, &plan_faults, actor.may(Role::Approver, &found.app))),
+            .then(|| PlanView::new(visit, &plan, &plan_faults, who.may(Role::Approver, &found.app))),
         events: found.events.iter().rev().map(|it| event(visit, c, &found, it)).collect(),
         app: found.app,
         comment: found.comment,
@@ -320,8 +319,8 @@ fn steps(c: &Texts, state: State) -> Vec<(&'static str, &'static str)> {
 }
 
 /// What this actor may do with it now, the first as the main one.
-fn buttons(c: &Texts, it: &ChangeSet, actor: &Actor) -> Vec<(&'static str, &'static str, &'static str)> {
-    let (may_approve, is_author) = (actor.may(Role::Approver, &it.app), it.is_by(actor));
+fn buttons(c: &Texts, it: &ChangeSet, who: &Who) -> Vec<(&'static str, &'static str, &'static str)> {
+    let (may_approve, is_author) = (who.may(Role::Approver, &it.app), it.is_by(who));
     let is_free = it.needed == 0;
     let mut buttons = Vec::new();
     let waits = matches!(it.state, State::Submitted | State::Approved);
@@ -338,7 +337,7 @@ fn buttons(c: &Texts, it: &ChangeSet, actor: &Actor) -> Vec<(&'static str, &'sta
     if waits && may_approve {
         buttons.push(("reject", "btn danger", c.reject));
     }
-    if !it.state.is_closed() && (is_author || actor.may(Role::Admin, &it.app)) {
+    if !it.state.is_closed() && (is_author || who.may(Role::Admin, &it.app)) {
         buttons.push(("abandon", "btn plain", c.abandon));
     }
     buttons
@@ -396,7 +395,8 @@ fn conflict_view(lang: Lang, app: &str, it: &Conflict) -> ConflictView {
 }
 
 async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, id, c) = (visit.actor()?, visit.segment(1), Texts::of(visit.lang));
+    visit.claim()?;
+    let (id, c) = (visit.segment(1), Texts::of(visit.lang));
     let etag: i64 = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (action, comment) = (visit.field("action").to_owned(), visit.field("comment").to_owned());
     let choices = choices(visit);
@@ -413,14 +413,14 @@ async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         }
         Err(error) => return Err(error.into()),
     };
-    let done = console.change(visit, move |tx| match &*action {
-        "submit" => changes::submit(tx, &actor, &id, etag),
-        "approve" => reviews::approve(tx, &actor, &id, etag, &comment),
-        "reject" => reviews::reject(tx, &actor, &id, etag, &comment),
-        "publish" => publishing::publish_by(tx, &actor, &id, etag, plan.as_ref()),
-        "abandon" => changes::abandon(tx, &actor, &id, etag, &comment),
-        "resolve" => changes::resolve(tx, &actor, &id, etag, &choices),
-        _ => changes::comment(tx, &actor, &id, &comment),
+    let done = console.change(visit, move |tx, actor| match &*action {
+        "submit" => changes::submit(tx, actor, &id, etag),
+        "approve" => reviews::approve(tx, actor, &id, etag, &comment),
+        "reject" => reviews::reject(tx, actor, &id, etag, &comment),
+        "publish" => publishing::publish_by(tx, actor, &id, etag, plan.as_ref()),
+        "abandon" => changes::abandon(tx, actor, &id, etag, &comment),
+        "resolve" => changes::resolve(tx, actor, &id, etag, &choices),
+        _ => changes::comment(tx, actor, &id, &comment),
     });
     let bad = |text: &'static str| Some(("bad", text.to_owned()));
     let (status, notice, fault) = match done.await {
@@ -477,7 +477,7 @@ struct VersionsPage {
 }
 
 async fn version_diff(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, c) = (visit.actor()?, visit.segment(1), Texts::of(visit.lang));
+    let (claim, app, c) = (visit.claim()?, visit.segment(1), Texts::of(visit.lang));
     // The form names both; a link has the newer one in its path.
     let in_path = visit.segment(3);
     let to = if in_path == "diff" { visit.parameter("version").to_owned() } else { in_path };
@@ -485,7 +485,10 @@ async fn version_diff(console: &Console, visit: &Visit) -> Result<Reply, Failure
     let to: i64 = to.parse().map_err(|_| unknown())?;
     let from = visit.number("against", to - 1);
     let name = app.clone();
-    let found = console.control.read(move |tx| versions::difference(tx, &actor, &name, from, to)).await?;
+    let found = console
+        .control
+        .read_as(&claim, move |tx, actor| versions::difference(tx, actor, &name, from, to))
+        .await?;
     let versions_href = format!("/apps/{}/versions", encoded(&app));
     let path = query_of(&format!("{versions_href}/{to}/diff"), &[("against", &from.to_string())]);
     let shown = VersionsPage {

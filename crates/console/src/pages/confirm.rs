@@ -36,9 +36,12 @@ pub(super) async fn ask_delete(
     visit: &Visit,
     fault: Option<String>,
 ) -> Result<Reply, Failure> {
-    let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
-    actor.must(Role::Editor, &app)?;
-    let rule = console.control.read(move |tx| rules::get(tx, &actor, &app, &key)).await?;
+    let (claim, app, key) = (visit.claim()?, visit.segment(1), visit.segment(3));
+    let read = console.control.read_as(&claim, move |tx, actor| {
+        actor.must(Role::Editor, &app)?;
+        rules::get(tx, actor, &app, &key)
+    });
+    let rule = read.await?;
     let t = visit.lang.texts();
     let href = rule_href(&rule.app, &rule.car.key);
     let facts = vec![
@@ -67,10 +70,11 @@ pub(super) async fn ask_delete(
 }
 
 pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
+    visit.claim()?;
+    let (app, key) = (visit.segment(1), visit.segment(3));
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let intent = Intent::Publish;
-    match console.change(visit, move |tx| rules::remove(tx, &actor, &app, &key, etag, intent)).await {
+    match console.change(visit, move |tx, actor| rules::remove(tx, actor, &app, &key, etag, intent)).await {
         Ok(done) => Ok(after(&done, "/rules")),
         Err(ControlError::Stale { .. }) => {
             let fault = visit.lang.texts().stale_delete.to_owned();
@@ -85,9 +89,10 @@ pub(super) async fn ask_rollback(
     visit: &Visit,
     fault: Option<String>,
 ) -> Result<Reply, Failure> {
-    let (actor, app, to) = (visit.actor()?, visit.segment(1), visit.segment(3));
+    let (claim, app, to) = (visit.claim()?, visit.segment(1), visit.segment(3));
     let number: i64 = to.parse().map_err(|_| Failure::NoPage)?;
-    let app = console.control.read(move |tx| apps::get(tx, &actor, Role::Editor, &app)).await?;
+    let app =
+        console.control.read_as(&claim, move |tx, actor| apps::get(tx, actor, Role::Editor, &app)).await?;
     if !(1..app.version).contains(&number) {
         return Err(ControlError::NotFound { what: "version", name: to }.into());
     }
@@ -112,11 +117,13 @@ pub(super) async fn ask_rollback(
 }
 
 pub(super) async fn roll_back(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app) = (visit.actor()?, visit.segment(1));
+    visit.claim()?;
+    let app = visit.segment(1);
     let to = visit.segment(3).parse().map_err(|_| Failure::NoPage)?;
     let base = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (reason, name) = (visit.field("reason").to_owned(), app.clone());
-    let rolled = console.change(visit, move |tx| versions::rollback(tx, &actor, &app, base, to, &reason));
+    let rolled =
+        console.change(visit, move |tx, actor| versions::rollback(tx, actor, &app, base, to, &reason));
     match rolled.await {
         Ok(version) => {
             Ok(redirect(&query_of("/rules", &[("saved", &name), ("version", &version.to_string())])))

@@ -103,7 +103,7 @@ pub(super) fn queue_of(visit: &Visit) -> Option<String> {
 }
 
 pub(super) fn list(visit: &Visit) -> Result<Reply, Failure> {
-    visit.actor()?;
+    visit.claim()?;
     let e = Texts::of(visit.lang);
     let forms = FORMS.iter().map(|(title, text, fields)| Example {
         title: title(e),

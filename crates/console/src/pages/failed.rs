@@ -4,7 +4,7 @@
 use askama::Template;
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, RETRY_AFTER};
-use tollgate_control::{ControlError, Role, apps, rules, setup, users};
+use tollgate_control::{ControlError, apps, rules, setup, users};
 use tollgate_db::DbError;
 use tollgate_http_kit::Reply;
 use tollgate_human_text::nearest;
@@ -88,7 +88,7 @@ pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -
     }
     let said = said(console, visit, failure).await;
     let t = visit.lang.texts();
-    let is_user = visit.actor.is_some();
+    let is_user = visit.who.is_some();
     let (back, back_text) = if is_user { ("/rules", t.back_to_list) } else { ("/login", t.login) };
     let f = Frame::new(visit, "", said.title);
     let p = Card {
@@ -225,14 +225,14 @@ fn near_page(visit: &Visit) -> Option<(String, String)> {
 
 /// The object of this kind whose name is nearest, among those that the actor may see.
 async fn near_object(console: &Console, visit: &Visit, what: &str, name: &str) -> Option<(String, String)> {
-    let actor = visit.actor.clone()?;
+    let claim = visit.claim().ok()?;
     let near = |names: &[String], name: &str| {
         let names: Vec<&str> = names.iter().map(|it| &**it).collect();
         nearest(name, &names).filter(|it| it.is_near).map(|it| it.name.to_owned())
     };
     match what {
         "app" => {
-            let apps = console.control.read(move |tx| apps::list(tx, &actor)).await.ok()?;
+            let apps = console.control.read_as(&claim, move |tx, actor| apps::list(tx, actor)).await.ok()?;
             let names: Vec<_> = apps.into_iter().map(|it| it.name).collect();
             let app = near(&names, name)?;
             Some((app.clone(), query_of("/rules", &[("app", &app)])))
@@ -240,13 +240,14 @@ async fn near_object(console: &Console, visit: &Visit, what: &str, name: &str) -
         "rule" => {
             let (app, key) = name.split_once(' ')?;
             let of = app.to_owned();
-            let keys = console.control.read(move |tx| rules::keys(tx, &actor, &of)).await.ok()?;
+            let keys =
+                console.control.read_as(&claim, move |tx, actor| rules::keys(tx, actor, &of)).await.ok()?;
             let key = near(&keys, key)?;
             Some((format!("{app} {key}"), rule_href(app, &key)))
         }
         "user" => {
-            actor.must(Role::Admin, tollgate_control::actor::EVERY_APP).ok()?;
-            let users = console.control.read(move |tx| users::page(tx, &actor, "", 500)).await.ok()?;
+            let users =
+                console.control.read_as(&claim, |tx, actor| users::page(tx, actor, "", 500)).await.ok()?;
             let names: Vec<_> = users.into_iter().map(|it| it.name).collect();
             let user = near(&names, name)?;
             Some((user.clone(), super::users::href(&user)))

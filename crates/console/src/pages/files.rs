@@ -45,15 +45,15 @@ pub(super) async fn answer(console: &Console, asked: FilePage, visit: &Visit) ->
 }
 
 async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, t, l) = (visit.actor()?, visit.lang.texts(), Texts::of(visit.lang));
+    let (claim, t, l) = (visit.claim()?, visit.lang.texts(), Texts::of(visit.lang));
     let app = if visit.segment(0) == "apps" { visit.segment(1) } else { String::new() };
-    let (by, asked) = (actor.clone(), app.clone());
-    let files = console.control.read(move |tx| file_rules::list(tx, &by, &asked)).await?;
+    let asked = app.clone();
+    let files = console.control.read_as(&claim, move |tx, actor| file_rules::list(tx, actor, &asked)).await?;
     let title = if app.is_empty() { l.title.to_owned() } else { format!("{app} · {}", l.title) };
     let mut list = TablePage::new(Frame::new(visit, "files", title), format!("{} / {}", t.limits, l.title));
     list.lead = l.about;
     let create = query_of("/files/new", &[("app", &app)]);
-    list.create = rules::may_create(&actor).then_some((l.new, create));
+    list.create = rules::may_create(visit.who()?).then_some((l.new, create));
     list.empty = (l.empty, l.empty_text, String::new());
     list.head = vec![
         (t.app, false),
@@ -145,17 +145,17 @@ async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 }
 
 async fn current(console: &Console, visit: &Visit) -> Result<StoredFile, Failure> {
-    let (actor, app, domain) = (visit.actor()?, visit.segment(1), visit.segment(3));
-    Ok(console.control.read(move |tx| file_rules::get(tx, &actor, &app, &domain)).await?)
+    let (claim, app, domain) = (visit.claim()?, visit.segment(1), visit.segment(3));
+    Ok(console.control.read_as(&claim, move |tx, actor| file_rules::get(tx, actor, &app, &domain)).await?)
 }
 
 /// A new file has its app in the form; one that is there, in the path.
 async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    visit.claim()?;
     let is_new = visit.segment(0) == "files";
     let found = if is_new { None } else { Some(current(console, visit).await?) };
     if let Some(found) = found.as_ref().filter(|_| visit.field("action") != "check") {
-        actor.must(Role::Editor, &found.app)?; // before the faults of what was entered
+        console.must(visit, Role::Editor, &found.app).await?; // before the faults of what was entered
     }
     let app = found.as_ref().map_or_else(|| visit.field("app").to_owned(), |it| it.app.clone());
     // A text area sends CR LF; files have LF.
@@ -199,7 +199,7 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     }
     let (asked, name) = (intent(visit), app.clone());
     let change = ChangeInput { ops: vec![op], ..ChangeInput::default() };
-    match console.change(visit, move |tx| publishing::write(tx, &actor, &name, &change, asked)).await {
+    match console.change(visit, move |tx, actor| publishing::write(tx, actor, &name, &change, asked)).await {
         Ok(done) if action == "delete" => Ok(after(&done, "/files")),
         Ok(done) => Ok(after(&done, &file_href(&app, &key))),
         Err(ControlError::Faulty(faults)) => {
@@ -225,13 +225,18 @@ async fn show(
     input: &FileInput,
     shown: Shown,
 ) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
-    if found.is_none() && !rules::may_create(&actor) {
-        return Err(ControlError::NoRight { need: Role::Editor, app: app.to_owned() }.into());
-    }
+    let claim = visit.claim()?;
     let (t, l) = (visit.lang.texts(), Texts::of(visit.lang));
-    let by = actor.clone();
-    let (apps, now_ms) = console.control.read(move |tx| Ok((apps::list(tx, &by)?, tx.now_ms()))).await?;
+    let (of, is_new) = (app.to_owned(), found.is_none());
+    let read = console.control.read_as(&claim, move |tx, actor| {
+        if !is_new {
+            actor.must(Role::Viewer, &of)?;
+        } else if !rules::may_create(actor) {
+            return Err(ControlError::NoRight { need: Role::Editor, app: of.clone() });
+        }
+        Ok((apps::list(tx, actor)?, tx.now_ms()))
+    });
+    let (apps, now_ms) = read.await?;
     let published = console.control.published().borrow().clone();
     let documents = published.apps.iter().find(|it| it.app == app).map(|it| it.documents.as_slice());
     let domain = found.map(|it| it.file.domain.clone());
@@ -271,7 +276,7 @@ async fn show(
         sample: visit.field("sample").to_owned(),
         sample_fault: shown.sample_fault,
         explanation: shown.explanation,
-        may_edit: found.is_none() || actor.may(Role::Editor, app),
+        may_edit: found.is_none() || visit.who()?.may(Role::Editor, app),
         apps: apps.into_iter().map(|it| it.name).collect(),
         preview,
     };

@@ -31,9 +31,10 @@ pub(super) fn href(app: &str) -> String {
 }
 
 pub(super) async fn show(console: &Console, visit: &Visit, fault: Option<String>) -> Result<Reply, Failure> {
-    let (actor, app) = (visit.actor()?, visit.segment(1));
+    let (claim, app) = (visit.claim()?, visit.segment(1));
     let of = app.clone();
-    let (held, version) = console.control.read(move |tx| frozen::status(tx, &actor, &of)).await?;
+    let (held, version) =
+        console.control.read_as(&claim, move |tx, actor| frozen::status(tx, actor, &of)).await?;
     let holds = |it: &tollgate_control::NodeState| it.apps.iter().any(|it| it.app == app && it.is_ahead);
     let nodes = console.control.nodes().nodes_of(&app).into_iter().filter(|it| it.is_connected && holds(it));
     let c = Texts::of(visit.lang);
@@ -46,20 +47,20 @@ pub(super) async fn show(console: &Console, visit: &Visit, fault: Option<String>
         version,
         action: href(&app),
         nodes: nodes.map(|it| (it.id, it.name)).collect(),
-        may_decide: visit.actor()?.may(Role::Admin, &app),
+        may_decide: visit.who()?.may(Role::Admin, &app),
         app,
     };
     page(status, &frozen)
 }
 
 pub(super) async fn decide(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, reason) = (visit.actor()?, visit.segment(1), visit.field("reason").to_owned());
+    let (claim, app, reason) = (visit.claim()?, visit.segment(1), visit.field("reason").to_owned());
     let decided = match visit.field("action") {
         "force" => {
             let of = app.clone();
-            console.control.change(move |tx| thawing::force(tx, &actor, &of, &reason)).await
+            console.control.change_as(&claim, move |tx, actor| thawing::force(tx, actor, &of, &reason)).await
         }
-        "take_over" => console.control.take_over(&actor, &app, visit.field("node"), &reason).await,
+        "take_over" => console.control.take_over(&claim, &app, visit.field("node"), &reason).await,
         _ => return Err(Failure::Bad("expected the action take_over or force".to_owned())),
     };
     match decided {

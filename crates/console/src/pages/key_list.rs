@@ -35,12 +35,12 @@ struct Row {
 }
 
 pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, t) = (visit.actor()?, Texts::of(visit.lang));
+    let (claim, t) = (visit.claim()?, Texts::of(visit.lang));
     let question = question(visit.parameter("domain"), visit.parameter("entries"));
     let is_asked = !question.domain.is_empty();
     let (mut none, mut faults, mut found) = (String::new(), Vec::new(), Listing::default());
     if is_asked {
-        match console.control.scan_keys(&actor, &question, visit.parameter("cursor")).await {
+        match console.control.scan_keys(&claim, &question, visit.parameter("cursor")).await {
             Ok(listing) if listing.live == 0 => t.no_nodes.clone_into(&mut none),
             Ok(listing) => found = listing,
             Err(ControlError::Invalid(wrong)) => faults = wrong,

@@ -51,13 +51,13 @@ struct Row {
 }
 
 pub(super) async fn look_up(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    visit.actor()?;
+    visit.claim()?;
     let mut question = question(visit.parameter("domain"), visit.parameter("entries"));
     question.entries.extend(visit.parameters("entry"));
     if question == Question::default() {
         return shown(visit, &question, None, &[], None);
     }
-    match console.control.inspect_key(&visit.actor()?, &question).await {
+    match console.control.inspect_key(&visit.claim()?, &question).await {
         Ok(answers) => shown(visit, &question, Some(&answers), &[], None),
         Err(ControlError::Invalid(faults)) => shown(visit, &question, None, &faults, None),
         Err(error) => Err(error.into()),
@@ -66,7 +66,7 @@ pub(super) async fn look_up(console: &Console, visit: &Visit) -> Result<Reply, F
 
 pub(super) async fn reset(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let question = question(visit.field("domain"), visit.field("entries"));
-    match console.control.reset_key(&visit.actor()?, &question).await {
+    match console.control.reset_key(&visit.claim()?, &question).await {
         Ok(answers) => {
             let is_done = answers.nodes.iter().all(|it| it.known.is_ok()) && !answers.nodes.is_empty();
             let done = is_done.then(|| ("ok", Texts::of(visit.lang).reset_done.to_owned()));

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::{Actor, ControlError, Figures, Health, NodeApp, NodeState, Role};
+use tollgate_control::{ControlError, Figures, Health, NodeApp, NodeState, Role, Who};
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
@@ -70,8 +70,8 @@ struct AppRow {
 }
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, d) = (visit.actor()?, Texts::of(visit.lang));
-    let now_ms = console.control.read(|tx| Ok(tx.now_ms())).await?;
+    let d = Texts::of(visit.lang);
+    let (who, now_ms) = console.who(visit).await?;
     let nodes = console.control.nodes().nodes();
     let figures = console.control.live().figures();
     let scheme = if console.settings.is_secure { "https" } else { "http" };
@@ -80,7 +80,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         d,
         after: after(console),
         live: all_live(console, visit.lang, now_ms),
-        rows: nodes.iter().map(|node| row(visit, &actor, node, figures.get(&node.id), now_ms)).collect(),
+        rows: nodes.iter().map(|node| row(visit, &who, node, figures.get(&node.id), now_ms)).collect(),
         command: format!(
             "tollgate serve --control {scheme}://{} --control-token-file node-token",
             visit.host
@@ -89,9 +89,9 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     page(StatusCode::OK, &list)
 }
 
-fn row(visit: &Visit, actor: &Actor, node: &NodeState, figures: Option<&Figures>, now_ms: i64) -> Row {
+fn row(visit: &Visit, who: &Who, node: &NodeState, figures: Option<&Figures>, now_ms: i64) -> Row {
     let d = Texts::of(visit.lang);
-    let apps: Vec<&NodeApp> = seen(actor, node).collect();
+    let apps: Vec<&NodeApp> = seen(who, node).collect();
     let is_missing = |it: &&&NodeApp| it.acked != it.wanted || it.fault.is_some();
     let missing = apps.iter().filter(is_missing).map(|it| Missing {
         class: state(d, it).0,
@@ -125,8 +125,8 @@ const fn health(lang: Lang, health: Health) -> (&'static str, &'static str) {
 }
 
 /// The apps of a node that the actor may see.
-fn seen<'n>(actor: &'n Actor, node: &'n NodeState) -> impl Iterator<Item = &'n NodeApp> {
-    node.apps.iter().filter(|it| actor.may(Role::Viewer, &it.app))
+fn seen<'n>(who: &'n Who, node: &'n NodeState) -> impl Iterator<Item = &'n NodeApp> {
+    node.apps.iter().filter(|it| who.may(Role::Viewer, &it.app))
 }
 
 /// The events that a page has seen.
@@ -163,13 +163,14 @@ fn href(id: &str) -> String {
 }
 
 pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, t, d, id) = (visit.actor()?, visit.lang.texts(), Texts::of(visit.lang), visit.segment(1));
-    let now_ms = console.control.read(|tx| Ok(tx.now_ms())).await?;
+    let (t, d, id) = (visit.lang.texts(), Texts::of(visit.lang), visit.segment(1));
+    let (who, now_ms) = console.who(visit).await?;
     let node = console.control.nodes().nodes().into_iter().find(|it| it.id == id);
     let node = node.ok_or(ControlError::NotFound { what: "node", name: id.clone() })?;
     let figures = console.control.live().figures().remove(&id).unwrap_or_default();
     let or_none = |texts: &[String]| if texts.is_empty() { "–".to_owned() } else { texts.join(", ") };
-    let store = match &figures.store {
+    let store = match figures.store.as_ref().filter(|_| !who.roles.is_empty()) {
+        None if who.roles.is_empty() => "–".to_owned(),
         Some((name, true)) => name.clone(),
         Some((name, false)) => format!("{name} · {}", d.store_down),
         None => d.no_store.to_owned(),
@@ -180,7 +181,7 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
         (d.labels, or_none(&labels(&node)), true),
         (t.software, node.software.clone(), true),
         (d.language, node.language.to_string(), false),
-        (d.store, store, figures.store.as_ref().is_some_and(|it| it.1)),
+        (d.store, store, figures.store.as_ref().is_some_and(|it| it.1) && !who.roles.is_empty()),
         (
             d.table,
             format!("{} kB", grouped(i64::try_from(figures.table_bytes / 1_000).unwrap_or(i64::MAX))),
@@ -192,7 +193,7 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
     ];
     let mut faults = Vec::new();
     // What may name machines, domains and files of others, as in the API.
-    if actor.may_everywhere(Role::Viewer) {
+    if who.may_everywhere(Role::Viewer) {
         facts.insert(2, (t.address, node.address.clone(), true));
         facts.push((d.own_domains, or_none(&node.local_domains), true));
         faults = vec![(d.state_error, figures.state_error), (d.rules_error, figures.rules_error)];
@@ -216,7 +217,7 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
         health: health(visit.lang, node.health(now_ms)),
         facts,
         faults: faults.into_iter().filter(|it| !it.1.is_empty()).collect(),
-        apps: seen(&actor, &node).map(app).collect(),
+        apps: seen(&who, &node).map(app).collect(),
     };
     page(StatusCode::OK, &shown)
 }

@@ -34,13 +34,13 @@ pub(super) fn inputs(lang: Lang, faults: &[FieldFault], value: impl Fn(&str) -> 
 }
 
 pub(super) async fn list(console: &Console, visit: &Visit, faults: &[FieldFault]) -> Result<Reply, Failure> {
-    let (actor, lang, t) = (visit.actor()?, visit.lang, Texts::of(visit.lang));
-    let (by, search) = (actor.clone(), visit.parameter("search").to_owned());
-    let work = move |tx: &mut dyn tollgate_db::Tx| -> Result<_, ControlError> {
-        let found = overrides::list(tx, &by, &search, overrides::MAX_LISTED)?;
+    let (claim, lang, t) = (visit.claim()?, visit.lang, Texts::of(visit.lang));
+    let (who, search) = (visit.who()?, visit.parameter("search").to_owned());
+    let read = console.control.read_as(&claim, move |tx, actor| {
+        let found = overrides::list(tx, actor, &search, overrides::MAX_LISTED)?;
         Ok((found, tx.now_ms()))
-    };
-    let ((found, _), now_ms) = console.control.read(work).await?;
+    });
+    let ((found, _), now_ms) = read.await?;
     let mut list =
         TablePage::new(Frame::new(visit, "overrides", t.title), format!("{} / {}", t.crumb, t.title));
     list.empty = (t.empty, t.about, String::new());
@@ -60,7 +60,7 @@ pub(super) async fn list(console: &Console, visit: &Visit, faults: &[FieldFault]
             Action::Block => ("tag bad", t.block),
             Action::Allow => ("tag ok", t.allow),
         };
-        let end = match actor.may(Role::Editor, &one.app) {
+        let end = match who.may(Role::Editor, &one.app) {
             true => cell(t.end).post(format!("/overrides/{}/end", one.id), "end", "1"),
             false => cell(""),
         };
@@ -75,7 +75,7 @@ pub(super) async fn list(console: &Console, visit: &Visit, faults: &[FieldFault]
             end,
         ]);
     }
-    let may_add = actor.may(Role::Editor, EVERY_APP) || actor.roles.iter().any(|it| it.1 >= Role::Editor);
+    let may_add = who.may(Role::Editor, EVERY_APP) || who.roles.iter().any(|it| it.1 >= Role::Editor);
     if may_add {
         list.form_title = t.add;
         list.action = "/overrides";
@@ -96,7 +96,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
         minutes: visit.field("minutes").to_owned(),
         reason: visit.field("reason").to_owned(),
     };
-    match console.control.create_override(&visit.actor()?, input).await {
+    match console.control.create_override(&visit.claim()?, input).await {
         Ok(_) => Ok(redirect("/overrides")),
         Err(ControlError::Invalid(faults)) => list(console, visit, &faults).await,
         Err(error) => Err(error.into()),
@@ -104,6 +104,6 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 pub(super) async fn end(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    console.control.end_override(&visit.actor()?, &visit.segment(1)).await?;
+    console.control.end_override(&visit.claim()?, &visit.segment(1)).await?;
     Ok(redirect("/overrides"))
 }

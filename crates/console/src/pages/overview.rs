@@ -54,26 +54,25 @@ struct Figure {
 }
 
 pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, w) = (visit.actor()?, visit.lang.traffic());
+    let (claim, w) = (visit.claim()?, visit.lang.traffic());
     let after = {
         let events = &console.control.live().events;
         events.id(&events.watch().borrow())
     };
-    let reader = actor.clone();
-    let read = console.control.read(move |tx| {
+    let read = console.control.read_as(&claim, move |tx, actor| {
         let now_ms = tx.now_ms();
         // Reports of the last ten seconds are not complete.
         let to_ms = (now_ms - STEP_MS).div_euclid(STEP_MS) * STEP_MS;
         let query = HistoryQuery { scope: Scope::All, from_ms: to_ms - SPAN_MS, to_ms, step_ms: STEP_MS };
-        let found = history::history(tx, &reader, &query)?;
+        let found = history::history(tx, actor, &query)?;
         let top = TopQuery { scope: Scope::All, search: String::new(), span_ms: SPAN_MS, limit: 5 };
-        let top = history::top_keys(tx, &reader, &top)?;
+        let top = history::top_keys(tx, actor, &top)?;
         let open = Query { state: "open".to_owned(), limit: 5, ..Query::default() };
-        let changes = change_set::list(tx, &reader, &open)?;
+        let changes = change_set::list(tx, actor, &open)?;
         Ok((now_ms, found, top, history::as_of(tx)?, changes))
     });
     let (now_ms, found, top, as_of, changes) = read.await?;
-    let problems = console.control.problems(&actor).await?;
+    let problems = console.control.problems(&claim).await?;
     let nodes = console.control.nodes().nodes_of("");
     let count = |health| nodes.iter().filter(|node| node.health(now_ms) == health).count();
     let stale = as_of.filter(|at| now_ms - at > STALE_MS).map(|at| visit.lang.as_of(&visit.time(at)));

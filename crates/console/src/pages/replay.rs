@@ -89,7 +89,9 @@ pub(super) async fn run(console: &Console, visit: &Visit) -> Result<Reply, Failu
     let is_same = (car.rate, car.max_permits) == (rule.car.rate, rule.car.max_permits);
     let after = if is_same { None } else { Some(documents(&car)?) };
     let asked = Asked { trace, map, before: documents(&rule.car)?, after };
-    let status = match console.replay(asked).await {
+    let replayed = console.replay(asked).await;
+    console.must(visit, Role::Editor, &rule.app).await?; // a replay takes its time
+    let status = match replayed {
         Ok(previewed) => {
             form.found = Some(found(visit, l, &previewed));
             let (rate, burst) = (car.rate.to_string(), car.max_permits.to_string());
@@ -115,11 +117,12 @@ pub(super) async fn run(console: &Console, visit: &Visit) -> Result<Reply, Failu
 }
 
 async fn read(console: &Console, visit: &Visit) -> Result<(Rule, Vec<Trace>), Failure> {
-    let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
-    // A trace has the clients of every app in it.
-    actor.must(Role::Editor, &app)?;
-    let rule = console.control.read(move |tx| rules::get(tx, &actor, &app, &key)).await?;
-    Ok((rule, console.traces().await))
+    let (claim, app, key) = (visit.claim()?, visit.segment(1), visit.segment(3));
+    let read = console.control.read_as(&claim, move |tx, actor| {
+        actor.must(Role::Editor, &app)?; // a trace has the clients of every app in it
+        rules::get(tx, actor, &app, &key)
+    });
+    Ok((read.await?, console.traces().await))
 }
 
 fn form(

@@ -76,8 +76,9 @@ pub(super) fn rollout_href(app: &str) -> String {
 }
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, r, t) = (visit.actor()?, Texts::of(visit.lang), visit.lang.texts());
-    let found = console.control.read(move |tx| rollouts::list(tx, &actor, "", LISTED)).await?;
+    let (claim, r, t) = (visit.claim()?, Texts::of(visit.lang), visit.lang.texts());
+    let found =
+        console.control.read_as(&claim, move |tx, actor| rollouts::list(tx, actor, "", LISTED)).await?;
     let mut list =
         TablePage::new(Frame::new(visit, "rollouts", r.title), format!("{} / {}", t.limits, r.title));
     list.lead = r.about;
@@ -129,14 +130,14 @@ async fn shown(
     notice: Option<(&'static str, String)>,
     fault: Option<String>,
 ) -> Result<Reply, Failure> {
-    let (actor, app, r) = (visit.actor()?, visit.segment(1), Texts::of(visit.lang));
-    let by = actor.clone();
-    let read = console.control.read(move |tx| Ok((rollouts::get(tx, &by, &app)?, tx.now_ms())));
+    let (claim, app, r) = (visit.claim()?, visit.segment(1), Texts::of(visit.lang));
+    let read =
+        console.control.read_as(&claim, move |tx, actor| Ok((rollouts::get(tx, actor, &app)?, tx.now_ms())));
     let (it, now_ms) = read.await?;
     let is_open = it.progress.state.is_open();
     let watching = if is_open { console.control.watching(&it.app) } else { None }.unwrap_or_default();
     let nodes = console.control.stages(&it, now_ms);
-    let may = actor.may(Role::Approver, &it.app);
+    let may = visit.who()?.may(Role::Approver, &it.app);
     let events = &console.control.live().events;
     let why_class = if it.progress.state == State::Halted { "warn" } else { "bad" };
     let title = format!("{} · {} {}", it.app, r.version, grouped(it.to_version));
@@ -350,7 +351,7 @@ fn buttons(r: &Texts, it: &Rollout) -> Vec<(&'static str, &'static str, &'static
 }
 
 pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, r) = (visit.actor()?, visit.segment(1), Texts::of(visit.lang));
+    let (claim, app, r) = (visit.claim()?, visit.segment(1), Texts::of(visit.lang));
     let etag: i64 = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let ask = match visit.field("action") {
         "pause" => Ask::Pause,
@@ -359,7 +360,7 @@ pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failu
         "withdraw" => Ask::Withdraw(visit.field("reason").to_owned()),
         _ => return Err(Failure::Bad("unknown action".to_owned())),
     };
-    let (status, notice, fault) = match console.control.ask_rollout(&actor, &app, etag, ask).await {
+    let (status, notice, fault) = match console.control.ask_rollout(&claim, &app, etag, ask).await {
         Ok(_) => return Ok(redirect(&rollout_href(&app))),
         Err(ControlError::Invalid(faults)) => {
             let fault = faults.first().map(|it| visit.lang.fault(&it.fault));

@@ -46,17 +46,19 @@ pub(super) async fn answer(console: &Console, act: RuleAct, visit: &Visit) -> Re
 }
 
 async fn read(console: &Console, visit: &Visit) -> Result<Rule, Failure> {
-    let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
-    Ok(console.control.read(move |tx| rules::get(tx, &actor, &app, &key)).await?)
+    let (claim, app, key) = (visit.claim()?, visit.segment(1), visit.segment(3));
+    Ok(console.control.read_as(&claim, move |tx, actor| rules::get(tx, actor, &app, &key)).await?)
 }
 
 async fn set_state(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app) = (visit.actor()?, visit.segment(1));
+    visit.claim()?;
+    let app = visit.segment(1);
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let rule = read(console, visit).await?;
     let href = rule_href(&rule.app, &rule.car.key);
     let input = CarInput { state: visit.field("state").to_owned(), ..rule.car.to_input() };
-    let done = console.change(visit, move |tx| rules::edit(tx, &actor, &app, etag, &input, Intent::Publish));
+    let done =
+        console.change(visit, move |tx, actor| rules::edit(tx, actor, &app, etag, &input, Intent::Publish));
     match done.await {
         Ok(Some(done)) => Ok(after(&done, &href)),
         // The page shows what is there now, with its state.
@@ -103,16 +105,17 @@ fn show(
         text,
         faults: faults.iter().map(ToString::to_string).collect(),
         notice,
-        may_edit: visit.actor()?.may(Role::Editor, &rule.app),
+        may_edit: visit.who()?.may(Role::Editor, &rule.app),
     };
     page(status, &yaml)
 }
 
 async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app) = (visit.actor()?, visit.segment(1));
+    visit.claim()?;
+    let app = visit.segment(1);
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let rule = read(console, visit).await?;
-    actor.must(Role::Editor, &rule.app)?;
+    console.must(visit, Role::Editor, &rule.app).await?;
     let text = visit.field("text").replace("\r\n", "\n");
     let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
     let input = match car_yaml::read(&text) {
@@ -132,7 +135,7 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         return show(visit, unprocessable, &rule, etag, text, &[fault], None);
     }
     let (href, asked) = (rule_href(&rule.app, &rule.car.key), intent(visit));
-    match console.change(visit, move |tx| rules::edit(tx, &actor, &app, etag, &input, asked)).await {
+    match console.change(visit, move |tx, actor| rules::edit(tx, actor, &app, etag, &input, asked)).await {
         Ok(Some(done)) => Ok(after(&done, &format!("{href}/yaml"))),
         Ok(None) => Ok(redirect(&format!("{href}/yaml"))),
         Err(ControlError::Invalid(faults)) => {
@@ -149,7 +152,8 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 }
 
 async fn trial(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
+    visit.claim()?;
+    let (app, key) = (visit.segment(1), visit.segment(3));
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let href = rule_href(&app, &key);
     let (rate, max_permits) = (visit.field("try_rate").to_owned(), visit.field("try_max_permits").to_owned());
@@ -160,7 +164,8 @@ async fn trial(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         _ => return Err(Failure::Bad("unknown action".to_owned())),
     };
     let is_start = matches!(step, Step::Start { .. });
-    let done = console.change(visit, move |tx| trials::change(tx, &actor, (&app, &key), etag, &step)).await;
+    let done =
+        console.change(visit, move |tx, actor| trials::change(tx, actor, (&app, &key), etag, &step)).await;
     match done {
         Ok(Some(done)) => Ok(after(&done, &href)),
         Err(ControlError::Invalid(faults)) if is_start => {

@@ -81,7 +81,7 @@ struct PastView {
 }
 
 pub(super) async fn new(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    visit.actor()?;
+    visit.claim()?;
     // An example names the values of fields in its link.
     let field = |name: &str, default: &str| match visit.parameter(name) {
         "" => default.to_owned(),
@@ -100,7 +100,7 @@ pub(super) async fn new(console: &Console, visit: &Visit) -> Result<Reply, Failu
 }
 
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    visit.claim()?;
     let mut input = input(visit);
     let app = visit.field("app").to_owned();
     if visit.field("action") == "preset" {
@@ -120,7 +120,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let (asked, asked_app) = (input.clone(), app.clone());
     let created = if is_accepted {
         let intent = intent(visit);
-        console.change(visit, move |tx| rules::add(tx, &actor, &asked_app, &asked, intent)).await
+        console.change(visit, move |tx, actor| rules::add(tx, actor, &asked_app, &asked, intent)).await
     } else {
         // Everything else that is wrong is shown at the same time.
         let mut faults = vec![FieldFault { field: "terms", fault: Fault::NotAccepted }];
@@ -154,7 +154,7 @@ pub(super) async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Fail
 }
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    visit.claim()?;
     let mut input = input(visit);
     input.key = visit.segment(3);
     if visit.field("action") == "preset" {
@@ -166,7 +166,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (app, asked) = (visit.segment(1), input.clone());
     let intent = intent(visit);
-    match console.change(visit, move |tx| rules::edit(tx, &actor, &app, etag, &asked, intent)).await {
+    match console.change(visit, move |tx, actor| rules::edit(tx, actor, &app, etag, &asked, intent)).await {
         Ok(Some(done)) => Ok(after(&done, "/rules")),
         Ok(None) => Ok(redirect(&rule_href(&visit.segment(1), &input.key))),
         Err(ControlError::Invalid(faults)) => {
@@ -197,19 +197,19 @@ struct Read {
 }
 
 async fn read(console: &Console, visit: &Visit) -> Result<Read, Failure> {
-    let (actor, app, key) = (visit.actor()?, visit.segment(1), visit.segment(3));
-    let read = console.control.read(move |tx| {
-        let past = rules::past(tx, &actor, &app, Kind::Car, &key)?;
-        let rule = rules::get(tx, &actor, &app, &key)?;
+    let (claim, app, key) = (visit.claim()?, visit.segment(1), visit.segment(3));
+    let read = console.control.read_as(&claim, move |tx, actor| {
+        let past = rules::past(tx, actor, &app, Kind::Car, &key)?;
+        let rule = rules::get(tx, actor, &app, &key)?;
         // Reports of the last ten seconds are not complete.
         let to_ms = (tx.now_ms() - STEP_MS).div_euclid(STEP_MS) * STEP_MS;
         let scope = Scope::Rule(app.clone(), format!("key={key}"));
         let query = HistoryQuery { scope, from_ms: to_ms - LATELY_MS, to_ms, step_ms: STEP_MS };
-        let lately = history::history(tx, &actor, &query)?;
-        let compared = trials::compared(tx, &actor, &app, &key)?;
+        let lately = history::history(tx, actor, &query)?;
+        let compared = trials::compared(tx, actor, &app, &key)?;
         let suggestion = match &compared {
             Some(_) => None,
-            None => history::suggestion(tx, &actor, &app, &key)?,
+            None => history::suggestion(tx, actor, &app, &key)?,
         };
         Ok(Read { rule, now_ms: tx.now_ms(), past, lately, compared, suggestion })
     });
@@ -325,11 +325,15 @@ async fn show_new(
     input: &CarInput,
     faults: &[FieldFault],
 ) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
-    if !rules::may_create(&actor) {
-        return Err(ControlError::NoRight { need: Role::Editor, app: app.to_owned() }.into());
-    }
-    let apps = console.control.read(move |tx| apps::list(tx, &actor)).await?;
+    let claim = visit.claim()?;
+    let asked = app.to_owned();
+    let read = console.control.read_as(&claim, move |tx, actor| {
+        if !rules::may_create(actor) {
+            return Err(ControlError::NoRight { need: Role::Editor, app: asked.clone() });
+        }
+        apps::list(tx, actor)
+    });
+    let apps = read.await?;
     let t = visit.lang.texts();
     let mut form = form(visit, Frame::new(visit, "new", t.create), app, input, faults, false);
     form.crumb = format!("{} / {}", t.limits_short, t.create);
@@ -350,7 +354,7 @@ fn show(
 ) -> Result<Reply, Failure> {
     let Read { rule, lately, .. } = read;
     let t = visit.lang.texts();
-    let may_edit = visit.actor()?.may(Role::Editor, &rule.app);
+    let may_edit = visit.who()?.may(Role::Editor, &rule.app);
     let title = format!("{} / {}", rule.app, rule.car.key);
     let mut form =
         form(visit, Frame::new(visit, "rules", title), &rule.app, filled.input, filled.faults, true);

@@ -41,25 +41,25 @@ struct HistoryPage {
 }
 
 pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, w) = (visit.actor()?, visit.lang.traffic());
+    let (claim, w) = (visit.claim()?, visit.lang.traffic());
     let (app, key) = (visit.segment(1), visit.segment(3));
     let span = SPANS.iter().find(|it| it.0 == visit.parameter("span")).unwrap_or(&SPANS[1]);
     let (span_name, span_ms) = (span.0, span.1);
     let scope = Scope::Rule(app.clone(), format!("key={key}"));
-    let (reader, asked_app, asked_key) = (actor.clone(), app.clone(), key.clone());
-    let read = console.control.read(move |tx| {
+    let (asked_app, asked_key) = (app.clone(), key.clone());
+    let read = console.control.read_as(&claim, move |tx, actor| {
         let to_ms = tx.now_ms() - TEN_SECONDS;
         let query = HistoryQuery { scope: scope.clone(), from_ms: to_ms - span_ms, to_ms, step_ms: 0 };
-        let found = history::history(tx, &reader, &query)?;
+        let found = history::history(tx, actor, &query)?;
         let top = TopQuery { scope: scope.clone(), search: String::new(), span_ms, limit: 10 };
-        let top = history::top_keys(tx, &reader, &top)?;
-        let rule = match rules::get(tx, &reader, &asked_app, &asked_key) {
+        let top = history::top_keys(tx, actor, &top)?;
+        let rule = match rules::get(tx, actor, &asked_app, &asked_key) {
             Ok(rule) => Some(rule),
             Err(ControlError::NotFound { .. }) => None,
             Err(error) => return Err(error),
         };
         let suggestion = match &rule {
-            Some(_) => history::suggestion(tx, &reader, &asked_app, &asked_key)?,
+            Some(_) => history::suggestion(tx, actor, &asked_app, &asked_key)?,
             None => None,
         };
         Ok((found, top, rule, suggestion))
@@ -78,7 +78,7 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
     // Also of a trial that has ended, as long as its counts are within the span.
     let has_trial = found.sum().both_denied > 0 || rule.as_ref().is_some_and(|it| it.car.trial.is_some());
     let events = &console.control.live().events;
-    let may_edit = actor.may(Role::Editor, &app);
+    let may_edit = visit.who()?.may(Role::Editor, &app);
     let history = HistoryPage {
         f: Frame::new(visit, "rules", format!("{app} / {key}")),
         after: events.id(&events.watch().borrow()),

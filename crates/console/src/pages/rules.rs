@@ -69,7 +69,7 @@ struct Row {
 }
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     let t = visit.lang.texts();
     let size = visit.number("size", 10);
     let size = if SIZES.contains(&size) { size } else { 10 };
@@ -89,18 +89,18 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         page: visit.number("page", 1),
         size,
     };
-    let reader = actor.clone();
-    let read = console.control.read(move |tx| {
-        let found = rules::list(tx, &reader, &query)?;
+    let who = visit.who()?;
+    let read = console.control.read_as(&claim, move |tx, actor| {
+        let found = rules::list(tx, actor, &query)?;
         let keys: Vec<_> = found.rules.iter().map(|it| (it.app.clone(), it.car.key.clone())).collect();
-        let used = history::last_used(tx, &reader, &keys)?;
-        Ok((found, used, apps::list(tx, &reader)?, tx.now_ms()))
+        let used = history::last_used(tx, actor, &keys)?;
+        Ok((found, used, apps::list(tx, actor)?, tx.now_ms()))
     });
     let (found, used, apps, now_ms) = read.await?;
     let used: HashMap<(&str, &str), i64> = used.iter().map(|it| ((&*it.app, &*it.key), it.used_ms)).collect();
     let rows = found.rules.iter().map(|rule| {
         let used = used.get(&(&*rule.app, &*rule.car.key)).copied();
-        row(console, visit, rule, used, actor.may(Role::Editor, &rule.app))
+        row(console, visit, rule, used, who.may(Role::Editor, &rule.app))
     });
     let rows: Vec<Row> = rows.collect();
     let href = |page: i64, sort: &str| {

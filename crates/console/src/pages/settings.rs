@@ -27,9 +27,13 @@ async fn render(
     notice: Option<(&'static str, String)>,
     etag: Option<i64>,
 ) -> Result<Reply, Failure> {
-    visit.actor()?.must(Role::Admin, EVERY_APP)?;
     let (t, a, lang) = (visit.lang.texts(), access::Texts::of(visit.lang), visit.lang);
-    let (now, current) = console.control.read(settings::get).await?;
+    let claim = visit.claim()?;
+    let read = console.control.read_as(&claim, |tx, actor| {
+        actor.must(Role::Admin, EVERY_APP)?;
+        settings::get(tx)
+    });
+    let (now, current) = read.await?;
     let kept = |name: &str, now: String| {
         if visit.sent_field(name).is_some() { visit.field(name).to_owned() } else { now }
     };
@@ -60,8 +64,8 @@ async fn render(
 }
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
-    actor.must(Role::Admin, EVERY_APP)?;
+    let claim = visit.claim()?;
+    console.must(visit, Role::Admin, EVERY_APP).await?; // before the faults of what was entered
     let etag: i64 = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let mut faults = Vec::new();
     let mut number = |name: &'static str| {
@@ -83,7 +87,7 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
         approvals: number("approvals"),
     };
     let changed = if faults.is_empty() {
-        console.control.change_settings(&actor, etag, new).await
+        console.control.change_settings(&claim, etag, new).await
     } else {
         Err(ControlError::Invalid(faults))
     };

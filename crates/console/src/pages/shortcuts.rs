@@ -17,7 +17,7 @@ struct ShortcutsPage {
 }
 
 pub(super) fn show(visit: &Visit) -> Result<Reply, Failure> {
-    visit.actor()?;
+    visit.claim()?;
     let t = Texts::of(visit.lang);
     let keys: Vec<(&'static [&'static str], _)> = vec![
         (&["/"], t.does_search),

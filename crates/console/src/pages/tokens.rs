@@ -29,9 +29,11 @@ async fn show(
     faults: &[FieldFault],
     secret: Option<String>,
 ) -> Result<Reply, Failure> {
-    let (actor, t, lang, a) = (visit.actor()?, visit.lang.texts(), visit.lang, access::Texts::of(visit.lang));
-    let (of, before) = (actor.clone(), visit.parameter("before").to_owned());
-    let read = console.control.read(move |tx| Ok((tokens::list(tx, &of, &before, SIZE)?, tx.now_ms())));
+    let (claim, t, lang, a) = (visit.claim()?, visit.lang.texts(), visit.lang, access::Texts::of(visit.lang));
+    let before = visit.parameter("before").to_owned();
+    let read = console
+        .control
+        .read_as(&claim, move |tx, actor| Ok((tokens::list(tx, actor, &before, SIZE)?, tx.now_ms())));
     let (listed, now_ms) = read.await?;
     let mut shown =
         SectionsPage::new(Frame::new(visit, "tokens", a.tokens), format!("{} / {}", t.system, a.tokens));
@@ -55,7 +57,7 @@ async fn show(
         ..Section::default()
     };
     let mut kinds = vec![("api", a.kind_api)];
-    if actor.may(Role::Admin, EVERY_APP) {
+    if visit.who()?.may(Role::Admin, EVERY_APP) {
         kinds.push(("node", a.kind_node));
     }
     let or = |name: &str, default: &'static str| match visit.field(name) {
@@ -123,12 +125,12 @@ fn row(visit: &Visit, token: &Token, now_ms: i64) -> Vec<Cell> {
 }
 
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     let field = |name| visit.field(name).to_owned();
     let apps = visit.field("apps").split([',', '，']).map(str::trim).filter(|it| !it.is_empty());
     let rights = apps.map(|app| (app.to_owned(), field("role"))).collect();
     let input = TokenInput { kind: field("kind"), name: field("name"), rights, days: field("days") };
-    match console.control.create_token(&actor, input).await {
+    match console.control.create_token(&claim, input).await {
         Ok((_, secret)) => show(console, visit, StatusCode::CREATED, &[], Some(secret)).await,
         Err(ControlError::Invalid(faults)) => {
             show(console, visit, StatusCode::UNPROCESSABLE_ENTITY, &faults, None).await
@@ -138,6 +140,6 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 pub(super) async fn revoke(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    console.control.revoke_token(&visit.actor()?, &visit.segment(1)).await?;
+    console.control.revoke_token(&visit.claim()?, &visit.segment(1)).await?;
     Ok(redirect("/tokens"))
 }

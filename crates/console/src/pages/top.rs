@@ -61,7 +61,7 @@ pub(super) fn limited(keys: Vec<TopKey>) -> Vec<Limited> {
 }
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, w) = (visit.actor()?, visit.lang.traffic());
+    let (claim, w) = (visit.claim()?, visit.lang.traffic());
     let (app, rule) = (visit.parameter("app").to_owned(), visit.parameter("rule").to_owned());
     let search = visit.parameter("search").to_owned();
     let asked = visit.parameter("span");
@@ -73,12 +73,12 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         _ => Scope::Rule(app.clone(), rule.clone()),
     };
     let query = TopQuery { scope, search: search.clone(), span_ms: span.1, limit: 100 };
-    let is_over_all = actor.may(Role::Viewer, EVERY_APP);
-    let read = console.control.read(move |tx| {
-        let keys = history::top_keys(tx, &actor, &query)?;
-        Ok((keys, history::unlimited(tx, &actor, DAY_MS)?, apps::list(tx, &actor)?))
+    let read = console.control.read_as(&claim, move |tx, actor| {
+        let keys = history::top_keys(tx, actor, &query)?;
+        let is_over_all = actor.may(Role::Viewer, EVERY_APP);
+        Ok((keys, history::unlimited(tx, actor, DAY_MS)?, apps::list(tx, actor)?, is_over_all))
     });
-    let (keys, unlimited, all) = read.await?;
+    let (keys, unlimited, all, is_over_all) = read.await?;
     let figures = if is_over_all { console.control.live().figures() } else { Default::default() };
     let mut names: Vec<String> = figures.into_values().flat_map(|it| it.unknown_domains).collect();
     names.sort();

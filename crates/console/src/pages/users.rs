@@ -48,9 +48,10 @@ async fn show(
     faults: &[FieldFault],
     made: Option<(User, String)>,
 ) -> Result<Reply, Failure> {
-    let (actor, t, lang, a) = (visit.actor()?, visit.lang.texts(), visit.lang, access::Texts::of(visit.lang));
+    let (claim, t, lang, a) = (visit.claim()?, visit.lang.texts(), visit.lang, access::Texts::of(visit.lang));
     let after = visit.parameter("after").to_owned();
-    let users = console.control.read(move |tx| users::page(tx, &actor, &after, SIZE)).await?;
+    let users =
+        console.control.read_as(&claim, move |tx, actor| users::page(tx, actor, &after, SIZE)).await?;
     let mut list =
         SectionsPage::new(Frame::new(visit, "users", t.users), format!("{} / {}", t.system, t.users));
     list.secret = made.map(|(user, code)| secret(console, visit, &user, &code));
@@ -112,9 +113,9 @@ fn secret(console: &Console, visit: &Visit, user: &User, code: &str) -> (&'stati
 }
 
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     let (name, app, role) = (visit.field("name"), visit.field("app"), visit.field("role"));
-    match console.control.invite(&actor, name, app, role).await {
+    match console.control.invite(&claim, name, app, role).await {
         Ok(made) => show(console, visit, StatusCode::CREATED, &[], Some(made)).await,
         Err(ControlError::Invalid(faults)) => {
             show(console, visit, StatusCode::UNPROCESSABLE_ENTITY, &faults, None).await
@@ -134,9 +135,9 @@ async fn show_one(
     faults: &[FieldFault],
     made: Option<(User, String)>,
 ) -> Result<Reply, Failure> {
-    let (actor, t, lang, a) = (visit.actor()?, visit.lang.texts(), visit.lang, access::Texts::of(visit.lang));
+    let (claim, t, lang, a) = (visit.claim()?, visit.lang.texts(), visit.lang, access::Texts::of(visit.lang));
     let name = visit.segment(1);
-    let user = console.control.read(move |tx| users::get(tx, &actor, &name)).await?;
+    let user = console.control.read_as(&claim, move |tx, actor| users::get(tx, actor, &name)).await?;
     let path = href(&user.name);
     let crumb = format!("{} / {} / {}", t.system, t.users, user.name);
     let mut shown = SectionsPage::new(Frame::new(visit, "users", user.name.clone()), crumb);
@@ -197,33 +198,37 @@ async fn show_one(
 }
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, name) = (visit.actor()?, visit.segment(1));
+    let (claim, name) = (visit.claim()?, visit.segment(1));
     let is_active = match visit.field("state") {
         "active" => true,
         "disabled" => false,
         _ => return Err(Failure::Bad("unknown state".to_owned())),
     };
-    let changed = console.control.change(move |tx| users::set_active(tx, &actor, &name, is_active));
+    let changed =
+        console.control.change_as(&claim, move |tx, actor| users::set_active(tx, actor, &name, is_active));
     answered(console, visit, changed.await).await
 }
 
 pub(super) async fn grant(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, name, app) = (visit.actor()?, visit.segment(1), visit.field("app").to_owned());
+    let (claim, name, app) = (visit.claim()?, visit.segment(1), visit.field("app").to_owned());
     let Ok(role) = visit.field("role").parse::<Role>() else {
         return Err(Failure::Bad("unknown role".to_owned()));
     };
-    let changed = console.control.change(move |tx| users::set_role(tx, &actor, &name, &app, Some(role)));
+    let changed = console
+        .control
+        .change_as(&claim, move |tx, actor| users::set_role(tx, actor, &name, &app, Some(role)));
     answered(console, visit, changed.await).await
 }
 
 pub(super) async fn remove_role(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, name, app) = (visit.actor()?, visit.segment(1), visit.field("app").to_owned());
-    let changed = console.control.change(move |tx| users::set_role(tx, &actor, &name, &app, None));
+    let (claim, name, app) = (visit.claim()?, visit.segment(1), visit.field("app").to_owned());
+    let changed =
+        console.control.change_as(&claim, move |tx, actor| users::set_role(tx, actor, &name, &app, None));
     answered(console, visit, changed.await).await
 }
 
 pub(super) async fn reset(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let made = console.control.reset_password(&visit.actor()?, &visit.segment(1), None).await?;
+    let made = console.control.reset_password(&visit.claim()?, &visit.segment(1), None).await?;
     show_one(console, visit, StatusCode::CREATED, &[], Some(made)).await
 }
 

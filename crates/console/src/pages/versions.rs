@@ -17,8 +17,8 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
 }
 
 async fn of_all(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, t) = (visit.actor()?, visit.lang.texts());
-    let apps = console.control.read(move |tx| apps::list(tx, &actor)).await?;
+    let (claim, t) = (visit.claim()?, visit.lang.texts());
+    let apps = console.control.read_as(&claim, move |tx, actor| apps::list(tx, actor)).await?;
     let frame = Frame::new(visit, "versions", t.versions);
     let mut list = TablePage::new(frame, format!("{} / {}", t.limits, t.versions));
     list.empty = (t.no_apps, t.empty_text, String::new());
@@ -35,11 +35,12 @@ async fn of_all(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 }
 
 async fn of_app(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, name, t) = (visit.actor()?, visit.segment(1), visit.lang.texts());
+    let (claim, name, t) = (visit.claim()?, visit.segment(1), visit.lang.texts());
     let c = Texts::of(visit.lang);
-    let may_edit = actor.may(Role::Editor, &name);
+    let may_edit = visit.who()?.may(Role::Editor, &name);
     let asked = name.clone();
-    let versions = console.control.read(move |tx| versions::list(tx, &actor, &asked, 200)).await?;
+    let versions =
+        console.control.read_as(&claim, move |tx, actor| versions::list(tx, actor, &asked, 200)).await?;
     let title = format!("{name} · {}", t.versions);
     let mut list =
         TablePage::new(Frame::new(visit, "versions", title), format!("{} / {}", t.limits, t.versions));

@@ -74,8 +74,9 @@ pub(super) static ROWS: &[Row] = &[
         "redeemLink",
         "Sets the password of the user of a one-time link, and logs in",
         || {
-            let body = object(&[("code", text()), ("password", text())], &[]);
-            let example = json!({"code": "0".repeat(64), "password": "a long passphrase"});
+            let body = object(&[("code", text()), ("password", text())], &[("end_tokens", flag())]);
+            let example =
+                json!({"code": "0".repeat(64), "password": "a long passphrase", "end_tokens": true});
             replies(object(&[], &[])).takes(body, example)
         },
     ),
@@ -94,7 +95,7 @@ pub(super) static ROWS: &[Row] = &[
         "changePassword",
         "Changes the password and ends all other logins; needs a login",
         || {
-            let body = object(&[("current", text()), ("password", text())], &[]);
+            let body = object(&[("current", text()), ("password", text())], &[("end_tokens", flag())]);
             let example = json!({"current": "a long passphrase", "password": "another passphrase"});
             replies(object(&[], &[])).takes(body, example)
         },

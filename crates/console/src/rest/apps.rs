@@ -20,24 +20,24 @@ pub(super) async fn log_in(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 pub(super) async fn log_out(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     if let Some(secret) = &visit.cookie {
-        console.control.log_out(&actor, secret).await?;
+        console.control.log_out(&claim, secret).await?;
     }
     Ok(reply::json(StatusCode::OK, &json!({})))
 }
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
-    let apps = console.control.read(move |tx| apps::list(tx, &actor)).await?;
+    let claim = visit.claim()?;
+    let apps = console.control.read_as(&claim, move |tx, actor| apps::list(tx, actor)).await?;
     let apps: Vec<Value> = apps.iter().map(shown).collect();
     Ok(reply::json(StatusCode::OK, &json!({"total": apps.len(), "apps": apps})))
 }
 
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    visit.claim()?;
     let AppBody { app, description, .. } = read(visit)?;
-    let app = console.change(visit, move |tx| apps::create(tx, &actor, &app, &description)).await?;
+    let app = console.change(visit, move |tx, actor| apps::create(tx, actor, &app, &description)).await?;
     Ok(tagged(StatusCode::CREATED, &shown(&app), app.etag))
 }
 
@@ -47,12 +47,12 @@ pub(super) async fn get(console: &Console, visit: &Visit) -> Result<Reply, Failu
 }
 
 async fn current(console: &Console, visit: &Visit) -> Result<App, Failure> {
-    let (actor, name) = (visit.actor()?, visit.segment(3));
-    Ok(console.control.read(move |tx| apps::get(tx, &actor, Role::Viewer, &name)).await?)
+    let (claim, name) = (visit.claim()?, visit.segment(3));
+    Ok(console.control.read_as(&claim, move |tx, actor| apps::get(tx, actor, Role::Viewer, &name)).await?)
 }
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    visit.actor()?;
+    visit.claim()?;
     let body: AppBody = read(visit)?;
     let approvals = body.approvals.map_or_else(String::new, |it| it.to_string());
     let AppBody { description, state, rollout, .. } = body;
@@ -66,8 +66,8 @@ pub(super) async fn disable(console: &Console, visit: &Visit) -> Result<Reply, F
 }
 
 async fn update(console: &Console, visit: &Visit, input: AppInput) -> Result<Reply, Failure> {
-    let (actor, name, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
-    let changed = console.change(visit, move |tx| app_change::update(tx, &actor, &name, etag, &input));
+    let (name, etag) = (visit.segment(3), if_match(visit)?);
+    let changed = console.change(visit, move |tx, actor| app_change::update(tx, actor, &name, etag, &input));
     match changed.await {
         Ok(app) => Ok(tagged(StatusCode::OK, &shown(&app), app.etag)),
         Err(ControlError::Stale { .. }) => {

@@ -4,10 +4,12 @@ use hyper::header::{HeaderValue, LOCATION};
 use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tollgate_control::actor::EVERY_APP;
 use tollgate_control::change_set::{self, ChangeSet, Conflict, Query};
 use tollgate_control::changes::{self, ChangeInput, Keep};
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::rollout::Plan;
+use tollgate_control::rules::may_create;
 use tollgate_control::{Change, ControlError, Kind, Role, checks, hex, reviews};
 use tollgate_db::Tx;
 use tollgate_http_kit::{Reply, reply};
@@ -238,8 +240,10 @@ pub(super) async fn answer(console: &Console, call: ChangeCall, visit: &Visit) -
         ChangeCall::CheckOps | ChangeCall::Preview => check_ops(console, visit, call).await,
         ChangeCall::Traces => traces(console, visit).await,
         ChangeCall::Comment => {
-            let (actor, id, text) = (visit.actor()?, visit.segment(3), comment()?);
-            let done = console.change(visit, move |tx| changes::comment(tx, &actor, &id, &text)).await?;
+            visit.claim()?;
+            let (id, text) = (visit.segment(3), comment()?);
+            let done =
+                console.change(visit, move |tx, actor| changes::comment(tx, actor, &id, &text)).await?;
             Ok(tagged(StatusCode::OK, &change(&done, true), done.etag))
         }
         ChangeCall::Submit => {
@@ -298,8 +302,8 @@ fn choices(body: ResolveBody) -> Result<Vec<(Kind, String, Keep)>, Failure> {
 }
 
 async fn current(console: &Console, visit: &Visit) -> Result<ChangeSet, Failure> {
-    let (actor, id) = (visit.actor()?, visit.segment(3));
-    Ok(console.control.read(move |tx| change_set::get(tx, &actor, &id)).await?)
+    let (claim, id) = (visit.claim()?, visit.segment(3));
+    Ok(console.control.read_as(&claim, move |tx, actor| change_set::get(tx, actor, &id)).await?)
 }
 
 /// Runs what moves a change set on, under the etag that the caller has seen.
@@ -308,8 +312,8 @@ async fn step(
     visit: &Visit,
     work: impl Fn(&mut dyn Tx, &tollgate_control::Actor, &str, i64) -> Done + Send + 'static,
 ) -> Result<Reply, Failure> {
-    let (actor, id, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
-    match console.change(visit, move |tx| work(tx, &actor, &id, etag)).await {
+    let (id, etag) = (visit.segment(3), if_match(visit)?);
+    match console.change(visit, move |tx, actor| work(tx, actor, &id, etag)).await {
         Ok(done) => Ok(tagged(StatusCode::OK, &change(&done, true), done.etag)),
         Err(ControlError::Stale { .. }) => {
             let now = current(console, visit).await?;
@@ -320,7 +324,7 @@ async fn step(
 }
 
 async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     let limit = match visit.parameter("limit") {
         "" => 50,
         text => text.parse().ok().filter(|it| (1..=500).contains(it)).ok_or_else(|| {
@@ -333,7 +337,7 @@ async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         before: visit.parameter("cursor").to_owned(),
         limit,
     };
-    let found = console.control.read(move |tx| change_set::list(tx, &actor, &query)).await?;
+    let found = console.control.read_as(&claim, move |tx, actor| change_set::list(tx, actor, &query)).await?;
     let is_full = i64::try_from(found.len()).is_ok_and(|count| count == limit);
     let cursor = found.last().filter(|_| is_full).map(|last| last.id.clone());
     let all: Vec<Value> = found.iter().map(|it| change(it, false)).collect();
@@ -341,7 +345,7 @@ async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 }
 
 async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    visit.claim()?;
     let ChangeBody { app, title, comment, intent, ops } = read(visit)?;
     let is_direct = match &*intent {
         "" | "draft" => false,
@@ -349,11 +353,11 @@ async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         _ => return Err(Failure::Bad("unknown `intent`: expected draft or publish".to_owned())),
     };
     let input = ChangeInput { title, comment, ops: inputs(ops)? };
-    let made = console.change(visit, move |tx| {
+    let made = console.change(visit, move |tx, actor| {
         if is_direct {
-            publishing::write(tx, &actor, &app, &input, Intent::Publish)
+            publishing::write(tx, actor, &app, &input, Intent::Publish)
         } else {
-            changes::create(tx, &actor, &app, &input)
+            changes::create(tx, actor, &app, &input)
         }
     });
     Ok(made_reply(StatusCode::CREATED, &made.await?))
@@ -369,7 +373,7 @@ pub(super) fn made_reply(status: StatusCode, made: &ChangeSet) -> Reply {
 }
 
 async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    visit.actor()?;
+    visit.claim()?;
     if_match(visit)?;
     let ChangeBody { title, comment, ops, .. } = read(visit)?;
     let input = ChangeInput { title, comment, ops: inputs(ops)? };
@@ -377,11 +381,11 @@ async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 }
 
 async fn check_set(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, id) = (visit.actor()?, visit.segment(3));
-    let read = console.control.read(move |tx| {
-        let found = change_set::get(tx, &actor, &id)?;
-        let preview = checks::preview(tx, &actor, &found.app, &found.ops)?;
-        Ok((preview, change_set::conflicts(tx, &actor, &found)?))
+    let (claim, id) = (visit.claim()?, visit.segment(3));
+    let read = console.control.read_as(&claim, move |tx, actor| {
+        let found = change_set::get(tx, actor, &id)?;
+        let preview = checks::preview(tx, actor, &found.app, &found.ops)?;
+        Ok((preview, change_set::conflicts(tx, actor, &found)?))
     });
     let (preview, conflicts) = read.await?;
     let errors: Vec<Value> = preview.faults.iter().map(fault).collect();
@@ -394,12 +398,13 @@ fn checked(errors: Vec<Value>, conflicts: &[Conflict]) -> Value {
 }
 
 async fn check_ops(console: &Console, visit: &Visit, call: ChangeCall) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     let PreviewBody { app, ops, trace, map, .. } = read(visit)?;
     let is_replay = matches!(call, ChangeCall::Preview) && !trace.is_empty();
     if is_replay {
-        actor.must(Role::Editor, &app)?; // a trace has the clients of every app in it
+        console.must(visit, Role::Editor, &app).await?; // a trace has the clients of every app in it
     }
+    let asked_app = app.clone();
     let mut given = Vec::with_capacity(ops.len());
     for op in ops {
         match op.input() {
@@ -411,9 +416,9 @@ async fn check_ops(console: &Console, visit: &Visit, call: ChangeCall) -> Result
             Err(other) => return Err(other),
         }
     }
-    let looked = console.control.read(move |tx| {
-        let before = if is_replay { checks::preview(tx, &actor, &app, &[])?.documents } else { Vec::new() };
-        Ok((changes::look(tx, &actor, &app, &given)?, before))
+    let looked = console.control.read_as(&claim, move |tx, actor| {
+        let before = if is_replay { checks::preview(tx, actor, &app, &[])?.documents } else { Vec::new() };
+        Ok((changes::look(tx, actor, &app, &given)?, before))
     });
     let ((ops, preview, conflicts), before) = match looked.await {
         Ok(looked) => looked,
@@ -425,7 +430,9 @@ async fn check_ops(console: &Console, visit: &Visit, call: ChangeCall) -> Result
     body["diff"] = differences(&ops).into();
     if is_replay && is_valid {
         let after = (!ops.is_empty()).then(|| preview.documents.clone());
-        body["replay"] = replayed(console, Asked { trace, map, before, after }).await?;
+        let replayed = replayed(console, Asked { trace, map, before, after }).await;
+        console.must(visit, Role::Editor, &asked_app).await?; // a replay takes its time
+        body["replay"] = replayed?;
     }
     if matches!(call, ChangeCall::Preview) {
         body["documents"] = preview
@@ -438,7 +445,10 @@ async fn check_ops(console: &Console, visit: &Visit, call: ChangeCall) -> Result
 }
 
 async fn traces(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    visit.actor()?;
+    let (who, _) = console.who(visit).await?;
+    if !may_create(&who) {
+        return Err(ControlError::NoRight { need: Role::Editor, app: EVERY_APP.to_owned() }.into());
+    }
     let traces = console.traces().await;
     let traces: Vec<Value> =
         traces.into_iter().map(|it| json!({"name": it.name, "bytes": it.bytes})).collect();

@@ -43,7 +43,7 @@ impl Drop for Reader<'_> {
 }
 
 pub(super) async fn wait(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    visit.actor()?;
+    visit.claim()?;
     let topics = topics(visit.parameter("topics"))?;
     let Some(_reader) = Reader::new(&console.readers) else {
         return Err(ControlError::TooMany { seconds: 5 }.into());
@@ -59,6 +59,7 @@ pub(super) async fn wait(console: &Console, visit: &Visit) -> Result<Reply, Fail
         if changed {
             tokio::time::sleep(TOGETHER).await;
         }
+        console.who(visit).await?; // the login or the token may have ended meanwhile
     }
     let now = *revisions.borrow();
     let mut text = String::from("retry: 1000\n");

@@ -79,8 +79,9 @@ pub(super) static ROWS: &[Row] = &[
 pub(super) async fn answer(console: &Console, call: FileCall, visit: &Visit) -> Result<Reply, Failure> {
     match call {
         FileCall::List => {
-            let (actor, app) = (visit.actor()?, visit.segment(3));
-            let found = console.control.read(move |tx| file_rules::list(tx, &actor, &app)).await?;
+            let (claim, app) = (visit.claim()?, visit.segment(3));
+            let found =
+                console.control.read_as(&claim, move |tx, actor| file_rules::list(tx, actor, &app)).await?;
             let files: Vec<Value> = found.iter().map(shown).collect();
             Ok(reply::json(StatusCode::OK, &json!({"files": files})))
         }
@@ -94,7 +95,7 @@ pub(super) async fn answer(console: &Console, call: FileCall, visit: &Visit) -> 
             Ok(tagged(StatusCode::OK, &shown(&found), found.etag))
         }
         FileCall::Change => {
-            visit.actor()?;
+            visit.claim()?;
             let (domain, etag) = (visit.segment(5), if_match(visit)?);
             let file = read::<FileBody>(visit)?.input(Some(domain.clone())).check()?;
             let after = Some(Content::File(file));
@@ -105,7 +106,7 @@ pub(super) async fn answer(console: &Console, call: FileCall, visit: &Visit) -> 
             write(console, visit, StatusCode::OK, domain, Some(etag), None).await
         }
         FileCall::Explain => {
-            visit.actor()?;
+            visit.claim()?;
             let (app, domain) = (visit.parameter("app"), visit.parameter("domain"));
             let entries = visit.parameters("entry").join("\n");
             let text = explain(console, visit, app, domain, &entries).await?;
@@ -115,8 +116,8 @@ pub(super) async fn answer(console: &Console, call: FileCall, visit: &Visit) -> 
 }
 
 async fn current(console: &Console, visit: &Visit) -> Result<StoredFile, Failure> {
-    let (actor, app, domain) = (visit.actor()?, visit.segment(3), visit.segment(5));
-    Ok(console.control.read(move |tx| file_rules::get(tx, &actor, &app, &domain)).await?)
+    let (claim, app, domain) = (visit.claim()?, visit.segment(3), visit.segment(5));
+    Ok(console.control.read_as(&claim, move |tx, actor| file_rules::get(tx, actor, &app, &domain)).await?)
 }
 
 /// Publishes or submits one operation; an old etag returns 412 with the newer file.
@@ -128,7 +129,7 @@ async fn write(
     base: Option<i64>,
     after: Option<Content>,
 ) -> Result<Reply, Failure> {
-    let (actor, app) = (visit.actor()?, visit.segment(3));
+    let (claim, app) = (visit.claim()?, visit.segment(3));
     if base.is_some() {
         let now = current(console, visit).await?;
         if base != Some(now.etag) {
@@ -138,9 +139,10 @@ async fn write(
     let is_there = after.is_some();
     let op = OpInput { kind: Kind::File, key: key.clone(), base, after };
     let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
-    let (by, name) = (actor.clone(), app.clone());
-    let done =
-        console.change(visit, move |tx| publishing::write(tx, &by, &name, &input, Intent::Publish)).await;
+    let name = app.clone();
+    let done = console
+        .change(visit, move |tx, actor| publishing::write(tx, actor, &name, &input, Intent::Publish))
+        .await;
     let done = match done {
         // Of a single new file this means that it is there.
         Err(ControlError::Conflict(_)) if base.is_none() => return Err(duplicate().into()),
@@ -150,7 +152,8 @@ async fn write(
     if !is_there {
         return Ok(reply::json(StatusCode::OK, &json!({"version": version})));
     }
-    let found = console.control.read(move |tx| file_rules::get(tx, &actor, &app, &key)).await?;
+    let found =
+        console.control.read_as(&claim, move |tx, actor| file_rules::get(tx, actor, &app, &key)).await?;
     Ok(tagged(status, &shown(&found), found.etag))
 }
 

@@ -26,24 +26,26 @@ struct TakeOverBody {
 }
 
 pub(super) async fn get(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app) = (visit.actor()?, visit.segment(3));
+    let (claim, app) = (visit.claim()?, visit.segment(3));
     let of = app.clone();
-    let (held, version) = console.control.read(move |tx| frozen::status(tx, &actor, &of)).await?;
+    let (held, version) =
+        console.control.read_as(&claim, move |tx, actor| frozen::status(tx, actor, &of)).await?;
     Ok(reply::json(StatusCode::OK, &json!({"app": app, "held": held, "version": version})))
 }
 
 pub(super) async fn force(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app) = (visit.actor()?, visit.segment(3));
+    let (claim, app) = (visit.claim()?, visit.segment(3));
     let ForceBody { reason } = read(visit)?;
     let of = app.clone();
-    let version = console.control.change(move |tx| thawing::force(tx, &actor, &of, &reason)).await?;
+    let version =
+        console.control.change_as(&claim, move |tx, actor| thawing::force(tx, actor, &of, &reason)).await?;
     Ok(decided(&app, version))
 }
 
 pub(super) async fn take_over(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app) = (visit.actor()?, visit.segment(3));
+    let (claim, app) = (visit.claim()?, visit.segment(3));
     let TakeOverBody { node, reason } = read(visit)?;
-    let version = console.control.take_over(&actor, &app, &node, &reason).await?;
+    let version = console.control.take_over(&claim, &app, &node, &reason).await?;
     Ok(decided(&app, version))
 }
 

@@ -56,13 +56,13 @@ fn scope(visit: &Visit) -> Result<Scope, Failure> {
 }
 
 pub(super) async fn series(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, scope) = (visit.actor()?, scope(visit)?);
+    let (claim, scope) = (visit.claim()?, scope(visit)?);
     let (from, to, step_ms) = (whole(visit, "from", -1)?, whole(visit, "to", -1)?, whole(visit, "step", 0)?);
-    let read = console.control.read(move |tx| {
+    let read = console.control.read_as(&claim, move |tx, actor| {
         let to_ms = if to < 0 { tx.now_ms() } else { to };
         let from_ms = if from < 0 { to_ms - HOUR_MS } else { from };
         let query = HistoryQuery { scope: scope.clone(), from_ms, to_ms, step_ms };
-        Ok((history::history(tx, &actor, &query)?, history::as_of(tx)?))
+        Ok((history::history(tx, actor, &query)?, history::as_of(tx)?))
     });
     let (found, as_of) = read.await?;
     let point = |it: &history::Point| {
@@ -83,22 +83,23 @@ pub(super) fn counted(counts: &Counts) -> Value {
 }
 
 pub(super) async fn top(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     let (span_ms, limit) = (whole(visit, "span", HOUR_MS)?, whole(visit, "limit", 100)?);
     if limit == 0 || limit > 500 {
         return Err(Failure::Bad("invalid `limit`: expected a whole number from 1 to 500".to_owned()));
     }
     let query =
         TopQuery { scope: scope(visit)?, search: visit.parameter("search").to_owned(), span_ms, limit };
-    let keys = console.control.read(move |tx| history::top_keys(tx, &actor, &query)).await?;
+    let keys = console.control.read_as(&claim, move |tx, actor| history::top_keys(tx, actor, &query)).await?;
     let shown = |it: &history::TopKey| json!({"domain": it.domain, "rule": it.rule, "key": it.key, "denied": it.denied});
     let keys: Vec<Value> = keys.iter().map(shown).collect();
     Ok(reply::json(StatusCode::OK, &json!({"keys": keys})))
 }
 
 pub(super) async fn suggestion(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, key) = (visit.actor()?, visit.segment(3), visit.segment(5));
-    let found = console.control.read(move |tx| history::suggestion(tx, &actor, &app, &key)).await?;
+    let (claim, app, key) = (visit.claim()?, visit.segment(3), visit.segment(5));
+    let found =
+        console.control.read_as(&claim, move |tx, actor| history::suggestion(tx, actor, &app, &key)).await?;
     let body = found.map_or(Value::Null, |it| {
         json!({
             "rate": it.rate, "max_permits": it.max_permits, "seconds": it.seconds,
@@ -110,8 +111,9 @@ pub(super) async fn suggestion(console: &Console, visit: &Visit) -> Result<Reply
 
 /// The numbers that a rule tries, and what they and those in force have denied.
 pub(super) async fn trial(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, key) = (visit.actor()?, visit.segment(3), visit.segment(5));
-    let found = console.control.read(move |tx| trials::compared(tx, &actor, &app, &key)).await?;
+    let (claim, app, key) = (visit.claim()?, visit.segment(3), visit.segment(5));
+    let found =
+        console.control.read_as(&claim, move |tx, actor| trials::compared(tx, actor, &app, &key)).await?;
     let body = found.map_or(Value::Null, |it| {
         let sum = it.history.sum();
         json!({
@@ -124,7 +126,7 @@ pub(super) async fn trial(console: &Console, visit: &Visit) -> Result<Reply, Fai
 }
 
 pub(super) async fn problems(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let found = console.control.problems(&visit.actor()?).await?;
+    let found = console.control.problems(&visit.claim()?).await?;
     let shown = |it: &tollgate_control::problems::Problem| {
         json!({
             "kind": it.kind.name(), "app": it.app, "node": it.node, "node_name": it.node_name,
@@ -137,9 +139,11 @@ pub(super) async fn problems(console: &Console, visit: &Visit) -> Result<Reply, 
 
 /// Requests that no rule limits, and faults of the rule files of nodes.
 pub(super) async fn unlimited(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, span_ms) = (visit.actor()?, whole(visit, "span", 24 * HOUR_MS)?);
-    let reader = actor.clone();
-    let found = console.control.read(move |tx| history::unlimited(tx, &reader, span_ms)).await?;
+    let (claim, span_ms) = (visit.claim()?, whole(visit, "span", 24 * HOUR_MS)?);
+    let read = console.control.read_as(&claim, move |tx, actor| {
+        Ok((history::unlimited(tx, actor, span_ms)?, actor.may(Role::Viewer, EVERY_APP)))
+    });
+    let (found, is_over_all) = read.await?;
     let requests: Vec<Value> = found
         .iter()
         .map(|it| {
@@ -150,7 +154,7 @@ pub(super) async fn unlimited(console: &Console, visit: &Visit) -> Result<Reply,
         })
         .collect();
     let mut body = json!({"requests": requests});
-    if actor.may(Role::Viewer, EVERY_APP) {
+    if is_over_all {
         let figures = console.control.live().figures();
         let faulty = figures.iter().filter(|(_, it)| !it.rules_error.is_empty());
         let faults: Vec<Value> =
@@ -166,12 +170,12 @@ pub(super) async fn unlimited(console: &Console, visit: &Visit) -> Result<Reply,
 
 /// The newest point of what the actor may see, for an event.
 pub(super) async fn newest(console: &Console, visit: &Visit) -> Result<Value, ControlError> {
-    let Some(actor) = visit.actor.clone() else { return Ok(Value::Null) };
-    let read = console.control.read(move |tx| {
+    let claim = visit.claim().map_err(|_| ControlError::NoLogin)?;
+    let read = console.control.read_as(&claim, move |tx, actor| {
         // The last row that is complete.
         let to_ms = (tx.now_ms() - 10_000).div_euclid(10_000) * 10_000;
         let query = HistoryQuery { scope: Scope::All, from_ms: to_ms - 10_000, to_ms, step_ms: 10_000 };
-        history::history(tx, &actor, &query)
+        history::history(tx, actor, &query)
     });
     let found = read.await?;
     let Some(point) = found.points.first() else { return Ok(Value::Null) };

@@ -15,18 +15,18 @@ fn question(visit: &Visit) -> Question {
 }
 
 pub(super) async fn inspect(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let answers = console.control.inspect_key(&visit.actor()?, &question(visit)).await?;
+    let answers = console.control.inspect_key(&visit.claim()?, &question(visit)).await?;
     Ok(reply::json(StatusCode::OK, &shown(&answers)))
 }
 
 pub(super) async fn reset(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let answers = console.control.reset_key(&visit.actor()?, &question(visit)).await?;
+    let answers = console.control.reset_key(&visit.claim()?, &question(visit)).await?;
     Ok(reply::json(StatusCode::OK, &shown(&answers)))
 }
 
 pub(super) async fn scan(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let cursor = visit.parameter("cursor");
-    let found = console.control.scan_keys(&visit.actor()?, &question(visit), cursor).await?;
+    let found = console.control.scan_keys(&visit.claim()?, &question(visit), cursor).await?;
     let keys: Vec<Value> = found
         .keys
         .iter()
@@ -42,14 +42,14 @@ pub(super) async fn scan(console: &Console, visit: &Visit) -> Result<Reply, Fail
 }
 
 pub(super) async fn live(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, keys) = (visit.actor()?, visit.segment(3), visit.parameters("key"));
+    let (claim, app, keys) = (visit.claim()?, visit.segment(3), visit.parameters("key"));
     if !(1..=MAX_KEYS).contains(&keys.len()) {
         return Err(Failure::Bad("expected ?key=KEY, once for each of 1 to 100 keys".to_owned()));
     }
     let asked: Vec<_> = keys.iter().map(|key| (app.clone(), key.clone())).collect();
-    let reader = actor.clone();
-    let used = console.control.read(move |tx| history::last_used(tx, &reader, &asked)).await?;
-    let found = console.control.live_keys(&actor, &app, &keys).await?;
+    let used =
+        console.control.read_as(&claim, move |tx, actor| history::last_used(tx, actor, &asked)).await?;
+    let found = console.control.live_keys(&claim, &app, &keys).await?;
     let keys: Vec<Value> = keys
         .iter()
         .zip(&found)

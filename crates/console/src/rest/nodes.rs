@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 use tollgate_control::actor::EVERY_APP;
-use tollgate_control::{Actor, ControlError, Figures, NodeState, Role};
+use tollgate_control::{ControlError, Figures, NodeState, Role, Who};
 use tollgate_http_kit::openapi::{Description, schema};
 use tollgate_http_kit::{Reply, reply};
 
@@ -15,31 +15,31 @@ use crate::console::Console;
 use crate::web::{Failure, Visit};
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, most) = (visit.actor()?, lists::limit(visit)?);
+    let most = lists::limit(visit)?;
     let after = visit.parameter("cursor");
-    let now_ms = console.control.read(|tx| Ok(tx.now_ms())).await?;
+    let (who, now_ms) = console.who(visit).await?;
     let (mut nodes, figures) = (console.control.nodes().nodes(), console.control.live().figures());
     let total = nodes.len();
     nodes.sort_by(|a, b| a.id.cmp(&b.id));
     nodes.retain(|it| *it.id > *after);
     nodes.truncate(usize::try_from(most).unwrap_or_default());
     let next = lists::next(&nodes, most, |it| it.id.clone());
-    let nodes: Vec<Value> = nodes.iter().map(|it| shown(&actor, it, figures.get(&it.id), now_ms)).collect();
+    let nodes: Vec<Value> = nodes.iter().map(|it| shown(&who, it, figures.get(&it.id), now_ms)).collect();
     Ok(reply::json(StatusCode::OK, &json!({"nodes": nodes, "total": total, "next": next})))
 }
 
 pub(super) async fn get(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, id) = (visit.actor()?, visit.segment(3));
-    let now_ms = console.control.read(|tx| Ok(tx.now_ms())).await?;
+    let id = visit.segment(3);
+    let (who, now_ms) = console.who(visit).await?;
     let node = console.control.nodes().nodes().into_iter().find(|it| it.id == id);
     let node = node.ok_or_else(|| ControlError::NotFound { what: "node", name: id.clone() })?;
     let figures = console.control.live().figures();
-    Ok(reply::json(StatusCode::OK, &shown(&actor, &node, figures.get(&id), now_ms)))
+    Ok(reply::json(StatusCode::OK, &shown(&who, &node, figures.get(&id), now_ms)))
 }
 
 /// Apps that the actor may not see are not named.
-fn shown(actor: &Actor, node: &NodeState, figures: Option<&Figures>, now_ms: i64) -> Value {
-    let apps = node.apps.iter().filter(|it| actor.may(Role::Viewer, &it.app));
+fn shown(who: &Who, node: &NodeState, figures: Option<&Figures>, now_ms: i64) -> Value {
+    let apps = node.apps.iter().filter(|it| who.may(Role::Viewer, &it.app));
     let apps: Vec<Value> = apps
         .map(|it| {
             json!({
@@ -50,7 +50,7 @@ fn shown(actor: &Actor, node: &NodeState, figures: Option<&Figures>, now_ms: i64
         .collect();
     let labels: BTreeMap<&str, &str> = node.labels.iter().map(|(key, value)| (&**key, &**value)).collect();
     let state = node.health(now_ms).name();
-    let store = figures.and_then(|it| it.store.as_ref());
+    let store = figures.and_then(|it| it.store.as_ref()).filter(|_| !who.roles.is_empty());
     let mut shown = json!({
         "id": node.id, "name": node.name, "software": node.software,
         "language": node.language, "labels": labels, "state": state, "connected": node.is_connected,
@@ -60,7 +60,7 @@ fn shown(actor: &Actor, node: &NodeState, figures: Option<&Figures>, now_ms: i64
         "table_bytes": figures.map(|it| it.table_bytes),
     });
     // What may name machines, domains and files of others.
-    if actor.may(Role::Viewer, EVERY_APP) {
+    if who.may(Role::Viewer, EVERY_APP) {
         shown["address"] = json!(node.address);
         shown["local_domains"] = json!(node.local_domains);
         shown["state_error"] = json!(figures.map_or("", |it| &it.state_error));

@@ -23,20 +23,20 @@ struct OverrideBody {
 }
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     let search = visit.parameter("search").to_owned();
     let limit = visit.number("limit", 100);
     if !(1..=overrides::MAX_LISTED).contains(&limit) {
         return Err(Failure::Bad("invalid `limit`: expected a whole number from 1 to 500".to_owned()));
     }
-    let work = move |tx: &mut dyn tollgate_db::Tx| overrides::list(tx, &actor, &search, limit);
-    let (found, total) = console.control.read(work).await?;
+    let listed = console.control.read_as(&claim, move |tx, actor| overrides::list(tx, actor, &search, limit));
+    let (found, total) = listed.await?;
     let overrides: Vec<Value> = found.iter().map(shown).collect();
     Ok(reply::json(StatusCode::OK, &json!({"overrides": overrides, "total": total})))
 }
 
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     let OverrideBody { domain, entries, action, minutes, reason } = read(visit)?;
     let minutes = match minutes {
         Value::Null => String::new(),
@@ -48,12 +48,12 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
         }
     };
     let input = OverrideInput { domain, entries, action, minutes, reason };
-    let made = console.control.create_override(&actor, input).await?;
+    let made = console.control.create_override(&claim, input).await?;
     Ok(reply::json(StatusCode::CREATED, &shown(&made)))
 }
 
 pub(super) async fn end(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let ended = console.control.end_override(&visit.actor()?, &visit.segment(3)).await?;
+    let ended = console.control.end_override(&visit.claim()?, &visit.segment(3)).await?;
     Ok(reply::json(StatusCode::OK, &shown(&ended)))
 }
 

@@ -95,7 +95,7 @@ pub(super) async fn answer(console: &Console, call: RolloutCall, visit: &Visit) 
         RolloutCall::Resume => ask(console, visit, Ask::Resume).await,
         RolloutCall::Advance => ask(console, visit, Ask::Advance).await,
         RolloutCall::Withdraw => {
-            visit.actor()?;
+            visit.claim()?;
             if_match(visit)?;
             let WithdrawBody { reason } = read(visit)?;
             ask(console, visit, Ask::Withdraw(reason)).await
@@ -104,22 +104,24 @@ pub(super) async fn answer(console: &Console, call: RolloutCall, visit: &Visit) 
 }
 
 async fn current(console: &Console, visit: &Visit) -> Result<(Rollout, i64), Failure> {
-    let (actor, app) = (visit.actor()?, visit.segment(3));
-    let get = console.control.read(move |tx| Ok((rollouts::get(tx, &actor, &app)?, tx.now_ms())));
+    let (claim, app) = (visit.claim()?, visit.segment(3));
+    let get =
+        console.control.read_as(&claim, move |tx, actor| Ok((rollouts::get(tx, actor, &app)?, tx.now_ms())));
     Ok(get.await?)
 }
 
 async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, most) = (visit.actor()?, lists::limit(visit)?);
+    let (claim, most) = (visit.claim()?, lists::limit(visit)?);
     let app = visit.parameter("app").to_owned();
-    let found = console.control.read(move |tx| rollouts::list(tx, &actor, &app, most)).await?;
+    let found =
+        console.control.read_as(&claim, move |tx, actor| rollouts::list(tx, actor, &app, most)).await?;
     let all: Vec<Value> = found.iter().map(|it| shown(console, it)).collect();
     Ok(reply::json(StatusCode::OK, &json!({"rollouts": all})))
 }
 
 async fn ask(console: &Console, visit: &Visit, ask: Ask) -> Result<Reply, Failure> {
-    let (actor, app, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
-    let asked = console.control.ask_rollout(&actor, &app, etag, ask).await;
+    let (claim, app, etag) = (visit.claim()?, visit.segment(3), if_match(visit)?);
+    let asked = console.control.ask_rollout(&claim, &app, etag, ask).await;
     let (status, found, now_ms) = match asked {
         Ok(found) => {
             let now_ms = found.updated_at;

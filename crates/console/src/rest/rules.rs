@@ -16,7 +16,7 @@ use crate::console::Console;
 use crate::web::{Failure, Visit, encoded};
 
 pub(super) async fn list(console: &Console, visit: &Visit, app: String) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     let sort = match visit.parameter("sort") {
         "" | "key" => Sort::Key,
         "rate" => Sort::Rate,
@@ -35,7 +35,7 @@ pub(super) async fn list(console: &Console, visit: &Visit, app: String) -> Resul
         _ => return Err(Failure::Bad("unknown `state`: expected on, shadow or off".to_owned())),
     };
     let query = Query { app, search: visit.parameter("search").to_owned(), state, sort, page, size };
-    let found = console.control.read(move |tx| rules::list(tx, &actor, &query)).await?;
+    let found = console.control.read_as(&claim, move |tx, actor| rules::list(tx, actor, &query)).await?;
     let rules: Vec<Value> = found.rules.iter().map(shown).collect();
     let body = json!({
         "rules": rules, "page": found.page, "size": size, "matching": found.matching, "total": found.total,
@@ -44,15 +44,15 @@ pub(super) async fn list(console: &Console, visit: &Visit, app: String) -> Resul
 }
 
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app) = (visit.actor()?, visit.segment(3));
+    let (claim, app) = (visit.claim()?, visit.segment(3));
     let input = read::<RuleBody>(visit)?.input(None)?;
-    let (by, name, key) = (actor.clone(), app.clone(), input.key.clone());
+    let (name, key) = (app.clone(), input.key.clone());
     let intent = intent(visit)?;
-    let done = console.change(visit, move |tx| rules::add(tx, &by, &name, &input, intent)).await?;
+    let done = console.change(visit, move |tx, actor| rules::add(tx, actor, &name, &input, intent)).await?;
     if done.published_version.is_none() {
         return Ok(waits(&done));
     }
-    let rule = console.control.read(move |tx| rules::get(tx, &actor, &app, &key)).await?;
+    let rule = console.control.read_as(&claim, move |tx, actor| rules::get(tx, actor, &app, &key)).await?;
     let mut reply = tagged(StatusCode::CREATED, &shown(&rule), rule.etag);
     let place = format!("/api/v1/apps/{}/rules/{}", encoded(&rule.app), encoded(&rule.car.key));
     if let Ok(place) = HeaderValue::try_from(place) {
@@ -67,15 +67,16 @@ pub(super) async fn get(console: &Console, visit: &Visit) -> Result<Reply, Failu
 }
 
 async fn current(console: &Console, visit: &Visit) -> Result<Rule, Failure> {
-    let (actor, app, key) = (visit.actor()?, visit.segment(3), visit.segment(5));
-    Ok(console.control.read(move |tx| rules::get(tx, &actor, &app, &key)).await?)
+    let (claim, app, key) = (visit.claim()?, visit.segment(3), visit.segment(5));
+    Ok(console.control.read_as(&claim, move |tx, actor| rules::get(tx, actor, &app, &key)).await?)
 }
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
+    visit.claim()?;
+    let (app, etag) = (visit.segment(3), if_match(visit)?);
     let input = read::<RuleBody>(visit)?.input(Some(visit.segment(5)))?;
     let intent = intent(visit)?;
-    match console.change(visit, move |tx| rules::edit(tx, &actor, &app, etag, &input, intent)).await {
+    match console.change(visit, move |tx, actor| rules::edit(tx, actor, &app, etag, &input, intent)).await {
         Ok(Some(done)) if done.published_version.is_none() => Ok(waits(&done)),
         Ok(_) => {
             let rule = current(console, visit).await?;
@@ -87,9 +88,10 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, key, etag) = (visit.actor()?, visit.segment(3), visit.segment(5), if_match(visit)?);
+    visit.claim()?;
+    let (app, key, etag) = (visit.segment(3), visit.segment(5), if_match(visit)?);
     let intent = intent(visit)?;
-    match console.change(visit, move |tx| rules::remove(tx, &actor, &app, &key, etag, intent)).await {
+    match console.change(visit, move |tx, actor| rules::remove(tx, actor, &app, &key, etag, intent)).await {
         Ok(done) => match done.published_version {
             Some(version) => Ok(reply::json(StatusCode::OK, &json!({"version": version}))),
             None => Ok(waits(&done)),

@@ -50,13 +50,13 @@ pub(super) async fn answer(console: &Console, call: TransferCall, visit: &Visit)
 }
 
 async fn export(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app) = (visit.actor()?, visit.parameter("app").to_owned());
-    let yaml = console.control.read(move |tx| transfer::export(tx, &actor, &app)).await?;
+    let (claim, app) = (visit.claim()?, visit.parameter("app").to_owned());
+    let yaml = console.control.read_as(&claim, move |tx, actor| transfer::export(tx, actor, &app)).await?;
     Ok(reply::reply(StatusCode::OK, HeaderValue::from_static("application/yaml"), yaml))
 }
 
 async fn import(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     let is_dry = match visit.parameter("dry_run") {
         "" | "false" => false,
         "true" => true,
@@ -76,7 +76,8 @@ async fn import(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         all => all?,
     };
     if is_dry {
-        let look = console.control.read(move |tx| transfer::dry_run(tx, &actor, &all)).await?;
+        let look =
+            console.control.read_as(&claim, move |tx, actor| transfer::dry_run(tx, actor, &all)).await?;
         let (ops, preview, conflicts) = look;
         let errors: Vec<Value> = preview.faults.iter().map(fault).collect();
         let conflicts: Vec<Value> = conflicts.iter().map(conflict).collect();
@@ -84,7 +85,8 @@ async fn import(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         let body = json!({"ok": is_ok, "errors": errors, "conflicts": conflicts, "diff": differences(&ops)});
         return Ok(reply::json(StatusCode::OK, &body));
     }
-    let done = console.change(visit, move |tx| transfer::import(tx, &actor, &all, Intent::Publish)).await?;
+    let done =
+        console.change(visit, move |tx, actor| transfer::import(tx, actor, &all, Intent::Publish)).await?;
     Ok(match done {
         None => reply::json(StatusCode::OK, &json!({"changed": false})),
         Some(done) if done.published_version.is_none() => waits(&done),

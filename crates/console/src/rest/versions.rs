@@ -83,8 +83,9 @@ fn number(visit: &Visit) -> Result<i64, Failure> {
 }
 
 async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app) = (visit.actor()?, visit.segment(3));
-    let found = console.control.read(move |tx| versions::list(tx, &actor, &app, 500)).await?;
+    let (claim, app) = (visit.claim()?, visit.segment(3));
+    let found =
+        console.control.read_as(&claim, move |tx, actor| versions::list(tx, actor, &app, 500)).await?;
     let current = found.first().map_or(0, |it| it.version);
     let versions: Vec<Value> = found.iter().map(shown).collect();
     Ok(tagged(StatusCode::OK, &json!({"current": current, "versions": versions}), current))
@@ -98,8 +99,11 @@ fn shown(it: &Version) -> Value {
 }
 
 async fn get(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, version) = (visit.actor()?, visit.segment(3), number(visit)?);
-    let found = console.control.read(move |tx| versions::documents(tx, &actor, &app, version)).await?;
+    let (claim, app, version) = (visit.claim()?, visit.segment(3), number(visit)?);
+    let found = console
+        .control
+        .read_as(&claim, move |tx, actor| versions::documents(tx, actor, &app, version))
+        .await?;
     let documents: Vec<Value> = found
         .iter()
         .map(|it| json!({"domain": it.domain(), "yaml": it.yaml(), "sha256": hex(it.sha256())}))
@@ -108,14 +112,16 @@ async fn get(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 }
 
 async fn diff(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, version) = (visit.actor()?, visit.segment(3), number(visit)?);
+    let (claim, app, version) = (visit.claim()?, visit.segment(3), number(visit)?);
     let against = match visit.parameter("against") {
         "" => version - 1,
         text => text
             .parse()
             .map_err(|_| Failure::Bad("invalid `against`: expected the number of a version".to_owned()))?,
     };
-    let read = console.control.read(move |tx| versions::difference(tx, &actor, &app, against, version));
+    let read = console
+        .control
+        .read_as(&claim, move |tx, actor| versions::difference(tx, actor, &app, against, version));
     let rules: Vec<Value> = read
         .await?
         .iter()
@@ -125,14 +131,18 @@ async fn diff(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 }
 
 async fn roll_back(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, app, to, base) = (visit.actor()?, visit.segment(3), number(visit)?, if_match(visit)?);
+    let (claim, app, to, base) = (visit.claim()?, visit.segment(3), number(visit)?, if_match(visit)?);
     let ReasonBody { reason } = read(visit)?;
-    let (by, name) = (actor.clone(), app.clone());
-    let rolled = console.change(visit, move |tx| versions::rollback(tx, &by, &name, base, to, &reason));
+    let name = app.clone();
+    let rolled =
+        console.change(visit, move |tx, actor| versions::rollback(tx, actor, &name, base, to, &reason));
     match rolled.await {
         Ok(version) => Ok(tagged(StatusCode::OK, &json!({"version": version}), version)),
         Err(ControlError::Stale { .. }) => {
-            let now = console.control.read(move |tx| apps::get(tx, &actor, Role::Viewer, &app)).await?;
+            let now = console
+                .control
+                .read_as(&claim, move |tx, actor| apps::get(tx, actor, Role::Viewer, &app))
+                .await?;
             let body = json!({"version": now.version});
             Ok(tagged(StatusCode::PRECONDITION_FAILED, &body, now.version))
         }

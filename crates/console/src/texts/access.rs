@@ -18,6 +18,10 @@ texts! {
     grant: "授予", "Grant";
     remove: "移除", "Remove";
     choose_password: "设置密码", "Choose a password";
+    my_tokens: "我的 API 令牌", "My API tokens";
+    keep_tokens: "保留", "keep them";
+    end_tokens: "全部撤销", "revoke them all";
+    my_tokens_hint: "如果怀疑密码已泄露，请同时撤销令牌。", "If somebody else may know the password, revoke the tokens too.";
     wrong_link: "链接无效、已使用或已过期。请联系管理员重新生成。", "The link is wrong, used or expired. An administrator can make a new one.";
     me: "我的账户", "My account";
     preferences: "偏好", "Preferences";

@@ -45,6 +45,10 @@ impl Failure {
 
 impl From<ControlError> for Failure {
     fn from(error: ControlError) -> Self {
-        Self::Control(error)
+        match error {
+            ControlError::NoLogin => Self::NoLogin,
+            ControlError::NoToken => Self::NoToken,
+            error => Self::Control(error),
+        }
     }
 }

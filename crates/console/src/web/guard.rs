@@ -1,7 +1,10 @@
 //! What may be asked from where: the names of this server, and changes from its own pages only.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 use hyper::HeaderMap;
 use hyper::header::{HOST, ORIGIN};
+use hyper::http::uri::Authority;
 
 use super::failure::Failure;
 
@@ -37,12 +40,21 @@ pub(crate) fn check(fields: &HeaderMap, known: &[String], is_safe: bool) -> Resu
 
 /// Whether a `Host` is a name of this machine alone.
 fn is_this_machine(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split_once(']').map_or(rest, |(address, _)| address),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    };
-    let is_loopback = name.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback());
-    name.eq_ignore_ascii_case("localhost") || is_loopback
+    let Ok(authority) = Authority::try_from(host) else { return false };
+    // What it leaves out or reads otherwise is not what a browser sends.
+    let (name, port) = (authority.host(), authority.port());
+    let written = port.as_ref().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
+    if written != host || port.is_some_and(|port| port.as_u16() == 0) {
+        return false;
+    }
+    let is_v6 = name.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
+    match is_v6 {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok_and(|it| it.is_loopback()),
+        None => {
+            name.eq_ignore_ascii_case("localhost")
+                || name.parse::<Ipv4Addr>().is_ok_and(|it| it.is_loopback())
+        }
+    }
 }
 
 #[cfg(test)]
@@ -68,6 +80,27 @@ mod tests {
             ("evil.example", false),
             ("127.0.0.1.evil.example:8070", false),
             ("10.0.0.1:8070", false),
+            ("localhost", true),
+            ("LocalHost:8070", true),
+            ("[::1]", true),
+            ("127.9.9.9", true),
+            ("[::1]evil.example", false),
+            ("[::1]evil.example:8070", false),
+            ("[::1", false),
+            ("::1", false),
+            ("[127.0.0.1]:8070", false),
+            ("[::2]:8070", false),
+            ("localhost:", false),
+            ("localhost:0", false),
+            ("localhost:99999", false),
+            ("localhost:8070:8070", false),
+            ("localhost:evil", false),
+            ("evil@localhost:8070", false),
+            ("localhost@evil.example", false),
+            ("localhost.", false),
+            ("localhost evil", false),
+            ("127.1", false),
+            ("0x7f.0.0.1", false),
             ("", false),
         ] {
             assert_eq!(is_let_in(&[("host", host)], true), want, "{host}");

@@ -8,7 +8,7 @@ use hyper::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tollgate_control::transfer::MAX_IMPORT;
-use tollgate_control::{Actor, Origin, Preferences};
+use tollgate_control::{Claim, Origin, Preferences, Who};
 use tollgate_http_kit::{Reply, Request, query::parameters};
 
 use super::failure::Failure;
@@ -50,7 +50,10 @@ pub(crate) struct Visit {
     pub(crate) cookie: Option<String>,
     /// The token of `Authorization`, empty when that holds something else. Cookies do not count then.
     pub(crate) bearer: Option<String>,
-    pub(crate) actor: Option<Actor>,
+    /// What is resolved in each transaction; there is none without a valid login or token.
+    claim: Option<Claim>,
+    /// Who it was as the request began, for what pages show.
+    pub(crate) who: Option<Who>,
     /// Change sets that are neither published nor given up, for the menu.
     pub(crate) open_changes: i64,
     /// The disk has room for changes only.
@@ -100,7 +103,8 @@ impl Visit {
             agent: fields.get(USER_AGENT).and_then(|it| it.to_str().ok()).unwrap_or_default().to_owned(),
             cookie: cookie_of(fields, name),
             bearer: bearer(fields),
-            actor: None,
+            claim: None,
+            who: None,
             open_changes: 0,
             is_disk_low: false,
             lang: lang(fields),
@@ -121,7 +125,7 @@ impl Visit {
             value.starts_with(b"application/x-www-form-urlencoded")
         };
         // Those who are not logged in send names, passwords and codes, and take no more memory than that.
-        let max = match &self.actor {
+        let max = match &self.who {
             None => MAX_ANONYMOUS,
             Some(_) if self.is_import() => MAX_IMPORT,
             Some(_) => MAX_BODY,
@@ -186,9 +190,19 @@ impl Visit {
         percent_encoding::percent_decode_str(segment).decode_utf8_lossy().into_owned()
     }
 
-    /// Who acts.
-    pub(crate) fn actor(&self) -> Result<Actor, Failure> {
-        self.actor.clone().ok_or(Failure::NoLogin)
+    /// What a transaction resolves to who acts.
+    pub(crate) fn claim(&self) -> Result<Claim, Failure> {
+        self.claim.clone().ok_or(Failure::NoLogin)
+    }
+
+    /// Who it was as the request began: for buttons and names, never for what is read or changed.
+    pub(crate) fn who(&self) -> Result<&Who, Failure> {
+        self.who.as_ref().ok_or(Failure::NoLogin)
+    }
+
+    /// The claim was valid as the request began.
+    pub(crate) fn entered(&mut self, claim: Claim, who: Who) {
+        (self.claim, self.who) = (Some(claim), Some(who));
     }
 
     /// What was asked, without the query, which may hold a code.

@@ -12,6 +12,7 @@ mod old_nodes;
 mod operations;
 mod replay;
 mod rights;
+mod rights_end;
 mod rollouts;
 mod rude;
 mod schema;
@@ -374,4 +375,20 @@ async fn an_operator_blocks_a_caller_sees_it_in_the_list_and_ends_it() {
     assert!(found.status == 200 && found.body.contains("\"live_nodes\":0"), "{found:?}");
     assert_eq!(ann.json("GET", "/api/v1/apps/SIP_HOTEL/live", None, "").await.status, 400);
     assert_eq!(ann.json("GET", "/api/v1/apps/SIP_HOTEL/live?key=pushGeo", None, "").await.status, 200);
+}
+
+#[tokio::test]
+async fn browsers_are_told_to_stay_with_tls_where_there_is_tls() {
+    for is_secure in [true, false] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let nodes = std::sync::Arc::new(tollgate_control::KnownNodes::default());
+        let time = tollgate_db::TimeSource::Database;
+        let control = tollgate_control::Control::open(folder.path(), time, nodes).await.expect("a database");
+        let settings = tollgate_console::ConsoleSettings { is_secure, ..Default::default() };
+        let console = tollgate_console::Console::new(std::sync::Arc::new(control), settings);
+        let mut fields = hyper::HeaderMap::new();
+        tollgate_http_kit::Api::add_fields(&console, &mut fields);
+        let said = fields.get("strict-transport-security").map(|it| it.to_str().expect("a text"));
+        assert_eq!(said, is_secure.then_some("max-age=31536000"));
+    }
 }

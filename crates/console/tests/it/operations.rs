@@ -288,7 +288,7 @@ pub(crate) const LOOSE: &[Operation] = &[
     get("GET /apps/{app}/frozen", "/apps/SIP_HOTEL/frozen", InApp(Viewer)),
     post("POST /apps/{app}/frozen", "/apps/SIP_HOTEL/frozen", "action=force&reason=x", InApp(Admin)),
     post("POST /api/v1/preview", "/api/v1/preview", DRAFT, InApp(Viewer)),
-    get("GET /api/v1/traces", "/api/v1/traces", User),
+    get("GET /api/v1/traces", "/api/v1/traces", Somewhere(Editor)),
     get("GET /api/v1/apps/{app}/files", "/api/v1/apps/SIP_HOTEL/files", InApp(Viewer)),
     post("POST /api/v1/apps/{app}/files", "/api/v1/apps/SIP_HOTEL/files", FILE_BODY, InApp(Editor)),
     get("GET /api/v1/apps/{app}/files/{domain}", FILE, InApp(Viewer)),

@@ -135,7 +135,7 @@ fn everything(database: &Connection) -> BTreeMap<String, Vec<String>> {
 }
 
 /// Changes with each commit of another connection.
-fn commits(database: &Connection) -> i64 {
+pub(crate) fn commits(database: &Connection) -> i64 {
     database.pragma_query_value(None, "data_version", |row| row.get(0)).expect("a number")
 }
 
@@ -180,7 +180,7 @@ async fn call(
     client.send(method, target, &fields, operation.body).await
 }
 
-fn is_refused(reply: &Reply) -> bool {
+pub(crate) fn is_refused(reply: &Reply) -> bool {
     let is_sent_away =
         reply.status == 303 && (reply.place().starts_with("/login") || reply.place() == "/setup");
     matches!(reply.status, 401 | 403) || is_sent_away

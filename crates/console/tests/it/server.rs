@@ -8,10 +8,12 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tollgate_console::{Console, ConsoleSettings, traces_in};
-use tollgate_control::{Actor, Control, KnownNodes};
+use tollgate_control::{Claim, Control, KnownNodes};
 use tollgate_db::TimeSource;
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
 use tollgate_net::{AcceptLimits, ConnectionStats, accept};
+
+const NOW_MS: i64 = 1_524_494_484_445;
 
 pub(crate) struct Server {
     pub(crate) control: Arc<Control>,
@@ -30,10 +32,24 @@ impl Server {
 
     /// With its database in a folder within this one.
     pub(crate) async fn start_in(place: &std::path::Path) -> Self {
+        let time = Arc::new(AtomicI64::new(NOW_MS));
+        Self::start_at(place, TimeSource::Manual(Arc::clone(&time)), time).await
+    }
+
+    /// With `before`, which runs before each transaction.
+    pub(crate) async fn start_with(before: impl Fn() + Send + Sync + 'static) -> Self {
+        let time = Arc::new(AtomicI64::new(NOW_MS));
+        let now = Arc::clone(&time);
+        let source = TimeSource::Asked(Arc::new(move || {
+            before();
+            now.load(Relaxed)
+        }));
+        Self::start_at(&std::env::temp_dir(), source, time).await
+    }
+
+    async fn start_at(place: &std::path::Path, source: TimeSource, time: Arc<AtomicI64>) -> Self {
         let folder = tempfile::tempdir_in(place).expect("a folder");
         let nodes = Arc::new(KnownNodes::default());
-        let time = Arc::new(AtomicI64::new(1_524_494_484_445));
-        let source = TimeSource::Manual(Arc::clone(&time));
         let known = Arc::<KnownNodes>::clone(&nodes);
         let control = Control::open(folder.path(), source, known).await.expect("a database");
         let control = Arc::new(control);
@@ -103,7 +119,7 @@ impl Client {
 
     /// Another user with this role, logged in.
     pub(crate) async fn user(server: &Server, name: &str, role: &str, app: &str) -> Self {
-        let invited = server.control.invite(&Actor::system(), name, app, role).await;
+        let invited = server.control.invite(&Claim::program("tollgate"), name, app, role).await;
         let (_, code) = invited.expect("a new user");
         let mut client = Self::new(server);
         let form = format!("code={code}&password=another+good+password&again=another+good+password");
@@ -167,6 +183,41 @@ impl Client {
         let mut answer = Vec::new();
         drop(socket.read_to_end(&mut answer).await);
         answer
+    }
+
+    /// Sends the head, and the body once the server reads it: `before_body` runs between the two.
+    pub(crate) async fn send_in_two(
+        &self,
+        method: &str,
+        path: &str,
+        fields: &[String],
+        body: &str,
+        before_body: impl FnOnce(),
+    ) -> Reply {
+        let mut request =
+            format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
+        for field in fields {
+            request += &format!("{field}\r\n");
+        }
+        if let Some(cookie) = &self.cookie {
+            request += &format!("Cookie: tollgate={cookie}\r\n");
+        }
+        request += &format!("Expect: 100-continue\r\nContent-Length: {}\r\n\r\n", body.len());
+        let mut socket = TcpStream::connect(self.address).await.expect("a connection");
+        socket.write_all(request.as_bytes()).await.expect("the head was sent");
+        let mut seen = Vec::new();
+        while !seen.ends_with(b"\r\n\r\n") {
+            seen.push(socket.read_u8().await.expect("the server asks for the body"));
+        }
+        assert!(seen.starts_with(b"HTTP/1.1 100"), "{}", String::from_utf8_lossy(&seen));
+        before_body();
+        socket.write_all(body.as_bytes()).await.expect("the body was sent");
+        let mut answer = Vec::new();
+        drop(socket.read_to_end(&mut answer).await);
+        let answer = String::from_utf8(answer).expect("UTF-8");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a reply");
+        let status = head.split(' ').nth(1).and_then(|it| it.parse().ok()).expect("a status");
+        Reply { status, head: head.to_owned(), body: body.to_owned() }
     }
 
     pub(crate) async fn exchange(

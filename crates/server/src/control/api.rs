@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use hyper::header::{AUTHORIZATION, HeaderValue};
 use hyper::{HeaderMap, Method, StatusCode};
 use tollgate_console::Console;
-use tollgate_control::{Control, Origin, Role};
+use tollgate_control::{Claim, Control, Origin, Role};
 use tollgate_http_kit::openapi::Description;
 use tollgate_http_kit::{Access, Api, Operation, Problem, Reply, Request, reply};
 use tollgate_observe::Format;
@@ -88,7 +88,7 @@ impl PlaneApi {
         }
         let ip = self.console.client_of(request);
         let from = Origin { ip: &ip, ..Origin::default() };
-        let actor = self.control.bearer(token.trim(), from).await;
-        actor.is_ok_and(|actor| actor.is_some_and(|actor| actor.may_everywhere(Role::Viewer)))
+        let entered = self.control.enter(&Claim::token(token.trim(), from)).await;
+        entered.is_ok_and(|entered| entered.is_some_and(|(who, _)| who.may_everywhere(Role::Viewer)))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tollgate_control::tokens::TokenInput;
-use tollgate_control::{Actor, Control, ControlError, NodeTokens};
+use tollgate_control::{Claim, Control, ControlError, NodeTokens};
 use tollgate_core::Clock;
 use tollgate_fleet_hub::Tokens;
 
@@ -37,7 +37,7 @@ pub(crate) async fn needed(control: &Control, folder: &Path) -> Result<Option<St
     }
     let name = format!("file {}", &tollgate_control::secret()?[..8]);
     let input = TokenInput { kind: "node".to_owned(), name, ..TokenInput::default() };
-    Ok(Some(control.create_token(&Actor::system(), input).await?.1))
+    Ok(Some(control.create_token(&Claim::program("tollgate"), input).await?.1))
 }
 
 /// Writes a token to a file that is there whole or not at all.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tollgate_control::actor::EVERY_APP;
 use tollgate_control::audit::{self, Chain};
-use tollgate_control::{Actor, Control, ControlError, KnownNodes, Role};
+use tollgate_control::{Actor, Claim, Control, ControlError, KnownNodes, Role};
 use tollgate_db::TimeSource;
 
 use crate::ending::Ending;
@@ -76,13 +76,13 @@ impl UserCommand {
         out: &mut dyn Write,
         talk: &mut dyn Write,
     ) -> io::Result<Ending> {
-        let actor = Actor { name: "command line".to_owned(), ..Actor::system() };
+        let claim = Claim::program("command line");
         let invited = on_database(&settings.data_dir, async |control| match self.action {
             UserAction::Add(AddUser { name, role, app }) => {
-                control.invite(&actor, &name, &app, role.name()).await
+                control.invite(&claim, &name, &app, role.name()).await
             }
             UserAction::ResetPassword(ResetPassword { name }) => {
-                control.reset_password(&actor, &name, None).await
+                control.reset_password(&claim, &name, None).await
             }
         })?;
         match invited {

@@ -13,7 +13,7 @@ use crate::web::{Failure, Visit};
 const NDJSON: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, limit) = (visit.actor()?, limit(visit)?);
+    let (claim, limit) = (visit.claim()?, limit(visit)?);
     let text = |name| visit.parameter(name).to_owned();
     let filter = Filter {
         app: text("app"),
@@ -24,15 +24,19 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         until: number(visit, "until", 0, 0, i64::MAX)?,
     };
     let before = number(visit, "cursor", 0, 1, i64::MAX)?;
-    let found = console.control.read(move |tx| audit::find(tx, &actor, &filter, before, limit)).await?;
+    let found = console
+        .control
+        .read_as(&claim, move |tx, actor| audit::find(tx, actor, &filter, before, limit))
+        .await?;
     let next = next(&found, limit, |entry| entry.seq.to_string());
     let entries: Vec<Value> = found.iter().map(shown).collect();
     Ok(reply::json(StatusCode::OK, &json!({"entries": entries, "next": next})))
 }
 
 pub(super) async fn export(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, after) = (visit.actor()?, number(visit, "after", 0, 0, i64::MAX)?);
-    let part = console.control.read(move |tx| audit::export(tx, &actor, after, MAX_EXPORT)).await?;
+    let (claim, after) = (visit.claim()?, number(visit, "after", 0, 0, i64::MAX)?);
+    let part =
+        console.control.read_as(&claim, move |tx, actor| audit::export(tx, actor, after, MAX_EXPORT)).await?;
     let mut lines = String::new();
     for entry in &part {
         lines += &shown(entry).to_string();
@@ -49,7 +53,7 @@ pub(super) async fn export(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 pub(super) async fn chain(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let chain = console.control.verify_audit(&visit.actor()?, |_, _| {}).await?;
+    let chain = console.control.verify_audit(&visit.claim()?, |_, _| {}).await?;
     let body = match chain {
         Chain::Whole(entries) => json!({"is_whole": true, "entries": entries, "broken_at": null}),
         Chain::BrokenAt(seq) => json!({"is_whole": false, "entries": seq - 1, "broken_at": seq}),

@@ -4,7 +4,7 @@ use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_control::me::{self, Me};
-use tollgate_control::{Actor, ControlError, Preferences};
+use tollgate_control::{ControlError, Held, Preferences, Who};
 use tollgate_http_kit::{Reply, reply};
 
 use super::users::bindings;
@@ -34,19 +34,22 @@ pub(super) async fn set_up(console: &Console, visit: &Visit) -> Result<Reply, Fa
 struct LinkBody {
     code: String,
     password: String,
+    #[serde(default)]
+    end_tokens: bool,
 }
 
 pub(super) async fn redeem_link(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let LinkBody { code, password } = read(visit)?;
-    let secret = console.control.redeem_link(visit.origin(), &code, &password, &password).await?;
+    let LinkBody { code, password, end_tokens } = read(visit)?;
+    let held = held(end_tokens);
+    let secret = console.control.redeem_link(visit.origin(), &code, &password, &password, held).await?;
     Ok(with_login(console, reply::json(StatusCode::OK, &json!({})), &secret))
 }
 
 pub(super) async fn get(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
-    let of = actor.clone();
-    let me = console.control.read(move |tx| me::get(tx, &of)).await?;
-    Ok(tagged(StatusCode::OK, &shown(&actor, &me), me.etag))
+    let claim = visit.claim()?;
+    let read = console.control.read_as(&claim, |tx, actor| Ok((me::get(tx, actor)?, Who::clone(actor))));
+    let (me, who) = read.await?;
+    Ok(tagged(StatusCode::OK, &shown(&who, &me), me.etag))
 }
 
 #[derive(Deserialize)]
@@ -58,20 +61,19 @@ struct MeBody {
 }
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, etag) = (visit.actor()?, if_match(visit)?);
+    let (claim, etag) = (visit.claim()?, if_match(visit)?);
     let MeBody { locale, theme, zone } = read(visit)?;
-    let by = actor.clone();
-    let changed = console.control.change(move |tx| {
-        let before = me::get(tx, &by)?.preferences;
+    let changed = console.control.change_as(&claim, move |tx, actor| {
+        let before = me::get(tx, actor)?.preferences;
         let new = Preferences {
             locale: locale.clone().unwrap_or(before.locale),
             theme: theme.clone().unwrap_or(before.theme),
             zone: zone.clone().unwrap_or(before.zone),
         };
-        me::prefer(tx, &by, Some(etag), &new, |name| zone_of(name).is_some())
+        me::prefer(tx, actor, Some(etag), &new, |name| zone_of(name).is_some())
     });
     match changed.await {
-        Ok(me) => Ok(tagged(StatusCode::OK, &shown(&actor, &me), me.etag)),
+        Ok(me) => Ok(tagged(StatusCode::OK, &shown(visit.who()?, &me), me.etag)),
         Err(ControlError::Stale { .. }) => {
             let mut now = get(console, visit).await?;
             *now.status_mut() = StatusCode::PRECONDITION_FAILED;
@@ -86,19 +88,28 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
 struct PasswordBody {
     current: String,
     password: String,
+    #[serde(default)]
+    end_tokens: bool,
+}
+
+const fn held(end_tokens: bool) -> Held {
+    if end_tokens { Held::Ended } else { Held::Kept }
 }
 
 pub(super) async fn change_password(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
-    let PasswordBody { current, password } = read(visit)?;
+    let claim = visit.claim()?;
+    let PasswordBody { current, password, end_tokens } = read(visit)?;
     let cookie = visit.cookie.clone().unwrap_or_default();
-    console.control.change_password(&actor, &cookie, &current, &password, &password).await?;
+    console
+        .control
+        .change_password(&claim, &cookie, &current, &password, &password, held(end_tokens))
+        .await?;
     Ok(reply::json(StatusCode::OK, &json!({})))
 }
 
 pub(super) async fn logins(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, cookie) = (visit.actor()?, visit.cookie.clone().unwrap_or_default());
-    let logins = console.control.read(move |tx| me::logins(tx, &actor, &cookie)).await?;
+    let (claim, cookie) = (visit.claim()?, visit.cookie.clone().unwrap_or_default());
+    let logins = console.control.read_as(&claim, move |tx, actor| me::logins(tx, actor, &cookie)).await?;
     let logins: Vec<Value> = logins
         .iter()
         .map(|it| {
@@ -112,15 +123,15 @@ pub(super) async fn logins(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 pub(super) async fn end_login(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, id) = (visit.actor()?, visit.segment(4));
-    console.control.change(move |tx| me::end_login(tx, &actor, &id)).await?;
+    let (claim, id) = (visit.claim()?, visit.segment(4));
+    console.control.change_as(&claim, move |tx, actor| me::end_login(tx, actor, &id)).await?;
     Ok(reply::json(StatusCode::OK, &json!({})))
 }
 
-fn shown(actor: &Actor, me: &Me) -> Value {
+fn shown(who: &Who, me: &Me) -> Value {
     let Preferences { locale, theme, zone } = &me.preferences;
     json!({
-        "name": me.name, "locale": locale, "theme": theme, "zone": zone, "roles": bindings(&actor.roles),
-        "token": actor.via,
+        "name": me.name, "locale": locale, "theme": theme, "zone": zone, "roles": bindings(&who.roles),
+        "token": who.via,
     })
 }

@@ -11,15 +11,15 @@ use crate::rest::etag::{if_match, tagged};
 use crate::web::{Failure, Visit};
 
 pub(super) async fn get(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    visit.actor()?;
-    let (settings, etag) = console.control.read(settings::get).await?;
+    let claim = visit.claim()?;
+    let (settings, etag) = console.control.read_as(&claim, |tx, _| settings::get(tx)).await?;
     Ok(tagged(StatusCode::OK, &json!(settings), etag))
 }
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, etag) = (visit.actor()?, if_match(visit)?);
+    let (claim, etag) = (visit.claim()?, if_match(visit)?);
     let new: Settings = read(visit)?;
-    match console.control.change_settings(&actor, etag, new).await {
+    match console.control.change_settings(&claim, etag, new).await {
         Ok((settings, etag)) => Ok(tagged(StatusCode::OK, &json!(settings), etag)),
         Err(ControlError::Stale { .. }) => {
             let mut now = get(console, visit).await?;

@@ -14,10 +14,11 @@ use crate::rest::lists::{limit, next};
 use crate::web::{Failure, Visit};
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, limit, before) = (visit.actor()?, limit(visit)?, visit.parameter("cursor").to_owned());
-    let listed =
-        move |tx: &mut dyn tollgate_db::Tx| Ok((tokens::list(tx, &actor, &before, limit)?, tx.now_ms()));
-    let (tokens, now_ms) = console.control.read(listed).await?;
+    let (claim, limit, before) = (visit.claim()?, limit(visit)?, visit.parameter("cursor").to_owned());
+    let listed = console
+        .control
+        .read_as(&claim, move |tx, actor| Ok((tokens::list(tx, actor, &before, limit)?, tx.now_ms())));
+    let (tokens, now_ms) = listed.await?;
     let next = next(&tokens, limit, |token| token.id.clone());
     let tokens: Vec<Value> = tokens.iter().map(|it| shown(it, now_ms)).collect();
     Ok(reply::json(StatusCode::OK, &json!({"tokens": tokens, "next": next})))
@@ -43,7 +44,7 @@ struct Right {
 }
 
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     let TokenBody { name, kind, rights, days } = read(visit)?;
     let days = match days {
         Value::Null => String::new(),
@@ -55,20 +56,21 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     };
     let rights = rights.into_iter().map(|it| (it.app, it.role)).collect();
     let (token, secret) =
-        console.control.create_token(&actor, TokenInput { kind, name, rights, days }).await?;
+        console.control.create_token(&claim, TokenInput { kind, name, rights, days }).await?;
     let body = json!({"token": shown(&token, token.created_at), "secret": secret});
     Ok(reply::json(StatusCode::CREATED, &body))
 }
 
 pub(super) async fn get(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, id) = (visit.actor()?, visit.segment(3));
-    let got = console.control.read(move |tx| Ok((tokens::get(tx, &actor, &id)?, tx.now_ms())));
+    let (claim, id) = (visit.claim()?, visit.segment(3));
+    let got =
+        console.control.read_as(&claim, move |tx, actor| Ok((tokens::get(tx, actor, &id)?, tx.now_ms())));
     let (token, now_ms) = got.await?;
     Ok(reply::json(StatusCode::OK, &shown(&token, now_ms)))
 }
 
 pub(super) async fn revoke(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let token = console.control.revoke_token(&visit.actor()?, &visit.segment(3)).await?;
+    let token = console.control.revoke_token(&visit.claim()?, &visit.segment(3)).await?;
     Ok(reply::json(StatusCode::OK, &shown(&token, i64::MAX)))
 }
 

@@ -14,8 +14,9 @@ use crate::rest::lists::{limit, next};
 use crate::web::{Failure, Visit};
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, limit, after) = (visit.actor()?, limit(visit)?, visit.parameter("cursor").to_owned());
-    let users = console.control.read(move |tx| users::page(tx, &actor, &after, limit)).await?;
+    let (claim, limit, after) = (visit.claim()?, limit(visit)?, visit.parameter("cursor").to_owned());
+    let users =
+        console.control.read_as(&claim, move |tx, actor| users::page(tx, actor, &after, limit)).await?;
     let next = next(&users, limit, |user| user.name.clone());
     let users: Vec<Value> = users.iter().map(shown).collect();
     Ok(reply::json(StatusCode::OK, &json!({"users": users, "next": next})))
@@ -36,9 +37,9 @@ fn every_app() -> String {
 }
 
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let actor = visit.actor()?;
+    let claim = visit.claim()?;
     let UserBody { name, app, role } = read(visit)?;
-    let (user, code) = console.control.invite(&actor, &name, &app, &role).await?;
+    let (user, code) = console.control.invite(&claim, &name, &app, &role).await?;
     Ok(linked(&user, &code))
 }
 
@@ -50,8 +51,8 @@ fn linked(user: &User, code: &str) -> Reply {
 }
 
 pub(super) async fn get(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, name) = (visit.actor()?, visit.segment(3));
-    let user = console.control.read(move |tx| users::get(tx, &actor, &name)).await?;
+    let (claim, name) = (visit.claim()?, visit.segment(3));
+    let user = console.control.read_as(&claim, move |tx, actor| users::get(tx, actor, &name)).await?;
     Ok(tagged(StatusCode::OK, &shown(&user), user.etag))
 }
 
@@ -62,16 +63,16 @@ struct StateBody {
 }
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, name, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
+    let (claim, name, etag) = (visit.claim()?, visit.segment(3), if_match(visit)?);
     let StateBody { state } = read(visit)?;
     let is_active = match &*state {
         "active" => true,
         "disabled" => false,
         _ => return Err(invalid("state", Fault::Choice { expected: "active, disabled" })),
     };
-    let changed = console.control.change(move |tx| {
-        users::get_at(tx, &actor, &name, etag)?;
-        users::set_active(tx, &actor, &name, is_active)
+    let changed = console.control.change_as(&claim, move |tx, actor| {
+        users::get_at(tx, actor, &name, etag)?;
+        users::set_active(tx, actor, &name, is_active)
     });
     answered(console, visit, changed.await).await
 }
@@ -83,7 +84,7 @@ struct RoleBody {
 }
 
 pub(super) async fn set_role(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    visit.actor()?;
+    visit.claim()?;
     if_match(visit)?;
     let RoleBody { role } = read(visit)?;
     let role = role.parse::<Role>();
@@ -97,24 +98,24 @@ pub(super) async fn remove_role(console: &Console, visit: &Visit) -> Result<Repl
 }
 
 async fn bind(console: &Console, visit: &Visit, role: Option<Role>) -> Result<Reply, Failure> {
-    let (actor, name, app, etag) = (visit.actor()?, visit.segment(3), visit.segment(5), if_match(visit)?);
-    let changed = console.control.change(move |tx| {
-        users::get_at(tx, &actor, &name, etag)?;
-        users::set_role(tx, &actor, &name, &app, role)
+    let (claim, name, app, etag) = (visit.claim()?, visit.segment(3), visit.segment(5), if_match(visit)?);
+    let changed = console.control.change_as(&claim, move |tx, actor| {
+        users::get_at(tx, actor, &name, etag)?;
+        users::set_role(tx, actor, &name, &app, role)
     });
     answered(console, visit, changed.await).await
 }
 
 pub(super) async fn reset(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (actor, name, etag) = (visit.actor()?, visit.segment(3), if_match(visit)?);
-    match console.control.reset_password(&actor, &name, Some(etag)).await {
+    let (claim, name, etag) = (visit.claim()?, visit.segment(3), if_match(visit)?);
+    match console.control.reset_password(&claim, &name, Some(etag)).await {
         Ok((user, code)) => Ok(linked(&user, &code)),
         Err(error) => answered(console, visit, Err(error)).await,
     }
 }
 
 pub(super) fn roles(visit: &Visit) -> Result<Reply, Failure> {
-    visit.actor()?;
+    visit.claim()?;
     let may = |role| match role {
         Role::Viewer => "see everything of the app except people",
         Role::Editor => "also change rules and roll back",
