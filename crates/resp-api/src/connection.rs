@@ -14,10 +14,11 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context as TaskContext, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tollgate_buffers::CallBuffers;
 use tollgate_core::Timestamp;
 use tollgate_net::{DrainWatch, IdleTimer, OverBudget, Presence, ReadAhead};
@@ -42,6 +43,8 @@ use crate::undecided::{Reason, Why};
 /// Turns of a connection while the server drains: 16 MiB of commands, above what the system keeps of those
 /// that have arrived. A client that sends without end is served no longer.
 const LAST_TURNS: u32 = 1024;
+/// How long a connection waits, while the server drains, before it is sure that nothing has arrived.
+const LAST_LOOK: Duration = Duration::from_millis(1);
 
 /// One connection and its client.
 pub(crate) struct Connection<IO, S: Store> {
@@ -110,9 +113,10 @@ where
                     Ok(arrived) => arrived,
                     Err(End::Close) if !has_looked_again => {
                         // The runtime knows what has arrived since it last asked the system only after it has
-                        // asked again.
+                        // asked again. That is certain when a timer has fired; after a mere yield it is not:
+                        // what woke this task meanwhile, such as the beginning of the drain, polls it at once.
                         has_looked_again = true;
-                        tokio::task::yield_now().await;
+                        sleep(LAST_LOOK).await;
                         continue;
                     }
                     Err(end) => break end,
