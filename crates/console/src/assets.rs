@@ -67,6 +67,32 @@ pub(crate) fn asset(name: &str, accepts_gzip: bool) -> Option<Reply> {
     Some(asset)
 }
 
+/// A text that is the same for all visitors, plain and compressed.
+#[derive(Debug)]
+pub(crate) struct MadeOnce {
+    content_type: HeaderValue,
+    plain: Bytes,
+    short: Bytes,
+}
+
+impl MadeOnce {
+    pub(crate) fn new(content_type: &'static str, text: String) -> Self {
+        let short = compressed(text.as_bytes(), Compression::best());
+        Self { content_type: HeaderValue::from_static(content_type), plain: text.into(), short }
+    }
+}
+
+/// The reply with a text that was made once.
+pub(crate) fn made_once(of: &MadeOnce, accepts_gzip: bool) -> Reply {
+    let body = if accepts_gzip { &of.short } else { &of.plain };
+    let mut made = reply(StatusCode::OK, of.content_type.clone(), body.clone());
+    if accepts_gzip {
+        made.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
+    made.headers_mut().insert(VARY, HeaderValue::from_static("accept-encoding"));
+    made
+}
+
 /// A page as gzip, if it is long enough to gain from it. Not for replies to posts: some show a secret
 /// once, and the length of a compressed page would give parts of it away.
 pub(crate) async fn shortened(reply: Reply) -> Reply {

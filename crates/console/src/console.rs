@@ -1,21 +1,20 @@
 //! The console and how it is reached.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::Semaphore;
 use tollgate_control::{Actor, Change, Control, ControlError, OldNodes, Role, Who};
 use tollgate_db::Tx;
 use tollgate_http_kit::Request;
 
+use crate::explained::Explained;
+use crate::rooms::Rooms;
 use crate::settings::ConsoleSettings;
 use crate::web::{Failure, Visit};
 
 /// Parameter and field that say what becomes of nodes that cannot read the rules.
 pub(crate) const OLD_NODES: &str = "old_nodes";
-
-/// Most bodies of imports in memory at the same time.
-const MAX_UPLOADS: usize = 4;
 
 /// Console and REST API; serve it by [`HttpSurface`](tollgate_http_kit::HttpSurface).
 #[derive(Debug)]
@@ -23,14 +22,14 @@ pub struct Console {
     pub(crate) control: Arc<Control>,
     pub(crate) settings: ConsoleSettings,
     requests: AtomicU64,
-    /// Readers of events that wait.
-    pub(crate) readers: AtomicUsize,
+    /// What the visitors share.
+    pub(crate) rooms: Rooms,
+    /// The rules that were explained last.
+    pub(crate) explained: Explained,
     /// One trace is replayed at a time.
     pub(crate) replays: Arc<Semaphore>,
     /// The turn of an import.
     pub(crate) imports: Semaphore,
-    /// Bodies of imports that may be in memory at the same time.
-    pub(crate) uploads: Semaphore,
     /// Distinguishes the requests of this process from those of others.
     prefix: String,
 }
@@ -40,10 +39,10 @@ impl Console {
     #[must_use]
     pub fn new(control: Arc<Control>, settings: ConsoleSettings) -> Self {
         let prefix = tollgate_control::secret().map_or_else(|_| "r".to_owned(), |it| it[..8].to_owned());
-        let (requests, readers, imports) = (AtomicU64::new(0), AtomicUsize::new(0), Semaphore::new(1));
+        let (requests, imports) = (AtomicU64::new(0), Semaphore::new(1));
         let replays = Arc::new(Semaphore::new(1));
-        let uploads = Semaphore::new(MAX_UPLOADS);
-        Self { control, settings, requests, readers, imports, uploads, replays, prefix }
+        let (rooms, explained) = (Rooms::new(), Explained::default());
+        Self { control, settings, requests, rooms, explained, imports, replays, prefix }
     }
 
     /// Runs a change that may publish rules. `old_nodes=leave` in the query or the form publishes them also
@@ -86,7 +85,7 @@ impl Console {
     /// Readers of events that wait now.
     #[must_use]
     pub fn event_readers(&self) -> usize {
-        self.readers.load(Relaxed)
+        self.rooms.event_readers()
     }
 
     /// The name of the login cookie: with the prefix that browsers guard where they may.

@@ -1,5 +1,7 @@
 //! What the rules of an app make of a request, without counting anything.
 
+use std::sync::Arc;
+
 use tollgate_control::{ControlError, Fault, FieldFault, Role};
 use tollgate_limiter::explain::explain as explain_request;
 use tollgate_policy::{Entry, Policy, Unmatched};
@@ -23,13 +25,21 @@ pub(crate) async fn explain(
     let published = console.control.published().borrow().clone();
     let found = published.apps.iter().find(|it| it.app == app);
     let unknown = || ControlError::NotFound { what: "app", name: app.to_owned() };
-    let files: Vec<RuleFile> = found
-        .ok_or_else(unknown)?
-        .documents
-        .iter()
-        .map(|it| RuleFile { name: it.domain().into(), text: it.yaml().to_owned() })
-        .collect();
-    let policy = parse(&files, &Options::default()).map(|rules| rules.policy).unwrap_or_default();
+    let documents = &found.ok_or_else(unknown)?.documents;
+    let policy = match console.explained.find(documents) {
+        Some(policy) => policy,
+        None => {
+            let files: Vec<RuleFile> = documents
+                .iter()
+                .map(|it| RuleFile { name: it.domain().into(), text: it.yaml().to_owned() })
+                .collect();
+            // Megabytes of rules: not on a thread that serves.
+            let read =
+                move || parse(&files, &Options::default()).map(|rules| rules.policy).unwrap_or_default();
+            let policy = tokio::task::spawn_blocking(read).await.map_err(|_| Failure::Panic)?;
+            console.explained.keep(documents, Arc::new(policy))
+        }
+    };
     explain_by(&policy, domain, entries)
 }
 

@@ -8,6 +8,7 @@
 mod assets;
 mod chart;
 mod console;
+mod explained;
 mod explaining;
 mod field;
 mod frame;
@@ -15,9 +16,11 @@ mod nav;
 mod pages;
 mod replaying;
 mod rest;
+mod rooms;
 mod settings;
 mod surface;
 mod texts;
+mod turns;
 mod web;
 
 pub use console::Console;

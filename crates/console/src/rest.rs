@@ -23,16 +23,19 @@ mod traffic_shapes;
 mod transfer;
 mod versions;
 
-use hyper::{Method, StatusCode};
+use std::sync::LazyLock;
+
+use hyper::Method;
 use serde_json::{Value, json};
 use tollgate_http_kit::openapi::{self, About, Description, parameter};
-use tollgate_http_kit::{Access, Operation, Reply, reply};
+use tollgate_http_kit::{Access, Operation, Reply};
 
 use changes::ChangeCall;
 pub use problem::PROBLEMS;
 pub(crate) use problem::failed;
 use schema::publishes;
 
+use crate::assets;
 use crate::console::Console;
 use crate::web::{Failure, Visit};
 
@@ -402,7 +405,7 @@ fn described() -> Description {
 
 pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Result<Reply, Failure> {
     match call {
-        Call::OpenApi => Ok(reply::json(StatusCode::OK, &description())),
+        Call::OpenApi => Ok(assets::made_once(&OPENAPI, visit.accepts_gzip)),
         Call::LogIn => apps::log_in(console, visit).await,
         Call::LogOut => apps::log_out(console, visit).await,
         Call::Apps => apps::list(console, visit).await,
@@ -443,6 +446,10 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::Transfer(call) => transfer::answer(console, call, visit).await,
     }
 }
+
+/// Made once: it is the same for all, and its size is that of the whole API.
+static OPENAPI: LazyLock<assets::MadeOnce> =
+    LazyLock::new(|| assets::MadeOnce::new("application/json", description().to_string()));
 
 fn description() -> Value {
     let about = About {

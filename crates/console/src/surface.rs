@@ -16,6 +16,7 @@ use crate::assets;
 use crate::console::Console;
 use crate::pages::{self, Page};
 use crate::rest::{self, Call};
+use crate::rooms::takes_long;
 use crate::web::{Failure, Visit, check};
 
 /// What an operation is called.
@@ -107,13 +108,19 @@ impl Console {
                 }
             }
         }
-        let _upload;
+        visit.presence = Some(Arc::clone(request.presence()));
+        let _body;
         if !visit.is_safe {
+            // Rights before work: of those who may change nothing there, nothing large is read.
+            let max = visit.longest_body()?;
             // Held to the end, so that few large bodies are in memory at once.
-            let is_large = visit.is_import() && visit.who.is_some();
-            _upload = if is_large { self.uploads.acquire().await.ok() } else { None };
-            visit.read_body(request).await?;
+            _body = self.rooms.body(visit, visit.body_bytes(request, max))?;
+            visit.read_body(request, max).await?;
         }
+        let _turn = match visit.user().filter(|_| takes_long(visit.path(), visit.is_safe)) {
+            Some(user) => Some(self.rooms.turns().turn(&user, visit.is_operator()).await?),
+            None => None,
+        };
         if let (Route::Page(_), Ok(claim)) = (route, visit.claim()) {
             visit.open_changes =
                 self.control.read_as(&claim, move |tx, actor| change_set::open(tx, actor)).await?;

@@ -93,8 +93,20 @@ pub(crate) fn insert(
          'rejected')",
         &[(&app.id).into()],
     )?;
-    if open.map_or(Ok(0), |row| row.int(0))? >= MAX_OPEN {
-        return Err(ControlError::Cap { what: "open change sets of an app", max: MAX_OPEN });
+    let open = open.map_or(Ok(0), |row| row.int(0))?;
+    // Administrators of the app have the last tenth, and no user has more than are free.
+    let most = if actor.may(Role::Admin, &app.name) { MAX_OPEN } else { MAX_OPEN - MAX_OPEN / 10 };
+    if open >= most {
+        return Err(ControlError::Cap { what: "open change sets of an app", max: most });
+    }
+    let own = tx.query_one(
+        "SELECT COUNT(*) FROM changes WHERE app_id = $1 AND author_id = $2 AND state IN ('draft', 'submitted', \
+         'approved', 'rejected')",
+        &[(&app.id).into(), (&actor.user_id).into()],
+    )?;
+    let own = own.map_or(Ok(0), |row| row.int(0))?;
+    if own >= most - open && !actor.user_id.is_empty() {
+        return Err(ControlError::Cap { what: "open change sets of one user in an app", max: own });
     }
     let (title, comment) = texts(input)?;
     let ops = checked(tx, app, &input.ops)?;

@@ -12,7 +12,7 @@ use crate::car::Car;
 use crate::change_set::ChangeOp;
 use crate::compile;
 use crate::content::{Content, FileRule, Kind};
-use crate::error::{ControlError, DocFault};
+use crate::error::{ControlError, DocFault, MAX_FAULTS};
 use crate::published::Document;
 use crate::role::Role;
 use crate::stored;
@@ -28,7 +28,8 @@ pub fn faults(files: &[FileRule]) -> Vec<DocFault> {
         Ok(_) => Vec::new(),
         Err(faults) => {
             let domain = |fault: &tollgate_rule_files::Fault| fault.place.file.to_string_lossy().into_owned();
-            faults.as_slice().iter().map(|fault| DocFault::of(&domain(fault), fault)).collect()
+            let found = faults.as_slice().iter().take(MAX_FAULTS);
+            found.map(|fault| DocFault::of(&domain(fault), fault)).collect()
         }
     }
 }

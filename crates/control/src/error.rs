@@ -5,6 +5,9 @@ use tollgate_db::DbError;
 
 use crate::role::Role;
 
+/// Most faults of a document in one reply. A faulty document may have several on each line.
+pub(crate) const MAX_FAULTS: usize = 100;
+
 /// Why a function changed nothing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -13,7 +13,7 @@ use crate::car_yaml::{self, quoted};
 use crate::change_set::{ChangeOp, ChangeSet};
 use crate::changes::{self, ChangeInput, Look, OpInput};
 use crate::content::{Content, FileRule, Kind};
-use crate::error::{ControlError, DocFault};
+use crate::error::{ControlError, DocFault, MAX_FAULTS};
 use crate::file_rules::FileInput;
 use crate::published::Change;
 use crate::publishing::{self, Intent};
@@ -22,6 +22,9 @@ use crate::stored;
 
 /// The form of the document.
 const FORM: &str = "1";
+
+/// Most rules of a kind.
+const MAX_RULES: usize = 20_000;
 
 /// Most bytes of a document.
 pub const MAX_IMPORT: usize = 64 << 20;
@@ -94,38 +97,61 @@ pub fn write(all: &Imported) -> String {
     yaml
 }
 
-/// The rules of a document, each checked by itself.
+/// The app that a document names, without reading the rest: for who may not see it, that is all the work.
+#[must_use]
+pub fn app_of(yaml: &str) -> Option<String> {
+    let line = yaml.lines().take(1_000).find_map(|line| line.strip_prefix("app:"))?;
+    car::app_name(line.trim().trim_matches(['"', '\''])).ok()
+}
+
+/// The rules of a document, each checked by itself. Stops after 100 faults.
 ///
 /// # Errors
 /// [`ControlError::Faulty`] with the place of everything that is wrong.
 pub fn read(yaml: &str) -> Result<Imported, ControlError> {
     let mut faults = Vec::new();
-    let root = read_large_yaml("import.yaml".as_ref(), yaml, MAX_IMPORT)
-        .map_err(|found| ControlError::Faulty(found.iter().map(|it| DocFault::of("", it)).collect()))?;
+    let root = read_large_yaml("import.yaml".as_ref(), yaml, MAX_IMPORT).map_err(|found| {
+        ControlError::Faulty(found.iter().take(MAX_FAULTS).map(|it| DocFault::of("", it)).collect())
+    })?;
     let mut all = Imported { app: String::new(), rules: Vec::new() };
     let mut form = None;
     for (name, value) in entries(&root, "", &mut faults) {
-        match (&*name, &value.kind) {
+        if faults.len() >= MAX_FAULTS {
+            break;
+        }
+        match (&**name, &value.kind) {
             ("tollgate", YamlKind::Text(text)) => form = Some(text.clone()),
             ("app", YamlKind::Text(text)) => match car::app_name(text) {
                 Ok(app) => all.app = app,
-                Err(fault) => faults.push(at(&value, "app", fault.to_string())),
+                Err(fault) => faults.push(at(value, "app", fault.to_string())),
             },
             ("car" | "files", YamlKind::Null) => {}
             ("car" | "files", YamlKind::List(items)) => {
+                if items.len() > MAX_RULES {
+                    let message = format!("{} rules; an app has at most {MAX_RULES}", items.len());
+                    faults.push(at(value, name, message));
+                    continue;
+                }
                 for (index, item) in items.iter().enumerate() {
+                    if faults.len() >= MAX_FAULTS {
+                        break;
+                    }
                     let path = format!("{name}[{index}]");
-                    all.rules.extend(rule(&name, item, &path, &mut faults));
+                    all.rules.extend(rule(name, item, &path, &mut faults));
                 }
             }
             ("tollgate" | "app" | "car" | "files", _) => {
-                faults.push(at(&value, &name, "expected a text, or a list of rules".to_owned()));
+                faults.push(at(value, name, "expected a text, or a list of rules".to_owned()));
             }
             _ => {
                 let message = "unknown key; expected tollgate, app, car or files".to_owned();
-                faults.push(at(&value, &name, message));
+                faults.push(at(value, name, message));
             }
         }
+    }
+    if faults.len() >= MAX_FAULTS {
+        faults.truncate(MAX_FAULTS);
+        return Err(ControlError::Faulty(faults));
     }
     if form.as_deref() != Some(FORM) {
         faults.push(at(&root, "tollgate", format!("expected `tollgate: {FORM}`, the form of the document")));
@@ -140,7 +166,7 @@ fn rule(section: &str, item: &YamlValue, path: &str, faults: &mut Vec<DocFault>)
     let before = faults.len();
     let fields = entries(item, path, faults);
     let mut texts: BTreeMap<&str, &str> = BTreeMap::new();
-    for (name, value) in &fields {
+    for (name, value) in fields {
         match &value.kind {
             YamlKind::Text(text) => drop(texts.insert(name, text)),
             YamlKind::Null => {}
@@ -194,12 +220,12 @@ fn file(texts: &BTreeMap<&str, &str>) -> Result<FileInput, ControlError> {
     Ok(input)
 }
 
-fn entries(value: &YamlValue, path: &str, faults: &mut Vec<DocFault>) -> Vec<(String, YamlValue)> {
+fn entries<'v>(value: &'v YamlValue, path: &str, faults: &mut Vec<DocFault>) -> &'v [(String, YamlValue)] {
     match &value.kind {
-        YamlKind::Map(entries) => entries.clone(),
+        YamlKind::Map(entries) => entries,
         _ => {
             faults.push(at(value, path, "expected names and values".to_owned()));
-            Vec::new()
+            &[]
         }
     }
 }

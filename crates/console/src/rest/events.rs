@@ -5,13 +5,11 @@
 //! any request, nothing is buffered for slow readers, and proxies that hold replies back until their end
 //! work.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use serde_json::Value;
-use tollgate_control::ControlError;
 use tollgate_control::events::{Revisions, Topic};
 use tollgate_http_kit::{Reply, reply::reply};
 
@@ -19,35 +17,15 @@ use super::history;
 use crate::console::Console;
 use crate::web::{Failure, Visit};
 
-/// Most readers that wait.
-const MOST_READERS: usize = 500;
 /// A reply without events ends after this time, so that readers see that the server is there.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 /// Changes that come within this time are one event.
 const TOGETHER: Duration = Duration::from_millis(100);
 
-/// One of the readers that wait.
-struct Reader<'c>(&'c AtomicUsize);
-
-impl<'c> Reader<'c> {
-    fn new(readers: &'c AtomicUsize) -> Option<Self> {
-        let reader = Self(readers);
-        (readers.fetch_add(1, Relaxed) < MOST_READERS).then_some(reader) // dropped, it counts no more
-    }
-}
-
-impl Drop for Reader<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
-    }
-}
-
 pub(super) async fn wait(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     visit.claim()?;
     let topics = topics(visit.parameter("topics"))?;
-    let Some(_reader) = Reader::new(&console.readers) else {
-        return Err(ControlError::TooMany { seconds: 5 }.into());
-    };
+    let _reader = console.rooms.events(visit)?;
     let events = &console.control.live().events;
     let mut revisions = events.watch();
     let id = visit.last_event.as_deref().unwrap_or_else(|| visit.parameter("after"));
@@ -55,7 +33,11 @@ pub(super) async fn wait(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let seen = if id.is_empty() { *revisions.borrow() } else { events.seen(id) };
     let is_new = |now: &Revisions| topics.iter().any(|topic| now.is_after(&seen, *topic));
     if !id.is_empty() {
-        let changed = tokio::time::timeout(LONGEST_WAIT, revisions.wait_for(is_new)).await.is_ok();
+        let changed = tokio::select! {
+            changed = tokio::time::timeout(LONGEST_WAIT, revisions.wait_for(is_new)) => changed.is_ok(),
+            // No one reads the reply; the place is free at once.
+            () = visit.left() => false,
+        };
         if changed {
             tokio::time::sleep(TOGETHER).await;
         }

@@ -15,17 +15,20 @@ fn question(visit: &Visit) -> Question {
 }
 
 pub(super) async fn inspect(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let _place = console.rooms.look_up(visit)?;
     let answers = console.control.inspect_key(&visit.claim()?, &question(visit)).await?;
     Ok(reply::json(StatusCode::OK, &shown(&answers)))
 }
 
 pub(super) async fn reset(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let _place = console.rooms.look_up(visit)?;
     let answers = console.control.reset_key(&visit.claim()?, &question(visit)).await?;
     Ok(reply::json(StatusCode::OK, &shown(&answers)))
 }
 
 pub(super) async fn scan(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let cursor = visit.parameter("cursor");
+    let _place = console.rooms.look_up(visit)?;
     let found = console.control.scan_keys(&visit.claim()?, &question(visit), cursor).await?;
     let keys: Vec<Value> = found
         .keys
@@ -49,6 +52,7 @@ pub(super) async fn live(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let asked: Vec<_> = keys.iter().map(|key| (app.clone(), key.clone())).collect();
     let used =
         console.control.read_as(&claim, move |tx, actor| history::last_used(tx, actor, &asked)).await?;
+    let _place = console.rooms.look_up(visit)?;
     let found = console.control.live_keys(&claim, &app, &keys).await?;
     let keys: Vec<Value> = keys
         .iter()

@@ -4,7 +4,7 @@ use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 use tollgate_control::publishing::Intent;
-use tollgate_control::{ControlError, transfer};
+use tollgate_control::{ControlError, Role, transfer};
 use tollgate_http_kit::{Reply, reply};
 
 use super::changes::made_reply;
@@ -63,7 +63,11 @@ async fn import(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         _ => return Err(Failure::Bad("invalid `dry_run`: expected true or false".to_owned())),
     };
     let not_text = || Failure::Bad("invalid request body: expected YAML in UTF-8".to_owned());
-    std::str::from_utf8(&visit.body).map_err(|_| not_text())?;
+    let text = std::str::from_utf8(&visit.body).map_err(|_| not_text())?;
+    // Rights before work.
+    if let Some(app) = transfer::app_of(text) {
+        console.must(visit, if is_dry { Role::Viewer } else { Role::Editor }, &app).await?;
+    }
     // It may take seconds and a multiple of its size: not on a thread that serves, and one at a time.
     let Ok(_turn) = console.imports.acquire().await else { return Err(Failure::Panic) };
     let body = visit.body.clone();

@@ -1,15 +1,19 @@
 //! One request as pages and API read it: owned, with its body, its cookies and its preferences.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use hyper::header::{
-    ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, HeaderValue, IF_MATCH, LOCATION, USER_AGENT,
+    ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderValue, IF_MATCH,
+    LOCATION, TRANSFER_ENCODING, USER_AGENT,
 };
 use hyper::{HeaderMap, Method, StatusCode};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tollgate_control::transfer::MAX_IMPORT;
-use tollgate_control::{Claim, Origin, Preferences, Who};
+use tollgate_control::{Claim, ControlError, Origin, Preferences, Role, Who};
 use tollgate_http_kit::{Reply, Request, query::parameters};
+use tollgate_net::Presence;
 
 use super::failure::Failure;
 use crate::settings::ConsoleSettings;
@@ -38,6 +42,7 @@ pub(crate) struct Visit {
     pub(crate) is_safe: bool,
     pub(crate) is_api: bool,
     pub(crate) if_match: Option<String>,
+    pub(crate) accepts_gzip: bool,
     /// What a reader of events has seen.
     pub(crate) last_event: Option<String>,
     pub(crate) request_id: String,
@@ -54,6 +59,8 @@ pub(crate) struct Visit {
     claim: Option<Claim>,
     /// Who it was as the request began, for what pages show.
     pub(crate) who: Option<Who>,
+    /// Whether its client is still there.
+    pub(crate) presence: Option<Arc<Presence>>,
     /// Change sets that are neither published nor given up, for the menu.
     pub(crate) open_changes: i64,
     /// The disk has room for changes only.
@@ -95,6 +102,7 @@ impl Visit {
             body: Bytes::new(),
             is_safe: matches!(*request.method(), Method::GET | Method::HEAD),
             is_api,
+            accepts_gzip: crate::assets::accepts_gzip(fields),
             last_event: fields.get("last-event-id").and_then(|it| it.to_str().ok()).map(str::to_owned),
             if_match: fields.get(IF_MATCH).and_then(|it| it.to_str().ok()).map(str::to_owned),
             request_id,
@@ -105,6 +113,7 @@ impl Visit {
             bearer: bearer(fields),
             claim: None,
             who: None,
+            presence: None,
             open_changes: 0,
             is_disk_low: false,
             lang: lang(fields),
@@ -117,18 +126,64 @@ impl Visit {
         }
     }
 
+    /// The longest body that is read. Those who are not logged in send names, passwords and codes, and take
+    /// no more memory than that; nor do those who have no role where they want to change something.
+    ///
+    /// # Errors
+    /// [`ControlError::NoRight`] for an import of somebody without any role.
+    pub(crate) fn longest_body(&self) -> Result<usize, Failure> {
+        let Some(actor) = &self.who else { return Ok(MAX_ANONYMOUS) };
+        let has_role = match self.app() {
+            Some(app) => actor.may(Role::Viewer, &app),
+            None => actor.roles.iter().any(|(_, role)| *role >= Role::Viewer),
+        };
+        match (self.is_import(), has_role) {
+            (true, false) => Err(ControlError::NoRight { need: Role::Viewer, app: "*".to_owned() }.into()),
+            (true, true) => Ok(MAX_IMPORT),
+            (false, true) => Ok(MAX_BODY),
+            (false, false) => Ok(MAX_ANONYMOUS),
+        }
+    }
+
+    /// How much of `max` the body takes, as far as its head says.
+    pub(crate) fn body_bytes(&self, request: &Request<'_>, max: usize) -> usize {
+        let length = request.headers().get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
+        match length.and_then(|it| it.parse::<usize>().ok()) {
+            Some(length) => length.min(max),
+            None if request.headers().contains_key(TRANSFER_ENCODING) => max,
+            None => 0,
+        }
+    }
+
+    /// Whose share of what all visitors share it takes.
+    pub(crate) fn user(&self) -> Option<String> {
+        self.who.as_ref().map(|it| it.user_id.clone())
+    }
+
+    /// Whether the visitor may have the reserve: an editor of every app finds a place also when others have
+    /// taken theirs.
+    pub(crate) fn is_operator(&self) -> bool {
+        self.who.as_ref().is_some_and(|it| it.may_everywhere(Role::Editor))
+    }
+
+    /// Ends when the client has left.
+    pub(crate) async fn left(&self) {
+        match &self.presence {
+            Some(presence) => std::future::poll_fn(|cx| presence.poll_left(cx)).await,
+            None => std::future::pending().await,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        &self.path
+    }
+
     /// Reads the body, and the form in it.
-    pub(crate) async fn read_body(&mut self, request: &mut Request<'_>) -> Result<(), Failure> {
+    pub(crate) async fn read_body(&mut self, request: &mut Request<'_>, max: usize) -> Result<(), Failure> {
         let is_form = {
             let value = request.headers().get(CONTENT_TYPE);
             let value = value.map(|it| it.as_bytes().to_ascii_lowercase()).unwrap_or_default();
             value.starts_with(b"application/x-www-form-urlencoded")
-        };
-        // Those who are not logged in send names, passwords and codes, and take no more memory than that.
-        let max = match &self.who {
-            None => MAX_ANONYMOUS,
-            Some(_) if self.is_import() => MAX_IMPORT,
-            Some(_) => MAX_BODY,
         };
         self.body = request.body(max).await.map_err(Failure::Body)?;
         if self.is_api || self.body.is_empty() {

@@ -6,6 +6,7 @@ mod contract;
 mod docs;
 mod errors;
 mod examples;
+mod floods;
 mod hidden;
 mod history;
 mod old_nodes;

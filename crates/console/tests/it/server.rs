@@ -127,6 +127,33 @@ impl Client {
         client
     }
 
+    /// Sends a request and leaves its reply unread.
+    pub(crate) async fn open(&self, path: &str) -> TcpStream {
+        let cookie = self.cookie.as_deref().unwrap_or_default();
+        self.open_with(&format!(
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: tollgate={cookie}\r\n\r\n",
+            self.address
+        ))
+        .await
+    }
+
+    /// Announces a body of this length and sends none of it.
+    pub(crate) async fn open_body(&self, path: &str, length: usize) -> TcpStream {
+        let cookie = self.cookie.as_deref().unwrap_or_default();
+        self.open_with(&format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nSec-Fetch-Site: same-origin\r\nCookie: tollgate={cookie}\r\n\
+             Content-Length: {length}\r\n\r\n",
+            self.address
+        ))
+        .await
+    }
+
+    async fn open_with(&self, head: &str) -> TcpStream {
+        let mut socket = TcpStream::connect(self.address).await.expect("a connection");
+        socket.write_all(head.as_bytes()).await.expect("sent");
+        socket
+    }
+
     pub(crate) async fn get(&mut self, path: &str) -> Reply {
         self.send("GET", path, &[], "").await
     }

@@ -14,18 +14,21 @@ use tollgate_fleet_hub::{Fleet, FleetService, HubSettings, MissingApps, Seams};
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
 use tollgate_net::Tls;
 use tollgate_rule_files::language_level;
+use tollgate_shares::Places;
 
 use super::api::PlaneApi;
 use super::fleet_nodes::FleetNodes;
 use super::identities::StoredIdentities;
 use super::metrics::{Consoles, FleetMetrics, LoadMetrics, PlaneMetrics};
 use super::node_token::IssuedTokens;
-use super::port::Port;
+use super::port::{MOST_CONNECTIONS, Port};
 use super::reports::StoredReports;
 use super::surroundings;
 
 /// Changes of nodes within this time are one event.
 const NODES: Duration = Duration::from_millis(200);
+/// Bytes of bodies that have not arrived whole: of all users 192 MiB, of others 16 MiB, and large heads.
+const MOST_BUFFERED: usize = 256 << 20;
 /// How often tokens of nodes are read again.
 const TOKENS: Duration = Duration::from_secs(10);
 
@@ -76,12 +79,15 @@ impl Plane {
     pub(crate) fn port(&self, console: ConsoleSettings, is_local: bool, needs_certificate: bool) -> Port {
         let mut settings = SurfaceSettings::default();
         settings.admin.is_loopback = is_local;
+        // Beyond what users and others have shares of.
+        settings.max_buffered_bytes = MOST_BUFFERED;
         let console = Arc::new(Console::new(Arc::clone(&self.control), console));
         self.consoles.lock().push(Arc::clone(&console));
         let api =
             PlaneApi { console, control: Arc::clone(&self.control), metrics: Arc::clone(&self.metrics) };
         let http = Arc::new(HttpSurface::new(api, settings));
-        Port { http, nodes: FleetService::new(self.fleet.clone()), needs_certificate }
+        let connections = Places::of(MOST_CONNECTIONS, 0);
+        Port { http, nodes: FleetService::new(self.fleet.clone()), needs_certificate, connections }
     }
 
     /// Sends nodes what is published and keeps what they report, until the future is dropped. `tls` is what

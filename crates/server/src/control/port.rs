@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use tollgate_fleet_hub::{FleetService, PeerAddress};
 use tollgate_http_kit::HttpSurface;
 use tollgate_net::{Client, Surface, draining};
+use tollgate_shares::{Place, Places, Room, machine};
 use tower_service::Service as _;
 
 use super::api::PlaneApi;
@@ -38,7 +39,12 @@ pub(crate) struct Port {
     pub(crate) nodes: FleetService,
     /// Nodes must have shown a certificate.
     pub(crate) needs_certificate: bool,
+    /// Connections, of which a machine has a share. Those of nodes that have attached have places there.
+    pub(crate) connections: Arc<Places>,
 }
+
+/// Connections besides those of nodes: fewer than the accept loop serves.
+pub(crate) const MOST_CONNECTIONS: u64 = 9_000;
 
 impl Surface for Port {
     fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>) -> impl Future<Output = ()> + Send
@@ -52,13 +58,17 @@ impl Surface for Port {
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
+        let from = client.address.map_or_else(String::new, |address| machine(&address.to_string()));
+        let Ok(place) = self.connections.take(&[(&from, 1)], Room::PLACE, false) else {
+            return tracing::debug!(from, "a connection was closed: its address has its share of them");
+        };
         let first = timeout(FIRST_BYTES, Rewound::until_it_differs(io, PREFACE));
         let first = tokio::select! {
             first = first => first,
             () = draining(&mut drain) => return,
         };
         match first {
-            Ok(Ok((io, true))) => self.serve_node(io, client, drain).await,
+            Ok(Ok((io, true))) => self.serve_node(io, client, place, drain).await,
             Ok(Ok((io, false))) => {
                 let peer = client.address.map(|address| address.ip());
                 Arc::clone(&self.http).serve_peer(io, peer, drain).await;
@@ -70,7 +80,7 @@ impl Surface for Port {
 
 impl Port {
     /// Serves the stream of a node. It has no end of its own, so a drain cuts it off: nodes connect anew.
-    async fn serve_node<IO>(&self, io: IO, client: Client, mut drain: watch::Receiver<bool>)
+    async fn serve_node<IO>(&self, io: IO, client: Client, place: Place, mut drain: watch::Receiver<bool>)
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -83,6 +93,7 @@ impl Port {
         }
         let nodes = self.nodes.clone();
         let (attached, mut has_attached) = watch::channel(false);
+        let mut place = Some(place);
         let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
             if let Some(address) = client.address {
                 request.extensions_mut().insert(PeerAddress(canonical(address)));
@@ -100,6 +111,7 @@ impl Port {
         // Without a token that is good, a connection is not kept, however often it answers to pings.
         let in_vain = async move {
             if timeout(FIRST_ATTACH, has_attached.wait_for(|it| *it)).await.is_ok() {
+                place.take(); // from now on it has one among the streams
                 std::future::pending::<()>().await;
             }
         };
