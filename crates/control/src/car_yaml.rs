@@ -49,7 +49,7 @@ const PLAIN: [&str; 12] = [
 /// Fields that are left out where they are empty.
 const OPTIONAL: [&str; 3] = ["post_paid", "trial_rate", "trial_max_permits"];
 
-/// The fields of a row, one on each line; those of [`OPTIONAL`] only if they have a value.
+/// The fields of a row, one on each line; optional ones only if they have a value.
 ///
 /// # Example
 /// ```

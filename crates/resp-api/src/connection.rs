@@ -112,9 +112,9 @@ where
                 let (mut buffers, read) = match arrival.await {
                     Ok(arrived) => arrived,
                     Err(End::Close) if !has_looked_again => {
-                        // The runtime knows what has arrived since it last asked the system only after it has
-                        // asked again. That is certain when a timer has fired; after a mere yield it is not:
-                        // what woke this task meanwhile, such as the beginning of the drain, polls it at once.
+                        // The runtime knows what has arrived since it last asked the system only after it
+                        // has asked again. That is certain when a timer has fired; after a mere yield it is
+                        // not: what woke this task meanwhile, as the drain may, polls it at once.
                         has_looked_again = true;
                         sleep(LAST_LOOK).await;
                         continue;
