@@ -21,7 +21,8 @@ export async function wear(page, url, { lang, theme, width }) {
 const SHARED = new Set(
   `Tollgate QPS JSON YAML API REST IP URL TLS CSP SSE CPU ID UTC SHA CSV NDJSON HTTP HTTPS gRPC Redis
    SQLite mTLS CAR GET POST PUT Asia Shanghai ci-deploy key value ms GB MB KB kB MiB KiB GiB Ctrl Enter
-   Esc OIDC p50 p99 ok n k g j s h d G U S V English Envoy RFC curl PEM tgl`
+   Esc OIDC p50 p99 ok n k g j s h d G U S V English Envoy RFC curl PEM tgl
+   post_paid true`
     .split(/\s+/)
     .filter(Boolean),
 );

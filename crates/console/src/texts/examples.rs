@@ -20,5 +20,5 @@ texts! {
     reply: "供应商的拒绝响应", "A reply for suppliers";
     reply_text: "被拒绝的调用方逐字节收到此响应体。", "Denied callers receive this body byte for byte.";
     tokens: "大模型的令牌", "Tokens of a language model";
-    tokens_text: "按用量计：请求结束后再报告用掉的 token 数，总是全部计入。", "By usage: what a request has used is reported when it is over, and always counted in full.";
+    tokens_text: "按用量计：请求结束后再报告实际用量，总是全部计入。", "By usage: what a request has used is reported when it is over, and always counted in full.";
 }
