@@ -514,6 +514,15 @@ impl Agent {
             }
             Cause::Bundle(link, bundle) => {
                 self.is_careful = false;
+                // The bundle came on a stream that has ended. What the node has said on the next one is not
+                // true any more, and what is sent there may not know what it replaces.
+                if let Link::Open { link: current, .. } = self.link
+                    && current != link
+                {
+                    self.waiting.retain(|task| !matches!(task, Task::Bundle(..)));
+                    self.actions.push(Action::Disconnect(current));
+                    return self.away(now, now);
+                }
                 let held = self.state.held();
                 let says = match work.faults {
                     faults if faults.is_empty() => FromNode::Ack(Ack { bundle, held }),

@@ -106,7 +106,8 @@ impl RuleState {
         }
     }
 
-    /// Versions of another database do not compare with this one's.
+    /// Versions of another database do not compare with this one's. What crashed the node is remembered all
+    /// the same: a crash may come before the move is saved, and must not repeat.
     pub(crate) fn move_to(&mut self, epoch: &str) {
         if self.epoch == epoch {
             return;
@@ -116,7 +117,6 @@ impl RuleState {
                 Arc::make_mut(rules).version = 0;
             }
             self.gone.clear();
-            self.crashed.clear();
         }
         epoch.clone_into(&mut self.epoch);
     }

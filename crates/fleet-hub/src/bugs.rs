@@ -7,6 +7,8 @@ tollgate_fleet_proto::known_bugs! {
     SeenBeforeStored: confirms_early,
     /// Nodes that hold a removed app keep it.
     RemovalForgotten: forgets_removals,
+    /// Rules that this database has never published are replaced once its version is above theirs.
+    ForeignReplaced: replaces_foreign,
     /// What a node rejected is sent again and again.
     RejectedSentAgain: insists,
 }

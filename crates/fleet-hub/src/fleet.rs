@@ -1,6 +1,6 @@
 //! Carries out what [`Hub`] asks for: streams, the database of reports, publications, the timer.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::hash::{BuildHasher as _, RandomState};
 use std::pin::Pin;
@@ -245,6 +245,21 @@ impl Fleet {
     pub fn nodes_of(&self, app: &str) -> Vec<NodeState> {
         let now = self.0.seams.clock.now();
         self.state().hub.nodes_of(app, now)
+    }
+
+    /// How many nodes are live, and what those hold of `app` that are ahead of this database: see
+    /// [`Hub::nodes_ahead`].
+    #[must_use]
+    pub fn nodes_ahead(&self, app: &str) -> (usize, Vec<(u64, u64)>) {
+        let now = self.0.seams.clock.now();
+        self.state().hub.nodes_ahead(app, now)
+    }
+
+    /// How many of these nodes are not connected.
+    #[must_use]
+    pub fn nodes_missing(&self, nodes: &BTreeSet<String>) -> usize {
+        let state = self.state();
+        nodes.iter().filter(|id| !state.hub.is_attached(id)).count()
     }
 
     /// How many live nodes have the version of every app that all should have, and how many are live.

@@ -18,6 +18,7 @@ use crate::bugs::Bugs;
 use crate::bundle::Outgoing;
 use crate::kept;
 use crate::node::{Liveness, MissingApps, Node, NodeState};
+use crate::past::Past;
 use crate::peer::Peer;
 use crate::published::Prepared;
 use crate::session::SessionId;
@@ -54,6 +55,8 @@ pub struct HubSettings {
     pub missing_apps: MissingApps,
     /// Digests of the secrets of nodes that have attached before, by id.
     pub bindings: HashMap<String, Sha256Bytes>,
+    /// What the database has published so far.
+    pub past: Past,
     /// The level of the rule language that a document needs.
     pub level: fn(&str) -> u32,
     /// The bug that the simulation must find.
@@ -75,6 +78,7 @@ impl HubSettings {
             lost_after: Duration::from_secs(60),
             missing_apps: MissingApps::Removed,
             bindings: HashMap::new(),
+            past: Past::default(),
             level: |_| 1,
             #[cfg(feature = "known-bugs")]
             bug: None,
@@ -169,6 +173,7 @@ pub struct Hub {
     sessions: HashMap<SessionId, Session>,
     nodes: BTreeMap<String, Node>,
     bindings: Bindings,
+    past: Past,
     published: Arc<Prepared>,
     /// Counts what was published, from 1.
     publication: u64,
@@ -196,6 +201,7 @@ impl Hub {
             places: Shares::default(),
             bytes: 0,
             bindings: Bindings::new(std::mem::take(&mut settings.bindings)),
+            past: std::mem::take(&mut settings.past),
             bugs,
             settings,
             sessions: HashMap::new(),
@@ -282,6 +288,26 @@ impl Hub {
             self.with_standing(id, node, state)
         };
         self.nodes.iter().map(state).collect()
+    }
+
+    /// How many nodes are live and connected; and of those that hold what this database has never published of
+    /// `app`, the version that they hold and the one that they should hold, 0 for none.
+    #[must_use]
+    pub fn nodes_ahead(&self, app: &str, now: Timestamp) -> (usize, Vec<(u64, u64)>) {
+        let missing = self.settings.missing_apps;
+        let is_live = |node: &&Node| node.session.is_some() && self.liveness(node, now) == Liveness::Live;
+        let live = self.nodes.values().filter(is_live);
+        live.fold((0, Vec::new()), |(live, mut ahead), node| {
+            let state = node.app_state_of(app, &self.published, missing).filter(|state| state.is_ahead);
+            ahead.extend(state.map(|it| (it.acked.unwrap_or_default(), it.wanted.unwrap_or_default())));
+            (live + 1, ahead)
+        })
+    }
+
+    /// Whether a node with this id is connected and has said what it holds.
+    #[must_use]
+    pub fn is_attached(&self, node: &str) -> bool {
+        self.nodes.get(node).is_some_and(|node| node.session.is_some())
     }
 
     /// How many live nodes have the version of every app that all should have, and how many are live.
@@ -458,7 +484,7 @@ impl Hub {
         match says {
             FromNode::Hello(_) => {}
             FromNode::Ack(ack) => {
-                if node.answered(ack.bundle, ack.held, Vec::new()) {
+                if node.answered(ack.bundle, ack.held, Vec::new(), &self.past) {
                     self.revision += 1;
                     self.catch_up(id);
                 } else if node.answers_unasked() {
@@ -466,7 +492,7 @@ impl Hub {
                 }
             }
             FromNode::Nack(nack) => {
-                if node.answered(nack.bundle, nack.held, nack.faults) {
+                if node.answered(nack.bundle, nack.held, nack.faults, &self.past) {
                     self.revision += 1;
                     self.catch_up(id);
                 } else if node.answers_unasked() {
@@ -545,7 +571,8 @@ impl Hub {
                 tracing::warn!(node = id, address = peer.address, "no room to bind the id of a node");
             }
         }
-        let mut node = Node::new(hello, &self.settings.epoch, peer.address, now);
+        let (of, missing) = (&*self.settings.epoch, self.settings.missing_apps);
+        let mut node = Node::new(hello, (of, missing, &self.past), peer.address, now);
         node.session = Some(session);
         node.holder = Some(holder);
         if let Some(before) = self.nodes.get(&id) {
@@ -664,6 +691,11 @@ impl Hub {
     fn publish(&mut self, published: Arc<Prepared>) {
         let may_fit_now = published.moves_domains(&self.published);
         let changed = published.changed(&self.published);
+        for (name, wanted) in changed.iter().filter_map(|name| Some((name, published.apps.get(name)?))) {
+            for rules in wanted.versions() {
+                self.past.add(name, rules.version, &rules.sha256);
+            }
+        }
         self.published = published;
         self.publication += 1;
         self.revision += 1;

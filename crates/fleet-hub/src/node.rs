@@ -13,6 +13,7 @@ use crate::bindings::{Claim, Standing};
 use crate::bugs::Bugs;
 use crate::bundle::Bundle;
 use crate::kept;
+use crate::past::Past;
 use crate::published::{Prepared, PreparedApp, Wanted};
 use crate::session::SessionId;
 
@@ -106,6 +107,8 @@ pub struct AppState {
 #[derive(Debug, Default)]
 pub(crate) struct App {
     acked: Option<(u64, Sha256Bytes)>,
+    /// The database of this hub has never published what the node holds.
+    is_foreign: bool,
     /// `acked` before the answer that is read.
     before: Option<(u64, Sha256Bytes)>,
     /// Of the newest version that the node rejected.
@@ -200,6 +203,8 @@ pub(crate) struct Node {
     apps: Apps,
     /// Versions that the node holds belong to this hub's database.
     is_of_epoch: bool,
+    /// Rules of another database are kept until an administrator decides.
+    keeps_foreign: bool,
     /// Sent and not answered.
     outstanding: Option<Arc<Bundle>>,
     unsettled: Unsettled,
@@ -216,7 +221,12 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(mut hello: Hello, epoch: &str, address: String, now: Timestamp) -> Self {
+    pub(crate) fn new(
+        mut hello: Hello,
+        (epoch, missing, past): (&str, MissingApps, &Past),
+        address: String,
+        now: Timestamp,
+    ) -> Self {
         let is_of_epoch = hello.epoch == epoch;
         let (held, crashed) = (std::mem::take(&mut hello.held), std::mem::take(&mut hello.crashed));
         let secret = std::mem::take(&mut hello.secret); // only its digest is kept
@@ -229,6 +239,7 @@ impl Node {
             state_error: String::new(),
             apps: Apps::default(),
             is_of_epoch,
+            keeps_foreign: missing == MissingApps::Kept,
             outstanding: None,
             unsettled: Unsettled::All,
             digest: (!secret.is_empty()).then(|| crate::bindings::digest(&secret)),
@@ -237,7 +248,7 @@ impl Node {
             reports_from: Timestamp::ZERO,
             unasked: 0,
         };
-        node.holds(held);
+        node.holds(held, past);
         if is_of_epoch {
             node.rejects(crashed);
         }
@@ -254,17 +265,23 @@ impl Node {
     }
 
     /// What is in force, as the node says.
-    fn holds(&mut self, held: Vec<Held>) {
+    fn holds(&mut self, held: Vec<Held>, past: &Past) {
         for app in self.apps.values_mut() {
             app.before = app.acked.take();
         }
         for Held { app: name, version, sha256 } in held.into_iter().take(MAX_APPS) {
             let Ok(sha256) = Sha256Bytes::try_from(sha256) else { continue };
+            let is_foreign = match version {
+                // Of another database, before the node moved to this one.
+                0 => self.keeps_foreign,
+                _ if !self.is_of_epoch => self.keeps_foreign,
+                _ => !past.has(&name, version, &sha256),
+            };
             let app = match self.apps.get_mut(&*name) {
                 Some(app) => app,
                 None => self.apps.entry(name.into()).or_default(),
             };
-            app.acked = Some((version, sha256));
+            (app.acked, app.is_foreign) = (Some((version, sha256)), is_foreign);
             if !app.rejected.is_empty() {
                 app.rejected.retain(|rejected| *rejected > version);
             }
@@ -309,7 +326,13 @@ impl Node {
     }
 
     /// The answer to a bundle. False if it answers no bundle.
-    pub(crate) fn answered(&mut self, bundle: u64, mut held: Vec<Held>, mut faults: Vec<Fault>) -> bool {
+    pub(crate) fn answered(
+        &mut self,
+        bundle: u64,
+        mut held: Vec<Held>,
+        mut faults: Vec<Fault>,
+        past: &Past,
+    ) -> bool {
         let Some(sent) = self.outstanding.take_if(|sent| sent.id == bundle) else { return false };
         self.is_of_epoch = true;
         let is_sent = |app: &str| sent.apps.iter().any(|(name, _)| **name == *app);
@@ -322,7 +345,7 @@ impl Node {
             is_known || (strange <= MOST_STRANGE && it.app.len() <= MAX_TEXT_BYTES)
         });
         faults.retain(|it| is_sent(&it.app));
-        self.holds(held);
+        self.holds(held, past);
         self.rejects(faults);
         self.unsettled.add(sent.apps.iter().map(|(name, _)| Arc::clone(name)));
         self.unsettled.add(sent.removed.iter().map(|name| name.as_str().into()));
@@ -423,9 +446,16 @@ impl Node {
         if !self.is_of_epoch && published.apps.is_empty() {
             return None; // a new, empty database must not take away the rules of a fleet
         }
-        let mut bundle = Bundle { id, full: !self.is_of_epoch, ..Bundle::default() };
+        // A full bundle takes away what it does not name.
+        let keeps = self.keeps_foreign && self.apps.values().any(|app| app.acked.is_some());
+        let mut bundle = Bundle { id, full: !self.is_of_epoch && !keeps, ..Bundle::default() };
         let removes = missing == MissingApps::Removed && !bugs.forgets_removals();
         match (std::mem::take(&mut self.unsettled), self.is_of_epoch) {
+            (_, false) if keeps => {
+                for (name, wanted) in &published.apps {
+                    self.compare(name, wanted, level, &mut bundle, bugs);
+                }
+            }
             (_, false) => {
                 for (name, wanted) in &published.apps {
                     let rules = self.sent(name, wanted, level, bugs);
@@ -476,9 +506,17 @@ impl Node {
             None => self.apps.entry(Arc::clone(name)).or_default(),
         };
         match app.acked {
-            Some(acked) if acked == (rules.version, rules.sha256) => {}
-            Some((version, _)) if version >= rules.version => {
+            Some(acked) if acked == (rules.version, rules.sha256) && self.is_of_epoch => {}
+            Some((version, _)) if version >= rules.version && self.is_of_epoch => {
                 app.rejects(is_ahead(name, version, rules.version));
+            }
+            Some((version, sha256))
+                if app.is_foreign
+                    && version >= wanted.forced
+                    && sha256 != rules.sha256
+                    && !bugs.replaces_foreign() =>
+            {
+                app.rejects(is_foreign(name, version));
             }
             _ => bundle.apps.push((Arc::clone(name), Arc::clone(rules))),
         }
@@ -516,7 +554,9 @@ impl Node {
         published.apps.iter().all(|(name, wanted)| {
             let Some(stable) = &wanted.stable else { return true };
             let held = held.find(|(it, _)| *it >= name).filter(|(it, _)| *it == name);
-            held.and_then(|(_, app)| app.acked).is_some_and(|(version, _)| version >= stable.version)
+            held.filter(|(_, app)| !app.is_foreign)
+                .and_then(|(_, app)| app.acked)
+                .is_some_and(|(version, _)| version >= stable.version)
         })
     }
 
@@ -565,23 +605,33 @@ impl Node {
         missing: MissingApps,
         liveness: Liveness,
     ) -> NodeState {
-        let held = self.apps.get_key_value(app);
-        let of_app = match (published.apps.get_key_value(app), held) {
+        self.state_with(liveness, self.app_state_of(app, published, missing).into_iter().collect())
+    }
+
+    /// The state of one app; `None` if it is neither published nor held.
+    pub(crate) fn app_state_of(
+        &self,
+        app: &str,
+        published: &Prepared,
+        missing: MissingApps,
+    ) -> Option<AppState> {
+        match (published.apps.get_key_value(app), self.apps.get_key_value(app)) {
             (Some((name, wanted)), held) => Some(self.app_state(name, wanted, held.map(|it| it.1))),
             (None, Some((name, held))) => self.removed(name, held, missing),
             (None, None) => None,
-        };
-        self.state_with(liveness, of_app.into_iter().collect())
+        }
     }
 
     fn app_state(&self, name: &Arc<str>, wanted: &Wanted, held: Option<&App>) -> AppState {
         let rules = self.wanted(name, wanted);
         let acked = held.and_then(|it| it.acked);
-        let is_ahead = |rules: &PreparedApp| {
-            acked.filter(|_| self.is_of_epoch).is_some_and(|(version, sha256)| {
-                version > rules.version || (version == rules.version && sha256 != rules.sha256)
-            })
-        };
+        let is_kept = |version: u64| held.is_some_and(|it| it.is_foreign) && version >= wanted.forced;
+        let is_ahead = acked.is_some_and(|(version, sha256)| {
+            let Some(rules) = rules else { return is_kept(version) };
+            let is_other = sha256 != rules.sha256;
+            let is_newer = version > rules.version || (version == rules.version && is_other);
+            (is_kept(version) && is_other) || (self.is_of_epoch && is_newer)
+        });
         let fault = held.and_then(|it| it.fault.as_ref());
         let fault = fault.filter(|fault| rules.is_some_and(|rules| fault.version >= rules.version));
         AppState {
@@ -589,14 +639,14 @@ impl Node {
             wanted: rules.map(|rules| rules.version),
             acked: acked.map(|(version, _)| version),
             fault: fault.cloned(),
-            is_ahead: rules.is_some_and(|rules| is_ahead(rules)),
+            is_ahead,
         }
     }
 
     /// Of an app that is not published any more; `None` if the node does not hold it.
     fn removed(&self, name: &Arc<str>, held: &App, missing: MissingApps) -> Option<AppState> {
         let acked = Some(held.acked?.0);
-        let is_ahead = self.is_of_epoch && missing == MissingApps::Kept;
+        let is_ahead = missing == MissingApps::Kept;
         Some(AppState { app: Arc::clone(name), wanted: None, acked, fault: held.fault.clone(), is_ahead })
     }
 
@@ -630,5 +680,16 @@ fn is_ahead(app: &str, held: u64, published: u64) -> Fault {
     } else {
         format!("the node holds version {held} with other content")
     };
+    Fault { app: app.to_owned(), version: held, message, ..Fault::default() }
+}
+
+/// The database is another one than the node had, or was restored from a copy and has overtaken the node.
+fn is_foreign(app: &str, held: u64) -> Fault {
+    let message = match held {
+        0 => "the node holds rules of another database".to_owned(),
+        held => format!("the node holds version {held} of another database, or from after a copy was made"),
+    };
+    let message =
+        message + "; it keeps them until an admin takes them over, or forces what this database has";
     Fault { app: app.to_owned(), version: held, message, ..Fault::default() }
 }

@@ -38,6 +38,8 @@ pub(crate) struct Wanted {
     pub(crate) stable: Option<Arc<PreparedApp>>,
     /// A version that is rolled out, and the nodes that it has reached.
     pub(crate) candidate: Option<(Arc<PreparedApp>, Reach)>,
+    /// Rules that this database has never published are replaced if their version is below this one.
+    pub(crate) forced: u64,
 }
 
 impl Wanted {
@@ -61,9 +63,10 @@ impl Wanted {
         same(self.stable.as_ref(), other.stable.as_ref())
             && same(rules(self).as_ref(), rules(other).as_ref())
             && reach(self) == reach(other)
+            && self.forced == other.forced
     }
 
-    fn versions(&self) -> impl Iterator<Item = &Arc<PreparedApp>> {
+    pub(crate) fn versions(&self) -> impl Iterator<Item = &Arc<PreparedApp>> {
         self.stable.iter().chain(self.candidate.iter().map(|(rules, _)| rules))
     }
 }
@@ -121,7 +124,7 @@ impl Prepared {
 }
 
 fn wanted(published: &AppDocuments, known: Option<&Wanted>) -> Result<Wanted, String> {
-    let AppDocuments { app, version, documents, candidate } = published;
+    let AppDocuments { app, version, documents, candidate, forced } = published;
     let ready = |version: u64, documents: &[Document]| {
         let mut documents = documents.to_vec();
         documents.sort_by(|a, b| a.domain().cmp(b.domain()));
@@ -138,7 +141,7 @@ fn wanted(published: &AppDocuments, known: Option<&Wanted>) -> Result<Wanted, St
     };
     let is_new = *version == 0 && candidate.is_some();
     let stable = if is_new { None } else { Some(ready(*version, documents)?) };
-    Ok(Wanted { stable, candidate })
+    Ok(Wanted { stable, candidate, forced: *forced })
 }
 
 fn prepare(app: &str, version: u64, documents: Vec<Document>) -> Result<PreparedApp, String> {

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::Timestamp;
-use tollgate_fleet_hub::{Action, Event, Hub, HubSettings, Liveness, Outgoing, Prepared, SessionId};
+use tollgate_fleet_hub::{
+    Action, Event, Hub, HubSettings, Liveness, MissingApps, Outgoing, Past, Prepared, SessionId,
+};
 use tollgate_fleet_proto::published::{AppDocuments, Candidate, Document, Published};
 use tollgate_fleet_proto::reach::{Reach, Selector, WHOLE};
 use tollgate_fleet_proto::{
@@ -134,8 +136,9 @@ fn a_database_older_than_the_node_changes_nothing_and_is_shown() {
     publish(&mut hub, vec![app("shop", 4)]);
     let forked = Hello { held: vec![other], ..hello("m") };
     assert_eq!(open(&mut hub, SessionId(2), forked), ["welcome"], "the same version with other content");
-    let newer = publish(&mut hub, vec![app("shop", 6)]);
-    assert_eq!(newer, ["delta 1: shop 6", "delta 2: shop 6"]);
+    assert_eq!(publish(&mut hub, vec![app("shop", 6)]), [""; 0], "its versions overtake those of the nodes");
+    let forced = publish(&mut hub, vec![AppDocuments { forced: 7, ..app("shop", 7) }]);
+    assert_eq!(forced, ["delta 1: shop 7", "delta 2: shop 7"], "an admin says so");
 }
 
 #[test]
@@ -144,6 +147,60 @@ fn another_database_replaces_everything_unless_it_is_empty() {
     let other = Hello { epoch: "before".into(), held: vec![held("shop", 9)], ..hello("n") };
     assert_eq!(open(&mut hub, FIRST, other), ["welcome"], "an empty database takes nothing away");
     assert_eq!(publish(&mut hub, vec![app("hotel", 1)]), ["full 1: hotel 1"]);
+}
+
+/// A hub whose apps are never removed, as those of the control plane.
+fn keeping(past: Past) -> Hub {
+    Hub::new(HubSettings { missing_apps: MissingApps::Kept, past, ..HubSettings::new("e", "r") })
+}
+
+#[test]
+fn another_database_takes_no_app_away_until_an_admin_says_so() {
+    let mut hub = keeping(Past::default());
+    let other = Hello { epoch: "before".into(), held: vec![held("hotel", 3), held("shop", 9)], ..hello("n") };
+    assert_eq!(open(&mut hub, FIRST, other), ["welcome"]);
+    let ahead = |hub: &Hub, name: &str| hub.nodes_ahead(name, NOON).1;
+    assert_eq!((ahead(&hub, "shop"), ahead(&hub, "hotel")), (vec![(9, 0)], vec![(3, 0)]));
+    // Another app comes beside them, and one of the same name does not replace what the node has.
+    assert_eq!(publish(&mut hub, vec![app("fresh", 1), app("hotel", 1)]), ["delta 1: fresh 1"]);
+    // The node moves to this database: the versions of its own count as 0.
+    let kept = |name: &str| Held { version: 0, ..held(name, 0) };
+    let ack = Ack { bundle: 1, held: vec![held("fresh", 1), kept("hotel"), kept("shop")] };
+    assert_eq!(said(&mut hub, FIRST, FromNode::Ack(ack)), [""; 0]);
+    assert_eq!(publish(&mut hub, vec![app("fresh", 1), app("hotel", 50)]), [""; 0]);
+    assert_eq!((ahead(&hub, "shop"), ahead(&hub, "hotel")), (vec![(0, 0)], vec![(0, 50)]));
+    assert_eq!(ahead(&hub, "fresh"), []);
+    let forced = AppDocuments { forced: 51, ..app("hotel", 51) };
+    let sent = publish(&mut hub, vec![app("fresh", 1), forced]);
+    assert_eq!(sent, ["delta 2: hotel 51"]);
+    assert_eq!(ahead(&hub, "hotel"), [], "it is about to be replaced");
+}
+
+#[test]
+fn what_the_database_never_published_is_not_replaced_when_its_versions_overtake() {
+    let digest = |version| app_digest([("shop", text_digest(&format!("shop {version}")))]);
+    for (version, is_ours, forced, is_sent) in [
+        (2, true, 0, true),
+        (2, false, 0, false),
+        (3, true, 0, true),
+        (3, false, 0, false),
+        (3, false, 3, false), // the admin's word was for versions below 3
+        (3, false, 4, true),
+        (2, false, 5, true),
+    ] {
+        let mut past = Past::of_database();
+        (1..=4).for_each(|version| past.add("shop", version, &digest(version)));
+        let mut hub = keeping(past);
+        let sha256 = if is_ours { digest(version).to_vec() } else { vec![9; 32] };
+        let held = Held { sha256, ..held("shop", version) };
+        open(&mut hub, FIRST, Hello { held: vec![held], ..hello("n") });
+        let sent = publish(&mut hub, vec![AppDocuments { forced, ..app("shop", 5) }]);
+        let want: &[&str] = if is_sent { &["delta 1: shop 5"] } else { &[] };
+        assert_eq!(sent, want, "{version} {is_ours} {forced}");
+        let (live, ahead) = hub.nodes_ahead("shop", NOON);
+        assert_eq!((live, ahead.len()), (1, usize::from(!is_sent)), "{version} {is_ours} {forced}");
+        assert_eq!(hub.nodes_in_force(NOON).0, 0, "the node does not have version 5 yet");
+    }
 }
 
 #[test]

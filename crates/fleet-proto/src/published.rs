@@ -21,6 +21,9 @@ pub struct AppDocuments {
     pub documents: Vec<Document>,
     /// The next version, while it is rolled out. A node that holds it keeps it.
     pub candidate: Option<Box<Candidate>>,
+    /// The newest version that an administrator has put in place of what nodes held; 0 if there is none. Nodes
+    /// keep rules that this database has never published, unless their version is below it.
+    pub forced: u64,
 }
 
 /// A version that only some nodes should have yet.
@@ -40,7 +43,7 @@ impl AppDocuments {
     /// A version for all nodes.
     #[must_use]
     pub fn new(app: impl Into<String>, version: u64, documents: Vec<Document>) -> Self {
-        Self { app: app.into(), version, documents, candidate: None }
+        Self { app: app.into(), version, documents, candidate: None, forced: 0 }
     }
 
     /// Grows with everything that is published of an app: a version, a step of its rollout, its end.
@@ -101,10 +104,14 @@ impl Document {
 impl Published {
     /// Puts `documents` in place of an older version of the same app, or of an earlier step of its rollout.
     /// Returns whether anything changed.
-    pub fn take(&mut self, documents: AppDocuments) -> bool {
+    pub fn take(&mut self, mut documents: AppDocuments) -> bool {
         match self.apps.binary_search_by(|it| it.app.cmp(&documents.app)) {
             Ok(at) if self.apps[at].order() >= documents.order() => return false,
-            Ok(at) => self.apps[at] = documents,
+            Ok(at) => {
+                // Whoever follows may miss versions in between, and what an administrator said stays said.
+                documents.forced = documents.forced.max(self.apps[at].forced);
+                self.apps[at] = documents;
+            }
             Err(at) => self.apps.insert(at, documents),
         }
         true

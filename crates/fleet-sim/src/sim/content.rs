@@ -34,6 +34,8 @@ pub(crate) struct InForce {
     pub(crate) app: String,
     pub(crate) version: u64,
     pub(crate) kind: Kind,
+    /// The whole document.
+    pub(crate) text: String,
 }
 
 /// The text of an app's only document.
@@ -51,7 +53,7 @@ pub(crate) fn read(text: &str) -> InForce {
         Some("Poison") => Kind::Poison,
         _ => Kind::Good,
     };
-    InForce { app, version, kind }
+    InForce { app, version, kind, text: text.to_owned() }
 }
 
 type Fault = (PathBuf, u32, u32, String, String);

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
-use tollgate_fleet_hub::{Action, Event as HubEvent, Hub, HubSettings, Prepared};
-use tollgate_fleet_proto::published::{AppDocuments, Document};
+use tollgate_fleet_hub::{Action, Event as HubEvent, Hub, HubSettings, MissingApps, Prepared};
+use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
 
 use super::content::{self, Kind};
+use super::laws::Lineage;
+use super::rolling::Rollouts;
 use super::world::{Bug, Event, World};
 
 const APPS: [&str; 4] = ["a", "b", "c", "d"];
@@ -57,6 +59,13 @@ impl World {
         if self.random.u8(..4) == 0 {
             self.published = self.copy.clone();
             self.rollouts = self.copied_rollouts.clone();
+            self.lineage = self.copied_lineage.clone();
+        } else if self.keeps && self.random.u8(..4) == 0 {
+            // The database is lost, and its copy too.
+            (self.published, self.copy) = (Published::default(), Published::default());
+            (self.rollouts, self.copied_rollouts) = (Rollouts::default(), Rollouts::default());
+            (self.lineage, self.copied_lineage) = (Lineage::default(), Lineage::default());
+            self.epoch += 1;
         }
         let wait = self.random.u64(500..10_000);
         self.after(wait, Event::StartControl);
@@ -74,13 +83,18 @@ impl World {
             _ => None,
         };
         let bindings = self.bindings.clone();
-        let settings = HubSettings { bug, bindings, ..HubSettings::new("e", "r") };
+        let missing_apps = if self.keeps { MissingApps::Kept } else { MissingApps::Removed };
+        let (past, epoch) = (self.lineage.past(), format!("e{}", self.epoch));
+        let settings = HubSettings { bug, bindings, past, missing_apps, ..HubSettings::new(epoch, "r") };
         self.hub = Some(Hub::new(settings));
         self.take_over();
         self.publish();
     }
 
     pub(super) fn publish(&mut self) {
+        for app in &mut self.published.apps {
+            app.forced = self.lineage.published(app);
+        }
         let before = self.hub.as_ref().map(Hub::published).unwrap_or_default();
         let prepared = Arc::new(Prepared::new(&self.published, &before));
         self.hub(HubEvent::Published(prepared));
@@ -98,9 +112,11 @@ impl World {
         let known = self.published.apps.iter().find(|it| it.app == app).map_or(0, newest);
         let version = self.next_version(known);
         self.supersede(app);
-        self.published.apps.retain(|it| it.app != app);
         let documents = vec![Document::new(domain, content::text(app, version, kind, domain))];
-        self.published.apps.push(AppDocuments::new(app, version, documents));
+        // In the end an administrator decides about what nodes have from databases that were lost.
+        let forced = if self.is_calm { version } else { 0 };
+        self.published.apps.retain(|it| it.app != app);
+        self.published.apps.push(AppDocuments { forced, ..AppDocuments::new(app, version, documents) });
         self.published.apps.sort_by(|a, b| a.app.cmp(&b.app));
     }
 
@@ -111,6 +127,7 @@ impl World {
         for _ in 0..self.random.u8(1..4) {
             let app = APPS[self.random.usize(..APPS.len())];
             match self.random.u8(..10) {
+                0 if self.keeps => {}
                 0 => {
                     self.supersede(app);
                     self.published.apps.retain(|it| it.app != app);
@@ -126,11 +143,13 @@ impl World {
                 }
             }
         }
-        if self.random.u8(..5) == 0 {
+        let is_copied = self.random.u8(..5) == 0;
+        self.publish();
+        if is_copied {
             self.copy = self.published.clone();
             self.copied_rollouts = self.rollouts.clone();
+            self.copied_lineage = self.lineage.clone();
         }
-        self.publish();
         let wait = self.random.u64(300..6_000);
         self.after(wait, Event::Publish);
     }
@@ -152,7 +171,7 @@ impl World {
             }
         }
         self.publish();
-        if self.random.bool() {
+        if self.random.bool() && !self.keeps {
             let app = APPS[self.random.usize(..APPS.len())];
             self.supersede(app);
             self.published.apps.retain(|it| it.app != app);

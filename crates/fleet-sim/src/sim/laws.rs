@@ -1,8 +1,12 @@
 //! What must hold of every run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::content::{InForce, Kind};
+use tollgate_fleet_hub::Past;
+use tollgate_fleet_proto::published::AppDocuments;
+use tollgate_fleet_proto::{app_digest, text_digest};
+
+use super::content::{self, InForce, Kind};
 
 /// What a node has had in force, and has acknowledged.
 #[derive(Debug, Default)]
@@ -29,7 +33,7 @@ impl Versions {
 
     /// Laws C1 and C2.
     pub(crate) fn in_force(&mut self, rules: &[InForce]) -> Result<(), String> {
-        for InForce { app, version, kind } in rules {
+        for InForce { app, version, kind, .. } in rules {
             if matches!(kind, Kind::Bad | Kind::Panics) {
                 return Err(format!("C1: version {version} of {app} is in force, and the parser rejects it"));
             }
@@ -39,6 +43,55 @@ impl Versions {
                 return Err(format!("C2: {app} went from version {highest} to {version}"));
             }
             *process = *version;
+        }
+        Ok(())
+    }
+}
+
+/// Every document that the database has published, and what administrators have said of each app.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lineage {
+    documents: BTreeSet<String>,
+    /// Versions of other databases below these may be replaced.
+    forced: BTreeMap<String, u64>,
+}
+
+impl Lineage {
+    /// Returns what an administrator said last of the app.
+    pub(crate) fn published(&mut self, app: &AppDocuments) -> u64 {
+        let candidate = app.candidate.iter().flat_map(|it| &it.documents);
+        self.documents.extend(app.documents.iter().chain(candidate).map(|it| it.yaml().to_owned()));
+        let forced = self.forced.entry(app.app.clone()).or_default();
+        *forced = app.forced.max(*forced);
+        *forced
+    }
+
+    /// As the control plane reads it from its database.
+    pub(crate) fn past(&self) -> Past {
+        let mut past = Past::of_database();
+        for text in &self.documents {
+            let InForce { app, version, .. } = content::read(text);
+            let domain = text.rsplit(' ').next().unwrap_or_default();
+            past.add(&app, version, &app_digest([(domain, text_digest(text))]));
+        }
+        past
+    }
+
+    /// Law C10: what this database has never published is not replaced by it, nor taken away, without an
+    /// administrator's word. Apps that are gone count where `keeps` says so.
+    pub(crate) fn replaced(&self, before: &[InForce], now: &[InForce], keeps: bool) -> Result<(), String> {
+        let is_foreign = |it: &&InForce| {
+            !self.documents.contains(&it.text)
+                && self.forced.get(&it.app).is_none_or(|forced| it.version >= *forced)
+        };
+        for InForce { app, text, .. } in before.iter().filter(is_foreign) {
+            match now.iter().find(|it| it.app == *app) {
+                Some(it) if self.documents.contains(&it.text) => {
+                    return Err(format!("C10: {text:?} is replaced by {:?}", it.text));
+                }
+                None if keeps => return Err(format!("C10: {text:?} is taken away")),
+                _ => {}
+            }
         }
         Ok(())
     }
