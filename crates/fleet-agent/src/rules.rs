@@ -59,12 +59,14 @@ pub struct RuleState {
     pub apps: BTreeMap<String, Arc<AppRules>>,
     /// Highest version that was ever in force of each app that is gone.
     pub gone: BTreeMap<String, u64>,
-    /// Versions that crashed the node, with what to report of them.
-    pub crashed: BTreeMap<String, Fault>,
+    /// Versions that crashed the node, by app and version, with what to report of them.
+    pub crashed: BTreeMap<(String, u64), Fault>,
 }
 
 /// Most apps that are gone, and most that crashed, that a node remembers.
 const MOST_REMEMBERED: usize = 10_000;
+/// Most versions of an app that crashed: a candidate, the one before, and some of earlier rollouts.
+const MOST_CRASHED: usize = 4;
 
 impl RuleState {
     /// Everything in force, as messages say it.
@@ -81,9 +83,7 @@ impl RuleState {
     /// Puts a version in force.
     pub(crate) fn set(&mut self, app: &str, rules: Arc<AppRules>) {
         self.gone.remove(app);
-        if self.crashed.get(app).is_some_and(|fault| fault.version <= rules.version) {
-            self.crashed.remove(app);
-        }
+        self.crashed.retain(|(name, version), _| name != app || *version > rules.version);
         self.apps.insert(app.to_owned(), rules);
     }
 
@@ -96,14 +96,25 @@ impl RuleState {
         }
     }
 
-    /// Remembers that a version crashed the node.
+    /// Remembers that a version crashed the node, and others before it: during a rollout two versions may be
+    /// sent, and a node that remembered one of them only would crash by both in turn.
     pub(crate) fn crashed_by(&mut self, app: &str, version: u64) {
+        let of_app = (app.to_owned(), 0)..=(app.to_owned(), u64::MAX);
+        while self.crashed.range(of_app.clone()).count() >= MOST_CRASHED {
+            let oldest = self.crashed.range(of_app.clone()).next().map(|(key, _)| key.clone());
+            oldest.and_then(|oldest| self.crashed.remove(&oldest));
+        }
         if self.crashed.len() < MOST_REMEMBERED {
             let message =
                 format!("the node crashed while applying version {version}; publish another version");
             let fault = Fault { app: app.to_owned(), version, message, ..Fault::default() };
-            self.crashed.insert(app.to_owned(), fault);
+            self.crashed.insert((app.to_owned(), version), fault);
         }
+    }
+
+    /// What this version did, if it crashed the node.
+    pub(crate) fn crash_of(&self, app: &str, version: u64) -> Option<&Fault> {
+        self.crashed.get(&(app.to_owned(), version))
     }
 
     /// Versions of another database do not compare with this one's. What crashed the node is remembered all

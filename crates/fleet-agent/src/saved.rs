@@ -129,7 +129,8 @@ impl RuleState {
         };
         let apps = saved.apps.into_iter().map(app).collect();
         let gone = saved.gone.into_iter().map(|Held { app, version, .. }| (app, version)).collect();
-        let crashed = saved.crashed.into_iter().map(|fault| (fault.app.clone(), fault)).collect();
+        let crashed =
+            saved.crashed.into_iter().map(|fault| ((fault.app.clone(), fault.version), fault)).collect();
         Ok(Self { epoch: saved.epoch, apps, gone, crashed })
     }
 }

@@ -79,7 +79,7 @@ impl Work {
         }
         let (left_out, changes): (Apps, Apps) = std::mem::take(&mut next.apps)
             .into_iter()
-            .partition(|(app, rules)| next.crashed.get(app).is_some_and(|it| it.version == rules.version));
+            .partition(|(app, rules)| next.crash_of(app, rules.version).is_some());
         // What was in force is followed by nothing older, also where it cannot be put in force this time.
         let tried = changes.iter().map(|(app, rules)| (app, rules.version.saturating_sub(1)));
         let gone = tried.chain(left_out.iter().map(|(app, rules)| (app, rules.version)));
@@ -140,8 +140,7 @@ impl Work {
             return false;
         }
         let (version, floor) = (rules.version, self.next.floor(app));
-        let crashed = self.next.crashed.get(app).filter(|fault| fault.version == version);
-        let fault = if let Some(fault) = crashed {
+        let fault = if let Some(fault) = self.next.crash_of(app, version) {
             fault.clone()
         } else if version < floor && !self.bugs.applies_older() {
             let message = format!("version {version} is older than version {floor}, which this node has had");
@@ -263,5 +262,30 @@ mod tests {
                 Work::bundle((LinkId(1), bundle), "e", state, Arc::clone(&local), (false, Bugs::default()));
             assert_eq!((!work.steps.is_empty(), work.faults.is_empty()), (is_tried, is_tried), "{version}");
         }
+    }
+
+    #[test]
+    fn neither_of_two_versions_that_crashed_the_node_is_tried_again() {
+        let mut state = RuleState { epoch: "e".to_owned(), ..RuleState::default() };
+        for version in [23, 26] {
+            state.crashed_by("shop", version);
+        }
+        let is_tried = |state: &RuleState, version| {
+            let bundle =
+                Bundle { id: 1, full: false, apps: shop(version), removed: Vec::new(), faults: Vec::new() };
+            let work = Work::bundle((LinkId(1), bundle), "e", state, Arc::from([]), (false, Bugs::default()));
+            (!work.steps.is_empty(), work.faults.is_empty())
+        };
+        for (version, tried) in [(22, true), (23, false), (24, true), (26, false), (27, true)] {
+            assert_eq!(is_tried(&state, version), (tried, tried), "{version}");
+        }
+        // Of many, the newest are remembered; those below what works are forgotten.
+        for version in 30..40 {
+            state.crashed_by("shop", version);
+        }
+        assert_eq!(state.crashed.len(), 4);
+        assert!(!is_tried(&state, 39).0 && is_tried(&state, 35).0);
+        state.set("shop", Arc::new(AppRules::new(38, Vec::new())));
+        assert_eq!(state.crashed.keys().map(|it| it.1).collect::<Vec<_>>(), [39]);
     }
 }

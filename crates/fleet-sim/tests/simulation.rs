@@ -61,7 +61,7 @@ fn every_known_bug_is_found() {
         (Bug::Agent(Agent::UnseenReportsDropped), "C5"),
         (Bug::Agent(Agent::NoMarker), "again"), // a crash loop
         (Bug::Agent(Agent::AcknowledgedBeforeSaved), "C"), // C2, and C9 where apps have steps of their own
-        (Bug::Agent(Agent::RejectedRulesAcknowledged), "C9|R2|again"),
+        (Bug::Agent(Agent::RejectedRulesAcknowledged), "C9|C10|R2|again"),
         (Bug::Hub(Hub::ForeignReplaced), "C10"),
         (Bug::Hub(Hub::PublicationForgotten), "C9"),
         (Bug::Hub(Hub::SeenBeforeStored), "C5"),
