@@ -201,6 +201,7 @@ texts! {
     from: "来源", "From";
     change: "变更内容", "Change";
     chain_whole: "审计链完整", "Audit chain whole";
+    chain_cut: "审计末尾缺失：已确认的条目", "The end of the audit is missing: acknowledged entries";
     chain_broken: "审计链在此处断裂：条目", "Audit chain broken at entry";
     no_entries: "没有记录", "No entries";
     version: "版本", "Version";

@@ -1,6 +1,6 @@
 //! Whether the audit is as it was written: a walk along the hashes, in steps, so that no transaction is long.
 
-use tollgate_db::Tx;
+use tollgate_db::{DbError, Tx};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::audit_entry::Entry;
@@ -17,6 +17,8 @@ pub enum Chain {
     Whole(i64),
     /// This entry, or one before it, was altered or removed.
     BrokenAt(i64),
+    /// Entries up to the second number were acknowledged, and those after the first are not in the database.
+    Cut(i64, i64),
 }
 
 /// How far a walk has come.
@@ -45,13 +47,33 @@ impl Walk {
     /// # Errors
     /// [`ControlError::Db`].
     pub fn step(&mut self, tx: &mut dyn Tx) -> Result<Option<Chain>, ControlError> {
+        // No entry has a number below 1, nor anything else in place of a number.
+        let strange = "SELECT 1 FROM audit WHERE seq < 1 OR seq > 9223372036854775807 OR seq IS NULL LIMIT 1";
+        if tx.query_one(strange, &[])?.is_some() {
+            return Ok(Some(Chain::BrokenAt(0)));
+        }
+        match self.read(tx, STEP) {
+            // A value of another type is an alteration too: one entry at a time until it is there.
+            Err(ControlError::Db(DbError::Shape { .. })) => loop {
+                match self.read(tx, 1) {
+                    Ok(None) => {}
+                    Err(ControlError::Db(DbError::Shape { .. })) => {
+                        return Ok(Some(Chain::BrokenAt(self.next)));
+                    }
+                    ended => return ended,
+                }
+            },
+            read => read,
+        }
+    }
+
+    fn read(&mut self, tx: &mut dyn Tx, limit: i64) -> Result<Option<Chain>, ControlError> {
         let rows = tx.query(
             "SELECT seq, at, actor_kind, actor, via, ip, request_id, action, target, app, before, after, reason, \
              prev_hash, hash FROM audit WHERE seq >= $1 ORDER BY seq LIMIT $2",
-            &[self.next.into(), STEP.into()],
+            &[self.next.into(), limit.into()],
         )?;
         for row in &rows {
-            // A value of another type is an alteration too.
             let entry = Entry::read(row).ok().filter(|entry| {
                 entry.seq == self.next
                     && entry.prev_hash == self.prev_hash
@@ -61,7 +83,7 @@ impl Walk {
             self.prev_hash = entry.hash;
             self.next += 1;
         }
-        if rows.len() as i64 == STEP {
+        if rows.len() as i64 == limit {
             return Ok(None);
         }
         // The last entries could be missing.

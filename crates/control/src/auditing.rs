@@ -1,14 +1,16 @@
 //! What the service does with the audit besides adding to it: verifying it, and recording rejected changes.
 
 use serde_json::json;
-use tollgate_db::Tx;
+use tollgate_db::{Head, Tx};
 
-use crate::actor::{EVERY_APP, Who};
+use crate::actor::{Actor, EVERY_APP, Who};
 use crate::audit::{self, Chain, Note, Walk};
 use crate::audit_chain::written;
 use crate::claim::Claim;
 use crate::control::Control;
 use crate::error::ControlError;
+use crate::head::Lost;
+use crate::head_start::{has, last};
 use crate::role::Role;
 
 /// Longest text of a rejection, in characters.
@@ -28,6 +30,56 @@ pub struct Rejected {
 }
 
 impl Control {
+    /// The last entry: its number and its digest, to be kept elsewhere.
+    ///
+    /// # Errors
+    /// [`ControlError::Db`].
+    pub async fn audit_head(&self) -> Result<Option<Head>, ControlError> {
+        self.read(last).await
+    }
+
+    /// Whether an entry that was the last one once is still there.
+    ///
+    /// # Errors
+    /// [`ControlError::Db`].
+    pub async fn audit_has(&self, seq: i64, hash: &str) -> Result<bool, ControlError> {
+        let hash = hash.to_owned();
+        self.read(move |tx| has(tx, seq, &hash)).await
+    }
+
+    /// Entries that were acknowledged and are missing, until somebody accepts that.
+    #[must_use]
+    pub fn audit_lost(&self) -> Option<Lost> {
+        self.head.lost()
+    }
+
+    /// Accepts that entries are missing, and records that. Returns which.
+    ///
+    /// # Errors
+    /// [`ControlError`]; [`ControlError::NotFound`] if no entries are missing.
+    pub async fn accept_lost(&self, claim: &Claim, reason: &str) -> Result<Lost, ControlError> {
+        let unknown = || ControlError::NotFound { what: "loss of the audit", name: String::new() };
+        let lost = self.head.lost().ok_or_else(unknown)?;
+        let (reason, of) = (reason.to_owned(), lost.clone());
+        let work = move |tx: &mut dyn Tx, actor: &Actor| {
+            actor.must(Role::Admin, EVERY_APP)?;
+            let note = Note {
+                action: "audit.accept_loss",
+                target: format!("{}", of.seq),
+                before: Some(json!({"acknowledged": of.seq, "hash": of.hash})),
+                after: Some(json!({"found": of.found})),
+                reason: &reason,
+                ..Note::default()
+            };
+            audit::append(tx, actor, note)
+        };
+        self.write_as(claim, work).await?;
+        if let Err(error) = self.head.accept() {
+            tracing::error!(%error, "the file `audit-lost` cannot be removed");
+        }
+        Ok(lost)
+    }
+
     /// Walks the whole chain in short transactions, and reports how many entries of how many are checked.
     ///
     /// # Errors
@@ -43,7 +95,7 @@ impl Control {
             progress(walked.checked(), all);
             if let Some(chain) = chain {
                 self.walked.lock().clone_from(&walked);
-                return Ok(chain);
+                return Ok(self.with_lost(chain));
             }
             walk = walked;
         }
@@ -59,8 +111,16 @@ impl Control {
             let (walked, chain, _) = self.walk_on(claim, walk).await?;
             *self.walked.lock() = walked;
             if let Some(chain) = chain {
-                return Ok(chain);
+                return Ok(self.with_lost(chain));
             }
+        }
+    }
+
+    /// What is whole may have lost its end.
+    fn with_lost(&self, chain: Chain) -> Chain {
+        match (chain, self.head.lost()) {
+            (Chain::Whole(_), Some(lost)) => Chain::Cut(lost.found, lost.seq),
+            (chain, _) => chain,
         }
     }
 

@@ -2,19 +2,25 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
-use tollgate_db::{Db, TimeSource, Tx};
+use tollgate_db::{Db, Head, Options, TimeSource, Tx};
 use tollgate_fleet_proto::Overrides;
 
 use crate::actor::Actor;
+use crate::attaching::Attaching;
 use crate::attempts::Attempts;
 use crate::audit_chain::Walk;
+use crate::awaited::Awaited;
 use crate::claim::Claim;
 use crate::epoch;
 use crate::error::ControlError;
 use crate::events::Topic;
+use crate::frozen;
+use crate::head::{self, HeadFile};
+use crate::head_start;
 use crate::levels::{self, OldNodes};
 use crate::live::Live;
 use crate::node_tokens::NodeTokens;
@@ -28,6 +34,9 @@ use crate::schema::MIGRATIONS;
 use crate::settings::{self, Settings};
 use crate::tokens;
 
+/// How long a change waits before it looks again whether nodes have attached.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
 /// The control plane without its surfaces.
 pub struct Control {
     pub(crate) db: Db,
@@ -39,6 +48,8 @@ pub struct Control {
     /// How far the audit was found whole.
     pub(crate) walked: Mutex<Walk>,
     live: Arc<Live>,
+    pub(crate) attaching: Arc<Attaching>,
+    pub(crate) head: Arc<HeadFile>,
 }
 
 /// What this process has of the database. A change gets here on the thread that commits it, so no commit is
@@ -64,7 +75,12 @@ impl Control {
     /// # Errors
     /// [`ControlError::Db`].
     pub async fn open(folder: &Path, time: TimeSource, nodes: Arc<dyn Nodes>) -> Result<Self, ControlError> {
-        let db = Db::open(&folder.join("control.db"), MIGRATIONS, time)?;
+        let head = Arc::new(HeadFile::new(folder));
+        let kept = Arc::clone(&head);
+        let on_head: Box<dyn Fn(&Head) + Send> = Box::new(move |head| kept.keep(head));
+        let options = Options { witness: Some(head::WITNESS), on_head: Some(on_head) };
+        let db = Db::open_with(&folder.join("control.db"), MIGRATIONS, time, options)?;
+        head_start::at_start(&db, &head).await?;
         let current = Published { apps: db.read(rollouts::published).await? };
         let published = watch::Sender::new(Arc::new(current.clone()));
         let overrides = watch::Sender::new(Arc::new(db.read(overrides::in_force).await?));
@@ -82,6 +98,8 @@ impl Control {
             rejections: Rejections::default(),
             walked: Mutex::default(),
             live: Arc::default(),
+            attaching: Arc::default(),
+            head,
         };
         control.read_node_tokens().await?;
         Ok(control)
@@ -323,24 +341,51 @@ impl Control {
         old_nodes: OldNodes,
         work: impl Fn(&mut dyn Tx) -> Result<Change<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
-        let nodes = self.nodes_shared();
-        let work = move |tx: &mut dyn Tx| {
-            let change = work(tx)?;
-            if let (OldNodes::Reject, Some(documents)) = (old_nodes, &change.documents) {
-                levels::check(documents, &*nodes, tx.now_ms())?;
+        // It may have to run again, when the nodes that it waits for are there.
+        let work = Arc::new(Mutex::new(work));
+        loop {
+            let (nodes, work) = (self.nodes_shared(), Arc::clone(&work));
+            let attaching = Arc::clone(&self.attaching);
+            let work = move |tx: &mut dyn Tx| {
+                let change = work.lock()(tx)?;
+                if let Some(documents) = &change.documents {
+                    if let Some(awaited) = attaching.awaited(&*nodes, tx.now_ms()) {
+                        return Err(ControlError::Awaiting(awaited));
+                    }
+                    if old_nodes == OldNodes::Reject {
+                        levels::check(documents, &*nodes, tx.now_ms())?;
+                    }
+                    frozen::ask(tx, documents, &*nodes)?;
+                }
+                Ok::<_, ControlError>(change)
+            };
+            let (committed, live) = (Arc::clone(&self.committed), Arc::clone(&self.live));
+            let then = move |change: Change<T>| {
+                if let Some(documents) = change.documents {
+                    committed.publish(documents);
+                    live.events.note(Topic::Rollouts);
+                }
+                live.events.note(Topic::Changes);
+                change.value
+            };
+            match self.db.write_then(work, then).await {
+                Err(ControlError::Awaiting(_)) => tokio::time::sleep(LOOK_AGAIN).await,
+                Err(error @ ControlError::Frozen { .. }) => {
+                    // The pages show it at once, and it stays frozen when the nodes leave again.
+                    if let Err(error) = self.look_for_problems().await {
+                        tracing::debug!(%error, "problems cannot be read");
+                    }
+                    return Err(error);
+                }
+                done => return done,
             }
-            Ok::<_, ControlError>(change)
-        };
-        let (committed, live) = (Arc::clone(&self.committed), Arc::clone(&self.live));
-        let then = move |change: Change<T>| {
-            if let Some(documents) = change.documents {
-                committed.publish(documents);
-                live.events.note(Topic::Rollouts);
-            }
-            live.events.note(Topic::Changes);
-            change.value
-        };
-        self.db.write_then(work, then).await
+        }
+    }
+
+    /// What changes wait for now.
+    #[must_use]
+    pub fn awaited(&self, now_ms: i64) -> Option<Awaited> {
+        self.attaching.awaited(&*self.nodes, now_ms)
     }
 }
 

@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 use tollgate_db::DbError;
 
+use crate::awaited::Awaited;
 use crate::role::Role;
 
 /// Most faults of a document in one reply. A faulty document may have several on each line.
@@ -120,6 +121,13 @@ pub enum ControlError {
         /// In the database.
         version: i64,
     },
+    /// Nodes that were there before the start have not attached yet. A change waits for them, so that nobody
+    /// is shown this.
+    #[error(
+        "{} of {} nodes that were there before have not attached yet; changes wait for them for {} s at most",
+        .0.missing, .0.of, (.0.left_ms + 999) / 1_000
+    )]
+    Awaiting(Awaited),
     /// A node does not say what is needed of it.
     #[error("node {node} does not answer: {reason}")]
     Unanswered {

@@ -16,22 +16,36 @@ use crate::apps::{self, App};
 use crate::audit::{self, Note};
 use crate::car;
 use crate::error::ControlError;
-use crate::nodes::{NodeState, is_majority, voters};
+use crate::nodes::{NodeState, Nodes, is_majority, voters};
+use crate::past;
+use crate::published::AppDocuments;
 use crate::role::Role;
 
 /// A node that claims a version so far above the database's is wrong, or lies.
 const FURTHEST: i64 = 1_000_000;
 /// Before the name of an app, what `sequences` calls the highest version that nodes hold of it.
 pub(crate) const PREFIX: &str = "frozen:";
+/// Likewise of an app that few nodes hold, which is not frozen.
+pub(crate) const FEW: &str = "ahead:";
+/// Most apps that few nodes hold.
+const MOST_OF_FEW: usize = 1_000;
 
 /// The apps that are frozen, and the highest version of each that nodes hold.
 pub(crate) fn all(tx: &mut dyn Tx) -> Result<BTreeMap<String, i64>, ControlError> {
-    let rows = tx.query("SELECT name, value FROM sequences WHERE name LIKE 'frozen:%'", &[])?;
-    let read = |row: &tollgate_db::Row| {
-        let name = row.text(0)?;
-        Ok((name.trim_start_matches(PREFIX).to_owned(), row.int(1)?))
-    };
-    rows.iter().map(read).collect()
+    named(tx, PREFIX)
+}
+
+/// The apps that few nodes hold, likewise.
+pub(crate) fn few(tx: &mut dyn Tx) -> Result<BTreeMap<String, i64>, ControlError> {
+    named(tx, FEW)
+}
+
+fn named(tx: &mut dyn Tx, prefix: &str) -> Result<BTreeMap<String, i64>, ControlError> {
+    let rows = tx.query(
+        "SELECT SUBSTR(name, LENGTH($1) + 1), value FROM sequences WHERE SUBSTR(name, 1, LENGTH($1)) = $1",
+        &[prefix.into()],
+    )?;
+    rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?))).collect()
 }
 
 /// The highest version that nodes hold of an app that is frozen; `None` if it is not.
@@ -44,6 +58,13 @@ pub fn held(tx: &mut dyn Tx, app: &str) -> Result<Option<i64>, ControlError> {
     Ok(row.map(|row| row.int(0)).transpose()?)
 }
 
+/// As [`held`], also of an app that few nodes hold: an administrator may decide about it.
+pub(crate) fn decidable(tx: &mut dyn Tx, app: &str) -> Result<Option<i64>, ControlError> {
+    let names = [PREFIX, FEW].map(|prefix| format!("{prefix}{app}").into());
+    let row = tx.query_one("SELECT MAX(value) FROM sequences WHERE name IN ($1, $2)", &names)?;
+    Ok(row.map(|row| row.opt_int(0)).transpose()?.flatten())
+}
+
 /// The highest version of a frozen app on nodes, and the version in the database, 0 if it has no such app.
 /// Needs viewer.
 ///
@@ -52,7 +73,7 @@ pub fn held(tx: &mut dyn Tx, app: &str) -> Result<Option<i64>, ControlError> {
 pub fn status(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<(i64, i64), ControlError> {
     actor.must(Role::Viewer, app)?;
     let unknown = || ControlError::NotFound { what: "frozen app", name: app.to_owned() };
-    let held = held(tx, app)?.ok_or_else(unknown)?;
+    let held = decidable(tx, app)?.ok_or_else(unknown)?;
     Ok((held, apps::find(tx, app)?.map_or(0, |app| app.version)))
 }
 
@@ -65,12 +86,22 @@ pub(crate) fn must_not_be(tx: &mut dyn Tx, app: &App) -> Result<(), ControlError
     }
 }
 
-/// What most of the live nodes hold and the database has never published: the app, and the highest version.
-/// One node alone freezes nothing that others do not hold, nor does one machine, since it may lie.
-pub(crate) fn seen(nodes: &[NodeState], now_ms: i64) -> BTreeMap<String, i64> {
+/// What live nodes hold and the database has never published.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Ahead {
+    /// What most of them hold: the app, and the highest version. One node alone freezes nothing that others
+    /// do not hold, nor does one machine, since it may lie.
+    pub(crate) of_most: BTreeMap<String, i64>,
+    /// What the others hold: they keep it, and the other nodes get changes of the app.
+    pub(crate) of_few: BTreeMap<String, i64>,
+}
+
+/// Looks at what nodes hold.
+pub(crate) fn seen(nodes: &[NodeState], now_ms: i64) -> Ahead {
+    let live: Vec<_> = nodes.iter().filter(|it| it.is_live(now_ms) && it.is_connected).collect();
     let voters = voters(nodes, |it| it.is_live(now_ms) && it.is_connected);
     let mut seen: BTreeMap<&str, (BTreeSet<&str>, i64)> = BTreeMap::new();
-    for node in &voters {
+    for node in live {
         for app in node.apps.iter().filter(|it| it.is_ahead) {
             let versions = (i64::try_from(app.acked), i64::try_from(app.wanted));
             let (Ok(acked), Ok(wanted)) = versions else { continue };
@@ -81,29 +112,83 @@ pub(crate) fn seen(nodes: &[NodeState], now_ms: i64) -> BTreeMap<String, i64> {
             }
         }
     }
-    let is_of_most = |nodes: &BTreeSet<&str>| is_majority(&voters, |it| nodes.contains(&*it.id));
-    let of_most = seen.into_iter().filter(|(_, (nodes, _))| is_of_most(nodes));
-    of_most.map(|(app, (_, highest))| (app.to_owned(), highest)).collect()
+    let mut ahead = Ahead::default();
+    for (app, (nodes, highest)) in seen {
+        let is_of_most = is_majority(&voters, |it| nodes.contains(&*it.id));
+        let of = if is_of_most { &mut ahead.of_most } else { &mut ahead.of_few };
+        of.insert(app.to_owned(), highest);
+    }
+    while ahead.of_few.len() > MOST_OF_FEW {
+        ahead.of_few.pop_last();
+    }
+    ahead
+}
+
+/// Asks nodes within the transaction that would put `documents` in place of what they hold.
+///
+/// # Errors
+/// [`ControlError::Frozen`] if most live nodes hold what this database has never published.
+pub(crate) fn ask(tx: &mut dyn Tx, documents: &AppDocuments, nodes: &dyn Nodes) -> Result<(), ControlError> {
+    let (app, version) = (&documents.app, documents.version);
+    if documents.forced == version {
+        return Ok(()); // an administrator says so
+    }
+    let held = nodes.ahead(app, tx.now_ms());
+    if held.is_empty() {
+        return Ok(()); // as a rule
+    }
+    // The decision may not have reached the nodes yet.
+    let decided = past::forced_of(tx, app)?;
+    if held.iter().all(|version| *version < decided) {
+        return Ok(());
+    }
+    match seen(&nodes.nodes_of(app), tx.now_ms()).of_most.get(app) {
+        Some(held) => {
+            let version = i64::try_from(version).unwrap_or(i64::MAX) - 1;
+            Err(ControlError::Frozen { app: app.clone(), held: *held, version })
+        }
+        None => Ok(()),
+    }
+}
+
+/// Keeps what the nodes hold: apps of most are frozen, each at the highest version; those of few are kept for
+/// an administrator who decides about them.
+pub(crate) fn keep(tx: &mut dyn Tx, ahead: &Ahead) -> Result<(), ControlError> {
+    freeze(tx, &ahead.of_most)?;
+    let (known, forced) = (few(tx)?, past::forced(tx)?);
+    let is_decided =
+        |app: &str, version: i64| forced.get(app).is_some_and(|decided| *decided > version.unsigned_abs());
+    let of_few = ahead.of_few.iter().filter(|(app, version)| !is_decided(app, **version));
+    for (app, version) in of_few.filter(|(app, version)| known.get(*app) < Some(version)) {
+        set(tx, &format!("{FEW}{app}"), *version)?;
+    }
+    Ok(())
+}
+
+fn set(tx: &mut dyn Tx, name: &str, version: i64) -> Result<(), ControlError> {
+    tx.execute(
+        "INSERT INTO sequences (name, value) VALUES ($1, $2) \
+         ON CONFLICT (name) DO UPDATE SET value = $2 WHERE sequences.value < $2",
+        &[name.into(), version.into()],
+    )?;
+    Ok(())
 }
 
 /// Freezes apps, each at the highest version that nodes hold.
 pub(crate) fn freeze(tx: &mut dyn Tx, seen: &BTreeMap<String, i64>) -> Result<(), ControlError> {
-    let known = all(tx)?;
+    let (known, forced) = (all(tx)?, past::forced(tx)?);
     for (app, version) in seen.iter().filter(|(app, version)| known.get(*app) < Some(version)) {
-        // It may have been published meanwhile.
-        if apps::find(tx, app)?.is_some_and(|it| it.version > *version) {
+        // An administrator may have decided meanwhile.
+        if forced.get(app).is_some_and(|decided| *decided > version.unsigned_abs()) {
             continue;
         }
-        tx.execute(
-            "INSERT INTO sequences (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = $2",
-            &[format!("{PREFIX}{app}").into(), (*version).into()],
-        )?;
+        set(tx, &format!("{PREFIX}{app}"), *version)?;
         let note = Note {
             action: "app.freeze",
             target: app.clone(),
             app: Some(app),
             after: Some(json!({"held_by_nodes": version})),
-            reason: "nodes hold a newer version than this database",
+            reason: "nodes hold what this database has never published",
             ..Note::default()
         };
         audit::append(tx, &Actor::system(), note)?;

@@ -9,7 +9,7 @@ use crate::actor::Who;
 use crate::audit::{self, Note};
 use crate::control::Control;
 use crate::error::ControlError;
-use crate::ids::hex;
+use crate::ids::{digest_in, hex};
 
 /// An id without a report for this long is free again.
 const KEPT_MS: i64 = 90 * 24 * 3_600_000;
@@ -24,7 +24,7 @@ impl Control {
             let rows = tx.query("SELECT node, sha256 FROM node_secrets ORDER BY node LIMIT 50000", &[])?;
             let mut bound = HashMap::with_capacity(rows.len());
             for row in rows {
-                if let Some(digest) = digest(&row.text(1)?) {
+                if let Some(digest) = digest_in(&row.text(1)?) {
                     bound.insert(row.text(0)?, digest);
                 }
             }
@@ -81,12 +81,4 @@ impl Control {
         })
         .await
     }
-}
-
-fn digest(text: &str) -> Option<[u8; 32]> {
-    let mut digest = [0; 32];
-    for (byte, digits) in digest.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    (text.len() == 64).then_some(digest)
 }

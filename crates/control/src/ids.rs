@@ -48,6 +48,15 @@ pub fn hex(bytes: &[u8]) -> String {
     digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
+/// The digest that [`hex`] has written.
+pub(crate) fn digest_in(text: &str) -> Option<[u8; 32]> {
+    let mut digest = [0; 32];
+    for (byte, digits) in digest.iter_mut().zip(text.as_bytes().chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
+    }
+    (text.len() == 64).then_some(digest)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -38,7 +38,7 @@ impl Control {
     pub async fn keep_history(&self) {
         let mut ticks = tokio::time::interval(GROUP);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut is_failing = false;
+        let (mut is_failing, mut logged) = (false, None);
         for tick in (0..SWEEP_EVERY * PROBLEMS_EVERY).cycle() {
             ticks.tick().await;
             if self.live().surroundings().has_room() {
@@ -66,6 +66,11 @@ impl Control {
                 tracing::debug!(%error, "rules and series cannot be counted");
             }
             if tick % SWEEP_EVERY == 0 {
+                let head = self.head.last();
+                if let Some((seq, hash)) = head.as_ref().filter(|_| head != logged) {
+                    tracing::info!(seq, hash, "last entry of the audit");
+                }
+                logged = head;
                 self.sweep_history().await;
             }
         }

@@ -23,6 +23,8 @@ pub struct Load {
     pub history_left_out: u64,
     /// Rejected changes and nodes that are not in the audit, since too many came in a minute.
     pub rejections_left_out: u64,
+    /// Number of the last entry of the audit that this process knows.
+    pub audit_entries: u64,
     /// What is counted in the database, as of the last look.
     pub counted: Counted,
     /// Free bytes of the disk with the data, as far as that is known.
@@ -77,6 +79,7 @@ impl Control {
             attempts: self.attempts.remembered(),
             history_left_out: ingest.left_out(),
             rejections_left_out: self.rejections.left_out(),
+            audit_entries: self.head.last().map_or(0, |(seq, _)| seq.unsigned_abs()),
             counted: self.live().last_counted(),
             disk_free: self.live().surroundings().disk.map(|it| it.0),
         }

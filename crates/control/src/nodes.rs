@@ -1,6 +1,6 @@
 //! What nodes reported last, in memory: for pages that show where a version is in force.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -111,7 +111,7 @@ impl NodeState {
     /// Whether `version` of `app`, or a later one, is in force.
     #[must_use]
     pub fn has(&self, app: &str, version: u64) -> bool {
-        self.apps.iter().any(|it| it.app == app && it.acked >= version)
+        self.apps.iter().any(|it| it.app == app && it.acked >= version && !it.is_ahead)
     }
 }
 
@@ -182,6 +182,22 @@ pub trait Nodes: Send + Sync {
         live.fold((0, 0), |(have, live), node| {
             (have + usize::from(node.apps.iter().filter(has).count() == versions.len()), live + 1)
         })
+    }
+
+    /// The versions of `app` on nodes that are live and connected and hold what this database has never
+    /// published of it. It is asked for within the transaction of each publication.
+    fn ahead(&self, app: &str, now_ms: i64) -> Vec<u64> {
+        let nodes = self.nodes_of(app);
+        let live = nodes.iter().filter(|it| it.is_live(now_ms) && it.is_connected);
+        let apps = live.flat_map(|it| &it.apps).filter(|it| it.app == app && it.is_ahead);
+        apps.map(|it| it.acked).collect()
+    }
+
+    /// How many of these nodes are not connected.
+    fn missing(&self, ids: &BTreeSet<String>) -> usize {
+        let connected: BTreeSet<_> =
+            self.nodes().into_iter().filter(|it| it.is_connected).map(|it| it.id).collect();
+        ids.difference(&connected).count()
     }
 
     /// Name and language of each live node that reads less than `level` of the rule language. It is asked for

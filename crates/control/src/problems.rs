@@ -9,7 +9,9 @@ pub use exposition::metrics;
 
 use std::collections::BTreeMap;
 
+use crate::awaited::Awaited;
 use crate::figures::{Figures, Surroundings};
+use crate::head::Lost;
 use crate::history::Counts;
 use crate::nodes::NodeState;
 
@@ -71,13 +73,19 @@ pub enum Kind {
     ClaimedNode,
     /// A rule denies and does not count what may be the cost of finished work.
     ForgottenCharges,
+    /// Changes wait for nodes that were there before the start.
+    AwaitedNodes,
+    /// The files of the database are not those that are open any more: changes are rejected.
+    DatabaseGone,
+    /// Entries of the audit were acknowledged and are missing.
+    AuditCut,
     /// A node was asked much that its rules could not answer: by a program or a proxy that asks wrongly.
     BadRequests,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::UnresponsiveNode,
         Self::RejectedVersion,
         Self::VersionLag,
@@ -93,6 +101,9 @@ impl Kind {
         Self::ClockSkew,
         Self::ClaimedNode,
         Self::ForgottenCharges,
+        Self::AwaitedNodes,
+        Self::DatabaseGone,
+        Self::AuditCut,
         Self::BadRequests,
     ];
 
@@ -115,6 +126,9 @@ impl Kind {
             Self::ClockSkew => "clock_skew",
             Self::ClaimedNode => "claimed_node",
             Self::ForgottenCharges => "forgotten_charges",
+            Self::AwaitedNodes => "awaited_nodes",
+            Self::DatabaseGone => "database_gone",
+            Self::AuditCut => "audit_cut",
             Self::BadRequests => "bad_requests",
         }
     }
@@ -133,7 +147,7 @@ pub struct Problem {
     pub node_name: String,
     /// Since when, in ms UTC, where that is known.
     pub since_ms: Option<i64>,
-    /// A version, a share in hundredths of a percent, free bytes, or a number of requests.
+    /// A version, a share in hundredths of a percent, free bytes, seconds, or a number of requests.
     pub value: i64,
     /// What the node said.
     pub detail: String,
@@ -154,6 +168,14 @@ pub struct State {
     pub shares: BTreeMap<String, (Counts, Counts)>,
     /// Apps that take no change, and the highest version of each that nodes hold.
     pub frozen: BTreeMap<String, i64>,
+    /// Apps of which few nodes hold what this database has never published.
+    pub few: BTreeMap<String, i64>,
+    /// What has become of the database.
+    pub gone: Option<String>,
+    /// Entries of the audit that are missing.
+    pub lost: Option<Lost>,
+    /// What changes wait for.
+    pub awaited: Option<Awaited>,
     /// Withdrawn rollouts: app, version, when.
     pub withdrawn: Vec<(String, i64, i64)>,
     /// Halted rollouts: app, version, when.
@@ -183,6 +205,17 @@ pub fn find(state: &State) -> Vec<Problem> {
     }
     for (app, held) in &state.frozen {
         found.push(Problem { app: app.clone(), value: *held, ..of(Kind::FrozenApp) });
+    }
+    if let Some(Awaited { missing, of, left_ms }) = state.awaited {
+        let (value, detail) = ((left_ms + 999) / 1_000, format!("{missing}/{of}"));
+        found.push(Problem { value, detail, ..self::of(Kind::AwaitedNodes) });
+    }
+    if let Some(detail) = &state.gone {
+        found.push(Problem { detail: detail.clone(), ..of(Kind::DatabaseGone) });
+    }
+    if let Some(lost) = &state.lost {
+        let detail = format!("{} – {}", lost.found.saturating_add(1), lost.seq);
+        found.push(Problem { value: lost.seq, detail, ..of(Kind::AuditCut) });
     }
     let rollouts = [(Kind::WithdrawnRollout, &state.withdrawn), (Kind::HaltedRollout, &state.halted)];
     for (kind, of_kind) in rollouts {

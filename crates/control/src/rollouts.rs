@@ -11,6 +11,7 @@ use crate::car;
 use crate::error::{ControlError, Fault, invalid};
 use crate::ids::id;
 use crate::leases;
+use crate::past;
 use crate::published::{AppDocuments, Candidate, Change};
 use crate::role::Role;
 use crate::rollout::{Action, Ask, Event, Plan, Progress, Sides, State};
@@ -199,6 +200,10 @@ pub(crate) fn published(tx: &mut dyn Tx) -> Result<Vec<AppDocuments>, ControlErr
         if let Some(app) = all.iter_mut().find(|it| it.app == rollout.app) {
             *app = documents(tx, &rollout)?;
         }
+    }
+    let forced = past::forced(tx)?;
+    for app in &mut all {
+        app.forced = forced.get(&app.app).copied().unwrap_or_default();
     }
     Ok(all)
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::claim::Claim;
 use crate::control::Control;
 use crate::error::ControlError;
-use crate::frozen::held;
+use crate::frozen::decidable;
 use crate::keys::PATIENCE;
 use crate::role::Role;
 use crate::thawing::{HeldDocuments, take_over};
@@ -27,7 +27,7 @@ impl Control {
         let name = app.to_owned();
         let look = self.read_as(claim, move |tx, actor| {
             actor.must(Role::Admin, &name)?;
-            held(tx, &name)
+            decidable(tx, &name)
         });
         if look.await?.is_none() {
             return Err(ControlError::NotFound { what: "frozen app", name: app.to_owned() });

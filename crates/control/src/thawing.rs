@@ -12,7 +12,7 @@ use crate::car;
 use crate::compile;
 use crate::content::{Content, FileRule};
 use crate::error::{ControlError, Fault, invalid};
-use crate::frozen::{PREFIX, held};
+use crate::frozen::{FEW, PREFIX, decidable};
 use crate::published::{Change, Document};
 use crate::role::Role;
 use crate::rollout_rows;
@@ -46,12 +46,14 @@ fn thaw(tx: &mut dyn Tx, actor: &Actor, name: &str, reason: &str) -> Result<(App
         return Err(invalid("reason", Fault::Required));
     }
     let unknown = || ControlError::NotFound { what: "frozen app", name: name.to_owned() };
-    let held = held(tx, name)?.ok_or_else(unknown)?;
+    let held = decidable(tx, name)?.ok_or_else(unknown)?;
     if apps::find(tx, name)?.is_none() {
         actor.must(Role::Admin, EVERY_APP)?;
     }
     let app = apps::find_or_insert(tx, actor, name)?;
-    tx.execute("DELETE FROM sequences WHERE name = $1", &[format!("{PREFIX}{name}").into()])?;
+    for prefix in [PREFIX, FEW] {
+        tx.execute("DELETE FROM sequences WHERE name = $1", &[format!("{prefix}{name}").into()])?;
+    }
     Ok((App { version: held.max(app.version), ..app }, reason))
 }
 

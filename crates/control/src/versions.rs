@@ -14,6 +14,7 @@ use crate::content::{Content, Kind};
 use crate::error::{ControlError, Fault, invalid};
 use crate::frozen;
 use crate::ids::sha256;
+use crate::past;
 use crate::published::{AppDocuments, Change, Document};
 use crate::role::Role;
 use crate::rollout_rows;
@@ -76,8 +77,8 @@ pub(crate) fn publish(
     let kept: Vec<_> = documents.iter().map(|it| json!({"domain": it.domain(), "yaml": it.yaml()})).collect();
     let kept = serde_json::Value::from(kept).to_string();
     tx.execute(
-        "INSERT INTO versions (app_id, version, kind, change_id, document, sha256, author, comment, created_at) \
-         VALUES ($1, $2, $3, NULL, $4, $5, $6, $7, $8)",
+        "INSERT INTO versions (app_id, version, kind, change_id, document, sha256, author, comment, created_at, \
+         digest) VALUES ($1, $2, $3, NULL, $4, $5, $6, $7, $8, $9)",
         &[
             (&app.id).into(),
             version.into(),
@@ -87,6 +88,7 @@ pub(crate) fn publish(
             (&actor.name).into(),
             comment.into(),
             now.into(),
+            past::digest(&documents).into(),
         ],
     )?;
     tx.execute(
@@ -97,7 +99,9 @@ pub(crate) fn publish(
         "UPDATE apps SET version = $2, updated_at = $3 WHERE id = $1",
         &[(&app.id).into(), version.into(), now.into()],
     )?;
-    Ok(AppDocuments::new(&app.name, version.unsigned_abs(), documents))
+    // An administrator has decided about what nodes hold.
+    let forced = if past::DECISIONS.contains(&kind) { version.unsigned_abs() } else { 0 };
+    Ok(AppDocuments { forced, ..AppDocuments::new(&app.name, version.unsigned_abs(), documents) })
 }
 
 /// The newest versions of an app, at most `limit`, which is at most 500. Needs viewer.
@@ -142,7 +146,7 @@ pub fn documents(
     kept(tx, &app.name, version)
 }
 
-fn read_documents(app: &str, kept: &str) -> Result<Vec<Document>, ControlError> {
+pub(crate) fn read_documents(app: &str, kept: &str) -> Result<Vec<Document>, ControlError> {
     #[derive(serde::Deserialize)]
     struct Kept {
         domain: String,

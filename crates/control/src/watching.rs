@@ -6,7 +6,7 @@ use crate::control::Control;
 use crate::error::ControlError;
 use crate::events::Topic;
 use crate::frozen;
-use crate::problems::{Problem, find, metrics, state};
+use crate::problems::{Kind, Problem, find, metrics, state};
 use crate::role::Role;
 
 impl Control {
@@ -26,12 +26,22 @@ impl Control {
         state.figures = self.live().figures();
         state.surroundings = self.live().surroundings();
         let ahead = frozen::seen(&state.nodes, state.now_ms);
-        if ahead.iter().any(|(app, version)| state.frozen.get(app) < Some(version)) {
-            state.frozen.extend(ahead.clone());
-            self.write(move |tx| frozen::freeze(tx, &ahead)).await?;
+        let is_news = ahead.of_most.iter().any(|(app, version)| state.frozen.get(app) < Some(version));
+        if is_news || ahead.of_few.iter().any(|(app, version)| state.few.get(app) < Some(version)) {
+            state.frozen.extend(ahead.of_most.clone());
+            self.write(move |tx| frozen::keep(tx, &ahead)).await?;
         }
+        state.awaited = self.awaited(state.now_ms);
+        state.gone = self.db().check_files().err().map(|error| error.to_string());
+        state.lost = self.audit_lost();
         let found = find(&state);
         let before = self.live().found(found.clone());
+        let is_gone = |found: &[Problem]| found.iter().any(|it| it.kind == Kind::DatabaseGone);
+        match (&state.gone, is_gone(&before)) {
+            (Some(error), false) => tracing::error!("{error}"),
+            (None, true) => tracing::info!("the database is back; changes are made again"),
+            _ => {}
+        }
         // Shares and free bytes change all the time.
         let shown = |it: &Problem| Problem { value: 0, ..it.clone() };
         if !before.iter().map(shown).eq(found.iter().map(shown)) {

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -142,6 +143,9 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
     create(&control, "shop", row("before", "1", "")).await.expect("not frozen yet");
     nodes.hold(3, &[("shop", 3, 6)], 2);
     (*nodes.documents.lock().expect("held")).clone_from(&held);
+    // Nobody has looked for problems yet: the nodes are asked within the change.
+    let asked = create(&control, "shop", row("silent", "1", "")).await.expect_err("frozen");
+    assert!(matches!(asked, ControlError::Frozen { held: 6, version: 3, .. }), "{asked}");
     assert_eq!(frozen_apps(&control).await, ["shop"]);
     let is_frozen = |error: &ControlError| matches!(error, ControlError::Frozen { held: 6, version: 3, .. });
     assert!(is_frozen(&create(&control, "shop", row("more", "1", "")).await.expect_err("frozen")));
@@ -248,4 +252,80 @@ async fn one_node_that_lies_freezes_nothing() {
         assert!(frozen_apps(&control).await.is_empty(), "{holders} {apps:?} {others}");
     }
     create(&control, "shop", row("more", "1", "")).await.expect("a change");
+}
+
+#[tokio::test]
+async fn an_admin_decides_also_about_what_few_nodes_hold() {
+    let nodes = Arc::<Told>::default();
+    let (folder, _) = old_copy(&nodes).await;
+    let control = open(folder.path(), &nodes).await;
+    nodes.hold(1, &[("shop", 2, 6)], 3);
+    assert!(frozen_apps(&control).await.is_empty(), "one of four");
+    create(&control, "shop", row("more", "1", "")).await.expect("a change, which that node does not get");
+    let forced = control.change(|tx| thawing::force(tx, &Actor::system(), "shop", "the database counts"));
+    assert_eq!(forced.await.expect("forced"), 7);
+    let published = control.published().borrow().clone();
+    let shop = published.apps.iter().find(|it| it.app == "shop").expect("there");
+    assert_eq!((shop.version, shop.forced), (7, 7), "nodes may replace what they hold below this version");
+    // Before the nodes have it, they still say that they are ahead.
+    create(&control, "shop", row("next", "1", "")).await.expect("a change right after the decision");
+    drop(control);
+    let control = open(folder.path(), &nodes).await;
+    let published = control.published().borrow().clone();
+    let shop = published.apps.iter().find(|it| it.app == "shop").expect("there");
+    assert_eq!((shop.version, shop.forced), (8, 7), "the decision outlives a restart");
+    let past = control.past().await.expect("read");
+    let of_shop = past.iter().find(|it| it.app == "shop").expect("there");
+    let versions: Vec<_> = of_shop.versions.iter().map(|(version, _)| *version).collect();
+    assert_eq!((versions, of_shop.from), (vec![8, 7, 3, 2, 1], 0));
+}
+
+#[tokio::test]
+async fn changes_wait_for_the_nodes_that_were_there_and_no_longer_than_they_are_told() {
+    let there = &["0", "1"][..];
+    for (reported, attached, after_ms, is_done) in [
+        (&[][..], 0, 0, true), // a first installation
+        (there, 2, 0, true),   // an ordinary restart
+        (there, 1, 0, false),
+        (there, 1, 2_999, false),
+        (there, 1, 3_000, true), // one does not come back
+        (there, 0, 2_999, false),
+        (there, 0, 3_000, true),
+        (there, 0, -1, true), // the clock was set back
+    ] {
+        let nodes = Arc::<Told>::default();
+        let (folder, _) = old_copy(&nodes).await;
+        let now = Arc::new(AtomicI64::new(1_000_000));
+        let time = TimeSource::Manual(Arc::clone(&now));
+        let control = Control::open(folder.path(), time, Arc::clone(&nodes) as _).await.expect("opened");
+        let control = Arc::new(control);
+        let file = rusqlite::Connection::open(folder.path().join("control.db")).expect("the database");
+        let gone = (!reported.is_empty()).then_some(("gone", 840_000));
+        for (node, at) in reported.iter().map(|node| (*node, 900_000)).chain(gone) {
+            let values = (node, 1, 1, at);
+            file.execute("INSERT INTO reported VALUES (?1, ?2, ?3, ?4)", values).expect("a report");
+        }
+        control.wait_for_nodes(Duration::from_secs(3)).await.expect("read");
+        nodes.hold(0, &[], attached);
+        now.fetch_add(after_ms, Relaxed);
+        let making = Arc::clone(&control);
+        let change = tokio::spawn(async move { create(&making, "shop", row("more", "1", "")).await });
+        if !is_done {
+            // What publishes nothing does not wait; it comes after the change in the queue of the database.
+            let draft = ChangeInput { title: "later".to_owned(), ..ChangeInput::default() };
+            let draft = control
+                .change(move |tx| publishing::write(tx, &Actor::system(), "shop", &draft, Intent::Draft));
+            draft.await.expect("a draft");
+            let awaited = control.awaited(1_000_000 + after_ms).expect("nodes are missing");
+            assert_eq!((awaited.missing, awaited.of), (2 - attached, 2));
+            assert_eq!(awaited.left_ms, 3_000 - after_ms);
+            let found = control.problems(&Claim::program("tollgate")).await.expect("read");
+            let shown = found.iter().find(|it| it.kind == problems::Kind::AwaitedNodes).expect("shown");
+            assert_eq!(shown.value, (awaited.left_ms + 999) / 1_000, "seconds");
+            assert!(!change.is_finished(), "{attached} after {after_ms} ms");
+            nodes.hold(0, &[], 2);
+        }
+        change.await.expect("ended").expect("changed");
+        assert!(control.awaited(1_000_000).is_none(), "never again");
+    }
 }

@@ -222,17 +222,33 @@ async fn an_altered_audit_entry_breaks_the_chain_and_the_table_rejects_it() {
     }
     raw.execute_batch("DROP TRIGGER audit_is_never_changed; DROP TRIGGER audit_is_never_removed;")
         .expect("dropped");
+    raw.execute_batch("CREATE TABLE copy AS SELECT * FROM audit WHERE seq = 1; UPDATE copy SET seq = 0")
+        .expect("a forged entry");
     for (alter, undo, broken) in [
         ("UPDATE audit SET actor = 'eve' WHERE seq = 2", "UPDATE audit SET actor = 'tollgate'", 2),
         ("UPDATE audit SET at = at + 1 WHERE seq = 3", "UPDATE audit SET at = at - 1 WHERE seq = 3", 3),
         ("UPDATE audit SET app = NULL WHERE seq = 1", "UPDATE audit SET app = 'shop' WHERE seq = 1", 1),
         ("UPDATE audit SET seq = 9 WHERE seq = 4", "UPDATE audit SET seq = 4 WHERE seq = 9", 4),
+        ("UPDATE audit SET reason = X'00' WHERE seq = 2", "UPDATE audit SET reason = ''", 2),
+        (
+            "UPDATE audit SET at = X'00' WHERE seq = 1",
+            "UPDATE audit SET at = (SELECT at FROM copy) WHERE seq = 1",
+            1,
+        ),
+        ("UPDATE audit SET seq = 'x' WHERE seq = 4", "UPDATE audit SET seq = 4 WHERE seq = 'x'", 0),
+        ("UPDATE audit SET seq = 4.5 WHERE seq = 4", "UPDATE audit SET seq = 4 WHERE seq = 4.5", 4),
+        ("INSERT INTO audit SELECT * FROM copy", "DELETE FROM audit WHERE seq = 0", 0),
+        (
+            "UPDATE copy SET seq = -7; INSERT INTO audit SELECT * FROM copy",
+            "DELETE FROM audit WHERE seq < 0",
+            0,
+        ),
         ("DELETE FROM audit WHERE seq = 4", "", 4),
     ] {
-        raw.execute(alter, []).expect("altered");
+        raw.execute_batch(alter).expect("altered");
         assert_eq!(verify().await.expect("read"), Chain::BrokenAt(broken), "{alter}");
         if !undo.is_empty() {
-            raw.execute(undo, []).expect("undone");
+            raw.execute_batch(undo).expect("undone");
             assert_eq!(verify().await.expect("read"), Chain::Whole(4), "{undo}");
         }
     }

@@ -135,6 +135,13 @@ fn each_problem_is_there_from_its_bound_on_and_not_before() {
     let halted = kinds(|state| state.halted = vec![("shop".to_owned(), 3, NOW)]);
     is(halted, &[Kind::HaltedRollout], "halted");
     is(kinds(|state| state.frozen = BTreeMap::from([("shop".to_owned(), 9)])), &[Kind::FrozenApp], "frozen");
+    let awaited = |left_ms| {
+        kinds(|state| state.awaited = Some(tollgate_control::Awaited { missing: 1, of: 2, left_ms }))
+    };
+    is(awaited(1), &[Kind::AwaitedNodes], "a node is missing");
+    is(kinds(|state| state.gone = Some("deleted".to_owned())), &[Kind::DatabaseGone], "gone");
+    let lost = tollgate_control::Lost { seq: 67, hash: "d".to_owned(), found: 37 };
+    is(kinds(|state| state.lost = Some(lost.clone())), &[Kind::AuditCut], "cut");
     let disk = |free, size| {
         kinds(|state| {
             state.surroundings = Surroundings { disk: Some((free, size)), ..Surroundings::default() }

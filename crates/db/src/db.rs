@@ -12,8 +12,9 @@ use tokio::sync::oneshot;
 
 use crate::error::DbError;
 use crate::migrate::{Migration, migrate};
-use crate::sqlite::{Sqlite, TimeSource};
+use crate::sqlite::{Sqlite, TimeSource, Watched};
 use crate::tx::Tx;
+use crate::watch::{OnHead, Watch, Witness};
 
 /// Transactions that may wait for a thread; more are rejected.
 const MAX_WAITING: usize = 512;
@@ -28,6 +29,22 @@ type Job = Box<dyn FnOnce(&mut Sqlite) + Send>;
 pub struct Db {
     writer: Queue,
     readers: Queue,
+    files: Arc<Watch>,
+}
+
+/// What is done besides reading and writing.
+#[derive(Default)]
+pub struct Options {
+    /// How the database is recognized.
+    pub witness: Option<Witness>,
+    /// Called after each commit, on the thread that writes, with the last row of what the witness names.
+    pub on_head: Option<OnHead>,
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("witness", &self.witness).finish_non_exhaustive()
+    }
 }
 
 /// What one or several threads take their work from.
@@ -43,14 +60,39 @@ impl Db {
     /// # Errors
     /// [`DbError`]: the file cannot be opened, or has a schema that is not that of `migrations`.
     pub fn open(path: &Path, migrations: &[Migration], time: TimeSource) -> Result<Self, DbError> {
+        Self::open_with(path, migrations, time, Options::default())
+    }
+
+    /// As [`open`](Self::open).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_with(
+        path: &Path,
+        migrations: &[Migration],
+        time: TimeSource,
+        options: Options,
+    ) -> Result<Self, DbError> {
         let mut writer = Sqlite::open(path, time.clone())?;
         migrate(writer.connection(), migrations)?;
         let readers = (0..READERS).map(|_| Sqlite::open(path, time.clone())?.read_only());
         let readers = readers.collect::<Result<Vec<_>, _>>()?;
+        let files = Arc::new(Watch::new(path, options.witness)?);
+        let on_head = options.on_head.unwrap_or_else(|| Box::new(|_| ()));
+        let writer = writer.watched(Watched { files: Arc::clone(&files), on_head });
         Ok(Self {
             writer: Queue::start("db-write", vec![writer])?,
             readers: Queue::start("db-read", readers)?,
+            files,
         })
+    }
+
+    /// Whether the files at the path are those that are open. Each write asks too.
+    ///
+    /// # Errors
+    /// [`DbError::Gone`].
+    pub fn check_files(&self) -> Result<(), DbError> {
+        self.files.check()
     }
 
     /// Runs `work` in a transaction that changes nothing.

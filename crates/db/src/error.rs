@@ -16,6 +16,17 @@ pub enum DbError {
     /// The disk is full.
     #[error("the disk is full; nothing was changed")]
     DiskFull,
+    /// The files of the database are not those that this process has open any more.
+    #[error(
+        "{file} {what} while the control plane uses it; changes are rejected, since they would be lost: put the file \
+         back, or stop the control plane, restore a copy and start it again"
+    )]
+    Gone {
+        /// Its path.
+        file: String,
+        /// What has become of it.
+        what: &'static str,
+    },
     /// A statement read more rows than [`MAX_ROWS`](crate::MAX_ROWS).
     #[error("a statement read more than {max} rows")]
     TooManyRows {

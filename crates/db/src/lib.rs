@@ -25,8 +25,9 @@ mod migrate;
 mod sqlite;
 mod tx;
 mod value;
+mod watch;
 
-pub use db::Db;
+pub use db::{Db, Options};
 pub use error::DbError;
 #[cfg(feature = "kill-points")]
 pub use kill_points::kill_at_step;
@@ -34,3 +35,4 @@ pub use migrate::Migration;
 pub use sqlite::TimeSource;
 pub use tx::{MAX_ROWS, Tx};
 pub use value::{Row, Value};
+pub use watch::{Head, OnHead, Witness};

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, OpenFlags, params_from_iter};
+use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params_from_iter};
 
 use crate::error::DbError;
 use crate::kill_points::pass;
 use crate::tx::{MAX_ROWS, Tx};
 use crate::value::{Row, Value};
+use crate::watch::{Head, OnHead, Watch};
 
 /// How long a statement waits for the lock of another process.
 const BUSY: Duration = Duration::from_secs(5);
@@ -46,6 +47,15 @@ pub(crate) struct Sqlite {
     time: TimeSource,
     /// Statements with `?1` in place of `$1`.
     rewritten: HashMap<&'static str, Arc<str>>,
+    /// Of the connection that writes.
+    watched: Option<Watched>,
+}
+
+/// What is done around each transaction that writes.
+pub(crate) struct Watched {
+    pub(crate) files: Arc<Watch>,
+    /// Called with each head that was committed.
+    pub(crate) on_head: OnHead,
 }
 
 impl Sqlite {
@@ -69,11 +79,16 @@ impl Sqlite {
             }))?;
             connection
         };
-        Ok(Self { connection, time, rewritten: HashMap::new() })
+        Ok(Self { connection, time, rewritten: HashMap::new(), watched: None })
     }
 
     pub(crate) const fn connection(&mut self) -> &mut Connection {
         &mut self.connection
+    }
+
+    /// Watches the files, and what is committed.
+    pub(crate) fn watched(self, watched: Watched) -> Self {
+        Self { watched: Some(watched), ..self }
     }
 
     /// Has the connection reject every change.
@@ -89,6 +104,9 @@ impl Sqlite {
         work: impl FnOnce(&mut dyn Tx) -> Result<T, E>,
     ) -> Result<T, E> {
         let asked = if let TimeSource::Asked(ask) = &self.time { Some(ask()) } else { None };
+        if let Some(watched) = &self.watched {
+            watched.files.check().map_err(E::from)?;
+        }
         self.connection.execute_batch(begin).map_err(|error| E::from(error.into()))?;
         let now_ms = match asked.map_or_else(|| self.now_ms(), Ok) {
             Ok(now_ms) => now_ms,
@@ -99,14 +117,18 @@ impl Sqlite {
         };
         let worked = work(&mut Open { sqlite: self, now_ms });
         match worked {
-            Ok(result) => match self.connection.execute_batch("COMMIT") {
-                Ok(()) => {
+            Ok(result) => match self.head().and_then(|head| {
+                self.connection.execute_batch("COMMIT")?;
+                Ok(head)
+            }) {
+                Ok(head) => {
                     pass();
+                    self.committed(head).map_err(E::from)?;
                     Ok(result)
                 }
                 Err(error) => {
                     self.roll_back();
-                    Err(E::from(error.into()))
+                    Err(E::from(error))
                 }
             },
             Err(error) => {
@@ -114,6 +136,23 @@ impl Sqlite {
                 Err(error)
             }
         }
+    }
+
+    /// The last row of what the witness names, within the transaction.
+    fn head(&self) -> Result<Option<Head>, DbError> {
+        let Some(witness) = self.watched.as_ref().and_then(|it| it.files.witness()) else { return Ok(None) };
+        let mut last = self.connection.prepare_cached(witness.last)?;
+        Ok(last.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
+    }
+
+    /// After a commit: it counts only if the files are still those that the next process opens.
+    fn committed(&self, head: Option<Head>) -> Result<(), DbError> {
+        let Some(watched) = &self.watched else { return Ok(()) };
+        watched.files.committed(head.clone())?;
+        if let Some(head) = &head {
+            (watched.on_head)(head);
+        }
+        Ok(())
     }
 
     /// Ends the transaction that is open, if one is; also after a panic within it.

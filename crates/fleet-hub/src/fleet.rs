@@ -247,10 +247,9 @@ impl Fleet {
         self.state().hub.nodes_of(app, now)
     }
 
-    /// How many nodes are live, and what those hold of `app` that are ahead of this database: see
-    /// [`Hub::nodes_ahead`].
+    /// What live nodes hold of `app` that are ahead of this database: see [`Hub::nodes_ahead`].
     #[must_use]
-    pub fn nodes_ahead(&self, app: &str) -> (usize, Vec<(u64, u64)>) {
+    pub fn nodes_ahead(&self, app: &str) -> Vec<u64> {
         let now = self.0.seams.clock.now();
         self.state().hub.nodes_ahead(app, now)
     }

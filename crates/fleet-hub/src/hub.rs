@@ -290,18 +290,15 @@ impl Hub {
         self.nodes.iter().map(state).collect()
     }
 
-    /// How many nodes are live and connected; and of those that hold what this database has never published of
-    /// `app`, the version that they hold and the one that they should hold, 0 for none.
+    /// The versions of `app` on nodes that are live and connected and hold what this database has never
+    /// published of it. A step for each node.
     #[must_use]
-    pub fn nodes_ahead(&self, app: &str, now: Timestamp) -> (usize, Vec<(u64, u64)>) {
+    pub fn nodes_ahead(&self, app: &str, now: Timestamp) -> Vec<u64> {
         let missing = self.settings.missing_apps;
         let is_live = |node: &&Node| node.session.is_some() && self.liveness(node, now) == Liveness::Live;
-        let live = self.nodes.values().filter(is_live);
-        live.fold((0, Vec::new()), |(live, mut ahead), node| {
-            let state = node.app_state_of(app, &self.published, missing).filter(|state| state.is_ahead);
-            ahead.extend(state.map(|it| (it.acked.unwrap_or_default(), it.wanted.unwrap_or_default())));
-            (live + 1, ahead)
-        })
+        let states = self.nodes.values().filter(is_live);
+        let states = states.filter_map(|node| node.app_state_of(app, &self.published, missing));
+        states.filter(|it| it.is_ahead).map(|it| it.acked.unwrap_or_default()).collect()
     }
 
     /// Whether a node with this id is connected and has said what it holds.

@@ -21,8 +21,8 @@ pub struct AppDocuments {
     pub documents: Vec<Document>,
     /// The next version, while it is rolled out. A node that holds it keeps it.
     pub candidate: Option<Box<Candidate>>,
-    /// The newest version that an administrator has put in place of what nodes held; 0 if there is none. Nodes
-    /// keep rules that this database has never published, unless their version is below it.
+    /// The newest version that an administrator has put in place of what nodes held; 0 if there is none.
+    /// Nodes keep rules that this database has never published, unless their version is below it.
     pub forced: u64,
 }
 

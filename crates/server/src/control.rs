@@ -6,6 +6,7 @@
 mod api;
 mod banner;
 pub(crate) mod command;
+mod damage;
 mod fleet_nodes;
 mod identities;
 mod metrics;

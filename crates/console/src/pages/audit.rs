@@ -47,6 +47,10 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         let chain = console.control.audit_chain(&claim).await?;
         list.live = Some(match chain {
             Chain::Whole(count) => ("ok", format!("{} · {}", t.chain_whole, grouped(count))),
+            Chain::Cut(found, acknowledged) => {
+                let (from, to) = (grouped(found + 1), grouped(acknowledged));
+                ("warn", format!("{} {from} – {to}", t.chain_cut))
+            }
             Chain::BrokenAt(seq) => ("warn", format!("{} {seq}", t.chain_broken)),
         });
         list.tool = Some(("/api/v1/audit/export".to_owned(), a.export));

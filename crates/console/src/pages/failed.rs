@@ -200,6 +200,10 @@ async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Sa
             Said::new(StatusCode::FORBIDDEN, t.no_right, error.to_string())
         }
         ControlError::Stale { .. } => Said::new(StatusCode::PRECONDITION_FAILED, t.failed, t.failed_text),
+        ControlError::Db(DbError::Gone { .. }) => {
+            tracing::error!(request = %visit.request_id, %error, "a change was rejected");
+            Said::new(StatusCode::SERVICE_UNAVAILABLE, t.failed, a.database_gone)
+        }
         ControlError::Db(DbError::DiskFull) => {
             tracing::error!(request = %visit.request_id, "the disk is full");
             Said::new(StatusCode::INSUFFICIENT_STORAGE, t.failed, a.disk_full)

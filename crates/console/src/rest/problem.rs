@@ -15,6 +15,7 @@ pub const PROBLEMS: &[&str] = &[
     "body",
     "cap",
     "conflict",
+    "database-gone",
     "disk-full",
     "foreign",
     "frozen",
@@ -127,6 +128,10 @@ fn of_control(visit: &Visit, error: &ControlError) -> (StatusCode, &'static str,
             (StatusCode::UNAUTHORIZED, "login")
         }
         ControlError::TooMany { .. } => (StatusCode::TOO_MANY_REQUESTS, "too-many"),
+        ControlError::Db(DbError::Gone { .. }) => {
+            tracing::error!(request = %visit.request_id, %error, "a change was rejected");
+            (StatusCode::SERVICE_UNAVAILABLE, "database-gone")
+        }
         ControlError::Db(DbError::DiskFull) => (StatusCode::INSUFFICIENT_STORAGE, "disk-full"),
         error if error.is_internal() => {
             tracing::error!(request = %visit.request_id, %error, "an operation failed");

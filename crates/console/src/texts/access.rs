@@ -93,6 +93,7 @@ texts! {
     did_you_mean: "您要找的是否为", "Did you mean";
     question_mark: "？", "?";
     disk_low: "控制端磁盘空间不足：历史数据已停止保存，剩余空间只用于变更和审计。清理磁盘后自动恢复。", "The disk of the control plane is nearly full: history is not stored, and what is left is kept for changes and the audit. It resumes by itself once there is room.";
+    database_gone: "数据库文件被删除、替换或截断，修改被拒绝，否则会丢失。请放回文件，或者停止控制端、恢复备份后再启动。", "The database file was deleted, replaced or cut: changes are rejected, since they would be lost. Put the file back, or stop the control plane, restore a copy and start it again.";
     disk_full: "控制端磁盘已满，没有任何修改。请清理磁盘后重试。", "The disk of the control plane is full; nothing was changed. Make room and try again.";
     needed_role: "需要角色", "Needed role";
     can_grant: "可由以下管理员授予", "Granted by";

@@ -235,9 +235,9 @@ impl Lang {
                 "已冻结",
                 "frozen",
                 match (is_zh, node.is_empty()) {
-                    (true, false) => format!("{node} 持有 {app} 版本 {value}，比数据库中的新"),
+                    (true, false) => format!("{node} 持有 {app} 版本 {value}，数据库从未发布过它"),
                     (false, false) => {
-                        format!("{node} has version {value} of {app}, which is newer than the database")
+                        format!("{node} has version {value} of {app}, which the database has never published")
                     }
                     (true, true) => format!("{app} 已冻结：节点持有版本 {value}，需由管理员决定以哪一方为准"),
                     (false, true) => {
@@ -245,6 +245,34 @@ impl Lang {
                             "{app} takes no change: nodes have version {value}, and an admin has to decide"
                         )
                     }
+                },
+            ),
+            Kind::AwaitedNodes => (
+                "warn",
+                "等待节点",
+                "waiting",
+                if is_zh {
+                    format!("等待节点接入（{detail}），修改最多再等 {value} 秒")
+                } else {
+                    format!("Waiting for nodes ({detail} are missing): changes wait for {value} s at most")
+                },
+            ),
+            Kind::DatabaseGone => (
+                "bad",
+                "数据库丢失",
+                "database",
+                colon(if is_zh { "修改被拒绝" } else { "Changes are rejected" }.to_owned()),
+            ),
+            Kind::AuditCut => (
+                "bad",
+                "审计缺失",
+                "audit",
+                if is_zh {
+                    format!("审计条目 {detail} 已确认但不在数据库中：数据库是从旧副本恢复的，或其日志已损坏")
+                } else {
+                    format!(
+                        "Entries {detail} of the audit were acknowledged and are missing: a copy was restored, or the log of the database was damaged"
+                    )
                 },
             ),
             Kind::ClockSkew => (

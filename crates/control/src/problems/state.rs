@@ -21,6 +21,7 @@ pub(crate) fn read(tx: &mut dyn Tx) -> Result<State, ControlError> {
         withdrawn: rollout_rows::withdrawn(tx)?,
         halted: rollout_rows::halted(tx)?,
         frozen: frozen::all(tx)?,
+        few: frozen::few(tx)?,
         shares: shares(tx, now_ms)?,
         ..State::default()
     })

@@ -68,7 +68,7 @@ fn flags() -> Flags<'static> {
         "tls-key",
         "control-node-client-ca",
     ];
-    static ROWS: [&crate::settings::Setting; 11] = ControlProcess::ROWS;
+    static ROWS: [&crate::settings::Setting; 12] = ControlProcess::ROWS;
     Flags { rows: &ROWS, prefix: PREFIX, summary: &SUMMARY }
 }
 

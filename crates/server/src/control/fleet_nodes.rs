@@ -1,5 +1,6 @@
 //! What nodes said, as services and pages ask for it.
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -32,6 +33,14 @@ impl Nodes for FleetNodes {
 
     fn below(&self, level: u32, _: i64) -> Vec<(String, u32)> {
         self.0.get().map(|fleet| fleet.nodes_below(level)).unwrap_or_default()
+    }
+
+    fn ahead(&self, app: &str, _: i64) -> Vec<u64> {
+        self.0.get().map(|fleet| fleet.nodes_ahead(app)).unwrap_or_default()
+    }
+
+    fn missing(&self, ids: &BTreeSet<String>) -> usize {
+        self.0.get().map_or(ids.len(), |fleet| fleet.nodes_missing(ids))
     }
 
     fn command<'a>(

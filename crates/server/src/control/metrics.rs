@@ -132,6 +132,7 @@ impl Collector for LoadMetrics {
                 "Rules of the app that has most",
                 load.counted.most_rules,
             ),
+            ("tollgate_control_audit_entries", "Number of the last entry of the audit", load.audit_entries),
             (
                 "tollgate_control_nodes_bound",
                 "Nodes whose id is bound to a secret of their own",

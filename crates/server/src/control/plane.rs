@@ -10,7 +10,7 @@ use tollgate_control::events::Topic;
 use tollgate_control::{Control, ControlError};
 use tollgate_core::Clock;
 use tollgate_db::TimeSource;
-use tollgate_fleet_hub::{Fleet, FleetService, HubSettings, MissingApps, Seams};
+use tollgate_fleet_hub::{Fleet, FleetService, HubSettings, MissingApps, Past, Seams};
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
 use tollgate_net::Tls;
 use tollgate_rule_files::language_level;
@@ -45,10 +45,15 @@ pub(crate) struct Plane {
 
 impl Plane {
     /// Opens the database in `folder`.
-    pub(crate) async fn open(folder: &Path, clock: Arc<dyn Clock>) -> Result<Self, ControlError> {
+    pub(crate) async fn open(
+        folder: &Path,
+        clock: Arc<dyn Clock>,
+        node_wait: Duration,
+    ) -> Result<Self, ControlError> {
         let nodes = Arc::new(FleetNodes::default());
         let shown = Arc::clone(&nodes);
         let control = Arc::new(Control::open(folder, TimeSource::Database, shown).await?);
+        control.wait_for_nodes(node_wait).await?;
         let replica = tollgate_control::secret()?;
         // Apps are disabled and never deleted: one that only nodes know was made after the copy from which
         // the database was restored.
@@ -56,6 +61,7 @@ impl Plane {
         let settings = HubSettings {
             missing_apps,
             bindings: control.bound_nodes().await?,
+            past: past(&control).await?,
             level: language_level,
             ..HubSettings::new(control.epoch().await?, &replica[..16])
         };
@@ -128,4 +134,16 @@ impl Plane {
             }
         }
     }
+}
+
+/// Every version that the database has published.
+async fn past(control: &Control) -> Result<Past, ControlError> {
+    let mut past = Past::of_database();
+    for app in control.past().await? {
+        past.begins_at(&app.app, app.from);
+        for (version, sha256) in &app.versions {
+            past.add(&app.app, *version, sha256);
+        }
+    }
+    Ok(past)
 }

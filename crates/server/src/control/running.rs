@@ -18,6 +18,7 @@ use tollgate_net::{
 };
 
 use super::banner::ControlBanner;
+use super::damage;
 use super::metrics::PortMetrics;
 use super::node_token;
 use super::plane::Plane;
@@ -54,6 +55,14 @@ pub(crate) enum StartError {
         folder: String,
         /// Why.
         source: io::Error,
+    },
+    /// The database was lost.
+    #[error("the database in {folder} is damaged: {what}")]
+    Damaged {
+        /// As it was given.
+        folder: String,
+        /// What is wrong, and the way out.
+        what: String,
     },
     /// The database cannot be used.
     #[error("the database in {folder} cannot be used: {source}")]
@@ -128,9 +137,12 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
     let runtime =
         Builder::new_multi_thread().worker_threads(threads).thread_name("console").enable_all().build()?;
     let clock = Arc::new(SystemClock::new());
+    if let Some(what) = damage::of(&settings.data_dir) {
+        return Err(StartError::Damaged { folder, what });
+    }
     close_to_others(&settings.data_dir, &folder)?;
     let opened = runtime.block_on(async {
-        let plane = Plane::open(&settings.data_dir, clock).await?;
+        let plane = Plane::open(&settings.data_dir, clock, settings.node_wait).await?;
         let setup_code = plane.control.setup_code().await?;
         let token = node_token::needed(&plane.control, &settings.data_dir).await?;
         Ok((plane, setup_code, token))

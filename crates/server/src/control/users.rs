@@ -6,10 +6,11 @@ use std::str::FromStr as _;
 use std::sync::Arc;
 
 use tollgate_control::actor::EVERY_APP;
-use tollgate_control::audit::{self, Chain};
-use tollgate_control::{Actor, Claim, Control, ControlError, KnownNodes, Role};
+use tollgate_control::audit::Chain;
+use tollgate_control::{Claim, Control, ControlError, KnownNodes, Lost, Role};
 use tollgate_db::TimeSource;
 
+use super::damage;
 use crate::ending::Ending;
 use crate::settings::ControlSettings;
 use crate::worker::small_runtime;
@@ -55,17 +56,41 @@ struct AddUser {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate control audit verify
+  tollgate control audit head >> /elsewhere/heads
+  tollgate control audit verify --head $(tail -1 /elsewhere/heads)
   tollgate control --data-dir /var/lib/tollgate audit verify")]
 pub(crate) struct AuditCommand {
     #[command(subcommand)]
     action: AuditAction,
 }
 
-#[derive(Clone, Copy, Debug, clap::Subcommand)]
+#[derive(Clone, Debug, clap::Subcommand)]
 enum AuditAction {
     /// Walk the chain of all entries. Exit 0: whole. 1: an entry was changed or is missing. 2: the database
     /// cannot be read.
-    Verify,
+    Verify {
+        /// An entry that must be there: what `audit head` has printed before.
+        #[arg(long, value_name = "NUMBER:DIGEST", value_parser = entry)]
+        head: Option<(i64, String)>,
+    },
+    /// Print number and digest of the last entry, to be kept where those who write the database cannot write.
+    Head,
+    /// Accept that the last entries are missing, after a copy was restored or a log was damaged. The audit
+    /// records it.
+    Accept {
+        /// Why, for the audit.
+        #[arg(long, default_value = "")]
+        reason: String,
+    },
+}
+
+/// What the audit is.
+enum Found {
+    Head(Option<(i64, String)>),
+    Accepted(Lost),
+    Chain(Chain),
+    /// The entry of `--head` is missing.
+    NotThere(i64),
 }
 
 impl UserCommand {
@@ -102,24 +127,50 @@ impl UserCommand {
 impl AuditCommand {
     /// Reads the database in `folder`.
     pub(crate) fn run(self, folder: &Path, out: &mut dyn Write, talk: &mut dyn Write) -> io::Result<Ending> {
-        let AuditAction::Verify = self.action;
-        let verified = on_database(folder, async |control| {
-            control.read(|tx| audit::verify(tx, &Actor::system())).await
-        })?;
-        match verified {
-            Ok(Chain::Whole(entries)) => {
-                writeln!(out, "whole: {entries} entries, each with the digest of the one before")?;
-                Ok(Ending::Yes)
+        let by = Claim::program("command line");
+        let found = on_database(folder, async |control| match self.action {
+            AuditAction::Head => control.audit_head().await.map(Found::Head),
+            AuditAction::Accept { reason } => control.accept_lost(&by, &reason).await.map(Found::Accepted),
+            AuditAction::Verify { head } => {
+                let chain = control.verify_audit(&by, |_, _| ()).await?;
+                match head {
+                    Some((seq, hash)) if !control.audit_has(seq, &hash).await? => Ok(Found::NotThere(seq)),
+                    _ => Ok(Found::Chain(chain)),
+                }
             }
-            Ok(Chain::BrokenAt(entry)) => {
-                writeln!(out, "broken at entry {entry}: it was changed, or it is missing")?;
-                Ok(Ending::No)
+        })?;
+        let (text, ending) = match found {
+            Ok(Found::Head(None)) => ("0:".to_owned(), Ending::Yes),
+            Ok(Found::Head(Some((seq, hash)))) => (format!("{seq}:{hash}"), Ending::Yes),
+            Ok(Found::Accepted(Lost { seq, found, .. })) => {
+                (format!("accepted: entries {} to {seq} are missing", found + 1), Ending::Yes)
+            }
+            Ok(Found::Chain(Chain::Whole(entries))) => {
+                (format!("whole: {entries} entries, each with the digest of the one before"), Ending::Yes)
+            }
+            Ok(Found::Chain(Chain::BrokenAt(entry))) => {
+                (format!("broken at entry {entry}: it was changed, or it is missing"), Ending::No)
+            }
+            Ok(Found::Chain(Chain::Cut(found, acknowledged))) => {
+                let from = found + 1;
+                (
+                    format!(
+                        "cut: entries {from} to {acknowledged} were acknowledged and are missing: a copy was restored, or \
+                         the write-ahead log was damaged; `tollgate control audit accept` accepts it"
+                    ),
+                    Ending::No,
+                )
+            }
+            Ok(Found::NotThere(seq)) => {
+                (format!("entry {seq} is missing, or another one than that of --head"), Ending::No)
             }
             Err(error) => {
                 writeln!(talk, "{error}")?;
-                Ok(Ending::CouldNotTell)
+                return Ok(Ending::CouldNotTell);
             }
-        }
+        };
+        writeln!(out, "{text}")?;
+        Ok(ending)
     }
 }
 
@@ -134,6 +185,9 @@ fn on_database<T>(
             format!("{folder} holds no database; start `tollgate control` once, or give its --data-dir");
         return Ok(Err(what));
     }
+    if let Some(what) = damage::of(folder) {
+        return Ok(Err(what));
+    }
     let done = small_runtime()?.block_on(async {
         let control = Control::open(folder, TimeSource::Database, Arc::new(KnownNodes::default())).await?;
         work(control).await
@@ -144,4 +198,9 @@ fn on_database<T>(
 fn role(name: &str) -> Result<Role, String> {
     Role::from_str(name)
         .map_err(|()| format!("unknown role {name:?}: expected viewer, editor, approver or admin"))
+}
+
+fn entry(text: &str) -> Result<(i64, String), String> {
+    let read = text.split_once(':').and_then(|(seq, hash)| Some((seq.parse().ok()?, hash.to_owned())));
+    read.ok_or_else(|| format!("invalid entry {text:?}: expected what `tollgate control audit head` prints"))
 }

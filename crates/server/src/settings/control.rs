@@ -49,6 +49,9 @@ rows! {
                         attempts to log in and the audit then count by client; 0: by peer");
     DISK_RESERVE: Row<u64> = Row::new("control-disk-reserve", "BYTES", "200MiB", parse::bytes)
         .help(Plane, "Room on the disk that is kept for changes and audit: with less, history is not stored");
+    NODE_WAIT: Row<Duration> = Row::new("control-node-wait", "DURATION", "10s", parse::duration)
+        .help(Plane, "How long changes of rules wait after a start, at most, until the nodes that were there before have \
+                        attached: only they know whether the database is an old copy");
     NODE_CLIENT_CA: OptionalRow<PathBuf> = OptionalRow::new("control-node-client-ca", "FILE", parse::path)
         .help(Plane, "Nodes must show a certificate that one of these authorities \
                         signed, PEM; needs TLS");
@@ -99,6 +102,8 @@ pub struct ControlSettings {
     pub tls: Option<TlsFiles>,
     /// Room on the disk that is kept for changes and audit.
     pub disk_reserve: u64,
+    /// How long changes wait for nodes after a start.
+    pub node_wait: Duration,
     /// Authorities of nodes' certificates.
     pub node_client_ca: Option<PathBuf>,
 }
@@ -182,6 +187,7 @@ impl ControlSettings {
             proxy_hops: layers.one(&PROXY_HOPS),
             tls: tls::files(layers),
             disk_reserve: layers.one(&DISK_RESERVE),
+            node_wait: layers.one(&NODE_WAIT),
             node_client_ca: layers.maybe(&NODE_CLIENT_CA),
         };
         if settings.node_client_ca.is_some() && settings.tls.is_none() {

@@ -23,12 +23,13 @@ pub(crate) struct ControlProcess {
 
 impl ControlProcess {
     /// The rows that are flags of `tollgate control`.
-    pub(crate) const ROWS: [&Setting; 11] = [
+    pub(crate) const ROWS: [&Setting; 12] = [
         &control::LISTEN.setting,
         &control::DATA_DIR.setting,
         &control::PUBLIC_URL.setting,
         &control::PROXY_HOPS.setting,
         &control::DISK_RESERVE.setting,
+        &control::NODE_WAIT.setting,
         &control::NODE_CLIENT_CA.setting,
         &tls::CERT.setting,
         &tls::KEY.setting,

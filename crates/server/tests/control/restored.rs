@@ -104,3 +104,85 @@ fn after_an_old_copy_is_restored_nodes_keep_their_rules_until_an_admin_decides()
         });
     }
 }
+
+/// Rules whose change was rejected, and those that were made.
+fn try_two(control: &Control, app: &str) -> Vec<u16> {
+    let made = |key| control.try_create_rule(app, key, 1).expect("an answer").0;
+    vec![made("first"), made("second")]
+}
+
+#[test]
+fn changes_at_once_after_a_restore_wait_for_the_nodes_and_replace_none_of_their_rules() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let mut control = Control::start(&data);
+    let nodes = three(&control, folder.path());
+    control.create_rule("shop", "old", 1);
+    for node in &nodes {
+        node.wait_denied("shop", "old");
+    }
+    // The copy knows the nodes by their reports.
+    wait("the nodes have reported", || (reported(&data) == 3).then_some(()));
+    control.kill();
+    let copy = tempfile::tempdir().expect("a folder");
+    for name in FILES {
+        std::fs::copy(data.join(name), copy.path().join(name)).expect("a copy");
+    }
+    control.start_again();
+    control.create_rule("shop", "important", 1);
+    for node in &nodes {
+        node.wait_denied("shop", "important");
+    }
+    restore(&mut control, &data, copy.path());
+    assert_eq!(try_two(&control, "shop"), [409, 409]);
+    for node in &nodes {
+        node.wait_denied("shop", "important");
+    }
+    let problems = control.get("/api/v1/problems").1;
+    assert!(problems.contains("audit_cut"), "{problems}");
+    // An ordinary restart holds nothing up.
+    control.kill();
+    control.start_again();
+    assert_eq!(try_two(&control, "bank"), [201, 201]);
+}
+
+fn reported(data: &Path) -> i64 {
+    let file = rusqlite::Connection::open(data.join("control.db")).expect("opened");
+    file.query_row("SELECT COUNT(DISTINCT node) FROM reported", [], |row| row.get(0)).expect("counted")
+}
+
+#[test]
+fn a_new_database_takes_no_app_off_the_nodes_and_an_empty_or_missing_one_does_not_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let mut control = Control::start(&data);
+    let node = Node::start(&control, &folder.path().join("a"), &[]);
+    control.create_rule("shop", "kept", 1);
+    node.wait_denied("shop", "kept");
+    control.kill();
+    for name in ["control.db", "control.db-wal", "control.db-shm"] {
+        let _ = std::fs::remove_file(data.join(name));
+    }
+    std::fs::write(data.join("control.db"), "").expect("written");
+    let ended = Process::try_start(Control::command(&data, control.address)).expect_err("damage");
+    assert!(ended.contains("control.db is empty") && !ended.contains("setup"), "{ended}");
+    std::fs::remove_file(data.join("control.db")).expect("removed");
+    let ended = Process::try_start(Control::command(&data, control.address)).expect_err("damage");
+    assert!(ended.contains("control.db is missing") && !ended.contains("setup"), "{ended}");
+    // An administrator says that a new one is to be made.
+    std::fs::remove_file(data.join("audit-head")).expect("removed");
+    let address = control.address;
+    let control = Control::started(Control::command(&data, address), &data, address);
+    control.create_rule("fresh", "new", 1);
+    node.wait_denied("fresh", "new");
+    node.wait_denied("shop", "kept");
+    wait("the app of the lost database is frozen", || frozen(&control).contains("shop").then_some(()));
+    assert_eq!(try_two(&control, "shop"), [409, 409]);
+    let json = "Content-Type: application/json\r\n";
+    let body = json!({"reason": "the new database counts"}).to_string();
+    let (status, said) = control.try_send("POST", "/api/v1/apps/shop/force", json, &body).expect("an answer");
+    assert_eq!(status, 200, "{said}");
+    wait("the rules of before are gone", || (node.check("shop", "kept") == "admit").then_some(()));
+    control.create_rule("shop", "after", 1);
+    node.wait_denied("shop", "after");
+}

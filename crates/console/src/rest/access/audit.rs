@@ -56,6 +56,9 @@ pub(super) async fn chain(console: &Console, visit: &Visit) -> Result<Reply, Fai
     let chain = console.control.verify_audit(&visit.claim()?, |_, _| {}).await?;
     let body = match chain {
         Chain::Whole(entries) => json!({"is_whole": true, "entries": entries, "broken_at": null}),
+        Chain::Cut(found, _) => {
+            json!({"is_whole": false, "entries": found, "broken_at": found + 1})
+        }
         Chain::BrokenAt(seq) => json!({"is_whole": false, "entries": seq - 1, "broken_at": seq}),
     };
     Ok(reply::json(StatusCode::OK, &body))

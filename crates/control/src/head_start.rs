@@ -1,0 +1,46 @@
+//! The last entry of the audit in the database, compared with the one that is kept beside it.
+
+use tollgate_db::{Db, DbError, Head, Tx};
+
+use crate::error::ControlError;
+use crate::head::{HeadFile, Lost};
+
+/// Compares the database with the last entry that was acknowledged, before anything is written.
+pub(crate) async fn at_start(db: &Db, head: &HeadFile) -> Result<(), ControlError> {
+    let Some((seq, hash)) = head.read() else {
+        let last = db.read(|tx| last(tx)).await?;
+        last.iter().for_each(|last| head.keep(last));
+        return Ok(());
+    };
+    let (number, digest) = (seq, hash.clone());
+    let (is_there, last) =
+        db.read(move |tx| Ok::<_, ControlError>((has(tx, number, &digest)?, last(tx)?))).await?;
+    if is_there {
+        last.iter().for_each(|last| head.keep(last));
+        return Ok(());
+    }
+    let lost = Lost { seq, hash, found: last.map_or(0, |(seq, _)| seq) };
+    tracing::error!(
+        acknowledged = lost.seq,
+        found = lost.found,
+        "entries of the audit are missing, and the changes with them: the database was restored from a copy, or its \
+         write-ahead log was damaged; look at what nodes hold, and accept the loss by `tollgate control audit accept`"
+    );
+    if let Err(error) = head.found_lost(&lost) {
+        tracing::error!(%error, "what is missing cannot be kept in the data folder");
+    }
+    Ok(())
+}
+
+/// The last entry.
+pub(crate) fn last(tx: &mut dyn Tx) -> Result<Option<Head>, ControlError> {
+    let row = tx.query_one("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1", &[])?;
+    Ok(row.map(|row| Ok::<_, DbError>((row.int(0)?, row.text(1)?))).transpose()?)
+}
+
+/// Whether this entry is there.
+pub(crate) fn has(tx: &mut dyn Tx, seq: i64, hash: &str) -> Result<bool, ControlError> {
+    Ok(tx
+        .query_one("SELECT 1 FROM audit WHERE seq = $1 AND hash = $2", &[seq.into(), hash.into()])?
+        .is_some())
+}

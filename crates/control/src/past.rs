@@ -1,0 +1,53 @@
+//! What the database has published so far: the digest of each version, and what administrators have decided
+//! about nodes that held something else.
+
+use std::collections::BTreeMap;
+
+use tollgate_db::Tx;
+use tollgate_fleet_proto::{Sha256Bytes, app_digest};
+
+use crate::error::ControlError;
+use crate::ids::hex;
+use crate::published::Document;
+
+/// Kinds of versions by which an administrator puts what the database has in place of what nodes hold.
+pub(crate) const DECISIONS: [&str; 2] = ["force", "takeover"];
+
+/// The versions of an app, the newest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PastVersions {
+    /// Its name.
+    pub app: String,
+    /// Versions below this one have no digest.
+    pub from: u64,
+    /// Each with its digest, as nodes hold it.
+    pub versions: Vec<(u64, Sha256Bytes)>,
+}
+
+/// The digest of documents, as nodes hold them.
+pub(crate) fn digest(documents: &[Document]) -> String {
+    let mut of: Vec<_> = documents.iter().map(|it| (it.domain(), *it.sha256())).collect();
+    of.sort_unstable_by_key(|(domain, _)| *domain);
+    hex(&app_digest(of))
+}
+
+/// The newest version of each app by which an administrator has decided.
+pub(crate) fn forced(tx: &mut dyn Tx) -> Result<BTreeMap<String, u64>, ControlError> {
+    let rows = tx.query(
+        "SELECT apps.name, MAX(versions.version) FROM apps JOIN versions ON versions.app_id = apps.id \
+         WHERE versions.kind IN ('force', 'takeover') GROUP BY apps.name",
+        &[],
+    )?;
+    rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?.unsigned_abs()))).collect()
+}
+
+/// The newest version of this app by which an administrator has decided; 0 if there is none.
+pub(crate) fn forced_of(tx: &mut dyn Tx, app: &str) -> Result<u64, ControlError> {
+    let row = tx.query_one(
+        "SELECT MAX(versions.version) FROM apps JOIN versions ON versions.app_id = apps.id \
+         WHERE apps.name = $1 AND versions.kind IN ('force', 'takeover')",
+        &[app.into()],
+    )?;
+    let newest = row.map(|row| row.opt_int(0)).transpose()?.flatten();
+    Ok(newest.map_or(0, i64::unsigned_abs))
+}
