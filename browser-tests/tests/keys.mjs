@@ -44,6 +44,8 @@ async function lookUpResetAndBlock({ fleet, kept }) {
   await page.locator("#reason").fill("B8");
   const began = performance.now();
   await page.getByRole("button", { name: "New block or allowance" }).click();
+  await shows(page, "Rules that it goes before");
+  await page.getByRole("button", { name: "Block", exact: true }).click();
   await page.waitForURL(`${fleet.url}/overrides`);
   for (const node of fleet.nodes) {
     await until(

@@ -1,12 +1,14 @@
 //! Charts as SVG: paths in a box that the page stretches, with the labels as text beside it. Pure.
 
-use tollgate_control::history::{Counts, History};
+use tollgate_control::history::{Counts, History, Point};
 
 use crate::texts::{Lang, grouped};
 
 /// The box of a chart.
 const WIDTH: i64 = 600;
 const HEIGHT: i64 = 200;
+/// So much of a step must have passed for a rate.
+const LEAST_SPAN_MS: i64 = 30_000;
 /// Most rows of the table below a chart.
 const MOST_ROWS: usize = 30;
 
@@ -105,15 +107,22 @@ fn counted(
     label: String,
     clock: impl Fn(i64) -> String,
 ) -> Chart {
-    let points = &history.points;
+    let points = drawable(history);
     let values = |of: fn(&Counts) -> i64| -> Vec<i64> {
-        points.iter().map(|it| tenths(of(&it.counts), history.step_ms)).collect()
+        points.iter().map(|it| tenths(of(&it.counts), it.span_ms)).collect()
     };
     let curves: Vec<Curve> = series.iter().map(|(class, text, of)| (*class, *text, values(*of))).collect();
     let times: Vec<i64> = points.iter().map(|it| it.at_ms).collect();
     let head = std::iter::once(time).chain(columns.iter().map(|it| it.0)).collect();
     let rows = rows(history, columns, &clock);
     Chart { head, rows, ..drawn(label, &curves, &times, &clock) }
+}
+
+/// The points up to the last of which enough has passed for a rate: a step that has just begun is no fall.
+pub(crate) fn drawable(history: &History) -> &[Point] {
+    let is_known = |it: &Point| it.span_ms >= history.step_ms.min(LEAST_SPAN_MS);
+    let last = history.points.iter().rposition(is_known).map_or(0, |at| at + 1);
+    history.points.get(..last).unwrap_or_default()
 }
 
 /// A curve: class, text, and tenths per second.
@@ -159,7 +168,7 @@ pub(crate) fn drawn(label: String, curves: &[Curve], times: &[i64], clock: &impl
 /// The newest first, several points in one row if there are many.
 fn rows(history: &History, columns: &[Column], clock: &impl Fn(i64) -> String) -> Vec<Row> {
     let together = history.points.len().div_ceil(MOST_ROWS).max(1);
-    let row = |points: &[tollgate_control::history::Point]| {
+    let row = |points: &[Point]| {
         let mut sum = Counts::default();
         points.iter().for_each(|it| sum.add(it.counts));
         let cells = columns.iter().map(|(_, of)| grouped(of(&sum))).collect();
@@ -234,7 +243,6 @@ fn area(values: &[i64], top: i64, width: i64, height: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tollgate_control::history::Point;
 
     #[test]
     fn numbers_read_as_people_write_them() {
@@ -260,7 +268,11 @@ mod tests {
     #[test]
     fn a_chart_has_a_curve_for_each_outcome_and_a_table_of_all_counts() {
         let counts = |admitted, denied| Counts { admitted, denied, ..Counts::default() };
-        let points = (0..90).map(|index| Point { at_ms: index * 10_000, counts: counts(100, index % 2) });
+        let points = (0..90).map(|index| Point {
+            at_ms: index * 10_000,
+            span_ms: 10_000,
+            counts: counts(100, index % 2),
+        });
         let history = History { step_ms: 10_000, points: points.collect() };
         let words = Words { time: "t", admitted: "a", denied: "d", shadow: "s", degraded: "x", near: "n" };
         let chart = per_second(&history, &words, "l".to_owned(), |at| at.to_string());
@@ -274,5 +286,21 @@ mod tests {
         assert_eq!((sum(0), sum(1)), (9_000, 45));
         let empty = per_second(&History::default(), &words, String::new(), |at| at.to_string());
         assert!(empty.rows.is_empty() && empty.xs.is_empty());
+    }
+
+    #[test]
+    fn a_curve_ends_at_the_last_step_of_which_enough_has_passed_at_its_rate() {
+        let admitted = |admitted| Counts { admitted, ..Counts::default() };
+        for (span_ms, last) in [(29_999, "10"), (30_000, "10"), (450_000, "10"), (900_000, "10")] {
+            let point = |at_ms, span_ms: i64| Point { at_ms, span_ms, counts: admitted(span_ms / 100) };
+            let points = vec![point(0, 900_000), point(900_000, 900_000), point(1_800_000, span_ms)];
+            let history = History { step_ms: 900_000, points };
+            let words =
+                Words { time: "t", admitted: "a", denied: "d", shadow: "s", degraded: "x", near: "n" };
+            let chart = per_second(&history, &words, "l".to_owned(), |at| at.to_string());
+            assert_eq!(chart.keys[0].value, last, "{span_ms}");
+            assert_eq!(chart.spots.len(), if span_ms < 30_000 { 2 } else { 3 }, "{span_ms}");
+            assert_eq!(chart.rows.len(), 3, "counts are all in the table");
+        }
     }
 }

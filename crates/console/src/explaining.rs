@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use tollgate_control::{ControlError, Fault, FieldFault, Role};
+use tollgate_control::{Actor, ControlError, Fault, FieldFault, Role, apps};
+use tollgate_db::Tx;
 use tollgate_limiter::explain::explain as explain_request;
 use tollgate_policy::{Entry, Policy, Unmatched};
 use tollgate_rule_files::{Options, RuleFile, parse};
@@ -13,6 +14,13 @@ use crate::web::{Failure, Visit};
 /// Most entries of a request.
 const MAX_ENTRIES: usize = 32;
 
+/// What published rules make of a request.
+pub(crate) struct Explained {
+    pub(crate) text: String,
+    /// The app is disabled, so that none of its rules is published.
+    pub(crate) is_app_disabled: bool,
+}
+
 /// What the rules of `app` that are published make of a request: `entries` has one `key=value` on each line.
 pub(crate) async fn explain(
     console: &Console,
@@ -20,8 +28,13 @@ pub(crate) async fn explain(
     app: &str,
     domain: &str,
     entries: &str,
-) -> Result<String, Failure> {
-    console.must(visit, Role::Viewer, app).await?;
+) -> Result<Explained, Failure> {
+    let name = app.to_owned();
+    let read = move |tx: &mut dyn Tx, actor: &Actor| apps::get(tx, actor, Role::Viewer, &name);
+    if console.control.read_as(&visit.claim()?, read).await?.is_disabled() {
+        let text = format!("the app {app:?} is disabled, so none of its rules is in force on any node");
+        return Ok(Explained { text, is_app_disabled: true });
+    }
     let published = console.control.published().borrow().clone();
     let found = published.apps.iter().find(|it| it.app == app);
     let unknown = || ControlError::NotFound { what: "app", name: app.to_owned() };
@@ -40,7 +53,8 @@ pub(crate) async fn explain(
             console.explained.keep(documents, Arc::new(policy))
         }
     };
-    explain_by(&policy, domain, entries)
+    let text = explain_by(&policy, domain, entries)?;
+    Ok(Explained { text, is_app_disabled: false })
 }
 
 /// What a text that is not saved yet makes of a request.

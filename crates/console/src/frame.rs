@@ -2,7 +2,7 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::{NodeState, rules};
+use tollgate_control::{InForce, NodeState, rules};
 use tollgate_http_kit::{Reply, reply};
 
 use crate::assets::VERSION;
@@ -60,33 +60,27 @@ pub(crate) fn page(status: StatusCode, template: &impl Template) -> Result<Reply
     Ok(reply::reply(status, reply::HTML, html))
 }
 
-/// How many of the live nodes satisfy `has`, as class and text.
+/// How many of the known nodes satisfy `has`, as class and text.
 pub(crate) fn live(
     lang: Lang,
     nodes: &[NodeState],
     now_ms: i64,
     has: impl Fn(&NodeState) -> bool,
 ) -> (&'static str, String) {
-    shown_live(lang, counted(nodes, now_ms, has))
+    shown_live(lang, InForce::of(nodes, now_ms, has))
 }
 
-/// How many of the live nodes have all rules, as class and text.
+/// How many of the known nodes have all rules, as class and text.
 pub(crate) fn all_live(console: &Console, lang: Lang, now_ms: i64) -> (&'static str, String) {
     let published = console.control.published().borrow().clone();
     shown_live(lang, console.control.nodes().in_force(&published, now_ms))
 }
 
-fn shown_live(lang: Lang, (have, live): (usize, usize)) -> (&'static str, String) {
-    let class = match (have, live) {
-        (_, 0) => "none",
-        _ if have == live => "ok",
+fn shown_live(lang: Lang, found: InForce) -> (&'static str, String) {
+    let class = match found {
+        InForce { live: 0, offline: 0, .. } => "none",
+        _ if found.is_everywhere() => "ok",
         _ => "warn",
     };
-    (class, lang.live(have, live))
-}
-
-/// How many of the live nodes satisfy `has`, and how many live nodes there are.
-pub(crate) fn counted(nodes: &[NodeState], now_ms: i64, has: impl Fn(&NodeState) -> bool) -> (usize, usize) {
-    let live: Vec<_> = nodes.iter().filter(|node| node.is_live(now_ms)).collect();
-    (live.iter().filter(|node| has(node)).count(), live.len())
+    (class, lang.live(found))
 }

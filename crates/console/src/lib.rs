@@ -6,6 +6,7 @@
 //! beneath both pages and API; sockets and TLS (`net`).
 
 mod assets;
+mod blocking;
 mod chart;
 mod console;
 mod explained;

@@ -118,6 +118,8 @@ pub enum Page {
     Nodes,
     /// A node.
     Node,
+    /// Removes a node.
+    RemoveNode,
     /// Users.
     Users,
     /// Adds a user.
@@ -221,6 +223,7 @@ pub(crate) static PAGES: &[(Method, &str, Page)] = &[
     (Method::GET, "/apps/{app}/versions/{version}/diff", Page::Change(changes::ChangePage::Versions)),
     (Method::GET, "/nodes", Page::Nodes),
     (Method::GET, "/nodes/{id}", Page::Node),
+    (Method::POST, "/nodes/{id}/remove", Page::RemoveNode),
     (Method::GET, "/users", Page::Users),
     (Method::POST, "/users", Page::CreateUser),
     (Method::GET, "/users/{name}", Page::User),
@@ -286,6 +289,7 @@ pub(crate) async fn answer(console: &Console, page: Page, visit: &Visit) -> Resu
         Page::RuleAct(act) => rule_acts::answer(console, act, visit).await,
         Page::Nodes => nodes::list(console, visit).await,
         Page::Node => nodes::one(console, visit).await,
+        Page::RemoveNode => nodes::remove(console, visit).await,
         Page::Users => users::list(console, visit).await,
         Page::CreateUser => users::create(console, visit).await,
         Page::User => users::one(console, visit).await,

@@ -104,6 +104,8 @@ pub enum Call {
     Nodes,
     /// A node.
     Node,
+    /// Removes a node.
+    RemoveNode,
     /// What nodes hold of a frozen app.
     Frozen,
     /// Puts what the database has of a frozen app in force.
@@ -233,6 +235,13 @@ static ROWS: &[(Method, &str, Call, &str, &str)] = &[
     (Method::GET, "/api/v1/nodes", Call::Nodes, "listNodes", "Lists the nodes and what each has in force"),
     (Method::GET, "/api/v1/nodes/{node}", Call::Node, "getNode", "Returns a node by its id"),
     (
+        Method::DELETE,
+        "/api/v1/nodes/{node}",
+        Call::RemoveNode,
+        "removeNode",
+        "Removes a node that does not report; it appears again if it attaches",
+    ),
+    (
         Method::GET,
         "/api/v1/apps/{app}/frozen",
         Call::Frozen,
@@ -283,7 +292,7 @@ pub(crate) fn operations<R>(route: impl Fn(Call) -> R) -> Vec<Operation<R>> {
                     Call::Overrides => traffic_shapes::overrides,
                     Call::EndOverride => traffic_shapes::end_override,
                     Call::Nodes => nodes::described_list,
-                    Call::Node => nodes::described,
+                    Call::Node | Call::RemoveNode => nodes::described,
                     Call::Frozen => frozen::described,
                     Call::Force => frozen::described_force,
                     Call::TakeOver => frozen::described_take_over,
@@ -436,6 +445,7 @@ pub(crate) async fn answer(console: &Console, call: Call, visit: &Visit) -> Resu
         Call::EndOverride => overrides::end(console, visit).await,
         Call::Nodes => nodes::list(console, visit).await,
         Call::Node => nodes::get(console, visit).await,
+        Call::RemoveNode => nodes::remove(console, visit).await,
         Call::Frozen => frozen::get(console, visit).await,
         Call::Force => frozen::force(console, visit).await,
         Call::TakeOver => frozen::take_over(console, visit).await,

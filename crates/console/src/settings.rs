@@ -19,13 +19,22 @@ pub struct ConsoleSettings {
     pub is_secure: bool,
     /// The zone of times until a browser names its own.
     pub zone: TimeZone,
+    /// The command that joins a node, as pages print it; empty: one with the address that the browser used.
+    pub join: String,
     /// The folder with recorded traces, on which rules can be replayed.
     pub traces: Option<PathBuf>,
 }
 
 impl Default for ConsoleSettings {
     fn default() -> Self {
-        Self { hosts: Vec::new(), proxy_hops: 0, is_secure: false, zone: TimeZone::UTC, traces: None }
+        Self {
+            hosts: Vec::new(),
+            proxy_hops: 0,
+            is_secure: false,
+            zone: TimeZone::UTC,
+            join: String::new(),
+            traces: None,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every text of the pages, in both languages: a row without one of them does not compile. Those of a single
 //! screen are in `texts/SCREEN.rs`.
 
-use tollgate_control::Fault;
+use tollgate_control::{Fault, InForce};
 
 macro_rules! texts {
     ($($name:ident: $zh:literal, $en:literal;)*) => {
@@ -190,7 +190,9 @@ texts! {
     last_seen: "最近上报", "Last report";
     node_live: "在线", "live";
     node_unresponsive: "失联", "unresponsive";
-    node_lost: "丢失", "lost";
+    node_lost: "离线", "lost";
+    app_disabled: "应用已停用", "app disabled";
+    app_disabled_text: "应用已停用，其规则在任何节点上都不生效", "the app is disabled, so none of its rules is in force on any node";
     no_nodes: "还没有节点连接", "No node is connected";
     no_nodes_text: "在另一台机器或终端上启动一个节点：", "Start a node on another machine or in another terminal:";
     live_none: "没有节点", "no nodes";
@@ -272,6 +274,7 @@ impl Lang {
             Fault::Whole { min, max } => format!("请输入 {min} 至 {max} 的整数"),
             Fault::Decimal => "请输入 0 至 1000 的数，最多六位小数".to_owned(),
             Fault::AboveBurst { max } => format!("不能大于桶突发度 {max}"),
+            Fault::WholeDomain => "没有条目即为整个域，须以 whole_domain: true 说明".to_owned(),
             Fault::Duplicate => "已存在".to_owned(),
             Fault::Choice { .. } => "请选择列表中的一项".to_owned(),
             Fault::Entries { max } => format!("请输入 key=value 形式的条目，最多 {max} 个"),
@@ -318,22 +321,37 @@ impl Lang {
         }
     }
 
-    /// On how many live nodes something is in force.
-    pub(crate) fn live(self, have: usize, live: usize) -> String {
-        match self {
-            Self::Zh if live == 0 => self.texts().live_none.to_owned(),
-            Self::Zh => format!("已在 {have}/{live} 节点生效"),
-            Self::En if live == 0 => self.texts().live_none.to_owned(),
-            Self::En => format!("live on {have} of {live} {}", if live == 1 { "node" } else { "nodes" }),
+    /// On how many known nodes something is in force. One that is not live may hold anything.
+    pub(crate) fn live(self, InForce { have, live, offline }: InForce) -> String {
+        let known = live + offline;
+        match (self, offline) {
+            _ if known == 0 => self.texts().live_none.to_owned(),
+            (Self::Zh, 0) => format!("已在 {have}/{known} 节点生效"),
+            (Self::Zh, _) => format!("已在 {have}/{known} 节点生效，{offline} 个离线"),
+            (Self::En, _) => {
+                let nodes = if known == 1 { "node" } else { "nodes" };
+                let rest = if offline == 0 { String::new() } else { format!(", {offline} offline") };
+                format!("live on {have} of {known} {nodes}{rest}")
+            }
         }
     }
 
     /// What was saved, and where it is in force.
-    pub(crate) fn saved(self, app: &str, version: i64, have: usize, live: usize) -> String {
-        let live = self.live(have, live);
+    pub(crate) fn saved(self, app: &str, version: i64, live: &str) -> String {
         match self {
             Self::Zh => format!("{app} 版本 {version} 已发布 · {live}"),
             Self::En => format!("{app} version {version} is published · {live}"),
+        }
+    }
+
+    /// How many rules a rollback changes.
+    pub(crate) fn rules_change(self, count: usize) -> String {
+        match (self, count) {
+            (Self::Zh, 0) => "没有差异".to_owned(),
+            (Self::Zh, _) => format!("将改变 {count} 条规则，取消勾选的保持现状"),
+            (Self::En, 0) => "No rule changes".to_owned(),
+            (Self::En, 1) => "1 rule changes".to_owned(),
+            (Self::En, _) => format!("{count} rules change; those without a tick stay as they are"),
         }
     }
 
@@ -387,6 +405,14 @@ mod tests {
         for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (-1_234_567, "−1,234,567")] {
             assert_eq!(grouped(number), text);
         }
-        assert_eq!(Lang::En.live(1, 1), "live on 1 of 1 node");
+        for (have, live, offline, zh, en) in [
+            (0, 0, 0, "没有节点", "no nodes"),
+            (1, 1, 0, "已在 1/1 节点生效", "live on 1 of 1 node"),
+            (2, 2, 1, "已在 2/3 节点生效，1 个离线", "live on 2 of 3 nodes, 1 offline"),
+            (0, 0, 2, "已在 0/2 节点生效，2 个离线", "live on 0 of 2 nodes, 2 offline"),
+        ] {
+            let found = InForce { have, live, offline };
+            assert_eq!((&*Lang::Zh.live(found), &*Lang::En.live(found)), (zh, en));
+        }
     }
 }

@@ -58,6 +58,12 @@ impl App {
         })
     }
 
+    /// Whether no node has a rule of it.
+    #[must_use]
+    pub fn is_disabled(&self) -> bool {
+        self.state == "disabled"
+    }
+
     pub(crate) fn shown(&self) -> serde_json::Value {
         let Self { name, description, state, approvals, rollout, .. } = self;
         json!({

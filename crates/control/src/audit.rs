@@ -102,7 +102,7 @@ pub struct Filter {
     pub app: String,
     /// By this actor.
     pub actor: String,
-    /// Whose target contains this text.
+    /// Whose target contains this text, or that of a rule which it changed among others.
     pub target: String,
     /// Whose action begins with this text.
     pub action: String,
@@ -132,7 +132,8 @@ pub fn find(
     let rows = tx.query(
         "SELECT seq, at, actor_kind, actor, via, ip, request_id, action, target, app, before, after, reason, \
          prev_hash, hash FROM audit WHERE seq < $1 AND ($2 = '' OR app = $2) AND ($3 = '' OR actor = $3) \
-         AND ($4 = '' OR REPLACE(target, $4, '') <> target) AND SUBSTR(action, 1, LENGTH($5)) = $5 \
+         AND ($4 = '' OR REPLACE(target, $4, '') <> target OR (action IN ('change.publish', 'app.rollback') \
+         AND REPLACE(COALESCE(after, ''), $4, '') <> COALESCE(after, ''))) AND SUBSTR(action, 1, LENGTH($5)) = $5 \
          AND at >= $6 AND at < $7 ORDER BY seq DESC LIMIT $8",
         &[
             or_last(before_seq).into(),

@@ -199,6 +199,35 @@ impl Control {
         self.change_overrides(resolved(claim, work)).await
     }
 
+    /// What an override would be, without putting it in force.
+    ///
+    /// # Errors
+    /// As [`overrides::check`].
+    pub async fn check_override(
+        &self,
+        claim: &Claim,
+        input: OverrideInput,
+    ) -> Result<Override, ControlError> {
+        let nodes = self.nodes_shared();
+        self.read_as(claim, move |tx, actor| overrides::check(tx, &*nodes, actor, &input)).await
+    }
+
+    /// Puts several overrides in force, all or none, on all nodes too.
+    ///
+    /// # Errors
+    /// As [`overrides::create`].
+    pub async fn create_overrides(
+        &self,
+        claim: &Claim,
+        inputs: Vec<OverrideInput>,
+    ) -> Result<Vec<Override>, ControlError> {
+        let nodes = self.nodes_shared();
+        let work = move |tx: &mut dyn Tx, actor: &Actor| {
+            inputs.iter().map(|input| overrides::create(tx, &*nodes, actor, input)).collect()
+        };
+        self.change_overrides(resolved(claim, work)).await
+    }
+
     /// Ends an override before its time, on all nodes too. Returns what it was.
     ///
     /// # Errors

@@ -95,8 +95,10 @@ impl Counting {
             let Some(app) = inner.apps.get(&rule.domain) else { continue };
             let bounded = |count: u64| count.min(MOST_DECISIONS);
             let (admitted, shadow) = (bounded(rule.admitted), bounded(rule.shadow_denied));
-            let denied = bounded(rule.denied);
-            let (decisions, degraded) = (admitted + shadow + denied, bounded(rule.degraded));
+            let (denied, degraded) = (bounded(rule.denied), bounded(rule.degraded));
+            let decisions = admitted + shadow + denied;
+            // What the version would have denied by counters of its own counts as denied.
+            let denied = decisions.min(denied + bounded(rule.alone_denied));
             tallies.entry(app).or_default().add(Tally { decisions, denied, degraded });
         }
         let counts: Vec<Count> = tallies

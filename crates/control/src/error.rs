@@ -136,6 +136,12 @@ pub enum ControlError {
         /// Why.
         reason: String,
     },
+    /// A node that reports cannot be removed.
+    #[error("node {node} reports: stop it first; a node that is running would come back at once")]
+    NodeLive {
+        /// Its name.
+        node: String,
+    },
     /// A change set is in another state than this needs.
     #[error("the change set is {state}; {needed}")]
     WrongState {
@@ -320,6 +326,9 @@ pub enum Fault {
         /// The burst.
         max: i64,
     },
+    /// No entries, which would be the whole domain, without saying so.
+    #[error("without entries it is the whole domain: say so by `whole_domain: true`")]
+    WholeDomain,
     /// Taken already.
     #[error("exists already")]
     Duplicate,

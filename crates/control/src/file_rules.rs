@@ -45,6 +45,8 @@ pub struct StoredFile {
     pub updated_at: i64,
     /// Who changed it last.
     pub updated_by: String,
+    /// Its app is disabled, so it is on no node, whatever its state.
+    pub is_app_disabled: bool,
 }
 
 impl FileInput {
@@ -94,7 +96,7 @@ impl FileInput {
 }
 
 const ALL: &str = "SELECT apps.name, apps.version, rule_files.etag, rule_files.updated_at, \
-     rule_files.updated_by, domain, text, rule_files.description, rule_files.state \
+     rule_files.updated_by, domain, text, rule_files.description, rule_files.state, apps.state \
      FROM rule_files JOIN apps ON apps.id = rule_files.app_id \
      WHERE ($1 = '' OR apps.name = $1) ORDER BY apps.name, domain LIMIT 2000";
 
@@ -120,7 +122,7 @@ pub fn get(tx: &mut dyn Tx, actor: &Actor, app: &str, domain: &str) -> Result<St
     actor.must(Role::Viewer, app)?;
     let row = tx.query_one(
         "SELECT apps.name, apps.version, rule_files.etag, rule_files.updated_at, rule_files.updated_by, domain, \
-         text, rule_files.description, rule_files.state FROM rule_files JOIN apps ON apps.id = rule_files.app_id \
+         text, rule_files.description, rule_files.state, apps.state FROM rule_files JOIN apps ON apps.id = rule_files.app_id \
          WHERE apps.name = $1 AND domain = $2",
         &[app.into(), domain.into()],
     )?;
@@ -137,6 +139,7 @@ impl StoredFile {
             updated_at: row.int(3)?,
             updated_by: row.text(4)?,
             file: read_file(row, 5)?,
+            is_app_disabled: row.text(9)? == "disabled",
         })
     }
 }

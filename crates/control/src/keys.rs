@@ -13,6 +13,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::actor::EVERY_APP;
+use crate::apps;
 use crate::audit::{self, Note};
 use crate::claim::Claim;
 use crate::control::Control;
@@ -95,6 +96,8 @@ pub struct Answers {
     pub live: usize,
     /// Each node counts by itself.
     pub is_local: bool,
+    /// The app of the domain is disabled, so that none of its rules counts anything.
+    pub is_app_disabled: bool,
 }
 
 impl Answers {
@@ -188,8 +191,15 @@ impl Control {
         let (domain, entries) = question.check()?;
         let body = json!({"domain": domain, "entries": entries}).to_string();
         let by = Asking { claim, need: Role::Viewer, domain: &domain };
-        let answers = self.ask_nodes(by, "inspect", body).await?;
-        self.may_ask(by).await?; // nodes take their time
+        let mut answers = self.ask_nodes(by, "inspect", body).await?;
+        // Nodes take their time, so the right is asked for again.
+        let nodes = self.nodes_shared();
+        let read = self.read_as(claim, move |tx, actor| {
+            let app = owner(tx, &*nodes, &domain)?;
+            actor.must(Role::Viewer, &app)?;
+            Ok(apps::find(tx, &app)?.is_some_and(|it| it.is_disabled()))
+        });
+        answers.is_app_disabled = read.await?;
         Ok(answers)
     }
 

@@ -145,6 +145,39 @@ pub(crate) fn is_majority(voters: &[&NodeState], is: impl Fn(&&NodeState) -> boo
     }
 }
 
+/// How many nodes have something in force. One that is not live may hold anything, so it counts as offline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InForce {
+    /// Live nodes that have it.
+    pub have: usize,
+    /// Live nodes.
+    pub live: usize,
+    /// Nodes that are unresponsive or lost, and were not removed.
+    pub offline: usize,
+}
+
+impl InForce {
+    /// Counts those that satisfy `has`.
+    pub fn of(nodes: &[NodeState], now_ms: i64, has: impl Fn(&NodeState) -> bool) -> Self {
+        let mut found = Self::default();
+        for node in nodes {
+            if node.is_live(now_ms) {
+                found.live += 1;
+                found.have += usize::from(has(node));
+            } else {
+                found.offline += 1;
+            }
+        }
+        found
+    }
+
+    /// Whether every known node has it.
+    #[must_use]
+    pub const fn is_everywhere(&self) -> bool {
+        self.have == self.live && self.offline == 0
+    }
+}
+
 /// Where the state of nodes comes from.
 pub trait Nodes: Send + Sync {
     /// Every known node, by name.
@@ -174,14 +207,16 @@ pub trait Nodes: Send + Sync {
         is_majority(&voters(&nodes, |_| true), has)
     }
 
-    /// How many live nodes have every version of `published`, or a later one, and how many are live.
-    fn in_force(&self, published: &Published, now_ms: i64) -> (usize, usize) {
+    /// How many nodes have every version of `published`, or a later one.
+    fn in_force(&self, published: &Published, now_ms: i64) -> InForce {
         let versions: HashMap<&str, u64> = published.apps.iter().map(|it| (&*it.app, it.version)).collect();
         let has = |it: &&NodeApp| versions.get(&*it.app).is_some_and(|version| it.acked >= *version);
-        let live = self.nodes().into_iter().filter(|node| node.is_live(now_ms));
-        live.fold((0, 0), |(have, live), node| {
-            (have + usize::from(node.apps.iter().filter(has).count() == versions.len()), live + 1)
-        })
+        InForce::of(&self.nodes(), now_ms, |node| node.apps.iter().filter(has).count() == versions.len())
+    }
+
+    /// Forgets a node, and closes its stream if it has one.
+    fn remove(&self, id: &str) {
+        let _ = id;
     }
 
     /// The versions of `app` on nodes that are live and connected and hold what this database has never
@@ -259,6 +294,10 @@ impl KnownNodes {
 }
 
 impl Nodes for KnownNodes {
+    fn remove(&self, id: &str) {
+        self.forget(id);
+    }
+
     fn nodes(&self) -> Vec<NodeState> {
         let mut nodes: Vec<_> = self.0.lock().values().cloned().collect();
         nodes.sort_by(|a, b| (&a.name, &a.id).cmp(&(&b.name, &b.id)));

@@ -117,7 +117,11 @@ impl Override {
     }
 
     fn shown(&self) -> serde_json::Value {
-        json!({"domain": self.domain, "entries": self.entries, "action": self.action.name(), "until": self.until})
+        let minutes = (self.until - self.created_at) / 60_000;
+        json!({
+            "domain": self.domain, "entries": self.entries, "action": self.action.name(), "minutes": minutes,
+            "until": self.until,
+        })
     }
 }
 
@@ -177,11 +181,12 @@ pub fn read_domain(text: &str) -> Result<String, Fault> {
     car::text(text, 256)
 }
 
-/// Puts an override in force. Needs editor of the domain's app, and approver for more than a day.
+/// What an override would be: everything is checked, and nothing is changed. Needs editor of the domain's
+/// app, and approver for more than a day.
 ///
 /// # Errors
 /// [`ControlError`].
-pub fn create(
+pub fn check(
     tx: &mut dyn Tx,
     nodes: &dyn Nodes,
     actor: &Actor,
@@ -226,7 +231,7 @@ pub fn create(
     if bytes + i64::try_from(own).unwrap_or(i64::MAX) > MAX_BYTES {
         return Err(ControlError::Cap { what: "bytes of overrides", max: MAX_BYTES });
     }
-    let made = Override {
+    Ok(Override {
         id: id(now)?,
         domain,
         entries,
@@ -236,7 +241,21 @@ pub fn create(
         reason,
         author: actor.name.clone(),
         created_at: now,
-    };
+    })
+}
+
+/// Puts an override in force. Needs editor of the domain's app, and approver for more than a day.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn create(
+    tx: &mut dyn Tx,
+    nodes: &dyn Nodes,
+    actor: &Actor,
+    input: &OverrideInput,
+) -> Result<Override, ControlError> {
+    let made = check(tx, nodes, actor, input)?;
+    let (now, text) = (made.created_at, json!(made.entries).to_string());
     // Ended ones are kept for a while, and in the audit for good.
     let old = now - MAX_MINUTES * 60_000;
     tx.execute("DELETE FROM overrides WHERE until < $1 OR removed_at < $1", &[old.into()])?;

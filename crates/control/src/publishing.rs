@@ -6,6 +6,7 @@ use tollgate_db::Tx;
 use crate::actor::{Actor, EVERY_APP};
 use crate::apps::{self, App};
 use crate::audit::{self, Note};
+use crate::audit_sides;
 use crate::change_set::{ChangeOp, ChangeSet, State, conflicts, get};
 use crate::changes::{self, ChangeInput, event, in_state};
 use crate::content::{Content, Kind};
@@ -81,11 +82,18 @@ pub fn publish_by(
         target: app.name.clone(),
         app: Some(&app.name),
         before: Some(json!({"version": app.version})),
-        after: Some(json!({"version": app.version + 1, "published": change.shown()})),
+        after: Some(json!({
+            "version": app.version + 1, "published": change.shown(), "changes": sides(&before.ops),
+        })),
         reason: &change.comment,
     };
     audit::append(tx, actor, note)?;
     Ok(Change { value: change, documents: Some(documents) })
+}
+
+/// What a change did to each rule, for the audit.
+fn sides(ops: &[ChangeOp]) -> serde_json::Value {
+    audit_sides::differing(ops.iter().map(|op| (op.kind, &*op.key, op.before.as_ref(), op.after.as_ref())))
 }
 
 /// The approvals of users who may still approve: who lost the role, or was disabled, approves no more.
@@ -209,7 +217,9 @@ fn note_direct(tx: &mut dyn Tx, actor: &Actor, app: &App, change: &ChangeSet) ->
             target: app.name.clone(),
             app: Some(&app.name),
             before: Some(json!({"version": app.version})),
-            after: Some(json!({"version": app.version + 1, "published": change.shown()})),
+            after: Some(json!({
+                "version": app.version + 1, "published": change.shown(), "changes": sides(&change.ops),
+            })),
             reason: &change.comment,
         };
         return audit::append(tx, actor, note);

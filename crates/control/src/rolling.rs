@@ -11,16 +11,22 @@ use crate::control::Control;
 use crate::counting::{Count, Counting, Watching};
 use crate::error::ControlError;
 use crate::events::Topic;
+use crate::history::{self, HistoryQuery, Scope};
 use crate::ids::secret;
 use crate::leases;
 use crate::levels::{self, OldNodes};
 use crate::nodes::{NodeState, voters};
-use crate::rollout::{Action, Ask, Event, Machine, SeenNode, Span, Stage, State, Why};
+use crate::rollout::{
+    Action, Ask, Event, LEAST_DECISIONS, Machine, SeenNode, Span, Stage, State, Tally, Why,
+};
 use crate::rollout_rows;
 use crate::rollouts::{self, JOB, Move, Rollout};
 
 /// How often nodes are asked about.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// The time before a rollout that shows how much the version before denies.
+const BEFORE_MS: i64 = 3_600_000;
 
 /// A rollout and its machine.
 struct Rolling {
@@ -28,6 +34,18 @@ struct Rolling {
     /// The level of the rule language that a node must read for the candidate.
     level: u32,
     machine: Machine,
+    /// What was decided in the hour before the rollout.
+    hour_before: Tally,
+}
+
+impl Rolling {
+    /// A last step has no other side. It is compared with that of a step before, or else with the hour before
+    /// the rollout.
+    fn compare(&mut self) {
+        let others = self.rollout.ended.iter().rev().map(|it| it.sides.others);
+        let enough = others.into_iter().find(|it| it.decisions >= LEAST_DECISIONS);
+        self.machine.compare_with(enough.unwrap_or(self.hour_before));
+    }
 }
 
 /// Moves rollouts on, one look at a time.
@@ -67,7 +85,17 @@ impl Roller {
                 let machine = rollout.machine(now_ms);
                 // It is committed, and about to be published: the next look will find it.
                 let Some(level) = control.candidate_level(&rollout.app) else { continue };
-                self.rolling.insert(rollout.app.clone(), Rolling { rollout, level, machine });
+                let known = self.rolling.get(&rollout.app).filter(|it| it.rollout.id == rollout.id);
+                let hour_before = match known {
+                    Some(known) => known.hour_before,
+                    None => {
+                        let of = rollout.clone();
+                        control.read(move |tx| Ok(hour_before(tx, &of))).await?
+                    }
+                };
+                let mut rolling = Rolling { rollout, level, machine, hour_before };
+                rolling.compare();
+                self.rolling.insert(rolling.rollout.app.clone(), rolling);
             }
         }
         control.counting().watch(&control.published().borrow());
@@ -109,14 +137,15 @@ impl Roller {
         now_ms: i64,
     ) -> Result<(), ControlError> {
         let Some(it) = self.rolling.get_mut(app) else { return Ok(()) };
-        let as_seen = |node: &NodeState| {
-            let last_report = covered.get(&node.id).copied();
-            SeenNode { last_report, ..seen(node, &it.rollout, it.level, now_ms) }
-        };
         // A node that takes no rules and reports nothing holds no rollout up.
         let all_are_new = voters(nodes, |it| it.is_live(now_ms)).iter().all(|it| it.is_new);
-        let counted = nodes.iter().filter(|it| !it.is_new || all_are_new);
-        let seen: Vec<SeenNode> = counted.map(as_seen).collect();
+        let as_seen = |node: &NodeState| {
+            let last_report = covered.get(&node.id).copied();
+            let seen = seen(node, &it.rollout, it.level, now_ms);
+            let is_new = node.is_new && !all_are_new;
+            SeenNode { last_report, is_new, is_left_out: seen.is_left_out || is_new, ..seen }
+        };
+        let seen: Vec<SeenNode> = nodes.iter().map(as_seen).collect();
         let sides = it.machine.sides();
         let before = it.machine.clone();
         let Ok(Some(action)) = it.machine.on(Event::Nodes(&seen), now_ms) else { return Ok(()) };
@@ -130,6 +159,7 @@ impl Roller {
                 log(&after);
                 if after.progress.state.is_open() {
                     it.rollout = after;
+                    it.compare();
                 } else {
                     self.rolling.remove(app);
                 }
@@ -169,6 +199,15 @@ impl Roller {
     }
 }
 
+/// What was decided of an app in the hour before its rollout; nothing if that cannot be known.
+fn hour_before(tx: &mut dyn Tx, rollout: &Rollout) -> Tally {
+    let (to_ms, scope) = (rollout.created_at, Scope::App(rollout.app.clone()));
+    let query = HistoryQuery { scope, from_ms: to_ms.saturating_sub(BEFORE_MS), to_ms, step_ms: 0 };
+    let found = history::history(tx, &Actor::system(), &query).map(|it| it.sum()).unwrap_or_default();
+    let count = |count: i64| u64::try_from(count).unwrap_or_default();
+    Tally { decisions: count(found.offered()), denied: count(found.denied), degraded: count(found.degraded) }
+}
+
 /// A node as a gate of this rollout sees it.
 #[must_use]
 pub fn seen(node: &NodeState, rollout: &Rollout, level: u32, now_ms: i64) -> SeenNode {
@@ -182,6 +221,7 @@ pub fn seen(node: &NodeState, rollout: &Rollout, level: u32, now_ms: i64) -> See
         acked: app.map_or(0, |it| it.acked),
         has_rejected: app.is_some_and(|it| it.fault.is_some() && it.fault_version == candidate),
         is_left_out: levels::reads(node) < level || app.is_some_and(|it| it.is_ahead),
+        is_new: false,
         last_report: None,
     }
 }

@@ -14,7 +14,8 @@ mod tally;
 #[cfg(feature = "known-bugs")]
 pub use bugs::KnownBug;
 pub use machine::{
-    Action, Ask, Event, Machine, PATIENCE_MS, Progress, REPORTS_MS, SeenNode, Span, State, Why, WrongState,
+    Action, Ask, Event, MORE_MS, Machine, PATIENCE_MS, Progress, REPORTS_MS, SeenNode, Span, State, Why,
+    WrongState,
 };
 pub use plan::{MAX_SOAK_S, MAX_STEPS, Plan, PlanInput, SOAK_S, Step, StepError};
 pub use stage::Stage;

@@ -30,6 +30,8 @@ pub struct Rule {
     pub updated_at: i64,
     /// Who changed it last.
     pub updated_by: String,
+    /// Its app is disabled, so it is on no node, whatever its state.
+    pub is_app_disabled: bool,
 }
 
 /// Which rows, and which page of them.
@@ -80,7 +82,7 @@ macro_rules! columns {
         "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, car.key, rate, \
          max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, sharing, \
          on_store_failure, car.state, car.bucket, trial_rate, trial_max_permits, \
-         post_paid "
+         post_paid, apps.state "
     };
 }
 /// The rows of a list. The cross join has SQLite go through the apps first, so that it asks once for each
@@ -400,6 +402,7 @@ impl Rule {
             updated_at: row.int(4)?,
             updated_by: row.text(5)?,
             car: read_car(row, 6)?,
+            is_app_disabled: row.text(23)? == "disabled",
         })
     }
 }

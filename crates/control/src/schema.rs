@@ -14,5 +14,6 @@ pub const MIGRATIONS: &[Migration] = &[
     Migration { number: 8, name: "trials", sql: include_str!("schema/8.sql") },
     Migration { number: 9, name: "secrets of nodes", sql: include_str!("schema/9.sql") },
     Migration { number: 10, name: "post-paid rows", sql: include_str!("schema/10.sql") },
+    Migration { number: 11, name: "nodes", sql: include_str!("schema/11.sql") },
     Migration { number: 12, name: "digests of versions", sql: include_str!("schema/12.sql") },
 ];

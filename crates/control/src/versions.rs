@@ -8,6 +8,7 @@ use tollgate_db::{Row, Tx};
 use crate::actor::Actor;
 use crate::apps::{self, App};
 use crate::audit::{self, Note};
+use crate::audit_sides;
 use crate::car;
 use crate::checks;
 use crate::content::{Content, Kind};
@@ -200,6 +201,22 @@ pub fn rollback(
     to: i64,
     reason: &str,
 ) -> Result<Change<i64>, ControlError> {
+    restore(tx, actor, app, (base, to), None, reason)
+}
+
+/// As [`rollback`], of the rules with these keys only; of all without. `base` is the current version, and
+/// `to` the one whose rules come back.
+///
+/// # Errors
+/// As there; [`ControlError::Invalid`] if none of these rules differs.
+pub fn restore(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &str,
+    (base, to): (i64, i64),
+    only: Option<&[String]>,
+    reason: &str,
+) -> Result<Change<i64>, ControlError> {
     let app = apps::get(tx, actor, Role::Editor, app)?;
     apps::must_match(base, app.version)?;
     let reason = car::text(reason, car::MAX_DESCRIPTION).map_err(|fault| invalid("reason", fault))?;
@@ -209,7 +226,18 @@ pub fn rollback(
     if !(1..app.version).contains(&to) {
         return Err(ControlError::NotFound { what: "version", name: to.to_string() });
     }
-    let ops = ops_to(tx, &app, to)?;
+    let mut ops = ops_to(tx, &app, to)?;
+    let mut diffs = difference(tx, actor, &app.name, app.version, to)?;
+    if let Some(only) = only {
+        ops.retain(|op| only.iter().any(|key| key == op.key()));
+        diffs.retain(|it| only.contains(&it.key));
+        if ops.is_empty() {
+            return Err(invalid("rules", Fault::Required));
+        }
+    }
+    let changes = audit_sides::differing(
+        diffs.iter().map(|it| (it.kind, &*it.key, it.before.as_ref(), it.after.as_ref())),
+    );
     rollout_rows::supersede(tx, actor, &app, &reason)?;
     let documents = publish(tx, actor, &app, "rollback", &reason, &ops)?;
     let changed: Vec<_> = ops.iter().map(Op::key).collect();
@@ -218,7 +246,9 @@ pub fn rollback(
         target: app.name.clone(),
         app: Some(&app.name),
         before: Some(json!({"version": app.version})),
-        after: Some(json!({"version": documents.version, "content_of": to, "rules": changed})),
+        after: Some(json!({
+            "version": documents.version, "content_of": to, "rules": changed, "changes": changes,
+        })),
         reason: &reason,
     };
     audit::append(tx, actor, note)?;

@@ -100,6 +100,7 @@ fn counts(rule: &str, admitted: u64, denied: u64) -> RuleCounts {
         near: 3,
         both_denied: denied / 2,
         forgotten: 0,
+        alone_denied: 0,
     }
 }
 
@@ -470,6 +471,7 @@ async fn what_a_rude_node_reports_stays_within_bounds() {
             near: u64::MAX,
             both_denied: u64::MAX,
             forgotten: u64::MAX,
+            alone_denied: u64::MAX,
         };
         let rules =
             vec![all("shop", "key=a"), all("", ""), all("shop", ""), all(&long, "a"), all("a", &long)];
@@ -561,4 +563,39 @@ async fn the_most_denied_keys_are_summed_over_nodes_and_shown_to_those_who_may_s
     world.store("n1", 1, with(2, many)).await.expect("stored");
     let found = ask(Who::system(), Scope::All, "").await.expect("keys");
     assert_eq!((found.len(), &found[0]), (50, &("k79".to_owned(), 89)), "the least denied make room");
+}
+
+/// A steady rate reads the same at every moment of a step that has just begun, and over every span.
+#[tokio::test]
+async fn a_steady_rate_reads_the_same_in_a_step_that_is_not_over() {
+    let world = World::new().await;
+    with_app(&world).await;
+    let steady = || RuleCounts { shadow_denied: 0, ..counts("key=a", 100, 50) };
+    for number in 0..500_u64 {
+        world.now.fetch_add(5_000, Relaxed);
+        world.store("n1", 1, report(number + 1, vec![steady()])).await.expect("stored");
+        if number < 250 || number % 7 != 0 {
+            continue;
+        }
+        // Between two reports.
+        world.now.fetch_add(2_000, Relaxed);
+        for span_ms in [HOUR / 4, HOUR, 6 * HOUR, 24 * HOUR, 7 * 24 * HOUR] {
+            let to_ms = world.now();
+            let query = HistoryQuery {
+                scope: Scope::App("shop".into()),
+                from_ms: to_ms - span_ms,
+                to_ms,
+                step_ms: 0,
+            };
+            let found = world.read(move |tx| history(tx, &Actor::system(), &query)).await;
+            let last = found.points.iter().rev().find(|it| it.span_ms >= found.step_ms.min(30_000));
+            let last = last.expect("a point");
+            let tenths = last.counts.admitted * 10_000 / last.span_ms;
+            // Reports of five seconds go whole to the row of their middle.
+            assert!((160..=240).contains(&tenths), "{tenths} tenths/s in {span_ms} ms: {last:?}");
+            let later = found.points.iter().filter(|it| it.at_ms >= to_ms);
+            assert!(later.into_iter().all(|it| it.span_ms == 0), "what is to come has no rate");
+        }
+        world.now.fetch_sub(2_000, Relaxed);
+    }
 }

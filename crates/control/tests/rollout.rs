@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use tollgate_control::Reach;
 use tollgate_control::rollout::{
-    Action, Ask, Event, Machine, PATIENCE_MS, Plan, PlanInput, Progress, REPORTS_MS, SeenNode, Span, State,
-    Tally, Why, WrongState,
+    Action, Ask, Event, MORE_MS, Machine, PATIENCE_MS, Plan, PlanInput, Progress, REPORTS_MS, SeenNode, Span,
+    State, Tally, Why, WrongState,
 };
 
 const CANDIDATE: u64 = 2;
@@ -200,8 +200,8 @@ fn shares_of_both_sides_decide_once_there_are_500_decisions() {
     for (chosen, others, action) in [
         ((500, 25, 0), (500, 0, 0), Action::Reach),
         ((500, 26, 0), (500, 0, 0), Action::Withdraw),
-        ((499, 499, 0), (500, 0, 0), Action::Reach),
-        ((500, 500, 0), (499, 0, 0), Action::Reach),
+        ((0, 0, 0), (500, 0, 0), Action::Reach),
+        ((500, 500, 0), (0, 0, 0), Action::Reach),
         ((1_000, 0, 1), (1_000, 0, 0), Action::Withdraw),
         ((1_000, 0, 1), (1_000, 0, 1), Action::Reach),
     ] {
@@ -213,6 +213,63 @@ fn shares_of_both_sides_decide_once_there_are_500_decisions() {
         world.count(chosen_at, chosen.0, chosen.1, chosen.2);
         world.count(1 - chosen_at, others.0, others.1, others.2);
         assert_eq!(world.after(SOAK_MS), Some(action), "{chosen:?} {others:?}");
+    }
+}
+
+#[test]
+fn a_step_with_too_few_decisions_is_watched_a_minute_longer_if_there_are_any() {
+    for (chosen, others, more, action) in [
+        // Those that come late are judged as soon as there are enough.
+        ((499, 499), (500, 0), Some((1, 1)), Action::Withdraw),
+        ((500, 500), (499, 0), None, Action::Reach),
+        ((499, 0), (499, 0), Some((1, 0)), Action::Reach),
+    ] {
+        let mut world = World::new(plan("1 node/all"), &["a", "b"]);
+        world.look();
+        world.acknowledge();
+        world.after(1_000);
+        let at = world.chosen()[0];
+        world.count(at, chosen.0, chosen.1, 0);
+        world.count(1 - at, others.0, others.1, 0);
+        assert_eq!(world.after(SOAK_MS + 5_000), None, "{chosen:?} {others:?}");
+        if let Some((decisions, denied)) = more {
+            world.count(at, decisions, denied, 0);
+            world.count(1 - at, decisions, 0, 0);
+            assert_eq!(world.after(1), Some(action), "{chosen:?} {others:?}");
+        } else {
+            let left = MORE_MS - 6_000; // a second of them was before the soak time
+            assert_eq!(world.after(left - 1), None, "{chosen:?} {others:?}");
+            assert_eq!(world.after(1), Some(action), "{chosen:?} {others:?}");
+        }
+    }
+}
+
+#[test]
+fn a_step_that_leaves_no_node_to_compare_with_is_compared_with_the_time_before() {
+    for (steps, nodes, before, chosen, action) in [
+        ("all", &["a", "b"][..], (1_000, 10), (1_000, 60), Action::Finish), // 5 points exactly
+        ("all", &["a", "b"], (1_000, 10), (1_000, 61), Action::Withdraw),
+        ("all", &["a", "b"], (0, 0), (1_000, 1_000), Action::Finish), // nothing to compare with
+        ("1 node/all", &["a"], (1_000, 0), (1_000, 51), Action::Withdraw), // the only node
+    ] {
+        let mut world = World::new(plan(steps), nodes);
+        let tally = |(decisions, denied)| Tally { decisions, denied, degraded: 0 };
+        world.machine.compare_with(tally(before));
+        world.look();
+        world.acknowledge();
+        world.after(1_000);
+        world.count(0, chosen.0, chosen.1, 0);
+        if before.0 > 0 {
+            // The reports of the last seconds are missing: the step waits for them.
+            world.is_reporting = false;
+            assert_eq!(world.after(SOAK_MS + REPORTS_MS - 2_000), None, "{steps} {before:?} {chosen:?}");
+            world.is_reporting = true;
+        }
+        assert_eq!(world.after(SOAK_MS), Some(action), "{steps} {before:?} {chosen:?}");
+        assert_eq!(world.machine.progress().why.is_some(), action == Action::Withdraw);
+        if let Some(Why::DeniesMore(sides)) = world.why() {
+            assert_eq!((sides.chosen, sides.others), (tally(chosen), tally(before)));
+        }
     }
 }
 
@@ -339,6 +396,32 @@ fn a_report_that_began_before_the_answer_does_not_end_the_wait() {
     assert_eq!(world.machine.unreported(), 1);
     world.report(chosen, 2_000, 2 * SOAK_MS);
     assert_eq!(world.look(), Some(Action::Reach));
+}
+
+#[test]
+fn a_step_waits_for_nodes_that_have_yet_to_report_when_no_other_can_be_compared_with() {
+    for (becomes_known, action) in [(false, Action::Reach), (true, Action::Withdraw)] {
+        let mut world = World::new(plan("1 node/all"), &["a", "b"]);
+        world.look();
+        world.acknowledge();
+        let chosen = world.chosen()[0];
+        let new = 1 - chosen;
+        (world.nodes[new].is_new, world.nodes[new].is_left_out) = (true, true);
+        assert_eq!(world.after(SOAK_MS + REPORTS_MS - 2_000), None, "it may report any moment");
+        world.count(chosen, 500, 500, 0);
+        world.count(new, 500, 0, 0); // it counts for nothing yet
+        if becomes_known {
+            (world.nodes[new].is_new, world.nodes[new].is_left_out) = (false, false);
+            world.is_reporting = false;
+            world.report(new, 0, world.now); // what it decided as a new node is of no side
+            assert_eq!(world.after(1), None);
+            world.count(new, 500, 0, 0);
+            world.is_reporting = true;
+        } else {
+            assert_eq!(world.after(1_999), None);
+        }
+        assert_eq!(world.after(1), Some(action), "but not for ever");
+    }
 }
 
 #[test]

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_fleet_proto::{
-    Ack, Command, FromControl, FromNode, Hello, LANGUAGE, Label, MAX_LABELS, MAX_TEXT_BYTES, Nack, Overrides,
-    Reply,
+    Ack, CandidateVersion, Candidates, Command, FromControl, FromNode, Hello, LANGUAGE, Label, MAX_APPS,
+    MAX_LABELS, MAX_TEXT_BYTES, Nack, Overrides, Reply,
 };
 use tollgate_rule_files::RuleFile;
 
@@ -122,6 +122,8 @@ pub enum Action {
     Sample,
     /// Put these blocks and allowances in force instead of the previous ones.
     Override(Overrides),
+    /// Judge these versions by counters of their own, by domain, instead of the previous ones.
+    Judge(Vec<(String, u64)>),
     /// Carry out a command.
     Command(LinkId, Command),
     /// Why rules were rejected, for the log.
@@ -174,6 +176,10 @@ pub struct Agent {
     work: Option<Work>,
     waiting: VecDeque<Task>,
     outbox: Outbox,
+    /// Versions that are being rolled out, as the control plane says.
+    candidates: Candidates,
+    /// Those that are in force here, by domain.
+    judged: Vec<(String, u64)>,
     report_every: Duration,
     report_at: Timestamp,
     actions: Vec<Action>,
@@ -210,6 +216,8 @@ impl Agent {
             work: Some(work),
             waiting: VecDeque::new(),
             outbox: Outbox::new(now, bugs),
+            candidates: Candidates::default(),
+            judged: Vec::new(),
             report_every: Duration::from_secs(5),
             report_at: now + Duration::from_secs(5),
             actions: Vec::new(),
@@ -353,6 +361,7 @@ impl Agent {
                 self.report_every = Duration::from_millis(every);
                 self.report_at = self.report_at.min(now + self.report_every);
                 self.backoff.succeeded();
+                self.judge(Candidates::default());
                 self.away_since = None;
                 for report in self.outbox.again(now) {
                     self.actions.push(Action::Send(link, FromNode::Report(report)));
@@ -380,6 +389,10 @@ impl Agent {
                 self.actions.push(Action::Override(overrides));
                 Ok(())
             }
+            FromControl::Candidates(candidates) => {
+                self.judge(candidates);
+                Ok(())
+            }
             FromControl::Command(command) => {
                 self.actions.push(Action::Command(link, command));
                 Ok(())
@@ -399,6 +412,27 @@ impl Agent {
         self.waiting.push_back(task);
         self.go_on(now);
         Ok(())
+    }
+
+    /// These versions are being rolled out.
+    fn judge(&mut self, mut candidates: Candidates) {
+        candidates.apps.truncate(MAX_APPS);
+        self.candidates = candidates;
+        self.judge_held();
+    }
+
+    /// Has those versions judged that are being rolled out and in force here.
+    fn judge_held(&mut self) {
+        let domains = |it: &CandidateVersion| {
+            let held = self.state.apps.get(&it.app).filter(|held| held.version == it.version);
+            let documents = held.map_or(&[][..], |held| &held.documents);
+            documents.iter().map(|document| (document.domain.clone(), it.version)).collect::<Vec<_>>()
+        };
+        let judged: Vec<_> = self.candidates.apps.iter().flat_map(domains).collect();
+        if judged != self.judged {
+            self.judged.clone_from(&judged);
+            self.actions.push(Action::Judge(judged));
+        }
     }
 
     /// Begins the next change of rules, if none is in progress.
@@ -450,10 +484,12 @@ impl Agent {
             return;
         }
         let Some(work) = &mut self.work else { return };
+        let mut has_changed = false;
         match result {
             Ok(()) => {
                 let early = self.bugs.acknowledges_early();
                 self.state = work.applied().clone();
+                has_changed = true;
                 if let (true, Cause::Bundle(link, bundle)) = (early, work.cause) {
                     let ack = Ack { bundle, held: self.state.held() };
                     self.actions.push(Action::Send(link, FromNode::Ack(ack)));
@@ -467,6 +503,9 @@ impl Agent {
         }
         self.actions.push(Action::Unmark);
         let next = work.next();
+        if has_changed {
+            self.judge_held();
+        }
         self.go_on_with(next, now);
     }
 

@@ -32,6 +32,9 @@ const MOST_COMMANDS: usize = 64;
 /// Carries out a command, on the runtime of the agent.
 pub type CarryOut = dyn Fn(Command) -> Pin<Box<dyn Future<Output = Reply> + Send>> + Send + Sync;
 
+/// Takes the versions that are judged, each with its domain.
+pub type Judge = dyn FnMut(Vec<(String, u64)>) + Send;
+
 /// What surrounds the agent.
 pub struct Seams {
     /// Tells the time.
@@ -44,6 +47,8 @@ pub struct Seams {
     pub sample: Box<dyn FnMut(Timestamp) -> Sample + Send>,
     /// Takes blocks and allowances instead of the previous ones.
     pub overrides: Box<dyn FnMut(Overrides) + Send>,
+    /// Takes versions that are judged by counters of their own, by domain, instead of the previous ones.
+    pub judge: Box<Judge>,
     /// Carries out commands.
     pub command: Arc<CarryOut>,
     /// The node's own rule files, whenever they have changed.
@@ -189,6 +194,7 @@ impl Running {
                 self.at_once.push_back(Event::Sampled(sample));
             }
             Action::Override(overrides) => self.enforce(overrides),
+            Action::Judge(candidates) => (self.seams.judge)(candidates),
             Action::Command(link, command) => self.command(link, command),
             Action::Rejected(why) => tracing::error!("rules of the control plane rejected: {why}"),
         }

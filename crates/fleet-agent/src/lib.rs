@@ -29,7 +29,7 @@ pub use apply::{Apply, FollowApply};
 pub use bugs::KnownBug;
 pub use commands::carry_out;
 pub use connect::{ConnectError, Endpoint};
-pub use driver::{CarryOut, Seams, Status, run};
+pub use driver::{CarryOut, Judge, Seams, Status, run};
 pub use ids::{LinkId, Ticket};
 pub use outbox::{Counts, RuleTotals, Sample};
 pub use overrides::{interventions, put_in_force};

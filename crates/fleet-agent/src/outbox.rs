@@ -67,6 +67,7 @@ pub struct Counts {
     pub near: u64,
     pub both_denied: u64,
     pub forgotten: u64,
+    pub alone_denied: u64,
 }
 
 impl Counts {
@@ -79,6 +80,7 @@ impl Counts {
             near: with(self.near, other.near),
             both_denied: with(self.both_denied, other.both_denied),
             forgotten: with(self.forgotten, other.forgotten),
+            alone_denied: with(self.alone_denied, other.alone_denied),
         }
     }
 
@@ -241,7 +243,16 @@ impl Outbox {
 
     fn report(&self, sum: Sum) -> (Timestamp, Report) {
         let counts = |((domain, rule), counts): (Key, Counts)| {
-            let Counts { admitted, denied, shadow_denied, degraded, near, both_denied, forgotten } = counts;
+            let Counts {
+                admitted,
+                denied,
+                shadow_denied,
+                degraded,
+                near,
+                both_denied,
+                forgotten,
+                alone_denied,
+            } = counts;
             RuleCounts {
                 domain,
                 rule,
@@ -252,6 +263,7 @@ impl Outbox {
                 near,
                 both_denied,
                 forgotten,
+                alone_denied,
             }
         };
         let top_key = |((domain, rule, key), denied): (TopKeyName, u64)| TopKey { domain, rule, key, denied };

@@ -58,6 +58,7 @@ pub fn sample<S: Store>(limiter: &Limiter<S>, now: Timestamp) -> Sample {
                 near: totals.near,
                 both_denied: totals.both_denied,
                 forgotten: totals.forgotten,
+                alone_denied: totals.alone_denied,
             };
             let (domain, name) = match rule.is_shared {
                 true => (String::new(), OTHERS.to_owned()),

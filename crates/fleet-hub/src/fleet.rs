@@ -261,9 +261,10 @@ impl Fleet {
         nodes.iter().filter(|id| !state.hub.is_attached(id)).count()
     }
 
-    /// How many live nodes have the version of every app that all should have, and how many are live.
+    /// How many live nodes have the version of every app that all should have, how many are live, and how
+    /// many are not.
     #[must_use]
-    pub fn nodes_in_force(&self) -> (usize, usize) {
+    pub fn nodes_in_force(&self) -> (usize, usize, usize) {
         let now = self.0.seams.clock.now();
         self.state().hub.nodes_in_force(now)
     }
@@ -312,6 +313,13 @@ impl Fleet {
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.0.changes.subscribe()
+    }
+
+    /// Forgets a node, and closes its stream if it has one.
+    pub fn remove(&self, id: &str) {
+        let mut state = self.state();
+        let actions = state.hub.remove(id);
+        self.carry_out(&mut state, actions);
     }
 
     /// Has a node carry out a command.

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use tollgate_core::Timestamp;
 use tollgate_fleet_proto::published::{AppDocuments, Published};
 use tollgate_fleet_proto::{
-    Command, ControlSays, FromControl, FromNode, GoAway, Hello, MAX_APPS, MAX_LABELS, MAX_REPORT_ROWS,
-    MAX_TEXT_BYTES, Overrides, Reply, Report, Seen, Sha256Bytes, Welcome,
+    Candidates, Command, ControlSays, FromControl, FromNode, GoAway, Hello, Label, MAX_APPS, MAX_LABELS,
+    MAX_REPORT_ROWS, MAX_TEXT_BYTES, Overrides, Reply, Report, Seen, Sha256Bytes, Welcome,
 };
 use tollgate_shares::{Part, Room, Shares, machine};
 
@@ -57,6 +57,8 @@ pub struct HubSettings {
     pub bindings: HashMap<String, Sha256Bytes>,
     /// What the database has published so far.
     pub past: Past,
+    /// Nodes that have attached before, and were not removed.
+    pub known: Vec<KnownNode>,
     /// The level of the rule language that a document needs.
     pub level: fn(&str) -> u32,
     /// The bug that the simulation must find.
@@ -79,10 +81,47 @@ impl HubSettings {
             missing_apps: MissingApps::Removed,
             bindings: HashMap::new(),
             past: Past::default(),
+            known: Vec::new(),
             level: |_| 1,
             #[cfg(feature = "known-bugs")]
             bug: None,
         }
+    }
+}
+
+/// A node that has attached before. What it holds is known when it attaches again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KnownNode {
+    /// Its id, from its state folder.
+    pub id: String,
+    /// Name for people.
+    pub name: String,
+    /// Labels.
+    pub labels: Vec<Label>,
+    /// Address of its last stream.
+    pub address: String,
+    /// Such as `tollgate 0.1.0`.
+    pub software: String,
+    /// Highest language level of rules that it reads.
+    pub language: u32,
+    /// Domains of its own rule files.
+    pub local_domains: Vec<String>,
+    /// When its last message came.
+    pub last_seen: Timestamp,
+}
+
+impl KnownNode {
+    fn node(self, missing: MissingApps) -> Node {
+        let hello = Hello {
+            node: self.id,
+            name: self.name,
+            labels: self.labels,
+            software: self.software,
+            language: self.language,
+            local_domains: self.local_domains,
+            ..Hello::default()
+        };
+        Node::new(hello, ("", missing, &Past::default()), self.address, self.last_seen)
     }
 }
 
@@ -179,6 +218,8 @@ pub struct Hub {
     publication: u64,
     /// Encoded once for all nodes.
     overrides: Option<Bytes>,
+    /// The versions that are being rolled out.
+    candidates: Candidates,
     last_bundle: u64,
     /// How often a node was sent away for a while.
     deferred: u64,
@@ -203,12 +244,16 @@ impl Hub {
             bindings: Bindings::new(std::mem::take(&mut settings.bindings)),
             past: std::mem::take(&mut settings.past),
             bugs,
-            settings,
             sessions: HashMap::new(),
-            nodes: BTreeMap::new(),
+            nodes: {
+                let known = std::mem::take(&mut settings.known).into_iter().take(settings.max_nodes);
+                known.map(|it| (it.id.clone(), it.node(settings.missing_apps))).collect()
+            },
+            settings,
             published: Arc::default(),
             publication: 1,
             overrides: None,
+            candidates: Candidates::default(),
             last_bundle: 0,
             deferred: 0,
             revision: 0,
@@ -237,9 +282,7 @@ impl Hub {
             Event::Published(published) => self.publish(published),
             Event::Overridden(overrides) => {
                 let bytes = ControlSays::from(FromControl::Overrides((*overrides).clone())).to_bytes();
-                let sessions = self.nodes.values().filter_map(|node| node.session);
-                let send = |session| Action::Send(session, Outgoing::Encoded(bytes.clone()));
-                self.actions.extend(sessions.map(send));
+                self.send_all(&bytes);
                 self.overrides = Some(bytes);
             }
             Event::Tick => self.tick(now),
@@ -307,12 +350,27 @@ impl Hub {
         self.nodes.get(node).is_some_and(|node| node.session.is_some())
     }
 
-    /// How many live nodes have the version of every app that all should have, and how many are live.
+    /// How many live nodes have the version of every app that all should have, how many are live, and how
+    /// many are not.
     #[must_use]
-    pub fn nodes_in_force(&self, now: Timestamp) -> (usize, usize) {
+    pub fn nodes_in_force(&self, now: Timestamp) -> (usize, usize, usize) {
         let live = self.nodes.values().filter(|node| self.liveness(node, now) == Liveness::Live);
         let has_all = |node: &Node| node.is_in_order(self.publication) || node.has_all(&self.published);
-        live.fold((0, 0), |(have, live), node| (have + usize::from(has_all(node)), live + 1))
+        let (have, live) =
+            live.fold((0, 0), |(have, live), node| (have + usize::from(has_all(node)), live + 1));
+        (have, live, self.nodes.len() - live)
+    }
+
+    /// Forgets a node, and closes its stream if it has one. It is new if it attaches again.
+    pub fn remove(&mut self, id: &str) -> Vec<Action> {
+        let session = self.nodes.get(id).and_then(|node| node.session);
+        if self.forget(id) {
+            if let Some(session) = session {
+                self.close(session, "an operator has removed this node");
+            }
+            self.revision += 1;
+        }
+        std::mem::take(&mut self.actions)
     }
 
     /// Name and language of each node that is live and reads less than `level` of the rule language; not of
@@ -400,6 +458,12 @@ impl Hub {
 
     fn send(&mut self, session: SessionId, says: FromControl) {
         self.actions.push(Action::Send(session, says.into()));
+    }
+
+    fn send_all(&mut self, bytes: &Bytes) {
+        let sessions = self.nodes.values().filter_map(|node| node.session);
+        let send = |session| Action::Send(session, Outgoing::Encoded(bytes.clone()));
+        self.actions.extend(sessions.map(send));
     }
 
     fn close(&mut self, session: SessionId, why: impl Into<String>) {
@@ -590,6 +654,9 @@ impl Hub {
         if let Some(overrides) = self.overrides.clone() {
             self.actions.push(Action::Send(session, Outgoing::Encoded(overrides)));
         }
+        if !self.candidates.apps.is_empty() {
+            self.send(session, FromControl::Candidates(self.candidates.clone()));
+        }
         self.catch_up(&id);
     }
 
@@ -696,6 +763,11 @@ impl Hub {
         self.published = published;
         self.publication += 1;
         self.revision += 1;
+        let candidates = self.published.candidates();
+        if candidates != self.candidates {
+            self.send_all(&ControlSays::from(FromControl::Candidates(candidates.clone())).to_bytes());
+            self.candidates = candidates;
+        }
         let ids: Vec<String> = self.nodes.keys().cloned().collect();
         for id in ids {
             if let Some(node) = self.nodes.get_mut(&id) {

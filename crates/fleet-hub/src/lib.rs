@@ -25,7 +25,7 @@ pub use bindings::{Claim, MAX_BINDINGS};
 pub use bugs::KnownBug;
 pub use bundle::{Bundle, Outgoing};
 pub use fleet::{CommandError, Fleet, Identities, IdentitiesInMemory, Reports, ReportsError, Seams};
-pub use hub::{Action, Event, Hub, HubSettings};
+pub use hub::{Action, Event, Hub, HubSettings, KnownNode};
 pub use node::{AppState, Liveness, MissingApps, NodeState};
 pub use past::Past;
 pub use peer::Peer;

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
 use tollgate_fleet_proto::reach::Reach;
 use tollgate_fleet_proto::{
-    self as proto, ControlSays, FromControl, MAX_APPS, MAX_DOCUMENT_BYTES, MAX_DOCUMENTS, MAX_TEXT_BYTES,
-    Sha256Bytes, app_digest,
+    self as proto, CandidateVersion, Candidates, ControlSays, FromControl, MAX_APPS, MAX_DOCUMENT_BYTES,
+    MAX_DOCUMENTS, MAX_TEXT_BYTES, Sha256Bytes, app_digest,
 };
 
 /// One app, ready to be sent.
@@ -115,6 +115,15 @@ impl Prepared {
         let changed = self.apps.iter().filter(|(name, now)| !is_same(name, now)).map(|(name, _)| name);
         let gone = before.apps.keys().filter(|name| !self.apps.contains_key(*name));
         changed.chain(gone).cloned().collect()
+    }
+
+    /// The versions that are being rolled out.
+    pub(crate) fn candidates(&self) -> Candidates {
+        let candidate = |(app, wanted): (&Arc<str>, &Wanted)| {
+            let (rules, _) = wanted.candidate.as_ref()?;
+            Some(CandidateVersion { app: app.to_string(), version: rules.version })
+        };
+        Candidates { apps: self.apps.iter().filter_map(candidate).collect() }
     }
 
     /// An app has given up a domain since `before`, so what clashed may not clash any more.

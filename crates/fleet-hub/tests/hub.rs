@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_fleet_hub::{
-    Action, Event, Hub, HubSettings, Liveness, MissingApps, Outgoing, Past, Prepared, SessionId,
+    Action, Event, Hub, HubSettings, KnownNode, Liveness, MissingApps, Outgoing, Past, Prepared, SessionId,
 };
 use tollgate_fleet_proto::published::{AppDocuments, Candidate, Document, Published};
 use tollgate_fleet_proto::reach::{Reach, Selector, WHOLE};
@@ -54,8 +54,14 @@ fn said(hub: &mut Hub, session: SessionId, says: FromNode) -> Vec<String> {
     shown(hub.on(Event::Said(session, says), NOON))
 }
 
-/// The actions in short words.
+/// The actions in short words, without what is being rolled out.
 fn shown(actions: Vec<Action>) -> Vec<String> {
+    let mut all = all_shown(actions);
+    all.retain(|it| !it.starts_with("rolled out"));
+    all
+}
+
+fn all_shown(actions: Vec<Action>) -> Vec<String> {
     let message = |says: FromControl| match says {
         FromControl::Welcome(_) => "welcome".to_owned(),
         FromControl::Begin(begin) => {
@@ -67,6 +73,10 @@ fn shown(actions: Vec<Action>) -> Vec<String> {
         }
         FromControl::GoAway(_) => "go away".to_owned(),
         FromControl::Seen(seen) => format!("seen {}", seen.sequence),
+        FromControl::Candidates(all) => {
+            let apps: Vec<_> = all.apps.iter().map(|it| format!("{} {}", it.app, it.version)).collect();
+            format!("rolled out: {}", apps.join(", "))
+        }
         other => format!("{other:?}"),
     };
     let begins = |outgoing: Outgoing| outgoing.messages().take(1);
@@ -439,6 +449,47 @@ fn a_candidate_reaches_the_chosen_nodes_and_the_others_keep_the_version_before()
     assert_eq!(grown, ["delta 3: shop 2"], "the others have yet to answer");
     let ack = Ack { bundle: 2, held: vec![held("shop", 1)] };
     assert_eq!(said(&mut hub, SessionId(3), FromNode::Ack(ack)), ["delta 4: shop 2"]);
+}
+
+#[test]
+fn nodes_are_told_what_is_rolled_out_when_they_attach_and_when_it_changes() {
+    let publish = |hub: &mut Hub, apps| {
+        let prepared = Prepared::new(&Published { apps }, &hub.published());
+        all_shown(hub.on(Event::Published(Arc::new(prepared)), NOON))
+    };
+    let open = |hub: &mut Hub, session, hello| {
+        hub.on(Event::Opened(session, "10.0.0.1:5".into()), NOON);
+        all_shown(hub.on(Event::Said(session, FromNode::Hello(hello)), NOON))
+    };
+    let mut hub = hub();
+    publish(&mut hub, vec![app("shop", 1)]);
+    assert_eq!(open(&mut hub, FIRST, in_zone("b", "b", &[1])), ["welcome"], "nothing is rolled out");
+    assert_eq!(publish(&mut hub, vec![rolling("shop", 1)]), ["rolled out: shop 2"]);
+    let second = open(&mut hub, SessionId(2), in_zone("c", "b", &[1]));
+    assert_eq!(second, ["welcome", "rolled out: shop 2"]);
+    assert_eq!(publish(&mut hub, vec![rolling("shop", 1)]), [""; 0], "nothing has changed");
+    let ended = publish(&mut hub, vec![app("shop", 2)]);
+    assert_eq!(&ended[..2], ["rolled out: ", "rolled out: "], "{ended:?}");
+}
+
+#[test]
+fn a_known_node_is_shown_before_it_attaches_and_is_gone_when_it_is_forgotten() {
+    let known =
+        |id: &str| KnownNode { id: id.into(), name: id.into(), last_seen: NOON, ..KnownNode::default() };
+    let mut settings = HubSettings::new("e", "r");
+    settings.known = vec![known("a"), known("b")];
+    let mut hub = Hub::new(settings);
+    publish(&mut hub, vec![app("shop", 1)]);
+    let later = NOON + Duration::from_secs(60);
+    assert_eq!(hub.nodes_in_force(NOON), (0, 2, 0), "what they hold is not known");
+    assert_eq!(hub.nodes_in_force(later), (0, 0, 2));
+    open(&mut hub, FIRST, in_zone("a", "a", &[1]));
+    assert_eq!(hub.nodes_in_force(NOON), (1, 2, 0));
+    assert_eq!(all_shown(hub.remove("b")), [""; 0]);
+    assert_eq!(hub.nodes_in_force(NOON), (1, 1, 0));
+    let closed = all_shown(hub.remove("a"));
+    assert_eq!(closed, ["close 1: an operator has removed this node"]);
+    assert_eq!((hub.nodes_in_force(NOON), hub.nodes_known()), ((0, 0, 0), 0));
 }
 
 #[test]

@@ -42,7 +42,7 @@ impl From<FromNode> for NodeSays {
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ControlSays {
     /// The message.
-    #[prost(oneof = "FromControl", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "FromControl", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     pub says: Option<FromControl>,
 }
 
@@ -73,6 +73,9 @@ pub enum FromControl {
     /// The stream ends.
     #[prost(message, tag = "8")]
     GoAway(GoAway),
+    /// All versions that are being rolled out; replaces the previous ones.
+    #[prost(message, tag = "9")]
+    Candidates(Candidates),
 }
 
 impl From<FromControl> for ControlSays {
@@ -285,6 +288,9 @@ pub struct RuleCounts {
     /// Of those that denied: several hits that were not counted, and may be the cost of finished work.
     #[prost(uint64, tag = "9")]
     pub forgotten: u64,
+    /// Of those that admitted: the counters of the candidate alone would have denied.
+    #[prost(uint64, tag = "10")]
+    pub alone_denied: u64,
 }
 
 /// Requests that no rule was asked about, since they were not understood or came when there was no room.
@@ -479,6 +485,26 @@ pub struct Override {
     /// In ms since the Unix epoch.
     #[prost(uint64, tag = "4")]
     pub until_ms: u64,
+}
+
+/// All versions that are being rolled out; replaces the previous ones. A node that has such a version charges
+/// counters which only nodes with this version use, beside those that it decides by.
+#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
+pub struct Candidates {
+    /// Each one.
+    #[prost(message, repeated, tag = "1")]
+    pub apps: Vec<CandidateVersion>,
+}
+
+/// A version that is being rolled out.
+#[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
+pub struct CandidateVersion {
+    /// Name of the app.
+    #[prost(string, tag = "1")]
+    pub app: String,
+    /// Version of the app.
+    #[prost(uint64, tag = "2")]
+    pub version: u64,
 }
 
 /// A request to one node.

@@ -49,6 +49,7 @@ fn everything() -> (Vec<NodeSays>, Vec<ControlSays>) {
         near: 7,
         both_denied: 8,
         forgotten: 9,
+        alone_denied: 10,
     };
     let report = Report {
         sequence: 1,
@@ -83,6 +84,7 @@ fn everything() -> (Vec<NodeSays>, Vec<ControlSays>) {
         FromControl::Seen(Seen { sequence: 1 }),
         FromControl::Overrides(Overrides { revision: 1, overrides: vec![block] }),
         FromControl::Command(Command { command: 1, kind: text(), body: text() }),
+        FromControl::Candidates(Candidates { apps: vec![CandidateVersion { app: text(), version: 2 }] }),
         FromControl::GoAway(GoAway { after_ms: 1, reason: text() }),
     ];
     (node.into_iter().map(Into::into).collect(), control.into_iter().map(Into::into).collect())

@@ -360,6 +360,7 @@ impl Node {
             apply,
             sample: Box::new(move |now| sample(&sampled, now)),
             overrides: Box::new(|_| {}),
+            judge: Box::new(|_| {}),
             command: Arc::new(|Command { command, body, .. }| {
                 Box::pin(async move { Reply { command, error: String::new(), body } })
             }),

@@ -7,12 +7,13 @@ use tollgate_observe::{Observer, Status};
 use tollgate_policy::{Charge, Domain, Entry};
 use tollgate_store::Store;
 
+use crate::candidates::Candidates;
 use crate::explain::{Explanation, explain};
 use crate::interventions::{InForce, Intervening, Intervention, Interventions};
 use crate::limiter::Limiter;
 use crate::plan::{Hits, plan, plan_with};
 use crate::request::{Request, RequestError};
-use crate::rules::Rules;
+use crate::rules::{NO_SLOT, Rules};
 use crate::scratch::Scratch;
 
 impl<S: Store, O: Observer> Limiter<S, O> {
@@ -47,10 +48,28 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let (interventions, result) = Interventions::new(list, now);
         let _changing = self.changing.lock();
         self.interventions.store(Arc::new(interventions));
-        self.rules.load().set_aside(&self.interventions.load(), now);
+        self.set_aside(now);
         self.observer.interventions_changed(result.in_force);
         self.lines.refresh(); // those that wait look again
         result
+    }
+
+    /// Has these versions, by domain, charge counters of their own beside those that nodes share. They
+    /// replace the ones before. Such a counter binds nothing: what it would have denied is counted
+    /// ([`Totals::alone_denied`](tollgate_observe::Totals::alone_denied)), so that a version which is rolled
+    /// out is judged by its own numbers. Nothing is charged where this node shares no counters.
+    pub fn judge(&self, candidates: Vec<(String, u64)>, now: Timestamp) {
+        let candidates =
+            if self.store.is_remote() { Candidates::new(candidates) } else { Candidates::default() };
+        let _changing = self.changing.lock();
+        self.candidates.store(Arc::new(candidates));
+        self.set_aside(now);
+    }
+
+    /// To be called while `changing` is locked.
+    fn set_aside(&self, now: Timestamp) {
+        let (interventions, candidates) = (self.interventions.load(), self.candidates.load());
+        self.rules.load().set_aside((&interventions, &candidates), now);
     }
 
     /// The intervention that decides a descriptor of `entries`.
@@ -109,7 +128,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         Ok(Some(domain))
     }
 
-    /// As [`plan`](Self::plan), of a domain in which operators intervene.
+    /// As [`plan`](Self::plan), of a domain in which operators intervene, or of which a version is judged.
     #[cold]
     #[inline(never)]
     fn plan_aside<'r>(
@@ -123,17 +142,20 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let Some((domain, slot)) = rules.unusual(request.domain) else { return Ok(None) };
         let interventions = self.interventions.load();
         let of = interventions.at(slot, request.domain);
+        // What is only held may be given back, which a version's own counter would not learn of.
+        let candidate = if hits == Hits::Held { None } else { self.candidates.load().of(request.domain) };
         let hits = (hits, is_together(hits, domain));
-        plan_with(domain, request, &self.settings, hits, scratch, |entries| {
+        plan_with(domain, request, &self.settings, hits, candidate, scratch, |entries| {
             let found = of?.find(Some(domain), entries, now)?;
             self.observer.intervened(found.action);
             Some(found)
         })?;
-        if of.is_none_or(|of| of.is_over(now))
+        if slot != NO_SLOT
+            && of.is_none_or(|of| of.is_over(now))
             && let Some(_changing) = self.changing.try_lock()
         {
             // All of them, since others may have been put in force meanwhile.
-            self.rules.load().set_aside(&self.interventions.load(), now);
+            self.set_aside(now);
         }
         Ok(Some(domain))
     }

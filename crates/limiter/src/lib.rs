@@ -7,6 +7,7 @@
 
 mod admin;
 mod answer;
+mod candidates;
 mod charge;
 mod decide;
 pub mod explain;

@@ -10,6 +10,7 @@ use tollgate_observe::{Metrics, Observer, Rejected, Report, RulesLoaded};
 use tollgate_policy::Policy;
 use tollgate_store::Store;
 
+use crate::candidates::Candidates;
 use crate::interventions::Interventions;
 use crate::queue::lines::Lines;
 use crate::reserve::table::Table;
@@ -31,7 +32,9 @@ pub struct Limiter<S: Store, O: Observer = Metrics> {
     pub(crate) rules: ArcSwap<Rules<O>>,
     /// What operators have blocked and allowed.
     pub(crate) interventions: ArcSwap<Interventions>,
-    /// Held while either of the two changes.
+    /// Versions that are being rolled out.
+    pub(crate) candidates: ArcSwap<Candidates>,
+    /// Held while one of the three changes.
     pub(crate) changing: Mutex<()>,
     pub(crate) store: S,
     pub(crate) settings: LimiterSettings,
@@ -72,7 +75,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     pub fn with_observer(policy: Policy, store: S, settings: LimiterSettings, observer: O) -> Self {
         let reservations = Arc::new(Table::new(settings.max_reservations));
         let (observed, interventions) = (observer.prepare(&policy), Interventions::default());
-        let rules = Rules::new(policy, observed, 0, &interventions, Timestamp::ZERO);
+        let candidates = Candidates::default();
+        let rules = Rules::new(policy, observed, 0, (&interventions, &candidates), Timestamp::ZERO);
         observer.rules_loaded(RulesLoaded::InForce { version: rules.policy.version() }, Timestamp::ZERO);
         let table = Arc::clone(&reservations);
         observer.watch_reservations(move || table.stats());
@@ -85,6 +89,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         Self {
             rules: ArcSwap::from_pointee(rules),
             interventions: ArcSwap::from_pointee(interventions),
+            candidates: ArcSwap::from_pointee(candidates),
             changing: Mutex::new(()),
             store,
             observer,
@@ -103,7 +108,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let policy = policy.migrated_from(old.policy(), now);
         let generation = old.generation + 1;
         let observed = self.observer.prepare(&policy);
-        let rules = Rules::new(policy, observed, generation, &self.interventions.load(), now);
+        let set_aside = (&**self.interventions.load(), &**self.candidates.load());
+        let rules = Rules::new(policy, observed, generation, set_aside, now);
         self.observer.rules_loaded(RulesLoaded::InForce { version: rules.policy.version() }, now);
         self.rules.store(Arc::new(rules));
         self.lines.refresh();

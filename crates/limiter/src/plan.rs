@@ -42,16 +42,18 @@ pub(crate) fn plan(
     (hits, is_together): (Hits, bool),
     scratch: &mut Scratch,
 ) -> Result<(), RequestError> {
-    plan_with(domain, request, settings, (hits, is_together), scratch, |_| None)
+    plan_with(domain, request, settings, (hits, is_together), None, scratch, |_| None)
 }
 
 /// As [`plan`], where operators intervene: what `intervention` finds for a descriptor goes before its rule.
+/// Limits of a `candidate`, a version that is rolled out, are charged once more on counters of its own.
 #[inline(always)]
 pub(crate) fn plan_with(
     domain: &Domain,
     request: &Request<'_>,
     settings: &LimiterSettings,
     (how, is_together): (Hits, bool),
+    candidate: Option<u64>,
     scratch: &mut Scratch,
     intervention: impl Fn(&[Entry<'_>]) -> Option<InForce>,
 ) -> Result<(), RequestError> {
@@ -89,6 +91,11 @@ pub(crate) fn plan_with(
                     next.push(place, Some(of_rule), of_rule.post_paid, scratch, |keys| {
                         rule.write_key(limit, domain.name(), descriptor.entries, keys);
                     });
+                    if let Some(version) = candidate
+                        && !status.is_shadow_rule
+                    {
+                        push_alone(version, scratch);
+                    }
                 }
             }
             (Kind::Free, Some(rule)) if rule.slots.is_some() => {
@@ -179,6 +186,7 @@ pub(crate) fn status(
         is_shadow_rule: kind == Kind::Limited && rule.is_some_and(|rule| rule.shadow_mode),
         is_shadowed: false,
         is_denied_in_trial: false,
+        is_denied_alone: false,
         is_charged: false,
         in_excess: false,
         excess: 0,
@@ -254,8 +262,24 @@ impl Next {
             payment: how.payment(is_post_paid),
             soft,
             shadow,
+            alone: false,
         });
     }
+}
+
+/// Has the last item charged once more, on a counter that only this version uses. Where nodes share counters,
+/// those of the version before refill the other one, so it does not show what the version alone would deny.
+#[cold]
+fn push_alone(version: u64, scratch: &mut Scratch) {
+    let Some(item) = scratch.items.last().cloned() else { return };
+    if item.shadow || item.sharing == Sharing::Local {
+        return; // it binds nothing, or no other node refills it
+    }
+    let start = scratch.keys.len() as u32;
+    scratch.keys.extend_from_within(item.key.start as usize..item.key.end as usize);
+    tollgate_policy::write_version(version, &mut scratch.keys);
+    let key = start..scratch.keys.len() as u32;
+    scratch.items.push(Item { key, soft: true, shadow: true, alone: true, ..item });
 }
 
 #[cold]

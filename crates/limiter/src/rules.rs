@@ -7,6 +7,7 @@ use tollgate_core::Timestamp;
 use tollgate_observe::{Metrics, Observer};
 use tollgate_policy::{Domain, Policy};
 
+use crate::candidates::Candidates;
 use crate::interventions::Interventions;
 
 /// The rules in force, and what was made ready for them.
@@ -17,10 +18,13 @@ pub struct Rules<O: Observer = Metrics> {
     /// Counts the policies of one limiter.
     pub(crate) generation: u64,
     /// Where each domain is in the policy; beyond its end, as [`aside`] writes it, while operators intervene
-    /// in it. So the check that each look-up makes anyhow finds these domains, and decisions in others cost
-    /// not one instruction more.
+    /// in it, or a version of it is judged by counters of its own. So the check that each look-up makes
+    /// anyhow finds these domains, and decisions in others cost not one instruction more.
     places: HashMap<String, AtomicU64>,
 }
+
+/// In place of a slot: the domain has no interventions, and is set aside for another reason.
+pub(crate) const NO_SLOT: usize = 0x7fff_ffff;
 
 /// The place of a domain, and that of its interventions in their list.
 const fn aside(domain: usize, slot: usize) -> u64 {
@@ -32,13 +36,13 @@ impl<O: Observer> Rules<O> {
         policy: Policy,
         observed: O::Rules,
         generation: u64,
-        interventions: &Interventions,
+        set_aside: (&Interventions, &Candidates),
         now: Timestamp,
     ) -> Self {
         let place = |domain: &Domain| (domain.name().to_owned(), AtomicU64::new(domain.index() as u64));
         let places = policy.domains().iter().map(place).collect();
         let rules = Self { policy, observed, generation, places };
-        rules.set_aside(interventions, now);
+        rules.set_aside(set_aside, now);
         rules
     }
 
@@ -58,14 +62,19 @@ impl<O: Observer> Rules<O> {
     pub(crate) fn unusual(&self, name: &str) -> Option<(&Domain, usize)> {
         let place = self.places.get(name)?.load(Relaxed);
         let domain = self.policy.domains().get(place as u32 as usize)?;
-        Some((domain, (place >> 32) as usize & 0x7fff_ffff))
+        Some((domain, (place >> 32) as usize & NO_SLOT))
     }
 
-    /// Has [`usual`](Self::usual) pass over the domains that `interventions` are about.
-    pub(crate) fn set_aside(&self, interventions: &Interventions, now: Timestamp) {
+    /// Has [`usual`](Self::usual) pass over the domains that `interventions` and `candidates` are about.
+    pub(crate) fn set_aside(
+        &self,
+        (interventions, candidates): (&Interventions, &Candidates),
+        now: Timestamp,
+    ) {
         for domain in self.policy.domains() {
             let place = match interventions.slot(domain.name(), now) {
                 Some(slot) => aside(domain.index(), slot),
+                None if candidates.of(domain.name()).is_some() => aside(domain.index(), NO_SLOT),
                 None => domain.index() as u64,
             };
             if let Some(kept) = self.places.get(domain.name()) {

@@ -55,6 +55,8 @@ pub(crate) struct Item {
     pub(crate) soft: bool,
     /// It binds nothing: its limit is tried beside others.
     pub(crate) shadow: bool,
+    /// It binds nothing: its counter is that of a version alone, beside one that nodes share.
+    pub(crate) alone: bool,
 }
 
 /// A limit that binds its descriptor, beside others of its rule.

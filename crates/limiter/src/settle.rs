@@ -23,7 +23,7 @@ pub(crate) enum ItemResult {
 #[inline(always)]
 pub(crate) fn bind(status: &mut Status, item: &Item, result: ItemResult, is_charged: bool) {
     if item.shadow {
-        return try_in_shadow(status, result);
+        return try_in_shadow(status, item.alone, result);
     }
     let (decision, degraded) = match result {
         ItemResult::Decided(decision) => (Some(decision), None),
@@ -82,10 +82,14 @@ pub(crate) fn settle(item: &Item, result: ItemResult, is_charged: bool) -> Optio
     Some(Settled { descriptor: item.descriptor, limit, outcome, decision, remaining, degraded })
 }
 
-/// Notes whether a limit in shadow would have denied.
+/// Notes whether a limit in shadow, or the counter of a version alone, would have denied.
 #[cold]
-fn try_in_shadow(status: &mut Status, result: ItemResult) {
+fn try_in_shadow(status: &mut Status, is_alone: bool, result: ItemResult) {
     if let ItemResult::Decided(decision) | ItemResult::ByShare { decision, .. } = result {
+        if is_alone {
+            status.is_denied_alone |= !decision.is_admitted();
+            return;
+        }
         status.is_denied_in_trial |= !decision.is_admitted();
         status.is_shadowed |= status.is_denied_in_trial;
     }

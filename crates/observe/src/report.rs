@@ -86,6 +86,8 @@ pub struct Totals {
     /// Of those denied: requests with several hits that were not counted, of a rule that is also asked with 0
     /// hits, and that may be the cost of finished work.
     pub forgotten: u64,
+    /// Of those let pass: the counters that only a version which is rolled out uses would have denied them.
+    pub alone_denied: u64,
     /// Made while the store did not answer; of all of them.
     pub degraded: u64,
     /// Permits that were taken near a limit.
@@ -107,6 +109,7 @@ impl Totals {
             shadow_denied: sum(RuleMetric::ShadowDenied),
             both_denied: 0,
             forgotten: 0,
+            alone_denied: counters.alone_denied(),
             degraded: sum(RuleMetric::Degraded),
             near: sum(RuleMetric::NearHits),
         }

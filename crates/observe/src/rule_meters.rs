@@ -33,6 +33,8 @@ pub(crate) struct RuleCounters {
     /// Hits of denied requests that found room below the limit. Few rules have any, so they are apart from
     /// the others, which fill a cache line.
     found: OnceLock<ShardedCounters<1>>,
+    /// Admitted, and denied by the counters that only a version which is rolled out uses.
+    alone: OnceLock<ShardedCounters<1>>,
 }
 
 impl RuleCounters {
@@ -58,6 +60,16 @@ impl RuleCounters {
             found_hits: self.found.get().map_or(0, |found| found.sum(0)),
             shadow_hits: self.sum(RuleMetric::ShadowHits),
         }
+    }
+
+    #[cold]
+    fn count_alone(&self, thread: ThreadSlot) {
+        self.alone.get_or_init(ShardedCounters::default).add(thread, 0, 1);
+    }
+
+    /// How many were admitted that the counters of a version alone denied.
+    pub(crate) fn alone_denied(&self) -> u64 {
+        self.alone.get().map_or(0, |alone| alone.sum(0))
     }
 
     /// Counts the hits of a denied request, as envoyproxy/ratelimit does: those that found room are not over
@@ -363,6 +375,18 @@ impl RuleMeters {
     }
 
     #[cold]
+    fn count_unusual(&self, thread: ThreadSlot, first_rule: usize, status: &Status) {
+        if status.in_excess {
+            self.count_excess(thread, first_rule, status.rule);
+        }
+        if status.is_denied_alone
+            && status.outcome == Outcome::Admit
+            && let Some(place) = status.rule
+        {
+            self.rules[first_rule + place as usize].counters.count_alone(thread);
+        }
+    }
+
     fn count_excess(&self, thread: ThreadSlot, first_rule: usize, place: Option<u32>) {
         if let Some(excess) = place.and_then(|place| self.rules[first_rule + place as usize].excess.as_ref())
         {
@@ -410,8 +434,8 @@ impl RuleMeters {
             {
                 meter.warn_of_forgotten();
             }
-            if status.in_excess {
-                self.count_excess(thread, domain.first_rule, status.rule);
+            if status.in_excess | status.is_denied_alone {
+                self.count_unusual(thread, domain.first_rule, status);
             }
         }
         if free > 0 && free == statuses.len() {

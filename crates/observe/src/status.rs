@@ -47,6 +47,8 @@ pub struct Status {
     pub is_shadowed: bool,
     /// A limit in shadow would have denied it, whatever the limits in force said.
     pub is_denied_in_trial: bool,
+    /// While a version is rolled out: the counters that only this version uses would have denied it.
+    pub is_denied_alone: bool,
     /// Its hits were counted.
     pub is_charged: bool,
     /// It was admitted above a limit, within the excess of that limit.
@@ -144,6 +146,7 @@ impl Status {
             is_shadow_rule: false,
             is_shadowed: false,
             is_denied_in_trial: false,
+            is_denied_alone: false,
             is_charged: false,
             in_excess: false,
             excess: 0,

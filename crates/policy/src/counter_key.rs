@@ -10,6 +10,7 @@
 //!       | key "@" network     the same for a network; also an address, or its network by ipv6_prefix
 //! tail  = kind [ "#" name ]   what is counted, and the name of one of several `limits`, if it has one
 //!       | kind "$" bucket     of all limits that share this bucket; "!" of those in shadow
+//! key   = key "|^" version    of limits of that version alone, while it is rolled out
 //! kind  = unit | period | algorithm [ ":" … ]
 //! ```
 //!
@@ -127,6 +128,11 @@ impl Override {
         key.push(b'|');
         key.extend_from_slice(self.unit.name().as_bytes());
     }
+}
+
+/// Makes `key` that of the same counter of one version alone, while that version is rolled out.
+pub fn write_version(version: u64, key: &mut Vec<u8>) {
+    let _ = write!(KeyText(key), "|^{version}");
 }
 
 /// A level that counts by the value of the request. A function of its own, so that keys of most rules cost

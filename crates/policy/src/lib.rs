@@ -34,6 +34,7 @@ mod wait;
 
 pub use builder::PolicyBuilder;
 pub use countable::Countable;
+pub use counter_key::write_version;
 pub use domain::{Charge, Domain, Entry, Matched, Unmatched};
 pub use error::{BuildError, BuildErrors, RuleError};
 pub use key_parts::KeyParts;

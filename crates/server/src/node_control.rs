@@ -7,6 +7,7 @@
 pub(crate) mod controlled;
 mod local_files;
 mod metrics;
+mod store_health;
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use tokio::time::timeout;
 use tollgate_core::Clock;
 use tollgate_fleet_agent::{
     AgentSettings, Apply, Endpoint, FollowApply, Parsed, Seams, Start, StateDir, Status, carry_out,
-    put_in_force, rule_files_parser, run, sample,
+    put_in_force, rule_files_parser, run,
 };
 use tollgate_fleet_proto::Label;
 use tollgate_limiter::follow::FollowSettings;
@@ -89,8 +90,12 @@ pub(crate) fn start(
         clock: Arc::clone(clock),
         parser: rule_files_parser(*options),
         apply: Arc::new(Announced { apply, applied: Arc::clone(&applied) }),
-        sample: Box::new(move |now| sample(&sampled, now)),
+        sample: store_health::sampler(sampled),
         overrides: put_in_force(Arc::clone(limiter), Arc::clone(clock)),
+        judge: {
+            let (limiter, clock) = (Arc::clone(limiter), Arc::clone(clock));
+            Box::new(move |candidates| limiter.judge(candidates, clock.now()))
+        },
         command: carry_out(Arc::clone(limiter), Arc::clone(clock)),
         local: local_files,
         status,

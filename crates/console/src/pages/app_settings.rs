@@ -8,11 +8,13 @@ use tollgate_control::rollout::PlanInput;
 use tollgate_control::{ControlError, FieldFault, Role};
 use tollgate_http_kit::Reply;
 
+use super::confirm::ConfirmPage;
 use super::rollouts::plan_fields;
 use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
 use crate::texts::changes::Texts;
+use crate::texts::grouped;
 use crate::web::{Failure, Visit, encoded, query_of, redirect};
 
 #[derive(Template)]
@@ -58,6 +60,10 @@ pub(super) async fn save(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let input = AppInput { description, state, approvals, rollout: None };
     // A form of before there were plans leaves that of the app.
     let sent = visit.sent_field("steps").map(|_| plan.check()).transpose();
+    let before = read(console, visit).await?;
+    if (&*before.state, &*input.state) == ("active", "disabled") && visit.field("confirmed") != "yes" {
+        return ask_disable(visit, &before);
+    }
     let asked = input.clone();
     let changed = match sent {
         Ok(rollout) => {
@@ -81,6 +87,33 @@ pub(super) async fn save(console: &Console, visit: &Visit) -> Result<Reply, Fail
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// What disabling takes away, before it does.
+fn ask_disable(visit: &Visit, app: &App) -> Result<Reply, Failure> {
+    let (t, c) = (visit.lang.texts(), Texts::of(visit.lang));
+    let fields = visit.fields("").into_iter().filter(|(name, _)| *name != "etag");
+    let mut hidden: Vec<(String, String)> =
+        fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    hidden.push(("confirmed".to_owned(), "yes".to_owned()));
+    let confirm = ConfirmPage {
+        f: Frame::new(visit, "versions", c.disable_app),
+        crumb: format!("{} / {} / {}", t.limits, app.name, c.settings),
+        fault: None,
+        action: settings_href(&app.name),
+        question: c.disable_question,
+        facts: vec![(t.app, app.name.clone()), (t.rules_count, grouped(app.rules))],
+        consequence: c.disable_consequence,
+        etag: visit.field("etag").parse().map_err(|_| Failure::NoMatch)?,
+        second: None,
+        picks: Vec::new(),
+        picks_title: String::new(),
+        asks_reason: false,
+        hidden,
+        button: c.disable_app,
+        back: settings_href(&app.name),
+    };
+    page(StatusCode::OK, &confirm)
 }
 
 /// Where the settings of an app are.

@@ -1,17 +1,21 @@
 //! The audit: who changed what when, and whether the chain is whole.
 
 use hyper::StatusCode;
+use serde_json::{Map, Value};
 use tollgate_control::Role;
 use tollgate_control::actor::EVERY_APP;
 use tollgate_control::audit::{self, Chain, Entry, Filter};
 use tollgate_http_kit::Reply;
 
+use super::changes::change_href;
+use super::files::file_href;
+use super::rules::rule_href;
 use super::sections::{Form, Section, SectionsPage};
 use super::table::{Cell, cell};
 use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
-use crate::texts::{access, grouped};
+use crate::texts::{Lang, access, changes, grouped, overrides};
 use crate::web::{Failure, Visit, query_of};
 
 /// Entries of a page.
@@ -107,7 +111,7 @@ fn row(visit: &Visit, entry: &Entry) -> Vec<Cell> {
             cell(&entry.action).tag("mono")
         },
         cell(&entry.target).tag("mono").class("name"),
-        cell(difference(entry)).class("text mono"),
+        cell("").lines(lines_of(visit, entry)).class("text mono"),
         cell(&entry.ip).class("time").title(&entry.request_id),
     ]
 }
@@ -115,21 +119,110 @@ fn row(visit: &Visit, entry: &Entry) -> Vec<Cell> {
 /// Members that name a change set or a content by a long number; the export has them.
 const IDENTITIES: [&str; 3] = ["change", "content_sha256", "sha256"];
 
-/// The members that differ, as `rate 5 → 8`.
-fn difference(entry: &Entry) -> String {
-    let read = |text: &Option<String>| -> serde_json::Map<String, serde_json::Value> {
-        text.as_deref().and_then(|it| serde_json::from_str(it).ok()).unwrap_or_default()
-    };
+/// Most lines of one entry; the change set or the version has the others.
+const MOST_LINES: usize = 20;
+
+/// What an entry changed, a line for each rule, with its link.
+fn lines_of(visit: &Visit, entry: &Entry) -> Vec<(String, String)> {
+    let read = |text: &Option<String>| text.as_deref().and_then(|it| serde_json::from_str::<Value>(it).ok());
     let (before, after) = (read(&entry.before), read(&entry.after));
-    let shown = |value: &serde_json::Value| match value {
-        serde_json::Value::String(text) => text.clone(),
+    let mut lines = Vec::new();
+    let app = entry.app.as_deref().unwrap_or_default();
+    let all = after.as_ref().and_then(|it| it["changes"].as_array());
+    if let Some(changes) = all {
+        let published = after.as_ref().map(|it| &it["published"]);
+        let id = published.and_then(|it| it["change"].as_str()).unwrap_or_default();
+        let title = published.and_then(|it| it["title"].as_str()).unwrap_or_default();
+        if !id.is_empty() {
+            lines.push((if title.is_empty() { id } else { title }.to_owned(), change_href(id)));
+        }
+        for change in changes.iter().take(MOST_LINES) {
+            let key = change["key"].as_str().unwrap_or_default();
+            let href = if change["kind"] == "file" { file_href(app, key) } else { rule_href(app, key) };
+            let text = one_line(visit.lang, object(&change["before"]), object(&change["after"]));
+            // A rule that was deleted has no page.
+            lines.push((
+                format!("{key}: {text}"),
+                if change["after"].is_null() { String::new() } else { href },
+            ));
+        }
+        if changes.len() > MOST_LINES {
+            lines.push((format!("… {}", changes.len() - MOST_LINES), String::new()));
+        }
+    } else {
+        let text = difference(visit.lang, entry, before.as_ref(), after.as_ref());
+        let key = entry.target.strip_prefix(app).and_then(|it| it.strip_prefix('/')).unwrap_or_default();
+        let is_there = !key.is_empty() && !entry.action.ends_with(".delete");
+        let href = match &*entry.action {
+            action if action.starts_with("rule.") && is_there => rule_href(app, key),
+            action if action.starts_with("file.") && is_there => file_href(app, key),
+            _ => String::new(),
+        };
+        lines.push((if text.is_empty() && !href.is_empty() { key.to_owned() } else { text }, href));
+    }
+    if !entry.reason.is_empty() {
+        lines.push((entry.reason.clone(), String::new()));
+    }
+    lines.retain(|it| !it.0.is_empty());
+    lines
+}
+
+fn object(value: &Value) -> Option<&Map<String, Value>> {
+    value.as_object()
+}
+
+fn shown(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.clone(),
         other => other.to_string(),
     };
+    tollgate_human_text::clip_to(&text, 100)
+}
+
+/// What became of a rule: `rate 5 → 8`.
+pub(super) fn one_line(
+    lang: Lang,
+    before: Option<&Map<String, Value>>,
+    after: Option<&Map<String, Value>>,
+) -> String {
+    let c = changes::Texts::of(lang);
+    let numbers = |side: &Map<String, Value>| {
+        let named = ["rate", "max_permits", "state"].iter().filter_map(|name| Some((name, side.get(*name)?)));
+        named.map(|(name, value)| format!("{name} {}", shown(value))).collect::<Vec<_>>().join(" · ")
+    };
+    match (before, after) {
+        (None, Some(new)) => format!("{} {}", c.created, numbers(new)),
+        (Some(old), None) => format!("{} {}", c.deleted, numbers(old)),
+        (Some(old), Some(new)) => {
+            let names = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name)));
+            let differs = names.filter(|name| old.get(*name) != new.get(*name));
+            let side =
+                |side: &Map<String, Value>, name: &str| side.get(name).map_or_else(|| "–".to_owned(), shown);
+            let one = |name: &String| format!("{name} {} → {}", side(old, name), side(new, name));
+            differs.map(one).collect::<Vec<_>>().join(" · ")
+        }
+        (None, None) => String::new(),
+    }
+}
+
+/// The members that differ, as `rate 5 → 8`.
+fn difference(lang: Lang, entry: &Entry, before: Option<&Value>, after: Option<&Value>) -> String {
+    let empty = Map::new();
+    let (before, after) =
+        (before.and_then(object).unwrap_or(&empty), after.and_then(object).unwrap_or(&empty));
+    if entry.action == "override.create" {
+        let o = overrides::Texts::of(lang);
+        let what = if after.get("action").is_some_and(|it| it == "allow") { o.allow } else { o.block };
+        // Entries of before there were minutes have the end.
+        let until = after.get("until").and_then(Value::as_i64).unwrap_or(entry.at);
+        let ms = after.get("minutes").and_then(Value::as_i64).map_or(until - entry.at, |it| it * 60_000);
+        return format!("{what} · {}", overrides::left(lang, ms));
+    }
     let mut parts = Vec::new();
     for (name, new) in after.iter().filter(|it| !IDENTITIES.contains(&&**it.0)) {
         match before.get(name) {
             Some(old) if old == new => {}
-            Some(serde_json::Value::Null) => parts.push(format!("{name} {}", shown(new))),
+            Some(Value::Null) => parts.push(format!("{name} {}", shown(new))),
             Some(old) => parts.push(format!("{name} {} → {}", shown(old), shown(new))),
             None if entry.before.is_some() => parts.push(format!("{name} {}", shown(new))),
             None if ["rate", "max_permits", "state", "name", "app", "role", "status", "kind"]
@@ -139,9 +232,6 @@ fn difference(entry: &Entry) -> String {
             }
             None => {}
         }
-    }
-    if !entry.reason.is_empty() {
-        parts.push(entry.reason.clone());
     }
     tollgate_human_text::clip_to(&parts.join(" · "), 400)
 }

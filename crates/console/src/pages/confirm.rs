@@ -3,15 +3,22 @@
 use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::publishing::Intent;
-use tollgate_control::{ControlError, Role, apps, rules, versions};
+use tollgate_control::versions::RuleDiff;
+use tollgate_control::{Content, ControlError, Role, apps, rules, versions};
 use tollgate_http_kit::Reply;
 
+use super::audit::one_line;
 use super::changes::after;
 use super::rules::rule_href;
 use crate::console::Console;
 use crate::frame::{Frame, page};
 use crate::texts::grouped;
 use crate::web::{Failure, Visit, encoded, query_of, redirect};
+
+/// Most rules that a rollback has a box for; a form has 200 fields at most.
+const MOST_PICKS: usize = 100;
+/// Begins the names of the boxes of rules.
+const PICK: &str = "pick:";
 
 #[derive(Template)]
 #[template(path = "confirm.html")]
@@ -27,6 +34,13 @@ pub(super) struct ConfirmPage {
     pub(super) asks_reason: bool,
     pub(super) button: &'static str,
     pub(super) back: String,
+    /// Another way to answer: name and value of a field, and the text of its button.
+    pub(super) second: Option<(&'static str, &'static str, String)>,
+    /// Rules that it changes: a field that picks each, its key, and what becomes of it. Without a field, all
+    /// of them are changed.
+    pub(super) picks: Vec<(String, String, String)>,
+    /// Above the rules.
+    pub(super) picks_title: String,
     /// Fields to send again.
     pub(super) hidden: Vec<(String, String)>,
 }
@@ -61,6 +75,9 @@ pub(super) async fn ask_delete(
         facts,
         consequence: t.delete_consequence,
         etag: rule.etag,
+        second: None,
+        picks: Vec::new(),
+        picks_title: String::new(),
         asks_reason: false,
         hidden: Vec::new(),
         button: t.delete,
@@ -91,14 +108,33 @@ pub(super) async fn ask_rollback(
 ) -> Result<Reply, Failure> {
     let (claim, app, to) = (visit.claim()?, visit.segment(1), visit.segment(3));
     let number: i64 = to.parse().map_err(|_| Failure::NoPage)?;
-    let app =
-        console.control.read_as(&claim, move |tx, actor| apps::get(tx, actor, Role::Editor, &app)).await?;
+    let read = console.control.read_as(&claim, move |tx, actor| {
+        let app = apps::get(tx, actor, Role::Editor, &app)?;
+        let is_there = (1..app.version).contains(&number);
+        let diffs = if is_there {
+            versions::difference(tx, actor, &app.name, app.version, number)?
+        } else {
+            Vec::new()
+        };
+        Ok((app, diffs))
+    });
+    let (app, diffs) = read.await?;
     if !(1..app.version).contains(&number) {
         return Err(ControlError::NotFound { what: "version", name: to }.into());
     }
     let t = visit.lang.texts();
     let status = if fault.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let versions = format!("/apps/{}/versions", encoded(&app.name));
+    let side = |content: &Option<Content>| content.as_ref().map(Content::json);
+    let pick = |it: &RuleDiff| {
+        let (before, after) = (side(&it.before), side(&it.after));
+        let object = |side: &Option<serde_json::Value>| side.as_ref().and_then(|it| it.as_object().cloned());
+        let text = one_line(visit.lang, object(&before).as_ref(), object(&after).as_ref());
+        // More rules than the page names come back together: those beyond would be left out.
+        let field = if diffs.len() > MOST_PICKS { String::new() } else { format!("{PICK}{}", it.key) };
+        (field, it.key.clone(), text)
+    };
+    let picks = diffs.iter().take(MOST_PICKS).map(pick).collect();
     let confirm = ConfirmPage {
         f: Frame::new(visit, "versions", t.rollback),
         crumb: format!("{} / {} / {}", t.limits, t.versions, app.name),
@@ -108,6 +144,9 @@ pub(super) async fn ask_rollback(
         facts: vec![(t.app, app.name), (t.current, app.version.to_string()), (t.rollback, to)],
         consequence: t.rollback_consequence,
         etag: app.version,
+        second: None,
+        picks,
+        picks_title: visit.lang.rules_change(diffs.len()),
         asks_reason: true,
         hidden: Vec::new(),
         button: t.rollback,
@@ -122,8 +161,13 @@ pub(super) async fn roll_back(console: &Console, visit: &Visit) -> Result<Reply,
     let to = visit.segment(3).parse().map_err(|_| Failure::NoPage)?;
     let base = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (reason, name) = (visit.field("reason").to_owned(), app.clone());
-    let rolled =
-        console.change(visit, move |tx, actor| versions::rollback(tx, actor, &app, base, to, &reason));
+    let picked: Vec<String> = visit.fields(PICK).into_iter().map(|(name, _)| name.to_owned()).collect();
+    // Everything comes back without the boxes.
+    let is_all = visit.field("picks") != "yes";
+    let rolled = console.change(visit, move |tx, actor| {
+        let only = (!is_all).then_some(&*picked);
+        versions::restore(tx, actor, &app, (base, to), only, &reason)
+    });
     match rolled.await {
         Ok(version) => {
             Ok(redirect(&query_of("/rules", &[("saved", &name), ("version", &version.to_string())])))

@@ -188,6 +188,7 @@ async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Sa
         | ControlError::Conflict(_)
         | ControlError::Frozen { .. }
         | ControlError::NeedsApproval { .. }
+        | ControlError::NodeLive { .. }
         | ControlError::WrongRolloutState { .. }
         | ControlError::WrongState { .. }) => Said::new(StatusCode::CONFLICT, t.failed, error.to_string()),
         error @ ControlError::Unanswered { .. } => {

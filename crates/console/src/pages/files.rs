@@ -81,7 +81,7 @@ async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     page(StatusCode::OK, &list)
 }
 
-fn file_href(app: &str, domain: &str) -> String {
+pub(super) fn file_href(app: &str, domain: &str) -> String {
     format!("/apps/{}/files/{}", encoded(app), encoded(domain))
 }
 
@@ -243,6 +243,9 @@ async fn show(
     let preview = documents.unwrap_or_default().iter().filter(|it| domain.as_deref() == Some(it.domain()));
     let preview = preview.map(|it| (it.domain().to_owned(), it.yaml().to_owned())).collect();
     let live = found.map(|it| {
+        if it.is_app_disabled {
+            return ("warn", t.app_disabled.to_owned());
+        }
         let has = |node: &NodeState| node.has(&it.app, it.version.unsigned_abs());
         live(visit.lang, &console.control.nodes().nodes_of(&it.app), now_ms, has)
     });

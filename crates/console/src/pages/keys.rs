@@ -97,6 +97,9 @@ fn shown(
     if answers.is_some_and(|it| it.live == 0) {
         notice = Some(("warn", t.no_nodes.to_owned()));
     }
+    if answers.is_some_and(|it| it.is_app_disabled) {
+        notice = Some(("warn", lang.texts().app_disabled_text.to_owned()));
+    }
     let found = answers.filter(|it| it.live > 0).map(|it| found(lang, question, &entries, it));
     let page_of = KeysPage {
         f: Frame::new(visit, "keys", t.keys),

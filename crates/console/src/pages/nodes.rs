@@ -2,6 +2,7 @@
 
 use askama::Template;
 use hyper::StatusCode;
+use tollgate_control::actor::EVERY_APP;
 use tollgate_control::{ControlError, Figures, Health, NodeApp, NodeState, Role, Who};
 use tollgate_http_kit::Reply;
 
@@ -9,7 +10,7 @@ use crate::console::Console;
 use crate::frame::{Frame, all_live, page};
 use crate::texts::nodes::Texts;
 use crate::texts::{Lang, grouped};
-use crate::web::{Failure, Visit, encoded, query_of};
+use crate::web::{Failure, Visit, encoded, query_of, redirect};
 
 #[derive(Template)]
 #[template(path = "nodes.html")]
@@ -20,6 +21,7 @@ struct ListPage {
     live: (&'static str, String),
     rows: Vec<Row>,
     command: String,
+    may_remove: bool,
 }
 
 struct Row {
@@ -37,6 +39,7 @@ struct Row {
     software: String,
     seen: String,
     seen_ms: i64,
+    is_live: bool,
 }
 
 /// An app that is not as wanted.
@@ -57,6 +60,8 @@ struct NodePage {
     facts: Vec<(&'static str, String, bool)>,
     faults: Vec<(&'static str, String)>,
     apps: Vec<AppRow>,
+    /// Where the node is removed, if it may be.
+    remove: Option<String>,
 }
 
 struct AppRow {
@@ -74,19 +79,30 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let (who, now_ms) = console.who(visit).await?;
     let nodes = console.control.nodes().nodes();
     let figures = console.control.live().figures();
-    let scheme = if console.settings.is_secure { "https" } else { "http" };
     let list = ListPage {
         f: Frame::new(visit, "nodes", visit.lang.texts().nodes),
         d,
         after: after(console),
         live: all_live(console, visit.lang, now_ms),
         rows: nodes.iter().map(|node| row(visit, &who, node, figures.get(&node.id), now_ms)).collect(),
-        command: format!(
-            "tollgate serve --control {scheme}://{} --control-token-file node-token",
-            visit.host
-        ),
+        command: join(console, visit),
+        may_remove: who.may(Role::Admin, EVERY_APP),
     };
     page(StatusCode::OK, &list)
+}
+
+/// The command that joins a node: with the address and the token that the server knows.
+pub(super) fn join(console: &Console, visit: &Visit) -> String {
+    if !console.settings.join.is_empty() {
+        return console.settings.join.clone();
+    }
+    let scheme = if console.settings.is_secure { "https" } else { "http" };
+    format!("tollgate serve --control {scheme}://{} --control-token-file node-token", visit.host)
+}
+
+pub(super) async fn remove(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    console.control.remove_node(&visit.claim()?, &visit.segment(1)).await?;
+    Ok(redirect("/nodes"))
 }
 
 fn row(visit: &Visit, who: &Who, node: &NodeState, figures: Option<&Figures>, now_ms: i64) -> Row {
@@ -105,12 +121,17 @@ fn row(visit: &Visit, who: &Who, node: &NodeState, figures: Option<&Figures>, no
         name: node.name.clone(),
         health: health(visit.lang, node.health(now_ms)),
         labels: labels(node),
-        in_force: format!("{} / {}", apps.len() - missing.len(), apps.len()),
-        missing,
+        // What it holds is known again when it attaches.
+        in_force: match node.is_connected || apps.iter().any(|it| it.acked > 0) {
+            true => format!("{} / {}", apps.len() - missing.len(), apps.len()),
+            false => d.unknown.to_owned(),
+        },
+        missing: if node.is_live(now_ms) { missing } else { Vec::new() },
         store: figures.and_then(|it| it.store.clone()),
         software: node.software.clone(),
         seen: visit.time(node.last_seen_ms),
         seen_ms: node.last_seen_ms,
+        is_live: node.is_live(now_ms),
     }
 }
 
@@ -173,6 +194,7 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
         None if who.roles.is_empty() => "–".to_owned(),
         Some((name, true)) => name.clone(),
         Some((name, false)) => format!("{name} · {}", d.store_down),
+        None if !node.is_live(now_ms) => d.unknown.to_owned(),
         None => d.no_store.to_owned(),
     };
     let mut facts = vec![
@@ -218,6 +240,8 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
         facts,
         faults: faults.into_iter().filter(|it| !it.1.is_empty()).collect(),
         apps: seen(&who, &node).map(app).collect(),
+        remove: (who.may(Role::Admin, EVERY_APP) && !node.is_live(now_ms))
+            .then(|| format!("{}/remove", href(&node.id))),
     };
     page(StatusCode::OK, &shown)
 }

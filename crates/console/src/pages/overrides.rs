@@ -2,17 +2,19 @@
 
 use hyper::StatusCode;
 use tollgate_control::actor::EVERY_APP;
-use tollgate_control::overrides::{self, Action, OverrideInput};
+use tollgate_control::overrides::{self, Action, Override, OverrideInput};
 use tollgate_control::{ControlError, FieldFault, Role};
 use tollgate_http_kit::Reply;
 
+use super::confirm::ConfirmPage;
 use super::table::{TablePage, cell};
+use crate::blocking::{Met, met};
 use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
 use crate::texts::Lang;
 use crate::texts::overrides::{Texts, left};
-use crate::web::{Failure, Visit, redirect};
+use crate::web::{Failure, Visit, query_of, redirect};
 
 pub(super) fn lines(text: &str) -> Vec<String> {
     text.lines().map(|it| it.trim_end_matches('\r')).filter(|it| !it.is_empty()).map(str::to_owned).collect()
@@ -96,11 +98,80 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
         minutes: visit.field("minutes").to_owned(),
         reason: visit.field("reason").to_owned(),
     };
-    match console.control.create_override(&visit.claim()?, input).await {
-        Ok(_) => Ok(redirect("/overrides")),
+    let claim = visit.claim()?;
+    let checked = match console.control.check_override(&claim, input.clone()).await {
+        Ok(checked) => checked,
+        Err(ControlError::Invalid(faults)) => return list(console, visit, &faults).await,
+        Err(error) => return Err(error.into()),
+    };
+    let made = if visit.field("across") == "yes" {
+        let met = met(console, &checked).await;
+        let entries =
+            |it: Vec<(String, String)>| it.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let one = |it| OverrideInput { entries: entries(it), ..input.clone() };
+        console.control.create_overrides(&claim, met.across.into_iter().map(one).collect()).await.map(|_| ())
+    } else if visit.field("confirmed") == "yes" {
+        console.control.create_override(&claim, input).await.map(|_| ())
+    } else {
+        let met = met(console, &checked).await;
+        return ask(visit, &checked, &met);
+    };
+    match made {
+        Ok(()) => Ok(redirect("/overrides")),
         Err(ControlError::Invalid(faults)) => list(console, visit, &faults).await,
         Err(error) => Err(error.into()),
     }
+}
+
+/// What a block or an allowance meets, before it is in force.
+fn ask(visit: &Visit, made: &Override, met: &Met) -> Result<Reply, Failure> {
+    let (lang, t) = (visit.lang, Texts::of(visit.lang));
+    let is_block = made.action == Action::Block;
+    let whole = made.entries.is_empty();
+    let mut hidden: Vec<(String, String)> = visit
+        .fields("")
+        .into_iter()
+        .filter(|(name, _)| !["confirmed", "across"].contains(name))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect();
+    let again: Vec<(&str, &str)> =
+        hidden.iter().map(|(name, value)| (&**name, &**value)).filter(|it| it.0 != "etag").collect();
+    let back = query_of("/overrides", &again);
+    hidden.push(("confirmed".to_owned(), "yes".to_owned()));
+    let rules = match met.total {
+        0 => t.met_none.to_owned(),
+        total => lang.rules_met(&met.rules, total),
+    };
+    let minutes = (made.until - made.created_at) / 60_000;
+    let confirm = ConfirmPage {
+        f: Frame::new(visit, "overrides", if is_block { t.block_title } else { t.allow_title }),
+        crumb: format!("{} / {}", t.crumb, t.title),
+        fault: match (whole, met.total) {
+            (true, _) => Some(t.whole_warning.to_owned()),
+            (false, 0) if met.is_published => Some(t.met_none_warning.to_owned()),
+            (false, 0) => Some(t.unknown_domain_warning.to_owned()),
+            _ => None,
+        },
+        action: "/overrides".to_owned(),
+        question: if is_block { t.block_question } else { t.allow_question },
+        facts: vec![
+            (t.domain, made.domain.clone()),
+            (t.entries, if whole { t.whole_domain.to_owned() } else { made.named() }),
+            (t.rules_met, rules),
+            (t.left, left(lang, minutes * 60_000)),
+            (t.reason, made.reason.clone()),
+        ],
+        consequence: if is_block { t.block_consequence } else { t.allow_consequence },
+        etag: 0,
+        second: (!met.across.is_empty()).then(|| ("across", "yes", lang.across(met.across.len()))),
+        picks: Vec::new(),
+        picks_title: String::new(),
+        asks_reason: false,
+        hidden,
+        button: if is_block { t.block } else { t.allow },
+        back,
+    };
+    page(StatusCode::OK, &confirm)
 }
 
 pub(super) async fn end(console: &Console, visit: &Visit) -> Result<Reply, Failure> {

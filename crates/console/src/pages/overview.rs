@@ -2,14 +2,14 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::Health;
 use tollgate_control::change_set::{self, Query};
 use tollgate_control::history::{self, History, HistoryQuery, Scope, TopKey, TopQuery};
+use tollgate_control::{Health, apps};
 use tollgate_http_kit::Reply;
 
 use super::problem_list::{Line, lines};
 use super::top::{Limited, limited};
-use crate::chart::{Chart, Words, per_second, percent, rate, spark, tenths};
+use crate::chart::{Chart, Words, drawable, per_second, percent, rate, spark, tenths};
 use crate::console::Console;
 use crate::frame::{Frame, all_live, page};
 use crate::texts::traffic::Texts;
@@ -31,6 +31,10 @@ struct OverviewPage {
     live: (&'static str, String),
     stale: Option<String>,
     has_nodes: bool,
+    /// The command that joins a node.
+    join: String,
+    /// Apps that are disabled.
+    disabled: Vec<String>,
     has_traffic: bool,
     admitted: Figure,
     denied: Figure,
@@ -69,9 +73,11 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
         let top = history::top_keys(tx, actor, &top)?;
         let open = Query { state: "open".to_owned(), limit: 5, ..Query::default() };
         let changes = change_set::list(tx, actor, &open)?;
-        Ok((now_ms, found, top, history::as_of(tx)?, changes))
+        let apps = apps::list(tx, actor)?.into_iter().filter(|it| it.state == "disabled");
+        let disabled: Vec<String> = apps.map(|it| it.name).collect();
+        Ok((now_ms, found, top, history::as_of(tx)?, changes, disabled))
     });
-    let (now_ms, found, top, as_of, changes) = read.await?;
+    let (now_ms, found, top, as_of, changes, disabled) = read.await?;
     let problems = console.control.problems(&claim).await?;
     let nodes = console.control.nodes().nodes_of("");
     let count = |health| nodes.iter().filter(|node| node.health(now_ms) == health).count();
@@ -83,6 +89,8 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
         live: all_live(console, visit.lang, now_ms),
         stale,
         has_nodes: !nodes.is_empty(),
+        join: super::nodes::join(console, visit),
+        disabled,
         has_traffic: found.sum().offered() > 0,
         admitted: figure(&found, |it| it.counts.admitted + it.counts.shadow_denied),
         denied: figure(&found, |it| it.counts.denied),
@@ -118,7 +126,7 @@ fn chart(visit: &Visit, found: &History) -> Chart {
 }
 
 fn figure(found: &History, of: impl Fn(&history::Point) -> i64) -> Figure {
-    let rates: Vec<i64> = found.points.iter().map(|it| tenths(of(it), found.step_ms)).collect();
+    let rates: Vec<i64> = drawable(found).iter().map(|it| tenths(of(it), it.span_ms)).collect();
     let (line, area) = spark(&rates);
     Figure { text: rate(rates.last().copied().unwrap_or_default()), line, area }
 }

@@ -360,13 +360,19 @@ fn show(
         form(visit, Frame::new(visit, "rules", title), &rule.app, filled.input, filled.faults, true);
     let href = rule_href(&rule.app, &rule.car.key);
     let has = |node: &NodeState| node.has(&rule.app, rule.version.unsigned_abs());
-    form.live = Some(live(visit.lang, &console.control.nodes().nodes_of(&rule.app), read.now_ms, has));
+    form.live = Some(match rule.is_app_disabled {
+        true => ("warn", t.app_disabled.to_owned()),
+        false => live(visit.lang, &console.control.nodes().nodes_of(&rule.app), read.now_ms, has),
+    });
     form.crumb = format!("{} / {}", t.limits, t.edit_rule);
     form.delete_href = may_edit.then(|| format!("{href}/delete"));
     form.action.clone_from(&href);
     form.href = href;
     form.states = states(form.c, &rule.car.state);
-    form.state = (rule.car.state.clone(), super::rules::state_text(visit.lang, &rule.car.state));
+    form.state = match rule.is_app_disabled {
+        true => ("off".to_owned(), t.app_disabled),
+        false => (rule.car.state.clone(), super::rules::state_text(visit.lang, &rule.car.state)),
+    };
     // The chart of a trial has its place.
     if read.compared.is_none() && lately.sum().offered() > 0 {
         let clock = |at| visit.time_as(at, "%H:%M:%S");

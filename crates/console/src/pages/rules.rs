@@ -1,15 +1,15 @@
 //! The list of rules: eight columns, pages, search, order, counts.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::rules::{self, Query, Rule, Sort};
-use tollgate_control::{Role, apps, history};
+use tollgate_control::{InForce, Role, apps, history};
 use tollgate_http_kit::Reply;
 
 use crate::console::Console;
-use crate::frame::{Frame, all_live, counted, page};
+use crate::frame::{Frame, all_live, page};
 use crate::texts::{Lang, changes, grouped};
 use crate::web::{Failure, Visit, encoded, query_of};
 
@@ -115,6 +115,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         ];
         query_of("/rules", &parameters)
     };
+    let disabled = apps.iter().filter(|it| it.state == "disabled").map(|it| it.name.clone()).collect();
     let last = (found.matching - 1).max(0) / size + 1;
     let first = (found.page - 1) * size + 1;
     let shown = i64::try_from(rows.len()).unwrap_or(i64::MAX);
@@ -124,7 +125,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         c: changes::Texts::of(visit.lang),
         may_change: rows.iter().any(|row| row.may_edit),
         live: all_live(console, visit.lang, now_ms),
-        notice: notice(console, visit, now_ms),
+        notice: notice(console, visit, &disabled, now_ms),
         sizes: SIZES,
         size,
         sort,
@@ -158,8 +159,8 @@ fn row(console: &Console, visit: &Visit, rule: &Rule, used: Option<i64>, may_edi
         delete_href: format!("{href}/delete"),
         href,
         etag: rule.etag,
-        state_text: state_text(visit.lang, &car.state),
-        state: car.state.clone(),
+        state_text: if rule.is_app_disabled { t.app_disabled } else { state_text(visit.lang, &car.state) },
+        state: if rule.is_app_disabled { "off".to_owned() } else { car.state.clone() },
         burst: grouped(car.max_permits),
         rate: format!("{} {}", grouped(car.rate), t.per_second),
         tokens: usage.map(|it| (grouped(it.tokens), width(it.tokens))),
@@ -186,7 +187,12 @@ pub(super) fn state_text(lang: Lang, state: &str) -> &'static str {
 }
 
 /// What the page before did, and where that is in force.
-fn notice(console: &Console, visit: &Visit, now_ms: i64) -> Option<(&'static str, String)> {
+fn notice(
+    console: &Console,
+    visit: &Visit,
+    disabled: &HashSet<String>,
+    now_ms: i64,
+) -> Option<(&'static str, String)> {
     let c = changes::Texts::of(visit.lang);
     match visit.parameter("bulk") {
         "none" => return Some(("info", c.nothing_selected.to_owned())),
@@ -197,8 +203,11 @@ fn notice(console: &Console, visit: &Visit, now_ms: i64) -> Option<(&'static str
     if tollgate_control::car::app_name(app).is_err() || version < 1 {
         return None;
     }
+    if disabled.contains(app) {
+        return Some(("warn", visit.lang.saved(app, version, visit.lang.texts().app_disabled_text)));
+    }
     let nodes = console.control.nodes().nodes_of(app);
-    let (have, live) = counted(&nodes, now_ms, |node| node.has(app, version.unsigned_abs()));
-    let class = if have == live { "ok" } else { "warn" };
-    Some((class, visit.lang.saved(app, version, have, live)))
+    let found = InForce::of(&nodes, now_ms, |node| node.has(app, version.unsigned_abs()));
+    let class = if found.is_everywhere() { "ok" } else { "warn" };
+    Some((class, visit.lang.saved(app, version, &visit.lang.live(found))))
 }

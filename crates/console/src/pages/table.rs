@@ -60,6 +60,8 @@ pub(super) struct Cell {
     pub(super) title: String,
     pub(super) href: String,
     pub(super) tag: &'static str,
+    /// Instead of the text: lines, each perhaps with a link.
+    pub(super) lines: Vec<(String, String)>,
     /// Path, name and value of a form with one button.
     pub(super) post: (String, &'static str, String),
 }
@@ -83,6 +85,10 @@ impl Cell {
 
     pub(super) fn tag(self, tag: &'static str) -> Self {
         Self { tag, ..self }
+    }
+
+    pub(super) fn lines(self, lines: Vec<(String, String)>) -> Self {
+        Self { lines, ..self }
     }
 
     pub(super) fn post(self, path: String, name: &'static str, value: impl Into<String>) -> Self {

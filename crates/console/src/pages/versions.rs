@@ -22,10 +22,12 @@ async fn of_all(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let frame = Frame::new(visit, "versions", t.versions);
     let mut list = TablePage::new(frame, format!("{} / {}", t.limits, t.versions));
     list.empty = (t.no_apps, t.empty_text, String::new());
-    list.head = vec![(t.app, false), (t.version, true), (t.rules_count, true), (t.time, false)];
+    list.head =
+        vec![(t.app, false), (t.state, false), (t.version, true), (t.rules_count, true), (t.time, false)];
     for app in apps {
         list.rows.push(vec![
             cell(&app.name).href(format!("/apps/{}/versions", encoded(&app.name))),
+            if app.state == "disabled" { cell(t.app_disabled).tag("tag off") } else { cell(t.active) },
             cell(grouped(app.version)).class("n"),
             cell(grouped(app.rules)).class("n"),
             cell(visit.time(app.updated_at)).class("time").title(app.updated_at.to_string()),
@@ -39,12 +41,16 @@ async fn of_app(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let c = Texts::of(visit.lang);
     let may_edit = visit.who()?.may(Role::Editor, &name);
     let asked = name.clone();
-    let versions =
-        console.control.read_as(&claim, move |tx, actor| versions::list(tx, actor, &asked, 200)).await?;
+    let read = console.control.read_as(&claim, move |tx, actor| {
+        let is_disabled = apps::get(tx, actor, Role::Viewer, &asked)?.state == "disabled";
+        Ok((versions::list(tx, actor, &asked, 200)?, is_disabled))
+    });
+    let (versions, is_disabled) = read.await?;
     let title = format!("{name} · {}", t.versions);
     let mut list =
         TablePage::new(Frame::new(visit, "versions", title), format!("{} / {}", t.limits, t.versions));
     list.aside = Some((c.settings, settings_href(&name)));
+    list.live = is_disabled.then(|| ("warn", t.app_disabled.to_owned()));
     list.empty = (t.no_versions, t.no_versions_text, String::new());
     list.head = vec![
         (t.version, true),

@@ -51,6 +51,8 @@ pub(super) struct RuleBody {
     _version: IgnoredAny,
     #[serde(rename = "updated_at")]
     _updated_at: IgnoredAny,
+    #[serde(rename = "app_disabled")]
+    _app_disabled: IgnoredAny,
     #[serde(rename = "updated_by")]
     _updated_by: IgnoredAny,
     key: String,

@@ -109,8 +109,9 @@ pub(super) async fn answer(console: &Console, call: FileCall, visit: &Visit) -> 
             visit.claim()?;
             let (app, domain) = (visit.parameter("app"), visit.parameter("domain"));
             let entries = visit.parameters("entry").join("\n");
-            let text = explain(console, visit, app, domain, &entries).await?;
-            Ok(reply::json(StatusCode::OK, &json!({"explanation": text})))
+            let found = explain(console, visit, app, domain, &entries).await?;
+            let body = json!({"explanation": found.text, "app_disabled": found.is_app_disabled});
+            Ok(reply::json(StatusCode::OK, &body))
         }
     }
 }

@@ -67,7 +67,7 @@ pub(super) async fn series(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let (found, as_of) = read.await?;
     let point = |it: &history::Point| {
         let mut point = counted(&it.counts);
-        point["at"] = it.at_ms.into();
+        (point["at"], point["ms"]) = (it.at_ms.into(), it.span_ms.into());
         point
     };
     let points: Vec<Value> = found.points.iter().map(point).collect();

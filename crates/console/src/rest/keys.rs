@@ -87,6 +87,7 @@ fn shown(answers: &Answers) -> Value {
         "rule": known.and_then(|it| it.rule.as_ref()), "none": known.and_then(|it| it.none.as_ref()),
         "override": overridden.map(|it| json!({"action": it.action, "left_ms": it.left_ms})),
         "local": answers.is_local, "live_nodes": answers.live, "nodes": nodes,
+        "app_disabled": answers.is_app_disabled,
     })
 }
 

@@ -37,6 +37,12 @@ pub(super) async fn get(console: &Console, visit: &Visit) -> Result<Reply, Failu
     Ok(reply::json(StatusCode::OK, &shown(&who, &node, figures.get(&id), now_ms)))
 }
 
+pub(super) async fn remove(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
+    let removed = console.control.remove_node(&visit.claim()?, &visit.segment(3)).await?;
+    let (who, now_ms) = console.who(visit).await?;
+    Ok(reply::json(StatusCode::OK, &shown(&who, &removed, None, now_ms)))
+}
+
 /// Apps that the actor may not see are not named.
 fn shown(who: &Who, node: &NodeState, figures: Option<&Figures>, now_ms: i64) -> Value {
     let apps = node.apps.iter().filter(|it| who.may(Role::Viewer, &it.app));

@@ -8,6 +8,7 @@ use tollgate_control::{Fault, FieldFaults};
 use tollgate_http_kit::{Reply, reply};
 
 use super::body::read;
+use crate::blocking::met;
 use crate::console::Console;
 use crate::web::{Failure, Visit};
 
@@ -20,6 +21,7 @@ struct OverrideBody {
     action: String,
     minutes: Value,
     reason: String,
+    whole_domain: bool,
 }
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
@@ -37,7 +39,13 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
 
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let claim = visit.claim()?;
-    let OverrideBody { domain, entries, action, minutes, reason } = read(visit)?;
+    let OverrideBody { domain, entries, action, minutes, reason, whole_domain } = read(visit)?;
+    // A member that was forgotten does not block everybody.
+    if entries.is_empty() && !whole_domain {
+        let mut faults = FieldFaults::default();
+        faults.add("entries", Fault::WholeDomain);
+        return Err(faults.check().map_or_else(Failure::from, |()| Failure::NoPage));
+    }
     let minutes = match minutes {
         Value::Null => String::new(),
         Value::Number(number) => number.to_string(),
@@ -49,7 +57,10 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     };
     let input = OverrideInput { domain, entries, action, minutes, reason };
     let made = console.control.create_override(&claim, input).await?;
-    Ok(reply::json(StatusCode::CREATED, &shown(&made)))
+    let met = met(console, &made).await;
+    let mut body = shown(&made);
+    (body["rules"], body["rules_met"]) = (json!(met.rules), json!(met.total));
+    Ok(reply::json(StatusCode::CREATED, &body))
 }
 
 pub(super) async fn end(console: &Console, visit: &Visit) -> Result<Reply, Failure> {

@@ -118,9 +118,9 @@ fn of_control(visit: &Visit, error: &ControlError) -> (StatusCode, &'static str,
         ControlError::OldNodes { .. } => (StatusCode::CONFLICT, "old-nodes"),
         ControlError::Frozen { .. } => (StatusCode::CONFLICT, "frozen"),
         ControlError::Unanswered { .. } => (StatusCode::BAD_GATEWAY, "unanswered"),
-        ControlError::WrongState { .. } | ControlError::WrongRolloutState { .. } => {
-            (StatusCode::CONFLICT, "wrong-state")
-        }
+        ControlError::WrongState { .. }
+        | ControlError::WrongRolloutState { .. }
+        | ControlError::NodeLive { .. } => (StatusCode::CONFLICT, "wrong-state"),
         ControlError::RolloutOpen { .. } => (StatusCode::CONFLICT, "rollout-open"),
         ControlError::OwnChange | ControlError::NotAuthor { .. } => (StatusCode::FORBIDDEN, "no-right"),
         ControlError::Cap { .. } => (StatusCode::CONFLICT, "cap"),

@@ -125,6 +125,7 @@ fn shown(rule: &Rule) -> Value {
         "u": in_words(car.u_micro), "extras": car.extras, "description": car.description, "per": car.per,
         "bucket": car.bucket,
         "sharing": car.sharing, "on_store_failure": car.on_store_failure, "state": car.state,
+        "app_disabled": rule.is_app_disabled,
         "trial_rate": car.trial.map(|it| it.rate), "trial_max_permits": car.trial.map(|it| it.max_permits),
         "version": rule.version, "updated_at": rule.updated_at, "updated_by": rule.updated_by,
     })

@@ -42,6 +42,7 @@ fn rule() -> Value {
             ("sharing", one_of(&["exact", "leased", "local"])),
             ("on_store_failure", one_of(&["allow", "deny", "local"])),
             ("state", one_of(&["on", "shadow", "off"])),
+            ("app_disabled", flag()),
             ("trial_rate", maybe(&int())),
             ("trial_max_permits", maybe(&int())),
             ("version", int()),

@@ -23,7 +23,7 @@ fn an_override() -> Value {
             ("author", text()),
             ("created_at", int()),
         ],
-        &[],
+        &[("rules", list(text())), ("rules_met", int())],
     )
 }
 
@@ -49,6 +49,7 @@ fn key() -> Value {
             ("none", maybe(&text())),
             ("override", maybe(&object(&[("action", text()), ("left_ms", int())], &[]))),
             ("local", flag()),
+            ("app_disabled", flag()),
             ("live_nodes", int()),
             ("nodes", list(node)),
         ],
@@ -62,7 +63,7 @@ pub(super) fn named() -> [(&'static str, Value); 2] {
 }
 
 pub(super) fn history() -> Description {
-    let points = list(counts(&[("at", int())]));
+    let points = list(counts(&[("at", int()), ("ms", int())]));
     let members = [("step", int()), ("as_of", maybe(&int())), ("sum", counts(&[])), ("points", points)];
     replies(object(&members, &[])).with(super::history::parameters())
 }
@@ -176,7 +177,7 @@ pub(super) fn overrides() -> Description {
 pub(super) fn create_override() -> Description {
     let body = object(
         &[("domain", text()), ("action", one_of(&["block", "allow"])), ("reason", text())],
-        &[("entries", list(text())), ("minutes", maybe(&int()))],
+        &[("entries", list(text())), ("minutes", maybe(&int())), ("whole_domain", flag())],
     );
     let example = json!({
         "domain": "SIP_HOTEL", "entries": ["key=pushGeoHotelList"], "action": "block", "minutes": 60,

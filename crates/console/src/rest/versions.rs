@@ -60,10 +60,12 @@ pub(super) static ROWS: &[Row] = &[
     ),
 ];
 
+/// The body of a rollback: without `rules`, all of them come back.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReasonBody {
+struct RollbackBody {
     reason: String,
+    rules: Option<Vec<String>>,
 }
 
 pub(super) async fn answer(console: &Console, call: VersionCall, visit: &Visit) -> Result<Reply, Failure> {
@@ -132,10 +134,11 @@ async fn diff(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 
 async fn roll_back(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (claim, app, to, base) = (visit.claim()?, visit.segment(3), number(visit)?, if_match(visit)?);
-    let ReasonBody { reason } = read(visit)?;
+    let RollbackBody { reason, rules } = read(visit)?;
     let name = app.clone();
-    let rolled =
-        console.change(visit, move |tx, actor| versions::rollback(tx, actor, &name, base, to, &reason));
+    let rolled = console.change(visit, move |tx, actor| {
+        versions::restore(tx, actor, &name, (base, to), rules.as_deref(), &reason)
+    });
     match rolled.await {
         Ok(version) => Ok(tagged(StatusCode::OK, &json!({"version": version}), version)),
         Err(ControlError::Stale { .. }) => {

@@ -2,6 +2,9 @@
 
 texts! {
     title: "变更", "Changes";
+    disable_app: "停用应用", "Disable the app";
+    disable_question: "停用这个应用？", "Disable this app?";
+    disable_consequence: "它的全部规则会立即从所有节点移除，相关请求不再受限。重新启用后恢复。", "All of its rules are taken off all nodes at once, and requests for it are not limited any more. Enabling it brings them back.";
     about: "每次修改都是一个变更单：先看差异，再审批，再发布。", "Every modification is a change set: review the difference, approve it, publish it.";
     empty: "没有变更", "No changes";
     empty_text: "在规则页面保存修改，或把修改存为草稿，就会产生一个变更单。", "Save a rule, or save it to a draft, and a change set appears here.";

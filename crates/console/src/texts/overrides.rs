@@ -15,6 +15,17 @@ texts! {
     allow: "放行", "Allow";
     minutes: "时长（分钟）", "Minutes";
     minutes_hint: "编辑者最多 1440（24 小时），审批者最多 43200（30 天）", "Up to 1,440 (24 hours) for editors and 43,200 (30 days) for approvers";
+    block_title: "确认封禁", "Confirm the block";
+    allow_title: "确认放行", "Confirm the allowance";
+    block_question: "封禁这些请求？", "Block these requests?";
+    allow_question: "放行这些请求，且不计数？", "Admit these requests without counting them?";
+    block_consequence: "一秒内在所有节点生效，命中的请求全部被拒绝，到期自动解除。", "Within a second all nodes deny every request that it meets, until it ends.";
+    allow_consequence: "一秒内在所有节点生效，命中的请求不受规则限制，到期自动解除。", "Within a second no rule limits the requests that it meets, until it ends.";
+    rules_met: "命中的规则", "Rules that it goes before";
+    met_none: "无", "None";
+    met_none_warning: "匹配不到任何规则：条目须从描述符的第一个条目开始。按规则发送的请求不会命中。", "It meets no rule: entries must begin with the first one of a descriptor. Requests as the rules know them are not met.";
+    unknown_domain_warning: "没有已发布的规则属于这个域。请确认域名无误。", "No published rule has this domain. Check its name.";
+    whole_warning: "没有条目：整个域的全部请求都会命中。", "Without entries it meets every request of the whole domain.";
     reason: "原因", "Reason";
     left: "剩余时间", "Time left";
     until: "到期时间", "Ends at";
@@ -52,6 +63,26 @@ texts! {
     reset_done: "已重置：下一个请求从满额开始。", "Reset: its next request finds a full quota.";
     override_this: "封禁或放行此键", "Block or allow this key";
     degraded: "存储不可用，本节点自行计数", "The store is unavailable; the node counts by itself";
+}
+
+impl crate::texts::Lang {
+    /// The rules that a block goes before, of which the first are named.
+    pub(crate) fn rules_met(self, named: &[String], total: usize) -> String {
+        let list = named.join(if self == Self::Zh { "、" } else { ", " });
+        match (self, total - named.len()) {
+            (_, 0) => list,
+            (Self::Zh, _) => format!("{list} 等 {total} 条"),
+            (Self::En, more) => format!("{list} and {more} more"),
+        }
+    }
+
+    /// The button that names the value under each key.
+    pub(crate) fn across(self, keys: usize) -> String {
+        match self {
+            Self::Zh => format!("在全部 {keys} 个键下生效"),
+            Self::En => format!("Below each of the {keys} keys"),
+        }
+    }
 }
 
 /// A time that is left, in the two largest units.

@@ -34,7 +34,7 @@ texts! {
     figures: "判定对比", "Decisions compared";
     side: "节点", "Nodes";
     chosen: "已选节点", "Chosen";
-    others: "其他节点", "Others";
+    others: "原版本", "Version before";
     decisions: "判定次数", "Decisions";
     denied_share: "拒绝比例", "Denied";
     degraded_share: "降级比例", "Degraded";
@@ -138,17 +138,19 @@ pub(crate) fn why(lang: Lang, why: &Why) -> String {
         Why::DeniesMore(sides) => {
             let (chosen, others) = shares(sides, Tally::denied_share);
             if is_zh {
-                format!("已选节点拒绝了 {chosen} 的请求，其他节点为 {others}")
+                format!("已选节点拒绝了 {chosen} 的请求，原版本为 {others}")
             } else {
-                format!("the chosen nodes deny {chosen}, the others {others}")
+                format!("the chosen nodes deny {chosen}, the version before {others}")
             }
         }
         Why::DegradesMore(sides) => {
             let (chosen, others) = shares(sides, Tally::degraded_share);
             if is_zh {
-                format!("已选节点的降级比例为 {chosen}，其他节点为 {others}")
+                format!("已选节点的降级比例为 {chosen}，原版本为 {others}")
             } else {
-                format!("{chosen} of the decisions of the chosen nodes are degraded, {others} of the others")
+                format!(
+                    "{chosen} of the decisions of the chosen nodes are degraded, {others} of the version before"
+                )
             }
         }
         Why::Blocked(detail) => {

@@ -67,6 +67,62 @@ async fn a_change_is_approved_by_another_and_then_published() {
 }
 
 #[tokio::test]
+async fn the_audit_has_a_line_for_each_rule_of_an_approved_change_from_which_value_to_which() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    for key in ["push", "pull", "gone", "same"] {
+        let form = format!("app=SIP_HOTEL&key={key}&max_permits=100&rate=5&terms=yes&action=save");
+        assert_eq!(ann.post("/rules/new", &form).await.status, 303);
+    }
+    let app = "/api/v1/apps/SIP_HOTEL";
+    let tag = etag(&ann.get(app).await);
+    assert_eq!(ann.json("PUT", app, Some(&tag), r#"{"approvals": 1}"#).await.status, 200);
+    let mut bases = Vec::new();
+    for key in ["push", "pull", "gone"] {
+        let tag = etag(&ann.get(&format!("{app}/rules/{key}")).await);
+        bases.push(tag.trim_matches('"').to_owned());
+    }
+    let body = format!(
+        r#"{{"app": "SIP_HOTEL", "title": "Busy season", "ops": [
+        {{"op": "put", "key": "push", "base": {}, "rule": {{"max_permits": 100, "rate": 20}}}},
+        {{"op": "put", "key": "pull", "base": {}, "rule": {{"max_permits": 40, "rate": 5}}}},
+        {{"op": "put", "key": "new", "rule": {{"max_permits": 7, "rate": 3}}}},
+        {{"op": "delete", "key": "gone", "base": {}}}]}}"#,
+        bases[0], bases[1], bases[2]
+    );
+    let made = ann.json("POST", "/api/v1/changes", None, &body).await;
+    assert_eq!(made.status, 201, "{}", made.body);
+    let place = format!("/changes/{}", member(&made, "id"));
+    assert_eq!(ann.post(&place, "action=submit&etag=1").await.status, 303);
+    let mut bob = user(&server, "bob", "approver").await;
+    assert_eq!(bob.post(&place, "action=approve&etag=2").await.status, 303);
+    assert_eq!(ann.post(&place, "action=publish&etag=3").await.status, 303);
+
+    let link = |key: &str, text: &str| format!("href=\"/apps/SIP_HOTEL/rules/{key}\">{key}: {text}</a>");
+    for (lang, created, deleted) in [("en", "new", "deleted"), ("zh-CN", "新增", "删除")] {
+        let asked = format!("Accept-Language: {lang}");
+        let page = ann.send("GET", "/audit?action=change.publish", &[&asked], "").await.body;
+        for part in [
+            link("push", "rate 5 → 20"),
+            link("pull", "max_permits 100 → 40"),
+            link("new", &format!("{created} rate 3 · max_permits 7 · state on")),
+            format!("gone: {deleted} rate 5 · max_permits 100 · state on"),
+            format!("href=\"{place}\">Busy season</a>"),
+        ] {
+            assert!(page.contains(&part), "{part}: {page}");
+        }
+        assert!(!page.contains("same:") && !page.contains("/rules/gone\""), "{page}");
+    }
+    // The object that is looked for is each of its rules.
+    for (target, is_found) in [("push", true), ("pull", true), ("gone", true), ("same", false)] {
+        let path = format!("/audit?action=change.publish&target={target}");
+        assert_eq!(ann.get(&path).await.body.contains("rate 5 → 20"), is_found, "{target}");
+        let api = ann.get(&format!("/api/v1/audit?action=change.publish&target={target}")).await;
+        assert_eq!(api.body.contains("change.publish"), is_found, "{target}: {}", api.body);
+    }
+}
+
+#[tokio::test]
 async fn a_conflict_shows_three_sides_and_is_resolved() {
     let server = Server::start().await;
     let mut ann = Client::admin(&server).await;

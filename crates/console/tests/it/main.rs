@@ -19,6 +19,7 @@ mod rude;
 mod schema;
 mod secrets;
 mod server;
+mod states;
 mod tokens;
 mod users;
 
@@ -328,6 +329,127 @@ async fn pages_and_assets_are_sent_compressed_to_those_who_accept_it() {
 }
 
 #[tokio::test]
+async fn a_supplier_is_blocked_below_every_key_that_counts_suppliers() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    for key in ["push", "pull"] {
+        let form =
+            format!("app=SIP_HOTEL&key={key}&max_permits=100&rate=5&per=provider&terms=yes&action=save");
+        assert_eq!(ann.post("/rules/new", &form).await.status, 303);
+    }
+    let form = "domain=SIP_HOTEL&entries=provider%3D9527&action=block&minutes=90&reason=floods";
+    let asked = ann.post("/overrides", form).await.body;
+    assert!(asked.contains("It meets no rule") && asked.contains("Below each of the 2 keys"), "{asked}");
+    assert_eq!(ann.post("/overrides", &format!("{form}&across=yes")).await.status, 303);
+    let list = ann.get("/overrides").await.body;
+    for key in ["push", "pull"] {
+        assert!(list.contains(&format!("key={key} provider=9527")), "{list}");
+    }
+    let audit = ann.get("/audit?action=override").await.body;
+    assert_eq!(audit.matches("Block · 1 h 30 min").count(), 2, "{audit}");
+}
+
+#[tokio::test]
+async fn an_app_that_is_disabled_is_shown_so_everywhere_and_asked_for_before() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    assert_eq!(ann.post("/rules/new", GOOD).await.status, 303);
+    server.nodes.report(tollgate_control::NodeState {
+        id: "n1".to_owned(),
+        is_connected: true,
+        last_seen_ms: server.now_ms(),
+        apps: vec![tollgate_control::NodeApp {
+            app: "SIP_HOTEL".to_owned(),
+            wanted: 9,
+            acked: 9,
+            ..tollgate_control::NodeApp::default()
+        }],
+        ..tollgate_control::NodeState::default()
+    });
+    let rule = "/apps/SIP_HOTEL/rules/pushGeo";
+    assert!(ann.get(rule).await.body.contains("live on 1 of 1 node"));
+    let form = "description=&approvals=0&state=disabled&etag=1";
+    let etag = ann.get("/api/v1/apps/SIP_HOTEL").await.field("etag").expect("an etag").replace('"', "");
+    let form = form.replace("etag=1", &format!("etag={etag}"));
+    let asked = ann.post("/apps/SIP_HOTEL/settings", &form).await;
+    assert!(asked.status == 200 && asked.body.contains("Disable this app?"), "{asked:?}");
+    assert!(ann.get(rule).await.body.contains("live on 1 of 1 node"), "nothing has changed yet");
+    let done = ann.post("/apps/SIP_HOTEL/settings", &format!("{form}&confirmed=yes")).await;
+    assert_eq!(done.status, 303, "{done:?}");
+    for path in
+        ["/rules", rule, "/apps/SIP_HOTEL/versions", "/rules?saved=SIP_HOTEL&version=2", "/", "/versions"]
+    {
+        let page = ann.get(path).await.body;
+        assert!(page.contains("app disabled") || page.contains("the app is disabled"), "{path}: {page}");
+        let claims = ["/rules?saved=SIP_HOTEL&version=2", rule].contains(&path)
+            && page.contains("version 2 is published · live");
+        assert!(!claims, "{path}: {page}");
+    }
+    assert!(ann.get("/api/v1/apps/SIP_HOTEL/rules/pushGeo").await.body.contains(r#""app_disabled":true"#));
+}
+
+#[tokio::test]
+async fn a_rollback_shows_what_it_changes_and_brings_back_one_rule_of_several() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    for key in ["push", "pull"] {
+        let form = format!("app=SIP_HOTEL&key={key}&max_permits=100&rate=5&terms=yes&action=save");
+        assert_eq!(ann.post("/rules/new", &form).await.status, 303);
+    }
+    for (key, rate) in [("push", 7), ("pull", 9)] {
+        let path = format!("/api/v1/apps/SIP_HOTEL/rules/{key}");
+        let etag = ann.get(&path).await.field("etag").expect("an etag").to_owned();
+        let body = format!(r#"{{"max_permits":100,"rate":{rate}}}"#);
+        assert_eq!(ann.json("PUT", &path, Some(&etag), &body).await.status, 200);
+    }
+    let page = ann.get("/apps/SIP_HOTEL/versions/2/rollback").await.body;
+    for part in ["2 rules change", "rate 7 → 5", "rate 9 → 5", "name=\"pick:push\""] {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+    let path = "/apps/SIP_HOTEL/versions/2/rollback";
+    let none = ann.post(path, "etag=4&reason=back&picks=yes").await;
+    assert_eq!(none.status, 422, "no rule is picked: {none:?}");
+    assert_eq!(ann.post(path, "etag=4&reason=back&picks=yes&pick:push=yes").await.status, 303);
+    for (key, rate) in [("push", 5), ("pull", 9)] {
+        let rule = ann.get(&format!("/api/v1/apps/SIP_HOTEL/rules/{key}")).await.body;
+        assert!(rule.contains(&format!(r#""rate":{rate},"#)), "{rule}");
+    }
+    let audit = ann.get("/audit?target=push&action=app").await.body;
+    assert!(audit.contains("push: rate 7 → 5") && !audit.contains("pull: rate"), "{audit}");
+    let only = r#"{"reason":"back","rules":["pull"]}"#;
+    let path = "/api/v1/apps/SIP_HOTEL/versions/2/rollback";
+    assert_eq!(ann.json("POST", path, Some("\"5\""), only).await.status, 200);
+    let rule = ann.get("/api/v1/apps/SIP_HOTEL/rules/pull").await.body;
+    assert!(rule.contains(r#""rate":5,"#), "{rule}");
+}
+
+#[tokio::test]
+async fn a_rollback_of_more_rules_than_its_page_names_one_by_one_leaves_none_out() {
+    for (rules, has_boxes) in [(100, true), (101, false)] {
+        let server = Server::start().await;
+        let mut ann = Client::admin(&server).await;
+        assert_eq!(ann.post("/rules/new", GOOD).await.status, 303);
+        let op = |at: usize| {
+            format!(r#"{{"op": "put", "key": "k{at}", "rule": {{"max_permits": 9, "rate": 1}}}}"#)
+        };
+        let ops = (0..rules).map(op).collect::<Vec<_>>().join(",");
+        let body = format!(r#"{{"app": "SIP_HOTEL", "intent": "publish", "ops": [{ops}]}}"#);
+        let made = ann.json("POST", "/api/v1/changes", None, &body).await;
+        assert_eq!(made.status, 201, "{}", made.body);
+        let path = "/apps/SIP_HOTEL/versions/1/rollback";
+        let page = ann.get(path).await.body;
+        assert!(page.contains(&format!("{rules} rules change")), "{page}");
+        assert_eq!(page.matches("name=\"pick:").count(), if has_boxes { rules } else { 0 });
+        assert_eq!(page.contains("name=\"picks\""), has_boxes, "{page}");
+        // As the page sends it, with every box that it has.
+        let boxes: String = (0..rules).map(|at| format!("&pick:k{at}=yes")).collect();
+        let boxes = if has_boxes { format!("&picks=yes{boxes}") } else { String::new() };
+        assert_eq!(ann.post(path, &format!("etag=2&reason=back{boxes}")).await.status, 303);
+        assert!(ann.get("/rules").await.body.contains("Showing 1 to 1 of 1 entry"));
+    }
+}
+
+#[tokio::test]
 async fn an_operator_blocks_a_caller_sees_it_in_the_list_and_ends_it() {
     let server = Server::start().await;
     let mut ann = Client::admin(&server).await;
@@ -339,7 +461,17 @@ async fn an_operator_blocks_a_caller_sees_it_in_the_list_and_ends_it() {
     let bad = ann.post("/overrides", &form.replace("minutes=90", "minutes=0")).await;
     assert_eq!((bad.status, bad.faults()), (422, vec!["Expected a whole number from 1 to 43200"]));
     let mut published = server.control.overrides();
-    let made = ann.post("/overrides", form).await;
+    // Below a rule without providers nothing is met, and the page says so before anything is in force.
+    let asked = ann.post("/overrides", form).await;
+    assert!(asked.status == 200 && asked.body.contains("It meets no rule"), "{asked:?}");
+    assert!(published.borrow_and_update().overrides.is_empty(), "it is not in force yet");
+    let met = ann.post("/overrides", &form.replace("%0D%0Aprovider%3D%3Cb%3E", "")).await.body;
+    assert!(met.contains("Rules that it goes before</dt><dd>key=pushGeo</dd>"), "{met}");
+    let whole = ann.post("/overrides", &form.replace("key%3DpushGeo%0D%0Aprovider%3D%3Cb%3E", "")).await.body;
+    assert!(whole.contains("every request of the whole domain"), "{whole}");
+    let unknown = ann.post("/overrides", &form.replace("SIP_HOTEL", "NONE")).await.body;
+    assert!(unknown.contains("No published rule has this domain"), "{unknown}");
+    let made = ann.post("/overrides", &format!("{form}&confirmed=yes")).await;
     assert_eq!((made.status, made.place()), (303, "/overrides"));
     let now = published.borrow_and_update().clone();
     assert_eq!((now.overrides.len(), now.overrides[0].entries.len()), (1, 2));
@@ -359,10 +491,20 @@ async fn an_operator_blocks_a_caller_sees_it_in_the_list_and_ends_it() {
             "POST",
             "/api/v1/overrides",
             None,
-            r#"{"domain": "SIP_HOTEL", "entries": [], "action": "allow", "minutes": 5, "reason": "test"}"#,
+            r#"{"domain": "SIP_HOTEL", "action": "allow", "minutes": 5, "reason": "test"}"#,
+        )
+        .await;
+    assert!(made.status == 422 && made.body.contains("whole_domain"), "a member was forgotten: {made:?}");
+    let made = ann
+        .json(
+            "POST",
+            "/api/v1/overrides",
+            None,
+            r#"{"domain": "SIP_HOTEL", "whole_domain": true, "action": "allow", "minutes": 5, "reason": "test"}"#,
         )
         .await;
     assert_eq!(made.status, 201, "{made:?}");
+    assert!(made.body.contains(r#""rules":["key=pushGeo"],"rules_met":1"#), "{made:?}");
     let json: serde_json::Value = serde_json::from_str(&made.body).expect("JSON");
     let path = format!("/api/v1/overrides/{}", json["id"].as_str().expect("an id"));
     assert_eq!(ann.json("DELETE", &path, None, "").await.status, 200);

@@ -244,6 +244,7 @@ pub(crate) const LOOSE: &[Operation] = &[
     )),
     post("POST /api/v1/check", "/api/v1/check", DRAFT, InApp(Viewer)),
     get("GET /api/v1/nodes/{node}", "/api/v1/nodes/none", User),
+    put("DELETE /api/v1/nodes/{node}", "/api/v1/nodes/none", "", "", Everywhere(Admin)),
     get("GET /api/v1/apps/{app}/frozen", "/api/v1/apps/SIP_HOTEL/frozen", InApp(Viewer)),
     post("POST /api/v1/apps/{app}/force", "/api/v1/apps/SIP_HOTEL/force", r#"{"reason":"x"}"#, InApp(Admin)),
     post(
@@ -405,6 +406,7 @@ pub(crate) const PAGES: &[Operation] = &[
     ),
     get("GET /nodes", "/nodes", User),
     get("GET /nodes/{id}", "/nodes/none", User),
+    post("POST /nodes/{id}/remove", "/nodes/none/remove", "x=1", Everywhere(Admin)),
     get("GET /examples", "/examples", User),
     get("GET /apps/{app}/rules/{key}/history", "/apps/SIP_HOTEL/rules/second/history", InApp(Viewer)),
     get("GET /apps/{app}/rules/{key}/replay", "/apps/SIP_HOTEL/rules/second/replay", InApp(Editor)),
@@ -522,4 +524,5 @@ pub(crate) const TWINS: &[(&str, &[&str])] = &[
     ("POST /keys/reset", &["DELETE /api/v1/keys"]),
     ("POST /overrides", &["POST /api/v1/overrides"]),
     ("POST /overrides/{id}/end", &["DELETE /api/v1/overrides/{id}"]),
+    ("POST /nodes/{id}/remove", &["DELETE /api/v1/nodes/{node}"]),
 ];

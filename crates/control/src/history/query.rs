@@ -12,6 +12,8 @@ use crate::apps;
 use crate::error::{ControlError, Fault, invalid};
 use crate::role::Role;
 
+/// Reports that are older than this do not come any more.
+const LONGEST_LAG_MS: i64 = 60_000;
 /// Most points of one answer.
 const MOST_POINTS: i64 = 2_000;
 /// Most rules below one that are summed.
@@ -61,6 +63,8 @@ pub struct History {
 pub struct Point {
     /// Its beginning, in ms UTC.
     pub at_ms: i64,
+    /// How much of the step has passed and was reported: rates divide by it. 0 for what is yet to come.
+    pub span_ms: i64,
     /// The counts.
     pub counts: Counts,
 }
@@ -105,11 +109,21 @@ pub fn history(tx: &mut dyn Tx, actor: &Actor, query: &HistoryQuery) -> Result<H
             rows.entry(row.int(0)?).or_default().add(Counts::read(row, 1)?);
         }
     }
+    let known_ms = known_until(tx)?;
     let count = (query.to_ms - from + step_ms - 1) / step_ms;
     let at = |index: i64| from + index * step_ms;
-    let points = (0..count)
-        .map(|index| Point { at_ms: at(index), counts: rows.remove(&at(index)).unwrap_or_default() });
+    let points = (0..count).map(|index| {
+        let at_ms = at(index);
+        let span_ms = known_ms.saturating_sub(at_ms).clamp(0, step_ms);
+        Point { at_ms, span_ms, counts: rows.remove(&at_ms).unwrap_or_default() }
+    });
     Ok(History { step_ms, points: points.collect() })
+}
+
+/// Up to when it is known what was decided: by the last report, and without one for a minute it is over.
+fn known_until(tx: &mut dyn Tx) -> Result<i64, ControlError> {
+    let now_ms = tx.now_ms();
+    Ok(as_of(tx)?.unwrap_or(now_ms).clamp(now_ms.saturating_sub(LONGEST_LAG_MS), now_ms))
 }
 
 /// Which rows to read, and how many of them make one point.

@@ -9,13 +9,15 @@ use serde::{Deserialize, Serialize};
 
 use super::bugs::Bugs;
 use super::plan::{Plan, Step};
-use super::tally::{Sides, Tally, Verdict};
+use super::tally::{LEAST_DECISIONS, Sides, Tally, Verdict};
 use crate::published::{Reach, place};
 
 /// A live node that is to have the candidate has this long to acknowledge it.
 pub const PATIENCE_MS: i64 = 30_000;
 /// A step waits this long for the reports of its last seconds: three of them are missing then.
 pub const REPORTS_MS: i64 = 15_000;
+/// A step with fewer decisions than a comparison needs is watched this much longer, if there are any.
+pub const MORE_MS: i64 = 60_000;
 /// Looks that are further apart have watched nothing: the process was stopped, or the clock was set.
 const LONGEST_GAP_MS: i64 = 30_000;
 /// Names of nodes in a reason, at most.
@@ -176,6 +178,9 @@ pub struct SeenNode {
     /// It cannot take part: it reads too old a level of the rule language, or holds what this database has
     /// never published.
     pub is_left_out: bool,
+    /// It is left out since it has yet to show that it takes rules and reports. It decides nothing; a step
+    /// that has nobody else to compare with waits for it, as long as for a report.
+    pub is_new: bool,
     /// The time that its last report covers.
     pub last_report: Option<Span>,
 }
@@ -261,6 +266,8 @@ pub struct Machine {
     since_ms: i64,
     /// When it looked last.
     looked_ms: i64,
+    /// What the version before decided before this step, to compare with when no node has it any more.
+    before: Tally,
     watched: Watched,
     bugs: Bugs,
 }
@@ -276,6 +283,10 @@ struct Watched {
     others: BTreeSet<String>,
     /// Nodes of both sides that have yet to report what they decided during the step.
     unreported: usize,
+    /// Nodes that were new, and when they were last. What they decided until then counts for no side.
+    new: BTreeMap<String, i64>,
+    /// Live nodes that are new.
+    unproven: usize,
     sides: Sides,
 }
 
@@ -284,11 +295,24 @@ impl Machine {
     /// step began later.
     #[must_use]
     pub fn new(plan: Plan, candidate: u64, progress: Progress, now_ms: i64) -> Self {
-        let (watched, bugs) = (Watched::default(), Bugs::default());
-        let mut machine =
-            Self { plan, candidate, progress, since_ms: now_ms, looked_ms: now_ms, watched, bugs };
+        let mut machine = Self {
+            plan,
+            candidate,
+            progress,
+            since_ms: now_ms,
+            looked_ms: now_ms,
+            before: Tally::default(),
+            watched: Watched::default(),
+            bugs: Bugs::default(),
+        };
         machine.watch_anew(now_ms);
         machine
+    }
+
+    /// What the version before has decided before this step. A step that leaves no node with that version is
+    /// compared with it.
+    pub const fn compare_with(&mut self, before: Tally) {
+        self.before = before;
     }
 
     /// Forgets what the step has seen. A step that began after `now_ms`, by a clock that was set back since,
@@ -312,10 +336,19 @@ impl Machine {
         &self.progress
     }
 
-    /// What both sides have decided during the step.
+    /// What both sides have decided during the step. Where no node has the version before any more, the other
+    /// side is what that version decided before.
     #[must_use]
-    pub const fn sides(&self) -> Sides {
-        self.watched.sides
+    pub fn sides(&self) -> Sides {
+        let sides = self.watched.sides;
+        if self.is_compared_with_before() { Sides { others: self.before, ..sides } } else { sides }
+    }
+
+    /// Whether every live node has the candidate, so that there is no other side.
+    #[must_use]
+    pub fn is_compared_with_before(&self) -> bool {
+        let Watched { acked, others, sides, .. } = &self.watched;
+        others.is_empty() && !acked.is_empty() && sides.others.decisions < LEAST_DECISIONS
     }
 
     /// Live nodes with the candidate, and those that have yet to acknowledge it.
@@ -327,7 +360,7 @@ impl Machine {
     /// Nodes whose reports the step waits for, after its soak time.
     #[must_use]
     pub fn unreported(&self) -> usize {
-        if self.has_reports() { 0 } else { self.watched.unreported }
+        if self.has_reports() { 0 } else { self.watched.unreported + self.watched.unproven }
     }
 
     /// When the step may end, if its gates are good; `None` before it has begun.
@@ -425,8 +458,9 @@ impl Machine {
         if !is_soaked || !(has_answers || self.bugs.waits_for_nobody()) {
             return None;
         }
-        let sides = self.watched.sides;
+        let sides = self.sides();
         match sides.verdict() {
+            Verdict::TooFew if self.waits_for_decisions(sides, now_ms - soaked_at) => return None,
             Verdict::TooFew | Verdict::Good => {}
             Verdict::DeniesMore => return Some(self.fail(Why::DeniesMore(sides))),
             Verdict::DegradesMore => return Some(self.fail(Why::DegradesMore(sides))),
@@ -435,11 +469,20 @@ impl Machine {
         Some(self.begin(nodes, now_ms).unwrap_or(action))
     }
 
+    /// Whether both sides decide, and need some more time to have enough decisions for a comparison. An app
+    /// without requests is not waited for.
+    fn waits_for_decisions(&self, Sides { chosen, others }: Sides, over_ms: i64) -> bool {
+        self.plan.soak_s > 0 && over_ms < MORE_MS && chosen.decisions > 0 && others.decisions > 0
+    }
+
     /// Whether every node has reported what it decided up to the end of the soak, or nothing is compared:
-    /// one side has no node, or there is no soak time.
+    /// one side has decided nothing, or there is no soak time.
     fn has_reports(&self) -> bool {
-        let Watched { acked, others, unreported, .. } = &self.watched;
-        self.plan.soak_s == 0 || *unreported == 0 || acked.is_empty() || others.is_empty()
+        let Watched { acked, others, unreported, unproven, .. } = &self.watched;
+        let may_come = others.is_empty() && *unproven > 0;
+        let has_others = !others.is_empty() || may_come || self.before.decisions >= LEAST_DECISIONS;
+        let has_all = *unreported == 0 && !may_come;
+        self.plan.soak_s == 0 || has_all || acked.is_empty() || !has_others
     }
 
     /// Begins the step, once there is a live node.
@@ -484,6 +527,11 @@ impl Machine {
         let acked = std::mem::take(&mut watched.acked);
         watched.others.clear();
         watched.unreported = 0;
+        watched.unproven = 0;
+        for node in nodes.iter().filter(|node| node.is_live && node.is_new) {
+            watched.new.insert(node.id.clone(), now_ms);
+            watched.unproven += 1;
+        }
         for node in nodes.iter().filter(|node| node.is_live && !node.is_left_out) {
             let from = if node.acked >= self.candidate {
                 let since = acked.get(&node.id).copied().unwrap_or(now_ms);
@@ -495,7 +543,7 @@ impl Machine {
                 continue;
             } else {
                 watched.others.insert(node.id.clone());
-                begun
+                watched.new.get(&node.id).map_or(begun, |at| *at)
             };
             let is_covered = |it: Span| it.from_ms >= from && it.to_ms >= soaked_at;
             watched.unreported += usize::from(!node.last_report.is_some_and(is_covered));

@@ -247,6 +247,7 @@ fn seen(hub: &Hub, now: tollgate_core::Timestamp, app: &str, candidate: u64) -> 
                 .and_then(|it| it.fault.as_ref())
                 .is_some_and(|fault| fault.version == candidate),
             is_left_out: of_app.is_some_and(|it| it.is_ahead),
+            is_new: false,
             // Nobody counts here: there is nothing to wait for.
             last_report: Some(Span { from_ms: now_ms, to_ms: now_ms }),
             id: node.id,

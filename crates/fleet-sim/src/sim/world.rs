@@ -345,7 +345,7 @@ impl World {
                     let sample = self.nodes[place].sample();
                     actions.extend(self.nodes[place].on(AgentEvent::Sampled(sample), self.now));
                 }
-                Do::Override(_) | Do::Command(..) | Do::Rejected(_) => {}
+                Do::Override(_) | Do::Judge(_) | Do::Command(..) | Do::Rejected(_) => {}
             }
         }
         if let Some(at) = self.nodes[place].wake_at()
@@ -420,7 +420,8 @@ impl World {
             let acked = |app: &str| node.apps.iter().find(|it| *it.app == *app).and_then(|it| it.acked);
             self.published.apps.iter().all(|it| acked(&it.app) >= Some(it.version))
         };
-        let in_force = (live.clone().filter(has_all).count(), live.count());
+        let live_count = live.clone().count();
+        let in_force = (live.filter(has_all).count(), live_count, shown.len() - live_count);
         if hub.nodes_in_force(self.now) != in_force {
             return Err(format!("{:?} nodes are in force, shown {in_force:?}", hub.nodes_in_force(self.now)));
         }

@@ -3,6 +3,7 @@
 mod actions;
 mod algorithms;
 mod bucket;
+mod candidates;
 mod common;
 mod decide;
 mod excess;

@@ -30,8 +30,12 @@ impl ControlBanner {
 
     /// The command that joins a node.
     pub(crate) fn join(&self) -> String {
-        let token = Path::new(&self.data_dir).join(super::node_token::FILE);
-        let token = quote(&token.display().to_string());
-        format!("tollgate serve --control {} --control-token-file {token}", self.node_url)
+        join(&self.node_url, Path::new(&self.data_dir))
     }
+}
+
+/// The command that joins a node to the control plane at this URL, whose data are in this folder.
+pub(crate) fn join(node_url: &str, data_dir: &Path) -> String {
+    let token = quote(&data_dir.join(super::node_token::FILE).display().to_string());
+    format!("tollgate serve --control {node_url} --control-token-file {token}")
 }

@@ -5,10 +5,11 @@ use std::pin::Pin;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use tollgate_control::{NodeApp, NodeState, Nodes, Published};
+use tollgate_control::{InForce, NodeApp, NodeState, Nodes, Published};
 use tollgate_core::Timestamp;
+use tollgate_fleet_hub::KnownNode;
 use tollgate_fleet_hub::{CommandError, Fleet};
-use tollgate_fleet_proto::Fault;
+use tollgate_fleet_proto::{Fault, Label};
 
 /// The nodes of the streams. The fleet comes when the database is open, since that names the epoch.
 #[derive(Debug, Default)]
@@ -27,8 +28,15 @@ impl Nodes for FleetNodes {
         by_name(self.0.get().map(|fleet| fleet.nodes_of(app)))
     }
 
-    fn in_force(&self, _: &Published, _: i64) -> (usize, usize) {
-        self.0.get().map(Fleet::nodes_in_force).unwrap_or_default()
+    fn in_force(&self, _: &Published, _: i64) -> InForce {
+        let (have, live, offline) = self.0.get().map(Fleet::nodes_in_force).unwrap_or_default();
+        InForce { have, live, offline }
+    }
+
+    fn remove(&self, id: &str) {
+        if let Some(fleet) = self.0.get() {
+            fleet.remove(id);
+        }
     }
 
     fn below(&self, level: u32, _: i64) -> Vec<(String, u32)> {
@@ -88,6 +96,21 @@ fn state(node: tollgate_fleet_hub::NodeState) -> NodeState {
         claim: node.claim.map(|it| (it.address, millis(it.at))),
         last_seen_ms: millis(node.last_seen),
         apps: node.apps.into_iter().map(app).collect(),
+    }
+}
+
+/// A node of the database, as the hub takes it.
+pub(crate) fn known(node: NodeState) -> KnownNode {
+    let label = |(key, value)| Label { key, value };
+    KnownNode {
+        id: node.id,
+        name: node.name,
+        labels: node.labels.into_iter().map(label).collect(),
+        address: node.address,
+        software: node.software,
+        language: node.language,
+        local_domains: node.local_domains,
+        last_seen: Timestamp::ZERO + Duration::from_millis(node.last_seen_ms.max(0).unsigned_abs()),
     }
 }
 

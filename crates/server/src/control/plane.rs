@@ -17,7 +17,7 @@ use tollgate_rule_files::language_level;
 use tollgate_shares::Places;
 
 use super::api::PlaneApi;
-use super::fleet_nodes::FleetNodes;
+use super::fleet_nodes::{self, FleetNodes};
 use super::identities::StoredIdentities;
 use super::metrics::{Consoles, FleetMetrics, LoadMetrics, PlaneMetrics};
 use super::node_token::IssuedTokens;
@@ -62,6 +62,7 @@ impl Plane {
             missing_apps,
             bindings: control.bound_nodes().await?,
             past: past(&control).await?,
+            known: control.known_nodes().await?.into_iter().map(fleet_nodes::known).collect(),
             level: language_level,
             ..HubSettings::new(control.epoch().await?, &replica[..16])
         };
@@ -118,6 +119,7 @@ impl Plane {
             counting,
             self.control.keep_history(),
             self.control.roll(),
+            self.control.keep_nodes(),
             self.keep_tokens(),
             surroundings::watch(&self.control, &self.folder, disk_reserve, tls),
         );

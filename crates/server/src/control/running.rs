@@ -17,7 +17,7 @@ use tollgate_net::{
     AcceptLimits, Address, ConnectionStats, Listeners, Socket, Sockets, Tls, TlsError, TlsFiles, accept,
 };
 
-use super::banner::ControlBanner;
+use super::banner::{self, ControlBanner};
 use super::damage;
 use super::metrics::PortMetrics;
 use super::node_token;
@@ -163,7 +163,11 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
     let is_secure = tls.is_some() || url.starts_with("https://");
     let traces = Some(traces_in(&settings.data_dir));
     let proxy_hops = settings.proxy_hops;
-    let console = ConsoleSettings { hosts, proxy_hops, is_secure, traces, ..ConsoleSettings::default() };
+    // A page is read on another machine than the one with the folder: the path is whole.
+    let whole = std::path::absolute(&settings.data_dir).unwrap_or_else(|_| settings.data_dir.clone());
+    let join = banner::join(settings.public_url.as_ref().map_or(&node_url, |_| &url), &whole);
+    let console =
+        ConsoleSettings { hosts, proxy_hops, is_secure, join, traces, ..ConsoleSettings::default() };
     let stats = Arc::<ConnectionStats>::default();
     plane.metrics.add(PortMetrics(Arc::clone(&stats)));
     let needs_certificate = settings.node_client_ca.is_some();

@@ -17,3 +17,4 @@ mod rude;
 mod rules;
 mod secrets;
 mod tls;
+mod truth;

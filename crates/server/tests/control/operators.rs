@@ -15,8 +15,8 @@ impl Control {
 
     /// Blocks or allows; returns its id.
     fn overrides(&self, action: &str, domain: &str, entries: &[&str]) -> String {
-        let body =
-            json!({"domain": domain, "entries": entries, "action": action, "minutes": 60, "reason": "test"});
+        let body = json!({"domain": domain, "entries": entries, "action": action, "minutes": 60, "reason": "test",
+                "whole_domain": entries.is_empty()});
         let (status, made) = self.json("POST", "/api/v1/overrides", &body);
         assert_eq!(status, 201, "{made}");
         made["id"].as_str().expect("an id").to_owned()

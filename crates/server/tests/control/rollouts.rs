@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
 use serde_json::{Value, json};
+use tollgate_testkit::redis::{Options, Redis};
 
 use super::processes::*;
 
@@ -183,4 +184,167 @@ fn a_candidate_that_a_node_rejects_is_withdrawn_at_once() {
         now["nodes"].as_array()?.iter().all(|it| it["acked"] == 3).then_some(())
     });
     assert_eq!(with(&nodes, "first").len(), 3);
+}
+
+/// The rules of a domain of two limits, of which this is the rate.
+fn several(rate: u32) -> String {
+    format!(
+        "domain: two\ndescriptors:\n  - key: key\n    value: k\n    limits:\n      \
+         - {{name: day, unit: day, requests_per_unit: 9000000}}\n      \
+         - {{name: second, algorithm: token_bucket, unit: second, requests_per_unit: {rate}, burst: {rate}}}\n"
+    )
+}
+
+/// Ends the load, also when the test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// 25 requests of each app, for one call.
+fn batch(all: &[Staged]) -> String {
+    let one = |it: &Staged| json!({"domain": it.domain, "descriptors": [[{"key": "key", "value": "k"}]]});
+    json!({"requests": all.iter().flat_map(|it| vec![one(it); 25]).collect::<Vec<_>>()}).to_string()
+}
+
+/// An app, its rule before and after, and the state of its rollout once the first step has ended.
+struct Staged {
+    app: &'static str,
+    domain: &'static str,
+    before: Value,
+    after: Value,
+    ends: &'static str,
+}
+
+/// What nodes with the version before take from the counter that all share is what the version before allows,
+/// so it does not show what the candidate would deny by itself.
+#[test]
+fn nodes_that_share_counters_judge_a_candidate_by_counters_of_its_own() {
+    let Some(redis) = Redis::start(&Options::new()) else { return };
+    let url = redis.url();
+    staged(&["--store", &url, "--store-deadline", "1s"]);
+}
+
+#[test]
+fn nodes_with_counters_of_their_own_judge_a_candidate_alike() {
+    staged(&[]);
+}
+
+#[expect(clippy::disallowed_methods, reason = "it paces the load")]
+fn staged(store: &[&str]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = Control::start(&folder.path().join("data"));
+    let nodes: Vec<Node> = ["a", "b", "c"]
+        .map(|name| {
+            let flags: Vec<&str> = ["--node-name", name].iter().chain(store).copied().collect();
+            Node::start(&control, &folder.path().join(name), &flags)
+        })
+        .into();
+    let row = |rate: u32, burst: u32| json!({"key": "k", "rate": rate, "max_permits": burst});
+    let with = |row: Value, field: &str, value: Value| {
+        let mut row = row;
+        row[field] = value;
+        row
+    };
+    let in_bucket = |rate, burst| with(row(rate, burst), "bucket", json!("all"));
+    let leased = |rate, burst| with(row(rate, burst), "sharing", json!("leased"));
+    let all = [
+        Staged {
+            app: "exact",
+            domain: "exact",
+            before: row(1_000, 1_000),
+            after: row(1, 2),
+            ends: "withdrawn",
+        },
+        Staged {
+            app: "harmless",
+            domain: "harmless",
+            before: row(1_000, 1_000),
+            after: row(900, 1_100),
+            ends: "running",
+        },
+        Staged {
+            app: "leased",
+            domain: "leased",
+            before: leased(1_000, 1_000),
+            after: leased(1, 2),
+            ends: "withdrawn",
+        },
+        Staged {
+            app: "bucket",
+            domain: "bucket",
+            before: in_bucket(1_000, 1_000),
+            after: in_bucket(3, 3),
+            ends: "withdrawn",
+        },
+        Staged { app: "several", domain: "two", before: json!(1_000), after: json!(4), ends: "withdrawn" },
+    ];
+    let path = |it: &Staged, what: &str| format!("/api/v1/apps/{}{what}", it.app);
+    for it in &all {
+        if it.before.is_number() {
+            let text = several(it.before.as_u64().and_then(|rate| rate.try_into().ok()).expect("a rate"));
+            call(&control, "POST", "/api/v1/apps", None, &json!({"app": it.app}), 201);
+            call(&control, "POST", &path(it, "/files"), None, &json!({"text": text}), 201);
+        } else {
+            call(&control, "POST", &path(it, "/rules"), None, &it.before, 201);
+        }
+        let plan = json!({"rollout": {"steps": ["1 node", "2 nodes", "all"], "soak_s": 2}});
+        call(&control, "PUT", &path(it, ""), Some(&etag(&control, &path(it, ""))), &plan, 200);
+    }
+    for node in &nodes {
+        for it in &all {
+            wait("version 1 is in force", || (node.check(it.domain, "k") == "limited").then_some(()));
+        }
+    }
+    wait("the nodes have shown that they report", || {
+        let shown: Value = serde_json::from_str(&control.get("/api/v1/nodes").1).expect("JSON");
+        shown["nodes"].as_array()?.iter().all(|it| it["new"] == false).then_some(())
+    });
+    for it in &all {
+        if it.before.is_number() {
+            let path = path(it, "/files/two");
+            let text = several(it.after.as_u64().and_then(|rate| rate.try_into().ok()).expect("a rate"));
+            call(&control, "PUT", &path, Some(&etag(&control, &path)), &json!({"text": text}), 200);
+        } else {
+            let path = path(it, "/rules/k");
+            call(&control, "PUT", &path, Some(&etag(&control, &path)), &it.after, 200);
+        }
+    }
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let done = &done;
+        let _ends = Ends(done);
+        for node in &nodes {
+            // Each node decides at most 250 requests of an app per second: more than the candidates allow, and
+            // all nodes together fewer than the other rules do.
+            let body = batch(&all);
+            scope.spawn(move || {
+                let json = "Content-Type: application/json\r\n";
+                while !done.load(Relaxed) {
+                    let sent = send(node.http(), "POST", "/v1/check", json, &body).expect("an answer");
+                    assert_eq!(sent.0, 200, "{}", sent.2);
+                    thread::sleep(std::time::Duration::from_millis(100));
+                }
+            });
+        }
+        let ended: Vec<Value> = all
+            .iter()
+            .map(|it| {
+                wait(&format!("the first step of {} ends", it.app), || {
+                    let now: Value =
+                        serde_json::from_str(&control.get(&path(it, "/rollout")).1).expect("JSON");
+                    (now["state"] != "running" || now["step"] != 1).then_some(now)
+                })
+            })
+            .collect();
+        for (it, ended) in all.iter().zip(ended) {
+            assert_eq!(ended["state"], it.ends, "{}: {ended}", it.app);
+            let (gate, step) =
+                if it.ends == "withdrawn" { (json!("denies_more"), 1) } else { (Value::Null, 2) };
+            assert_eq!((&ended["why"]["gate"], &ended["step"]), (&gate, &json!(step)), "{}: {ended}", it.app);
+        }
+    });
 }
