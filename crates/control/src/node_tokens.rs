@@ -6,6 +6,7 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 use crate::ids::sha256;
 use crate::token_text::is_token;
+use crate::tokens::OfNodes;
 
 /// The tokens of nodes that are in force.
 #[derive(Debug, Default)]
@@ -16,31 +17,44 @@ struct NodeToken {
     id: String,
     sha256: String,
     expires_at: i64,
+    is_for_joining: bool,
     used_at: AtomicI64,
 }
 
 impl NodeTokens {
     /// `uses` are those of before that are not recorded yet.
-    pub(crate) fn new(rows: Vec<(String, String, Option<i64>)>, uses: &[(String, i64)]) -> Self {
-        let token = |(id, sha256, expires_at): (String, String, Option<i64>)| NodeToken {
+    pub(crate) fn new(rows: Vec<OfNodes>, uses: &[(String, i64)]) -> Self {
+        let token = |OfNodes { id, sha256, expires_at, is_for_joining }| NodeToken {
             used_at: AtomicI64::new(uses.iter().find(|it| it.0 == id).map_or(0, |it| it.1)),
             id,
             sha256,
             expires_at: expires_at.unwrap_or(i64::MAX),
+            is_for_joining,
         };
         Self(rows.into_iter().map(token).collect())
     }
 
-    /// Whether a node with this token may attach at `now_ms`, and no other way in. Compares with every token,
-    /// so that the time says nothing about which one it is.
+    /// Whether any node may attach with this token at `now_ms`.
     #[must_use]
     pub fn admits(&self, token: Option<&str>, now_ms: i64) -> bool {
+        self.has(token, now_ms, |it| now_ms < it.expires_at)
+    }
+
+    /// Whether a node that is known may attach with this token at `now_ms`: also with one for joining that
+    /// has ended.
+    #[must_use]
+    pub fn admits_known(&self, token: Option<&str>, now_ms: i64) -> bool {
+        self.has(token, now_ms, |it| now_ms < it.expires_at || it.is_for_joining)
+    }
+
+    /// Compares with every token, so that the time says nothing about which one it is.
+    fn has(&self, token: Option<&str>, now_ms: i64, is_good: impl Fn(&NodeToken) -> bool) -> bool {
         let Some(token) = token.filter(|it| is_token(it)) else { return false };
         let hash = sha256(token);
         let mut found = Choice::from(0);
         for known in &self.0 {
-            let is_it = known.sha256.as_bytes().ct_eq(hash.as_bytes())
-                & Choice::from(u8::from(now_ms < known.expires_at));
+            let is_it =
+                known.sha256.as_bytes().ct_eq(hash.as_bytes()) & Choice::from(u8::from(is_good(known)));
             if bool::from(is_it) {
                 known.used_at.fetch_max(now_ms, Relaxed);
             }

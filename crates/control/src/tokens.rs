@@ -24,6 +24,9 @@ pub use crate::token_text::text_of;
 /// Most days that a token is valid.
 pub const MAX_DAYS: i64 = 365;
 
+/// Most days in which nodes can join with a token for joining. It is one day unless its maker says otherwise.
+pub const MAX_JOIN_DAYS: i64 = 30;
+
 /// Most tokens in force of one owner.
 pub const MAX_TOKENS: i64 = 100;
 
@@ -45,6 +48,8 @@ pub enum Kind {
     Api,
     /// For nodes: it may attach, and nothing else.
     Node,
+    /// As [`Kind::Node`], and it ends: then only nodes that have joined with it may attach with it.
+    Join,
 }
 
 impl Kind {
@@ -54,7 +59,12 @@ impl Kind {
         match self {
             Self::Api => "api",
             Self::Node => "node",
+            Self::Join => "join",
         }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        [Self::Api, Self::Node, Self::Join].into_iter().find(|it| it.name() == name)
     }
 }
 
@@ -90,6 +100,12 @@ impl Token {
         self.revoked_at.is_none() && self.expires_at.is_none_or(|at| at > now_ms)
     }
 
+    /// Whether nodes attach with it at most because they joined before its end.
+    #[must_use]
+    pub fn admits_known_nodes_only(&self, now_ms: i64) -> bool {
+        self.kind == Kind::Join && self.revoked_at.is_none() && !self.is_valid(now_ms)
+    }
+
     fn shown(&self) -> Json {
         let rights: Vec<_> =
             self.rights.iter().map(|(app, role)| json!({"app": app, "role": role.name()})).collect();
@@ -100,7 +116,7 @@ impl Token {
 /// What a new token should be: texts that are not checked yet.
 #[derive(Clone, Debug, Default)]
 pub struct TokenInput {
-    /// `api`, `node`; empty for `api`.
+    /// `api`, `node`, `join`; empty for `api`.
     pub kind: String,
     /// For people.
     pub name: String,
@@ -120,23 +136,25 @@ pub(crate) fn create(
 ) -> Result<Token, ControlError> {
     actor.must_be_logged_in()?;
     let mut faults = FieldFaults::default();
-    let kind = match &*input.kind {
-        "" | "api" => Kind::Api,
-        "node" => Kind::Node,
-        _ => faults.take("kind", Err(Fault::Choice { expected: "api, node" }), Kind::Api),
-    };
+    let kind = if input.kind.is_empty() { Some(Kind::Api) } else { Kind::named(&input.kind) };
+    let kind = kind.ok_or(Fault::Choice { expected: "api, node, join" });
+    let kind = faults.take("kind", kind, Kind::Api);
     let name = faults.take("name", token_name(&input.name), String::new());
     let rights = faults.take("rights", rights(kind, &input.rights), Vec::new());
     let days = faults.take("days", days(kind, &input.days, settings::get(tx)?.0.token_days), None);
     faults.check()?;
-    if kind == Kind::Node {
+    if kind != Kind::Api {
         actor.must(Role::Admin, EVERY_APP)?;
     }
     for (app, role) in &rights {
         actor.must(*role, app)?;
     }
     let now = tx.now_ms();
-    tx.execute("DELETE FROM tokens WHERE revoked_at <= $1 OR expires_at <= $1", &[(now - KEPT_MS).into()])?;
+    tx.execute(
+        "DELETE FROM tokens WHERE revoked_at <= $1 OR \
+         (expires_at <= $1 AND (kind <> 'join' OR COALESCE(last_used_at, 0) <= $1))",
+        &[(now - KEPT_MS).into()],
+    )?;
     let owner = (!actor.user_id.is_empty()).then(|| actor.user_id.clone());
     must_have_room(tx, owner.as_deref(), now)?;
     let token = Token {
@@ -172,10 +190,11 @@ pub(crate) fn create(
     Ok(token)
 }
 
+/// A token for joining counts as long as nodes may use it.
 fn must_have_room(tx: &mut dyn Tx, owner: Option<&str>, now: i64) -> Result<(), ControlError> {
     let count = tx.query_one(
         "SELECT COUNT(*) FROM tokens WHERE COALESCE(owner, '') = $1 AND revoked_at IS NULL \
-         AND (expires_at IS NULL OR expires_at > $2)",
+         AND (expires_at IS NULL OR expires_at > $2 OR kind = 'join')",
         &[owner.unwrap_or_default().into(), now.into()],
     )?;
     let count = count.map_or(Ok(0), |row| row.int(0))?;
@@ -188,7 +207,7 @@ fn token_name(text: &str) -> Result<String, Fault> {
 }
 
 fn rights(kind: Kind, given: &[(String, String)]) -> Result<Vec<(String, Role)>, Fault> {
-    if kind == Kind::Node {
+    if kind != Kind::Api {
         // A token that could do more than attach would be a token of the API.
         return if given.is_empty() { Ok(Vec::new()) } else { Err(Fault::NodeRights) };
     }
@@ -213,12 +232,17 @@ fn rights(kind: Kind, given: &[(String, String)]) -> Result<Vec<(String, Role)>,
 
 fn days(kind: Kind, text: &str, default: i64) -> Result<Option<i64>, Fault> {
     let text = text.trim();
+    let (default, max) = match kind {
+        Kind::Api => (Some(default), MAX_DAYS),
+        Kind::Node => (None, MAX_DAYS),
+        Kind::Join => (Some(1), MAX_JOIN_DAYS),
+    };
     if text.is_empty() {
-        return Ok((kind == Kind::Api).then_some(default));
+        return Ok(default);
     }
     let is_digits = text.bytes().all(|it| it.is_ascii_digit());
-    let days = is_digits.then(|| text.parse().ok()).flatten().filter(|it| (1..=MAX_DAYS).contains(it));
-    days.map(Some).ok_or(Fault::Whole { min: 1, max: MAX_DAYS })
+    let days = is_digits.then(|| text.parse().ok()).flatten().filter(|it| (1..=max).contains(it));
+    days.map(Some).ok_or(Fault::Whole { min: 1, max })
 }
 
 fn named(name: &str, prefix: &str) -> String {
@@ -336,19 +360,34 @@ pub(crate) fn has_any(tx: &mut dyn Tx, user_id: &str) -> Result<bool, ControlErr
     Ok(found.is_some())
 }
 
-/// Id, SHA-256 and end of each token of nodes that is not revoked.
-pub(crate) fn of_nodes(tx: &mut dyn Tx) -> Result<Vec<(String, String, Option<i64>)>, ControlError> {
+/// A token of nodes that is not revoked.
+#[derive(Debug)]
+pub(crate) struct OfNodes {
+    pub(crate) id: String,
+    pub(crate) sha256: String,
+    pub(crate) expires_at: Option<i64>,
+    /// Nodes that have joined with it may use it after its end.
+    pub(crate) is_for_joining: bool,
+}
+
+/// Each token of nodes that is not revoked.
+pub(crate) fn of_nodes(tx: &mut dyn Tx) -> Result<Vec<OfNodes>, ControlError> {
     let rows = tx.query(
-        "SELECT id, sha256, expires_at FROM tokens WHERE kind = 'node' AND revoked_at IS NULL ORDER BY id",
+        "SELECT id, sha256, expires_at, kind FROM tokens WHERE kind <> 'api' AND revoked_at IS NULL \
+         ORDER BY id",
         &[],
     )?;
-    rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?, row.opt_int(2)?))).collect()
+    let read = |row: &Row| {
+        let (id, sha256, expires_at) = (row.text(0)?, row.text(1)?, row.opt_int(2)?);
+        Ok(OfNodes { id, sha256, expires_at, is_for_joining: row.text(3)? == Kind::Join.name() })
+    };
+    rows.iter().map(read).collect()
 }
 
 fn read(row: &Row) -> Result<Token, ControlError> {
     Ok(Token {
         id: row.text(0)?,
-        kind: if row.text(1)? == "node" { Kind::Node } else { Kind::Api },
+        kind: Kind::named(&row.text(1)?).unwrap_or(Kind::Api),
         name: row.text(2)?,
         prefix: row.text(3)?,
         owner: row.opt_text(4)?,

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tollgate_core::{Clock, Timestamp};
-use tollgate_fleet_proto::{Command, FromNode, Overrides, Reply};
+use tollgate_fleet_proto::{Command, FromControl, FromNode, Overrides, Reply};
 use tollgate_rule_files::RuleFile;
 
 use crate::agent::{Action, Agent, AgentSettings, Event, Start};
@@ -268,7 +268,7 @@ impl Running {
             let why = match endpoint.attach(outgoing).await {
                 Ok(stream) => {
                     error.send_replace(None);
-                    read(link, stream, &events).await
+                    read(link, stream, &events, &error).await
                 }
                 Err(error) => error.to_string(),
             };
@@ -335,19 +335,27 @@ async fn read(
     link: LinkId,
     mut stream: tonic::Streaming<tollgate_fleet_proto::ControlSays>,
     events: &mpsc::Sender<Event>,
+    error: &watch::Sender<Option<Arc<str>>>,
 ) -> String {
     if events.send(Event::Connected(link)).await.is_err() {
         return String::new();
     }
+    let mut why = "the control plane closed the stream".to_owned();
     loop {
         match stream.message().await {
             Ok(Some(says)) => {
                 let Some(says) = says.says else { continue }; // of a later release
+                if let FromControl::GoAway(away) = &says
+                    && !away.reason.is_empty()
+                {
+                    why.clone_from(&away.reason);
+                    error.send_replace(Some(why.as_str().into()));
+                }
                 if events.send(Event::Received(link, says)).await.is_err() {
                     return String::new();
                 }
             }
-            Ok(None) => return "the control plane closed the stream".to_owned(),
+            Ok(None) => return why,
             Err(status) => return status.message().to_owned(),
         }
     }

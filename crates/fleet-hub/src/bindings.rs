@@ -37,6 +37,8 @@ struct Binding {
     holders: Option<[u64; 2]>,
     /// It has taken what it was sent, and reported.
     is_proven: bool,
+    /// It has reported while there was nothing to send: it stays bound, and proves nothing.
+    has_reported: bool,
     /// When it began to be counted how often it begins, and how often it has.
     begins: (Timestamp, u32),
 }
@@ -76,7 +78,13 @@ pub(crate) enum Standing {
 
 impl Bindings {
     pub(crate) fn new(digests: HashMap<String, Sha256Bytes>) -> Self {
-        let old = |digest| Binding { digest, holders: None, is_proven: true, begins: (Timestamp::ZERO, 0) };
+        let old = |digest| Binding {
+            digest,
+            holders: None,
+            is_proven: true,
+            has_reported: true,
+            begins: (Timestamp::ZERO, 0),
+        };
         let by_id = digests.into_iter().map(|(id, digest)| (id, old(digest))).collect();
         Self { by_id, ..Self::default() }
     }
@@ -117,7 +125,8 @@ impl Bindings {
         }
         let holders = Some(holders.map(|it| it.name));
         let (digest, begins) = (digest(secret), (Timestamp::ZERO, 0));
-        self.by_id.insert(node.to_owned(), Binding { digest, holders, is_proven: false, begins });
+        let binding = Binding { digest, holders, is_proven: false, has_reported: false, begins };
+        self.by_id.insert(node.to_owned(), binding);
         true
     }
 
@@ -125,12 +134,19 @@ impl Bindings {
     pub(crate) fn proven(&mut self, node: &str) -> Option<Sha256Bytes> {
         let known = self.by_id.get_mut(node).filter(|it| !it.is_proven)?;
         known.is_proven = true;
+        self.reported(node)
+    }
+
+    /// The node has reported while there was nothing to send. The digest, if it had not before.
+    pub(crate) fn reported(&mut self, node: &str) -> Option<Sha256Bytes> {
+        let known = self.by_id.get_mut(node).filter(|it| !it.has_reported)?;
+        known.has_reported = true;
         Some(known.digest)
     }
 
     /// The stream of the node has ended. Whether the id is free now.
     pub(crate) fn ended(&mut self, node: &str) -> bool {
-        if self.by_id.get(node).is_none_or(|it| it.is_proven) {
+        if self.by_id.get(node).is_none_or(|it| it.has_reported) {
             return false;
         }
         let holders = self.by_id.remove(node).and_then(|it| it.holders);
@@ -145,6 +161,11 @@ impl Bindings {
             (Some(_), true) => Standing::Proven,
             (Some(_), false) => Standing::New,
         })
+    }
+
+    /// Whether the id is that of a node that has reported.
+    pub(crate) fn is_known(&self, node: &str) -> bool {
+        self.by_id.get(node).is_some_and(|it| it.has_reported)
     }
 
     pub(crate) fn claimed(&mut self, node: &str, address: &str, now: Timestamp) {

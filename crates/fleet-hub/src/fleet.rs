@@ -105,11 +105,21 @@ impl std::fmt::Debug for Seams {
     }
 }
 
+/// Who may attach with a token.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Admission {
+    Everybody,
+    Known,
+    Nobody,
+}
+
 struct Stream {
     /// Of its machine and its token.
     _place: Place,
     /// With which it was opened: it must stay in force.
     token: Option<Arc<str>>,
+    /// The token admits only nodes that are known, and the hub knows that.
+    joining_ended: bool,
     outgoing: mpsc::Sender<Outgoing>,
     reports: mpsc::Sender<Stored>,
     /// Reads what the node sends.
@@ -358,19 +368,33 @@ impl Fleet {
         answer.ok().and_then(Result::ok).ok_or(CommandError::Silent(patience))
     }
 
+    /// Whether some node may attach with this token.
     pub(crate) fn admits(&self, token: Option<&str>) -> bool {
-        self.0.seams.tokens.admits(token)
+        self.admission(token) != Admission::Nobody
     }
 
-    /// Closes the streams whose token is in force no more.
+    fn admission(&self, token: Option<&str>) -> Admission {
+        let tokens = &self.0.seams.tokens;
+        match (tokens.admits(token), tokens.admits_known(token)) {
+            (true, _) => Admission::Everybody,
+            (false, true) => Admission::Known,
+            (false, false) => Admission::Nobody,
+        }
+    }
+
+    /// Closes the streams whose token is in force no more, and those of nodes that have not joined in time.
     fn end_revoked(&self) {
         let opened: Vec<(SessionId, Option<Arc<str>>)> =
             self.state().streams.iter().map(|(session, it)| (*session, it.token.clone())).collect();
         // The nodes of a fleet mostly share one token.
-        let mut in_force: HashMap<Option<Arc<str>>, bool> = HashMap::new();
+        let mut in_force: HashMap<Option<Arc<str>>, Admission> = HashMap::new();
         for (session, token) in opened {
-            let is_in_force = in_force.entry(token).or_insert_with_key(|token| self.admits(token.as_deref()));
-            if !*is_in_force {
+            let admission =
+                *in_force.entry(token).or_insert_with_key(|token| self.admission(token.as_deref()));
+            if admission == Admission::Known {
+                self.end_joining(&mut self.state(), session);
+            }
+            if admission == Admission::Nobody {
                 tracing::warn!(
                     session = session.0,
                     "stream of a node closed: its token was revoked or has expired"
@@ -382,6 +406,13 @@ impl Fleet {
                 }
                 self.change(&mut state, Event::Closed(session));
             }
+        }
+    }
+
+    fn end_joining(&self, state: &mut State, session: SessionId) {
+        let Some(stream) = state.streams.get_mut(&session) else { return };
+        if !std::mem::replace(&mut stream.joining_ended, true) {
+            self.change(state, Event::JoiningEnded(session));
         }
     }
 
@@ -402,7 +433,14 @@ impl Fleet {
         let (reports, arriving) = mpsc::channel(MOST_REPORTS);
         state.streams.insert(
             session,
-            Stream { _place: place, token: token.map(Arc::from), outgoing, reports, reader: None },
+            Stream {
+                _place: place,
+                token: token.map(Arc::from),
+                joining_ended: false,
+                outgoing,
+                reports,
+                reader: None,
+            },
         );
         self.change(&mut state, Event::Opened(session, peer));
         drop(state);
@@ -419,7 +457,15 @@ impl Fleet {
     }
 
     pub(crate) fn said(&self, session: SessionId, says: FromNode) {
-        self.on(Event::Said(session, says));
+        let mut state = self.state();
+        if let FromNode::Hello(_) = says {
+            let token = state.streams.get(&session).map(|it| it.token.clone());
+            // Up to 10 s have passed since the stream was opened.
+            if token.is_some_and(|token| self.admission(token.as_deref()) != Admission::Everybody) {
+                self.end_joining(&mut state, session);
+            }
+        }
+        self.change(&mut state, Event::Said(session, says));
     }
 
     pub(crate) fn closed(&self, session: SessionId) {

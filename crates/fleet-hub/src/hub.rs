@@ -133,6 +133,8 @@ pub enum Event {
     Opened(SessionId, Peer),
     /// A stream is closed.
     Closed(SessionId),
+    /// The token of a stream admits only nodes that are known, from now on.
+    JoiningEnded(SessionId),
     /// A message came.
     Said(SessionId, FromNode),
     /// A report is in the database.
@@ -195,6 +197,8 @@ struct Session {
     peer: Peer,
     opened_at: Timestamp,
     node: Option<String>,
+    /// Its token also admits nodes that are not known.
+    may_join: bool,
 }
 
 /// The control plane's end of the protocol.
@@ -265,8 +269,9 @@ impl Hub {
     pub fn on(&mut self, event: Event, now: Timestamp) -> Vec<Action> {
         match event {
             Event::Opened(session, peer) => {
-                self.sessions.insert(session, Session { peer, opened_at: now, node: None });
+                self.sessions.insert(session, Session { peer, opened_at: now, node: None, may_join: true });
             }
+            Event::JoiningEnded(session) => self.joining_ended(session),
             Event::Closed(session) => self.closed(session),
             Event::Said(session, says) => self.said(session, says, now),
             Event::Stored(session, sequence) if self.sessions.contains_key(&session) => {
@@ -495,6 +500,14 @@ impl Hub {
         }
     }
 
+    fn joining_ended(&mut self, session: SessionId) {
+        let Some(stream) = self.sessions.get_mut(&session) else { return };
+        stream.may_join = false;
+        if stream.node.as_ref().is_some_and(|id| !self.bindings.is_known(id)) {
+            self.send_away(session, Duration::from_secs(30), MUST_JOIN);
+        }
+    }
+
     fn forget(&mut self, id: &str) -> bool {
         let Some(node) = self.nodes.remove(id) else { return false };
         self.give_back(node.holder);
@@ -511,12 +524,17 @@ impl Hub {
     fn stored(&mut self, session: SessionId) {
         let Some(Session { node: Some(id), .. }) = self.sessions.get(&session) else { return };
         let id = id.clone();
-        let Some(node) = self.nodes.get_mut(&id).filter(|it| it.is_settled() && !it.is_proven) else {
+        let Some(node) = self.nodes.get_mut(&id).filter(|it| !it.is_proven) else { return };
+        let sha256 = if node.is_settled() {
+            node.is_proven = true;
+            self.revision += 1;
+            self.bindings.proven(&id)
+        } else if self.published.apps.is_empty() {
+            self.bindings.reported(&id)
+        } else {
             return;
         };
-        node.is_proven = true;
-        self.revision += 1;
-        if let Some(sha256) = self.bindings.proven(&id) {
+        if let Some(sha256) = sha256 {
             self.actions.push(Action::Bind { node: id, sha256 });
         }
     }
@@ -591,6 +609,7 @@ impl Hub {
             return self.close(session, why);
         }
         let (id, machine) = (hello.node.clone(), machine(&peer.address));
+        let may_join = self.sessions.get(&session).is_some_and(|it| it.may_join);
         // Before anything of the node is touched. What is known is looked at first, so that no flood of
         // others keeps it out.
         let verdict = self.verdict(&id, &hello.secret);
@@ -609,6 +628,10 @@ impl Hub {
             let why = "another node has this id and another secret; if this node has lost the file \
                        `secret` of its state folder, remove the file `node` there too, and it joins as new";
             return self.send_away(session, Duration::from_secs(30), why);
+        }
+        let has_joined = verdict == Verdict::Known && self.bindings.is_known(&id);
+        if !may_join && !has_joined {
+            return self.send_away(session, Duration::from_secs(30), MUST_JOIN);
         }
         let known = self.nodes.get(&id).map(|node| (node.hello().incarnation, node.session));
         if known.is_some_and(|(incarnation, _)| incarnation > hello.incarnation) {
@@ -799,6 +822,8 @@ impl Hub {
 }
 
 const UNASKED: &str = "too many answers to no question";
+const MUST_JOIN: &str = "the time for joining with this token has ended, and this node has not joined; make \
+                         another token on the page Tokens and put it into --control-token-file";
 
 fn check_hello(hello: &Hello) -> Result<(), &'static str> {
     let Hello { node, name, labels, software, epoch, held, local_domains, crashed, secret, .. } = hello;

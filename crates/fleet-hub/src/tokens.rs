@@ -5,8 +5,15 @@ use subtle::{Choice, ConstantTimeEq as _};
 
 /// Decides which tokens may open a stream, before anything of the stream is read.
 pub trait Tokens: Send + Sync {
-    /// Whether `token`, or none, may open a stream. Takes a time that does not depend on the token.
+    /// Whether any node may attach with `token`, or with none. Takes a time that does not depend on the
+    /// token.
     fn admits(&self, token: Option<&str>) -> bool;
+
+    /// Whether a node that is known may still attach with it: one that has reported, and that has its own
+    /// secret. Tokens for joining admit these also after their end.
+    fn admits_known(&self, token: Option<&str>) -> bool {
+        self.admits(token)
+    }
 }
 
 /// Digests of the tokens that may open a stream.

@@ -143,6 +143,54 @@ fn of_nodes_that_have_not_reported_nothing_is_left_when_their_streams_end() {
 }
 
 #[test]
+fn when_joining_ends_nodes_that_have_reported_stay_and_all_others_go() {
+    let mut world = World::new(settings());
+    let real = world.proven("10.0.0.1:1", "real", NOON);
+    let late = world.attach("10.0.0.2:1", hello("late"), NOON).expect("in time");
+    let ends = |world: &mut World, session| world.hub.on(Event::JoiningEnded(session), at(1_000)).len();
+    assert_eq!(ends(&mut world, real), 0, "it has joined");
+    assert_eq!(ends(&mut world, late), 2, "sent away, and closed");
+    let names = |world: &World| world.hub.nodes(NOON).into_iter().map(|it| it.id).collect::<Vec<_>>();
+    assert_eq!(names(&world), ["real"], "nothing is left of the other");
+    // Streams that say hello after the end.
+    for (address, hello, is_in) in [
+        ("10.0.0.1:2", hello("real"), true),
+        ("10.0.0.2:2", hello("late"), false),
+        ("10.0.0.3:2", hello("new"), false),
+        ("10.0.0.3:2", Hello { secret: b"other".to_vec(), ..hello("real") }, false),
+        ("10.0.0.3:2", Hello { secret: Vec::new(), ..hello("old") }, false),
+    ] {
+        world.last += 1;
+        let session = SessionId(world.last);
+        world.hub.on(Event::Opened(session, address.into()), at(2_000));
+        world.hub.on(Event::JoiningEnded(session), at(2_000));
+        let said = hello.node.clone();
+        let actions = world.hub.on(Event::Said(session, FromNode::Hello(hello)), at(2_000));
+        let is_closed = actions.iter().any(|it| matches!(it, Action::Close(closed, _) if *closed == session));
+        assert_eq!(!is_closed, is_in, "{said}: {actions:?}");
+    }
+    assert_eq!(names(&world), ["real"]);
+}
+
+#[test]
+fn a_node_has_joined_once_it_has_reported_also_before_there_are_rules_and_does_not_count_yet() {
+    let mut world = World { hub: Hub::new(settings()), last: 0, published: 0 };
+    // It has no rules of this database yet.
+    let early = || Hello { epoch: String::new(), ..hello("early") };
+    let session = world.attach("10.0.0.1:1", early(), NOON).expect("it is welcome");
+    assert_eq!((world.reports(session, 1, NOON), world.hub.nodes_bound()), (Ok(()), 1));
+    assert!(world.hub.on(Event::JoiningEnded(session), NOON).is_empty(), "it stays");
+    world.hub.on(Event::Closed(session), NOON);
+    let again = world.attach("10.0.0.1:1", early(), NOON).expect("it is known");
+    assert!(world.node("early").is_some_and(|it| it.is_new), "it has shown nothing yet");
+    world.publish();
+    let bundle = 1;
+    world.says(again, FromNode::Ack(Ack { bundle, held: vec![held("shop", 1)] }), NOON);
+    world.reports(again, 2, at(6_000)).expect("its report");
+    assert!(world.node("early").is_some_and(|it| !it.is_new), "it takes rules");
+}
+
+#[test]
 fn a_known_node_takes_the_place_of_one_that_has_shown_nothing_and_strangers_leave_a_reserve() {
     let mut world = World::new(HubSettings { max_nodes: 20, ..settings() });
     let first = world.proven("10.0.0.1:1", "real", NOON);

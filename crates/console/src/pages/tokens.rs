@@ -58,7 +58,7 @@ async fn show(
     };
     let mut kinds = vec![("api", a.kind_api)];
     if visit.who()?.may(Role::Admin, EVERY_APP) {
-        kinds.push(("node", a.kind_node));
+        kinds.extend([("node", a.kind_node), ("join", a.kind_join)]);
     }
     let or = |name: &str, default: &'static str| match visit.field(name) {
         "" => default.to_owned(),
@@ -105,18 +105,23 @@ fn row(visit: &Visit, token: &Token, now_ms: i64) -> Vec<Cell> {
     let state = match token.revoked_at {
         Some(_) => cell(a.revoked).tag("tag off"),
         None if token.is_valid(now_ms) => cell(a.valid).tag("tag on"),
+        None if token.admits_known_nodes_only(now_ms) => cell(a.joining_ended).tag("tag warn"),
         None => cell(a.expired).tag("tag off"),
     };
     vec![
         cell(&token.name).class("text"),
         cell(format!("{}…", token.prefix)).tag("mono"),
-        cell(if token.kind == Kind::Node { a.kind_node_short } else { a.kind_api }),
+        cell(match token.kind {
+            Kind::Api => a.kind_api,
+            Kind::Node => a.kind_node_short,
+            Kind::Join => a.kind_join_short,
+        }),
         cell(token.owner.as_deref().unwrap_or(a.by_program)),
         cell(roles_text(visit.lang, &token.rights)).class("text"),
         time(token.expires_at, a.never),
         time(token.last_used_at, a.unused),
         state,
-        if token.is_valid(now_ms) {
+        if token.is_valid(now_ms) || token.admits_known_nodes_only(now_ms) {
             cell(a.revoke).post(format!("/tokens/{}/revoke", token.id), "id", &*token.id)
         } else {
             cell("")

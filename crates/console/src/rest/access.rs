@@ -187,7 +187,11 @@ pub(super) static ROWS: &[Row] = &[
             let right = object(&[("app", text()), ("role", text())], &[]);
             let body = object(
                 &[("name", text())],
-                &[("kind", one_of(&["api", "node"])), ("rights", list(right)), ("days", maybe(&int()))],
+                &[
+                    ("kind", one_of(&["api", "node", "join"])),
+                    ("rights", list(right)),
+                    ("days", maybe(&int())),
+                ],
             );
             let rights = json!([{"app": "*", "role": "viewer"}]);
             creates(object(&[("token", schema("Token")), ("secret", text())], &[]))
@@ -279,7 +283,7 @@ pub(super) fn schemas() -> BTreeMap<&'static str, Value> {
     ];
     let token = [
         ("id", text()),
-        ("kind", one_of(&["api", "node"])),
+        ("kind", one_of(&["api", "node", "join"])),
         ("name", text()),
         ("prefix", text()),
         ("owner", maybe(&text())),

@@ -53,10 +53,13 @@ texts! {
     kind_api: "API", "API";
     kind_node: "节点（只能接入）", "Node (may only attach)";
     kind_node_short: "节点", "node";
+    kind_join: "节点首次接入（到期后仅限已接入的节点）", "Joining (after its end, only nodes that have joined)";
+    kind_join_short: "首次接入", "joining";
+    joining_ended: "仅限已接入的节点", "only nodes that have joined";
     token_apps: "应用", "Apps";
     token_apps_hint: "用逗号分隔，* 表示全部；节点令牌留空", "Separated by commas, * for all; empty for nodes";
     token_days: "有效天数", "Valid for days";
-    token_days_hint: "1 至 365；留空使用默认值，节点令牌留空则不过期", "1 to 365; empty for the default; empty for nodes means that it does not expire";
+    token_days_hint: "1 至 365；留空使用默认值，节点令牌留空则不过期；首次接入：1 至 30，默认 1", "1 to 365; empty for the default; empty for nodes means that it does not expire; for joining 1 to 30, and 1 unless you say otherwise";
     new_token: "新建令牌", "New token";
     token_title: "新令牌", "The new token";
     token_hint: "只显示这一次，请立即保存。", "Shown this once; keep it now.";

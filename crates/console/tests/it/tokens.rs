@@ -184,6 +184,49 @@ async fn a_token_of_nodes_may_attach_and_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_token_for_joining_ends_and_still_admits_the_nodes_that_have_joined_until_it_is_revoked() {
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    for (days, status) in [("0", 422), ("1", 201), ("30", 201), ("31", 422)] {
+        let body = format!(r#"{{"name": "n", "kind": "join", "days": {days}}}"#);
+        assert_eq!(ann.json("POST", "/api/v1/tokens", None, &body).await.status, status, "{days}");
+    }
+    let with_rights = r#"{"name": "n", "kind": "join", "rights": [{"app": "*", "role": "viewer"}]}"#;
+    assert_eq!(ann.json("POST", "/api/v1/tokens", None, with_rights).await.status, 422);
+    let body = r#"{"name": "rack 7", "kind": "join"}"#;
+    let mut bob = Client::user(&server, "bob", "editor", "*").await;
+    assert_eq!(bob.json("POST", "/api/v1/tokens", None, body).await.status, 403);
+    let (id, secret) = make(&mut ann, body).await;
+    let path = format!("/api/v1/tokens/{id}");
+    let day = 24 * 3_600_000;
+    let (tokens, made_at) = (server.control.node_tokens(), server.now_ms());
+    assert_eq!(ann.get(&path).await.value()["expires_at"], made_at + day, "a day by default");
+    let admits =
+        |now| [tokens.borrow().admits(Some(&secret), now), tokens.borrow().admits_known(Some(&secret), now)];
+    assert_eq!([admits(made_at + day - 1), admits(made_at + day)], [[true, true], [false, true]]);
+    // It is listed, and can be revoked, as long as a node uses it.
+    for weeks in [1, 10, 20] {
+        server.set_time(made_at + weeks * 7 * day);
+        let mut ann = Client::again(&server).await;
+        assert!(admits(server.now_ms())[1]);
+        server.control.read_node_tokens().await.expect("recorded");
+        make(&mut ann, r#"{"name": "other", "kind": "join"}"#).await;
+        let token = ann.get(&path).await.value();
+        assert_eq!((&token["is_valid"], &token["kind"]), (&false.into(), &"join".into()), "week {weeks}");
+        let page = ann.get("/tokens").await.body;
+        assert!(page.contains(&format!("/tokens/{id}/revoke")), "week {weeks}");
+    }
+    let mut ann = Client::again(&server).await;
+    ann.json("DELETE", &path, None, "").await;
+    assert_eq!(admits(server.now_ms()), [false, false], "revoked at once");
+    // Unused for 90 days after its end, it is gone.
+    server.set_time(server.now_ms() + 92 * day);
+    let mut ann = Client::again(&server).await;
+    make(&mut ann, r#"{"name": "other", "kind": "join"}"#).await;
+    assert_eq!(ann.get("/api/v1/tokens").await.value()["tokens"].as_array().map(Vec::len), Some(1));
+}
+
+#[tokio::test]
 async fn a_token_is_shown_once_and_the_page_makes_and_revokes_it() {
     let server = Server::start().await;
     let mut ann = Client::admin(&server).await;

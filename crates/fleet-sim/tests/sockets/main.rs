@@ -199,6 +199,50 @@ fn an_open_stream_is_closed_when_its_token_is_revoked_and_the_node_keeps_its_rul
     control.wait_in_force(1);
 }
 
+/// A token for joining, until joining ends.
+#[derive(Default)]
+struct ForJoining(AtomicBool);
+
+impl Tokens for ForJoining {
+    fn admits(&self, _: Option<&str>) -> bool {
+        !self.0.load(Relaxed)
+    }
+
+    fn admits_known(&self, _: Option<&str>) -> bool {
+        true
+    }
+}
+
+#[test]
+fn after_the_end_of_its_token_for_joining_a_node_goes_on_and_comes_back_and_no_other_gets_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let tokens = Arc::new(ForJoining::default());
+    let shared: Arc<dyn Tokens> = Arc::<ForJoining>::clone(&tokens);
+    let control = Control::with_tokens(LOOPBACK, &Arc::new(ReportsInMemory::default()), shared);
+    publish(&control, &[app("shop", 1, rules("shop", "0"))]);
+    let start = |name: &str| {
+        let options = NodeOptions::at(control.address);
+        Node::start(&folder.path().join(name), name, options)
+    };
+    let node = start("a");
+    control.wait("it has reported", |nodes| nodes.iter().any(|node| !node.is_new));
+    tokens.0.store(true, Relaxed);
+    let mut late = start("b");
+    late.wait("not known", |status| {
+        status.error.as_ref().is_some_and(|error| error.contains("the time for joining"))
+    });
+    publish(&control, &[app("shop", 2, rules("shop", "5"))]);
+    control.wait_in_force(1);
+    assert!(node.admits("shop", "user", "ann"), "the stream stayed open");
+    drop(node);
+    control.wait("it has left", |nodes| nodes.iter().all(|node| !node.connected));
+    publish(&control, &[app("shop", 3, rules("shop", "0"))]);
+    let node = start("a");
+    control.wait_in_force(1);
+    assert!(!node.admits("shop", "user", "ann"), "it has come back");
+    assert_eq!(control.fleet.nodes().len(), 1, "of the other nothing is left");
+}
+
 #[test]
 fn the_stream_is_encrypted_and_the_server_must_be_trusted() {
     let folder = tempfile::tempdir().unwrap();

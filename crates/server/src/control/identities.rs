@@ -1,9 +1,13 @@
 //! Where it is kept whose ids are whose.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tollgate_control::Control;
 use tollgate_fleet_hub::Identities;
+
+/// When what could not be stored is stored again.
+const AGAIN: Duration = Duration::from_secs(30);
 
 /// Secrets of nodes in the database, and claims in the audit.
 #[derive(Debug)]
@@ -13,9 +17,11 @@ impl Identities for StoredIdentities {
     fn bind(&self, node: String, sha256: [u8; 32]) {
         let control = Arc::clone(&self.0);
         tokio::spawn(async move {
-            // The hub knows it until this process ends; then the node's next stream binds its id again.
-            if let Err(error) = control.bind_node(&node, sha256).await {
-                tracing::warn!(node, %error, "the secret of a node is not stored");
+            // The hub knows it until this process ends. A node whose token for joining has ended has nothing
+            // else to come back with.
+            while let Err(error) = control.bind_node(&node, sha256).await {
+                tracing::warn!(node, %error, "the secret of a node is not stored yet");
+                tokio::time::sleep(AGAIN).await;
             }
         });
     }

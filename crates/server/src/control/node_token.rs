@@ -22,10 +22,19 @@ pub(crate) struct IssuedTokens {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
+impl IssuedTokens {
+    fn now_ms(&self) -> i64 {
+        i64::try_from(self.clock.now().as_nanos() / 1_000_000).unwrap_or(i64::MAX)
+    }
+}
+
 impl Tokens for IssuedTokens {
     fn admits(&self, token: Option<&str>) -> bool {
-        let now_ms = i64::try_from(self.clock.now().as_nanos() / 1_000_000).unwrap_or(i64::MAX);
-        self.tokens.borrow().admits(token, now_ms)
+        self.tokens.borrow().admits(token, self.now_ms())
+    }
+
+    fn admits_known(&self, token: Option<&str>) -> bool {
+        self.tokens.borrow().admits_known(token, self.now_ms())
     }
 }
 

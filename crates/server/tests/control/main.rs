@@ -8,6 +8,7 @@ mod commands;
 mod disk;
 mod docs;
 mod embedded;
+mod joining;
 mod operators;
 mod processes;
 mod proxies;

@@ -51,7 +51,8 @@ fn over_tls_only_nodes_with_a_certificate_are_admitted_where_one_is_asked_for() 
     } else {
         println!("SKIPPED the page over TLS: there is no curl on this machine");
     }
-    let node = |name: &str, certificate: &[&str]| {
+    let token = text("data/node-token");
+    let node = |name: &str, token: &str, certificate: &[&str]| {
         let mut command = tollgate();
         command.args([
             "serve",
@@ -65,14 +66,28 @@ fn over_tls_only_nodes_with_a_certificate_are_admitted_where_one_is_asked_for() 
             "0",
         ]);
         command.args(["--control", &format!("https://{address}"), "--control-ca", &text("ca.pem")]);
-        command.args(["--control-token-file", &text("data/node-token"), "--state-dir", &text(name)]);
-        command.args(certificate);
+        command.args(["--control-token-file", token, "--state-dir", &text(name)]).args(certificate);
         Node { process: Process::start(command), state: path(name) }
     };
-    let certified = node("a", &["--control-cert", &shown(&node_cert), "--control-key", &shown(&node_key)]);
+    let flags = |cert: &Path, key: &Path| {
+        ["--control-cert".into(), shown(cert), "--control-key".into(), shown(key)].map(|it: String| it)
+    };
+    let good = flags(&node_cert, &node_key);
+    let certified = node("a", &token, &good.each_ref().map(|it| &**it));
     certified.wait_ready("connected", |_, body| body["control"]["connected"] == true);
-    let bare = node("b", &[]);
-    bare.wait_ready("rejected", |_, body| body["control"]["why"].is_string());
-    assert_eq!(bare.metric("tollgate_control_connected"), Some(0));
+    // As docs/control.md says: token and certificate are both needed, and the certificate must be in force.
+    std::fs::write(path("wrong"), "tgl_wrong").expect("written");
+    let certificate = good.each_ref().map(|it| &**it);
+    let mut rejected = vec![node("b", &token, &[]), node("c", &text("wrong"), &certificate)];
+    for (name, authority, until) in [("stranger", &Authority::new(), 2099), ("expired", &authority, 2001)] {
+        std::fs::create_dir(path(name)).expect("a folder");
+        let (cert, key) = authority.issue(name, until).write(&path(name));
+        let state = format!("state of {name}");
+        rejected.push(node(&state, &token, &flags(&cert, &key).each_ref().map(|it| &**it)));
+    }
+    for node in &rejected {
+        node.wait_ready("rejected", |_, body| body["control"]["why"].is_string());
+        assert_eq!(node.metric("tollgate_control_connected"), Some(0));
+    }
     assert_eq!(certified.metric("tollgate_control_connected"), Some(1));
 }
