@@ -127,7 +127,7 @@ fn row(visit: &Visit, who: &Who, node: &NodeState, figures: Option<&Figures>, no
             false => d.unknown.to_owned(),
         },
         missing: if node.is_live(now_ms) { missing } else { Vec::new() },
-        store: figures.and_then(|it| it.store.clone()),
+        store: figures.and_then(|it| it.store.clone()).filter(|_| !who.roles.is_empty()),
         software: node.software.clone(),
         seen: visit.time(node.last_seen_ms),
         seen_ms: node.last_seen_ms,

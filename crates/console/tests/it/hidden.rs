@@ -1,6 +1,7 @@
 //! What those who do not see every app do not see of nodes, on pages as in the API.
 
 use tollgate_control::{NodeApp, NodeState};
+use tollgate_fleet_proto::{Report, Store};
 
 use crate::server::{Client, Server};
 
@@ -52,4 +53,37 @@ async fn addresses_and_domains_of_nodes_are_for_those_who_see_every_app() {
         }
     }
     assert_eq!(shown, [true; 4], "an admin sees them");
+}
+
+#[tokio::test]
+async fn the_store_of_a_node_is_for_those_with_a_role_somewhere() {
+    const STORE: &str = "redis://payroll-store:6379";
+    let server = Server::start().await;
+    let mut ann = Client::admin(&server).await;
+    ann.post("/rules/new", crate::GOOD).await;
+    let (id, name, is_connected) = ("edge-1".to_owned(), "edge-one".to_owned(), true);
+    let last_seen_ms = server.now_ms();
+    assert!(server.nodes.report(NodeState { id, name, is_connected, last_seen_ms, ..NodeState::default() }));
+    let mut vic = Client::user(&server, "vic", "viewer", "SIP_HOTEL").await;
+    let mut nob = Client::user(&server, "nob", "viewer", "SIP_HOTEL").await;
+    let taken = ann.post("/users/nob/roles/remove", "app=SIP_HOTEL&role=viewer").await;
+    assert_eq!(taken.status, 303, "{}", taken.body);
+    for (sequence, available) in [(1, true), (2, false)] {
+        let store = Some(Store { name: STORE.to_owned(), available });
+        let report = Report { sequence, span_ms: 5_000, store, ..Report::default() };
+        let stored = server.control.store_report("edge-1", 1, report, server.now_ms());
+        let (stored, written) = tokio::join!(stored, server.control.write_reports());
+        stored.expect("stored");
+        written.expect("written");
+        let pages = ["/nodes", "/nodes/edge-1", "/api/v1/nodes", "/api/v1/nodes/edge-1"];
+        for path in pages.iter().chain(&["/", "/api/v1/problems", "/top", "/rules"]) {
+            let replies = [ann.get(path).await, vic.get(path).await, nob.get(path).await];
+            let shown = replies.each_ref().map(|it| it.body.contains("payroll-store"));
+            assert!(!shown[2], "{path} shows the store to a user without a role: {}", replies[2].body);
+            if pages.contains(path) {
+                assert_eq!((shown[0], shown[1]), (true, true), "{path}, available: {available}");
+                assert!(replies[2].body.contains("edge-one"), "{path}: the node itself is shown");
+            }
+        }
+    }
 }

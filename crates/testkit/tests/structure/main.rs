@@ -37,6 +37,38 @@ fn files_of_a_crate_import_each_other_in_no_circle() {
     assert!(gone.is_empty(), "no longer circles, remove them from KNOWN_CIRCLES: {gone:?}");
 }
 
+/// Rights come from the login or token of a request. Pages and API that act as the program itself would have
+/// all of them.
+#[test]
+fn the_console_never_acts_as_the_program_itself() {
+    let modules = source::modules(&root().join("crates/console/src"));
+    assert!(modules.len() > 50, "only {} files were read", modules.len());
+    let takes_all = |module: &&source::Module| ALL_RIGHTS.iter().any(|it| has(&module.tokens, it));
+    let found: Vec<_> = modules.values().filter(takes_all).map(|it| &it.file).collect();
+    assert!(found.is_empty(), "take the claim of the visitor instead: {found:?}");
+    // The same words are found where they may be.
+    let control = source::modules(&root().join("crates/control/src"));
+    for words in &ALL_RIGHTS[..3] {
+        assert!(control.values().any(|it| has(&it.tokens, words)), "{words:?} would not be found");
+    }
+}
+
+/// Ways to all rights.
+const ALL_RIGHTS: &[&[&str]] = &[
+    &["Actor", "::", "system"],
+    &["Who", "::", "system"],
+    &["Claim", "::", "program"],
+    &["Claim", "::", "assumed"],
+    &[".", "acting", "("],
+    // These ask for no claim.
+    &["control", ".", "change", "("],
+    &["control", ".", "change_beside", "("],
+];
+
+fn has(tokens: &[String], words: &[&str]) -> bool {
+    tokens.windows(words.len()).any(|it| it == words)
+}
+
 /// Name and folder of every crate of the workspace.
 fn crates() -> Vec<(String, PathBuf)> {
     let mut found: Vec<_> = std::fs::read_dir(root().join("crates"))
