@@ -34,6 +34,14 @@ pub struct Console {
     prefix: String,
 }
 
+/// `old_nodes=leave` in the query or the form.
+pub(crate) fn old_nodes(visit: &Visit) -> OldNodes {
+    match [visit.parameter(OLD_NODES), visit.field(OLD_NODES)].contains(&"leave") {
+        true => OldNodes::Leave,
+        false => OldNodes::Reject,
+    }
+}
+
 impl Console {
     /// The console of `control`.
     #[must_use]
@@ -52,11 +60,7 @@ impl Console {
         visit: &Visit,
         work: impl Fn(&mut dyn Tx, &Actor) -> Result<Change<T>, ControlError> + Send + 'static,
     ) -> impl Future<Output = Result<T, ControlError>> + Send {
-        let claim = visit.claim();
-        let old_nodes = match [visit.parameter(OLD_NODES), visit.field(OLD_NODES)].contains(&"leave") {
-            true => OldNodes::Leave,
-            false => OldNodes::Reject,
-        };
+        let (claim, old_nodes) = (visit.claim(), old_nodes(visit));
         async move {
             let claim = claim.map_err(|_| ControlError::NoLogin)?;
             self.control.change_beside_as(&claim, old_nodes, work).await

@@ -9,7 +9,7 @@ use crate::content::{Content, Kind};
 use crate::error::{ConflictSides, ControlError};
 use crate::ids::sha256;
 use crate::role::Role;
-use crate::stored;
+use crate::stored::{self, ByName, Stored};
 
 /// Where a change set is on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -279,13 +279,18 @@ pub fn get(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<ChangeSet, Contro
         &[id.into()],
     )?;
     change.ops = rows.iter().map(|row| ChangeOp::read(&change.app, row)).collect::<Result<_, _>>()?;
+    change.events = events(tx, id)?;
+    Ok(change)
+}
+
+/// What happened to a change set.
+pub(crate) fn events(tx: &mut dyn Tx, id: &str) -> Result<Vec<Event>, ControlError> {
     let rows = tx.query(
         "SELECT user_id, user_name, verdict, comment, content_sha256, at FROM approvals WHERE change_id = $1 \
          ORDER BY seq",
         &[id.into()],
     )?;
-    change.events = rows.iter().map(Event::read).collect::<Result<_, _>>()?;
-    Ok(change)
+    rows.iter().map(Event::read).collect()
 }
 
 /// The rules that were changed since the base of `change`.
@@ -302,20 +307,40 @@ pub(crate) fn conflicts_of(
     app: &App,
     ops: &[ChangeOp],
 ) -> Result<Vec<Conflict>, ControlError> {
-    let mut conflicts = Vec::new();
+    Ok(conflicts_with(&current_of(tx, app, ops)?, ops))
+}
+
+/// The rules that operations name, as they are now. One statement instead of one for each of many.
+pub(crate) fn current_of(
+    tx: &mut dyn Tx,
+    app: &App,
+    ops: &[ChangeOp],
+) -> Result<ByName<Stored>, ControlError> {
+    if ops.len() > 100 {
+        return stored::current_all(tx, app);
+    }
+    let mut current = ByName::new();
     for op in ops {
-        let now = stored::current(tx, app, op.kind, &op.key)?;
-        if now.as_ref().map(|it| it.from_version) != op.base {
-            conflicts.push(Conflict {
-                kind: op.kind,
-                key: op.key.clone(),
-                base: op.before.clone(),
-                theirs: now.map(|it| it.content),
-                yours: op.after.clone(),
-            });
+        if let Some(now) = stored::current(tx, app, op.kind, &op.key)? {
+            current.insert((op.kind, op.key.clone()), now);
         }
     }
-    Ok(conflicts)
+    Ok(current)
+}
+
+/// As [`conflicts_of`], with the rules as they are now.
+pub(crate) fn conflicts_with(current: &ByName<Stored>, ops: &[ChangeOp]) -> Vec<Conflict> {
+    let conflict = |op: &ChangeOp| {
+        let now = current.get(&(op.kind, op.key.clone()));
+        (now.map(|it| it.from_version) != op.base).then(|| Conflict {
+            kind: op.kind,
+            key: op.key.clone(),
+            base: op.before.clone(),
+            theirs: now.map(|it| it.content.clone()),
+            yours: op.after.clone(),
+        })
+    };
+    ops.iter().filter_map(conflict).collect()
 }
 
 /// The hash of operations with their bases.

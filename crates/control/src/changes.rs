@@ -17,7 +17,7 @@ use crate::file_rules::FileInput;
 use crate::ids::id;
 use crate::published::Change;
 use crate::role::Role;
-use crate::stored;
+use crate::stored::{self, Written};
 
 /// Most operations of a change set.
 pub const MAX_OPS: usize = 20_000;
@@ -88,6 +88,15 @@ pub(crate) fn insert(
     app: &App,
     input: &ChangeInput,
 ) -> Result<ChangeSet, ControlError> {
+    must_have_room(tx, actor, app)?;
+    let (title, comment) = texts(input)?;
+    let ops = checked(tx, app, &input.ops)?;
+    let sha256 = content_hash(app, &ops);
+    insert_checked(tx, actor, app, (title, comment), &ops, &sha256)
+}
+
+/// Whether the actor may begin one more change set of the app.
+pub(crate) fn must_have_room(tx: &mut dyn Tx, actor: &Actor, app: &App) -> Result<(), ControlError> {
     let open = tx.query_one(
         "SELECT COUNT(*) FROM changes WHERE app_id = $1 AND state IN ('draft', 'submitted', 'approved', \
          'rejected')",
@@ -108,8 +117,18 @@ pub(crate) fn insert(
     if own >= most - open && !actor.user_id.is_empty() {
         return Err(ControlError::Cap { what: "open change sets of one user in an app", max: own });
     }
-    let (title, comment) = texts(input)?;
-    let ops = checked(tx, app, &input.ops)?;
+    Ok(())
+}
+
+/// As [`insert`], of operations that are checked against this version of the app.
+pub(crate) fn insert_checked(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    (title, comment): (String, String),
+    ops: &[ChangeOp],
+    sha256: &str,
+) -> Result<ChangeSet, ControlError> {
     let (id, now) = (id(tx.now_ms())?, tx.now_ms());
     tx.execute(
         "INSERT INTO changes (id, app_id, state, title, comment, author_id, author, base_version, \
@@ -118,17 +137,37 @@ pub(crate) fn insert(
         &[
             (&id).into(),
             (&app.id).into(),
-            title.into(),
-            comment.into(),
+            (&title).into(),
+            (&comment).into(),
             (&actor.user_id).into(),
             (&actor.name).into(),
             app.version.into(),
-            content_hash(app, &ops).into(),
+            sha256.into(),
             now.into(),
         ],
     )?;
-    write_ops(tx, &id, &ops)?;
-    get(tx, actor, &id)
+    write_ops(tx, &id, ops)?;
+    // Not read again: it may have 20,000 operations.
+    Ok(ChangeSet {
+        id,
+        app_id: app.id.clone(),
+        app: app.name.clone(),
+        state: State::Draft,
+        title,
+        comment,
+        author_id: actor.user_id.clone(),
+        author: actor.name.clone(),
+        base_version: app.version,
+        published_version: None,
+        content_sha256: sha256.to_owned(),
+        etag: 1,
+        created_at: now,
+        updated_at: now,
+        ops: ops.to_vec(),
+        events: Vec::new(),
+        rules: i64::try_from(ops.len()).unwrap_or(i64::MAX),
+        needed: app.approvals,
+    })
 }
 
 /// Replaces title, comment and operations; it is a draft again, and approvals of other content do not count.
@@ -264,6 +303,24 @@ pub fn submit(
     event(tx, actor, id, "submit", "")?;
     let state = reached(&get(tx, actor, id)?);
     let change = step(tx, actor, &before, state, "change.submit", "")?;
+    Ok(Change { value: change, documents: None })
+}
+
+/// As [`submit`], of a change set that was made in this transaction, in an app that needs approvals.
+pub(crate) fn submit_new(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    mut change: ChangeSet,
+) -> Result<Change<ChangeSet>, ControlError> {
+    note(tx, actor, &change, "change.create", "")?;
+    event(tx, actor, &change.id, "submit", "")?;
+    tx.execute(
+        "UPDATE changes SET state = $2, etag = etag + 1, updated_at = $3 WHERE id = $1",
+        &[(&change.id).into(), State::Submitted.name().into(), tx.now_ms().into()],
+    )?;
+    (change.state, change.etag) = (State::Submitted, change.etag + 1);
+    change.events = change_set::events(tx, &change.id)?;
+    note(tx, actor, &change, "change.submit", "")?;
     Ok(Change { value: change, documents: None })
 }
 
@@ -451,7 +508,7 @@ fn checked(tx: &mut dyn Tx, app: &App, inputs: &[OpInput]) -> Result<Vec<ChangeO
         let max = i64::try_from(MAX_OPS).unwrap_or(i64::MAX);
         return Err(ControlError::Cap { what: "operations of a change set", max });
     }
-    let mut seen = BTreeSet::new();
+    let (mut seen, mut written) = (BTreeSet::new(), Written::default());
     let mut ops = Vec::with_capacity(inputs.len());
     for OpInput { kind, key, base, after } in inputs {
         let key = car::rule_key(key).map_err(|fault| invalid("key", fault))?;
@@ -466,7 +523,7 @@ fn checked(tx: &mut dyn Tx, app: &App, inputs: &[OpInput]) -> Result<Vec<ChangeO
             ));
         }
         if let Some(content) = after {
-            must_be_valid(app, content)?;
+            must_be_valid(&app.name, content)?;
         }
         let before = match base {
             None => None,
@@ -475,7 +532,7 @@ fn checked(tx: &mut dyn Tx, app: &App, inputs: &[OpInput]) -> Result<Vec<ChangeO
                 let now = stored::current(tx, app, *kind, &key)?.filter(|it| it.from_version == *base);
                 match now {
                     Some(now) => Some(now.content),
-                    None => Some(stored::written(tx, app, *kind, &key, *base)?.ok_or_else(unknown)?),
+                    None => Some(written.get(tx, app, (*kind, &key), *base)?.ok_or_else(unknown)?),
                 }
             }
         };
@@ -487,11 +544,11 @@ fn checked(tx: &mut dyn Tx, app: &App, inputs: &[OpInput]) -> Result<Vec<ChangeO
 
 /// # Errors
 /// What is wrong with the rule alone, whoever made it.
-fn must_be_valid(app: &App, content: &Content) -> Result<(), ControlError> {
+pub(crate) fn must_be_valid(app: &str, content: &Content) -> Result<(), ControlError> {
     match content {
         Content::Car(car) => {
             car.to_input().check()?;
-            compile::check(&app.name, car)
+            compile::check(app, car)
         }
         Content::File(file) => {
             let FileRule { domain, text, description, state } = file.clone();

@@ -1,6 +1,6 @@
 //! What nodes would say of the rules of an app: the same parser, all documents of the app together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use tollgate_db::Tx;
 use tollgate_rule_files::{Options, RuleFile, parse};
@@ -71,7 +71,8 @@ pub fn preview(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[ChangeOp]) -> R
     let files: Vec<FileRule> = files.into_values().filter(|it| it.state == "on").collect();
     preview.faults.extend(faults(&files));
     let cars: Vec<Car> = cars.into_values().collect();
-    let is_changed = |key: &str| ops.iter().any(|op| op.kind == Kind::Car && op.key == key);
+    let changed: HashSet<&str> = ops.iter().filter(|op| op.kind == Kind::Car).map(|op| &*op.key).collect();
+    let is_changed = |key: &str| changed.contains(key);
     preview.faults.extend(buckets::differences(&cars, is_changed).into_iter().map(|it| DocFault {
         domain: app.name.clone(),
         line: 1,
@@ -106,14 +107,27 @@ fn document(FileRule { domain, text, .. }: FileRule) -> Document {
 /// # Errors
 /// [`ControlError::Invalid`] where rows of a bucket differ, [`ControlError::Faulty`],
 /// [`ControlError::Document`], [`ControlError::Db`].
-pub(crate) fn documents(tx: &mut dyn Tx, app: &App, changed: &[&str]) -> Result<Vec<Document>, ControlError> {
-    let rows = stored::cars(tx, &app.id)?;
-    let differing = buckets::differences(&rows, |key| changed.contains(&key));
+pub(crate) fn documents(
+    tx: &mut dyn Tx,
+    app: &App,
+    changed: &HashSet<&str>,
+) -> Result<Vec<Document>, ControlError> {
+    documents_of(&app.name, &stored::cars(tx, &app.id)?, stored::files(tx, &app.id)?, changed)
+}
+
+/// As [`documents`], of these rows, which are in the order of their keys, and files.
+pub(crate) fn documents_of(
+    app: &str,
+    rows: &[Car],
+    files: Vec<FileRule>,
+    changed: &HashSet<&str>,
+) -> Result<Vec<Document>, ControlError> {
+    let differing = buckets::differences(rows, |key| changed.contains(key));
     if !differing.is_empty() {
         return Err(ControlError::Invalid(differing));
     }
-    let mut documents = compile::documents(&app.name, &rows)?;
-    let files: Vec<_> = stored::files(tx, &app.id)?.into_iter().filter(|it| it.state == "on").collect();
+    let mut documents = compile::documents(app, rows)?;
+    let files: Vec<_> = files.into_iter().filter(|it| it.state == "on").collect();
     if !files.is_empty() {
         let faults = faults(&files);
         if !faults.is_empty() {

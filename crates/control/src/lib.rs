@@ -43,6 +43,7 @@ mod head_start;
 pub mod history;
 mod identities;
 mod ids;
+mod importing;
 mod keeping;
 pub mod keys;
 mod known_nodes;

@@ -7,7 +7,7 @@ use crate::actor::{Actor, EVERY_APP};
 use crate::apps::{self, App};
 use crate::audit::{self, Note};
 use crate::audit_sides;
-use crate::change_set::{ChangeOp, ChangeSet, State, conflicts, get};
+use crate::change_set::{ChangeOp, ChangeSet, State, conflicts_with, content_hash, current_of, get};
 use crate::changes::{self, ChangeInput, event, in_state};
 use crate::content::{Content, Kind};
 use crate::error::{ControlError, Fault, invalid};
@@ -17,9 +17,9 @@ use crate::role::Role;
 use crate::rollout::Plan;
 use crate::rollout_rows;
 use crate::rollouts;
-use crate::stored::{self, Op};
+use crate::stored::{ByName, Op, Stored};
 use crate::users::{self, User};
-use crate::versions;
+use crate::versions::{self, Compiled};
 
 /// Most rules of an app.
 pub const MAX_RULES: i64 = 20_000;
@@ -144,6 +144,45 @@ pub fn write(
     Ok(Change { value: get(tx, actor, &draft.id)?, documents: Some(documents) })
 }
 
+/// As [`write`] with the intent to publish, of operations that were worked out before the transaction and
+/// hold for this version of the app.
+pub(crate) fn write_ready(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &str,
+    title: &str,
+    ready: &Ready,
+) -> Result<Change<ChangeSet>, ControlError> {
+    let app = apps::get_or_create(tx, actor, app)?;
+    changes::must_have_room(tx, actor, &app)?;
+    let texts = (title.to_owned(), String::new());
+    let sha256 = ready.sha256.clone().unwrap_or_else(|| content_hash(&app, &ready.ops));
+    let mut change = changes::insert_checked(tx, actor, &app, texts, &ready.ops, &sha256)?;
+    if app.approvals > 0 {
+        return changes::submit_new(tx, actor, change);
+    }
+    rollout_rows::must_be_closed(tx, &app)?;
+    within_caps(tx, &app, &change.ops)?;
+    let documents = put(tx, actor, &app, &change, &app.rollout, &ready.writes, Some(&ready.compiled))?;
+    note_direct(tx, actor, &app, &change)?;
+    (change.state, change.etag) = (State::Published, change.etag + 1);
+    change.published_version = Some(app.version + 1);
+    Ok(Change { value: change, documents: Some(documents) })
+}
+
+/// What a change comes to.
+#[derive(Clone, Debug)]
+pub(crate) struct Ready {
+    /// By kind and key.
+    pub(crate) ops: Vec<ChangeOp>,
+    /// Of operations and app; `None` while there is no app.
+    pub(crate) sha256: Option<String>,
+    /// In the order of the operations.
+    pub(crate) writes: Vec<Op>,
+    /// The app with them.
+    pub(crate) compiled: Compiled,
+}
+
 /// Applies the operations of a change set as one version, and closes it.
 fn put_in_force(
     tx: &mut dyn Tx,
@@ -153,24 +192,48 @@ fn put_in_force(
     plan: &Plan,
 ) -> Result<AppDocuments, ControlError> {
     rollout_rows::must_be_closed(tx, app)?;
-    let found = conflicts(tx, actor, change)?;
+    let mut current = current_of(tx, app, &change.ops)?;
+    let found = conflicts_with(&current, &change.ops);
     if !found.is_empty() {
         return Err(ControlError::Conflict(found.into_iter().map(Into::into).collect()));
     }
     within_caps(tx, app, &change.ops)?;
-    let mut ops = Vec::with_capacity(change.ops.len());
-    for op in &change.ops {
-        let now = stored::current(tx, app, op.kind, &op.key)?;
+    let ops = writes(&mut current, &change.ops, tx.now_ms())?;
+    put(tx, actor, app, change, plan, &ops, None)
+}
+
+/// What operations write, given the rules that they name as they are now. The rules are taken from `current`.
+pub(crate) fn writes(
+    current: &mut ByName<Stored>,
+    ops: &[ChangeOp],
+    now_ms: i64,
+) -> Result<Vec<Op>, ControlError> {
+    let mut writes = Vec::with_capacity(ops.len());
+    for op in ops {
+        let now = current.remove(&(op.kind, op.key.clone()));
         match (now, &op.after) {
-            (Some(now), Some(after)) => ops.push(Op::Put { rule_id: now.rule_id, content: after.clone() }),
-            (None, Some(after)) => ops.push(Op::create(tx, after.clone())?),
+            (Some(now), Some(after)) => writes.push(Op::replace(now.rule_id, after.clone())),
+            (None, Some(after)) => writes.push(Op::create(now_ms, after.clone())?),
             (Some(now), None) => {
-                ops.push(Op::Delete { rule_id: now.rule_id, kind: op.kind, key: op.key.clone() });
+                writes.push(Op::Delete { rule_id: now.rule_id, kind: op.kind, key: op.key.clone() });
             }
             (None, None) => {}
         }
     }
-    let documents = versions::publish(tx, actor, app, "publish", &change.title, &ops)?;
+    Ok(writes)
+}
+
+/// Makes `ops` the next version, by `plan`, and closes the change set that they are of.
+fn put(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    change: &ChangeSet,
+    plan: &Plan,
+    ops: &[Op],
+    ready: Option<&Compiled>,
+) -> Result<AppDocuments, ControlError> {
+    let documents = versions::publish_as(tx, actor, app, ("publish", &change.title), ops, ready)?;
     let version = app.version + 1;
     tx.execute(
         "UPDATE versions SET change_id = $3 WHERE app_id = $1 AND version = $2",

@@ -1,6 +1,6 @@
 //! Rules in the database: the current ones, and those of every version.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tollgate_db::{Row, Tx};
 
@@ -16,10 +16,7 @@ use crate::published::Document;
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     /// A new rule, or other content for one that is there.
-    Put {
-        rule_id: String,
-        content: Content,
-    },
+    Put(Put),
     Delete {
         rule_id: String,
         kind: Kind,
@@ -27,19 +24,53 @@ pub(crate) enum Op {
     },
 }
 
+/// What becomes of a rule, with everything that can be worked out before the transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct Put {
+    rule_id: String,
+    content: Content,
+    body: String,
+    sha256: String,
+    was: Was,
+}
+
+/// What is known of a rule that is put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Was {
+    New,
+    There,
+    /// It may have been deleted before.
+    Either,
+}
+
 impl Op {
     /// A new rule.
-    pub(crate) fn create(tx: &dyn Tx, content: Content) -> Result<Self, ControlError> {
-        Ok(Self::Put { rule_id: id(tx.now_ms())?, content })
+    pub(crate) fn create(now_ms: i64, content: Content) -> Result<Self, ControlError> {
+        Ok(Self::with(id(now_ms)?, content, Was::New))
+    }
+
+    /// Other content for a rule that is there.
+    pub(crate) fn replace(rule_id: String, content: Content) -> Self {
+        Self::with(rule_id, content, Was::There)
+    }
+
+    /// Content for a rule that is there, or was deleted before.
+    pub(crate) fn bring_back(rule_id: String, content: Content) -> Self {
+        Self::with(rule_id, content, Was::Either)
+    }
+
+    fn with(rule_id: String, content: Content, was: Was) -> Self {
+        let body = content.body();
+        Self::Put(Put { rule_id, sha256: sha256(&body), body, content, was })
     }
 
     pub(crate) const fn is_put(&self) -> bool {
-        matches!(self, Self::Put { .. })
+        matches!(self, Self::Put(_))
     }
 
     pub(crate) fn key(&self) -> &str {
         match self {
-            Self::Put { content, .. } => content.key(),
+            Self::Put(Put { content, .. }) => content.key(),
             Self::Delete { key, .. } => key,
         }
     }
@@ -54,6 +85,9 @@ pub(crate) struct Stored {
     pub(crate) content: Content,
 }
 
+/// Most versions that are read for rules that were deleted, by one change set.
+const MAX_WRITTEN: usize = 20;
+
 /// By kind and key.
 pub(crate) type ByName<T> = BTreeMap<(Kind, String), T>;
 
@@ -66,7 +100,7 @@ pub(crate) fn apply(
     op: &Op,
 ) -> Result<(), ControlError> {
     match op {
-        Op::Put { rule_id, content } => put(tx, actor, app, version, rule_id, content),
+        Op::Put(it) => put(tx, actor, app, version, it),
         Op::Delete { rule_id, kind, key } => {
             close(tx, version, rule_id)?;
             match kind {
@@ -90,23 +124,25 @@ fn put(
     actor: &Actor,
     app: &App,
     version: i64,
-    rule_id: &str,
-    content: &Content,
+    Put { rule_id, content, body, sha256, was }: &Put,
 ) -> Result<(), ControlError> {
-    tx.execute(
-        "INSERT INTO rules (id, app_id, kind, key) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING",
-        &[rule_id.into(), (&app.id).into(), content.kind().name().into(), content.key().into()],
-    )?;
+    if *was != Was::There {
+        tx.execute(
+            "INSERT INTO rules (id, app_id, kind, key) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING",
+            &[rule_id.into(), (&app.id).into(), content.kind().name().into(), content.key().into()],
+        )?;
+    }
     match content {
         Content::Car(car) => put_car(tx, actor, app, version, rule_id, car)?,
         Content::File(file) => put_file(tx, actor, app, version, rule_id, file)?,
     }
-    close(tx, version, rule_id)?;
-    let body = content.body();
+    if *was != Was::New {
+        close(tx, version, rule_id)?;
+    }
     tx.execute(
         "INSERT INTO rule_versions (rule_id, from_version, app_id, to_version, body, sha256) \
          VALUES ($1, $2, $3, NULL, $4, $5)",
-        &[rule_id.into(), version.into(), (&app.id).into(), (&body).into(), sha256(&body).into()],
+        &[rule_id.into(), version.into(), (&app.id).into(), body.into(), sha256.into()],
     )?;
     Ok(())
 }
@@ -306,25 +342,53 @@ pub(crate) fn current_all(tx: &mut dyn Tx, app: &App) -> Result<ByName<Stored>, 
     rows.iter().map(read).collect()
 }
 
-/// The rule of this key as version `from_version` of the app wrote it.
-pub(crate) fn written(
-    tx: &mut dyn Tx,
-    app: &App,
-    kind: Kind,
-    key: &str,
-    from_version: i64,
-) -> Result<Option<Content>, ControlError> {
-    let rows = tx.query(
-        "SELECT body FROM rule_versions WHERE app_id = $1 AND from_version = $2",
-        &[(&app.id).into(), from_version.into()],
-    )?;
-    for row in &rows {
-        let content = Content::read(&app.name, &row.text(0)?)?;
-        if content.kind() == kind && content.key() == key {
-            return Ok(Some(content));
+/// Rules as older versions of an app wrote them.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// Whole versions, which are read for rules that are not there any more.
+    versions: HashMap<i64, ByName<Content>>,
+}
+
+impl Written {
+    /// The rule of this key as version `from_version` of the app wrote it. Reads the whole version only for a
+    /// rule that was deleted since, and each version once.
+    pub(crate) fn get(
+        &mut self,
+        tx: &mut dyn Tx,
+        app: &App,
+        (kind, key): (Kind, &str),
+        from_version: i64,
+    ) -> Result<Option<Content>, ControlError> {
+        let row = tx.query_one(
+            "SELECT rule_versions.body FROM rules JOIN rule_versions ON rule_versions.rule_id = rules.id \
+             AND rule_versions.from_version = $4 WHERE rules.app_id = $1 AND rules.kind = $2 AND rules.key = $3",
+            &[(&app.id).into(), kind.name().into(), key.into(), from_version.into()],
+        )?;
+        if let Some(row) = row {
+            return Content::read(&app.name, &row.text(0)?).map(Some);
         }
+        if !self.versions.contains_key(&from_version) {
+            if self.versions.len() >= MAX_WRITTEN {
+                let max = i64::try_from(MAX_WRITTEN).unwrap_or(i64::MAX);
+                return Err(ControlError::Cap {
+                    what: "versions that operations on deleted rules begin with",
+                    max,
+                });
+            }
+            let rows = tx.query(
+                "SELECT body FROM rule_versions WHERE app_id = $1 AND from_version = $2",
+                &[(&app.id).into(), from_version.into()],
+            )?;
+            let read = |row: &Row| {
+                let content = Content::read(&app.name, &row.text(0)?)?;
+                Ok(((content.kind(), content.key().to_owned()), content))
+            };
+            let version = rows.iter().map(read).collect::<Result<_, ControlError>>()?;
+            self.versions.insert(from_version, version);
+        }
+        let version = self.versions.get(&from_version);
+        Ok(version.and_then(|it| it.get(&(kind, key.to_owned()))).cloned())
     }
-    Ok(None)
 }
 
 /// The rules of version `version` by kind and key, each with its id.

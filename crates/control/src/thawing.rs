@@ -105,8 +105,8 @@ pub(crate) fn take_over(
     let mut put = |tx: &mut dyn Tx, content: Content| -> Result<(), ControlError> {
         match now.remove(&(content.kind(), content.key().to_owned())) {
             Some(same) if same.content == content => {}
-            Some(before) => ops.push(Op::Put { rule_id: before.rule_id, content }),
-            None => ops.push(Op::create(tx, content)?),
+            Some(before) => ops.push(Op::replace(before.rule_id, content)),
+            None => ops.push(Op::create(tx.now_ms(), content)?),
         }
         Ok(())
     };
@@ -126,7 +126,7 @@ pub(crate) fn take_over(
         }
     }
     for stored in now.into_values().filter(|it| it.content.state() != "off") {
-        ops.push(Op::Put { rule_id: stored.rule_id, content: stored.content.with_state("off") });
+        ops.push(Op::replace(stored.rule_id, stored.content.with_state("off")));
     }
     rollout_rows::supersede(tx, actor, &app, &reason)?;
     let documents = versions::publish(tx, actor, &app, "takeover", &reason, &ops)?;

@@ -59,6 +59,23 @@ pub struct RuleDiff {
     pub after: Option<Content>,
 }
 
+/// The documents of a version, and how they are kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Compiled {
+    documents: Vec<Document>,
+    kept: String,
+    sha256: String,
+}
+
+impl Compiled {
+    pub(crate) fn of(documents: Vec<Document>) -> Self {
+        let kept: Vec<_> =
+            documents.iter().map(|it| json!({"domain": it.domain(), "yaml": it.yaml()})).collect();
+        let kept = serde_json::Value::from(kept).to_string();
+        Self { documents, sha256: sha256(&kept), kept }
+    }
+}
+
 /// Applies `ops` and makes the next version of `app` of the result.
 pub(crate) fn publish(
     tx: &mut dyn Tx,
@@ -68,15 +85,33 @@ pub(crate) fn publish(
     comment: &str,
     ops: &[Op],
 ) -> Result<AppDocuments, ControlError> {
+    publish_as(tx, actor, app, (kind, comment), ops, None)
+}
+
+/// As [`publish`]; `ready` are the documents of the app with `ops` applied, if they are known.
+pub(crate) fn publish_as(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    (kind, comment): (&str, &str),
+    ops: &[Op],
+    ready: Option<&Compiled>,
+) -> Result<AppDocuments, ControlError> {
     frozen::must_not_be(tx, app)?;
     let (version, now) = (app.version + 1, tx.now_ms());
     for op in ops {
         stored::apply(tx, actor, app, version, op)?;
     }
-    let changed: Vec<&str> = ops.iter().map(Op::key).collect();
-    let documents = if app.state == "active" { checks::documents(tx, app, &changed)? } else { Vec::new() };
-    let kept: Vec<_> = documents.iter().map(|it| json!({"domain": it.domain(), "yaml": it.yaml()})).collect();
-    let kept = serde_json::Value::from(kept).to_string();
+    let made;
+    let Compiled { documents, kept, sha256 } = match ready {
+        Some(ready) => ready,
+        None => {
+            let changed: HashSet<&str> = ops.iter().map(Op::key).collect();
+            let is_on = app.state == "active";
+            made = Compiled::of(if is_on { checks::documents(tx, app, &changed)? } else { Vec::new() });
+            &made
+        }
+    };
     tx.execute(
         "INSERT INTO versions (app_id, version, kind, change_id, document, sha256, author, comment, created_at, \
          digest) VALUES ($1, $2, $3, NULL, $4, $5, $6, $7, $8, $9)",
@@ -84,12 +119,12 @@ pub(crate) fn publish(
             (&app.id).into(),
             version.into(),
             kind.into(),
-            (&kept).into(),
-            sha256(&kept).into(),
+            kept.into(),
+            sha256.into(),
             (&actor.name).into(),
             comment.into(),
             now.into(),
-            past::digest(&documents).into(),
+            past::digest(documents).into(),
         ],
     )?;
     tx.execute(
@@ -102,7 +137,7 @@ pub(crate) fn publish(
     )?;
     // An administrator has decided about what nodes hold.
     let forced = if past::DECISIONS.contains(&kind) { version.unsigned_abs() } else { 0 };
-    Ok(AppDocuments { forced, ..AppDocuments::new(&app.name, version.unsigned_abs(), documents) })
+    Ok(AppDocuments { forced, ..AppDocuments::new(&app.name, version.unsigned_abs(), documents.clone()) })
 }
 
 /// The newest versions of an app, at most `limit`, which is at most 500. Needs viewer.
@@ -303,7 +338,7 @@ pub(crate) fn ops_to(tx: &mut dyn Tx, app: &App, to: i64) -> Result<Vec<Op>, Con
     }
     for (name, rule) in then.iter().filter(|(name, rule)| now.get(*name) != Some(rule)) {
         debug_assert_eq!(name.1, rule.1.key());
-        ops.push(Op::Put { rule_id: rule.0.clone(), content: rule.1.clone() });
+        ops.push(Op::bring_back(rule.0.clone(), rule.1.clone()));
     }
     ops.sort_by(|a, b| (a.is_put(), a.key()).cmp(&(b.is_put(), b.key())));
     Ok(ops)

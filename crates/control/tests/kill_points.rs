@@ -12,9 +12,10 @@ use tollgate_control::audit::{self, Chain, MAX_EXPORT};
 use tollgate_control::car::CarInput;
 use tollgate_control::changes::{self, ChangeInput, OpInput};
 use tollgate_control::file_rules::FileInput;
-use tollgate_control::publishing::{self, Intent};
+use tollgate_control::publishing;
 use tollgate_control::{
-    Claim, Content, Control, Kind, KnownNodes, Role, Who, apps, compile, reviews, rules, transfer, versions,
+    Claim, Content, Control, Kind, KnownNodes, OldNodes, Role, Who, apps, compile, reviews, rules, transfer,
+    versions,
 };
 use tollgate_db::{TimeSource, kill_at_step};
 use tollgate_fleet_proto::published::Published;
@@ -98,9 +99,8 @@ async fn publish_one(control: &Control, nth: usize) {
         _ => {
             let text = "tollgate: 1\napp: other\ncar:\n  - key: x\n    max_permits: 5\n  - key: y\n    rate: 2\n    max_permits: 9\n";
             let all = transfer::read(text).expect("a document");
-            let import =
-                control.change(move |tx| transfer::import(tx, &user("ann").assumed(), &all, Intent::Publish));
-            import.await.expect("imported");
+            let claim = Claim::assumed(&user("ann"));
+            control.import(&claim, OldNodes::Reject, all).await.expect("imported");
         }
     }
 }

@@ -69,6 +69,8 @@ impl Sqlite {
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "trusted_schema", false)?;
+        // What a transaction of 20,000 rules changes stays in memory until it ends. In KiB, as needed.
+        connection.pragma_update(None, "cache_size", -65_536)?;
         connection.set_prepared_statement_cache_capacity(256);
         #[cfg(feature = "kill-points")]
         let connection = {

@@ -3,14 +3,13 @@
 use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
-use tollgate_control::publishing::Intent;
 use tollgate_control::{ControlError, Role, transfer};
 use tollgate_http_kit::{Reply, reply};
 
 use super::changes::made_reply;
 use super::content::{conflict, differences, fault};
 use super::files::waits;
-use crate::console::Console;
+use crate::console::{Console, old_nodes};
 use crate::web::{Failure, Visit};
 
 /// An operation on whole apps.
@@ -89,8 +88,7 @@ async fn import(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         let body = json!({"ok": is_ok, "errors": errors, "conflicts": conflicts, "diff": differences(&ops)});
         return Ok(reply::json(StatusCode::OK, &body));
     }
-    let done =
-        console.change(visit, move |tx, actor| transfer::import(tx, actor, &all, Intent::Publish)).await?;
+    let done = console.control.import(&claim, old_nodes(visit), all).await?;
     Ok(match done {
         None => reply::json(StatusCode::OK, &json!({"changed": false})),
         Some(done) if done.published_version.is_none() => waits(&done),
