@@ -30,7 +30,7 @@ use crate::passwords::Passwords;
 use crate::published::{AppDocuments, Change, Published};
 use crate::rejections::Rejections;
 use crate::rollouts;
-use crate::schema::MIGRATIONS;
+use crate::schema::{MIGRATIONS, UNSEALED};
 use crate::settings::{self, Settings};
 use crate::tokens;
 
@@ -78,7 +78,8 @@ impl Control {
         let head = Arc::new(HeadFile::new(folder));
         let kept = Arc::clone(&head);
         let on_head: Box<dyn Fn(&Head) + Send> = Box::new(move |head| kept.keep(head));
-        let options = Options { witness: Some(head::WITNESS), on_head: Some(on_head) };
+        let options =
+            Options { witness: Some(head::WITNESS), on_head: Some(on_head), unsealed: Some(UNSEALED) };
         let db = Db::open_with(&folder.join("control.db"), MIGRATIONS, time, options)?;
         head_start::at_start(&db, &head).await?;
         let current = Published { apps: db.read(rollouts::published).await? };

@@ -27,6 +27,16 @@ pub enum ControlError {
     /// A token was used for what only a login may do.
     #[error("this needs a login; a token cannot do it")]
     LoginOnly,
+    /// The database holds nothing, although it had changes.
+    #[error(
+        "control.db holds no entry of the audit, and {acknowledged} were acknowledged: its log was damaged, or it is \
+         another file. Put a copy of control.db there, or, to begin anew without it, move control.db, control.db-wal, \
+         audit-head and audit-lost away"
+    )]
+    Emptied {
+        /// Entries that there were.
+        acknowledged: i64,
+    },
     /// There is no such thing.
     #[error("unknown {what} {name:?}")]
     NotFound {

@@ -20,13 +20,17 @@ const HEAD: &str = "audit-head";
 /// Name of the file with what was found missing.
 const LOST: &str = "audit-lost";
 /// Bytes of a place.
-const PLACE: usize = 128;
+const PLACE: usize = 256;
 
-/// How the database is recognized.
-pub(crate) const WITNESS: Witness = Witness {
-    last: "SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1",
-    has: "SELECT 1 FROM audit WHERE seq = ?1 AND hash = ?2",
-};
+/// How the database is recognized: by the last entry, and the last seal behind a dot.
+pub(crate) const WITNESS: Witness = Witness { last: LAST, has: HAS };
+
+/// Number and digests of the end of the audit.
+pub(crate) const LAST: &str = "SELECT seq, hash || COALESCE('.' || (SELECT hash FROM seals ORDER BY seq DESC LIMIT 1), '') \
+     FROM audit ORDER BY seq DESC LIMIT 1";
+/// Whether there was an end of this number and these digests.
+pub(crate) const HAS: &str = "SELECT 1 FROM audit WHERE seq = $1 AND hash = SUBSTR($2, 1, 64) \
+     AND (LENGTH($2) = 64 OR EXISTS (SELECT 1 FROM seals WHERE hash = SUBSTR($2, 66)))";
 
 /// Entries that were acknowledged and are not in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]

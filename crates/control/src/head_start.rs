@@ -3,7 +3,7 @@
 use tollgate_db::{Db, DbError, Head, Tx};
 
 use crate::error::ControlError;
-use crate::head::{HeadFile, Lost};
+use crate::head::{HAS, HeadFile, LAST, Lost};
 
 /// Compares the database with the last entry that was acknowledged, before anything is written.
 pub(crate) async fn at_start(db: &Db, head: &HeadFile) -> Result<(), ControlError> {
@@ -19,11 +19,13 @@ pub(crate) async fn at_start(db: &Db, head: &HeadFile) -> Result<(), ControlErro
         last.iter().for_each(|last| head.keep(last));
         return Ok(());
     }
-    let lost = Lost { seq, hash, found: last.map_or(0, |(seq, _)| seq) };
+    // Whoever asks first would become the administrator of a new installation.
+    let Some((found, _)) = last else { return Err(ControlError::Emptied { acknowledged: seq }) };
+    let lost = Lost { seq, hash, found };
     tracing::error!(
         acknowledged = lost.seq,
         found = lost.found,
-        "entries of the audit are missing, and the changes with them: the database was restored from a copy, or its \
+        "acknowledged changes are missing: the database was restored from a copy, or its \
          write-ahead log was damaged; look at what nodes hold, and accept the loss by `tollgate control audit accept`"
     );
     if let Err(error) = head.found_lost(&lost) {
@@ -34,13 +36,11 @@ pub(crate) async fn at_start(db: &Db, head: &HeadFile) -> Result<(), ControlErro
 
 /// The last entry.
 pub(crate) fn last(tx: &mut dyn Tx) -> Result<Option<Head>, ControlError> {
-    let row = tx.query_one("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1", &[])?;
+    let row = tx.query_one(LAST, &[])?;
     Ok(row.map(|row| Ok::<_, DbError>((row.int(0)?, row.text(1)?))).transpose()?)
 }
 
 /// Whether this entry is there.
 pub(crate) fn has(tx: &mut dyn Tx, seq: i64, hash: &str) -> Result<bool, ControlError> {
-    Ok(tx
-        .query_one("SELECT 1 FROM audit WHERE seq = $1 AND hash = $2", &[seq.into(), hash.into()])?
-        .is_some())
+    Ok(tx.query_one(HAS, &[seq.into(), hash.into()])?.is_some())
 }

@@ -214,7 +214,10 @@ pub fn find(state: &State) -> Vec<Problem> {
         found.push(Problem { detail: detail.clone(), ..of(Kind::DatabaseGone) });
     }
     if let Some(lost) = &state.lost {
-        let detail = format!("{} – {}", lost.found.saturating_add(1), lost.seq);
+        let detail = match lost.found < lost.seq {
+            true => format!("{} – {}", lost.found.saturating_add(1), lost.seq),
+            false => format!("> {}", lost.found), // changes without an entry of their own
+        };
         found.push(Problem { value: lost.seq, detail, ..of(Kind::AuditCut) });
     }
     let rollouts = [(Kind::WithdrawnRollout, &state.withdrawn), (Kind::HaltedRollout, &state.halted)];

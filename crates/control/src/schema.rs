@@ -1,6 +1,26 @@
-//! The tables, as numbered changes. A change that was released is never edited.
+//! The tables, as numbered changes, and which of them are not sealed. A change that was released is never
+//! edited.
 
-use tollgate_db::Migration;
+use tollgate_db::{Migration, Unsealed};
+
+/// Tables and columns of which an edit by another program is not found. Everything else is sealed by the
+/// transaction that changes it.
+pub const UNSEALED: Unsealed = &[
+    ("audit", &[]),     // has a chain of its own
+    ("sequences", &[]), // the audit's is part of that chain; the others number news
+    // What nodes count.
+    ("history", &[]),
+    ("reported", &[]),
+    ("series", &[]),
+    ("top_keys", &[]),
+    // Which process moves rollouts on.
+    ("leases", &[]),
+    // When something was used last.
+    ("logins", &["last_seen"]),
+    ("nodes", &["last_seen"]),
+    ("tokens", &["last_used_at"]),
+    ("users", &["last_login_at"]),
+];
 
 /// All changes of the schema, in their order.
 pub const MIGRATIONS: &[Migration] = &[

@@ -152,6 +152,8 @@ async fn seen(folder: &Path) -> Seen {
         Ok::<_, tollgate_control::ControlError>((entries, all, changes?))
     });
     let (entries, all, changes) = read.await.expect("read");
+    let rows = control.compare_rows(&Claim::assumed(&user("ann"))).await.expect("compared");
+    assert!(rows.is_whole() && rows.rows > 0, "each change seals what it leaves: {rows:?}");
     let whole = entries.len() as i64;
     assert!(
         chain == Chain::Whole(whole) || matches!(chain, Chain::Cut(found, _) if found == whole),

@@ -123,6 +123,7 @@ async fn each_change_is_there_with_its_entry_or_neither_is() {
         let control = open(folder.path()).await;
         let by = Who::system();
         let chain = control.verify_audit(&Claim::assumed(&by), |_, _| {}).await.expect("walked");
+        assert!(control.compare_rows(&Claim::assumed(&by)).await.expect("compared").is_whole());
         let read = control.read(move |tx| {
             let (mut entries, mut after) = (Vec::new(), 0);
             loop {

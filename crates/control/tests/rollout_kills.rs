@@ -132,6 +132,7 @@ async fn a_rollout_that_is_killed_is_before_or_after_each_move_and_carries_on() 
         let (control, nodes) = open(folder.path()).await;
         let by = Who::system();
         let chain = control.verify_audit(&Claim::assumed(&by), |_, _| {}).await.expect("walked");
+        assert!(control.compare_rows(&Claim::assumed(&by)).await.expect("compared").is_whole());
         let read = control.read(move |tx| {
             let (mut entries, mut after) = (Vec::new(), 0);
             loop {

@@ -10,8 +10,10 @@ use std::thread::Builder;
 
 use tokio::sync::oneshot;
 
+use crate::compare::Comparison;
 use crate::error::DbError;
 use crate::migrate::{Migration, migrate};
+use crate::seal::{Seals, Unsealed};
 use crate::sqlite::{Sqlite, TimeSource, Watched};
 use crate::tx::Tx;
 use crate::watch::{OnHead, Watch, Witness};
@@ -30,6 +32,7 @@ pub struct Db {
     writer: Queue,
     readers: Queue,
     files: Arc<Watch>,
+    unsealed: Option<Unsealed>,
 }
 
 /// What is done besides reading and writing.
@@ -39,6 +42,8 @@ pub struct Options {
     pub witness: Option<Witness>,
     /// Called after each commit, on the thread that writes, with the last row of what the witness names.
     pub on_head: Option<OnHead>,
+    /// What every transaction leaves of the rows that it changes is sealed, except these tables and columns.
+    pub unsealed: Option<Unsealed>,
 }
 
 impl fmt::Debug for Options {
@@ -75,16 +80,46 @@ impl Db {
     ) -> Result<Self, DbError> {
         let mut writer = Sqlite::open(path, time.clone())?;
         migrate(writer.connection(), migrations)?;
+        let unsealed = options.unsealed;
+        let seals = unsealed.map(|it| Seals::begin(writer.connection(), it)).transpose()?;
         let readers = (0..READERS).map(|_| Sqlite::open(path, time.clone())?.read_only());
         let readers = readers.collect::<Result<Vec<_>, _>>()?;
         let files = Arc::new(Watch::new(path, options.witness)?);
         let on_head = options.on_head.unwrap_or_else(|| Box::new(|_| ()));
-        let writer = writer.watched(Watched { files: Arc::clone(&files), on_head });
+        let writer = writer.watched(Watched { files: Arc::clone(&files), on_head, seals, seals_all: false });
         Ok(Self {
             writer: Queue::start("db-write", vec![writer])?,
             readers: Queue::start("db-read", readers)?,
             files,
+            unsealed,
         })
+    }
+
+    /// Compares every row with what the transaction that changed it last has left. Reads the whole database.
+    ///
+    /// # Errors
+    /// [`DbError`].
+    pub async fn compare(&self) -> Result<Comparison, DbError> {
+        let Some(unsealed) = self.unsealed else { return Ok(Comparison::default()) };
+        let sent = self.readers.send(move |sqlite| sqlite.compare(unsealed));
+        sent?.await.unwrap_or(Err(DbError::Closed))
+    }
+
+    /// As [`write`](Self::write), and seals all rows as they are then, also those that another program has
+    /// edited.
+    ///
+    /// # Errors
+    /// As [`write`](Self::write).
+    pub async fn write_sealing_all<T, E>(
+        &self,
+        work: impl Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+    {
+        let sent = self.writer.send(|sqlite| sqlite.run_sealing_all(work));
+        sent?.await.unwrap_or_else(|_| Err(E::from(DbError::Closed)))
     }
 
     /// Whether the files at the path are those that are open. Each write asks too.

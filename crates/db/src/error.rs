@@ -27,6 +27,12 @@ pub enum DbError {
         /// What has become of it.
         what: &'static str,
     },
+    /// A table cannot be sealed.
+    #[error("table {table} has no primary key of one to three columns: leave it out of what is sealed")]
+    Unsealed {
+        /// Its name.
+        table: String,
+    },
     /// A statement read more rows than [`MAX_ROWS`](crate::MAX_ROWS).
     #[error("a statement read more than {max} rows")]
     TooManyRows {

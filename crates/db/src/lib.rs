@@ -18,20 +18,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod compare;
 mod db;
 mod error;
 mod kill_points;
 mod migrate;
+mod seal;
 mod sqlite;
 mod tx;
 mod value;
 mod watch;
 
+pub use compare::{Comparison, Difference, Edit};
 pub use db::{Db, Options};
 pub use error::DbError;
 #[cfg(feature = "kill-points")]
 pub use kill_points::kill_at_step;
 pub use migrate::Migration;
+pub use seal::Unsealed;
 pub use sqlite::TimeSource;
 pub use tx::{MAX_ROWS, Tx};
 pub use value::{Row, Value};

@@ -10,14 +10,19 @@ use std::time::Duration;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params_from_iter};
 
+use crate::compare::{Comparison, Edit, compare};
 use crate::error::DbError;
 use crate::kill_points::pass;
+use crate::seal::{Seals, Unsealed};
 use crate::tx::{MAX_ROWS, Tx};
 use crate::value::{Row, Value};
 use crate::watch::{Head, OnHead, Watch};
 
 /// How long a statement waits for the lock of another process.
 const BUSY: Duration = Duration::from_secs(5);
+
+/// Most rows that a comparison names.
+const MOST_DIFFERENCES: usize = 100;
 
 /// What [`Tx::now_ms`] reads.
 #[derive(Clone, Default)]
@@ -56,6 +61,9 @@ pub(crate) struct Watched {
     pub(crate) files: Arc<Watch>,
     /// Called with each head that was committed.
     pub(crate) on_head: OnHead,
+    pub(crate) seals: Option<Seals>,
+    /// The next transaction seals all rows.
+    pub(crate) seals_all: bool,
 }
 
 impl Sqlite {
@@ -105,6 +113,7 @@ impl Sqlite {
         begin: &'static str,
         work: impl FnOnce(&mut dyn Tx) -> Result<T, E>,
     ) -> Result<T, E> {
+        let seals_all = self.watched.as_mut().is_some_and(|it| std::mem::take(&mut it.seals_all));
         let asked = if let TimeSource::Asked(ask) = &self.time { Some(ask()) } else { None };
         if let Some(watched) = &self.watched {
             watched.files.check().map_err(E::from)?;
@@ -119,7 +128,7 @@ impl Sqlite {
         };
         let worked = work(&mut Open { sqlite: self, now_ms });
         match worked {
-            Ok(result) => match self.head().and_then(|head| {
+            Ok(result) => match self.sealed(seals_all).and_then(|head| {
                 self.connection.execute_batch("COMMIT")?;
                 Ok(head)
             }) {
@@ -138,6 +147,39 @@ impl Sqlite {
                 Err(error)
             }
         }
+    }
+
+    /// As [`run`](Self::run) for the connection that writes, and seals all rows as they are.
+    pub(crate) fn run_sealing_all<T, E: From<DbError>>(
+        &mut self,
+        work: impl FnOnce(&mut dyn Tx) -> Result<T, E>,
+    ) -> Result<T, E> {
+        if let Some(watched) = &mut self.watched {
+            watched.seals_all = true;
+        }
+        self.run("BEGIN IMMEDIATE", work)
+    }
+
+    /// Compares rows with their seals.
+    pub(crate) fn compare(&self, unsealed: Unsealed) -> Result<Comparison, DbError> {
+        self.connection.execute_batch("BEGIN")?;
+        let compared = compare(&self.connection, unsealed, MOST_DIFFERENCES);
+        self.roll_back();
+        compared
+    }
+
+    /// Seals what the transaction has changed. Returns the last row of what the witness names.
+    fn sealed(&self, all: bool) -> Result<Option<Head>, DbError> {
+        let head = self.head()?;
+        let Some(Watched { seals: Some(seals), .. }) = &self.watched else { return Ok(head) };
+        let is_sealed = if all {
+            let found = compare(&self.connection, seals.unsealed, usize::MAX)?;
+            let removed = found.differences.into_iter().filter(|it| it.what == Edit::Removed);
+            seals.seal_all(&self.connection, head.as_ref(), removed.map(|it| (it.table, it.key)))?
+        } else {
+            seals.seal(&self.connection, head.as_ref())?
+        };
+        if is_sealed { self.head() } else { Ok(head) }
     }
 
     /// The last row of what the witness names, within the transaction.

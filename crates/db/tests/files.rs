@@ -28,7 +28,7 @@ fn opened() -> Opened {
     let told = Arc::clone(&heads);
     let on_head: Box<dyn Fn(&Head) + Send> =
         Box::new(move |head| told.lock().expect("not poisoned").push(head.clone()));
-    let options = Options { witness: Some(WITNESS), on_head: Some(on_head) };
+    let options = Options { witness: Some(WITNESS), on_head: Some(on_head), ..Options::default() };
     let db = Db::open_with(&path, &MIGRATIONS, TimeSource::Database, options).expect("opened");
     Opened { db, path, heads, _folder: folder }
 }

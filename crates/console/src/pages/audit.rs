@@ -52,8 +52,11 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         list.live = Some(match chain {
             Chain::Whole(count) => ("ok", format!("{} · {}", t.chain_whole, grouped(count))),
             Chain::Cut(found, acknowledged) => {
-                let (from, to) = (grouped(found + 1), grouped(acknowledged));
-                ("warn", format!("{} {from} – {to}", t.chain_cut))
+                let missing = match found < acknowledged {
+                    true => format!("{} – {}", grouped(found + 1), grouped(acknowledged)),
+                    false => format!("> {}", grouped(found)), // changes without an entry of their own
+                };
+                ("warn", format!("{} {missing}", t.chain_cut))
             }
             Chain::BrokenAt(seq) => ("warn", format!("{} {seq}", t.chain_broken)),
         });

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tollgate_control::actor::EVERY_APP;
 use tollgate_control::audit::Chain;
 use tollgate_control::{Claim, Control, ControlError, KnownNodes, Lost, Role};
-use tollgate_db::TimeSource;
+use tollgate_db::{Comparison, Difference, Edit, TimeSource};
 
 use super::damage;
 use crate::ending::Ending;
@@ -56,6 +56,7 @@ struct AddUser {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tollgate control audit verify
+  tollgate control audit compare
   tollgate control audit head >> /elsewhere/heads
   tollgate control audit verify --head $(tail -1 /elsewhere/heads)
   tollgate control --data-dir /var/lib/tollgate audit verify")]
@@ -73,10 +74,14 @@ enum AuditAction {
         #[arg(long, value_name = "NUMBER:DIGEST", value_parser = entry)]
         head: Option<(i64, String)>,
     },
-    /// Print number and digest of the last entry, to be kept where those who write the database cannot write.
+    /// Compare every row of the database with what the change that made it has left. Exit 0: all are so. 1: a
+    /// row was edited by another program. 2: the database cannot be read.
+    Compare,
+    /// Print number and digests of the end of the audit, to be kept where those who write the database cannot
+    /// write.
     Head,
-    /// Accept that the last entries are missing, after a copy was restored or a log was damaged. The audit
-    /// records it.
+    /// Accept that the last entries are missing, after a copy was restored or a log was damaged, and rows
+    /// that another program has edited. The audit records it.
     Accept {
         /// Why, for the audit.
         #[arg(long, default_value = "")]
@@ -87,7 +92,8 @@ enum AuditAction {
 /// What the audit is.
 enum Found {
     Head(Option<(i64, String)>),
-    Accepted(Lost),
+    Accepted(Option<Lost>, Option<Comparison>),
+    Rows(Comparison),
     Chain(Chain),
     /// The entry of `--head` is missing.
     NotThere(i64),
@@ -130,7 +136,8 @@ impl AuditCommand {
         let by = Claim::program("command line");
         let found = on_database(folder, async |control| match self.action {
             AuditAction::Head => control.audit_head().await.map(Found::Head),
-            AuditAction::Accept { reason } => control.accept_lost(&by, &reason).await.map(Found::Accepted),
+            AuditAction::Compare => control.compare_rows(&by).await.map(Found::Rows),
+            AuditAction::Accept { reason } => accept(&control, &by, &reason).await,
             AuditAction::Verify { head } => {
                 let chain = control.verify_audit(&by, |_, _| ()).await?;
                 match head {
@@ -142,9 +149,12 @@ impl AuditCommand {
         let (text, ending) = match found {
             Ok(Found::Head(None)) => ("0:".to_owned(), Ending::Yes),
             Ok(Found::Head(Some((seq, hash)))) => (format!("{seq}:{hash}"), Ending::Yes),
-            Ok(Found::Accepted(Lost { seq, found, .. })) => {
-                (format!("accepted: entries {} to {seq} are missing", found + 1), Ending::Yes)
+            Ok(Found::Accepted(lost, edited)) => {
+                let lost = lost.map(|it| format!("accepted: {}", missing(it.found, it.seq)));
+                let edited = edited.map(|it| format!("accepted: {} edited rows", it.differ));
+                (lost.into_iter().chain(edited).collect::<Vec<_>>().join("\n"), Ending::Yes)
             }
+            Ok(Found::Rows(rows)) => compared(&rows),
             Ok(Found::Chain(Chain::Whole(entries))) => {
                 (format!("whole: {entries} entries, each with the digest of the one before"), Ending::Yes)
             }
@@ -152,11 +162,11 @@ impl AuditCommand {
                 (format!("broken at entry {entry}: it was changed, or it is missing"), Ending::No)
             }
             Ok(Found::Chain(Chain::Cut(found, acknowledged))) => {
-                let from = found + 1;
+                let missing = missing(found, acknowledged);
                 (
                     format!(
-                        "cut: entries {from} to {acknowledged} were acknowledged and are missing: a copy was restored, or \
-                         the write-ahead log was damaged; `tollgate control audit accept` accepts it"
+                        "cut: {missing}, and were acknowledged: a copy was restored, or the write-ahead log was damaged; \
+                         `tollgate control audit accept` accepts it"
                     ),
                     Ending::No,
                 )
@@ -172,6 +182,55 @@ impl AuditCommand {
         writeln!(out, "{text}")?;
         Ok(ending)
     }
+}
+
+/// Accepts what is missing and what was edited; at least one of them must be so.
+async fn accept(control: &Control, by: &Claim, reason: &str) -> Result<Found, ControlError> {
+    let lost = match control.audit_lost() {
+        Some(_) => Some(control.accept_lost(by, reason).await?),
+        None => None,
+    };
+    match control.accept_edits(by, reason).await {
+        Ok(edited) => Ok(Found::Accepted(lost, Some(edited))),
+        Err(ControlError::NotFound { .. }) if lost.is_some() => Ok(Found::Accepted(lost, None)),
+        Err(error) => Err(error),
+    }
+}
+
+/// Changes without an entry of their own, such as drafts, may be missing too.
+fn missing(found: i64, acknowledged: i64) -> String {
+    if found < acknowledged {
+        format!("entries {} to {acknowledged} are missing", found + 1)
+    } else {
+        format!("changes after entry {found} are missing")
+    }
+}
+
+fn compared(found: &Comparison) -> (String, Ending) {
+    if let Some(seal) = found.broken_at {
+        let text =
+            format!("broken at seal {seal}: it was changed, or it is missing; restore a copy from before");
+        return (text, Ending::No);
+    }
+    if found.is_whole() {
+        let (rows, seals) = (found.rows, found.seals);
+        return (format!("whole: {rows} rows as {seals} changes have left them"), Ending::Yes);
+    }
+    let mut text = String::new();
+    for Difference { table, key, what } in &found.differences {
+        let what = match what {
+            Edit::Changed => "changed",
+            Edit::Added => "added",
+            Edit::Removed => "removed",
+        };
+        text += &format!("{what}: {table} {key}\n");
+    }
+    let rows = found.differ;
+    text += &format!(
+        "{rows} rows were edited by another program, the first 100 are above: undo that, or accept it by `tollgate \
+         control audit accept`"
+    );
+    (text, Ending::No)
 }
 
 /// Runs `work` on the database in `folder`, which must be there.

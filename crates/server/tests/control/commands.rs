@@ -101,6 +101,31 @@ fn users_are_added_beside_a_running_control_plane_and_the_audit_is_verified() {
 }
 
 #[test]
+fn a_role_that_another_program_has_given_is_named_until_it_is_accepted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let control = Control::start(&data);
+    control.create_rule("shop", "a", 1);
+    let file = rusqlite::Connection::open(data.join("control.db")).expect("opened");
+    let data = data.to_str().expect("text");
+    let audit = |what: &str| ran(&["control", "--data-dir", data, "audit", what]);
+    let (code, out, said) = audit("compare");
+    assert_eq!(code, Some(0), "{out} {said}");
+    assert!(out.starts_with("whole: "), "{out}");
+    let grant = "INSERT INTO role_bindings SELECT id, 'bank', 'admin' FROM users LIMIT 1";
+    assert_eq!(file.execute(grant, []).expect("written"), 1);
+    let (code, out, _) = audit("compare");
+    assert_eq!(code, Some(1));
+    assert!(out.starts_with("added: role_bindings '") && out.contains("'bank'"), "{out}");
+    assert_eq!(audit("verify").0, Some(0), "the audit itself is whole");
+    let (code, out, said) = audit("accept");
+    assert_eq!((code, &*out), (Some(0), "accepted: 1 edited rows\n"), "{said}");
+    assert_eq!(audit("accept").0, Some(2), "nothing is left");
+    control.create_rule("shop", "b", 1);
+    assert_eq!(audit("compare").0, Some(0));
+}
+
+#[test]
 fn metrics_are_for_this_machine() {
     let folder = tempfile::tempdir().expect("a folder");
     let control = Control::start(&folder.path().join("data"));

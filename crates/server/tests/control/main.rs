@@ -2,6 +2,7 @@
 #![cfg(feature = "control")]
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a failed step of a test must say which")]
 
+mod acknowledged;
 mod away;
 mod click;
 mod commands;
