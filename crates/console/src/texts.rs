@@ -344,14 +344,18 @@ impl Lang {
         }
     }
 
-    /// How many rules a rollback changes.
-    pub(crate) fn rules_change(self, count: usize) -> String {
+    /// How many rules a rollback changes, and whether each has a box.
+    pub(crate) fn rules_change(self, count: usize, has_boxes: bool) -> String {
         match (self, count) {
             (Self::Zh, 0) => "没有差异".to_owned(),
-            (Self::Zh, _) => format!("将改变 {count} 条规则，取消勾选的保持现状"),
+            (Self::Zh, _) if has_boxes => format!("将改变 {count} 条规则，取消勾选的保持现状"),
+            (Self::Zh, _) => format!("将改变 {count} 条规则"),
             (Self::En, 0) => "No rule changes".to_owned(),
             (Self::En, 1) => "1 rule changes".to_owned(),
-            (Self::En, _) => format!("{count} rules change; those without a tick stay as they are"),
+            (Self::En, _) if has_boxes => {
+                format!("{count} rules change; those without a tick stay as they are")
+            }
+            (Self::En, _) => format!("{count} rules change"),
         }
     }
 

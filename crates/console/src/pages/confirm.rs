@@ -126,12 +126,13 @@ pub(super) async fn ask_rollback(
     let status = if fault.is_some() { StatusCode::UNPROCESSABLE_ENTITY } else { StatusCode::OK };
     let versions = format!("/apps/{}/versions", encoded(&app.name));
     let side = |content: &Option<Content>| content.as_ref().map(Content::json);
+    // More rules than the page names come back together: those beyond would be left out.
+    let has_boxes = diffs.len() <= MOST_PICKS;
     let pick = |it: &RuleDiff| {
         let (before, after) = (side(&it.before), side(&it.after));
         let object = |side: &Option<serde_json::Value>| side.as_ref().and_then(|it| it.as_object().cloned());
         let text = one_line(visit.lang, object(&before).as_ref(), object(&after).as_ref());
-        // More rules than the page names come back together: those beyond would be left out.
-        let field = if diffs.len() > MOST_PICKS { String::new() } else { format!("{PICK}{}", it.key) };
+        let field = if has_boxes { format!("{PICK}{}", it.key) } else { String::new() };
         (field, it.key.clone(), text)
     };
     let picks = diffs.iter().take(MOST_PICKS).map(pick).collect();
@@ -146,7 +147,7 @@ pub(super) async fn ask_rollback(
         etag: app.version,
         second: None,
         picks,
-        picks_title: visit.lang.rules_change(diffs.len()),
+        picks_title: visit.lang.rules_change(diffs.len(), has_boxes),
         asks_reason: true,
         hidden: Vec::new(),
         button: t.rollback,

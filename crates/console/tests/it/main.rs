@@ -439,6 +439,7 @@ async fn a_rollback_of_more_rules_than_its_page_names_one_by_one_leaves_none_out
         let path = "/apps/SIP_HOTEL/versions/1/rollback";
         let page = ann.get(path).await.body;
         assert!(page.contains(&format!("{rules} rules change")), "{page}");
+        assert_eq!(page.contains("without a tick"), has_boxes, "{page}");
         assert_eq!(page.matches("name=\"pick:").count(), if has_boxes { rules } else { 0 });
         assert_eq!(page.contains("name=\"picks\""), has_boxes, "{page}");
         // As the page sends it, with every box that it has.
