@@ -9,6 +9,7 @@ mod commands;
 mod disk;
 mod docs;
 mod embedded;
+mod floods;
 mod joining;
 mod operators;
 mod processes;
