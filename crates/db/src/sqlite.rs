@@ -77,8 +77,6 @@ impl Sqlite {
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "trusted_schema", false)?;
-        // What a transaction of 20,000 rules changes stays in memory until it ends. In KiB, as needed.
-        connection.pragma_update(None, "cache_size", -65_536)?;
         connection.set_prepared_statement_cache_capacity(256);
         #[cfg(feature = "kill-points")]
         let connection = {
@@ -97,8 +95,10 @@ impl Sqlite {
     }
 
     /// Watches the files, and what is committed.
-    pub(crate) fn watched(self, watched: Watched) -> Self {
-        Self { watched: Some(watched), ..self }
+    pub(crate) fn watched(self, watched: Watched) -> Result<Self, DbError> {
+        // Much of what a transaction of 20,000 rules changes stays in memory until it ends. In KiB, as needed.
+        self.connection.pragma_update(None, "cache_size", -16_384)?;
+        Ok(Self { watched: Some(watched), ..self })
     }
 
     /// Has the connection reject every change.
