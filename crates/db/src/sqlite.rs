@@ -96,7 +96,7 @@ impl Sqlite {
 
     /// Watches the files, and what is committed.
     pub(crate) fn watched(self, watched: Watched) -> Result<Self, DbError> {
-        // Much of what a transaction of 20,000 rules changes stays in memory until it ends. In KiB, as needed.
+        // Much of what a transaction of 20,000 rules changes stays in memory until its end. In KiB.
         self.connection.pragma_update(None, "cache_size", -16_384)?;
         Ok(Self { watched: Some(watched), ..self })
     }

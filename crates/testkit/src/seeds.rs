@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The budget without a setting.
-pub const USUAL: Duration = Duration::from_secs(20);
+pub const USUAL: Duration = Duration::from_secs(12);
 
 /// The seeds 0, 1, 2 … of one simulation, which its threads draw.
 ///
