@@ -94,6 +94,7 @@ impl Plane {
             let mut command = Command::new(binary);
             command.args(["control", "--listen", &format!("127.0.0.1:{port}"), "--data-dir"]);
             command.arg(folder.join("data"));
+            command.args(["--node-wait", "0s"]); // for nodes of the history, which do not come back
             Ok(command)
         })?;
         let (cookie, token_file) = (prepared.cookie.clone(), prepared.token_file.clone());

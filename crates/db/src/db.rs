@@ -86,7 +86,8 @@ impl Db {
         let readers = readers.collect::<Result<Vec<_>, _>>()?;
         let files = Arc::new(Watch::new(path, options.witness)?);
         let on_head = options.on_head.unwrap_or_else(|| Box::new(|_| ()));
-        let writer = writer.watched(Watched { files: Arc::clone(&files), on_head, seals, seals_all: false })?;
+        let writer =
+            writer.watched(Watched { files: Arc::clone(&files), on_head, seals, seals_all: false })?;
         Ok(Self {
             writer: Queue::start("db-write", vec![writer])?,
             readers: Queue::start("db-read", readers)?,
