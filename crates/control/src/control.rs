@@ -34,7 +34,7 @@ use crate::schema::{MIGRATIONS, UNSEALED};
 use crate::settings::{self, Settings};
 use crate::tokens;
 
-/// How long a change waits before it looks again whether nodes have attached.
+/// How often a change that waits for nodes looks whether they have attached.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The control plane without its surfaces.
@@ -399,7 +399,7 @@ impl Control {
                 change.value
             };
             match self.db.write_then(work, then).await {
-                Err(ControlError::Awaiting(_)) => tokio::time::sleep(LOOK_AGAIN).await,
+                Err(ControlError::Awaiting(_)) => self.attached().await?,
                 Err(error @ ControlError::Frozen { .. }) => {
                     // The pages show it at once, and it stays frozen when the nodes leave again.
                     if let Err(error) = self.look_for_problems().await {
@@ -410,6 +410,15 @@ impl Control {
                 done => return done,
             }
         }
+    }
+
+    /// Waits until changes wait for no node any more. No change is tried meanwhile: a large one would keep all
+    /// other writers waiting each time.
+    async fn attached(&self) -> Result<(), ControlError> {
+        while self.awaited(self.db.read(|tx| Ok::<_, ControlError>(tx.now_ms())).await?).is_some() {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        Ok(())
     }
 
     /// What changes wait for now.

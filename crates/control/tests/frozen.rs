@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::watch;
 use tollgate_control::app_change::{self, AppInput};
 use tollgate_control::car::CarInput;
 use tollgate_control::changes::{ChangeInput, OpInput};
@@ -24,6 +25,8 @@ use tollgate_db::TimeSource;
 struct Told {
     nodes: Mutex<Vec<NodeState>>,
     documents: Mutex<Vec<Document>>,
+    /// The number of times that it was asked for the nodes.
+    asked: watch::Sender<usize>,
 }
 
 impl Told {
@@ -50,6 +53,7 @@ impl Told {
 
 impl Nodes for Told {
     fn nodes(&self) -> Vec<NodeState> {
+        self.asked.send_modify(|asked| *asked += 1);
         self.nodes.lock().expect("held").clone()
     }
 
@@ -308,8 +312,15 @@ async fn changes_wait_for_the_nodes_that_were_there_and_no_longer_than_they_are_
         control.wait_for_nodes(Duration::from_secs(3)).await.expect("read");
         nodes.hold(0, &[], attached);
         now.fetch_add(after_ms, Relaxed);
-        let making = Arc::clone(&control);
-        let change = tokio::spawn(async move { create(&making, "shop", row("more", "1", "")).await });
+        let (making, tries) = (Arc::clone(&control), Arc::new(AtomicI64::new(0)));
+        let tried = Arc::clone(&tries);
+        let change = tokio::spawn(async move {
+            let work = move |tx: &mut dyn tollgate_db::Tx| {
+                tried.fetch_add(1, Relaxed);
+                rules::create(tx, &Actor::system(), "shop", &row("more", "1", ""))
+            };
+            making.change(work).await
+        });
         if !is_done {
             // What publishes nothing does not wait; it comes after the change in the queue of the database.
             let draft = ChangeInput { title: "later".to_owned(), ..ChangeInput::default() };
@@ -322,10 +333,15 @@ async fn changes_wait_for_the_nodes_that_were_there_and_no_longer_than_they_are_
             let found = control.problems(&Claim::program("tollgate")).await.expect("read");
             let shown = found.iter().find(|it| it.kind == problems::Kind::AwaitedNodes).expect("shown");
             assert_eq!(shown.value, (awaited.left_ms + 999) / 1_000, "seconds");
+            let mut asked = nodes.asked.subscribe();
+            let looks = *asked.borrow() + 5;
+            asked.wait_for(|asked| *asked >= looks).await.expect("the change looks again and again");
             assert!(!change.is_finished(), "{attached} after {after_ms} ms");
+            assert_eq!(tries.load(Relaxed), 1, "a large change would keep all others waiting each time");
             nodes.hold(0, &[], 2);
         }
         change.await.expect("ended").expect("changed");
+        assert_eq!(tries.load(Relaxed), 1 + i64::from(!is_done));
         assert!(control.awaited(1_000_000).is_none(), "never again");
     }
 }
