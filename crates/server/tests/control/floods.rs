@@ -3,10 +3,10 @@
 //! docs/control.md are from here. `TOLLGATE_FLOODED` is the path of another build to flood.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
@@ -19,6 +19,7 @@ use tollgate_core::Clock as _;
 use tollgate_fleet_agent::Endpoint;
 use tollgate_fleet_proto::{FromNode, Hello, Report, RuleCounts, TopKey};
 
+use super::logged::Logged;
 use super::processes::*;
 
 /// How often the administrator logs in and publishes during a flood.
@@ -41,59 +42,25 @@ fn flooded() -> Command {
     command
 }
 
-/// A process whose output is kept in a file.
-struct Kept {
-    child: Child,
-    log: std::path::PathBuf,
-}
-
-impl Kept {
-    fn start(mut command: Command, log: std::path::PathBuf) -> Self {
-        let file = File::create(&log).expect("a file");
-        let other = file.try_clone().expect("a file");
-        let child = command.stdout(Stdio::from(file)).stderr(Stdio::from(other)).spawn().expect("it starts");
-        let started = Self { child, log };
-        wait("it is ready", || started.said().contains("  ready\n").then_some(()));
-        started
-    }
-
-    fn said(&self) -> String {
-        String::from_utf8_lossy(&fs::read(&self.log).expect("its output")).into_owned()
-    }
-
-    fn says(&self, word: &str) -> String {
-        let said = self.said();
-        let line = said.lines().find_map(|line| line.trim_start().strip_prefix(word)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("no {word} in {said}")).trim().to_owned()
-    }
-
-    /// Peak of memory in MiB, and processor time in ms.
-    fn used(&self) -> (u64, u64) {
-        let of =
-            |name: &str| fs::read_to_string(format!("/proc/{}/{name}", self.child.id())).expect("of Linux");
-        let status = of("status");
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
-        let peak: u64 = peak.expect("a number").trim().parse().expect("a number");
-        let stat = of("stat");
-        let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();
-        let ticks: u64 = [11, 12].iter().map(|at| fields[*at].parse::<u64>().expect("ticks")).sum();
-        (peak >> 10, ticks * 10)
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
+/// Peak of memory in MiB, and processor time in ms.
+fn used(process: &Logged) -> (u64, u64) {
+    let of =
+        |name: &str| fs::read_to_string(format!("/proc/{}/{name}", process.child.id())).expect("of Linux");
+    let status = of("status");
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+    let peak: u64 = peak.expect("a number").trim().parse().expect("a number");
+    let stat = of("stat");
+    let fields: Vec<&str> = stat.rsplit(") ").next().expect("fields").split(' ').collect();
+    let ticks: u64 = [11, 12].iter().map(|at| fields[*at].parse::<u64>().expect("ticks")).sum();
+    (peak >> 10, ticks * 10)
 }
 
 /// A control plane with an administrator, a node that has joined, and users.
 struct Scene {
-    control: Kept,
+    control: Logged,
     address: SocketAddr,
     admin: String,
-    node: Kept,
+    node: Logged,
     http: SocketAddr,
     folder: tempfile::TempDir,
     rules: AtomicUsize,
@@ -106,13 +73,13 @@ impl Scene {
         let address = SocketAddr::from(([127, 0, 0, 1], free_port()));
         let mut command = flooded();
         command.args(["control", "--listen", &address.to_string(), "--data-dir"]).arg(path("data"));
-        let control = Kept::start(command, path("control.log"));
+        let control = Logged::start(command, path("control.log"));
         let admin = set_up(address, &control.says("setup"));
         let mut command = flooded();
         command.args(["serve", "--grpc", "off", "--resp", "off", "--http", "127.0.0.1:0", "--workers", "1"]);
         command.args(["--control", &format!("http://{address}"), "--control-token-file"]);
         command.arg(path("data/node-token")).arg("--state-dir").arg(path("node"));
-        let node = Kept::start(command, path("node.log"));
+        let node = Logged::start(command, path("node.log"));
         let http = node.says("http").parse().expect("an address");
         let scene = Self { control, address, admin, node, http, folder, rules: AtomicUsize::new(0) };
         scene.publish();
@@ -184,7 +151,7 @@ impl Scene {
     ) -> BTreeMap<u16, usize> {
         let (clock, stop, counts) =
             (MonotonicClock::new(), AtomicBool::new(false), Mutex::new(BTreeMap::new()));
-        let (peak, worked) = self.control.used();
+        let (peak, worked) = used(&self.control);
         let began = clock.now();
         let longest = std::thread::scope(|scope| {
             for thread in 0..threads {
@@ -216,7 +183,7 @@ impl Scene {
         });
         let took = clock.now().since(began);
         let counts = counts.into_inner().expect("held");
-        let (peak_after, worked_after) = self.control.used();
+        let (peak_after, worked_after) = used(&self.control);
         println!(
             "{name}: {counts:?} in {took:.1?}; longest login {:.0?}, publication in force {:.0?}; {} ms of a core, {} MiB more",
             longest[0],

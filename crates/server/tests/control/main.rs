@@ -11,6 +11,7 @@ mod docs;
 mod embedded;
 mod floods;
 mod joining;
+mod logged;
 mod operators;
 mod processes;
 mod proxies;

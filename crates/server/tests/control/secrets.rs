@@ -1,49 +1,15 @@
 //! Every secret that real processes were given or made, searched for in all that they print, reply, record,
 //! export and keep.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use tollgate_testkit::certificates::Authority;
 use tollgate_testkit::redis::{Options, Redis};
 
+use super::logged::Logged;
 use super::processes::*;
-
-/// A process whose output is kept in a file: all of it, from the first line to the last.
-struct Logged {
-    child: Child,
-    log: std::path::PathBuf,
-}
-
-impl Logged {
-    fn start(mut command: Command, log: std::path::PathBuf) -> Self {
-        let file = File::create(&log).expect("a file");
-        let other = file.try_clone().expect("a file");
-        let child = command.stdout(Stdio::from(file)).stderr(Stdio::from(other)).spawn().expect("it starts");
-        let started = Self { child, log };
-        wait("it is ready", || started.said().contains("  ready\n").then_some(()));
-        started
-    }
-
-    fn said(&self) -> String {
-        String::from_utf8_lossy(&fs::read(&self.log).expect("its output")).into_owned()
-    }
-
-    fn says(&self, word: &str) -> String {
-        let said = self.said();
-        let line = said.lines().find_map(|line| line.trim_start().strip_prefix(word)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("no {word} in {said}")).trim().to_owned()
-    }
-}
-
-impl Drop for Logged {
-    fn drop(&mut self) {
-        drop(self.child.kill());
-        drop(self.child.wait());
-    }
-}
 
 /// All bytes of the files in a folder.
 fn kept(folder: &Path) -> Vec<(String, Vec<u8>)> {
