@@ -412,8 +412,8 @@ impl Control {
         }
     }
 
-    /// Waits until changes wait for no node any more. No change is tried meanwhile: a large one would keep all
-    /// other writers waiting each time.
+    /// Waits until changes wait for no node any more. No change is tried meanwhile: a large one would keep
+    /// all other writers waiting each time.
     async fn attached(&self) -> Result<(), ControlError> {
         while self.awaited(self.db.read(|tx| Ok::<_, ControlError>(tx.now_ms())).await?).is_some() {
             tokio::time::sleep(LOOK_AGAIN).await;

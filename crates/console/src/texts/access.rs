@@ -59,7 +59,7 @@ texts! {
     token_apps: "应用", "Apps";
     token_apps_hint: "用逗号分隔，* 表示全部；节点令牌留空", "Separated by commas, * for all; empty for nodes";
     token_days: "有效天数", "Valid for days";
-    token_days_hint: "1 至 365；留空使用默认值，节点令牌留空则不过期；首次接入：1 至 30，默认 1", "1 to 365; empty for the default; empty for nodes means that it does not expire; for joining 1 to 30, and 1 unless you say otherwise";
+    token_days_hint: "API：1 至 365，留空使用默认值；节点：1 至 365，留空不过期；首次接入：1 至 30，留空为 1", "API: 1 to 365, the default if empty. Node: 1 to 365, no end if empty. Joining: 1 to 30, 1 if empty.";
     new_token: "新建令牌", "New token";
     token_title: "新令牌", "The new token";
     token_hint: "只显示这一次，请立即保存。", "Shown this once; keep it now.";

@@ -151,8 +151,11 @@ impl AuditCommand {
             Ok(Found::Head(Some((seq, hash)))) => (format!("{seq}:{hash}"), Ending::Yes),
             Ok(Found::Accepted(lost, edited)) => {
                 let lost = lost.map(|it| format!("accepted: {}", missing(it.found, it.seq)));
-                let edited = edited.map(|it| format!("accepted: {} edited rows", it.differ));
-                (lost.into_iter().chain(edited).collect::<Vec<_>>().join("\n"), Ending::Yes)
+                let edited =
+                    edited.map(|it| format!("accepted: rows that another program has edited: {}", it.differ));
+                let accepted: Vec<_> = lost.into_iter().chain(edited).collect();
+                let nothing = "nothing to accept: no entry is missing, and no row was edited";
+                (if accepted.is_empty() { nothing.to_owned() } else { accepted.join("\n") }, Ending::Yes)
             }
             Ok(Found::Rows(rows)) => compared(&rows),
             Ok(Found::Chain(Chain::Whole(entries))) => {
@@ -184,7 +187,7 @@ impl AuditCommand {
     }
 }
 
-/// Accepts what is missing and what was edited; at least one of them must be so.
+/// Accepts the entries that are missing and the rows that were edited, as far as there are any.
 async fn accept(control: &Control, by: &Claim, reason: &str) -> Result<Found, ControlError> {
     let lost = match control.audit_lost() {
         Some(_) => Some(control.accept_lost(by, reason).await?),
@@ -192,7 +195,7 @@ async fn accept(control: &Control, by: &Claim, reason: &str) -> Result<Found, Co
     };
     match control.accept_edits(by, reason).await {
         Ok(edited) => Ok(Found::Accepted(lost, Some(edited))),
-        Err(ControlError::NotFound { .. }) if lost.is_some() => Ok(Found::Accepted(lost, None)),
+        Err(ControlError::NotFound { .. }) => Ok(Found::Accepted(lost, None)),
         Err(error) => Err(error),
     }
 }
@@ -226,9 +229,12 @@ fn compared(found: &Comparison) -> (String, Ending) {
         text += &format!("{what}: {table} {key}\n");
     }
     let rows = found.differ;
+    let shown = match found.differences.len() as u64 {
+        shown if shown < rows => format!(" (the first {shown} are above)"),
+        _ => String::new(),
+    };
     text += &format!(
-        "{rows} rows were edited by another program, the first 100 are above: undo that, or accept it by `tollgate \
-         control audit accept`"
+        "rows that another program has edited: {rows}{shown}; undo that, or accept it by `tollgate control audit accept`"
     );
     (text, Ending::No)
 }
