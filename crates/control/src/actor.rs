@@ -2,8 +2,10 @@
 
 use std::marker::PhantomData;
 use std::ops::Deref;
+use std::sync::Arc;
 
 use crate::error::ControlError;
+use crate::known::Known;
 use crate::role::Role;
 
 /// The binding that holds for every app.
@@ -58,7 +60,7 @@ impl Who {
 
     /// An actor with the roles that are written here.
     pub(crate) fn acting(self) -> Actor {
-        Actor { who: self, _in_transaction: PhantomData }
+        Actor { who: self, known: None, _in_transaction: PhantomData }
     }
 
     /// An actor with the roles that are written here, for tests.
@@ -92,6 +94,8 @@ impl Who {
 #[derive(Debug)]
 pub struct Actor {
     who: Who,
+    /// What is known before a large change.
+    known: Option<Arc<Known>>,
     /// Neither `Send` nor `Sync`.
     _in_transaction: PhantomData<*const ()>,
 }
@@ -109,6 +113,15 @@ impl Actor {
     #[must_use]
     pub fn system() -> Self {
         Who::system().acting()
+    }
+
+    /// As they are, with what is known before a large change.
+    pub(crate) fn with(&self, known: Arc<Known>) -> Self {
+        Self { who: self.who.clone(), known: Some(known), _in_transaction: PhantomData }
+    }
+
+    pub(crate) fn known(&self) -> Option<&Known> {
+        self.known.as_deref()
     }
 
     /// # Errors

@@ -38,6 +38,10 @@ pub struct App {
     pub rules: i64,
     /// How its versions reach the nodes, unless a change says otherwise.
     pub rollout: Plan,
+    /// The edition of its rows.
+    pub(crate) edition: String,
+    /// The highest number that a large change has taken, whether it became a version or not.
+    pub(crate) reserved: i64,
 }
 
 impl App {
@@ -55,7 +59,32 @@ impl App {
             updated_at: row.int(6)?,
             rules: row.int(7)?,
             approvals: row.int(8)?,
+            edition: row.text(10)?,
+            reserved: row.int(11)?,
         })
+    }
+
+    /// As it is made.
+    pub(crate) fn new(id: String, name: &str) -> Self {
+        Self {
+            id,
+            name: name.to_owned(),
+            description: String::new(),
+            version: 0,
+            state: "active".to_owned(),
+            etag: 1,
+            updated_at: 0,
+            approvals: 0,
+            rules: 0,
+            rollout: Plan::default(),
+            edition: String::new(),
+            reserved: 0,
+        }
+    }
+
+    /// The number of its next version.
+    pub(crate) fn next(&self) -> i64 {
+        self.version.max(self.reserved) + 1
     }
 
     /// Whether no node has a rule of it.
@@ -79,13 +108,25 @@ impl App {
 /// [`ControlError::NoRight`], [`ControlError::NotFound`], [`ControlError::Db`].
 pub fn get(tx: &mut dyn Tx, actor: &Actor, need: Role, name: &str) -> Result<App, ControlError> {
     actor.must(need, name)?;
-    find(tx, name)?.ok_or_else(|| ControlError::NotFound { what: "app", name: name.to_owned() })
+    find(tx, name)?
+        .map(|app| numbered(actor, app))
+        .ok_or_else(|| ControlError::NotFound { what: "app", name: name.to_owned() })
+}
+
+/// The app with the number of its next version, if that is taken already for this change.
+fn numbered(actor: &Actor, app: App) -> App {
+    let taken = actor.known().and_then(|it| it.taken.as_ref());
+    match taken.filter(|it| it.app_id == app.id && it.version == app.reserved) {
+        Some(taken) => App { reserved: taken.version - 1, ..app },
+        None => app,
+    }
 }
 
 pub(crate) fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<App>, ControlError> {
     let row = tx.query_one(
         "SELECT id, name, description, version, state, etag, updated_at, \
-         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id), approvals, rollout FROM apps \
+         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id AND car.edition = apps.edition), approvals, \
+         rollout, edition, reserved FROM apps \
          WHERE name = $1",
         &[name.into()],
     )?;
@@ -99,7 +140,8 @@ pub(crate) fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<App>, ControlEr
 pub fn list(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<App>, ControlError> {
     let rows = tx.query(
         "SELECT id, name, description, version, state, etag, updated_at, \
-         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id), approvals, rollout FROM apps \
+         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id AND car.edition = apps.edition), approvals, \
+         rollout, edition, reserved FROM apps \
          ORDER BY name",
         &[],
     )?;
@@ -122,20 +164,33 @@ pub fn create(
     let description = faults.take("description", car::text(description, car::MAX_DESCRIPTION), String::new());
     faults.check()?;
     actor.must(Role::Admin, &name)?;
-    let app = insert(tx, actor, &name, &description)?;
+    let id = id(tx.now_ms())?;
+    let app = insert(tx, actor, id, &name, &description)?;
     Ok(Change { value: app, documents: None })
 }
 
 /// The app of this name, created if it does not exist yet: the form of a rule does both in one step,
 /// for editors of every app.
 pub(crate) fn get_or_create(tx: &mut dyn Tx, actor: &Actor, name: &str) -> Result<App, ControlError> {
+    let taken = actor.known().and_then(|it| it.taken.as_ref()).filter(|it| it.is_new && it.app == name);
+    get_or_create_as(tx, actor, name, taken.map(|it| &*it.app_id))
+}
+
+/// As [`get_or_create`]; a new app has this id.
+pub(crate) fn get_or_create_as(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    name: &str,
+    new_id: Option<&str>,
+) -> Result<App, ControlError> {
     let name = car::app_name(name).map_err(|fault| invalid("app", fault))?;
     actor.must(Role::Editor, &name)?;
     match find(tx, &name)? {
-        Some(app) => Ok(app),
+        Some(app) => Ok(numbered(actor, app)),
         None => {
             actor.must(Role::Editor, EVERY_APP)?;
-            insert(tx, actor, &name, "")
+            let id = new_id.map_or_else(|| id(tx.now_ms()), |id| Ok(id.to_owned()))?;
+            insert(tx, actor, id, &name, "")
         }
     }
 }
@@ -144,11 +199,20 @@ pub(crate) fn get_or_create(tx: &mut dyn Tx, actor: &Actor, name: &str) -> Resul
 pub(crate) fn find_or_insert(tx: &mut dyn Tx, actor: &Actor, name: &str) -> Result<App, ControlError> {
     match find(tx, name)? {
         Some(app) => Ok(app),
-        None => insert(tx, actor, name, ""),
+        None => {
+            let id = id(tx.now_ms())?;
+            insert(tx, actor, id, name, "")
+        }
     }
 }
 
-fn insert(tx: &mut dyn Tx, actor: &Actor, name: &str, description: &str) -> Result<App, ControlError> {
+fn insert(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    id: String,
+    name: &str,
+    description: &str,
+) -> Result<App, ControlError> {
     if find(tx, name)?.is_some() {
         return Err(invalid("app", Fault::Duplicate));
     }
@@ -160,25 +224,15 @@ fn insert(tx: &mut dyn Tx, actor: &Actor, name: &str, description: &str) -> Resu
     if count >= MAX_APPS {
         return Err(ControlError::Cap { what: "apps", max: MAX_APPS });
     }
-    let (id, now, approvals) = (id(tx.now_ms())?, tx.now_ms(), settings::get(tx)?.0.approvals);
+    let (now, approvals) = (tx.now_ms(), settings::get(tx)?.0.approvals);
     tx.execute(
         "INSERT INTO apps (id, name, description, version, state, source, approvals, etag, created_at, \
          updated_at) VALUES ($1, $2, $3, 0, 'active', 'console', $5, 1, $4, $4)",
         &[(&id).into(), name.into(), description.into(), now.into(), approvals.into()],
     )?;
     tx.execute("INSERT INTO domains (domain, app_id) VALUES ($1, $2)", &[name.into(), (&id).into()])?;
-    let app = App {
-        id,
-        name: name.to_owned(),
-        description: description.to_owned(),
-        version: 0,
-        state: "active".to_owned(),
-        etag: 1,
-        updated_at: now,
-        approvals,
-        rules: 0,
-        rollout: Plan::default(),
-    };
+    let description = description.to_owned();
+    let app = App { description, updated_at: now, approvals, ..App::new(id, name) };
     let (target, after) = (name.to_owned(), Some(app.shown()));
     audit::append(
         tx,

@@ -1,5 +1,7 @@
 //! Change sets as they are read: operations on rules of one app, each with the version that it began with.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use tollgate_db::{Row, Tx, Value};
 
@@ -8,6 +10,7 @@ use crate::apps::{self, App};
 use crate::content::{Content, Kind};
 use crate::error::{ConflictSides, ControlError};
 use crate::ids::sha256;
+use crate::known::known;
 use crate::role::Role;
 use crate::stored::{self, ByName, Stored};
 
@@ -273,14 +276,24 @@ pub fn get(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<ChangeSet, Contro
     )?;
     let mut change = ChangeSet::read(&row.ok_or_else(unknown)?)?;
     actor.must(Role::Viewer, &change.app)?;
-    let rows = tx.query(
-        "SELECT kind, key, base_from_version, base_body, body FROM change_ops WHERE change_id = $1 \
-         ORDER BY kind, key",
-        &[id.into()],
-    )?;
-    change.ops = rows.iter().map(|row| ChangeOp::read(&change.app, row)).collect::<Result<_, _>>()?;
+    let (count, name) =
+        (usize::try_from(change.rules).unwrap_or_default(), || ops_name(id, &change.content_sha256));
+    let ops = known(actor.known(), count, name, || {
+        let rows = tx.query(
+            "SELECT kind, key, base_from_version, base_body, body FROM change_ops WHERE change_id = $1 \
+             ORDER BY kind, key",
+            &[id.into()],
+        )?;
+        rows.iter().map(|row| ChangeOp::read(&change.app, row)).collect::<Result<Vec<_>, _>>()
+    })?;
+    change.ops = Arc::unwrap_or_clone(ops);
     change.events = events(tx, id)?;
     Ok(change)
+}
+
+/// Under what the operations of a change set are known: another content has another hash.
+pub(crate) fn ops_name(id: &str, sha256: &str) -> String {
+    format!("operations of {id} {sha256}")
 }
 
 /// What happened to a change set.
@@ -356,8 +369,22 @@ pub(crate) fn content_hash(app: &App, ops: &[ChangeOp]) -> String {
     sha256(&json!([app.id, parts]).to_string())
 }
 
-/// What is written of an operation.
-pub(crate) fn op_values(change_id: &str, seq: usize, op: &ChangeOp) -> [Value; 7] {
+/// Writes an operation of a change set.
+pub(crate) fn write_op(
+    tx: &mut dyn Tx,
+    change_id: &str,
+    seq: usize,
+    op: &ChangeOp,
+) -> Result<(), ControlError> {
+    tx.execute(
+        "INSERT INTO change_ops (change_id, seq, kind, key, base_from_version, base_body, body) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        &op_values(change_id, seq, op),
+    )?;
+    Ok(())
+}
+
+fn op_values(change_id: &str, seq: usize, op: &ChangeOp) -> [Value; 7] {
     [
         change_id.into(),
         i64::try_from(seq).unwrap_or(i64::MAX).into(),

@@ -1,20 +1,23 @@
 //! What authors do with change sets: begin, edit, submit, resolve, comment, abandon.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use tollgate_db::Tx;
 
 use crate::actor::Actor;
+use crate::ahead;
 use crate::apps::{self, App, must_match};
 use crate::audit::{self, Note};
 use crate::car;
-use crate::change_set::{self, ChangeOp, ChangeSet, Conflict, State, content_hash, get, op_values};
+use crate::change_set::{self, ChangeOp, ChangeSet, Conflict, State, content_hash, get};
 use crate::checks;
 use crate::compile;
 use crate::content::{Content, FileRule, Kind};
 use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::file_rules::FileInput;
 use crate::ids::id;
+use crate::known::{keep, known};
 use crate::published::Change;
 use crate::role::Role;
 use crate::stored::{self, Written};
@@ -90,9 +93,16 @@ pub(crate) fn insert(
 ) -> Result<ChangeSet, ControlError> {
     must_have_room(tx, actor, app)?;
     let (title, comment) = texts(input)?;
-    let ops = checked(tx, app, &input.ops)?;
-    let sha256 = content_hash(app, &ops);
-    insert_checked(tx, actor, app, (title, comment), &ops, &sha256)
+    let checked = checked(tx, actor, app, &input.ops)?;
+    let Checked { ops, sha256, .. } = &*checked;
+    let written = ahead::written_ops(tx, actor, app, ops)?;
+    let id = written.clone().map_or_else(|| id(tx.now_ms()), Ok)?;
+    let change = insert_checked(tx, actor, app, &id, (title, comment), ops, sha256)?;
+    if written.is_none() {
+        write_ops(tx, &id, ops)?;
+    }
+    keep(actor.known(), ops.len(), || change_set::ops_name(&id, sha256), || ops.clone());
+    Ok(change)
 }
 
 /// Whether the actor may begin one more change set of the app.
@@ -120,22 +130,23 @@ pub(crate) fn must_have_room(tx: &mut dyn Tx, actor: &Actor, app: &App) -> Resul
     Ok(())
 }
 
-/// As [`insert`], of operations that are checked against this version of the app.
+/// As [`insert`], of operations that are checked against this version of the app, and are written by others.
 pub(crate) fn insert_checked(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &App,
+    id: &str,
     (title, comment): (String, String),
     ops: &[ChangeOp],
     sha256: &str,
 ) -> Result<ChangeSet, ControlError> {
-    let (id, now) = (id(tx.now_ms())?, tx.now_ms());
+    let now = tx.now_ms();
     tx.execute(
         "INSERT INTO changes (id, app_id, state, title, comment, author_id, author, base_version, \
          published_version, content_sha256, etag, created_at, updated_at) \
          VALUES ($1, $2, 'draft', $3, $4, $5, $6, $7, NULL, $8, 1, $9, $9)",
         &[
-            (&id).into(),
+            id.into(),
             (&app.id).into(),
             (&title).into(),
             (&comment).into(),
@@ -146,10 +157,9 @@ pub(crate) fn insert_checked(
             now.into(),
         ],
     )?;
-    write_ops(tx, &id, ops)?;
     // Not read again: it may have 20,000 operations.
     Ok(ChangeSet {
-        id,
+        id: id.to_owned(),
         app_id: app.id.clone(),
         app: app.name.clone(),
         state: State::Draft,
@@ -185,8 +195,8 @@ pub fn edit(
     let before = own(tx, actor, id, etag)?;
     let app = apps::get(tx, actor, Role::Editor, &before.app)?;
     let (title, comment) = texts(input)?;
-    let ops = checked(tx, &app, &input.ops)?;
-    replace(tx, actor, &app, &before, (&title, &comment), &ops)
+    let ops = checked(tx, actor, &app, &input.ops)?;
+    replace(tx, actor, &app, &before, (&title, &comment), &ops.ops)
 }
 
 fn replace(
@@ -199,6 +209,8 @@ fn replace(
 ) -> Result<Change<ChangeSet>, ControlError> {
     tx.execute("DELETE FROM change_ops WHERE change_id = $1", &[(&before.id).into()])?;
     write_ops(tx, &before.id, ops)?;
+    let sha256 = content_hash(app, ops);
+    keep(actor.known(), ops.len(), || change_set::ops_name(&before.id, &sha256), || ops.to_vec());
     tx.execute(
         "UPDATE changes SET title = $2, comment = $3, content_sha256 = $4, state = 'draft', etag = etag + 1, \
          base_version = $5, updated_at = $6 WHERE id = $1",
@@ -206,7 +218,7 @@ fn replace(
             (&before.id).into(),
             title.into(),
             comment.into(),
-            content_hash(app, ops).into(),
+            sha256.into(),
             app.version.into(),
             tx.now_ms().into(),
         ],
@@ -232,7 +244,7 @@ pub fn add(
     let app = apps::get(tx, actor, Role::Editor, &before.app)?;
     let mut ops: Vec<ChangeOp> =
         before.ops.iter().filter(|it| (it.kind, &it.key) != (op.kind, &op.key)).cloned().collect();
-    ops.extend(checked(tx, &app, std::slice::from_ref(op))?);
+    ops.extend(checked(tx, actor, &app, std::slice::from_ref(op))?.ops.iter().cloned());
     replace(tx, actor, &app, &before, (&before.title, &before.comment), &ops)
 }
 
@@ -372,7 +384,7 @@ pub type Look = (Vec<ChangeOp>, checks::Preview, Vec<Conflict>);
 /// [`ControlError`].
 pub fn look(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[OpInput]) -> Result<Look, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
-    let ops = checked(tx, &app, ops)?;
+    let ops = checked(tx, actor, &app, ops)?.ops.clone();
     let preview = checks::preview(tx, actor, &app.name, &ops)?;
     let conflicts = change_set::conflicts_of(tx, &app, &ops)?;
     Ok((ops, preview, conflicts))
@@ -502,8 +514,32 @@ pub(crate) fn prose(field: &'static str, text: &str, is_required: bool) -> Resul
     }
 }
 
+/// Operations that were checked against a version of an app.
+struct Checked {
+    inputs: Vec<OpInput>,
+    /// With what they begin with, by kind and key.
+    ops: Vec<ChangeOp>,
+    sha256: String,
+}
+
+fn checked(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    inputs: &[OpInput],
+) -> Result<Arc<Checked>, ControlError> {
+    let name = || format!("checked for {} {}", app.id, app.version);
+    let found = known(actor.known(), inputs.len(), name, || {
+        let ops = check(tx, app, inputs)?;
+        let sha256 = content_hash(app, &ops);
+        Ok(Checked { inputs: inputs.to_vec(), ops, sha256 })
+    })?;
+    // A change has one list of many operations.
+    if found.inputs == inputs { Ok(found) } else { Err(ControlError::Large) }
+}
+
 /// The operations with what they begin with.
-fn checked(tx: &mut dyn Tx, app: &App, inputs: &[OpInput]) -> Result<Vec<ChangeOp>, ControlError> {
+fn check(tx: &mut dyn Tx, app: &App, inputs: &[OpInput]) -> Result<Vec<ChangeOp>, ControlError> {
     if inputs.len() > MAX_OPS {
         let max = i64::try_from(MAX_OPS).unwrap_or(i64::MAX);
         return Err(ControlError::Cap { what: "operations of a change set", max });
@@ -557,13 +593,6 @@ pub(crate) fn must_be_valid(app: &str, content: &Content) -> Result<(), ControlE
     }
 }
 
-fn write_ops(tx: &mut dyn Tx, id: &str, ops: &[ChangeOp]) -> Result<(), ControlError> {
-    for (seq, op) in ops.iter().enumerate() {
-        tx.execute(
-            "INSERT INTO change_ops (change_id, seq, kind, key, base_from_version, base_body, body) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7)",
-            &op_values(id, seq, op),
-        )?;
-    }
-    Ok(())
+pub(crate) fn write_ops(tx: &mut dyn Tx, id: &str, ops: &[ChangeOp]) -> Result<(), ControlError> {
+    ops.iter().enumerate().try_for_each(|(seq, op)| change_set::write_op(tx, id, seq, op))
 }

@@ -50,7 +50,7 @@ pub struct Preview {
 pub fn preview(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[ChangeOp]) -> Result<Preview, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
     let mut cars: BTreeMap<String, Car> =
-        stored::cars(tx, &app.id)?.into_iter().map(|it| (it.key.clone(), it)).collect();
+        stored::cars(tx, &app)?.into_iter().map(|it| (it.key.clone(), it)).collect();
     let mut files: BTreeMap<String, FileRule> =
         stored::files(tx, &app.id)?.into_iter().map(|it| (it.domain.clone(), it)).collect();
     let mut preview = Preview::default();
@@ -112,7 +112,7 @@ pub(crate) fn documents(
     app: &App,
     changed: &HashSet<&str>,
 ) -> Result<Vec<Document>, ControlError> {
-    documents_of(&app.name, &stored::cars(tx, &app.id)?, stored::files(tx, &app.id)?, changed)
+    documents_of(&app.name, &stored::cars(tx, app)?, stored::files(tx, &app.id)?, changed)
 }
 
 /// As [`documents`], of these rows, which are in the order of their keys, and files.

@@ -32,6 +32,7 @@ use crate::rejections::Rejections;
 use crate::rollouts;
 use crate::schema::{MIGRATIONS, UNSEALED};
 use crate::settings::{self, Settings};
+use crate::staging::{self, Steps};
 use crate::tokens;
 
 /// How often a change that waits for nodes looks whether they have attached.
@@ -50,6 +51,9 @@ pub struct Control {
     live: Arc<Live>,
     pub(crate) attaching: Arc<Attaching>,
     pub(crate) head: Arc<HeadFile>,
+    pub(crate) steps: Mutex<Steps>,
+    /// Held by the large change that is on its way.
+    pub(crate) large: Arc<tokio::sync::Mutex<()>>,
 }
 
 /// What this process has of the database. A change gets here on the thread that commits it, so no commit is
@@ -82,6 +86,7 @@ impl Control {
             Options { witness: Some(head::WITNESS), on_head: Some(on_head), unsealed: Some(UNSEALED) };
         let db = Db::open_with(&folder.join("control.db"), MIGRATIONS, time, options)?;
         head_start::at_start(&db, &head).await?;
+        staging::clear(&db, Steps::default().of_one).await?;
         let current = Published { apps: db.read(rollouts::published).await? };
         let published = watch::Sender::new(Arc::new(current.clone()));
         let overrides = watch::Sender::new(Arc::new(db.read(overrides::in_force).await?));
@@ -101,6 +106,8 @@ impl Control {
             live: Arc::default(),
             attaching: Arc::default(),
             head,
+            steps: Mutex::default(),
+            large: Arc::default(),
         };
         control.read_node_tokens().await?;
         Ok(control)
@@ -312,8 +319,8 @@ impl Control {
         self.db.write(resolved(claim, work)).await
     }
 
-    /// Runs a change in one transaction, for who the claim is from: with the rights of this transaction.
-    /// Publishes its documents once they are on the disk.
+    /// Runs a change in one transaction, a large one after a rehearsal and in several, for who the claim is
+    /// from: with the rights of each transaction. Publishes its documents once they are on the disk.
     ///
     /// # Errors
     /// What `work` returns, [`ControlError::NoLogin`], [`ControlError::NoToken`] and [`ControlError::Db`].
@@ -322,7 +329,7 @@ impl Control {
         claim: &Claim,
         work: impl Fn(&mut dyn Tx, &Actor) -> Result<Change<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
-        self.change(resolved(claim, work)).await
+        self.change_prepared(claim, OldNodes::Reject, work).await
     }
 
     /// As [`change_as`](Self::change_as), where the author says what becomes of nodes that cannot read the
@@ -336,7 +343,7 @@ impl Control {
         old_nodes: OldNodes,
         work: impl Fn(&mut dyn Tx, &Actor) -> Result<Change<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
-        self.change_beside(old_nodes, resolved(claim, work)).await
+        self.change_prepared(claim, old_nodes, work).await
     }
 
     /// Runs a function that changes nothing and asks for no right.

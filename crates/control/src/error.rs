@@ -138,6 +138,9 @@ pub enum ControlError {
         .0.missing, .0.of, (.0.left_ms + 999) / 1_000
     )]
     Awaiting(Awaited),
+    /// A change of many rules, which is worked out and written before its transaction. Nobody is shown this.
+    #[error("the change is large, and is worked out before its transaction")]
+    Large,
     /// A node does not say what is needed of it.
     #[error("node {node} does not answer: {reason}")]
     Unanswered {

@@ -13,16 +13,19 @@ use crate::change_set::{ChangeOp, ChangeSet, content_hash};
 use crate::changes::{MAX_OPS, must_be_valid};
 use crate::checks;
 use crate::claim::Claim;
-use crate::content::{Content, FileRule};
+use crate::compiled::Compiled;
+use crate::content::{Content, FileRule, Kind};
 use crate::control::Control;
 use crate::error::{ControlError, Fault, invalid};
+use crate::ids::id;
 use crate::levels::OldNodes;
 use crate::published::Change;
 use crate::publishing::{self, Intent, Ready};
 use crate::role::Role;
+use crate::settings;
+use crate::staging::{self, Staged, Wanted};
 use crate::stored::{self, ByName, Stored};
 use crate::transfer::{self, Imported};
-use crate::versions::Compiled;
 
 /// How often an import is worked out anew because the app has changed meanwhile. After that, one transaction
 /// does all of it.
@@ -33,6 +36,11 @@ struct Prepared {
     app: Option<App>,
     /// `None` if the app is equal already.
     ready: Option<Ready>,
+    /// The rules that stay as they are.
+    unchanged: Vec<String>,
+    now_ms: i64,
+    /// That a new app needs.
+    approvals: i64,
 }
 
 impl Control {
@@ -50,8 +58,14 @@ impl Control {
         let all = Arc::new(all);
         for _ in 0..ATTEMPTS {
             let prepared = Arc::new(self.prepare(claim, &all).await?);
+            let staged = match self.write_ahead(claim, &all.app, &prepared).await? {
+                Some(None) => continue,
+                written => written.flatten().map(Arc::new),
+            };
             let document = Arc::clone(&all);
-            let work = move |tx: &mut dyn Tx, actor: &Actor| import(tx, actor, &document.app, &prepared);
+            let work = move |tx: &mut dyn Tx, actor: &Actor| {
+                import(tx, actor, &document.app, &prepared, staged.as_deref())
+            };
             if let Some(done) = self.change_beside_as(claim, old_nodes, work).await? {
                 return Ok(done);
             }
@@ -66,17 +80,49 @@ impl Control {
             actor.must(Role::Editor, &name)?;
             let app = apps::find(tx, &name)?;
             let now = app.as_ref().map(|app| stored::current_all(tx, app)).transpose()?.unwrap_or_default();
-            Ok((app, now, tx.now_ms()))
+            Ok((app, now, tx.now_ms(), settings::get(tx)?.0.approvals))
         });
-        let (app, now, now_ms) = read.await?;
+        let (app, now, now_ms, approvals) = read.await?;
         let all = Arc::clone(all);
         // It takes a second of 20,000 rules: not on a thread that serves.
         let worked = tokio::task::spawn_blocking(move || {
+            let unchanged = unchanged(&now, &all);
             let ready = prepare(app.as_ref(), now, &all, now_ms)?;
-            Ok(Prepared { app, ready })
+            Ok(Prepared { app, ready, unchanged, now_ms, approvals })
         });
         worked.await.unwrap_or(Err(ControlError::Db(tollgate_db::DbError::Panicked)))
     }
+
+    /// Writes the rows of a large import; `None` of a small one, and `Some(None)` if the app has changed.
+    async fn write_ahead(
+        &self,
+        claim: &Claim,
+        name: &str,
+        prepared: &Prepared,
+    ) -> Result<Option<Option<Staged>>, ControlError> {
+        let Some(ready) = prepared.ready.as_ref().filter(|it| self.is_large(it.ops.len())) else {
+            return Ok(None);
+        };
+        let app = match &prepared.app {
+            Some(app) => app.clone(),
+            None => App { approvals: prepared.approvals, ..App::new(id(prepared.now_ms)?, name) },
+        };
+        let (is_new, ops) = (prepared.app.is_none(), ready.ops.clone());
+        let (writes, unchanged) = match app.approvals {
+            0 => (ready.writes.clone(), prepared.unchanged.clone()),
+            _ => Default::default(), // it is proposed
+        };
+        self.stage(claim, Wanted { app, is_new, writes, unchanged, ops }).await.map(Some)
+    }
+}
+
+/// The ids of rows that the document has as they are.
+fn unchanged(now: &ByName<Stored>, all: &Imported) -> Vec<String> {
+    let same = |rule: &Content| {
+        let now = now.get(&(rule.kind(), rule.key().to_owned()))?;
+        (now.content == *rule && rule.kind() == Kind::Car).then(|| now.rule_id.clone())
+    };
+    all.rules.iter().filter_map(same).collect()
 }
 
 /// What makes an app with the rules `now` equal to the document; `None` if it is.
@@ -157,15 +203,25 @@ fn import(
     actor: &Actor,
     app: &str,
     prepared: &Prepared,
+    staged: Option<&Staged>,
 ) -> Result<Change<Option<Option<ChangeSet>>>, ControlError> {
     actor.must(Role::Editor, app)?;
     let now = apps::find(tx, app)?;
-    // Each change of its rules is a version.
-    let named = |app: &App| (app.id.clone(), app.version, app.state.clone());
-    if now.as_ref().map(named) != prepared.app.as_ref().map(named) {
+    let is_same = match (&now, &prepared.app) {
+        (Some(now), Some(then)) => staging::is_same(now, then),
+        (now, then) => now.is_none() && then.is_none(),
+    };
+    let is_written = match staged {
+        Some(staged) => {
+            let approvals = settings::get(tx)?.0.approvals;
+            staged.is_for(tx, now.as_ref(), approvals)?
+        }
+        None => true,
+    };
+    if !is_same || !is_written {
         return Ok(Change { value: None, documents: None });
     }
     let Some(ready) = &prepared.ready else { return Ok(Change { value: Some(None), documents: None }) };
-    let Change { value, documents } = publishing::write_ready(tx, actor, app, "import", ready)?;
+    let Change { value, documents } = publishing::write_ready(tx, actor, app, "import", ready, staged)?;
     Ok(Change { value: Some(Some(value)), documents })
 }

@@ -55,7 +55,7 @@ impl Control {
                     )?,
                     most_rules: count(
                         "SELECT COALESCE(MAX(rules), 0) FROM \
-                         (SELECT COUNT(*) AS rules FROM rules GROUP BY app_id) AS apps",
+                         (SELECT COUNT(*) AS rules FROM car GROUP BY app_id, edition) AS apps",
                         &[],
                     )?,
                 })

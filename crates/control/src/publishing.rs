@@ -9,17 +9,21 @@ use crate::audit::{self, Note};
 use crate::audit_sides;
 use crate::change_set::{ChangeOp, ChangeSet, State, conflicts_with, content_hash, current_of, get};
 use crate::changes::{self, ChangeInput, event, in_state};
+use crate::compiled::Compiled;
 use crate::content::{Content, Kind};
 use crate::error::{ControlError, Fault, invalid};
 use crate::file_rules::MAX_FILES;
+use crate::ids::id;
+use crate::known::known;
 use crate::published::{AppDocuments, Change};
 use crate::role::Role;
 use crate::rollout::Plan;
 use crate::rollout_rows;
 use crate::rollouts;
+use crate::staging::Staged;
 use crate::stored::{ByName, Op, Stored};
 use crate::users::{self, User};
-use crate::versions::{self, Compiled};
+use crate::versions::{self, Ahead};
 
 /// Most rules of an app.
 pub const MAX_RULES: i64 = 20_000;
@@ -83,7 +87,7 @@ pub fn publish_by(
         app: Some(&app.name),
         before: Some(json!({"version": app.version})),
         after: Some(json!({
-            "version": app.version + 1, "published": change.shown(), "changes": sides(&before.ops),
+            "version": app.next(), "published": change.shown(), "changes": sides(&before.ops),
         })),
         reason: &change.comment,
     };
@@ -132,8 +136,11 @@ pub fn write(
         return changes::create(tx, actor, &app.name, input);
     }
     if app.approvals > 0 {
-        let draft = changes::create(tx, actor, &app.name, input)?.value;
-        return changes::submit(tx, actor, &draft.id, draft.etag);
+        let draft = changes::insert(tx, actor, &app, input)?;
+        if draft.ops.is_empty() {
+            return Err(invalid("ops", Fault::Required));
+        }
+        return changes::submit_new(tx, actor, draft);
     }
     let draft = changes::insert(tx, actor, &app, input)?;
     if draft.ops.is_empty() {
@@ -152,21 +159,29 @@ pub(crate) fn write_ready(
     app: &str,
     title: &str,
     ready: &Ready,
+    staged: Option<&Staged>,
 ) -> Result<Change<ChangeSet>, ControlError> {
-    let app = apps::get_or_create(tx, actor, app)?;
+    let app = apps::get_or_create_as(tx, actor, app, staged.map(Staged::app_id))?;
     changes::must_have_room(tx, actor, &app)?;
     let texts = (title.to_owned(), String::new());
     let sha256 = ready.sha256.clone().unwrap_or_else(|| content_hash(&app, &ready.ops));
-    let mut change = changes::insert_checked(tx, actor, &app, texts, &ready.ops, &sha256)?;
+    let id = staged.map_or_else(|| id(tx.now_ms()), |it| Ok(it.change_id.clone()))?;
+    let mut change = changes::insert_checked(tx, actor, &app, &id, texts, &ready.ops, &sha256)?;
+    if staged.is_none() {
+        changes::write_ops(tx, &id, &ready.ops)?;
+    }
     if app.approvals > 0 {
+        staged.map(|it| it.use_ops(tx)).transpose()?;
         return changes::submit_new(tx, actor, change);
     }
     rollout_rows::must_be_closed(tx, &app)?;
     within_caps(tx, &app, &change.ops)?;
-    let documents = put(tx, actor, &app, &change, &app.rollout, &ready.writes, Some(&ready.compiled))?;
+    let app = staged.map_or_else(|| app.clone(), |it| it.app(&app));
+    let ahead = Ahead { documents: Some(&ready.compiled), staged };
+    let documents = put(tx, actor, &app, &change, &app.rollout, &ready.writes, ahead)?;
     note_direct(tx, actor, &app, &change)?;
     (change.state, change.etag) = (State::Published, change.etag + 1);
-    change.published_version = Some(app.version + 1);
+    change.published_version = Some(app.next());
     Ok(Change { value: change, documents: Some(documents) })
 }
 
@@ -192,14 +207,17 @@ fn put_in_force(
     plan: &Plan,
 ) -> Result<AppDocuments, ControlError> {
     rollout_rows::must_be_closed(tx, app)?;
-    let mut current = current_of(tx, app, &change.ops)?;
-    let found = conflicts_with(&current, &change.ops);
-    if !found.is_empty() {
-        return Err(ControlError::Conflict(found.into_iter().map(Into::into).collect()));
-    }
-    within_caps(tx, app, &change.ops)?;
-    let ops = writes(&mut current, &change.ops, tx.now_ms())?;
-    put(tx, actor, app, change, plan, &ops, None)
+    let name = || format!("writes of {} for {} {}", change.content_sha256, app.id, app.version);
+    let writes = known(actor.known(), change.ops.len(), name, || {
+        let mut current = current_of(tx, app, &change.ops)?;
+        let found = conflicts_with(&current, &change.ops);
+        if !found.is_empty() {
+            return Err(ControlError::Conflict(found.into_iter().map(Into::into).collect()));
+        }
+        within_caps(tx, app, &change.ops)?;
+        writes(&mut current, &change.ops, tx.now_ms())
+    })?;
+    put(tx, actor, app, change, plan, &writes, Ahead::default())
 }
 
 /// What operations write, given the rules that they name as they are now. The rules are taken from `current`.
@@ -231,10 +249,10 @@ fn put(
     change: &ChangeSet,
     plan: &Plan,
     ops: &[Op],
-    ready: Option<&Compiled>,
+    ahead: Ahead<'_>,
 ) -> Result<AppDocuments, ControlError> {
-    let documents = versions::publish_as(tx, actor, app, ("publish", &change.title), ops, ready)?;
-    let version = app.version + 1;
+    let documents = versions::publish_as(tx, actor, app, ("publish", &change.title), ops, ahead)?;
+    let version = app.next();
     tx.execute(
         "UPDATE versions SET change_id = $3 WHERE app_id = $1 AND version = $2",
         &[(&app.id).into(), version.into(), (&change.id).into()],
@@ -261,11 +279,15 @@ fn within_caps(tx: &mut dyn Tx, app: &App, ops: &[ChangeOp]) -> Result<(), Contr
         if added == 0 {
             continue;
         }
-        let count = tx.query_one(
-            "SELECT COUNT(*) FROM rules WHERE app_id = $1 AND kind = $2",
-            &[(&app.id).into(), kind.name().into()],
-        )?;
-        if count.map_or(Ok(0), |row| row.int(0))? + added > max {
+        let count = match kind {
+            Kind::Car => app.rules,
+            Kind::File => {
+                let app = [(&app.id).into()];
+                let count = tx.query_one("SELECT COUNT(*) FROM rule_files WHERE app_id = $1", &app)?;
+                count.map_or(Ok(0), |row| row.int(0))?
+            }
+        };
+        if count + added > max {
             return Err(ControlError::Cap { what, max });
         }
     }
@@ -281,7 +303,7 @@ fn note_direct(tx: &mut dyn Tx, actor: &Actor, app: &App, change: &ChangeSet) ->
             app: Some(&app.name),
             before: Some(json!({"version": app.version})),
             after: Some(json!({
-                "version": app.version + 1, "published": change.shown(), "changes": sides(&change.ops),
+                "version": app.next(), "published": change.shown(), "changes": sides(&change.ops),
             })),
             reason: &change.comment,
         };

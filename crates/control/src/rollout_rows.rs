@@ -230,7 +230,7 @@ pub(crate) fn supersede(tx: &mut dyn Tx, actor: &Actor, app: &App, reason: &str)
     let why = Some(Why::Superseded(reason.to_owned()));
     let progress = Progress { state: State::Withdrawn, why, ..rollout.progress.clone() };
     let ended = end_of_step(tx, &rollout, Sides::default());
-    let written = write(tx, &rollout, progress, ended, Some(app.version + 1))?;
+    let written = write(tx, &rollout, progress, ended, Some(app.next()))?;
     stored::free_domains(tx, app)?;
     note(tx, actor, &rollout, &written, "rollout.supersede", reason)
 }

@@ -59,7 +59,7 @@ pub(crate) fn start(
     let rollout = Rollout {
         app: app.name.clone(),
         from_version: app.version,
-        to_version: app.version + 1,
+        to_version: app.next(),
         withdrawn_version: None,
         plan: plan.clone(),
         progress: Progress::new(&id),
@@ -169,7 +169,7 @@ fn carry_out(
     let has_ended = progress.step != before.progress.step || !progress.state.is_open();
     let ended = if has_ended { rows::end_of_step(tx, before, sides) } else { before.ended.clone() };
     let app = apps::get(tx, actor, Role::Viewer, &before.app)?;
-    let outcome = (action == Action::Withdraw).then_some(app.version + 1);
+    let outcome = (action == Action::Withdraw).then_some(app.next());
     let written = rows::write(tx, before, progress, ended, outcome)?;
     let documents = match action {
         Action::Keep => None,

@@ -68,6 +68,34 @@ impl Op {
         matches!(self, Self::Put(_))
     }
 
+    pub(crate) const fn kind(&self) -> Kind {
+        match self {
+            Self::Put(Put { content, .. }) => content.kind(),
+            Self::Delete { kind, .. } => *kind,
+        }
+    }
+
+    pub(crate) fn rule_id(&self) -> &str {
+        match self {
+            Self::Put(Put { rule_id, .. }) | Self::Delete { rule_id, .. } => rule_id,
+        }
+    }
+
+    /// What the rule becomes.
+    pub(crate) const fn put(&self) -> Option<&Content> {
+        match self {
+            Self::Put(Put { content, .. }) => Some(content),
+            Self::Delete { .. } => None,
+        }
+    }
+
+    /// Whether both do the same. A new rule may have another id.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let is_new = |op: &Self| matches!(op, Self::Put(Put { was: Was::New, .. }));
+        let is_rule = self.rule_id() == other.rule_id() || (is_new(self) && is_new(other));
+        is_rule && (self.kind(), self.key(), self.put()) == (other.kind(), other.key(), other.put())
+    }
+
     pub(crate) fn key(&self) -> &str {
         match self {
             Self::Put(Put { content, .. }) => content.key(),
@@ -102,9 +130,12 @@ pub(crate) fn apply(
     match op {
         Op::Put(it) => put(tx, actor, app, version, it),
         Op::Delete { rule_id, kind, key } => {
-            close(tx, version, rule_id)?;
+            close(tx, app, version, rule_id)?;
             match kind {
-                Kind::Car => tx.execute("DELETE FROM car WHERE rule_id = $1", &[rule_id.into()])?,
+                Kind::Car => tx.execute(
+                    "DELETE FROM car WHERE rule_id = $1 AND edition = $2",
+                    &[rule_id.into(), (&app.edition).into()],
+                )?,
                 Kind::File => {
                     tx.execute(
                         "DELETE FROM domains WHERE domain = $1 AND app_id = $2",
@@ -113,7 +144,6 @@ pub(crate) fn apply(
                     tx.execute("DELETE FROM rule_files WHERE rule_id = $1", &[rule_id.into()])?
                 }
             };
-            tx.execute("DELETE FROM rules WHERE id = $1", &[rule_id.into()])?;
             Ok(())
         }
     }
@@ -126,18 +156,12 @@ fn put(
     version: i64,
     Put { rule_id, content, body, sha256, was }: &Put,
 ) -> Result<(), ControlError> {
-    if *was != Was::There {
-        tx.execute(
-            "INSERT INTO rules (id, app_id, kind, key) VALUES ($1, $2, $3, $4) ON CONFLICT (id) DO NOTHING",
-            &[rule_id.into(), (&app.id).into(), content.kind().name().into(), content.key().into()],
-        )?;
-    }
     match content {
         Content::Car(car) => put_car(tx, actor, app, version, rule_id, car)?,
         Content::File(file) => put_file(tx, actor, app, version, rule_id, file)?,
     }
     if *was != Was::New {
-        close(tx, version, rule_id)?;
+        close(tx, app, version, rule_id)?;
     }
     tx.execute(
         "INSERT INTO rule_versions (rule_id, from_version, app_id, to_version, body, sha256) \
@@ -159,10 +183,10 @@ fn put_car(
     tx.execute(
         "INSERT INTO car (rule_id, app_id, key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, \
          extras, description, per, sharing, on_store_failure, state, search, etag, updated_at, updated_by, \
-         bucket, trial_rate, trial_max_permits, post_paid) \
+         bucket, trial_rate, trial_max_permits, post_paid, edition) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $19, $17, $18, $20, $21, \
-         $22, $23) \
-         ON CONFLICT (rule_id) DO UPDATE SET rate = $4, max_permits = $5, need_permits = $6, pre_permits = $7, \
+         $22, $23, $24) \
+         ON CONFLICT (rule_id, edition) DO UPDATE SET rate = $4, max_permits = $5, need_permits = $6, pre_permits = $7, \
          g_micro = $8, u_micro = $9, extras = $10, description = $11, per = $12, sharing = $13, \
          on_store_failure = $14, state = $15, search = $16, etag = $19, updated_at = $17, \
          updated_by = $18, bucket = $20, trial_rate = $21, trial_max_permits = $22, \
@@ -191,7 +215,22 @@ fn put_car(
             car.trial.map_or(0, |it| it.rate).into(), // 0: no trial
             car.trial.map_or(0, |it| it.max_permits).into(),
             i64::from(car.post_paid).into(),
+            (&app.edition).into(),
         ],
+    )?;
+    Ok(())
+}
+
+/// Copies the row of a rule from one edition to another.
+pub(crate) fn copy(tx: &mut dyn Tx, rule_id: &str, (from, to): (&str, &str)) -> Result<(), ControlError> {
+    tx.execute(
+        "INSERT INTO car (rule_id, app_id, key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, \
+         extras, description, per, sharing, on_store_failure, state, search, etag, updated_at, updated_by, \
+         bucket, trial_rate, trial_max_permits, post_paid, edition) \
+         SELECT rule_id, app_id, key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, \
+         description, per, sharing, on_store_failure, state, search, etag, updated_at, updated_by, bucket, \
+         trial_rate, trial_max_permits, post_paid, $3 FROM car WHERE rule_id = $1 AND edition = $2",
+        &[rule_id.into(), from.into(), to.into()],
     )?;
     Ok(())
 }
@@ -270,22 +309,23 @@ pub(crate) fn may_own(tx: &mut dyn Tx, app: &App, domain: &str) -> Result<bool, 
     Ok(domain != app.name && owner.is_none_or(|owner| owner == app.id))
 }
 
-fn close(tx: &mut dyn Tx, version: i64, rule_id: &str) -> Result<(), ControlError> {
-    let values = [rule_id.into(), version.into()];
+/// Ends what the rule has said until now, or until a version that has not been published.
+fn close(tx: &mut dyn Tx, app: &App, version: i64, rule_id: &str) -> Result<(), ControlError> {
     tx.execute(
-        "UPDATE rule_versions SET to_version = $2 WHERE rule_id = $1 AND to_version IS NULL",
-        &values,
+        "UPDATE rule_versions SET to_version = $2 WHERE rule_id = $1 AND (to_version IS NULL \
+         OR to_version IN (SELECT version FROM staged WHERE app_id = $3))",
+        &[rule_id.into(), version.into(), (&app.id).into()],
     )?;
     Ok(())
 }
 
 /// The rows of an app in the order of their keys.
-pub(crate) fn cars(tx: &mut dyn Tx, app_id: &str) -> Result<Vec<Car>, ControlError> {
+pub(crate) fn cars(tx: &mut dyn Tx, app: &App) -> Result<Vec<Car>, ControlError> {
     let rows = tx.query(
         "SELECT key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, description, per, \
          sharing, on_store_failure, state, bucket, trial_rate, trial_max_permits, post_paid FROM car \
-         WHERE app_id = $1 ORDER BY key",
-        &[app_id.into()],
+         WHERE app_id = $1 AND edition = $2 ORDER BY key",
+        &[(&app.id).into(), (&app.edition).into()],
     )?;
     rows.iter().map(|row| read_car(row, 0)).collect()
 }
@@ -315,12 +355,20 @@ pub(crate) fn current(
     kind: Kind,
     key: &str,
 ) -> Result<Option<Stored>, ControlError> {
-    let row = tx.query_one(
-        "SELECT rules.id, rule_versions.from_version, rule_versions.body FROM rules JOIN rule_versions \
-         ON rule_versions.rule_id = rules.id AND rule_versions.to_version IS NULL \
-         WHERE rules.app_id = $1 AND rules.kind = $2 AND rules.key = $3",
-        &[(&app.id).into(), kind.name().into(), key.into()],
-    )?;
+    let row = match kind {
+        Kind::Car => tx.query_one(
+            "SELECT car.rule_id, from_version, body FROM car JOIN rule_versions \
+             ON rule_versions.rule_id = car.rule_id AND from_version = car.etag \
+             WHERE car.app_id = $1 AND car.edition = $2 AND car.key = $3",
+            &[(&app.id).into(), (&app.edition).into(), key.into()],
+        )?,
+        Kind::File => tx.query_one(
+            "SELECT rule_files.rule_id, from_version, body FROM rule_files JOIN rule_versions \
+             ON rule_versions.rule_id = rule_files.rule_id AND from_version = rule_files.etag \
+             WHERE rule_files.app_id = $1 AND rule_files.domain = $2",
+            &[(&app.id).into(), key.into()],
+        )?,
+    };
     let read = |row: Row| {
         let (rule_id, from_version) = (row.text(0)?, row.int(1)?);
         Ok(Stored { rule_id, from_version, content: Content::read(&app.name, &row.text(2)?)? })
@@ -331,8 +379,13 @@ pub(crate) fn current(
 /// Every rule that is there now, by kind and key.
 pub(crate) fn current_all(tx: &mut dyn Tx, app: &App) -> Result<ByName<Stored>, ControlError> {
     let rows = tx.query(
-        "SELECT rule_id, from_version, body FROM rule_versions WHERE app_id = $1 AND to_version IS NULL",
-        &[(&app.id).into()],
+        "SELECT car.rule_id, from_version, body FROM car JOIN rule_versions \
+         ON rule_versions.rule_id = car.rule_id AND from_version = car.etag \
+         WHERE car.app_id = $1 AND car.edition = $2 \
+         UNION ALL SELECT rule_files.rule_id, from_version, body FROM rule_files JOIN rule_versions \
+         ON rule_versions.rule_id = rule_files.rule_id AND from_version = rule_files.etag \
+         WHERE rule_files.app_id = $1",
+        &[(&app.id).into(), (&app.edition).into()],
     )?;
     let read = |row: &Row| {
         let content = Content::read(&app.name, &row.text(2)?)?;
@@ -360,9 +413,11 @@ impl Written {
         from_version: i64,
     ) -> Result<Option<Content>, ControlError> {
         let row = tx.query_one(
-            "SELECT rule_versions.body FROM rules JOIN rule_versions ON rule_versions.rule_id = rules.id \
-             AND rule_versions.from_version = $4 WHERE rules.app_id = $1 AND rules.kind = $2 AND rules.key = $3",
-            &[(&app.id).into(), kind.name().into(), key.into(), from_version.into()],
+            "SELECT body FROM rule_versions WHERE from_version = $5 AND rule_id = (SELECT rule_id FROM car \
+             WHERE $2 = 'car' AND app_id = $1 AND edition = $4 AND key = $3 \
+             UNION ALL SELECT rule_id FROM rule_files WHERE $2 = 'file' AND app_id = $1 AND domain = $3) \
+             AND from_version NOT IN (SELECT version FROM staged WHERE app_id = $1)",
+            &[(&app.id).into(), kind.name().into(), key.into(), (&app.edition).into(), from_version.into()],
         )?;
         if let Some(row) = row {
             return Content::read(&app.name, &row.text(0)?).map(Some);
@@ -376,7 +431,8 @@ impl Written {
                 });
             }
             let rows = tx.query(
-                "SELECT body FROM rule_versions WHERE app_id = $1 AND from_version = $2",
+                "SELECT body FROM rule_versions WHERE app_id = $1 AND from_version = $2 \
+                 AND from_version NOT IN (SELECT version FROM staged WHERE app_id = $1)",
                 &[(&app.id).into(), from_version.into()],
             )?;
             let read = |row: &Row| {
@@ -399,7 +455,9 @@ pub(crate) fn at(
 ) -> Result<ByName<(String, Content)>, ControlError> {
     let rows = tx.query(
         "SELECT rule_id, body FROM rule_versions WHERE app_id = $1 AND from_version <= $2 \
-         AND (to_version IS NULL OR to_version > $2)",
+         AND (to_version IS NULL OR to_version > $2 \
+         OR to_version IN (SELECT version FROM staged WHERE app_id = $1)) \
+         AND from_version NOT IN (SELECT version FROM staged WHERE app_id = $1)",
         &[(&app.id).into(), version.into()],
     )?;
     let read = |row: &Row| {

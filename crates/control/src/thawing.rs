@@ -87,7 +87,7 @@ pub fn force(tx: &mut dyn Tx, actor: &Actor, name: &str, reason: &str) -> Result
     rollout_rows::supersede(tx, actor, &app, &reason)?;
     let documents = versions::publish(tx, actor, &app, "force", &reason, &[])?;
     note(tx, actor, ("app.force", &reason), &app, documents.version, &[])?;
-    Ok(Change { value: app.version + 1, documents: Some(documents) })
+    Ok(Change { value: app.next(), documents: Some(documents) })
 }
 
 /// Makes the rules of an app those that a node holds. What nodes do not get, such as descriptions, stays as
@@ -110,7 +110,7 @@ pub(crate) fn take_over(
         }
         Ok(())
     };
-    let known = stored::cars(tx, &app.id)?;
+    let known = stored::cars(tx, &app)?;
     let files = stored::files(tx, &app.id)?;
     for HeldDocument { domain, yaml } in &held.documents {
         if *domain == app.name {
@@ -142,5 +142,5 @@ pub(crate) fn take_over(
         return Err(ControlError::Document { app: app.name, reason: reason.to_owned() });
     }
     note(tx, actor, ("app.take_over", &reason), &app, documents.version, &ops)?;
-    Ok(Change { value: app.version + 1, documents: Some(documents) })
+    Ok(Change { value: app.next(), documents: Some(documents) })
 }

@@ -44,7 +44,7 @@ pub struct Imported {
 /// [`ControlError`].
 pub fn export(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<String, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
-    let (cars, files) = (stored::cars(tx, &app.id)?, stored::files(tx, &app.id)?);
+    let (cars, files) = (stored::cars(tx, &app)?, stored::files(tx, &app.id)?);
     let rules = cars.into_iter().map(|it| Content::Car(Box::new(it)));
     let rules = rules.chain(files.into_iter().map(Content::File)).collect();
     Ok(write(&Imported { app: app.name, rules }))

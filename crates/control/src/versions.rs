@@ -1,24 +1,28 @@
 //! Versions of an app: each change is a new one, and so is a rollback. Their documents are kept.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde_json::json;
 use tollgate_db::{Row, Tx};
 
 use crate::actor::Actor;
+use crate::ahead::written_rules;
 use crate::apps::{self, App};
 use crate::audit::{self, Note};
 use crate::audit_sides;
 use crate::car;
 use crate::checks;
+use crate::compiled::Compiled;
 use crate::content::{Content, Kind};
 use crate::error::{ControlError, Fault, invalid};
 use crate::frozen;
-use crate::ids::sha256;
+use crate::known::known;
 use crate::past;
 use crate::published::{AppDocuments, Change, Document};
 use crate::role::Role;
 use crate::rollout_rows;
+use crate::staging::Staged;
 use crate::stored::{self, Op};
 
 /// Versions of an app whose documents are kept; the content of older ones is kept as rows.
@@ -59,23 +63,6 @@ pub struct RuleDiff {
     pub after: Option<Content>,
 }
 
-/// The documents of a version, and how they are kept.
-#[derive(Clone, Debug)]
-pub(crate) struct Compiled {
-    documents: Vec<Document>,
-    kept: String,
-    sha256: String,
-}
-
-impl Compiled {
-    pub(crate) fn of(documents: Vec<Document>) -> Self {
-        let kept: Vec<_> =
-            documents.iter().map(|it| json!({"domain": it.domain(), "yaml": it.yaml()})).collect();
-        let kept = serde_json::Value::from(kept).to_string();
-        Self { documents, sha256: sha256(&kept), kept }
-    }
-}
-
 /// Applies `ops` and makes the next version of `app` of the result.
 pub(crate) fn publish(
     tx: &mut dyn Tx,
@@ -85,25 +72,45 @@ pub(crate) fn publish(
     comment: &str,
     ops: &[Op],
 ) -> Result<AppDocuments, ControlError> {
-    publish_as(tx, actor, app, (kind, comment), ops, None)
+    publish_as(tx, actor, app, (kind, comment), ops, Ahead::default())
 }
 
-/// As [`publish`]; `ready` are the documents of the app with `ops` applied, if they are known.
+/// What is known and done of a version before its transaction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Ahead<'a> {
+    /// The documents of the app with the operations applied.
+    pub(crate) documents: Option<&'a Compiled>,
+    /// The rows are written, except those of files. The app is then as [`Staged::app`] has it.
+    pub(crate) staged: Option<&'a Staged>,
+}
+
+/// As [`publish`], with what is there ahead.
 pub(crate) fn publish_as(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &App,
     (kind, comment): (&str, &str),
     ops: &[Op],
-    ready: Option<&Compiled>,
+    ahead: Ahead<'_>,
 ) -> Result<AppDocuments, ControlError> {
     frozen::must_not_be(tx, app)?;
-    let (version, now) = (app.version + 1, tx.now_ms());
-    for op in ops {
+    let written = if ahead.documents.is_none() { written_rules(tx, actor, app, ops)? } else { None };
+    let (app_then, ahead) = match &written {
+        Some((compiled, staged)) => {
+            (Some(staged.app(app)), Ahead { documents: Some(compiled), staged: Some(staged) })
+        }
+        None => (None, ahead),
+    };
+    let app = app_then.as_ref().unwrap_or(app);
+    let (version, now) = (app.next(), tx.now_ms());
+    for op in ops.iter().filter(|op| ahead.staged.is_none() || op.kind() == Kind::File) {
         stored::apply(tx, actor, app, version, op)?;
     }
+    if let Some(staged) = ahead.staged {
+        staged.put_in_place(tx)?;
+    }
     let made;
-    let Compiled { documents, kept, sha256 } = match ready {
+    let Compiled { documents, kept, sha256 } = match ahead.documents {
         Some(ready) => ready,
         None => {
             let changed: HashSet<&str> = ops.iter().map(Op::key).collect();
@@ -128,8 +135,8 @@ pub(crate) fn publish_as(
         ],
     )?;
     tx.execute(
-        "UPDATE versions SET document = NULL WHERE app_id = $1 AND version = $2",
-        &[(&app.id).into(), (version - KEPT).into()],
+        "UPDATE versions SET document = NULL WHERE app_id = $1 AND version > $2 AND version <= $3",
+        &[(&app.id).into(), (app.version - KEPT).into(), (version - KEPT).into()], // numbers may be left out
     )?;
     tx.execute(
         "UPDATE apps SET version = $2, updated_at = $3 WHERE id = $1",
@@ -261,8 +268,8 @@ pub fn restore(
     if !(1..app.version).contains(&to) {
         return Err(ControlError::NotFound { what: "version", name: to.to_string() });
     }
-    let mut ops = ops_to(tx, &app, to)?;
-    let mut diffs = difference(tx, actor, &app.name, app.version, to)?;
+    let found = turned(tx, actor, &app, to)?;
+    let (mut ops, mut diffs) = (found.0.clone(), found.1.clone());
     if let Some(only) = only {
         ops.retain(|op| only.iter().any(|key| key == op.key()));
         diffs.retain(|it| only.contains(&it.key));
@@ -287,7 +294,7 @@ pub fn restore(
         reason: &reason,
     };
     audit::append(tx, actor, note)?;
-    Ok(Change { value: app.version + 1, documents: Some(documents) })
+    Ok(Change { value: app.next(), documents: Some(documents) })
 }
 
 /// What differs between two versions: each rule with both sides, by kind and key; at most 5,000. Needs
@@ -324,6 +331,23 @@ pub fn difference(
     diffs.sort_by(|a, b| (a.kind, &a.key).cmp(&(b.kind, &b.key)));
     diffs.truncate(MAX_DIFFS);
     Ok(diffs)
+}
+
+type Turned = (Vec<Op>, Vec<RuleDiff>);
+
+/// What turns the current rules into those of version `to`, and what differs.
+fn turned(tx: &mut dyn Tx, actor: &Actor, app: &App, to: i64) -> Result<Arc<Turned>, ControlError> {
+    // As many as there are, or as were taken away since.
+    let since = tx.query_one(
+        "SELECT COUNT(*) FROM rule_versions WHERE app_id = $1 AND to_version > $2",
+        &[(&app.id).into(), to.into()],
+    )?;
+    let rules = app.rules.max(since.map_or(Ok(0), |row| row.int(0))?);
+    let name = || format!("from {} of {} to {to}", app.version, app.id);
+    known(actor.known(), usize::try_from(rules).unwrap_or_default(), name, || {
+        let diffs = difference(tx, actor, &app.name, app.version, to)?;
+        Ok((ops_to(tx, app, to)?, diffs))
+    })
 }
 
 /// What turns the current rules into those of version `to`.

@@ -7,14 +7,19 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use tollgate_control::car::CarInput;
 use tollgate_control::{Actor, Claim, Control, KnownNodes, MIGRATIONS, UNSEALED, rules};
-use tollgate_db::{Comparison, Db, DbError, Edit, Options, TimeSource, Tx};
+use tollgate_db::{Comparison, Db, DbError, Edit, Migration, Options, TimeSource, Tx, Unsealed};
 
 /// What columns are set to; those that a column takes and does not have already are edits.
 const VALUES: [&str; 5] = ["'edited'", "2", "X'01'", "NULL", "''"];
 
 fn opened(folder: &Path) -> Db {
-    let options = Options { unsealed: Some(UNSEALED), ..Options::default() };
-    Db::open_with(&folder.join("control.db"), MIGRATIONS, TimeSource::Database, options).expect("opened")
+    opened_by(folder, MIGRATIONS, UNSEALED)
+}
+
+/// As a program with these changes of the schema opens it.
+fn opened_by(folder: &Path, migrations: &[Migration], unsealed: Unsealed) -> Db {
+    let options = Options { unsealed: Some(unsealed), ..Options::default() };
+    Db::open_with(&folder.join("control.db"), migrations, TimeSource::Database, options).expect("opened")
 }
 
 fn raw(folder: &Path) -> Connection {
@@ -222,4 +227,27 @@ async fn edited_rows_are_named_until_an_administrator_accepts_them_and_the_audit
     assert!(control.accept_edits(&by, "").await.is_err(), "nothing is left to accept");
     let entry = "SELECT after FROM audit WHERE action = 'audit.accept_edits'";
     assert!(texts(&file, entry)[0].contains("role_bindings 'nobody' '*'"));
+}
+
+#[tokio::test]
+async fn rows_that_an_older_program_has_sealed_are_found_whole_or_edited_after_the_migrations() {
+    // That program sealed the tables that are not there any more.
+    let unsealed: Vec<_> = UNSEALED.iter().copied().filter(|it| it.0 != "rules").collect();
+    let unsealed: Unsealed = unsealed.leak();
+    for known in 10..=MIGRATIONS.len() {
+        for is_edited in [false, true] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let db = opened_by(folder.path(), &MIGRATIONS[..known], unsealed);
+            let raw = raw(folder.path());
+            filled(&db, &raw).await;
+            drop(db);
+            if is_edited {
+                raw.execute_batch("UPDATE car SET rate = 7; DELETE FROM change_ops").expect("edited");
+            }
+            let found = opened(folder.path()).compare().await.expect("compared");
+            let what: Vec<_> = found.differences.iter().map(|it| (&*it.table, it.what)).collect();
+            let edits = [("car", Edit::Changed), ("change_ops", Edit::Removed)];
+            assert_eq!(what, edits[..2 * usize::from(is_edited)], "{known} migrations: {found:?}");
+        }
+    }
 }

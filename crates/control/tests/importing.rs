@@ -2,8 +2,8 @@
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a failed step of a test must say which")]
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -12,8 +12,8 @@ use tollgate_control::car::CarInput;
 use tollgate_control::publishing::Intent;
 use tollgate_control::transfer::{self, Imported};
 use tollgate_control::{
-    Actor, Claim, Content, Control, ControlError, FileRule, KnownNodes, OldNodes, Role, Settings, apps,
-    audit, change_set, rules, versions,
+    Actor, Claim, Content, Control, ControlError, FileRule, KnownNodes, OldNodes, Origin, Role, Settings,
+    Steps, apps, audit, change_set, rules, users, versions,
 };
 use tollgate_core::Clock as _;
 use tollgate_db::{TimeSource, Tx};
@@ -81,11 +81,12 @@ fn rejected(error: &ControlError) -> String {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(16) })]
 
     #[test]
     fn an_import_worked_out_before_its_transaction_is_the_one_that_is_worked_out_within_it(
         documents in prop::collection::vec(document(), 1..4), approvals in prop::bool::weighted(0.2),
+        most_at_once in 0_usize..6, of_one in 1_usize..4,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(async {
@@ -94,6 +95,8 @@ proptest! {
             let time = || TimeSource::Manual(Arc::clone(&now));
             let [before, within] =
                 [open(folders[0].path(), time()).await, open(folders[1].path(), time()).await];
+            // Some are large, and written in several transactions.
+            before.set_steps(Steps { most_at_once, of_one });
             if approvals {
                 for control in [&before, &within] {
                     let new = Settings { approvals: 1, ..Settings::default() };
@@ -186,4 +189,244 @@ async fn most_of_the_time_that_an_import_takes_others_write() {
         println!("{count} rules: {whole:?}, of which others waited {longest:?} at once");
         assert!(longest < whole * 2 / 3, "others waited {longest:?} of {whole:?}");
     }
+}
+
+/// Changes the rule `key00001` if it is there, and adds a rule if not: somebody else does, between the steps.
+fn write_between(control: &Control, app: &str, key: &str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let input = CarInput { key: key.to_owned(), max_permits: "5".to_owned(), ..CarInput::default() };
+    let app = app.to_owned();
+    let write = move |tx: &mut dyn Tx, by: &Actor| {
+        let changed = CarInput { key: "key00001".to_owned(), rate: "9".to_owned(), ..input.clone() };
+        if let Ok(now) = rules::get(tx, by, &app, &changed.key) {
+            return rules::update(tx, by, &app, now.etag, &changed);
+        }
+        rules::create(tx, by, &app, &input)
+    };
+    runtime.block_on(control.change_as(&admin(), write)).expect("written");
+}
+
+/// A number of a transaction before which others write nothing.
+const OVER: usize = 1_000_000;
+
+type Look = (i64, String, Vec<String>, i64, usize, usize);
+
+/// What readers see of the app: its version, its rules as a document, its list, how many it has, what nodes
+/// get, and its change sets.
+fn looked_at(control: &Control) -> Look {
+    let look = |tx: &mut dyn Tx, by: &Actor| {
+        let Ok(app) = apps::get(tx, by, Role::Viewer, "shop") else {
+            return Ok((0, String::new(), Vec::new(), 0, 0, 0));
+        };
+        let query = rules::Query { app: "shop".to_owned(), page: 1, size: 500, ..rules::Query::default() };
+        let listed = rules::list(tx, by, &query)?;
+        let keys = listed.rules.iter().map(|it| format!("{} {}", it.car.key, it.car.rate)).collect();
+        assert_eq!(listed.matching, app.rules, "a list counts what there is");
+        let diffs = match app.version {
+            0 => 0,
+            version => versions::difference(tx, by, "shop", version - 1, version)?.len(),
+        };
+        let sets = change_set::list(tx, by, &change_set::Query { limit: 500, ..Default::default() })?.len();
+        Ok((app.version, transfer::export(tx, by, "shop")?, keys, app.rules, diffs, sets))
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(control.read_as(&admin(), look)).expect("a look")
+}
+
+/// The rules of a document, as a list shows them.
+fn of(all: &Imported) -> Vec<String> {
+    let shown = |rule: &Content| match rule {
+        Content::Car(car) => format!("{} {}", car.key, car.rate),
+        Content::File(file) => file.domain.clone(),
+    };
+    all.rules.iter().map(shown).collect()
+}
+
+/// Seals of the database, each with how many rows its transaction has left, and whether it made a version.
+fn transactions(folder: &Path) -> Vec<(usize, bool)> {
+    let file = rusqlite::Connection::open(folder.join("control.db")).expect("the database");
+    let mut seals = file.prepare("SELECT rows FROM seals ORDER BY seq").expect("seals");
+    let rows = seals.query_map([], |row| row.get::<_, String>(0)).expect("rows");
+    let rows = rows.map(|it| it.expect("a text"));
+    rows.map(|it| (it.lines().count(), it.lines().any(|line| line.starts_with("versions ")))).collect()
+}
+
+/// A document of rules `keyN`, each with its rate.
+fn of_rates(rates: &[i64]) -> Imported {
+    let rules = rates.iter().enumerate().filter(|(_, rate)| **rate > 0);
+    let rules = rules.map(|(nth, rate)| car(&format!("key{nth:05}"), *rate)).collect();
+    Imported { app: "shop".to_owned(), rules }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(12) })]
+
+    #[test]
+    fn between_the_steps_of_a_large_import_others_write_and_see_all_of_it_or_nothing(
+        first in prop::collection::vec(0_i64..3, 0..20), second in prop::collection::vec(0_i64..3, 3..20),
+        of_one in 1_usize..6, most_at_once in 0_usize..3,
+        between in prop::collection::vec((0_usize..30, prop::bool::ANY), 0..5),
+    ) {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let folder = tempfile::tempdir().expect("a folder");
+            let other = Arc::new(open(folder.path(), TimeSource::Database).await);
+            other.import(&admin(), OldNodes::Reject, of_rates(&first)).await.expect("imported");
+            let before = looked_at_from(&other);
+            let (nth, seen) = (Arc::new(AtomicUsize::new(OVER)), Arc::new(Mutex::new(Vec::new())));
+            let (others, counted, looks, asked) =
+                (Arc::clone(&other), Arc::clone(&nth), Arc::clone(&seen), between.clone());
+            let before_each = move || {
+                if std::thread::current().name() == Some("db-write") {
+                    let nth = counted.fetch_add(1, Relaxed);
+                    for (at, is_of_app) in &asked {
+                        if *at == nth {
+                            let app = if *is_of_app { "shop" } else { "mail" };
+                            let key = format!("other{nth}");
+                            write_between(&others, app, &key);
+                        }
+                    }
+                    looks.lock().expect("no panic").push(looked_at(&others));
+                }
+                1_800_000_000_000
+            };
+            let control = open(folder.path(), TimeSource::Asked(Arc::new(before_each))).await;
+            control.set_steps(Steps { most_at_once, of_one });
+            nth.store(0, Relaxed);
+            let all = of_rates(&second);
+            let done = control.import(&admin(), OldNodes::Reject, all.clone()).await.expect("imported");
+            nth.store(OVER, Relaxed); // others do not write while what is left is removed
+            control.read_node_tokens().await.expect("nobody writes any more");
+            let after = looked_at_from(&other);
+            let published = done.as_ref().and_then(|it| it.published_version);
+            assert_eq!(published.is_some(), done.is_some());
+            // Each look is what there was before, with what others wrote, or what there is after.
+            let without = |look: &Look| -> Vec<String> {
+                let is_of_others = |it: &&String| it.starts_with("other") || it.starts_with("key00001 ");
+                look.2.iter().filter(|it| !is_of_others(it)).cloned().collect()
+            };
+            let looks = seen.lock().expect("no panic").clone();
+            for look in looks.iter().chain([&after]) {
+                let is_after = published.is_some_and(|version| look.0 >= version);
+                let rules = without(look);
+                if is_after {
+                    assert_eq!(look.2, of(&all), "{look:?}");
+                } else {
+                    assert_eq!(rules, without(&before), "{look:?}");
+                }
+                assert_eq!(look.2.len() as i64, look.3);
+            }
+            // The history says of each version what was seen of it.
+            for (version, listed) in looks.iter().map(|it| (it.0, it.2.clone())) {
+                let at = move |tx: &mut dyn Tx, by: &Actor| versions::difference(tx, by, "shop", 0, version);
+                let then = if version == 0 { Vec::new() } else { other.read_as(&admin(), at).await.expect("read") };
+                let rules = then.into_iter().filter_map(|it| it.after).collect();
+                assert_eq!(of(&Imported { app: String::new(), rules }), listed, "version {version}");
+            }
+            let compared = control.compare_rows(&admin()).await.expect("compared");
+            assert!(compared.is_whole(), "{compared:?}");
+            // Nothing is left of it once it is removed, and each rule says one thing at a time.
+            drop(control);
+            let again = Arc::new(open(folder.path(), TimeSource::Database).await);
+            assert_eq!(looked_at_from(&again), after);
+            let left = again.read(|tx| {
+                let rows = tx.query(
+                    "SELECT (SELECT COUNT(*) FROM staged), (SELECT COUNT(*) FROM car), \
+                     (SELECT COUNT(*) FROM car JOIN apps ON apps.id = app_id AND apps.edition = car.edition), \
+                     (SELECT COUNT(*) FROM rule_versions LEFT JOIN versions ON versions.version = from_version \
+                     AND versions.app_id = rule_versions.app_id WHERE versions.version IS NULL), \
+                     (SELECT COUNT(*) FROM change_ops LEFT JOIN changes ON id = change_id WHERE id IS NULL) \
+                     + (SELECT COUNT(*) FROM rule_versions AS a JOIN rule_versions AS b USING (rule_id) \
+                     WHERE a.from_version < b.from_version \
+                     AND (a.to_version IS NULL OR a.to_version > b.from_version))",
+                    &[],
+                )?;
+                let of = |nth| rows.first().map_or(Ok(-1), |row| row.int(nth));
+                Ok::<_, ControlError>((of(0)?, of(1)? - of(2)?, of(3)?, of(4)?))
+            });
+            assert_eq!(left.await.expect("counted"), (0, 0, 0, 0));
+        });
+    }
+}
+
+/// As [`looked_at`], from within a runtime.
+fn looked_at_from(control: &Arc<Control>) -> Look {
+    let control = Arc::clone(control);
+    std::thread::spawn(move || looked_at(&control)).join().expect("a look")
+}
+
+#[tokio::test]
+async fn whatever_its_size_an_import_writes_few_rows_in_each_transaction() {
+    let most = |all: &[(usize, bool)]| all.iter().map(|it| it.0).max().unwrap_or_default();
+    for (steps, is_bounded) in
+        [(Steps { most_at_once: 20, of_one: 10 }, true), (Steps { most_at_once: 1_000, of_one: 10 }, false)]
+    {
+        let mut versions_of = Vec::new();
+        for count in [50, 200] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let control = open(folder.path(), TimeSource::Database).await;
+            control.set_steps(steps);
+            for rate in [1, 2] {
+                let before = transactions(folder.path()).len();
+                control.import(&admin(), OldNodes::Reject, large(count, rate)).await.expect("imported");
+                control.import(&admin(), OldNodes::Reject, large(count, rate)).await.expect("equal already");
+                let made = transactions(folder.path()).split_off(before);
+                let publishing: Vec<_> = made.iter().filter(|it| it.1).map(|it| it.0).collect();
+                assert_eq!(publishing.len(), 1, "{count}: one transaction makes the version");
+                versions_of.push(publishing[0]);
+                // Of each rule its row, its version, the end of the one before, and its operation.
+                assert_eq!(most(&made) <= 4 * steps.of_one, is_bounded, "{count} {rate}: {made:?}");
+            }
+        }
+        // 50 new, 50 changed, 200 new, 200 changed.
+        let [new, changed, new_large, changed_large] = versions_of[..] else { panic!("four versions") };
+        let same = (new == new_large, changed == changed_large, new < 10 && changed < 10);
+        assert_eq!(same, (is_bounded, is_bounded, is_bounded), "{versions_of:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rights_that_end_between_any_two_steps_of_a_large_import_end_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = Arc::new(open(folder.path(), TimeSource::Database).await);
+    let password = "correct horse battery";
+    other.create_user(&admin(), "ann", password).await.expect("a user");
+    other.import(&admin(), OldNodes::Reject, large(4, 1)).await.expect("imported");
+    let set_role = |role| move |tx: &mut dyn Tx, by: &Actor| users::set_role(tx, by, "ann", "shop", role);
+    let before = looked_at_from(&other);
+    let nth = Arc::new(AtomicUsize::new(OVER));
+    let (counted, others, ends_at) = (Arc::clone(&nth), Arc::clone(&other), Arc::new(AtomicUsize::new(0)));
+    let asked = Arc::clone(&ends_at);
+    let before_each = move || {
+        let is_writer = std::thread::current().name() == Some("db-write");
+        if is_writer && counted.fetch_add(1, Relaxed) == asked.load(Relaxed) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let by = admin();
+            let ended = others.change_as(&by, set_role(None));
+            runtime.expect("a runtime").block_on(ended).expect("ended");
+        }
+        1_800_000_000_000
+    };
+    let control = open(folder.path(), TimeSource::Asked(Arc::new(before_each))).await;
+    control.set_steps(Steps { most_at_once: 2, of_one: 2 });
+    let cookie = control.log_in(Origin::default(), "ann", password).await.expect("a login");
+    let mut rejections = 0;
+    for at in 0.. {
+        other.change_as(&admin(), set_role(Some(Role::Editor))).await.expect("a role");
+        ends_at.store(at, Relaxed);
+        nth.store(0, Relaxed);
+        let ann = Claim::login(&cookie, Origin::default());
+        let done = control.import(&ann, OldNodes::Reject, large(4, 2)).await;
+        let steps = nth.swap(OVER, Relaxed);
+        if done.is_ok() {
+            assert!(at >= 4, "the steps that write, and the one that publishes: {at}");
+            break;
+        }
+        assert!(matches!(done, Err(ControlError::NoRight { .. })), "{done:?}");
+        assert!(at < steps, "{at} of {steps}");
+        assert_eq!(looked_at_from(&other), before, "{at}");
+        rejections += 1;
+    }
+    assert!(rejections >= 4, "{rejections}");
+    assert_ne!(looked_at_from(&other), before);
 }

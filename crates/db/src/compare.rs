@@ -109,7 +109,8 @@ pub(crate) fn compare(
         left.into_iter().for_each(|key| found.differs(&table.name, key, Edit::Removed));
     }
     // Of tables that are not there any more.
-    for (table, rows) in sealed {
+    let is_unsealed = |name: &str| unsealed.iter().any(|(table, of)| *table == name && of.is_empty());
+    for (table, rows) in sealed.into_iter().filter(|(table, _)| !is_unsealed(table)) {
         rows.into_keys().for_each(|key| found.differs(&table, key, Edit::Removed));
     }
     Ok(found)

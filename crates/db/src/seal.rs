@@ -3,7 +3,8 @@
 //!
 //! Triggers of the connection that writes, which no other program has, note the keys of rows; before the
 //! commit their digests become one row of `seals`. A column whose value is its default is not part of a
-//! digest, so that a migration that adds a column changes none. Not here: which rows matter (`control`).
+//! digest, so that a migration that adds a column changes none, also to a key. Not here: which rows matter
+//! (`control`).
 
 use std::fmt::Write as _;
 
@@ -37,8 +38,8 @@ CREATE INDEX temp.touched_by_table ON touched (tbl, k1, k2, k3);";
 #[derive(Debug)]
 pub(crate) struct Table {
     pub(crate) name: String,
-    /// The columns of its primary key.
-    keys: Vec<String>,
+    /// The columns of its primary key, each with its default.
+    keys: Vec<(String, Option<String>)>,
     /// Sealed columns with their defaults.
     columns: Vec<(String, Value)>,
 }
@@ -156,7 +157,7 @@ pub(crate) fn tables(connection: &Connection, unsealed: Unsealed) -> Result<Vec<
         for column in read {
             let (column, default, place): (String, Option<String>, i64) = column?;
             if place > 0 {
-                keys.push((place, column.clone()));
+                keys.push((place, column.clone(), default.clone()));
             }
             if !except.unwrap_or_default().contains(&&*column) {
                 let default = default.unwrap_or_else(|| "NULL".to_owned());
@@ -165,7 +166,7 @@ pub(crate) fn tables(connection: &Connection, unsealed: Unsealed) -> Result<Vec<
             }
         }
         keys.sort();
-        let keys: Vec<String> = keys.into_iter().map(|(_, column)| column).collect();
+        let keys: Vec<_> = keys.into_iter().map(|(_, column, default)| (column, default)).collect();
         if keys.is_empty() || keys.len() > MOST_KEYS {
             return Err(DbError::Unsealed { table: name });
         }
@@ -176,7 +177,7 @@ pub(crate) fn tables(connection: &Connection, unsealed: Unsealed) -> Result<Vec<
 
 impl Table {
     fn keys_of(&self, of: &str) -> Vec<String> {
-        self.keys.iter().map(|key| format!("{of}\"{key}\"")).collect()
+        self.keys.iter().map(|(key, _)| format!("{of}\"{key}\"")).collect()
     }
 
     /// Columns of `touched`.
@@ -211,6 +212,16 @@ impl Table {
         format!("INSERT INTO temp.touched (tbl{places}) SELECT '{name}', {keys} FROM main.\"{name}\"")
     }
 
+    /// A key as SQL. Of its columns behind the first, those whose value is their default are not part of it.
+    fn quoted(&self, keys: &[String]) -> String {
+        let column = |(key, (_, default)): (&String, &(String, Option<String>))| match default {
+            Some(default) => format!("CASE {key} WHEN {default} THEN '' ELSE ' ' || quote({key}) END"),
+            None => format!("' ' || quote({key})"),
+        };
+        let behind = keys.iter().zip(&self.keys).skip(1).map(|pair| format!(" || {}", column(pair)));
+        keys.iter().take(1).map(|first| format!("quote({first})")).chain(behind).collect()
+    }
+
     fn sealed(&self) -> String {
         self.columns.iter().map(|(column, _)| format!(", t.\"{column}\"")).collect()
     }
@@ -222,8 +233,8 @@ impl Table {
         format!(
             "SELECT {}, t.\"{}\" {} FROM (SELECT DISTINCT k1, k2, k3 FROM temp.touched WHERE tbl = ?1) AS w \
              LEFT JOIN main.\"{}\" AS t ON {}",
-            quoted(&noted),
-            self.keys[0],
+            self.quoted(&noted),
+            self.keys[0].0,
             self.sealed(),
             self.name,
             pairs.collect::<Vec<_>>().join(" AND "),
@@ -232,7 +243,12 @@ impl Table {
 
     /// Key and columns of each row.
     pub(crate) fn scan(&self) -> String {
-        format!("SELECT {} {} FROM main.\"{}\" AS t", quoted(&self.keys_of("t.")), self.sealed(), self.name)
+        format!(
+            "SELECT {} {} FROM main.\"{}\" AS t",
+            self.quoted(&self.keys_of("t.")),
+            self.sealed(),
+            self.name
+        )
     }
 
     /// Digest of a row whose sealed columns begin at `from`: names, types and values that are not defaults.
@@ -265,10 +281,6 @@ impl Table {
         }
         Ok(hex(&digest.finalize()[..16]))
     }
-}
-
-fn quoted(keys: &[String]) -> String {
-    keys.iter().map(|key| format!("quote({key})")).collect::<Vec<_>>().join(" || ' ' || ")
 }
 
 /// A key as part of a line.

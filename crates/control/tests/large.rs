@@ -1,0 +1,221 @@
+//! Large changes are rehearsed, written ahead and then published: what comes of them is what one transaction
+//! makes of them.
+#![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+
+use proptest::prelude::*;
+use tollgate_control::app_change::{self, AppInput};
+use tollgate_control::car::CarInput;
+use tollgate_control::changes::{self, ChangeInput, OpInput};
+use tollgate_control::publishing::{self, Intent};
+use tollgate_control::{
+    Actor, Change, Claim, Content, Control, ControlError, Kind, KnownNodes, OldNodes, Role, Steps, Who, apps,
+    audit, change_set, reviews, rules, transfer, versions,
+};
+use tollgate_db::{TimeSource, Tx};
+
+/// What somebody does.
+#[derive(Clone, Debug)]
+enum Do {
+    /// Changes the rules with these numbers, in one call or as a draft; a rate of 0 deletes the rule.
+    Write(BTreeMap<usize, i64>, bool),
+    /// As the first of these, with the base of a version before.
+    WriteLate(BTreeMap<usize, i64>),
+    Submit,
+    Approve,
+    Publish,
+    Comment,
+    /// Makes the rules those of so many versions before.
+    RollBack(i64),
+    /// How many approvals the app needs.
+    Approvals(u8),
+}
+
+fn deeds() -> impl Strategy<Value = Vec<Do>> {
+    let rules = || prop::collection::btree_map(0_usize..12, 0_i64..4, 1..9);
+    let one = prop_oneof![
+        5 => (rules(), prop::bool::weighted(0.3)).prop_map(|(rules, is_draft)| Do::Write(rules, is_draft)),
+        1 => rules().prop_map(Do::WriteLate),
+        1 => Just(Do::Submit),
+        1 => Just(Do::Approve),
+        3 => Just(Do::Publish),
+        1 => Just(Do::Comment),
+        3 => (1_i64..4).prop_map(Do::RollBack),
+        1 => (0_u8..2).prop_map(Do::Approvals),
+    ];
+    prop::collection::vec(one, 1..7)
+}
+
+/// A database with an approver.
+async fn open(folder: &Path, time: TimeSource) -> Control {
+    let control = Control::open(folder, time, Arc::new(KnownNodes::default())).await.expect("a database");
+    control.invite(&claim("ann"), "bob", "shop", "approver").await.expect("a user");
+    control
+}
+
+fn claim(name: &str) -> Claim {
+    let roles = vec![("*".to_owned(), Role::Admin)];
+    let who = Who { kind: "user", user_id: name.to_owned(), name: name.to_owned(), roles, ..Who::system() };
+    Claim::assumed(&who)
+}
+
+fn op(tx: &mut dyn Tx, by: &Actor, nth: usize, rate: i64, is_late: bool) -> Option<OpInput> {
+    let key = format!("key{nth:02}");
+    let now = rules::get(tx, by, "shop", &key).ok().map(|it| it.etag);
+    let base = now.map(|etag| if is_late { (etag - 1).max(1) } else { etag });
+    let input = CarInput {
+        key: key.clone(),
+        rate: rate.to_string(),
+        max_permits: "9".to_owned(),
+        ..CarInput::default()
+    };
+    let after = (rate > 0).then(|| Content::Car(Box::new(input.check().expect("a rule"))));
+    (base.is_some() || after.is_some()).then_some(OpInput { kind: Kind::Car, key, base, after })
+}
+
+/// Does it, and returns what came of it.
+async fn do_it(control: &Control, deed: &Do) -> Result<String, ControlError> {
+    let newest = |tx: &mut dyn Tx, by: &Actor| {
+        let query = change_set::Query { limit: 1, state: "open".to_owned(), ..change_set::Query::default() };
+        let newest = change_set::list(tx, by, &query)?;
+        Ok::<_, ControlError>(newest.first().map_or((String::new(), 0), |it| (it.id.clone(), it.etag)))
+    };
+    let shown = |it: Change<change_set::ChangeSet>| {
+        let set = &it.value;
+        let text = format!("{:?} {:?} {:?} {}", set.state, set.published_version, set.ops, set.events.len());
+        Change { value: text, documents: it.documents }
+    };
+    let deed = deed.clone();
+    let who = if matches!(deed, Do::Approve) { "bob" } else { "ann" };
+    let work = move |tx: &mut dyn Tx, by: &Actor| match &deed {
+        Do::Write(..) | Do::WriteLate(..) => {
+            let (rules, is_draft, is_late) = match &deed {
+                Do::Write(rules, is_draft) => (rules, *is_draft, false),
+                Do::WriteLate(rules) => (rules, false, true),
+                _ => unreachable!(),
+            };
+            let ops = rules.iter().filter_map(|(nth, rate)| op(tx, by, *nth, *rate, is_late)).collect();
+            let input = ChangeInput { title: "some".to_owned(), comment: String::new(), ops };
+            let intent = if is_draft { Intent::Draft } else { Intent::Publish };
+            publishing::write(tx, by, "shop", &input, intent).map(shown)
+        }
+        Do::Submit | Do::Approve | Do::Publish | Do::Comment => {
+            let (id, etag) = newest(tx, by)?;
+            match &deed {
+                Do::Submit => changes::submit(tx, by, &id, etag).map(shown),
+                Do::Approve => reviews::approve(tx, by, &id, etag, "good").map(shown),
+                Do::Comment => changes::comment(tx, by, &id, "why").map(shown),
+                _ => publishing::publish(tx, by, &id, etag).map(shown),
+            }
+        }
+        Do::RollBack(back) => {
+            let now = apps::get(tx, by, Role::Viewer, "shop")?.version;
+            let done = versions::rollback(tx, by, "shop", now, now - back, "why")?;
+            Ok(Change { value: done.value.to_string(), documents: done.documents })
+        }
+        Do::Approvals(approvals) => {
+            let etag = apps::get(tx, by, Role::Viewer, "shop")?.etag;
+            let input = AppInput { approvals: approvals.to_string(), ..AppInput::default() };
+            let done = app_change::update(tx, by, "shop", etag, &input)?;
+            Ok(Change { value: String::new(), documents: done.documents })
+        }
+    };
+    control.change_beside_as(&claim(who), OldNodes::Reject, work).await
+}
+
+/// What there is then, without what is random.
+async fn state(control: &Control) -> String {
+    let read = |tx: &mut dyn Tx, by: &Actor| {
+        let Ok(app) = apps::get(tx, by, Role::Viewer, "shop") else { return Ok("no app".to_owned()) };
+        let yaml = transfer::export(tx, by, "shop")?;
+        let sets = change_set::list(tx, by, &change_set::Query { limit: 500, ..Default::default() })?;
+        let sets = sets.iter().map(|it| change_set::get(tx, by, &it.id)).collect::<Result<Vec<_>, _>>()?;
+        let sets: Vec<_> =
+            sets.iter().map(|it| (it.state, it.etag, it.published_version, it.ops.clone())).collect();
+        let mut history = Vec::new();
+        for version in 1..=app.version {
+            let all = versions::difference(tx, by, "shop", 0, version)?;
+            history.push((all.len(), versions::documents(tx, by, "shop", version)?));
+        }
+        let chain = audit::list(tx, by, "shop", "", 0, 500)?;
+        let chain: Vec<_> = chain.iter().map(|it| (it.action.clone(), it.target.clone())).collect();
+        Ok(format!("{} {}\n{yaml}\n{sets:?}\n{history:?}\n{chain:?}", app.version, app.rules))
+    };
+    control.read_as(&claim("ann"), read).await.expect("a state")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(24) })]
+
+    #[test]
+    fn a_change_that_is_written_ahead_is_the_one_that_one_transaction_makes(
+        deeds in deeds(), most_at_once in 0_usize..3, of_one in 1_usize..5,
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let folders = [(); 2].map(|()| tempfile::tempdir().expect("a folder"));
+            let now = Arc::new(AtomicI64::new(1_800_000_000_000));
+            let time = || TimeSource::Manual(Arc::clone(&now));
+            let [ahead, at_once] = [open(folders[0].path(), time()).await, open(folders[1].path(), time()).await];
+            ahead.set_steps(Steps { most_at_once, of_one });
+            for deed in deeds {
+                now.fetch_add(1, Relaxed); // ids sort by it
+                let [a, b] = [do_it(&ahead, &deed).await, do_it(&at_once, &deed).await];
+                // Errors have ids, which are random.
+                let said = |it: Result<String, ControlError>| it.map_err(|error| std::mem::discriminant(&error));
+                assert_eq!(said(a), said(b), "{deed:?}");
+                assert_eq!(state(&ahead).await, state(&at_once).await, "{deed:?}");
+            }
+            let compared = ahead.compare_rows(&claim("ann")).await.expect("compared");
+            assert!(compared.is_whole(), "{compared:?}");
+        });
+    }
+}
+
+/// How many rows the largest transaction has left, since so many seals.
+fn largest(folder: &Path, since: usize) -> (usize, usize) {
+    let file = rusqlite::Connection::open(folder.join("control.db")).expect("the database");
+    let mut seals = file.prepare("SELECT rows FROM seals ORDER BY seq").expect("seals");
+    let rows = seals.query_map([], |row| row.get::<_, String>(0)).expect("rows");
+    let counts: Vec<_> = rows.map(|it| it.expect("a text").lines().count()).collect();
+    (counts.len(), counts[since..].iter().copied().max().unwrap_or_default())
+}
+
+#[tokio::test]
+async fn whatever_its_size_no_change_leaves_many_rows_in_one_transaction() {
+    let all = |rate: i64| (0..90).map(|nth| (nth, rate)).collect::<BTreeMap<_, _>>();
+    let of_one = 5;
+    for (steps, is_bounded) in
+        [(Steps { most_at_once: 10, of_one }, true), (Steps { most_at_once: 1_000, of_one }, false)]
+    {
+        let folder = tempfile::tempdir().expect("a folder");
+        let control = open(folder.path(), TimeSource::Database).await;
+        control.set_steps(steps);
+        let mut since = largest(folder.path(), 0).0;
+        for deed in [
+            Do::Write(all(1), false),
+            Do::Write(all(2), false),
+            Do::RollBack(1),
+            Do::Write(all(3), true),
+            Do::Publish,
+            Do::Approvals(1),
+            Do::Write(all(4), false),
+            Do::Approve,
+            Do::Publish,
+            Do::Write(all(0), false),
+        ] {
+            do_it(&control, &deed).await.expect("done");
+            let (now, most) = largest(folder.path(), since);
+            let is_small = matches!(deed, Do::Approvals(_) | Do::Approve);
+            // Of each rule its row, its version, the end of the one before, and its operation.
+            let is_few = most <= 4 * of_one;
+            let is_of_a_draft = matches!(deed, Do::Publish) && !is_bounded; // whose operations are there already
+            assert!(is_few == (is_bounded || is_small) || is_of_a_draft, "{deed:?}: {most} rows, {steps:?}");
+            since = now;
+        }
+    }
+}
