@@ -210,13 +210,46 @@ fn batch(all: &[Staged]) -> String {
     json!({"requests": all.iter().map(one).collect::<Vec<_>>()}).to_string()
 }
 
+const STEPS: &[&str] = &["1 node", "2 nodes", "all"];
+
 /// An app, its rule before and after, and the state of its rollout once the first step has ended.
 struct Staged {
     app: &'static str,
     domain: &'static str,
+    steps: &'static [&'static str],
     before: Value,
     after: Value,
     ends: &'static str,
+}
+
+impl Staged {
+    fn path(&self, what: &str) -> String {
+        format!("/api/v1/apps/{}{what}", self.app)
+    }
+
+    /// Publishes the candidate.
+    fn change(&self, control: &Control) {
+        if self.before.is_number() {
+            let path = self.path("/files/two");
+            let text = several(self.after.as_u64().and_then(|rate| rate.try_into().ok()).expect("a rate"));
+            call(control, "PUT", &path, Some(&etag(control, &path)), &json!({"text": text}), 200);
+        } else {
+            let path = self.path("/rules/k");
+            call(control, "PUT", &path, Some(&etag(control, &path)), &self.after, 200);
+        }
+    }
+
+    /// Waits for the end of the first step, which is the one that it must have.
+    fn must_end(&self, control: &Control) {
+        let ended = wait(&format!("the first step of {} ends", self.app), || {
+            let now: Value = serde_json::from_str(&control.get(&self.path("/rollout")).1).expect("JSON");
+            (now["state"] != "running" || now["step"] != 1).then_some(now)
+        });
+        assert_eq!(ended["state"], self.ends, "{}: {ended}", self.app);
+        let gate = if self.ends == "withdrawn" { json!("denies_more") } else { Value::Null };
+        let step = if self.ends == "running" { 2 } else { 1 };
+        assert_eq!((&ended["why"]["gate"], &ended["step"]), (&gate, &json!(step)), "{}: {ended}", self.app);
+    }
 }
 
 /// What nodes with the version before take from the counter that all share is what the version before allows,
@@ -255,6 +288,7 @@ fn staged(store: &[&str]) {
         Staged {
             app: "exact",
             domain: "exact",
+            steps: STEPS,
             before: row(1_000, 1_000),
             after: row(1, 2),
             ends: "withdrawn",
@@ -262,6 +296,7 @@ fn staged(store: &[&str]) {
         Staged {
             app: "harmless",
             domain: "harmless",
+            steps: STEPS,
             before: row(1_000, 1_000),
             after: row(900, 1_100),
             ends: "running",
@@ -269,6 +304,7 @@ fn staged(store: &[&str]) {
         Staged {
             app: "leased",
             domain: "leased",
+            steps: STEPS,
             before: leased(1_000, 1_000),
             after: leased(1, 2),
             ends: "withdrawn",
@@ -276,23 +312,46 @@ fn staged(store: &[&str]) {
         Staged {
             app: "bucket",
             domain: "bucket",
+            steps: STEPS,
             before: in_bucket(1_000, 1_000),
             after: in_bucket(3, 3),
             ends: "withdrawn",
         },
-        Staged { app: "several", domain: "two", before: json!(1_000), after: json!(4), ends: "withdrawn" },
+        Staged {
+            app: "several",
+            domain: "two",
+            steps: STEPS,
+            before: json!(1_000),
+            after: json!(4),
+            ends: "withdrawn",
+        },
+        Staged {
+            app: "at-once",
+            domain: "at-once",
+            steps: &["all"],
+            before: row(1_000, 1_000),
+            after: row(2, 1),
+            ends: "withdrawn",
+        },
+        Staged {
+            app: "at-once-harmless",
+            domain: "at-once-harmless",
+            steps: &["all"],
+            before: leased(1_000, 1_000),
+            after: leased(1_100, 900),
+            ends: "done",
+        },
     ];
-    let path = |it: &Staged, what: &str| format!("/api/v1/apps/{}{what}", it.app);
     for it in &all {
         if it.before.is_number() {
             let text = several(it.before.as_u64().and_then(|rate| rate.try_into().ok()).expect("a rate"));
             call(&control, "POST", "/api/v1/apps", None, &json!({"app": it.app}), 201);
-            call(&control, "POST", &path(it, "/files"), None, &json!({"text": text}), 201);
+            call(&control, "POST", &it.path("/files"), None, &json!({"text": text}), 201);
         } else {
-            call(&control, "POST", &path(it, "/rules"), None, &it.before, 201);
+            call(&control, "POST", &it.path("/rules"), None, &it.before, 201);
         }
-        let plan = json!({"rollout": {"steps": ["1 node", "2 nodes", "all"], "soak_s": 2}});
-        call(&control, "PUT", &path(it, ""), Some(&etag(&control, &path(it, ""))), &plan, 200);
+        let plan = json!({"rollout": {"steps": it.steps, "soak_s": 2}});
+        call(&control, "PUT", &it.path(""), Some(&etag(&control, &it.path(""))), &plan, 200);
     }
     for node in &nodes {
         for it in &all {
@@ -303,15 +362,9 @@ fn staged(store: &[&str]) {
         let shown: Value = serde_json::from_str(&control.get("/api/v1/nodes").1).expect("JSON");
         shown["nodes"].as_array()?.iter().all(|it| it["new"] == false).then_some(())
     });
-    for it in &all {
-        if it.before.is_number() {
-            let path = path(it, "/files/two");
-            let text = several(it.after.as_u64().and_then(|rate| rate.try_into().ok()).expect("a rate"));
-            call(&control, "PUT", &path, Some(&etag(&control, &path)), &json!({"text": text}), 200);
-        } else {
-            let path = path(it, "/rules/k");
-            call(&control, "PUT", &path, Some(&etag(&control, &path)), &it.after, 200);
-        }
+    let (in_steps, at_once): (Vec<_>, Vec<_>) = all.iter().partition(|it| it.steps.len() > 1);
+    for it in &in_steps {
+        it.change(&control);
     }
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -331,21 +384,20 @@ fn staged(store: &[&str]) {
                 }
             });
         }
-        let ended: Vec<Value> = all
-            .iter()
-            .map(|it| {
-                wait(&format!("the first step of {} ends", it.app), || {
-                    let now: Value =
-                        serde_json::from_str(&control.get(&path(it, "/rollout")).1).expect("JSON");
-                    (now["state"] != "running" || now["step"] != 1).then_some(now)
-                })
-            })
-            .collect();
-        for (it, ended) in all.iter().zip(ended) {
-            assert_eq!(ended["state"], it.ends, "{}: {ended}", it.app);
-            let (gate, step) =
-                if it.ends == "withdrawn" { (json!("denies_more"), 1) } else { (Value::Null, 2) };
-            assert_eq!((&ended["why"]["gate"], &ended["step"]), (&gate, &json!(step)), "{}: {ended}", it.app);
+        for it in &in_steps {
+            it.must_end(&control);
+        }
+        // By now it is known what the version before of the others denies, to which a last step is compared.
+        for it in &at_once {
+            wait("the time before is known", || {
+                let before: Value =
+                    serde_json::from_str(&control.get(&format!("/api/v1/history?app={}", it.app)).1).ok()?;
+                (before["sum"]["admitted"].as_u64() >= Some(500)).then_some(())
+            });
+            it.change(&control);
+        }
+        for it in &at_once {
+            it.must_end(&control);
         }
     });
 }
