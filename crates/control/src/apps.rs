@@ -1,7 +1,7 @@
 //! Apps: the unit of rights, versions and publication. The domain of an app's rows has its name.
 
 use serde_json::json;
-use tollgate_db::{Row, Tx};
+use tollgate_db::{DbError, Row, Tx};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
@@ -147,6 +147,24 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<App>, ControlError> {
     )?;
     let apps: Vec<App> = rows.iter().map(App::read).collect::<Result<_, _>>()?;
     Ok(apps.into_iter().filter(|app| actor.may(Role::Viewer, &app.name)).collect())
+}
+
+/// The names of the apps that the actor may see, in their order, and whether each is disabled. Costs less than
+/// [`list`], which counts their rules.
+///
+/// # Errors
+/// [`ControlError::Db`].
+pub fn names(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<(String, bool)>, ControlError> {
+    let rows = tx.query("SELECT name, state = 'disabled' FROM apps ORDER BY name", &[])?;
+    let all: Vec<(String, bool)> =
+        rows.iter().map(|row| Ok((row.text(0)?, row.int(1)? != 0))).collect::<Result<_, DbError>>()?;
+    Ok(all.into_iter().filter(|(name, _)| actor.may(Role::Viewer, name)).collect())
+}
+
+/// Whether there is an app of this name, and it is disabled.
+pub(crate) fn is_disabled(tx: &mut dyn Tx, name: &str) -> Result<bool, ControlError> {
+    let found = "SELECT 1 FROM apps WHERE name = $1 AND state = 'disabled'";
+    Ok(tx.query_one(found, &[name.into()])?.is_some())
 }
 
 /// Creates an app without rules. Needs admin of that app.

@@ -197,7 +197,7 @@ impl Control {
         let read = self.read_as(claim, move |tx, actor| {
             let app = owner(tx, &*nodes, &domain)?;
             actor.must(Role::Viewer, &app)?;
-            Ok(apps::find(tx, &app)?.is_some_and(|it| it.is_disabled()))
+            apps::is_disabled(tx, &app)
         });
         answers.is_app_disabled = read.await?;
         Ok(answers)

@@ -42,6 +42,8 @@ pub(crate) struct Table {
     keys: Vec<(String, Option<String>)>,
     /// Sealed columns with their defaults.
     columns: Vec<(String, Value)>,
+    /// Reads the rows that were noted.
+    changed: String,
 }
 
 /// What the connection that writes seals.
@@ -101,13 +103,10 @@ impl Seals {
         head: Option<&Head>,
         mut rows: String,
     ) -> Result<bool, DbError> {
-        for table in &self.tables {
-            let mut touched =
-                connection.prepare_cached("SELECT 1 FROM temp.touched WHERE tbl = ?1 LIMIT 1")?;
-            if touched.query_row([&table.name], |_| Ok(())).optional()?.is_none() {
-                continue;
-            }
-            let mut changed = connection.prepare_cached(&table.changed())?;
+        let mut touched = connection.prepare_cached("SELECT DISTINCT tbl FROM temp.touched")?;
+        let touched = touched.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+        for table in self.tables.iter().filter(|it| touched.contains(&it.name)) {
+            let mut changed = connection.prepare_cached(&table.changed)?;
             let mut found = changed.query([&table.name])?;
             while let Some(row) = found.next()? {
                 let digest = match row.get_ref(1)? {
@@ -170,7 +169,9 @@ pub(crate) fn tables(connection: &Connection, unsealed: Unsealed) -> Result<Vec<
         if keys.is_empty() || keys.len() > MOST_KEYS {
             return Err(DbError::Unsealed { table: name });
         }
-        tables.push(Table { name, keys, columns });
+        let mut table = Table { name, keys, columns, changed: String::new() };
+        table.changed = table.read_changed();
+        tables.push(table);
     }
     Ok(tables)
 }
@@ -227,7 +228,7 @@ impl Table {
     }
 
     /// Key, whether there is a row, and its columns, for each key that was noted.
-    fn changed(&self) -> String {
+    fn read_changed(&self) -> String {
         let noted: Vec<String> = (1..=self.keys.len()).map(|nth| format!("w.k{nth}")).collect();
         let pairs = self.keys_of("t.").into_iter().zip(&noted).map(|(key, noted)| format!("{key} = {noted}"));
         format!(

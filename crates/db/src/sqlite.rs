@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params_from_iter};
 
@@ -77,6 +78,8 @@ impl Sqlite {
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "foreign_keys", true)?;
         connection.pragma_update(None, "trusted_schema", false)?;
+        // Otherwise a statement is planned anew for each value that it is run with.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         connection.set_prepared_statement_cache_capacity(256);
         #[cfg(feature = "kill-points")]
         let connection = {
@@ -118,7 +121,7 @@ impl Sqlite {
         if let Some(watched) = &self.watched {
             watched.files.check().map_err(E::from)?;
         }
-        self.connection.execute_batch(begin).map_err(|error| E::from(error.into()))?;
+        self.execute(begin).map_err(E::from)?;
         let now_ms = match asked.map_or_else(|| self.now_ms(), Ok) {
             Ok(now_ms) => now_ms,
             Err(error) => {
@@ -129,7 +132,7 @@ impl Sqlite {
         let worked = work(&mut Open { sqlite: self, now_ms });
         match worked {
             Ok(result) => match self.sealed(seals_all).and_then(|head| {
-                self.connection.execute_batch("COMMIT")?;
+                self.execute("COMMIT")?;
                 Ok(head)
             }) {
                 Ok(head) => {
@@ -162,7 +165,7 @@ impl Sqlite {
 
     /// Compares rows with their seals.
     pub(crate) fn compare(&self, unsealed: Unsealed) -> Result<Comparison, DbError> {
-        self.connection.execute_batch("BEGIN")?;
+        self.execute("BEGIN")?;
         let compared = compare(&self.connection, unsealed, MOST_DIFFERENCES);
         self.roll_back();
         compared
@@ -199,10 +202,16 @@ impl Sqlite {
         Ok(())
     }
 
+    /// Runs a statement of the transaction itself, which is prepared once.
+    fn execute(&self, statement: &'static str) -> Result<(), DbError> {
+        self.connection.prepare_cached(statement)?.execute([])?;
+        Ok(())
+    }
+
     /// Ends the transaction that is open, if one is; also after a panic within it.
     pub(crate) fn roll_back(&self) {
         if !self.connection.is_autocommit()
-            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+            && let Err(error) = self.execute("ROLLBACK")
         {
             tracing::error!(%error, "a transaction could not be rolled back");
         }

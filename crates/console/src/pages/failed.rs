@@ -237,8 +237,8 @@ async fn near_object(console: &Console, visit: &Visit, what: &str, name: &str) -
     };
     match what {
         "app" => {
-            let apps = console.control.read_as(&claim, move |tx, actor| apps::list(tx, actor)).await.ok()?;
-            let names: Vec<_> = apps.into_iter().map(|it| it.name).collect();
+            let apps = console.control.read_as(&claim, move |tx, actor| apps::names(tx, actor)).await.ok()?;
+            let names: Vec<_> = apps.into_iter().map(|(name, _)| name).collect();
             let app = near(&names, name)?;
             Some((app.clone(), query_of("/rules", &[("app", &app)])))
         }

@@ -73,8 +73,8 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
         let top = history::top_keys(tx, actor, &top)?;
         let open = Query { state: "open".to_owned(), limit: 5, ..Query::default() };
         let changes = change_set::list(tx, actor, &open)?;
-        let apps = apps::list(tx, actor)?.into_iter().filter(|it| it.state == "disabled");
-        let disabled: Vec<String> = apps.map(|it| it.name).collect();
+        let disabled = apps::names(tx, actor)?.into_iter().filter(|(_, is_disabled)| *is_disabled);
+        let disabled: Vec<String> = disabled.map(|(name, _)| name).collect();
         Ok((now_ms, found, top, history::as_of(tx)?, changes, disabled))
     });
     let (now_ms, found, top, as_of, changes, disabled) = read.await?;

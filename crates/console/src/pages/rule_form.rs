@@ -331,7 +331,7 @@ async fn show_new(
         if !rules::may_create(actor) {
             return Err(ControlError::NoRight { need: Role::Editor, app: asked.clone() });
         }
-        apps::list(tx, actor)
+        apps::names(tx, actor)
     });
     let apps = read.await?;
     let t = visit.lang.texts();
@@ -339,7 +339,7 @@ async fn show_new(
     form.crumb = format!("{} / {}", t.limits_short, t.create);
     form.action = "/rules/new".to_owned();
     form.button = t.submit;
-    form.apps = apps.into_iter().map(|it| it.name).collect();
+    form.apps = apps.into_iter().map(|(name, _)| name).collect();
     let fault = faults.iter().find(|it| it.field == "terms").map(|it| visit.lang.fault(&it.fault));
     form.terms = Some((visit.field("terms") == "yes", fault));
     page(status, &form)

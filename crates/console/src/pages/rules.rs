@@ -94,7 +94,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         let found = rules::list(tx, actor, &query)?;
         let keys: Vec<_> = found.rules.iter().map(|it| (it.app.clone(), it.car.key.clone())).collect();
         let used = history::last_used(tx, actor, &keys)?;
-        Ok((found, used, apps::list(tx, actor)?, tx.now_ms()))
+        Ok((found, used, apps::names(tx, actor)?, tx.now_ms()))
     });
     let (found, used, apps, now_ms) = read.await?;
     let used: HashMap<(&str, &str), i64> = used.iter().map(|it| ((&*it.app, &*it.key), it.used_ms)).collect();
@@ -115,7 +115,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         ];
         query_of("/rules", &parameters)
     };
-    let disabled = apps.iter().filter(|it| it.state == "disabled").map(|it| it.name.clone()).collect();
+    let disabled = apps.iter().filter(|(_, is_disabled)| *is_disabled).map(|(name, _)| name.clone()).collect();
     let last = (found.matching - 1).max(0) / size + 1;
     let first = (found.page - 1) * size + 1;
     let shown = i64::try_from(rows.len()).unwrap_or(i64::MAX);
@@ -137,7 +137,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         pages: around.map(|page| (page, href(page, sort))).collect(),
         previous: (found.page > 1).then(|| href(found.page - 1, sort)),
         next: (found.page < last).then(|| href(found.page + 1, sort)),
-        apps: apps.into_iter().map(|it| it.name).collect(),
+        apps: apps.into_iter().map(|(name, _)| name).collect(),
         app: app.clone(),
         states,
         state: state.clone(),

@@ -76,7 +76,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let read = console.control.read_as(&claim, move |tx, actor| {
         let keys = history::top_keys(tx, actor, &query)?;
         let is_over_all = actor.may(Role::Viewer, EVERY_APP);
-        Ok((keys, history::unlimited(tx, actor, DAY_MS)?, apps::list(tx, actor)?, is_over_all))
+        Ok((keys, history::unlimited(tx, actor, DAY_MS)?, apps::names(tx, actor)?, is_over_all))
     });
     let (keys, unlimited, all, is_over_all) = read.await?;
     let figures = if is_over_all { console.control.live().figures() } else { Default::default() };
@@ -89,7 +89,7 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let top = TopPage {
         f: Frame::new(visit, "top", w.top),
         after: events.id(&events.watch().borrow()),
-        apps: all.into_iter().map(|it| (it.name.clone(), it.name == app)).collect(),
+        apps: all.into_iter().map(|(name, _)| (name.clone(), name == app)).collect(),
         spans: SPANS[..5].iter().map(|it| (it.0, if is_zh { it.2 } else { it.3 }, it.0 == span.0)).collect(),
         keys: limited(keys),
         unlimited: unlimited

@@ -156,8 +156,8 @@ pub(super) fn series_of(tx: &mut dyn Tx, actor: &Actor, scope: &Scope) -> Result
         Scope::All if actor.may(Role::Viewer, EVERY_APP) => total(tx, ""),
         Scope::All => {
             let mut series = Vec::new();
-            for app in apps::list(tx, actor)? {
-                series.extend(of_app(tx, &app.name)?);
+            for (app, _) in apps::names(tx, actor)? {
+                series.extend(of_app(tx, &app)?);
             }
             Ok(series)
         }

@@ -131,8 +131,8 @@ fn rules_of(tx: &mut dyn Tx, actor: &Actor, scope: &Scope) -> Result<Vec<i64>, C
     let domains = match scope {
         Scope::All => {
             let mut domains = Vec::new();
-            for app in apps::list(tx, actor)? {
-                domains.extend(domains_of(tx, &app.name)?);
+            for (app, _) in apps::names(tx, actor)? {
+                domains.extend(domains_of(tx, &app)?);
             }
             domains
         }
