@@ -149,8 +149,8 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<App>, ControlError> {
     Ok(apps.into_iter().filter(|app| actor.may(Role::Viewer, &app.name)).collect())
 }
 
-/// The names of the apps that the actor may see, in their order, and whether each is disabled. Costs less than
-/// [`list`], which counts their rules.
+/// The names of the apps that the actor may see, in their order, and whether each is disabled. Costs less
+/// than [`list`], which counts their rules.
 ///
 /// # Errors
 /// [`ControlError::Db`].

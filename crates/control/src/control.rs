@@ -15,6 +15,7 @@ use crate::attempts::Attempts;
 use crate::audit_chain::Walk;
 use crate::awaited::Awaited;
 use crate::claim::Claim;
+use crate::edited::{self, Edited};
 use crate::epoch;
 use crate::error::ControlError;
 use crate::events::Topic;
@@ -54,6 +55,8 @@ pub struct Control {
     pub(crate) steps: Mutex<Steps>,
     /// Held by the large change that is on its way.
     pub(crate) large: Arc<tokio::sync::Mutex<()>>,
+    /// Rows that another program has edited.
+    pub(crate) edited: Mutex<Edited>,
 }
 
 /// What this process has of the database. A change gets here on the thread that commits it, so no commit is
@@ -82,8 +85,12 @@ impl Control {
         let head = Arc::new(HeadFile::new(folder));
         let kept = Arc::clone(&head);
         let on_head: Box<dyn Fn(&Head) + Send> = Box::new(move |head| kept.keep(head));
-        let options =
-            Options { witness: Some(head::WITNESS), on_head: Some(on_head), unsealed: Some(UNSEALED) };
+        let options = Options {
+            witness: Some(head::WITNESS),
+            on_head: Some(on_head),
+            on_edits: Some(Arc::new(edited::record)),
+            unsealed: Some(UNSEALED),
+        };
         let db = Db::open_with(&folder.join("control.db"), MIGRATIONS, time, options)?;
         head_start::at_start(&db, &head).await?;
         staging::clear(&db, Steps::default().of_one).await?;
@@ -108,6 +115,7 @@ impl Control {
             head,
             steps: Mutex::default(),
             large: Arc::default(),
+            edited: Mutex::default(),
         };
         control.read_node_tokens().await?;
         Ok(control)

@@ -10,6 +10,7 @@ pub use exposition::metrics;
 use std::collections::BTreeMap;
 
 use crate::awaited::Awaited;
+use crate::edited::EditedRows;
 use crate::figures::{Figures, Surroundings};
 use crate::head::Lost;
 use crate::history::Counts;
@@ -79,13 +80,15 @@ pub enum Kind {
     DatabaseGone,
     /// Entries of the audit were acknowledged and are missing.
     AuditCut,
+    /// Another program has edited rows of the database.
+    EditedRows,
     /// A node was asked much that its rules could not answer: by a program or a proxy that asks wrongly.
     BadRequests,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::UnresponsiveNode,
         Self::RejectedVersion,
         Self::VersionLag,
@@ -104,6 +107,7 @@ impl Kind {
         Self::AwaitedNodes,
         Self::DatabaseGone,
         Self::AuditCut,
+        Self::EditedRows,
         Self::BadRequests,
     ];
 
@@ -129,6 +133,7 @@ impl Kind {
             Self::AwaitedNodes => "awaited_nodes",
             Self::DatabaseGone => "database_gone",
             Self::AuditCut => "audit_cut",
+            Self::EditedRows => "edited_rows",
             Self::BadRequests => "bad_requests",
         }
     }
@@ -147,7 +152,7 @@ pub struct Problem {
     pub node_name: String,
     /// Since when, in ms UTC, where that is known.
     pub since_ms: Option<i64>,
-    /// A version, a share in hundredths of a percent, free bytes, seconds, or a number of requests.
+    /// A version, a share in hundredths of a percent, free bytes, seconds, or a number of requests or rows.
     pub value: i64,
     /// What the node said.
     pub detail: String,
@@ -174,6 +179,8 @@ pub struct State {
     pub gone: Option<String>,
     /// Entries of the audit that are missing.
     pub lost: Option<Lost>,
+    /// Rows that another program has edited.
+    pub edited: Option<EditedRows>,
     /// What changes wait for.
     pub awaited: Option<Awaited>,
     /// Withdrawn rollouts: app, version, when.
@@ -219,6 +226,10 @@ pub fn find(state: &State) -> Vec<Problem> {
             false => format!("> {}", lost.found), // changes without an entry of their own
         };
         found.push(Problem { value: lost.seq, detail, ..of(Kind::AuditCut) });
+    }
+    if let Some(EditedRows { rows, detail, since_ms }) = &state.edited {
+        let (since_ms, detail) = (Some(*since_ms), detail.clone());
+        found.push(Problem { value: *rows, since_ms, detail, ..of(Kind::EditedRows) });
     }
     let rollouts = [(Kind::WithdrawnRollout, &state.withdrawn), (Kind::HaltedRollout, &state.halted)];
     for (kind, of_kind) in rollouts {

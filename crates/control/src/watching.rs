@@ -3,6 +3,7 @@
 use crate::actor::{Actor, EVERY_APP};
 use crate::claim::Claim;
 use crate::control::Control;
+use crate::edited;
 use crate::error::ControlError;
 use crate::events::Topic;
 use crate::frozen;
@@ -21,7 +22,10 @@ impl Control {
 
     /// What is wrong now. Notes the topic if that has changed since the last look.
     pub(crate) async fn look_for_problems(&self) -> Result<Vec<Problem>, ControlError> {
-        let mut state = self.read(state::read).await?;
+        let read_to = self.edited.lock().read_to();
+        let read = self.read(move |tx| Ok((state::read(tx)?, edited::news(tx, read_to)?)));
+        let (mut state, news) = read.await?;
+        state.edited = self.edited.lock().take(news);
         state.nodes = self.nodes().lagging();
         state.figures = self.live().figures();
         state.surroundings = self.live().surroundings();

@@ -4,10 +4,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tollgate_control::car::CarInput;
-use tollgate_control::{Actor, Claim, Control, KnownNodes, MIGRATIONS, UNSEALED, rules};
-use tollgate_db::{Comparison, Db, DbError, Edit, Migration, Options, TimeSource, Tx, Unsealed};
+use tollgate_control::problems::Kind;
+use tollgate_control::{Actor, Claim, Control, KnownNodes, MIGRATIONS, Recorded, UNSEALED, rules};
+use tollgate_db::{
+    Comparison, Db, DbError, Difference, Edit, Migration, OnEdits, Options, TimeSource, Tx, Unsealed,
+};
 
 /// What columns are set to; those that a column takes and does not have already are edits.
 const VALUES: [&str; 5] = ["'edited'", "2", "X'01'", "NULL", "''"];
@@ -227,6 +231,148 @@ async fn edited_rows_are_named_until_an_administrator_accepts_them_and_the_audit
     assert!(control.accept_edits(&by, "").await.is_err(), "nothing is left to accept");
     let entry = "SELECT after FROM audit WHERE action = 'audit.accept_edits'";
     assert!(texts(&file, entry)[0].contains("role_bindings 'nobody' '*'"));
+}
+
+/// What changes of the program do to each row of a table.
+fn changes(raw: &Connection, table: &str) -> Vec<String> {
+    let types = texts(raw, &format!("SELECT type FROM pragma_table_info('{table}')"));
+    let value = |it: &String| if it == "TEXT" { "'x'" } else { "1" };
+    let values: Vec<_> = types.iter().map(value).collect();
+    let insert = format!("INSERT INTO {table} VALUES ({})", values.join(", "));
+    let mut changes = vec![format!("DELETE FROM {table}"), insert];
+    for (column, of) in columns(raw, table).iter().zip(&types) {
+        let value = if of == "TEXT" { "'new'" } else { "7" };
+        changes.push(format!("UPDATE {table} SET {column} = {value}"));
+    }
+    changes
+}
+
+/// A copy of the database, and what its changes find of edits.
+fn copied(raw: &Connection) -> (tempfile::TempDir, Db, Arc<Mutex<Vec<Difference>>>) {
+    let copy = tempfile::tempdir().expect("a folder");
+    raw.execute("VACUUM INTO ?1", [copy.path().join("control.db").display().to_string()]).expect("copied");
+    let found = Arc::<Mutex<Vec<Difference>>>::default();
+    let kept = Arc::clone(&found);
+    let on_edits: OnEdits = Arc::new(move |_, edits| {
+        kept.lock().extend_from_slice(edits);
+        Ok(())
+    });
+    let options = Options { unsealed: Some(UNSEALED), on_edits: Some(on_edits), ..Options::default() };
+    let path = copy.path().join("control.db");
+    (copy, Db::open_with(&path, MIGRATIONS, TimeSource::Database, options).expect("opened"), found)
+}
+
+#[tokio::test]
+async fn an_edit_is_found_also_after_any_change_of_the_same_row_and_no_change_is_taken_for_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (db, raw) = (opened(folder.path()), raw(folder.path()));
+    filled(&db, &raw).await;
+    let mut seen = 0;
+    for table in tables(&raw) {
+        let except = UNSEALED.iter().find(|it| it.0 == table).map(|it| it.1);
+        if except.is_some_and(<[_]>::is_empty) {
+            continue;
+        }
+        let except = except.unwrap_or_default();
+        let (copy, db, found) = copied(&raw);
+        let file = self::raw(copy.path());
+        let row = format!("CREATE TEMP TABLE kept AS SELECT * FROM {table}");
+        file.execute_batch(&row).expect("kept");
+        // Another program's edit: of each column, of the whole row, and another row.
+        let sealed = columns(&raw, &table).into_iter().filter(|it| !except.contains(&&**it));
+        let mut edits: Vec<_> =
+            sealed.map(|it| format!("UPDATE {table} SET {it} = COALESCE({it}, '') || 'x'")).collect();
+        edits.push(format!("DELETE FROM {table}"));
+        let changes = changes(&raw, &table);
+        // Each edit before some change, and each change after some edit.
+        for nth in 0..edits.len().max(changes.len()) {
+            let (edit, change) = (&edits[nth % edits.len()], &changes[nth % changes.len()]);
+            file.execute_batch(&format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM kept"))
+                .expect("as it was");
+            db.write_sealing_all(|_| Ok::<_, DbError>(())).await.expect("sealed as it is");
+            found.lock().clear();
+            let what = format!("{edit}; then {change}");
+            let is_edited = file.execute(edit, []).is_ok_and(|rows| rows == 1);
+            let work: &'static str = change.clone().leak();
+            let changed = db.write(move |tx| tx.execute(work, &[])).await;
+            let whole = db.compare().await.expect("compared").is_whole();
+            let noticed = found.lock().len();
+            if !is_edited {
+                assert!(whole && noticed == 0, "{what}: nothing was edited, {noticed} found");
+                continue;
+            }
+            assert!(!whole || noticed > 0, "{what}: the edit is lost");
+            assert!(changed.is_ok() || noticed == 0, "{what}: undone, and found all the same");
+            assert!(found.lock().iter().all(|it| it.table == table && it.sealed != it.found), "{what}");
+            seen += noticed;
+        }
+    }
+    assert!(seen > 50, "edits are found by the change that overwrites them: {seen}");
+}
+
+#[tokio::test]
+async fn an_edit_that_a_change_overwrites_is_in_the_audit_and_a_problem_until_it_is_accepted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = || Control::open(folder.path(), TimeSource::Database, Arc::new(KnownNodes::default()));
+    let control = open().await.expect("a database");
+    let save = async |control: &Control, key: &str, max: &str| {
+        let input = CarInput { key: key.to_owned(), max_permits: max.to_owned(), ..CarInput::default() };
+        let save = move |tx: &mut dyn Tx| match rules::get(tx, &Actor::system(), "shop", &input.key) {
+            Ok(rule) => rules::update(tx, &Actor::system(), "shop", rule.etag, &input),
+            Err(_) => rules::create(tx, &Actor::system(), "shop", &input),
+        };
+        control.change(save).await.expect("saved")
+    };
+    save(&control, "a", "20").await;
+    save(&control, "a", "30").await;
+    let by = Claim::program("tollgate");
+    let shown = async |control: &Control| {
+        let problems = control.problems(&by).await.expect("problems");
+        problems.into_iter().find(|it| it.kind == Kind::EditedRows).map(|it| (it.value, it.detail))
+    };
+    assert_eq!(shown(&control).await, None);
+    let file = raw(folder.path());
+    file.execute_batch("UPDATE apps SET description = 'edited'; UPDATE car SET max_permits = 1")
+        .expect("edited");
+    assert_eq!(shown(&control).await, None, "nothing has looked yet");
+    assert_eq!(control.compare_rows_now().await.0.expect("compared").differ, 2);
+    assert_eq!(shown(&control).await.expect("a problem").0, 2);
+    // The change makes the app's next version and overwrites both rows.
+    save(&control, "a", "40").await;
+    let (rows, detail) = shown(&control).await.expect("a problem");
+    assert!(rows >= 2 && detail.contains("apps"), "{rows}: {detail}");
+    assert!(control.compare_rows_now().await.0.expect("compared").is_whole(), "sealed anew");
+    for control in [control, open().await.expect("started again")] {
+        assert_eq!(shown(&control).await.expect("a problem").0, 2, "also after a start");
+    }
+    let entries = texts(&file, "SELECT actor || ' ' || after FROM audit WHERE action = 'database.edited'");
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    assert!(entries[0].starts_with("another program {"), "{entries:?}");
+    for part in ["\"apps\"", "\"car\"", "\"sealed\"", "\"found\"", "\"changed\""] {
+        assert!(entries[0].contains(part), "{part}: {entries:?}");
+    }
+    let control = open().await.expect("started again");
+    let recorded = control.recorded_edits().await.expect("read");
+    assert_eq!((recorded.entries, recorded.open), (1, 1));
+    control.accept_edits(&by, "the disk was repaired by hand").await.expect("accepted");
+    assert_eq!(shown(&control).await, None);
+    let recorded = control.recorded_edits().await.expect("read");
+    assert_eq!((recorded.entries, recorded.open), (1, 0), "the audit keeps it");
+}
+
+#[tokio::test]
+async fn changes_by_a_command_beside_the_control_plane_are_no_edits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = || Control::open(folder.path(), TimeSource::Database, Arc::new(KnownNodes::default()));
+    let (here, beside) = (open().await.expect("a database"), open().await.expect("a command"));
+    let by = Claim::program("tollgate");
+    for name in ["ann", "bob", "cleo"] {
+        beside.invite(&by, name, "*", "admin").await.expect("invited");
+        here.reset_password(&by, name, None).await.expect("reset here");
+        beside.reset_password(&by, name, None).await.expect("and there");
+    }
+    assert!(here.compare_rows(&by).await.expect("compared").is_whole());
+    assert_eq!(here.recorded_edits().await.expect("read"), Recorded::default());
 }
 
 #[tokio::test]

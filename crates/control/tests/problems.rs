@@ -142,6 +142,8 @@ fn each_problem_is_there_from_its_bound_on_and_not_before() {
     is(kinds(|state| state.gone = Some("deleted".to_owned())), &[Kind::DatabaseGone], "gone");
     let lost = tollgate_control::Lost { seq: 67, hash: "d".to_owned(), found: 37 };
     is(kinds(|state| state.lost = Some(lost.clone())), &[Kind::AuditCut], "cut");
+    let edited = tollgate_control::EditedRows { rows: 1, detail: "car 'x'".to_owned(), since_ms: NOW };
+    is(kinds(|state| state.edited = Some(edited.clone())), &[Kind::EditedRows], "edited");
     let disk = |free, size| {
         kinds(|state| {
             state.surroundings = Surroundings { disk: Some((free, size)), ..Surroundings::default() }

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 
 use rusqlite::{Connection, OptionalExtension as _};
 
+use crate::difference::{Difference, Edit};
 use crate::error::DbError;
-use crate::seal::{Unsealed, hash, in_line, tables};
+use crate::seal::{Unsealed, hash, hex, in_line, tables};
 
 /// How the rows differ from their seals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,28 +23,6 @@ pub struct Comparison {
     /// How many differ.
     pub differ: u64,
     most: usize,
-}
-
-/// A row that is not as a transaction of this program has left it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// Its table.
-    pub table: String,
-    /// Its primary key, as SQL.
-    pub key: String,
-    /// What was done to it.
-    pub what: Edit,
-}
-
-/// What was done to a row by another program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Edit {
-    /// A column has another value.
-    Changed,
-    /// No transaction has made it.
-    Added,
-    /// No transaction has removed it.
-    Removed,
 }
 
 /// Compares all rows, within the transaction of the connection. Keeps `most` differences.
@@ -98,29 +77,37 @@ pub(crate) fn compare(
         while let Some(row) = rows.next()? {
             found.rows += 1;
             let key = in_line(row, 0)?;
+            let now = hex(&table.digest(|nth| row.get_ref(1 + nth))?);
             match of_table.remove(&key) {
-                Some(digest) if digest == table.digest(row, 1)? => {}
-                Some(_) => found.differs(&table.name, key, Edit::Changed),
-                None => found.differs(&table.name, key, Edit::Added),
+                Some(digest) if digest == now => {}
+                Some(digest) => found.differs(&table.name, key, Edit::Changed, digest, now),
+                None => found.differs(&table.name, key, Edit::Added, String::new(), now),
             }
         }
-        let mut left: Vec<String> = of_table.into_keys().collect();
-        left.sort();
-        left.into_iter().for_each(|key| found.differs(&table.name, key, Edit::Removed));
+        found.removed(&table.name, of_table);
     }
     // Of tables that are not there any more.
     let is_unsealed = |name: &str| unsealed.iter().any(|(table, of)| *table == name && of.is_empty());
     for (table, rows) in sealed.into_iter().filter(|(table, _)| !is_unsealed(table)) {
-        rows.into_keys().for_each(|key| found.differs(&table, key, Edit::Removed));
+        found.removed(&table, rows);
     }
     Ok(found)
 }
 
 impl Comparison {
-    fn differs(&mut self, table: &str, key: String, what: Edit) {
+    fn differs(&mut self, table: &str, key: String, what: Edit, sealed: String, found: String) {
         self.differ += 1;
         if self.differences.len() < self.most {
-            self.differences.push(Difference { table: table.to_owned(), key, what });
+            self.differences.push(Difference { table: table.to_owned(), key, what, sealed, found });
+        }
+    }
+
+    /// Keys and digests of rows that are not there.
+    fn removed(&mut self, table: &str, rows: HashMap<String, String>) {
+        let mut rows: Vec<_> = rows.into_iter().collect();
+        rows.sort();
+        for (key, digest) in rows {
+            self.differs(table, key, Edit::Removed, digest, String::new());
         }
     }
 

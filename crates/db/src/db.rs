@@ -14,7 +14,7 @@ use crate::compare::Comparison;
 use crate::error::DbError;
 use crate::migrate::{Migration, migrate};
 use crate::seal::{Seals, Unsealed};
-use crate::sqlite::{Sqlite, TimeSource, Watched};
+use crate::sqlite::{OnEdits, Sqlite, TimeSource, Watched};
 use crate::tx::Tx;
 use crate::watch::{OnHead, Watch, Witness};
 
@@ -42,6 +42,10 @@ pub struct Options {
     pub witness: Option<Witness>,
     /// Called after each commit, on the thread that writes, with the last row of what the witness names.
     pub on_head: Option<OnHead>,
+    /// Called within a transaction that changes rows which another program has edited since they were sealed,
+    /// before they are sealed as the transaction leaves them: to keep what was found. What it returns becomes
+    /// of the transaction.
+    pub on_edits: Option<OnEdits>,
     /// What every transaction leaves of the rows that it changes is sealed, except these tables and columns.
     pub unsealed: Option<Unsealed>,
 }
@@ -86,8 +90,9 @@ impl Db {
         let readers = readers.collect::<Result<Vec<_>, _>>()?;
         let files = Arc::new(Watch::new(path, options.witness)?);
         let on_head = options.on_head.unwrap_or_else(|| Box::new(|_| ()));
-        let writer =
-            writer.watched(Watched { files: Arc::clone(&files), on_head, seals, seals_all: false })?;
+        let on_edits = options.on_edits.unwrap_or_else(|| Arc::new(|_, _| Ok(())));
+        let watched = Watched { files: Arc::clone(&files), on_head, on_edits, seals, seals_all: false };
+        let writer = writer.watched(watched)?;
         Ok(Self {
             writer: Queue::start("db-write", vec![writer])?,
             readers: Queue::start("db-read", readers)?,
@@ -96,14 +101,18 @@ impl Db {
         })
     }
 
-    /// Compares every row with what the transaction that changed it last has left. Reads the whole database.
+    /// Compares every row with what the transaction that changed it last has left. Reads the whole database,
+    /// on a thread and a connection of its own: all others go on.
     ///
     /// # Errors
     /// [`DbError`].
     pub async fn compare(&self) -> Result<Comparison, DbError> {
         let Some(unsealed) = self.unsealed else { return Ok(Comparison::default()) };
-        let sent = self.readers.send(move |sqlite| sqlite.compare(unsealed));
-        sent?.await.unwrap_or(Err(DbError::Closed))
+        let connection = Sqlite::open_existing(self.files.path(), TimeSource::Database)?.read_only()?;
+        let (reply, answer) = oneshot::channel();
+        let compare = move || drop(reply.send(connection.compare(unsealed))); // the caller may have left
+        Builder::new().name("db-compare".to_owned()).spawn(compare).map_err(DbError::Thread)?;
+        answer.await.unwrap_or(Err(DbError::Closed))
     }
 
     /// As [`write`](Self::write), and seals all rows as they are then, also those that another program has

@@ -20,6 +20,7 @@
 
 mod compare;
 mod db;
+mod difference;
 mod error;
 mod kill_points;
 mod migrate;
@@ -29,14 +30,15 @@ mod tx;
 mod value;
 mod watch;
 
-pub use compare::{Comparison, Difference, Edit};
+pub use compare::Comparison;
 pub use db::{Db, Options};
+pub use difference::{Difference, Edit};
 pub use error::DbError;
 #[cfg(feature = "kill-points")]
 pub use kill_points::kill_at_step;
 pub use migrate::Migration;
 pub use seal::Unsealed;
-pub use sqlite::TimeSource;
+pub use sqlite::{OnEdits, TimeSource};
 pub use tx::{MAX_ROWS, Tx};
 pub use value::{Row, Value};
 pub use watch::{Head, OnHead, Witness};

@@ -1,17 +1,23 @@
 //! Seals: what each transaction has left of the rows that it changed, as digests in a chain. So a row that
 //! another program has edited is found by comparing.
 //!
-//! Triggers of the connection that writes, which no other program has, note the keys of rows; before the
-//! commit their digests become one row of `seals`. A column whose value is its default is not part of a
-//! digest, so that a migration that adds a column changes none, also to a key. Not here: which rows matter
+//! Triggers of the connection that writes, which no other program has, note the keys of rows, and the digest
+//! of what was there before. At the commit, digests of what is there now become one row of `seals`. A row
+//! that was not as its last seal says was edited by another program: that is reported before the row is
+//! sealed again. A column whose value is its default is not part of a digest, so that a migration that adds
+//! a column changes none, also to a key. Not here: which rows matter, and what becomes of an edit
 //! (`control`).
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
+use std::sync::Arc;
 
+use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{Value, ValueRef};
-use rusqlite::{Connection, OptionalExtension as _, Row};
+use rusqlite::{Connection, OptionalExtension as _};
 use sha2::{Digest as _, Sha256};
 
+use crate::difference::{Difference, Edit};
 use crate::error::DbError;
 use crate::watch::Head;
 
@@ -31,8 +37,11 @@ CREATE TRIGGER IF NOT EXISTS seals_are_never_removed BEFORE DELETE ON seals
 
 const TOUCHED: &str = "
 PRAGMA temp_store = MEMORY;
-CREATE TEMP TABLE touched (tbl, k1, k2, k3);
+CREATE TEMP TABLE touched (id INTEGER PRIMARY KEY, tbl, k1, k2, k3, was);
 CREATE INDEX temp.touched_by_table ON touched (tbl, k1, k2, k3);";
+
+/// The function by which triggers get the digest of a row as it was.
+const DIGEST: &str = "sealed_digest";
 
 /// A table whose rows are sealed.
 #[derive(Debug)]
@@ -50,7 +59,38 @@ pub(crate) struct Table {
 #[derive(Debug)]
 pub(crate) struct Seals {
     pub(crate) unsealed: Unsealed,
-    tables: Vec<Table>,
+    tables: Arc<Vec<Table>>,
+    last: Last,
+}
+
+/// The end of the chain as it was read or written last, and what it says of each row.
+#[derive(Debug, Default)]
+struct Last {
+    seq: i64,
+    hash: String,
+    rows: HashMap<RowId, RowDigest>,
+}
+
+/// Part of the digest of table and key: memory is for many rows.
+type RowId = [u8; 16];
+type RowDigest = [u8; 16];
+
+/// What a transaction leaves.
+#[derive(Debug, Default)]
+pub(crate) struct Noted {
+    /// Of each row its table, its digest, which is empty if it is gone, and its key.
+    lines: String,
+    rows: Vec<(RowId, Option<RowDigest>)>,
+    /// Rows that were not as their last seal says.
+    pub(crate) edits: Vec<Difference>,
+}
+
+/// A seal that is in a transaction; it counts once that is committed.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    seq: i64,
+    hash: String,
+    rows: Vec<(RowId, Option<RowDigest>)>,
 }
 
 impl Seals {
@@ -58,77 +98,205 @@ impl Seals {
     pub(crate) fn begin(connection: &Connection, unsealed: Unsealed) -> Result<Self, DbError> {
         connection.execute_batch(TABLE)?;
         connection.execute_batch(TOUCHED)?;
-        let tables = tables(connection, unsealed)?;
-        for table in &tables {
-            connection.execute_batch(&table.triggers())?;
+        let tables = Arc::new(tables(connection, unsealed)?);
+        digest_rows(connection, Arc::clone(&tables))?;
+        for (nth, table) in tables.iter().enumerate() {
+            connection.execute_batch(&table.triggers(nth))?;
         }
-        let seals = Self { unsealed, tables };
+        let mut seals = Self { unsealed, tables, last: Last::default() };
         let is_first =
             connection.query_row("SELECT 1 FROM seals LIMIT 1", [], |_| Ok(())).optional()?.is_none();
         if is_first {
             connection.execute_batch("BEGIN IMMEDIATE")?;
-            for table in &seals.tables {
-                connection.execute_batch(&table.all())?;
-            }
-            let sealed = seals.seal(connection, None);
+            let sealed = seals.note_all(connection).and_then(|()| {
+                let noted = seals.noted(connection)?;
+                seals.seal(connection, None, noted)
+            });
             connection.execute_batch(if sealed.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
-            sealed?;
+            sealed?.into_iter().for_each(|it| seals.committed(it));
+        } else if !seals.last.follow(connection)? {
+            // Each comparison says so too. What can be read of it still shows what is edited from now on.
+            tracing::error!("seals were changed or are missing; `tollgate control audit compare` says which");
         }
         Ok(seals)
     }
 
-    /// Before a commit: seals the rows that the transaction has changed. Returns whether there are any.
-    pub(crate) fn seal(&self, connection: &Connection, head: Option<&Head>) -> Result<bool, DbError> {
-        self.seal_with(connection, head, String::new())
+    /// Notes all rows, so that they are sealed as they are.
+    pub(crate) fn note_all(&self, connection: &Connection) -> Result<(), DbError> {
+        self.tables.iter().try_for_each(|table| Ok(connection.execute_batch(&table.all())?))
     }
 
-    /// Before a commit: seals all rows as they are, also those that another program has edited. `removed` are
-    /// table and key of those that it has removed.
-    pub(crate) fn seal_all(
-        &self,
-        connection: &Connection,
-        head: Option<&Head>,
-        removed: impl Iterator<Item = (String, String)>,
-    ) -> Result<bool, DbError> {
-        let removed = removed.map(|(table, key)| format!("{table}  {key}\n")).collect();
-        for table in &self.tables {
-            connection.execute_batch(&table.all())?;
-        }
-        self.seal_with(connection, head, removed)
-    }
-
-    fn seal_with(
-        &self,
-        connection: &Connection,
-        head: Option<&Head>,
-        mut rows: String,
-    ) -> Result<bool, DbError> {
+    /// Before a commit: what the transaction has changed, and which of these rows another program has edited
+    /// since they were sealed.
+    pub(crate) fn noted(&mut self, connection: &Connection) -> Result<Noted, DbError> {
+        let mut noted = Noted::default();
         let mut touched = connection.prepare_cached("SELECT DISTINCT tbl FROM temp.touched")?;
         let touched = touched.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
+        if touched.is_empty() {
+            return Ok(noted);
+        }
+        let known = self.last.seq;
+        if !self.last.follow(connection)? {
+            let key = (known.min(self.last.seq) + 1).to_string();
+            noted.edits.push(Difference { table: "seals".to_owned(), key, ..Difference::default() });
+        }
         for table in self.tables.iter().filter(|it| touched.contains(&it.name)) {
             let mut changed = connection.prepare_cached(&table.changed)?;
             let mut found = changed.query([&table.name])?;
             while let Some(row) = found.next()? {
-                let digest = match row.get_ref(1)? {
-                    ValueRef::Null => String::new(), // it is gone
-                    _ => table.digest(row, 2)?,
+                let digest = match row.get_ref(2)? {
+                    ValueRef::Null => None, // it is gone
+                    _ => Some(table.digest(|nth| row.get_ref(3 + nth))?),
                 };
-                let _ = writeln!(rows, "{} {digest} {}", table.name, in_line(row, 0)?);
+                let was = row.get_ref(1)?.as_blob_or_null().unwrap_or_default();
+                let (key, shown) = (in_line(row, 0)?, digest.as_ref().map_or_else(String::new, |it| hex(it)));
+                let id = row_id(&table.name, &key);
+                let sealed = self.last.rows.get(&id).map(|it| &it[..]);
+                let what = match (sealed, was) {
+                    (Some(_), Some(_)) => Edit::Changed,
+                    (None, _) => Edit::Added,
+                    (_, None) => Edit::Removed,
+                };
+                let table = table.name.clone();
+                let _ = writeln!(noted.lines, "{table} {shown} {key}");
+                noted.rows.push((id, digest));
+                if sealed != was {
+                    let shown = |it: Option<&[u8]>| it.map_or_else(String::new, hex);
+                    let (sealed, found) = (shown(sealed), shown(was));
+                    noted.edits.push(Difference { table, key, what, sealed, found });
+                }
             }
         }
-        if rows.is_empty() {
-            return Ok(false);
+        Ok(noted)
+    }
+
+    /// Before a commit: seals what was noted. `None` if that is nothing.
+    pub(crate) fn seal(
+        &self,
+        connection: &Connection,
+        head: Option<&Head>,
+        Noted { lines, rows, .. }: Noted,
+    ) -> Result<Option<Sealed>, DbError> {
+        if lines.is_empty() {
+            return Ok(None);
         }
         connection.prepare_cached("DELETE FROM temp.touched")?.execute([])?;
+        let Last { seq: before, hash: hash_before, .. } = &self.last;
+        let head = head.map_or_else(String::new, |(seq, hash)| format!("{seq}:{hash}"));
+        let seq = before + 1;
+        let hash = hash(hash_before, seq, &head, &lines);
+        let mut insert = connection.prepare_cached("INSERT INTO seals VALUES (?1, ?2, ?3, ?4)")?;
+        insert.execute((seq, head, lines, &hash))?;
+        Ok(Some(Sealed { seq, hash, rows }))
+    }
+
+    /// After a commit.
+    pub(crate) fn committed(&mut self, Sealed { seq, hash, rows }: Sealed) {
+        (self.last.seq, self.last.hash) = (seq, hash);
+        rows.into_iter().for_each(|(id, digest)| self.last.take(id, digest));
+    }
+}
+
+impl Noted {
+    /// Where all rows are accepted as they are: with the rows that another program has removed, which no
+    /// trigger notes.
+    pub(crate) fn and_removed(self, removed: impl Iterator<Item = (String, String)>) -> Self {
+        let mut all = Self { edits: Vec::new(), ..self };
+        for (table, key) in removed {
+            let _ = writeln!(all.lines, "{table}  {key}");
+            all.rows.push((row_id(&table, &key), None));
+        }
+        all
+    }
+}
+
+impl Last {
+    fn take(&mut self, id: RowId, digest: Option<RowDigest>) {
+        match digest {
+            Some(digest) => self.rows.insert(id, digest),
+            None => self.rows.remove(&id),
+        };
+    }
+
+    /// Reads seals that were written since, as by a command beside this process. Returns whether the chain is
+    /// whole; if it is not, it is followed from its end.
+    fn follow(&mut self, connection: &Connection) -> Result<bool, DbError> {
         let mut last = connection.prepare_cached("SELECT seq, hash FROM seals ORDER BY seq DESC LIMIT 1")?;
         let last = last.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
-        let (last, before): (i64, String) = last.unwrap_or_default();
-        let head = head.map_or_else(String::new, |(seq, hash)| format!("{seq}:{hash}"));
-        let hash = hash(&before, last + 1, &head, &rows);
-        let mut insert = connection.prepare_cached("INSERT INTO seals VALUES (?1, ?2, ?3, ?4)")?;
-        insert.execute((last + 1, head, rows, hash))?;
-        Ok(true)
+        let last: (i64, String) = last.unwrap_or_default();
+        if (self.seq, &self.hash) == (last.0, &last.1) {
+            return Ok(true);
+        }
+        let mut is_whole = true;
+        let mut newer = connection
+            .prepare_cached("SELECT seq, head, rows, hash FROM seals WHERE seq > ?1 ORDER BY seq")?;
+        let mut newer = newer.query([self.seq])?;
+        while let Some(row) = newer.next()? {
+            let read = || Ok::<_, rusqlite::Error>((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+            let read: Option<(i64, String, String, String)> = read().ok(); // another type is an edit too
+            let Some((seq, head, rows, own)) = read else {
+                is_whole = false;
+                continue;
+            };
+            is_whole &= seq == self.seq + 1 && own == hash(&self.hash, seq, &head, &rows);
+            for line in rows.lines() {
+                match lined(line) {
+                    Some((table, digest, key)) => self.take(row_id(table, key), digest),
+                    None => is_whole = false,
+                }
+            }
+            (self.seq, self.hash) = (seq, own);
+        }
+        // Its end was removed, or is another one.
+        is_whole &= (self.seq, &self.hash) == (last.0, &last.1);
+        (self.seq, self.hash) = last;
+        Ok(is_whole)
     }
+}
+
+/// Table, digest and key of a line of a seal.
+fn lined(line: &str) -> Option<(&str, Option<RowDigest>, &str)> {
+    let mut parts = line.splitn(3, ' ');
+    let (table, digest, key) = (parts.next()?, parts.next()?, parts.next()?);
+    if digest.is_empty() {
+        return Some((table, None, key));
+    }
+    let mut bytes = RowDigest::default();
+    if digest.len() != 2 * bytes.len() {
+        return None;
+    }
+    for (nth, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(digest.get(2 * nth..2 * nth + 2)?, 16).ok()?;
+    }
+    Some((table, Some(bytes), key))
+}
+
+fn row_id(table: &str, key: &str) -> RowId {
+    let mut id = Sha256::new();
+    id.update(table);
+    id.update(" ");
+    id.update(key);
+    shortened(id)
+}
+
+fn shortened(digest: Sha256) -> [u8; 16] {
+    let mut short = [0; 16];
+    short.copy_from_slice(&digest.finalize()[..16]);
+    short
+}
+
+/// Makes the function that triggers call: the number of a table and the columns of a row give its digest.
+fn digest_rows(connection: &Connection, tables: Arc<Vec<Table>>) -> Result<(), DbError> {
+    // Without effects, so a trigger may call it although the schema of the file is not trusted.
+    let flags =
+        FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
+    connection.create_scalar_function(DIGEST, -1, flags, move |call| {
+        let table = usize::try_from(call.get::<i64>(0)?).ok().and_then(|nth| tables.get(nth));
+        let table = table.filter(|it| it.columns.len() + 1 == call.len());
+        let table = table.ok_or_else(|| rusqlite::Error::InvalidParameterCount(call.len(), 0))?;
+        Ok(table.digest(|nth| Ok(call.get_raw(1 + nth)))?.to_vec())
+    })?;
+    Ok(())
 }
 
 /// Digest of a seal.
@@ -186,14 +354,17 @@ impl Table {
         (1..=self.keys.len()).map(|nth| format!(", k{nth}")).collect()
     }
 
-    fn triggers(&self) -> String {
+    /// `nth`: its number among all tables.
+    fn triggers(&self, nth: usize) -> String {
         let (name, places) = (&self.name, self.places());
         let sealed: Vec<String> = self.columns.iter().map(|(column, _)| format!("\"{column}\"")).collect();
-        let note = |of: &str| {
+        let note = |of: &str, was: &str| {
             let keys = self.keys_of(of).join(", ");
-            format!("INSERT INTO touched (tbl{places}) VALUES ('{name}', {keys});")
+            format!("INSERT INTO touched (tbl{places}, was) VALUES ('{name}', {keys}, {was});")
         };
-        let [new, old] = [note("NEW."), note("OLD.")];
+        let was: String = sealed.iter().map(|column| format!(", OLD.{column}")).collect();
+        let was = format!("{DIGEST}({nth}{was})");
+        let [new, old] = [note("NEW.", "NULL"), note("OLD.", &was)];
         let trigger = |what: &str, event: &str, note: &str| {
             format!("CREATE TEMP TRIGGER \"sealed_{what}_{name}\" AFTER {event} BEGIN {note} END;")
         };
@@ -227,13 +398,14 @@ impl Table {
         self.columns.iter().map(|(column, _)| format!(", t.\"{column}\"")).collect()
     }
 
-    /// Key, whether there is a row, and its columns, for each key that was noted.
+    /// Key, digest of the row before the transaction, whether there is a row now, and its columns, for each
+    /// key that was noted. The first note of a key is from before its first change.
     fn read_changed(&self) -> String {
         let noted: Vec<String> = (1..=self.keys.len()).map(|nth| format!("w.k{nth}")).collect();
         let pairs = self.keys_of("t.").into_iter().zip(&noted).map(|(key, noted)| format!("{key} = {noted}"));
         format!(
-            "SELECT {}, t.\"{}\" {} FROM (SELECT DISTINCT k1, k2, k3 FROM temp.touched WHERE tbl = ?1) AS w \
-             LEFT JOIN main.\"{}\" AS t ON {}",
+            "SELECT {}, w.was, t.\"{}\" {} FROM (SELECT k1, k2, k3, MIN(id), was FROM temp.touched WHERE tbl = ?1 \
+             GROUP BY k1, k2, k3) AS w LEFT JOIN main.\"{}\" AS t ON {}",
             self.quoted(&noted),
             self.keys[0].0,
             self.sealed(),
@@ -252,11 +424,14 @@ impl Table {
         )
     }
 
-    /// Digest of a row whose sealed columns begin at `from`: names, types and values that are not defaults.
-    pub(crate) fn digest(&self, row: &Row<'_>, from: usize) -> Result<String, DbError> {
+    /// Digest of a row with these columns: names, types and values that are not defaults.
+    pub(crate) fn digest<'r>(
+        &self,
+        value: impl Fn(usize) -> rusqlite::Result<ValueRef<'r>>,
+    ) -> rusqlite::Result<RowDigest> {
         let mut digest = Sha256::new();
         for (nth, (column, default)) in self.columns.iter().enumerate() {
-            let value = row.get_ref(from + nth)?;
+            let value = value(nth)?;
             if value == ValueRef::from(default) {
                 continue;
             }
@@ -280,18 +455,18 @@ impl Table {
             digest.update((bytes.len() as u64).to_be_bytes());
             digest.update(bytes);
         }
-        Ok(hex(&digest.finalize()[..16]))
+        Ok(shortened(digest))
     }
 }
 
 /// A key as part of a line.
-pub(crate) fn in_line(row: &Row<'_>, column: usize) -> Result<String, DbError> {
+pub(crate) fn in_line(row: &rusqlite::Row<'_>, column: usize) -> Result<String, DbError> {
     let key = row.get_ref(column)?;
     let key = key.as_bytes().map_or_else(|_| "NULL".into(), String::from_utf8_lossy);
     Ok(key.replace('\\', "\\\\").replace('\n', "\\n"))
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

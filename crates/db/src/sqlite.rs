@@ -11,13 +11,17 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params_from_iter};
 
-use crate::compare::{Comparison, Edit, compare};
+use crate::compare::{Comparison, compare};
+use crate::difference::{Difference, Edit};
 use crate::error::DbError;
 use crate::kill_points::pass;
-use crate::seal::{Seals, Unsealed};
+use crate::seal::{Sealed, Seals, Unsealed};
 use crate::tx::{MAX_ROWS, Tx};
 use crate::value::{Row, Value};
 use crate::watch::{Head, OnHead, Watch};
+
+/// Called in a transaction that changes rows which another program has edited since they were sealed.
+pub type OnEdits = Arc<dyn Fn(&mut dyn Tx, &[Difference]) -> Result<(), DbError> + Send + Sync>;
 
 /// How long a statement waits for the lock of another process.
 const BUSY: Duration = Duration::from_secs(5);
@@ -62,6 +66,7 @@ pub(crate) struct Watched {
     pub(crate) files: Arc<Watch>,
     /// Called with each head that was committed.
     pub(crate) on_head: OnHead,
+    pub(crate) on_edits: OnEdits,
     pub(crate) seals: Option<Seals>,
     /// The next transaction seals all rows.
     pub(crate) seals_all: bool,
@@ -69,9 +74,16 @@ pub(crate) struct Watched {
 
 impl Sqlite {
     pub(crate) fn open(path: &Path, time: TimeSource) -> Result<Self, DbError> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        Self::open_as(path, time, OpenFlags::SQLITE_OPEN_CREATE)
+    }
+
+    /// As [`open`](Self::open), where the file must be there.
+    pub(crate) fn open_existing(path: &Path, time: TimeSource) -> Result<Self, DbError> {
+        Self::open_as(path, time, OpenFlags::empty())
+    }
+
+    fn open_as(path: &Path, time: TimeSource, flags: OpenFlags) -> Result<Self, DbError> {
+        let flags = flags | OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)?;
         connection.busy_timeout(BUSY)?; // before the first statement, which may need the lock
         connection.pragma_update(None, "journal_mode", "WAL")?;
@@ -99,8 +111,8 @@ impl Sqlite {
 
     /// Watches the files, and what is committed.
     pub(crate) fn watched(self, watched: Watched) -> Result<Self, DbError> {
-        // Much of what a transaction of 20,000 rules changes stays in memory until its end. In KiB.
-        self.connection.pragma_update(None, "cache_size", -16_384)?;
+        // Large changes are written in small transactions. In KiB; it is never given back.
+        self.connection.pragma_update(None, "cache_size", -4_096)?;
         Ok(Self { watched: Some(watched), ..self })
     }
 
@@ -131,13 +143,13 @@ impl Sqlite {
         };
         let worked = work(&mut Open { sqlite: self, now_ms });
         match worked {
-            Ok(result) => match self.sealed(seals_all).and_then(|head| {
+            Ok(result) => match self.sealed(seals_all, now_ms).and_then(|sealed| {
                 self.execute("COMMIT")?;
-                Ok(head)
+                Ok(sealed)
             }) {
-                Ok(head) => {
+                Ok((head, sealed)) => {
                     pass();
-                    self.committed(head).map_err(E::from)?;
+                    self.committed(head, sealed).map_err(E::from)?;
                     Ok(result)
                 }
                 Err(error) => {
@@ -172,29 +184,45 @@ impl Sqlite {
     }
 
     /// Seals what the transaction has changed. Returns the last row of what the witness names.
-    fn sealed(&self, all: bool) -> Result<Option<Head>, DbError> {
-        let head = self.head()?;
-        let Some(Watched { seals: Some(seals), .. }) = &self.watched else { return Ok(head) };
-        let is_sealed = if all {
+    fn sealed(&mut self, all: bool, now_ms: i64) -> Result<(Option<Head>, Option<Sealed>), DbError> {
+        let Some(Watched { files, on_edits, seals, .. }) = &mut self.watched else { return Ok((None, None)) };
+        let (files, on_edits) = (Arc::clone(files), Arc::clone(on_edits));
+        let Some(seals) = seals else { return Ok((self.head(&files)?, None)) };
+        let mut noted = if all {
             let found = compare(&self.connection, seals.unsealed, usize::MAX)?;
             let removed = found.differences.into_iter().filter(|it| it.what == Edit::Removed);
-            seals.seal_all(&self.connection, head.as_ref(), removed.map(|it| (it.table, it.key)))?
+            seals.note_all(&self.connection)?;
+            let noted = seals.noted(&self.connection)?;
+            noted.and_removed(removed.map(|it| (it.table, it.key)))
         } else {
-            seals.seal(&self.connection, head.as_ref())?
+            seals.noted(&self.connection)?
         };
-        if is_sealed { self.head() } else { Ok(head) }
+        if !noted.edits.is_empty() {
+            on_edits(&mut Open { sqlite: self, now_ms }, &noted.edits)?;
+            if let Some(Watched { seals: Some(seals), .. }) = &mut self.watched {
+                noted = seals.noted(&self.connection)?;
+            }
+        }
+        let head = self.head(&files)?;
+        let Some(Watched { seals: Some(seals), .. }) = &self.watched else { return Ok((head, None)) };
+        let sealed = seals.seal(&self.connection, head.as_ref(), noted)?;
+        let head = if sealed.is_some() { self.head(&files)? } else { head };
+        Ok((head, sealed))
     }
 
     /// The last row of what the witness names, within the transaction.
-    fn head(&self) -> Result<Option<Head>, DbError> {
-        let Some(witness) = self.watched.as_ref().and_then(|it| it.files.witness()) else { return Ok(None) };
+    fn head(&self, files: &Watch) -> Result<Option<Head>, DbError> {
+        let Some(witness) = files.witness() else { return Ok(None) };
         let mut last = self.connection.prepare_cached(witness.last)?;
         Ok(last.query_row([], |row| Ok((row.get(0)?, row.get(1)?))).optional()?)
     }
 
     /// After a commit: it counts only if the files are still those that the next process opens.
-    fn committed(&self, head: Option<Head>) -> Result<(), DbError> {
-        let Some(watched) = &self.watched else { return Ok(()) };
+    fn committed(&mut self, head: Option<Head>, sealed: Option<Sealed>) -> Result<(), DbError> {
+        let Some(watched) = &mut self.watched else { return Ok(()) };
+        if let (Some(seals), Some(sealed)) = (&mut watched.seals, sealed) {
+            seals.committed(sealed);
+        }
         watched.files.committed(head.clone())?;
         if let Some(head) = &head {
             (watched.on_head)(head);

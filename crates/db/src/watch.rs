@@ -55,6 +55,10 @@ impl Watch {
         Ok(Self { path: path.to_owned(), witness, seen: Mutex::new(Seen { files, head: None }) })
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     pub(crate) const fn witness(&self) -> Option<Witness> {
         self.witness
     }

@@ -115,7 +115,8 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         ];
         query_of("/rules", &parameters)
     };
-    let disabled = apps.iter().filter(|(_, is_disabled)| *is_disabled).map(|(name, _)| name.clone()).collect();
+    let disabled =
+        apps.iter().filter(|(_, is_disabled)| *is_disabled).map(|(name, _)| name.clone()).collect();
     let last = (found.matching - 1).max(0) / size + 1;
     let first = (found.page - 1) * size + 1;
     let shown = i64::try_from(rows.len()).unwrap_or(i64::MAX);

@@ -297,7 +297,7 @@ pub(super) fn schemas() -> BTreeMap<&'static str, Value> {
     let entry = [
         ("seq", int()),
         ("at", int()),
-        ("actor_kind", one_of(&["user", "token", "system"])),
+        ("actor_kind", one_of(&["user", "token", "system", "unknown"])),
         ("actor", text()),
         ("via", text()),
         ("ip", text()),

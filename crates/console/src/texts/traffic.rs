@@ -275,6 +275,20 @@ impl Lang {
                     )
                 },
             ),
+            Kind::EditedRows => (
+                "bad",
+                "数据被改动",
+                "database",
+                if is_zh {
+                    format!(
+                        "其他程序改动了数据库中的 {value} 行（{detail}）：请还原，或用 tollgate control audit accept 接受"
+                    )
+                } else {
+                    format!(
+                        "Another program has edited {value} rows of the database ({detail}); undo that, or accept it by tollgate control audit accept"
+                    )
+                },
+            ),
             Kind::ClockSkew => (
                 "warn",
                 "时钟偏差",

@@ -120,6 +120,7 @@ impl Plane {
             self.control.keep_history(),
             self.control.roll(),
             self.control.keep_nodes(),
+            self.control.compare_rows_hourly(),
             self.keep_tokens(),
             surroundings::watch(&self.control, &self.folder, disk_reserve, tls),
         );

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tollgate_control::actor::EVERY_APP;
 use tollgate_control::audit::Chain;
-use tollgate_control::{Claim, Control, ControlError, KnownNodes, Lost, Role};
-use tollgate_db::{Comparison, Difference, Edit, TimeSource};
+use tollgate_control::{Claim, Control, ControlError, KnownNodes, Lost, Recorded, Role};
+use tollgate_db::{Comparison, Difference, TimeSource};
 
 use super::damage;
 use crate::ending::Ending;
@@ -67,15 +67,16 @@ pub(crate) struct AuditCommand {
 
 #[derive(Clone, Debug, clap::Subcommand)]
 enum AuditAction {
-    /// Walk the chain of all entries. Exit 0: whole. 1: an entry was changed or is missing. 2: the database
-    /// cannot be read.
+    /// Walk the chain of all entries. Exit 0: whole. 1: an entry was changed or is missing, or records an
+    /// edit by another program that was not accepted. 2: the database cannot be read.
     Verify {
         /// An entry that must be there: what `audit head` has printed before.
         #[arg(long, value_name = "NUMBER:DIGEST", value_parser = entry)]
         head: Option<(i64, String)>,
     },
     /// Compare every row of the database with what the change that made it has left. Exit 0: all are so. 1: a
-    /// row was edited by another program. 2: the database cannot be read.
+    /// row was edited by another program, also if a change has overwritten it and that was not accepted. 2:
+    /// the database cannot be read.
     Compare,
     /// Print number and digests of the end of the audit, to be kept where those who write the database cannot
     /// write.
@@ -93,8 +94,8 @@ enum AuditAction {
 enum Found {
     Head(Option<(i64, String)>),
     Accepted(Option<Lost>, Option<Comparison>),
-    Rows(Comparison),
-    Chain(Chain),
+    Rows(Comparison, Recorded),
+    Chain(Chain, Recorded),
     /// The entry of `--head` is missing.
     NotThere(i64),
 }
@@ -136,13 +137,16 @@ impl AuditCommand {
         let by = Claim::program("command line");
         let found = on_database(folder, async |control| match self.action {
             AuditAction::Head => control.audit_head().await.map(Found::Head),
-            AuditAction::Compare => control.compare_rows(&by).await.map(Found::Rows),
+            AuditAction::Compare => {
+                let rows = control.compare_rows(&by).await?;
+                Ok(Found::Rows(rows, control.recorded_edits().await?))
+            }
             AuditAction::Accept { reason } => accept(&control, &by, &reason).await,
             AuditAction::Verify { head } => {
                 let chain = control.verify_audit(&by, |_, _| ()).await?;
                 match head {
                     Some((seq, hash)) if !control.audit_has(seq, &hash).await? => Ok(Found::NotThere(seq)),
-                    _ => Ok(Found::Chain(chain)),
+                    _ => Ok(Found::Chain(chain, control.recorded_edits().await?)),
                 }
             }
         })?;
@@ -151,20 +155,23 @@ impl AuditCommand {
             Ok(Found::Head(Some((seq, hash)))) => (format!("{seq}:{hash}"), Ending::Yes),
             Ok(Found::Accepted(lost, edited)) => {
                 let lost = lost.map(|it| format!("accepted: {}", missing(it.found, it.seq)));
-                let edited =
-                    edited.map(|it| format!("accepted: rows that another program has edited: {}", it.differ));
+                let edited = edited.map(|it| match it.differ {
+                    0 => "accepted: edits by another program that the audit has recorded".to_owned(),
+                    rows => format!("accepted: rows that another program has edited: {rows}"),
+                });
                 let accepted: Vec<_> = lost.into_iter().chain(edited).collect();
                 let nothing = "nothing to accept: no entry is missing, and no row was edited";
                 (if accepted.is_empty() { nothing.to_owned() } else { accepted.join("\n") }, Ending::Yes)
             }
-            Ok(Found::Rows(rows)) => compared(&rows),
-            Ok(Found::Chain(Chain::Whole(entries))) => {
-                (format!("whole: {entries} entries, each with the digest of the one before"), Ending::Yes)
+            Ok(Found::Rows(rows, edits)) => recorded(compared(&rows), &edits),
+            Ok(Found::Chain(Chain::Whole(entries), edits)) => {
+                let whole = format!("whole: {entries} entries, each with the digest of the one before");
+                recorded((whole, Ending::Yes), &edits)
             }
-            Ok(Found::Chain(Chain::BrokenAt(entry))) => {
+            Ok(Found::Chain(Chain::BrokenAt(entry), _)) => {
                 (format!("broken at entry {entry}: it was changed, or it is missing"), Ending::No)
             }
-            Ok(Found::Chain(Chain::Cut(found, acknowledged))) => {
+            Ok(Found::Chain(Chain::Cut(found, acknowledged), _)) => {
                 let missing = missing(found, acknowledged);
                 (
                     format!(
@@ -209,6 +216,22 @@ fn missing(found: i64, acknowledged: i64) -> String {
     }
 }
 
+/// With edits that a change has overwritten, and the audit has recorded.
+fn recorded((text, ending): (String, Ending), edits: &Recorded) -> (String, Ending) {
+    let Recorded { entries, first, open } = edits;
+    if *entries == 0 {
+        return (text, ending);
+    }
+    let named = format!(
+        "{text}\nedits by another program that the audit has recorded: {entries}, the first is entry {first}"
+    );
+    if *open == 0 {
+        return (format!("{named}; all are accepted"), ending);
+    }
+    let way_out = "`tollgate control audit accept` accepts them";
+    (format!("{named}; not accepted: {open}; {way_out}"), Ending::No)
+}
+
 fn compared(found: &Comparison) -> (String, Ending) {
     if let Some(seal) = found.broken_at {
         let text =
@@ -220,13 +243,8 @@ fn compared(found: &Comparison) -> (String, Ending) {
         return (format!("whole: {rows} rows as {seals} changes have left them"), Ending::Yes);
     }
     let mut text = String::new();
-    for Difference { table, key, what } in &found.differences {
-        let what = match what {
-            Edit::Changed => "changed",
-            Edit::Added => "added",
-            Edit::Removed => "removed",
-        };
-        text += &format!("{what}: {table} {key}\n");
+    for Difference { table, key, what, .. } in &found.differences {
+        text += &format!("{}: {table} {key}\n", what.name());
     }
     let rows = found.differ;
     let shown = match found.differences.len() as u64 {

@@ -1,0 +1,40 @@
+//! Rows that another program has edited.
+
+/// A row that is not as a transaction of this program has left it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference {
+    /// Its table.
+    pub table: String,
+    /// Its primary key, as SQL.
+    pub key: String,
+    /// What was done to it.
+    pub what: Edit,
+    /// Digest of the row as it was sealed last; empty if there was none.
+    pub sealed: String,
+    /// Digest of the row as it was found; empty if there was none.
+    pub found: String,
+}
+
+/// What was done to a row by another program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Edit {
+    /// A column has another value.
+    #[default]
+    Changed,
+    /// No transaction has made it.
+    Added,
+    /// No transaction has removed it.
+    Removed,
+}
+
+impl Edit {
+    /// For people and programs.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Changed => "changed",
+            Self::Added => "added",
+            Self::Removed => "removed",
+        }
+    }
+}
