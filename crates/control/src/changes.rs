@@ -210,7 +210,16 @@ fn replace(
     tx.execute("DELETE FROM change_ops WHERE change_id = $1", &[(&before.id).into()])?;
     write_ops(tx, &before.id, ops)?;
     let sha256 = content_hash(app, ops);
-    keep(actor.known(), ops.len(), || change_set::ops_name(&before.id, &sha256), || ops.to_vec());
+    keep(
+        actor.known(),
+        ops.len(),
+        || change_set::ops_name(&before.id, &sha256),
+        || {
+            let mut ops = ops.to_vec();
+            ops.sort_by(|a, b| (a.kind, &a.key).cmp(&(b.kind, &b.key))); // as they are read
+            ops
+        },
+    );
     tx.execute(
         "UPDATE changes SET title = $2, comment = $3, content_sha256 = $4, state = 'draft', etag = etag + 1, \
          base_version = $5, updated_at = $6 WHERE id = $1",

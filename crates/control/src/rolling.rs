@@ -154,7 +154,8 @@ impl Roller {
         let todo = Move { term, before: rollout, action, progress, sides };
         let todo = std::sync::Arc::new(todo);
         let work = std::sync::Arc::clone(&todo);
-        match control.change_beside(OldNodes::Leave, move |tx| rollouts::move_on(tx, &work)).await {
+        let work = move |tx: &mut dyn Tx, actor: &Actor| rollouts::move_on(tx, actor, &work);
+        match control.change_beside_as(&Claim::program("tollgate"), OldNodes::Leave, work).await {
             Ok(after) => {
                 log(&after);
                 if after.progress.state.is_open() {
@@ -193,7 +194,8 @@ impl Roller {
         (progress.state, progress.why) = (State::Halted, Some(Why::Blocked(error.to_string())));
         let (term, before, sides) = (todo.term, todo.before.clone(), todo.sides);
         let todo = Move { term, before, action: Action::Keep, progress, sides };
-        control.change_beside(OldNodes::Leave, move |tx| rollouts::move_on(tx, &todo)).await?;
+        let work = move |tx: &mut dyn Tx, actor: &Actor| rollouts::move_on(tx, actor, &todo);
+        control.change_beside_as(&Claim::program("tollgate"), OldNodes::Leave, work).await?;
         control.live().events.note(Topic::Rollouts);
         Ok(())
     }

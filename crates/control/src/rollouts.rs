@@ -139,10 +139,9 @@ pub(crate) struct Move {
 }
 
 /// Moves a rollout on. Nothing happens if an operator was faster.
-pub(crate) fn move_on(tx: &mut dyn Tx, it: &Move) -> Result<Change<Rollout>, ControlError> {
+pub(crate) fn move_on(tx: &mut dyn Tx, actor: &Actor, it: &Move) -> Result<Change<Rollout>, ControlError> {
     leases::must_hold(tx, JOB, it.term)?;
-    let actor = Actor::system();
-    let app = apps::get(tx, &actor, Role::Viewer, &it.before.app)?;
+    let app = apps::get(tx, actor, Role::Viewer, &it.before.app)?;
     let now = last(tx, &app)?.filter(|now| now.id == it.before.id);
     must_match(it.before.etag, now.map_or(0, |now| now.etag))?;
     let name = match (it.action, it.progress.state) {
@@ -152,7 +151,7 @@ pub(crate) fn move_on(tx: &mut dyn Tx, it: &Move) -> Result<Change<Rollout>, Con
         (Action::Keep, State::Halted) => "rollout.halt",
         (Action::Keep, _) => "rollout.step",
     };
-    let changed = carry_out(tx, &actor, &it.before, it.action, it.progress.clone(), it.sides, (name, ""))?;
+    let changed = carry_out(tx, actor, &it.before, it.action, it.progress.clone(), it.sides, (name, ""))?;
     tx.execute("UPDATE rollouts SET term = $2 WHERE id = $1", &[(&it.before.id).into(), it.term.into()])?;
     Ok(changed)
 }
@@ -179,10 +178,10 @@ fn carry_out(
             Some(AppDocuments::new(&written.app, written.to_version.unsigned_abs(), documents))
         }
         Action::Withdraw => {
-            let ops = versions::ops_to(tx, &app, before.from_version)?;
+            let found = versions::turned(tx, actor, &app, before.from_version)?;
             let comment = format!("version {} withdrawn", before.to_version);
             let comment = if reason.is_empty() { &comment } else { reason };
-            Some(versions::publish(tx, actor, &app, "withdraw", comment, &ops)?)
+            Some(versions::publish(tx, actor, &app, "withdraw", comment, &found.0)?)
         }
     };
     if !written.progress.state.is_open() {

@@ -18,11 +18,9 @@ use crate::apps::{self, App};
 use crate::change_set::{ChangeOp, write_op};
 use crate::content::Kind;
 use crate::error::ControlError;
-use crate::frozen;
 use crate::ids::id;
 use crate::known::Taken;
 use crate::role::Role;
-use crate::rollout_rows;
 use crate::stored::{self, Op};
 
 /// What is large, and how much of it one transaction writes.
@@ -87,13 +85,7 @@ pub(crate) fn begin_in(
             actor.must(Role::Editor, EVERY_APP)?;
             1
         }
-        Some(now) => {
-            frozen::must_not_be(tx, now)?;
-            if !wanted.writes.is_empty() {
-                rollout_rows::must_be_closed(tx, now)?;
-            }
-            now.next()
-        }
+        Some(now) => now.next(),
     };
     if now.is_none() != *is_new || now.as_ref().is_some_and(|now| !is_same(now, app)) {
         return Ok(None);

@@ -333,10 +333,15 @@ pub fn difference(
     Ok(diffs)
 }
 
-type Turned = (Vec<Op>, Vec<RuleDiff>);
+pub(crate) type Turned = (Vec<Op>, Vec<RuleDiff>);
 
 /// What turns the current rules into those of version `to`, and what differs.
-fn turned(tx: &mut dyn Tx, actor: &Actor, app: &App, to: i64) -> Result<Arc<Turned>, ControlError> {
+pub(crate) fn turned(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    to: i64,
+) -> Result<Arc<Turned>, ControlError> {
     // As many as there are, or as were taken away since.
     let since = tx.query_one(
         "SELECT COUNT(*) FROM rule_versions WHERE app_id = $1 AND to_version > $2",
@@ -351,7 +356,7 @@ fn turned(tx: &mut dyn Tx, actor: &Actor, app: &App, to: i64) -> Result<Arc<Turn
 }
 
 /// What turns the current rules into those of version `to`.
-pub(crate) fn ops_to(tx: &mut dyn Tx, app: &App, to: i64) -> Result<Vec<Op>, ControlError> {
+fn ops_to(tx: &mut dyn Tx, app: &App, to: i64) -> Result<Vec<Op>, ControlError> {
     let then = stored::at(tx, app, to)?;
     let now = stored::at(tx, app, app.version)?;
     let kept: HashSet<&str> = then.values().map(|(rule_id, _)| &**rule_id).collect();

@@ -15,8 +15,8 @@ use tollgate_control::changes::{ChangeInput, OpInput};
 use tollgate_control::file_rules::FileInput;
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::{
-    Actor, Claim, Content, Control, ControlError, Document, Kind, NodeApp, NodeState, Nodes, Role, Who,
-    audit, problems, rules, thawing, versions,
+    Actor, Claim, Content, Control, ControlError, Document, Kind, NodeApp, NodeState, Nodes, Role, Steps,
+    Who, audit, problems, rules, thawing, versions,
 };
 use tollgate_db::TimeSource;
 
@@ -78,7 +78,10 @@ impl Nodes for Told {
 }
 
 async fn open(folder: &Path, nodes: &Arc<Told>) -> Control {
-    Control::open(folder, TimeSource::Database, Arc::clone(nodes) as _).await.expect("a database")
+    let control =
+        Control::open(folder, TimeSource::Database, Arc::clone(nodes) as _).await.expect("a database");
+    control.set_steps(Steps { most_at_once: 0, of_one: 1 }); // every change is a large one
+    control
 }
 
 fn row(key: &str, rate: &str, description: &str) -> CarInput {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 
 use proptest::prelude::*;
 use tollgate_control::app_change::{self, AppInput};
@@ -218,4 +218,107 @@ async fn whatever_its_size_no_change_leaves_many_rows_in_one_transaction() {
             since = now;
         }
     }
+}
+
+/// A number of a transaction before which others write nothing.
+const OVER: usize = 1_000_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_change_of_others_between_any_two_steps_stays_and_one_of_the_same_rule_is_a_conflict() {
+    for is_same_rule in [false, true] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let other = Arc::new(open(folder.path(), TimeSource::Database).await);
+        let first = (0..8).map(|nth| (nth, 1)).collect();
+        do_it(&other, &Do::Write(first, false)).await.expect("written");
+        let (nth, at) = (Arc::new(AtomicUsize::new(OVER)), Arc::new(AtomicUsize::new(0)));
+        let (counted, asked, others) = (Arc::clone(&nth), Arc::clone(&at), Arc::clone(&other));
+        let key = if is_same_rule { 0 } else { 7 };
+        let before_each = move || {
+            let is_writer = std::thread::current().name() == Some("db-write");
+            if is_writer && counted.fetch_add(1, Relaxed) == asked.load(Relaxed) {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                let rate = 10 + i64::try_from(asked.load(Relaxed)).expect("few");
+                let write = Do::Write(BTreeMap::from([(key, rate)]), false);
+                runtime.expect("a runtime").block_on(do_it(&others, &write)).expect("written");
+            }
+            1_800_000_000_000
+        };
+        let (time, nodes) = (TimeSource::Asked(Arc::new(before_each)), Arc::new(KnownNodes::default()));
+        let control = Control::open(folder.path(), time, nodes).await.expect("the database");
+        control.set_steps(Steps { most_at_once: 2, of_one: 2 });
+        let rates = || async {
+            let query =
+                rules::Query { app: "shop".to_owned(), page: 1, size: 500, ..rules::Query::default() };
+            let read = move |tx: &mut dyn Tx, by: &Actor| rules::list(tx, by, &query);
+            let list = other.read_as(&claim("ann"), read).await.expect("a list").rules;
+            list.iter().map(|it| it.car.rate).collect::<Vec<_>>()
+        };
+        let (mut conflicts, mut published) = (0, 0);
+        for step in 0..40 {
+            let (before, rate) = (rates().await, 100 + i64::try_from(step).expect("few"));
+            let draft = Do::Write((0..6).map(|nth| (nth, rate)).collect(), true);
+            do_it(&other, &draft).await.expect("a draft");
+            at.store(step, Relaxed);
+            nth.store(0, Relaxed);
+            let done = do_it(&control, &Do::Publish).await;
+            let has_written = nth.swap(OVER, Relaxed) > step;
+            let theirs = 10 + i64::try_from(step).expect("few");
+            let mut then = before;
+            match done {
+                Ok(_) => {
+                    published += 1;
+                    // Of the same rule, what comes first and last.
+                    let is_last = has_written && rates().await[key] == theirs;
+                    then[..6].fill(rate);
+                    then[key] = if is_last || (has_written && !is_same_rule) { theirs } else { then[key] };
+                }
+                Err(ControlError::Conflict(_)) => {
+                    assert!(is_same_rule && has_written, "{step}");
+                    conflicts += 1;
+                    then[key] = theirs;
+                    let abandon = |tx: &mut dyn Tx| {
+                        tx.execute("UPDATE changes SET state = 'abandoned' WHERE state = 'draft'", &[])?;
+                        Ok(Change { value: (), documents: None })
+                    };
+                    other.change(abandon).await.expect("abandoned");
+                }
+                Err(error) => panic!("{step}: {error}"),
+            }
+            assert_eq!(rates().await, then, "{step}");
+            if !has_written {
+                break;
+            }
+        }
+        assert!(published > 0 && (conflicts >= 4) == is_same_rule, "{conflicts} {published}");
+        let compared = other.compare_rows(&claim("ann")).await.expect("compared");
+        assert!(compared.is_whole(), "{compared:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_who_write_before_every_step_do_not_starve_a_large_change() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let other = Arc::new(open(folder.path(), TimeSource::Database).await);
+    do_it(&other, &Do::Write((0..8).map(|nth| (nth, 1)).collect(), false)).await.expect("written");
+    let nth = Arc::new(AtomicUsize::new(OVER));
+    let (counted, others) = (Arc::clone(&nth), Arc::clone(&other));
+    let before_each = move || {
+        let is_writer = std::thread::current().name() == Some("db-write");
+        let nth = counted.fetch_add(1, Relaxed);
+        if is_writer && nth < OVER {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let write = Do::Write(BTreeMap::from([(7, 10 + i64::try_from(nth).expect("few"))]), false);
+            runtime.expect("a runtime").block_on(do_it(&others, &write)).expect("written");
+        }
+        1_800_000_000_000
+    };
+    let (time, nodes) = (TimeSource::Asked(Arc::new(before_each)), Arc::new(KnownNodes::default()));
+    let control = Control::open(folder.path(), time, nodes).await.expect("the database");
+    control.set_steps(Steps { most_at_once: 2, of_one: 2 });
+    do_it(&other, &Do::Write((0..6).map(|nth| (nth, 2)).collect(), true)).await.expect("a draft");
+    nth.store(0, Relaxed);
+    let done = do_it(&control, &Do::Publish).await;
+    let steps = nth.swap(OVER, Relaxed);
+    assert!(done.is_ok(), "{done:?}");
+    assert!((5..100).contains(&steps), "three attempts, and one transaction that does all of it: {steps}");
 }
