@@ -257,6 +257,12 @@ impl Fleet {
         self.state().hub.nodes_of(app, now)
     }
 
+    /// Whether any known node has this domain from files of its own.
+    #[must_use]
+    pub fn has_local(&self, domain: &str) -> bool {
+        self.state().hub.has_local(domain)
+    }
+
     /// What live nodes hold of `app` that are ahead of this database: see [`Hub::nodes_ahead`].
     #[must_use]
     pub fn nodes_ahead(&self, app: &str) -> Vec<u64> {

@@ -338,6 +338,12 @@ impl Hub {
         self.nodes.iter().map(state).collect()
     }
 
+    /// Whether any known node has this domain from files of its own. A step for each node, without a copy.
+    #[must_use]
+    pub fn has_local(&self, domain: &str) -> bool {
+        self.nodes.values().any(|node| node.has_local(domain))
+    }
+
     /// The versions of `app` on nodes that are live and connected and hold what this database has never
     /// published of it. A step for each node.
     #[must_use]

@@ -608,6 +608,11 @@ impl Node {
         self.state_with(liveness, self.app_state_of(app, published, missing).into_iter().collect())
     }
 
+    /// Whether it has this domain from files of its own.
+    pub(crate) fn has_local(&self, domain: &str) -> bool {
+        self.hello.local_domains.iter().any(|local| local == domain)
+    }
+
     /// The state of one app; `None` if it is neither published nor held.
     pub(crate) fn app_state_of(
         &self,

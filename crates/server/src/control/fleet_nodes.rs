@@ -28,6 +28,10 @@ impl Nodes for FleetNodes {
         by_name(self.0.get().map(|fleet| fleet.nodes_of(app)))
     }
 
+    fn may_be_local(&self, domain: &str) -> bool {
+        self.0.get().is_some_and(|fleet| fleet.has_local(domain))
+    }
+
     fn in_force(&self, _: &Published, _: i64) -> InForce {
         let (have, live, offline) = self.0.get().map(Fleet::nodes_in_force).unwrap_or_default();
         InForce { have, live, offline }
