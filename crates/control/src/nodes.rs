@@ -210,8 +210,8 @@ pub trait Nodes: Send + Sync {
         is_majority(&voters(&nodes, |_| true), has)
     }
 
-    /// Whether any node has this domain from files of its own, as nearly none is: then no node is copied. Rights
-    /// are asked for several times in each request.
+    /// Whether any node may have this domain from files of its own. Nearly never one has, and each request
+    /// asks several times for its rights: so no node is copied to find out.
     fn may_be_local(&self, domain: &str) -> bool {
         let _ = domain;
         true
