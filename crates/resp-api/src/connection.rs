@@ -209,10 +209,10 @@ where
         if kept.is_ok() {
             return Ok(());
         }
-        self.context.stats.over_budget.fetch_add(1, Relaxed);
         let mut oversized = Box::new(Oversized::new(Why::Overload));
         let dropped = oversized.read(&self.partial.take());
         self.partial.discard();
+        self.context.stats.over_budget.fetch_add(1, Relaxed); // once its bytes are no longer held
         if self.session.is_authenticated && dropped == Ok(None) {
             self.oversized = Some(oversized);
             return Ok(());
