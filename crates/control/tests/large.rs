@@ -29,7 +29,7 @@ enum Do {
     Approve,
     Publish,
     Comment,
-    /// Makes the rules those of so many versions before.
+    /// Makes the rules those of a version this number of versions before.
     RollBack(i64),
     /// How many approvals the app needs.
     Approvals(u8),
@@ -176,7 +176,7 @@ proptest! {
     }
 }
 
-/// How many rows the largest transaction has left, since so many seals.
+/// The most rows that one transaction has left, behind this number of seals.
 fn largest(folder: &Path, since: usize) -> (usize, usize) {
     let file = rusqlite::Connection::open(folder.join("control.db")).expect("the database");
     let mut seals = file.prepare("SELECT rows FROM seals ORDER BY seq").expect("seals");

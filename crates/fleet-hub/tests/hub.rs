@@ -97,6 +97,19 @@ fn all_shown(actions: Vec<Action>) -> Vec<String> {
 }
 
 #[test]
+fn a_domain_of_a_nodes_own_files_is_known_until_the_node_is_removed() {
+    let mut hub = hub();
+    assert!(!hub.has_local("own"));
+    open(&mut hub, FIRST, Hello { local_domains: vec!["other".into(), "own".into()], ..hello("n") });
+    open(&mut hub, SessionId(2), hello("m"));
+    assert!(hub.has_local("own") && hub.has_local("other") && !hub.has_local("ow"));
+    hub.on(Event::Closed(FIRST), at(1));
+    assert!(hub.has_local("own"), "it is down, and still known");
+    hub.remove("n");
+    assert!(!hub.has_local("own"));
+}
+
+#[test]
 fn a_node_gets_what_it_lacks_and_nothing_that_it_has() {
     let mut hub = hub();
     publish(&mut hub, vec![app("hotel", 3), app("shop", 7)]);

@@ -208,6 +208,13 @@ pub(super) fn one_line(
     }
 }
 
+/// The rows that another program has edited, each with its table and its key.
+fn rows(after: &Map<String, Value>) -> String {
+    let rows = after.get("first").and_then(Value::as_array).into_iter().flatten();
+    let of = |row: &Value| format!("{} {}", shown(&row["table"]), shown(&row["key"]));
+    rows.map(of).collect::<Vec<_>>().join(" · ")
+}
+
 /// The members that differ, as `rate 5 → 8`.
 fn difference(lang: Lang, entry: &Entry, before: Option<&Value>, after: Option<&Value>) -> String {
     let empty = Map::new();
@@ -220,6 +227,9 @@ fn difference(lang: Lang, entry: &Entry, before: Option<&Value>, after: Option<&
         let until = after.get("until").and_then(Value::as_i64).unwrap_or(entry.at);
         let ms = after.get("minutes").and_then(Value::as_i64).map_or(until - entry.at, |it| it * 60_000);
         return format!("{what} · {}", overrides::left(lang, ms));
+    }
+    if entry.action == "database.edited" {
+        return tollgate_human_text::clip_to(&rows(after), 400);
     }
     let mut parts = Vec::new();
     for (name, new) in after.iter().filter(|it| !IDENTITIES.contains(&&**it.0)) {
@@ -237,4 +247,19 @@ fn difference(lang: Lang, entry: &Entry, before: Option<&Value>, after: Option<&
         }
     }
     tollgate_human_text::clip_to(&parts.join(" · "), 400)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn rows_that_another_program_edited_are_named() {
+        let after =
+            json!({"rows": 2, "first": [{"table": "car", "key": "'a'"}, {"table": "apps", "key": "'b'"}]});
+        assert_eq!(rows(after.as_object().expect("an object")), "car 'a' · apps 'b'");
+        assert_eq!(rows(&Map::new()), "");
+    }
 }

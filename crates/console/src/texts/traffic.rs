@@ -285,7 +285,7 @@ impl Lang {
                     )
                 } else {
                     format!(
-                        "Another program has edited {value} rows of the database ({detail}); undo that, or accept it by tollgate control audit accept"
+                        "Another program has edited rows of the database: {value} ({detail}); put them back, or accept them by tollgate control audit accept"
                     )
                 },
             ),

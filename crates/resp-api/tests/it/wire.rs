@@ -159,7 +159,7 @@ fn push(client: &mut Client, bytes: &[u8], most: usize) -> usize {
     client.stream().set_write_timeout(Some(Duration::from_millis(300))).expect("a timeout");
     let mut sent = 0;
     while sent < most {
-        // A write that takes long may have written a part: the next goes on behind it.
+        // A write that takes long may have written a part: the next continues behind it.
         match client.stream().write(&bytes[sent % bytes.len()..]) {
             Ok(more) => sent += more,
             Err(_) => break,
