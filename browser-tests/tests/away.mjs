@@ -62,10 +62,11 @@ async function anOldCopyOfTheDatabase({ fleet, window, kept }) {
 
   page.expectsFailures = true; // the live parts, until the control plane is back
   const link = page.locator("li", { hasText: "COPIED" }).getByRole("link", { name: "Show" });
-  await until("the overview says that the app is frozen", async () => {
+  const isFrozen = async () => {
     await page.goto(`${fleet.url}/`);
     return link.first().isVisible();
-  });
+  };
+  await until("the overview says that the app is frozen", isFrozen, { seconds: 90 }); // nodes wait longer each time
   await link.first().click();
   await page.waitForURL(`${fleet.url}/apps/COPIED/frozen`);
   const failures = [];
