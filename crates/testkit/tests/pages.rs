@@ -8,8 +8,16 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// The pages of `docs/` that `docs/zh-CN/` has too.
-const TRANSLATED: [&str; 6] =
-    ["rules.md", "choosing.md", "coming-from-libraries.md", "http.md", "operating.md", "token-quotas.md"];
+const TRANSLATED: [&str; 8] = [
+    "rules.md",
+    "choosing.md",
+    "coming-from-libraries.md",
+    "http.md",
+    "headers.md",
+    "token-quotas.md",
+    "concurrency.md",
+    "operating.md",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -151,9 +159,8 @@ fn what_differs_between_two_pages_is_found() {
 
 #[test]
 fn links_of_the_chinese_pages_lead_to_a_page_and_an_anchor() {
-    for page in
-        TRANSLATED.map(|page| format!("docs/zh-CN/{page}")).into_iter().chain(["README.zh-CN.md".into()])
-    {
+    let others = ["README.zh-CN.md".to_owned(), "docs/zh-CN/README.md".to_owned()];
+    for page in TRANSLATED.map(|page| format!("docs/zh-CN/{page}")).into_iter().chain(others) {
         let folder = Path::new(&page).parent().expect("a folder").to_owned();
         for link in sections(&read(&page)).iter().flat_map(|section| &section.links) {
             if link.contains("://") {
@@ -169,13 +176,27 @@ fn links_of_the_chinese_pages_lead_to_a_page_and_an_anchor() {
 }
 
 #[test]
-fn every_translated_page_is_linked_from_the_chinese_readme_and_the_index() {
-    for (page, prefix) in [("README.zh-CN.md", "docs/zh-CN/"), ("docs/README.md", "zh-CN/")] {
-        let links: BTreeSet<String> =
-            sections(&read(page)).into_iter().flat_map(|section| section.links).collect();
+fn every_translated_page_is_linked_from_both_indexes_and_the_chinese_readme_links_to_its_index() {
+    let links = |page: &str| -> BTreeSet<String> {
+        sections(&read(page)).into_iter().flat_map(|section| section.links).collect()
+    };
+    for (page, prefix) in [("docs/zh-CN/README.md", ""), ("docs/README.md", "zh-CN/")] {
+        let found = links(page);
         for translated in TRANSLATED {
-            assert!(links.contains(&format!("{prefix}{translated}")), "{page} lacks {prefix}{translated}");
+            assert!(found.contains(&format!("{prefix}{translated}")), "{page} lacks {prefix}{translated}");
         }
+    }
+    assert!(links("README.zh-CN.md").contains("docs/zh-CN/README.md"));
+}
+
+#[test]
+fn every_page_in_the_chinese_folder_is_held_to_an_english_one() {
+    for entry in std::fs::read_dir(root().join("docs/zh-CN")).expect("a folder") {
+        let name = entry.expect("a file").file_name().into_string().expect("a name in UTF-8");
+        assert!(
+            name == "README.md" || TRANSLATED.contains(&&*name),
+            "docs/zh-CN/{name} is not in TRANSLATED"
+        );
     }
 }
 
