@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// The pages of `docs/` that `docs/zh-CN/` has too.
-const TRANSLATED: [&str; 8] = [
+const TRANSLATED: [&str; 11] = [
     "rules.md",
     "choosing.md",
     "coming-from-libraries.md",
@@ -17,6 +17,9 @@ const TRANSLATED: [&str; 8] = [
     "token-quotas.md",
     "concurrency.md",
     "operating.md",
+    "control.md",
+    "console.md",
+    "guarantees.md",
 ];
 
 fn root() -> PathBuf {
@@ -105,8 +108,12 @@ fn sections(page: &str) -> Vec<Section> {
     sections
 }
 
-/// Where a link of an English page leads from its translation.
+/// Where a link of an English page leads from its translation: to a Chinese page or picture if there is one.
 fn translated(link: &str) -> String {
+    let chinese_picture = link.replace(".png", "-zh.png");
+    if chinese_picture != link && root().join("docs").join(&chinese_picture).exists() {
+        return format!("../{chinese_picture}");
+    }
     let page = link.split('#').next().unwrap_or_default();
     match link.starts_with('#') || link.contains("://") || TRANSLATED.contains(&page) {
         true => link.to_owned(),
