@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// The pages of `docs/` that `docs/zh-CN/` has too.
-const TRANSLATED: [&str; 11] = [
+const TRANSLATED: [&str; 12] = [
     "rules.md",
     "choosing.md",
+    "library.md",
     "coming-from-libraries.md",
     "http.md",
     "headers.md",
@@ -208,9 +209,40 @@ fn every_page_in_the_chinese_folder_is_held_to_an_english_one() {
 }
 
 #[test]
-fn the_readmes_show_the_envoy_file_that_is_run() {
-    let file = read("examples/envoy.yaml");
+fn the_readmes_are_alike_and_short() {
+    let chinese = sections(&read("README.zh-CN.md"));
+    let mut english = sections(&read("README.md"));
+    for section in &mut english {
+        section.links = section.links.iter().map(|link| translated_from_readme(link)).collect();
+    }
+    assert_eq!(chinese.len(), english.len(), "sections");
+    for (chinese, english) in chinese.iter().zip(&english) {
+        assert_eq!(chinese, english, "README.zh-CN.md, section {:?}", english.heading.1);
+    }
     for page in ["README.md", "README.zh-CN.md"] {
-        assert!(read(page).contains(&format!("```yaml\n{file}```\n")), "{page} shows another envoy.yaml");
+        let lines = read(page).lines().count();
+        assert!(lines <= README_LINES, "{page} has {lines} lines; move details to docs/");
+    }
+}
+
+/// A visitor reads a README in a few minutes; everything else is in `docs/`.
+const README_LINES: usize = 150;
+
+/// Where a link of the English README leads from the Chinese one.
+fn translated_from_readme(link: &str) -> String {
+    let chinese_picture = link.replace(".png", "-zh.png");
+    match link.strip_prefix("docs/").unwrap_or_default() {
+        _ if link == "README.zh-CN.md" => "README.md".to_owned(),
+        _ if chinese_picture != link => chinese_picture,
+        page if page == "README.md" || TRANSLATED.contains(&page) => format!("docs/zh-CN/{page}"),
+        _ => link.to_owned(),
+    }
+}
+
+#[test]
+fn the_readmes_name_the_envoy_file_that_is_run() {
+    for page in ["README.md", "README.zh-CN.md"] {
+        let page = read(page);
+        assert!(page.contains("envoy -c examples/envoy.yaml") && page.contains("](examples/envoy.yaml)"));
     }
 }

@@ -171,9 +171,10 @@ fn assert_no_more_than(left: impl Iterator<Item = (&'static str, usize)>, found:
 
 /// All source files of the crates, and all pages in English.
 fn texts(root: &Path) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"]
-        .map(|page| root.join(page))
-        .into();
+    let mut found: Vec<PathBuf> =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"]
+            .map(|page| root.join(page))
+            .into();
     files_below(&root.join("docs"), "md", &mut found);
     for entry in fs::read_dir(root.join("crates")).expect("the crates").flatten() {
         files_below(&entry.path().join("src"), "rs", &mut found);

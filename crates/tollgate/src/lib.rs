@@ -473,6 +473,16 @@ pub mod rule {
     #[cfg(feature = "redis")]
     pub use tollgate_store_redis::{ConfigError, RedisConfig};
 }
+/// Runs what the READMEs show.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../README.zh-CN.md")]
+struct Readme;
+/// Compiles the pages.
+#[cfg(all(doctest, feature = "redis", feature = "macros"))]
+#[doc = include_str!("../../../docs/library.md")]
+#[doc = include_str!("../../../docs/zh-CN/library.md")]
+struct Library;
 /// Compiles the page.
 #[cfg(all(doctest, feature = "tokio"))]
 #[doc = include_str!("../../../docs/coming-from-libraries.md")]
