@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
+#[path = "pages/changelog.rs"]
+mod changelog;
+
 /// The pages of `docs/` that `docs/zh-CN/` has too.
 const TRANSLATED: [&str; 12] = [
     "rules.md",

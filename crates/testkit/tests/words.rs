@@ -176,6 +176,7 @@ fn texts(root: &Path) -> Vec<PathBuf> {
             .map(|page| root.join(page))
             .into();
     files_below(&root.join("docs"), "md", &mut found);
+    files_below(&root.join("changelog.d"), "md", &mut found);
     for entry in fs::read_dir(root.join("crates")).expect("the crates").flatten() {
         files_below(&entry.path().join("src"), "rs", &mut found);
     }

@@ -324,7 +324,7 @@ async fn a_real_envoy_lets_exactly_the_limit_pass_and_keeps_its_failure_mode_thr
     drop(server);
 }
 
-/// The file that the README shows, with other addresses, and a second listener that asks nobody.
+/// The file that the README names, with other addresses, and a second listener that asks nobody.
 pub(crate) fn example(wait: Wait, tollgate: SocketAddr, app: SocketAddr) -> String {
     let text = include_str!("../../../../examples/envoy.yaml");
     let text = replace(text, "port_value: 10000}", "port_value: 0}");
