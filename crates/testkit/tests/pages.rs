@@ -1,14 +1,16 @@
 //! Pages that must stay equal: the Chinese pages to the English ones, and what pages show of a file to the
-//! file. Links of the Chinese pages lead somewhere.
+//! file. Links lead somewhere.
 #![allow(clippy::expect_used, reason = "helpers of a test count as no test to clippy")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
 #[path = "pages/changelog.rs"]
 mod changelog;
+#[path = "pages/decisions.rs"]
+mod decisions;
 
 /// The pages of `docs/` that `docs/zh-CN/` has too.
 const TRANSLATED: [&str; 12] = [
@@ -168,10 +170,26 @@ fn what_differs_between_two_pages_is_found() {
     }
 }
 
+/// The pages of a folder and of those below it, as paths from the root.
+fn pages_below(folder: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(root().join(folder)).expect("a folder").flatten() {
+        let path = format!("{folder}/{}", entry.file_name().into_string().expect("a name in UTF-8"));
+        if entry.path().is_dir() {
+            found.extend(pages_below(&path));
+        } else if entry.path().extension().is_some_and(|extension| extension == "md") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
 #[test]
-fn links_of_the_chinese_pages_lead_to_a_page_and_an_anchor() {
-    let others = ["README.zh-CN.md".to_owned(), "docs/zh-CN/README.md".to_owned()];
-    for page in TRANSLATED.map(|page| format!("docs/zh-CN/{page}")).into_iter().chain(others) {
+fn links_of_the_pages_lead_to_a_page_and_an_anchor() {
+    let others = ["README.md", "README.zh-CN.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"];
+    let mut anchors: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
+    for page in pages_below("docs").into_iter().chain(others.map(ToOwned::to_owned)) {
         let folder = Path::new(&page).parent().expect("a folder").to_owned();
         for link in sections(&read(&page)).iter().flat_map(|section| &section.links) {
             if link.contains("://") {
@@ -180,8 +198,13 @@ fn links_of_the_chinese_pages_lead_to_a_page_and_an_anchor() {
             let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
             let target = if file.is_empty() { PathBuf::from(&page) } else { folder.join(file) };
             assert!(root().join(&target).exists(), "{page}: {link} leads nowhere");
-            let has_anchor = || sections(&read(&target)).iter().any(|section| section.heading.1 == anchor);
-            assert!(anchor.is_empty() || has_anchor(), "{page}: {link} leads to no section");
+            if anchor.is_empty() {
+                continue;
+            }
+            let known = anchors.entry(target).or_insert_with_key(|target| {
+                sections(&read(target)).into_iter().map(|section| section.heading.1).collect()
+            });
+            assert!(known.contains(anchor), "{page}: {link} leads to no section");
         }
     }
 }
