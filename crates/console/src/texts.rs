@@ -46,7 +46,7 @@ texts! {
     login: "登录", "Log in";
     logout: "退出", "Log out";
     setup: "首次设置", "First setup";
-    setup_about: "创建第一个管理员。设置码由控制端启动时打印，只能使用一次，24 小时内有效。", "Create the first administrator. The setup code is printed when the control plane starts; it works once, within 24 hours.";
+    setup_about: "创建第一个管理员。设置码由控制面启动时打印，只能使用一次，24 小时内有效。", "Create the first administrator. The setup code is printed when the control plane starts; it works once, within 24 hours.";
     code: "设置码", "Setup code";
     user_name: "用户名", "User name";
     password: "密码", "Password";
@@ -54,7 +54,7 @@ texts! {
     password_again: "再次输入密码", "Password again";
     create_admin: "创建管理员", "Create administrator";
     wrong_login: "用户名或密码错误", "Wrong user name or password";
-    wrong_code: "设置码错误、已使用或已过期。重启控制端会打印新的设置码。", "The setup code is wrong, used or expired. Restart the control plane to print a new one.";
+    wrong_code: "设置码错误、已使用或已过期。重启控制面会打印新的设置码。", "The setup code is wrong, used or expired. Restart the control plane to print a new one.";
     limits: "限流管理", "Rate limits";
     limits_short: "限流", "Limits";
     list_long: "限流信息列表", "List of limits";
@@ -85,7 +85,7 @@ texts! {
     all_apps: "全部应用", "All apps";
     all_states: "全部状态", "All states";
     filter: "筛选", "Filter";
-    overdrawn: "预支", "in advance";
+    overdrawn: "预消费", "in advance";
     nodes_count: "节点", "nodes";
     counts_each: "每个", "each";
     counts_each_title: "按此条目的值分别计数，没有单一的令牌数", "Counts the values of this entry separately, so that there is no single number";
@@ -118,14 +118,14 @@ texts! {
     rate_hint: "每秒添加的令牌数，正整数", "Tokens added per second; a positive whole number";
     preset: "QPS 预设", "QPS preset";
     preset_button: "填入", "Fill in";
-    preset_hint: "用一个数同时填写突发度和速度", "Fills the burst and the rate with one number";
+    preset_hint: "用一个数同时填写突发度和速率", "Fills the burst and the rate with one number";
     description_label: "接入描述", "Description";
     description_hint: "用途、负责人等，可不填", "Purpose, owner and the like; optional";
     more: "更多选项", "More options";
     need_permits: "所需令牌数", "Tokens per request";
     need_hint: "每个请求消耗的令牌数，默认 1", "Tokens that one request takes; 1 by default";
     pre_permits: "可预消费令牌数", "Overdraft";
-    pre_hint: "可提前消费的令牌数，先偿还后发放", "Tokens a request may take in advance; repaid first";
+    pre_hint: "可以预消费的令牌数，先偿还后发放", "Tokens a request may take in advance; repaid first";
     post_paid: "用量报告", "Cost reported";
     paid_ahead: "请求之前", "Before the request";
     paid_after: "请求之后（后付）", "After the request (post-paid)";
@@ -150,11 +150,11 @@ texts! {
          the version that they have.";
     language_level: "所需规则语言级别", "Level of the rule language needed";
     leave_old_nodes: "照常发布，旧节点保留现有版本", "Publish, and leave them at their version";
-    sharing: "计数位置", "Sharing";
+    sharing: "共享方式", "Sharing";
     sharing_exact: "精确共享（每次访问存储）", "Exact (store asked for each request)";
     sharing_leased: "租约（批量领取令牌）", "Leased (tokens fetched in batches)";
     sharing_local: "各节点单独计数", "Local to each node";
-    sharing_hint: "多节点共用存储时的计数方式", "Where tokens are counted when nodes share a store";
+    sharing_hint: "多节点共享存储时的计数方式", "Where tokens are counted when nodes share a store";
     failure: "存储故障时", "If the store fails";
     failure_allow: "放行", "Allow";
     failure_deny: "拒绝", "Deny";
@@ -172,7 +172,7 @@ texts! {
     help: "接入说明", "Guide";
     help_names: "应用标识使用大写字母和下划线，如 SIP_HOTEL；请求标识使用方法名，如 pushGeoHotelList。", "Name apps in capitals, such as SIP_HOTEL, and keys after the method, such as pushGeoHotelList.";
     help_unique: "应用标识与请求标识的组合全局唯一。", "An app and a key together name one rule.";
-    help_numbers: "突发度和速度均为正整数。", "Burst and rate are positive whole numbers.";
+    help_numbers: "突发度和速率均为正整数。", "Burst and rate are positive whole numbers.";
     help_preset: "只知道 QPS 时，用 QPS 预设同时填写两项。", "If you only know the QPS, the preset fills in both.";
     help_burst: "自己的服务能承受突发流量时，可调高突发度。", "Raise the burst if your own service can absorb bursts.";
     help_third: "保护不接受突发的第三方，请用漏桶排队：即使突发度等于速率，令牌桶第一秒也会放行两倍。", "To protect a third party that takes no bursts, use a queue: even with burst = rate, a bucket passes twice the rate in its first second.";
@@ -280,7 +280,7 @@ impl Lang {
             Fault::Entries { max } => format!("请输入 key=value 形式的条目，最多 {max} 个"),
             Fault::Cursor => "不是上一页给出的位置；如果存储服务器已更换，请从头开始".to_owned(),
             Fault::BucketDiffers { key, bucket, other, theirs } => format!(
-                "{key} 与 {other} 共用分桶 {bucket}，后者为“{theirs}”；同一分桶的速率、突发度、分别计数和计数位置\
+                "{key} 与 {other} 共用分桶 {bucket}，后者为“{theirs}”；同一分桶的速率、突发度、分别计数和共享方式\
                  须相同：请在同一变更单中一起修改，或换一个分桶"
             ),
             Fault::SlowBucket => "按此速率，桶和可预消费令牌需 36 年以上才能填满：请减小其中之一".to_owned(),
@@ -289,7 +289,7 @@ impl Lang {
                 format!("至少为 {min}：试运行沿用所需令牌数和可预消费令牌数，桶要装得下")
             }
             Fault::TrialInBucket => "共用分桶的规则不能单独试运行：请取消试运行，或移出分桶".to_owned(),
-            Fault::LeasedOverdraft => "租约计数不能预消费：请设为 0 或更换计数位置".to_owned(),
+            Fault::LeasedOverdraft => "租约计数不能预消费：请设为 0 或更换共享方式".to_owned(),
             Fault::Json => "请输入 JSON 对象，最多 64 KiB".to_owned(),
             Fault::NotAccepted => "请先接受接入条款".to_owned(),
             Fault::Guessable => "太容易猜到：包含用户名或是常见密码".to_owned(),
@@ -327,7 +327,7 @@ impl Lang {
         match (self, offline) {
             _ if known == 0 => self.texts().live_none.to_owned(),
             (Self::Zh, 0) => format!("已在 {have}/{known} 节点生效"),
-            (Self::Zh, _) => format!("已在 {have}/{known} 节点生效，{offline} 个离线"),
+            (Self::Zh, _) => format!("已在 {have}/{known} 节点生效，{offline} 个不在线"),
             (Self::En, _) => {
                 let nodes = if known == 1 { "node" } else { "nodes" };
                 let rest = if offline == 0 { String::new() } else { format!(", {offline} offline") };
@@ -412,8 +412,8 @@ mod tests {
         for (have, live, offline, zh, en) in [
             (0, 0, 0, "没有节点", "no nodes"),
             (1, 1, 0, "已在 1/1 节点生效", "live on 1 of 1 node"),
-            (2, 2, 1, "已在 2/3 节点生效，1 个离线", "live on 2 of 3 nodes, 1 offline"),
-            (0, 0, 2, "已在 0/2 节点生效，2 个离线", "live on 0 of 2 nodes, 2 offline"),
+            (2, 2, 1, "已在 2/3 节点生效，1 个不在线", "live on 2 of 3 nodes, 1 offline"),
+            (0, 0, 2, "已在 0/2 节点生效，2 个不在线", "live on 0 of 2 nodes, 2 offline"),
         ] {
             let found = InForce { have, live, offline };
             assert_eq!((&*Lang::Zh.live(found), &*Lang::En.live(found)), (zh, en));

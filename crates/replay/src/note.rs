@@ -121,7 +121,7 @@ impl Note {
             }
             Self::NotCompared { side, rules } => {
                 format!(
-                    "规则 {side}：{rules} 条规则带优先级，或在多个限额中含有共用桶的限额，因此不与精确限额比较"
+                    "规则 {side}：{rules} 条规则带优先级，或在多个上限中含有共用桶的上限，因此不与精确上限比较"
                 )
             }
             Self::Queues { side, rules } => {

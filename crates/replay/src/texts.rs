@@ -22,7 +22,7 @@ tollgate_charts::texts! {
     newly_admitted: "新增放行", "Newly admitted";
     rules: "规则", "Rules";
     near: "接近上限", "Near the limit";
-    shadowed: "影子模式下会被拒绝", "Would be denied in shadow mode";
+    shadowed: "试运行时会被拒绝", "Would be denied in shadow mode";
     keys: "键数", "Keys";
     keys_denied: "被拒绝过的键", "Keys that were denied";
     wrongly_admitted: "误放行", "Wrongly admitted";
@@ -39,11 +39,11 @@ tollgate_charts::texts! {
     key: "键", "Key";
     from: "从", "From";
     to: "到", "To";
-    most_denied: "被拒绝最多的键", "Keys that were denied most";
+    most_denied: "被限流最多的键", "Keys that were denied most";
     suggested: "建议值", "Suggested";
     enough_for: "可满足的键的比例", "Enough for this share of the keys";
     in_any: "任意窗口内", "In any window";
-    or_burst: "或突发", "Or a burst";
+    or_burst: "或突发度", "Or a burst";
     at_rate: "速率", "At the rate";
     begin_of_span: "段起点", "Span begins at";
 }

@@ -22,7 +22,7 @@ tollgate_charts::texts! {
     longest_delay: "最长延迟", "Longest delay";
     numbers: "数据", "Numbers";
     fleet: "集群共享一个上限", "A fleet that shares a limit";
-    fleet_about: "exact：每次判定都访问存储；leased：节点提前租用许可；local：每个节点按份额各自计数。上界为令牌桶：突发 + 速率 × 时间。", "exact: the store decides each time. leased: nodes lease permits ahead. local: each node counts its share by itself. The bound is that of one bucket: burst + rate × time.";
+    fleet_about: "exact：每次判定都访问存储；leased：预先把许可租给各节点；local：每个节点按份额各自计数。上界为令牌桶：突发度 + 速率 × 时间。", "exact: the store decides each time. leased: nodes lease permits ahead. local: each node counts its share by itself. The bound is that of one bucket: burst + rate × time.";
     fleet_admitted: "每秒放行许可数", "Permits admitted per second";
     fleet_denied: "每秒拒绝许可数", "Permits denied per second";
     fleet_over: "超出上界的许可数：截至该时刻的任意区间", "Permits above the bound, in any interval up to then";

@@ -10,8 +10,8 @@ texts! {
     link_hint: "只显示这一次。请交给该用户，有效期至", "Shown this once. Give it to the user; it is valid until";
     reset: "重置密码", "Reset password";
     reset_about: "清除密码并结束该用户的全部登录，然后生成新的一次性链接。", "Clears the password, ends all logins of the user, and makes a new one-time link.";
-    disable_about: "停用后，该用户的登录、令牌和链接立即失效。", "Logins, tokens and links of the user end at once.";
-    enable_about: "启用后，该用户可以再次登录；令牌不会恢复。", "The user can log in again; tokens do not come back.";
+    disable_about: "停用后，该用户的登录、访问令牌和链接立即失效。", "Logins, tokens and links of the user end at once.";
+    enable_about: "启用后，该用户可以再次登录；访问令牌不会恢复。", "The user can log in again; tokens do not come back.";
     roles_about: "角色按应用授予；* 表示全部应用。每个角色包含低于它的角色。", "Roles are granted per app; * stands for all apps. Each role includes the lower ones.";
     no_roles: "没有角色", "No roles";
     no_roles_text: "没有角色的用户看不到任何应用。", "A user without a role sees no app.";
@@ -21,7 +21,7 @@ texts! {
     my_tokens: "我的 API 令牌", "My API tokens";
     keep_tokens: "保留", "keep them";
     end_tokens: "全部撤销", "revoke them all";
-    my_tokens_hint: "如果怀疑密码已泄露，请同时撤销令牌。", "If somebody else may know the password, revoke the tokens too.";
+    my_tokens_hint: "如果怀疑密码已泄露，请同时撤销 API 令牌。", "If somebody else may know the password, revoke the tokens too.";
     wrong_link: "链接无效、已使用或已过期。请联系管理员重新生成。", "The link is wrong, used or expired. An administrator can make a new one.";
     me: "我的账户", "My account";
     preferences: "偏好", "Preferences";
@@ -42,11 +42,11 @@ texts! {
     device: "设备", "Device";
     this_login: "本次登录", "this login";
     end: "结束", "End";
-    tokens: "令牌", "Tokens";
-    token: "令牌", "Token";
-    tokens_about: "程序凭令牌调用 API，节点凭令牌接入。权限不会超过所有者当前的权限。", "Programs use the API with tokens, and nodes attach with them. A token never has more rights than its owner.";
-    no_tokens: "还没有令牌", "No tokens yet";
-    no_tokens_text: "为每个程序单独创建一个令牌，不再使用时撤销。", "Make one token per program, and revoke it when it is no longer used.";
+    tokens: "访问令牌", "Tokens";
+    token: "访问令牌", "Token";
+    tokens_about: "程序凭访问令牌调用 API，节点凭访问令牌接入。权限不会超过所有者当前的权限。", "Programs use the API with tokens, and nodes attach with them. A token never has more rights than its owner.";
+    no_tokens: "还没有访问令牌", "No tokens yet";
+    no_tokens_text: "为每个程序单独创建一个访问令牌，不再使用时撤销。", "Make one token per program, and revoke it when it is no longer used.";
     token_name: "名称", "Name";
     token_name_hint: "用途，如 ci-deploy", "What it is for, such as ci-deploy";
     token_kind: "类型", "Kind";
@@ -60,8 +60,8 @@ texts! {
     token_apps_hint: "用逗号分隔，* 表示全部；节点令牌留空", "Separated by commas, * for all; empty for nodes";
     token_days: "有效天数", "Valid for days";
     token_days_hint: "API：1 至 365，留空使用默认值；节点：1 至 365，留空不过期；首次接入：1 至 30，留空为 1", "API: 1 to 365, the default if empty. Node: 1 to 365, no end if empty. Joining: 1 to 30, 1 if empty.";
-    new_token: "新建令牌", "New token";
-    token_title: "新令牌", "The new token";
+    new_token: "新建访问令牌", "New token";
+    token_title: "新的访问令牌", "The new token";
     token_hint: "只显示这一次，请立即保存。", "Shown this once; keep it now.";
     owner: "所有者", "Owner";
     expires: "到期", "Expires";
@@ -72,7 +72,7 @@ texts! {
     valid: "有效", "valid";
     revoked: "已撤销", "revoked";
     expired: "已过期", "expired";
-    by_program: "（控制端）", "(control plane)";
+    by_program: "（控制面）", "(control plane)";
     settings: "设置", "Settings";
     settings_about: "保存后立即生效，并记入审计。", "They take effect at once and are recorded in the audit.";
     set_language: "默认语言", "Default language";
@@ -81,9 +81,9 @@ texts! {
     set_idle_hint: "5 至 10080", "5 to 10080";
     set_days: "登录最长时限（天）", "Login ends after (days)";
     set_days_hint: "1 至 30", "1 to 30";
-    set_token: "令牌默认有效天数", "Default days of a token";
+    set_token: "访问令牌默认有效天数", "Default days of a token";
     set_token_hint: "1 至 365", "1 to 365";
-    set_approvals: "新应用所需审批数", "Approvals of a new app";
+    set_approvals: "新应用发布所需批准数", "Approvals of a new app";
     set_approvals_hint: "0 至 2", "0 to 2";
     settings_stale: "设置刚被他人修改。下面是您填写的内容；再次保存将覆盖对方的修改。", "The settings were changed meanwhile. Your input is below; saving again replaces the other change.";
     from_time: "起始时间", "From";
@@ -93,13 +93,13 @@ texts! {
     filter: "筛选", "Filter";
     export: "导出 NDJSON", "Export NDJSON";
     rejected: "已拒绝", "rejected";
-    did_you_mean: "您要找的是否为", "Did you mean";
+    did_you_mean: "您是不是要找", "Did you mean";
     question_mark: "？", "?";
-    disk_low: "控制端磁盘空间不足：历史数据已停止保存，剩余空间只用于变更和审计。清理磁盘后自动恢复。", "The disk of the control plane is nearly full: history is not stored, and what is left is kept for changes and the audit. It resumes by itself once there is room.";
-    database_gone: "数据库文件被删除、替换或截断，修改被拒绝，否则会丢失。请放回文件，或者停止控制端、恢复备份后再启动。", "The database file was deleted, replaced or cut: changes are rejected, since they would be lost. Put the file back, or stop the control plane, restore a copy and start it again.";
-    disk_full: "控制端磁盘已满，没有任何修改。请清理磁盘后重试。", "The disk of the control plane is full; nothing was changed. Make room and try again.";
+    disk_low: "控制面磁盘空间不足：历史数据已停止保存，剩余空间只用于变更和审计。清理磁盘后自动恢复。", "The disk of the control plane is nearly full: history is not stored, and what is left is kept for changes and the audit. It resumes by itself once there is room.";
+    database_gone: "数据库文件被删除、替换或截断，修改被拒绝，否则会丢失。请放回文件，或者停止控制面、恢复备份后再启动。", "The database file was deleted, replaced or cut: changes are rejected, since they would be lost. Put the file back, or stop the control plane, restore a copy and start it again.";
+    disk_full: "控制面磁盘已满，没有任何修改。请清理磁盘后重试。", "The disk of the control plane is full; nothing was changed. Make room and try again.";
     needed_role: "需要角色", "Needed role";
     can_grant: "可由以下管理员授予", "Granted by";
     no_granter: "没有可用的管理员", "no active administrator";
-    login_only: "令牌不能执行此操作，请登录。", "A token cannot do this; log in.";
+    login_only: "访问令牌不能执行此操作，请登录。", "A token cannot do this; log in.";
 }

@@ -9,17 +9,17 @@ texts! {
     files: "规则文件", "Rule files";
     changes: "变更", "Changes";
     open_changes: "未完成的变更", "open changes";
-    rollouts: "发布", "Rollouts";
+    rollouts: "分阶段发布", "Rollouts";
     versions: "版本", "Versions";
     traffic: "观察", "Traffic";
     keys: "键查询", "Key lookup";
-    top: "热点键", "Top keys";
+    top: "被限流最多的键", "Top keys";
     overrides: "临时封禁", "Blocks";
     fleet: "节点管理", "Fleet";
     nodes: "节点", "Nodes";
     system: "系统", "System";
     users: "用户管理", "Users";
-    tokens: "令牌", "Tokens";
+    tokens: "访问令牌", "Tokens";
     audit: "审计", "Audit";
     settings: "设置", "Settings";
     shortcuts: "键盘快捷键", "Keyboard shortcuts";
@@ -37,5 +37,5 @@ texts! {
     does_open: "打开选中的行", "Open the row";
     does_save: "保存编辑器中的草稿", "Save the draft in the editor";
     does_help: "显示本页", "Show this page";
-    reconnecting: "无法连接控制端，正在重试。已输入的内容会保留。", "The control plane cannot be reached. Retrying; your input is kept.";
+    reconnecting: "无法连接控制面，正在重试。已输入的内容会保留。", "The control plane cannot be reached. Retrying; your input is kept.";
 }

@@ -30,7 +30,7 @@ texts! {
     no_apps: "节点还没有收到任何应用", "The node has no app yet";
     no_apps_text: "发布第一条规则后，节点会在一秒内收到。", "It gets the first rule within a second of its publication.";
     add: "添加节点", "Add a node";
-    add_text: "在新机器上运行，令牌文件在控制端的数据目录中：", "Run this on the new machine. The token is in the data folder of the control plane:";
+    add_text: "在新机器上运行，节点令牌文件在控制面的数据目录中：", "Run this on the new machine. The token is in the data folder of the control plane:";
     unknown: "未知", "unknown";
     remove: "移除", "Remove";
     remove_text: "节点已不存在时移除它。它重新连接后会再次出现。仍在运行但连不上的节点会继续按它持有的规则判定。", "Remove a node that is gone. It appears again if it connects. A node that runs and cannot reach this address still decides by the rules that it holds.";

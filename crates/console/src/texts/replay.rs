@@ -5,9 +5,9 @@ use super::{Lang, grouped};
 texts! {
     about: "用这里的数值回放一份录制的访问日志，与当前规则对比。不会修改规则，也不会影响在线计数。", "Replays a recorded log with these numbers beside the current rule. Changes no rule and no count of a node.";
     trace: "日志", "Trace";
-    trace_hint: "控制端数据目录下 `traces` 文件夹中的文件", "A file in the folder `traces` of the control plane's data";
+    trace_hint: "控制面数据目录下 `traces` 文件夹中的文件", "A file in the folder `traces` of the control plane's data";
     none: "还没有可以回放的日志", "No traces yet";
-    none_text: "把访问日志（Common 或 Combined、JSON、CSV、Envoy，可以是 gzip 或 zstd）复制到控制端的这个目录：", "Copy an access log (Common or Combined, JSON, CSV, Envoy; also as gzip or zstd) into this folder of the control plane:";
+    none_text: "把访问日志（Common 或 Combined、JSON、CSV、Envoy，可以是 gzip 或 zstd）复制到控制面的这个目录：", "Copy an access log (Common or Combined, JSON, CSV, Envoy; also as gzip or zstd) into this folder of the control plane:";
     map: "字段含义", "What the fields mean";
     map_hint: "可选，每行一个 `KEY=VALUE`，例如 `time=at` 或 `cost=tokens`。默认把日志中的每个请求都算作这条规则的请求。", "Optional, one `KEY=VALUE` on each line, such as `time=at` or `cost=tokens`. Every request of the log counts as one of this rule.";
     run: "回放", "Replay";
@@ -28,7 +28,7 @@ texts! {
     suggested: "99% 的键所需的突发度", "Burst enough for 99 % of the keys";
     newly_denied: "新增拒绝", "Newly denied";
     newly_admitted: "新增放行", "Newly admitted";
-    top: "被拒绝最多的键", "Keys that were denied most";
+    top: "被限流最多的键", "Keys that were denied most";
     over_time: "请求随时间的变化", "Requests over time";
     denied_now: "拒绝（当前）", "Denied now";
     denied_then: "拒绝（修改后）", "Denied with these numbers";

@@ -5,7 +5,7 @@ use tollgate_control::rollout::{Sides, Stage, State, Step, Tally, Why};
 use super::{Lang, grouped};
 
 texts! {
-    title: "发布", "Rollouts";
+    title: "分阶段发布", "Rollouts";
     about: "新版本先到一部分节点，检查通过后再到更多节点；检查不通过则自动撤回。", "A version reaches some nodes first and more after each check. A failed check withdraws it.";
     empty: "没有分阶段发布", "No rollouts yet";
     empty_text: "在应用设置里填写发布步骤，此后该应用的每次修改都会分阶段发布；没有步骤的应用一次发布到所有节点。", "Give an app steps in its settings, and each of its changes is rolled out in stages. Without steps, all nodes get a change at once.";
@@ -30,7 +30,7 @@ texts! {
     gate_degraded: "降级比例不更高", "Degraded share not higher";
     gate_soaked: "观察时间", "Watched long enough";
     too_few: "每侧不足 500 次判定", "fewer than 500 decisions on a side";
-    no_gates: "发布已结束", "The rollout has ended";
+    no_gates: "分阶段发布已结束", "The rollout has ended";
     figures: "判定对比", "Decisions compared";
     side: "节点", "Nodes";
     chosen: "已选节点", "Chosen";
@@ -42,7 +42,7 @@ texts! {
     figures_hint: "只统计步骤开始且节点确认之后的判定，节点每 5 秒上报一次。", "Counts begin with the step and the node's acknowledgement. Nodes report every 5 s.";
     nodes: "节点", "Nodes";
     no_nodes: "没有节点", "No node";
-    no_nodes_text: "还没有节点接入，发布会等待第一个在线节点。", "No node is connected. The rollout waits for the first one.";
+    no_nodes_text: "还没有节点接入，分阶段发布会等待第一个在线节点。", "No node is connected. The rollout waits for the first one.";
     stage_rejected: "已拒绝", "rejected";
     stage_waiting: "等待确认", "waiting";
     stage_candidate: "新版本", "new version";
@@ -64,16 +64,16 @@ texts! {
     pause: "暂停", "Pause";
     resume: "继续", "Resume";
     advance: "下一步", "Next step";
-    finish: "完成发布", "Finish";
+    finish: "完成分阶段发布", "Finish";
     withdraw: "撤回", "Withdraw";
     reason: "撤回原因", "Reason to withdraw";
     reason_hint: "撤回时必填，写入审计", "Required to withdraw; kept in the audit";
     actions_hint: "下一步会跳过等待和检查；撤回会把原来的规则作为新版本一次发布到所有节点。", "The next step skips the wait and the gates. Withdrawing publishes the rules of before as a new version on all nodes at once.";
     needs_approver: "暂停、继续、下一步和撤回需要审批者角色。", "Pausing, resuming, the next step and withdrawing need the role approver.";
-    stale: "发布已有变化，请核对后再操作。", "The rollout has moved meanwhile. Look at it again before you go on.";
+    stale: "分阶段发布已有变化，请核对后再操作。", "The rollout has moved meanwhile. Look at it again before you go on.";
     wrong_state: "当前状态不允许此操作。", "This is not possible in its present state.";
-    is_open: "该应用有正在进行的发布，完成或撤回后才能再次发布。", "A version of this app is being rolled out. Publish again after its end, or withdraw it first.";
-    show_open: "查看发布", "Show the rollout";
+    is_open: "该应用有正在进行的分阶段发布，完成或撤回后才能再次发布。", "A version of this app is being rolled out. Publish again after its end, or withdraw it first.";
+    show_open: "查看分阶段发布", "Show the rollout";
     steps: "发布步骤", "Steps of rollouts";
     steps_hint: "每行一步，如 `1 node`、`10 %`、`zone in (a, b)`，最后一步为 `all`；留空则一次发布到所有节点", "One per line: `1 node`, `10 %`, `zone in (a, b)`; the last is `all`. Leave empty for all nodes at once";
     soak_s: "每步观察（秒）", "Seconds to watch each step";

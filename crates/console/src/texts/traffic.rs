@@ -6,13 +6,13 @@ use super::{Lang, grouped};
 use crate::chart::percent;
 
 texts! {
-    top: "热点键", "Top keys";
+    top: "被限流最多的键", "Top keys";
     per_second: "每秒判定数", "Decisions per second";
     last_15_min: "最近 15 分钟", "last 15 minutes";
     admitted_per_second: "放行 / 秒", "Admitted / s";
     denied_per_second: "拒绝 / 秒", "Denied / s";
-    denied_share: "拒绝占比", "Share denied";
-    most_limited: "最受限的键", "Most limited key";
+    denied_share: "拒绝比例", "Share denied";
+    most_limited: "被限流最多的键", "Most limited key";
     none_limited: "没有键被限流", "No key was limited";
     admitted: "放行", "Admitted";
     denied: "拒绝", "Denied";
@@ -33,7 +33,7 @@ texts! {
     no_traffic_text: "节点收到请求后，这里每 10 秒更新一次。", "Once nodes decide requests, this page is updated every ten seconds.";
     no_node: "还没有节点连接", "No node is connected";
     no_node_text: "在另一台机器或终端上启动一个节点，它会每 5 秒上报一次。", "Start a node on another machine or in another terminal. It reports every 5 seconds.";
-    lost_stream: "与控制端的连接已中断，数据不再更新。", "The connection to the control plane is lost, so this page is not up to date.";
+    lost_stream: "与控制面的连接已中断，数据不再更新。", "The connection to the control plane is lost, so this page is not up to date.";
     key: "键", "Key";
     rule: "规则", "Rule";
     domain: "应用或域", "App or domain";
@@ -43,8 +43,8 @@ texts! {
     search_keys: "搜索键", "Search keys";
     search: "搜索", "Search";
     no_top: "这段时间没有键被限流", "No key was limited in this time";
-    no_top_text: "节点记录每条规则中被拒绝最多的键。换一个更长的时间范围试试。", "Nodes record the keys of each rule that were denied most. Try a longer time.";
-    top_lead: "计数来自各节点的近似统计，每条规则只记录被拒绝最多的键。", "Counts are estimates of the nodes, which record only the keys of each rule that were denied most.";
+    no_top_text: "节点记录每条规则中被限流最多的键。换一个更长的时间范围试试。", "Nodes record the keys of each rule that were denied most. Try a longer time.";
+    top_lead: "计数来自各节点的近似统计，每条规则只记录被限流最多的键。", "Counts are estimates of the nodes, which record only the keys of each rule that were denied most.";
     unlimited: "没有规则限制的请求", "Requests that no rule limits";
     unlimited_lead: "最近 24 小时内，没有匹配到规则的请求，以及发往未知域的请求。", "Requests of the last 24 hours that matched no rule, and requests for unknown domains.";
     no_unlimited: "所有请求都匹配到了规则", "Every request matched a rule";
@@ -106,7 +106,7 @@ impl Lang {
         let (rate, burst) = (grouped(rate), grouped(burst));
         match self {
             Self::Zh => format!(
-                "最近 {minutes} 分钟内，99% 的时间每秒不超过 {peak} 个请求。建议速度 {rate}（1.5 倍），突发度 {burst}。"
+                "最近 {minutes} 分钟内，99% 的时间每秒不超过 {peak} 个请求。建议速率 {rate}（1.5 倍），突发度 {burst}。"
             ),
             Self::En => format!(
                 "In the last {minutes} minutes, 99 % of the time at most {peak} requests came per second. Suggested: \
@@ -163,7 +163,7 @@ impl Lang {
                 "拒绝激增",
                 "denials",
                 if is_zh {
-                    format!("{app} 最近 5 分钟的拒绝占比升至 {}", percent(*value))
+                    format!("{app} 最近 5 分钟的拒绝比例升至 {}", percent(*value))
                 } else {
                     format!("{app} denies {} of its requests since 5 minutes", percent(*value))
                 },
@@ -173,7 +173,7 @@ impl Lang {
                 "降级",
                 "degraded",
                 if is_zh {
-                    format!("{app} 有 {} 的判定没有使用存储", percent(*value))
+                    format!("{app} 有 {} 的判定没有经过存储", percent(*value))
                 } else {
                     format!("{app} decides {} of its requests without the store", percent(*value))
                 },
@@ -193,7 +193,7 @@ impl Lang {
                 "已撤回",
                 "withdrawn",
                 if is_zh {
-                    format!("{app} 版本 {value} 的发布于 {since} 撤回")
+                    format!("{app} 版本 {value} 的分阶段发布于 {since} 撤回")
                 } else {
                     format!("The rollout of version {value} of {app} was withdrawn at {since}")
                 },
@@ -203,7 +203,7 @@ impl Lang {
                 "等待处理",
                 "halted",
                 if is_zh {
-                    format!("{app} 版本 {value} 的发布于 {since} 未通过检查，等待处理")
+                    format!("{app} 版本 {value} 的分阶段发布于 {since} 未通过检查，等待处理")
                 } else {
                     format!(
                         "A gate of the rollout of version {value} of {app} failed at {since}; it waits for you"
@@ -215,7 +215,7 @@ impl Lang {
                 "磁盘不足",
                 "disk low",
                 if is_zh {
-                    format!("控制端磁盘只剩 {} MB", grouped(value / 1_000_000))
+                    format!("控制面磁盘只剩 {} MB", grouped(value / 1_000_000))
                 } else {
                     format!("The disk of the control plane has {} MB left", grouped(value / 1_000_000))
                 },
@@ -225,7 +225,7 @@ impl Lang {
                 "证书到期",
                 "certificate",
                 if is_zh {
-                    format!("控制端的 TLS 证书将于 {} 到期", time(*value))
+                    format!("控制面的 TLS 证书将于 {} 到期", time(*value))
                 } else {
                     format!("The TLS certificate of the control plane expires at {}", time(*value))
                 },
@@ -294,7 +294,7 @@ impl Lang {
                 "时钟偏差",
                 "clock",
                 if is_zh {
-                    format!("{node} 的时钟与控制端相差 {} 毫秒", grouped(*value))
+                    format!("{node} 的时钟与控制面相差 {} 毫秒", grouped(*value))
                 } else {
                     format!("The clock of {node} is {} ms off", grouped(*value))
                 },

@@ -194,7 +194,7 @@ async fn a_node_is_shown_in_every_situation_as_the_page_of_states_says() {
         let english = cells[2].as_str();
         let numbers: Vec<&str> =
             english.split(|it: char| !it.is_ascii_digit()).filter(|it| !it.is_empty()).collect();
-        let offline = numbers.get(2).map_or_else(String::new, |it| format!("，{it} 个离线"));
+        let offline = numbers.get(2).map_or_else(String::new, |it| format!("，{it} 个不在线"));
         let chinese = format!("已在 {}/{} 节点生效{offline}", numbers[0], numbers[1]);
         for path in
             ["/", "/rules", "/nodes", "/rules?saved=SIP_HOTEL&version=1", "/apps/SIP_HOTEL/rules/pushGeo"]
