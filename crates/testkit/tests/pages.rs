@@ -1,5 +1,5 @@
 //! Pages that must stay equal: the Chinese pages to the English ones, and what pages show of a file to the
-//! file. Links lead somewhere.
+//! file. Links lead somewhere, and Chinese texts keep to the list of words.
 #![allow(clippy::expect_used, reason = "helpers of a test count as no test to clippy")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -231,6 +231,46 @@ fn every_page_in_the_chinese_folder_is_held_to_an_english_one() {
             name == "README.md" || TRANSLATED.contains(&&*name),
             "docs/zh-CN/{name} is not in TRANSLATED"
         );
+    }
+}
+
+#[test]
+fn chinese_words_that_the_list_of_words_replaces_are_not_used() {
+    let list = read("docs/zh-CN/README.md");
+    let (_, rows) = list.split_once("| 英文 | 中文 | 不用 | 说明 |\n|---|---|---|---|\n").expect("the list");
+    let mut replaced = Vec::new();
+    for row in rows.lines() {
+        let cells: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [_, chinese, instead_of, _] = cells[..] else { panic!("not four cells: {row}") };
+        replaced.extend(instead_of.split('、').filter(|word| !word.is_empty()).map(|word| (word, chinese)));
+    }
+    assert!(replaced.len() >= 15, "only {replaced:?}");
+    let mut places = vec![root().join("README.zh-CN.md")];
+    chinese_texts(&root().join("docs/zh-CN"), &mut places);
+    chinese_texts(&root().join("crates"), &mut places);
+    assert!(places.iter().filter(|path| path.ends_with("texts.rs")).count() >= 3, "{places:?}");
+    let mut found = String::new();
+    for path in places.iter().filter(|path| !path.ends_with("docs/zh-CN/README.md")) {
+        for (number, line) in read(path).lines().enumerate() {
+            for (word, chinese) in replaced.iter().filter(|(word, _)| line.contains(word)) {
+                found += &format!("{}:{}: {word}: {chinese}\n", path.display(), number + 1);
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found}");
+}
+
+/// All pages below a folder, and all sources that hold the texts of a crate in both languages.
+fn chinese_texts(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let is_text =
+            path.ends_with("texts.rs") || folder.ends_with("texts") || folder.ends_with("docs/zh-CN");
+        if path.is_dir() {
+            chinese_texts(&path, found);
+        } else if is_text {
+            found.push(path);
+        }
     }
 }
 
