@@ -9,6 +9,8 @@ use regex::Regex;
 
 #[path = "pages/changelog.rs"]
 mod changelog;
+#[path = "pages/console.rs"]
+mod console;
 #[path = "pages/decisions.rs"]
 mod decisions;
 
