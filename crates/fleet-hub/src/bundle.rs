@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use tollgate_fleet_proto::{AppVersion, Begin, ControlSays, End, FromControl};
+use tollgate_fleet_proto::{AppVersion, Begin, ControlSays, End, FromControl, Sha256Bytes};
 
 use crate::published::PreparedApp;
 
@@ -12,8 +12,20 @@ use crate::published::PreparedApp;
 pub struct Bundle {
     pub(crate) id: u64,
     pub(crate) full: bool,
+    /// In the order of their names.
     pub(crate) apps: Vec<(Arc<str>, Arc<PreparedApp>)>,
     pub(crate) removed: Vec<String>,
+}
+
+impl Bundle {
+    pub(crate) fn app(&self, name: &str) -> Option<&(Arc<str>, Arc<PreparedApp>)> {
+        let at = self.apps.binary_search_by(|(it, _)| (**it).cmp(name)).ok()?;
+        self.apps.get(at)
+    }
+
+    pub(crate) fn has(&self, app: &str, version: u64, sha256: &Sha256Bytes) -> bool {
+        self.app(app).is_some_and(|(_, rules)| rules.version == version && rules.sha256 == *sha256)
+    }
 }
 
 /// One thing to send.
