@@ -76,7 +76,7 @@ pub(crate) fn compare(
         let mut rows = rows.query([])?;
         while let Some(row) = rows.next()? {
             found.rows += 1;
-            let key = in_line(row, 0)?;
+            let key = in_line(row.get_ref(0)?);
             let now = hex(&table.digest(|nth| row.get_ref(1 + nth))?);
             match of_table.remove(&key) {
                 Some(digest) if digest == now => {}

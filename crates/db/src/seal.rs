@@ -1,17 +1,17 @@
 //! Seals: what each transaction has left of the rows that it changed, as digests in a chain. So a row that
 //! another program has edited is found by comparing.
 //!
-//! Triggers of the connection that writes, which no other program has, note the keys of rows, and the digest
-//! of what was there before. At the commit, digests of what is there now become one row of `seals`. A row
-//! that was not as its last seal says was edited by another program: that is reported before the row is
-//! sealed again. A column whose value is its default is not part of a digest, so that a migration that adds
+//! Triggers of the connection that writes, which no other program has, note the key of each row with its
+//! digest before and after. At the commit, the last digests become one row of `seals`. A row that was not as
+//! its last seal says was edited by another program: that is reported before the row is sealed again. A column whose value is its default is not part of a digest, so that a migration that adds
 //! a column changes none, also to a key. Not here: which rows matter, and what becomes of an edit
 //! (`control`).
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension as _};
@@ -35,13 +35,10 @@ CREATE TRIGGER IF NOT EXISTS seals_are_never_changed BEFORE UPDATE ON seals
 CREATE TRIGGER IF NOT EXISTS seals_are_never_removed BEFORE DELETE ON seals
     BEGIN SELECT RAISE(ABORT, 'seals are never removed'); END;";
 
-const TOUCHED: &str = "
-PRAGMA temp_store = MEMORY;
-CREATE TEMP TABLE touched (id INTEGER PRIMARY KEY, tbl, k1, k2, k3, was);
-CREATE INDEX temp.touched_by_table ON touched (tbl, k1, k2, k3);";
-
-/// The function by which triggers get the digest of a row as it was.
-const DIGEST: &str = "sealed_digest";
+/// The functions by which triggers note a row: as it was, and as it is now. Their arguments are the number of
+/// the table, the key and the columns.
+const WAS: &str = "sealed_was";
+const NOW: &str = "sealed_now";
 
 /// A table whose rows are sealed.
 #[derive(Debug)]
@@ -51,8 +48,19 @@ pub(crate) struct Table {
     keys: Vec<(String, Option<String>)>,
     /// Sealed columns with their defaults.
     columns: Vec<(String, Value)>,
-    /// Reads the rows that were noted.
-    changed: String,
+}
+
+/// What triggers have noted in a transaction, in its order.
+type Notes = Arc<Mutex<Vec<Note>>>;
+
+/// A row before or after a change.
+#[derive(Clone, Debug)]
+struct Note {
+    /// The number of its table.
+    table: usize,
+    key: String,
+    is_before: bool,
+    digest: RowDigest,
 }
 
 /// What the connection that writes seals.
@@ -60,6 +68,7 @@ pub(crate) struct Table {
 pub(crate) struct Seals {
     pub(crate) unsealed: Unsealed,
     tables: Arc<Vec<Table>>,
+    notes: Notes,
     last: Last,
 }
 
@@ -97,13 +106,15 @@ impl Seals {
     /// Begins to note changed rows. Where there are no seals yet, all rows are sealed as they are.
     pub(crate) fn begin(connection: &Connection, unsealed: Unsealed) -> Result<Self, DbError> {
         connection.execute_batch(TABLE)?;
-        connection.execute_batch(TOUCHED)?;
         let tables = Arc::new(tables(connection, unsealed)?);
-        digest_rows(connection, Arc::clone(&tables))?;
+        let notes = Notes::default();
+        for (name, is_before) in [(WAS, true), (NOW, false)] {
+            take_notes(connection, name, is_before, &tables, &notes)?;
+        }
         for (nth, table) in tables.iter().enumerate() {
             connection.execute_batch(&table.triggers(nth))?;
         }
-        let mut seals = Self { unsealed, tables, last: Last::default() };
+        let mut seals = Self { unsealed, tables, notes, last: Last::default() };
         let is_first =
             connection.query_row("SELECT 1 FROM seals LIMIT 1", [], |_| Ok(())).optional()?.is_none();
         if is_first {
@@ -123,16 +134,28 @@ impl Seals {
 
     /// Notes all rows, so that they are sealed as they are.
     pub(crate) fn note_all(&self, connection: &Connection) -> Result<(), DbError> {
-        self.tables.iter().try_for_each(|table| Ok(connection.execute_batch(&table.all())?))
+        self.tables
+            .iter()
+            .enumerate()
+            .try_for_each(|(nth, table)| Ok(connection.execute_batch(&table.all(nth))?))
+    }
+
+    /// What is noted so far, to [`forget`](Self::forget) what a statement noted that failed.
+    pub(crate) fn mark(&self) -> usize {
+        self.notes.lock().len()
+    }
+
+    /// Forgets what was noted after `mark`; 0 for a new transaction.
+    pub(crate) fn forget(&self, mark: usize) {
+        self.notes.lock().truncate(mark);
     }
 
     /// Before a commit: what the transaction has changed, and which of these rows another program has edited
     /// since they were sealed.
     pub(crate) fn noted(&mut self, connection: &Connection) -> Result<Noted, DbError> {
         let mut noted = Noted::default();
-        let mut touched = connection.prepare_cached("SELECT DISTINCT tbl FROM temp.touched")?;
-        let touched = touched.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()?;
-        if touched.is_empty() {
+        let rows = folded(&self.notes.lock());
+        if rows.is_empty() {
             return Ok(noted);
         }
         let known = self.last.seq;
@@ -140,31 +163,20 @@ impl Seals {
             let key = (known.min(self.last.seq) + 1).to_string();
             noted.edits.push(Difference { table: "seals".to_owned(), key, ..Difference::default() });
         }
-        for table in self.tables.iter().filter(|it| touched.contains(&it.name)) {
-            let mut changed = connection.prepare_cached(&table.changed)?;
-            let mut found = changed.query([&table.name])?;
-            while let Some(row) = found.next()? {
-                let digest = match row.get_ref(2)? {
-                    ValueRef::Null => None, // it is gone
-                    _ => Some(table.digest(|nth| row.get_ref(3 + nth))?),
-                };
-                let was = row.get_ref(1)?.as_blob_or_null().unwrap_or_default();
-                let (key, shown) = (in_line(row, 0)?, digest.as_ref().map_or_else(String::new, |it| hex(it)));
-                let id = row_id(&table.name, &key);
-                let sealed = self.last.rows.get(&id).map(|it| &it[..]);
+        for ((nth, key), (was, now)) in rows {
+            let Some(table) = self.tables.get(nth).map(|it| &it.name) else { continue };
+            let _ = writeln!(noted.lines, "{table} {} {key}", shown(now));
+            let id = row_id(table, &key);
+            noted.rows.push((id, now));
+            let sealed = self.last.rows.get(&id).copied();
+            if sealed != was {
                 let what = match (sealed, was) {
                     (Some(_), Some(_)) => Edit::Changed,
                     (None, _) => Edit::Added,
                     (_, None) => Edit::Removed,
                 };
-                let table = table.name.clone();
-                let _ = writeln!(noted.lines, "{table} {shown} {key}");
-                noted.rows.push((id, digest));
-                if sealed != was {
-                    let shown = |it: Option<&[u8]>| it.map_or_else(String::new, hex);
-                    let (sealed, found) = (shown(sealed), shown(was));
-                    noted.edits.push(Difference { table, key, what, sealed, found });
-                }
+                let (table, sealed, found) = (table.clone(), shown(sealed), shown(was));
+                noted.edits.push(Difference { table, key, what, sealed, found });
             }
         }
         Ok(noted)
@@ -180,7 +192,7 @@ impl Seals {
         if lines.is_empty() {
             return Ok(None);
         }
-        connection.prepare_cached("DELETE FROM temp.touched")?.execute([])?;
+        self.forget(0);
         let Last { seq: before, hash: hash_before, .. } = &self.last;
         let head = head.map_or_else(String::new, |(seq, hash)| format!("{seq}:{hash}"));
         let seq = before + 1;
@@ -285,18 +297,40 @@ fn shortened(digest: Sha256) -> [u8; 16] {
     short
 }
 
-/// Makes the function that triggers call: the number of a table and the columns of a row give its digest.
-fn digest_rows(connection: &Connection, tables: Arc<Vec<Table>>) -> Result<(), DbError> {
-    // Without effects, so a trigger may call it although the schema of the file is not trusted.
-    let flags =
-        FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
-    connection.create_scalar_function(DIGEST, -1, flags, move |call| {
-        let table = usize::try_from(call.get::<i64>(0)?).ok().and_then(|nth| tables.get(nth));
-        let table = table.filter(|it| it.columns.len() + 1 == call.len());
+/// Makes a function that triggers call.
+fn take_notes(
+    connection: &Connection,
+    name: &str,
+    is_before: bool,
+    tables: &Arc<Vec<Table>>,
+    notes: &Notes,
+) -> Result<(), DbError> {
+    let (tables, notes) = (Arc::clone(tables), Arc::clone(notes));
+    // Not innocuous: nothing in the file may call it. Triggers of this connection are not in the file.
+    connection.create_scalar_function(name, -1, FunctionFlags::SQLITE_UTF8, move |call| {
+        let nth = usize::try_from(call.get::<i64>(0)?).unwrap_or(usize::MAX);
+        let table = tables.get(nth).filter(|it| it.columns.len() + 2 == call.len());
         let table = table.ok_or_else(|| rusqlite::Error::InvalidParameterCount(call.len(), 0))?;
-        Ok(table.digest(|nth| Ok(call.get_raw(1 + nth)))?.to_vec())
+        let digest = table.digest(|nth| Ok(call.get_raw(2 + nth)))?;
+        notes.lock().push(Note { table: nth, key: in_line(call.get_raw(1)), is_before, digest });
+        Ok(rusqlite::types::Null)
     })?;
     Ok(())
+}
+
+/// By table and key, the digest before the first change and after the last; none where there was no row.
+fn folded(notes: &[Note]) -> BTreeMap<(usize, String), (Option<RowDigest>, Option<RowDigest>)> {
+    let mut rows = BTreeMap::new();
+    for Note { table, key, is_before, digest } in notes.iter().cloned() {
+        let first = if is_before { Some(digest) } else { None };
+        let (_, now) = rows.entry((table, key)).or_insert((first, None));
+        *now = if is_before { None } else { Some(digest) };
+    }
+    rows
+}
+
+fn shown(digest: Option<RowDigest>) -> String {
+    digest.map_or_else(String::new, |it| hex(&it))
 }
 
 /// Digest of a seal.
@@ -337,9 +371,7 @@ pub(crate) fn tables(connection: &Connection, unsealed: Unsealed) -> Result<Vec<
         if keys.is_empty() || keys.len() > MOST_KEYS {
             return Err(DbError::Unsealed { table: name });
         }
-        let mut table = Table { name, keys, columns, changed: String::new() };
-        table.changed = table.read_changed();
-        tables.push(table);
+        tables.push(Table { name, keys, columns });
     }
     Ok(tables)
 }
@@ -349,22 +381,12 @@ impl Table {
         self.keys.iter().map(|(key, _)| format!("{of}\"{key}\"")).collect()
     }
 
-    /// Columns of `touched`.
-    fn places(&self) -> String {
-        (1..=self.keys.len()).map(|nth| format!(", k{nth}")).collect()
-    }
-
     /// `nth`: its number among all tables.
     fn triggers(&self, nth: usize) -> String {
-        let (name, places) = (&self.name, self.places());
+        let name = &self.name;
         let sealed: Vec<String> = self.columns.iter().map(|(column, _)| format!("\"{column}\"")).collect();
-        let note = |of: &str, was: &str| {
-            let keys = self.keys_of(of).join(", ");
-            format!("INSERT INTO touched (tbl{places}, was) VALUES ('{name}', {keys}, {was});")
-        };
-        let was: String = sealed.iter().map(|column| format!(", OLD.{column}")).collect();
-        let was = format!("{DIGEST}({nth}{was})");
-        let [new, old] = [note("NEW.", "NULL"), note("OLD.", &was)];
+        let was = format!("SELECT {};", self.noted(WAS, nth, "OLD."));
+        let now = format!("SELECT {};", self.noted(NOW, nth, "NEW."));
         let trigger = |what: &str, event: &str, note: &str| {
             format!("CREATE TEMP TRIGGER \"sealed_{what}_{name}\" AFTER {event} BEGIN {note} END;")
         };
@@ -373,15 +395,20 @@ impl Table {
         let differs = sealed.iter().map(|column| format!("OLD.{column} IS NOT NEW.{column}"));
         let differs = differs.collect::<Vec<_>>().join(" OR ");
         let update = format!("{} WHEN {differs}", on(&format!("UPDATE OF {}", sealed.join(", "))));
-        trigger("insert", &on("INSERT"), &new)
-            + &trigger("delete", &on("DELETE"), &old)
-            + &trigger("update", &update, &(old + &new))
+        trigger("insert", &on("INSERT"), &now)
+            + &trigger("delete", &on("DELETE"), &was)
+            + &trigger("update", &update, &(was + &now))
     }
 
     /// Notes all rows.
-    fn all(&self) -> String {
-        let (name, places, keys) = (&self.name, self.places(), self.keys_of("").join(", "));
-        format!("INSERT INTO temp.touched (tbl{places}) SELECT '{name}', {keys} FROM main.\"{name}\"")
+    fn all(&self, nth: usize) -> String {
+        format!("SELECT COUNT({}) FROM main.\"{}\" AS t", self.noted(NOW, nth, "t."), self.name)
+    }
+
+    /// Calls a function that notes a row, which is named `of`.
+    fn noted(&self, function: &str, nth: usize, of: &str) -> String {
+        let columns: String = self.columns.iter().map(|(column, _)| format!(", {of}\"{column}\"")).collect();
+        format!("{function}({nth}, {}{columns})", self.quoted(&self.keys_of(of)))
     }
 
     /// A key as SQL. Of its columns behind the first, those whose value is their default are not part of it.
@@ -396,22 +423,6 @@ impl Table {
 
     fn sealed(&self) -> String {
         self.columns.iter().map(|(column, _)| format!(", t.\"{column}\"")).collect()
-    }
-
-    /// Key, digest of the row before the transaction, whether there is a row now, and its columns, for each
-    /// key that was noted. The first note of a key is from before its first change.
-    fn read_changed(&self) -> String {
-        let noted: Vec<String> = (1..=self.keys.len()).map(|nth| format!("w.k{nth}")).collect();
-        let pairs = self.keys_of("t.").into_iter().zip(&noted).map(|(key, noted)| format!("{key} = {noted}"));
-        format!(
-            "SELECT {}, w.was, t.\"{}\" {} FROM (SELECT k1, k2, k3, MIN(id), was FROM temp.touched WHERE tbl = ?1 \
-             GROUP BY k1, k2, k3) AS w LEFT JOIN main.\"{}\" AS t ON {}",
-            self.quoted(&noted),
-            self.keys[0].0,
-            self.sealed(),
-            self.name,
-            pairs.collect::<Vec<_>>().join(" AND "),
-        )
     }
 
     /// Key and columns of each row.
@@ -460,10 +471,9 @@ impl Table {
 }
 
 /// A key as part of a line.
-pub(crate) fn in_line(row: &rusqlite::Row<'_>, column: usize) -> Result<String, DbError> {
-    let key = row.get_ref(column)?;
+pub(crate) fn in_line(key: ValueRef<'_>) -> String {
     let key = key.as_bytes().map_or_else(|_| "NULL".into(), String::from_utf8_lossy);
-    Ok(key.replace('\\', "\\\\").replace('\n', "\\n"))
+    key.replace('\\', "\\\\").replace('\n', "\\n")
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {

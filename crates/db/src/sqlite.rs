@@ -134,6 +134,7 @@ impl Sqlite {
             watched.files.check().map_err(E::from)?;
         }
         self.execute(begin).map_err(E::from)?;
+        self.seals().into_iter().for_each(|seals| seals.forget(0));
         let now_ms = match asked.map_or_else(|| self.now_ms(), Ok) {
             Ok(now_ms) => now_ms,
             Err(error) => {
@@ -208,6 +209,10 @@ impl Sqlite {
         let sealed = seals.seal(&self.connection, head.as_ref(), noted)?;
         let head = if sealed.is_some() { self.head(&files)? } else { head };
         Ok((head, sealed))
+    }
+
+    fn seals(&self) -> Option<&Seals> {
+        self.watched.as_ref().and_then(|it| it.seals.as_ref())
     }
 
     /// The last row of what the witness names, within the transaction.
@@ -288,10 +293,14 @@ impl Tx for Open<'_> {
     fn execute(&mut self, statement: &'static str, values: &[Value]) -> Result<u64, DbError> {
         let text = self.sqlite.rewritten(statement);
         let mut prepared = self.sqlite.connection.prepare_cached(&text)?;
+        let mark = self.sqlite.seals().map(Seals::mark);
         pass();
-        let changed = prepared.execute(params_from_iter(values))? as u64;
+        let changed = prepared.execute(params_from_iter(values));
+        if let (Err(_), Some(seals), Some(mark)) = (&changed, self.sqlite.seals(), mark) {
+            seals.forget(mark); // triggers do not know that a statement was undone
+        }
         pass();
-        Ok(changed)
+        Ok(changed? as u64)
     }
 
     fn now_ms(&self) -> i64 {
