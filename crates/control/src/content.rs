@@ -118,6 +118,10 @@ impl Content {
     }
 
     pub(crate) fn read(app: &str, body: &str) -> Result<Self, ControlError> {
+        // Nearly all are rows. An enum without a tag would keep each value twice to find out.
+        if let Ok(car) = serde_json::from_str(body) {
+            return Ok(Self::Car(car));
+        }
         serde_json::from_str(body)
             .map_err(|error| ControlError::Document { app: app.to_owned(), reason: error.to_string() })
     }

@@ -23,7 +23,7 @@ use crate::rollouts;
 use crate::staging::Staged;
 use crate::stored::{ByName, Op, Stored};
 use crate::users::{self, User};
-use crate::versions::{self, Ahead};
+use crate::versions::{self, Ahead, Origin};
 
 /// Most rules of an app.
 pub const MAX_RULES: i64 = 20_000;
@@ -251,12 +251,9 @@ fn put(
     ops: &[Op],
     ahead: Ahead<'_>,
 ) -> Result<AppDocuments, ControlError> {
-    let documents = versions::publish_as(tx, actor, app, ("publish", &change.title), ops, ahead)?;
+    let origin = Origin { kind: "publish", comment: &change.title, change_id: Some(&change.id) };
+    let documents = versions::publish_as(tx, actor, app, origin, ops, ahead)?;
     let version = app.next();
-    tx.execute(
-        "UPDATE versions SET change_id = $3 WHERE app_id = $1 AND version = $2",
-        &[(&app.id).into(), version.into(), (&change.id).into()],
-    )?;
     tx.execute(
         "UPDATE changes SET state = 'published', published_version = $2, etag = etag + 1, updated_at = $3 \
          WHERE id = $1",

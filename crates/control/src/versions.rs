@@ -72,7 +72,16 @@ pub(crate) fn publish(
     comment: &str,
     ops: &[Op],
 ) -> Result<AppDocuments, ControlError> {
-    publish_as(tx, actor, app, (kind, comment), ops, Ahead::default())
+    publish_as(tx, actor, app, Origin { kind, comment, change_id: None }, ops, Ahead::default())
+}
+
+/// Why there is a version.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin<'a> {
+    /// `publish`, `rollback` and others.
+    pub(crate) kind: &'a str,
+    pub(crate) comment: &'a str,
+    pub(crate) change_id: Option<&'a str>,
 }
 
 /// What is known and done of a version before its transaction.
@@ -89,7 +98,7 @@ pub(crate) fn publish_as(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &App,
-    (kind, comment): (&str, &str),
+    Origin { kind, comment, change_id }: Origin<'_>,
     ops: &[Op],
     ahead: Ahead<'_>,
 ) -> Result<AppDocuments, ControlError> {
@@ -121,7 +130,7 @@ pub(crate) fn publish_as(
     };
     tx.execute(
         "INSERT INTO versions (app_id, version, kind, change_id, document, sha256, author, comment, created_at, \
-         digest) VALUES ($1, $2, $3, NULL, $4, $5, $6, $7, $8, $9)",
+         digest) VALUES ($1, $2, $3, $10, $4, $5, $6, $7, $8, $9)",
         &[
             (&app.id).into(),
             version.into(),
@@ -132,6 +141,7 @@ pub(crate) fn publish_as(
             comment.into(),
             now.into(),
             past::digest(documents).into(),
+            change_id.map(str::to_owned).into(),
         ],
     )?;
     tx.execute(
