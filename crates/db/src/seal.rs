@@ -3,9 +3,9 @@
 //!
 //! Triggers of the connection that writes, which no other program has, note the key of each row with its
 //! digest before and after. At the commit, the last digests become one row of `seals`. A row that was not as
-//! its last seal says was edited by another program: that is reported before the row is sealed again. A column whose value is its default is not part of a digest, so that a migration that adds
-//! a column changes none, also to a key. Not here: which rows matter, and what becomes of an edit
-//! (`control`).
+//! its last seal says was edited by another program: that is reported before the row is sealed again. A
+//! column whose value is its default is not part of a digest, so that a migration that adds a column changes
+//! none, also to a key. Not here: which rows matter, and what becomes of an edit (`control`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
