@@ -1,7 +1,7 @@
 // The screens that the console has, from its own table, and a place of each that its pages lead to.
 import { readFileSync } from "node:fs";
 
-const table = new URL("../crates/console/src/pages.rs", import.meta.url);
+const table = new URL("../crates/control/console/src/pages.rs", import.meta.url);
 
 /** Every path of a page that is read, such as `/apps/{app}/versions`. */
 export function patterns() {
