@@ -11,6 +11,7 @@ use tollgate_core::{Acquired, Cost, Decision, Holder, Quota, Released, Slots, Ti
 use tollgate_http_api::{StoreStatus, StoreView};
 use tollgate_limiter::Limiter;
 use tollgate_store::remote::StoreState;
+use tollgate_store::routed::RoutedStore;
 use tollgate_store::{
     Charge, Counter, Inspection, Key, ScanError, Scanned, SlotKey, Store, StoreError, StoreName, Take,
     Verdicts,
@@ -18,7 +19,6 @@ use tollgate_store::{
 use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::MemoryStore;
 use tollgate_store_redis::{RedisStore, Severity};
-use tollgate_store_routed::RoutedStore;
 
 /// How long the start waits for the store's first reply.
 const FIRST_STATE: Duration = Duration::from_millis(300);

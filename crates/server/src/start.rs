@@ -12,10 +12,10 @@ use tollgate_limiter::{Limiter, StoreStats};
 use tollgate_policy::{Place, Policy};
 use tollgate_rule_files::{Fault, FileSource, LoadError, Options, RuleSet, WatchSettings};
 use tollgate_store::Origin;
+use tollgate_store::routed::RoutedStore;
 use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
 use tollgate_store_redis::RedisStore;
-use tollgate_store_routed::RoutedStore;
 
 use crate::any_store::{AnyStore, NodeLimiter};
 use crate::node::{Node, NodeRules};

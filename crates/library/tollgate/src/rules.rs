@@ -73,7 +73,7 @@ enum Kept {
 
 /// Counters that a fleet shares, beside this process's.
 #[cfg(feature = "redis")]
-type Fleet = tollgate_store_routed::RoutedStore<tollgate_store_redis::RedisStore, MemoryStore>;
+type Fleet = tollgate_store::routed::RoutedStore<tollgate_store_redis::RedisStore, MemoryStore>;
 
 /// A request that rules admitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -18,10 +18,10 @@ use tollgate_limiter::{
     Descriptor, Entry, Intervened, Intervention, Limiter, LimiterSettings, Request, ReserveTerms, Scratch,
     Throttle,
 };
+use tollgate_store::routed::RoutedStore;
 use tollgate_store::suite::OutageStore;
 use tollgate_store::{Charge, Counter, Key, Store, Verdicts, block_on};
 use tollgate_store_memory::MemoryStore;
-use tollgate_store_routed::RoutedStore;
 
 const RULES: &str = "
 domain: shop

@@ -23,9 +23,9 @@ pub const MAX_IN_FLIGHT: usize = 256;
 
 /// Decides requests: policy, store, and time from the caller.
 ///
-/// Where the store is shared, a `RoutedStore` (crate `store-routed`) puts this node's memory beside it: for
-/// rules that say `sharing: local`, and for those that say `on_store_failure: local` while the store does not
-/// answer.
+/// Where the store is shared, a [`RoutedStore`](tollgate_store::routed::RoutedStore) puts this node's memory
+/// beside it: for rules that say `sharing: local`, and for those that say `on_store_failure: local` while the
+/// store does not answer.
 ///
 /// What it does is reported to its observer: [`Metrics`], or `()` for none.
 pub struct Limiter<S: Store, O: Observer = Metrics> {

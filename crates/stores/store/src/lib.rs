@@ -2,13 +2,15 @@
 //!
 //! A store keeps one state per key and decides atomically: batch in, decisions out. It knows nothing of
 //! rules; it is handed a [`Counter`] with every call, and never reads a state's bits itself.
-//! Not here: any store for production. `store-memory` and its siblings each implement [`Store`].
+//! [`routed`] puts a shared store and a local one together.
+//! Not here: any store that counts in production. `store-memory` and its siblings each implement [`Store`].
 
 mod counter;
 mod error;
 mod model;
 #[cfg(feature = "remote")]
 pub mod remote;
+pub mod routed;
 mod scan;
 #[cfg(feature = "suite")]
 pub mod suite;

@@ -11,9 +11,9 @@ use tollgate_limiter::{
     Descriptor, DescriptorAnswer, Entry, Kind, LimitOverride, Limiter, LimiterSettings, Policy, Request,
     Scratch, Unit,
 };
+use tollgate_store::routed::RoutedStore;
 use tollgate_store::suite::{Down, OutageStore};
 use tollgate_store::{ModelStore, Store, block_on};
-use tollgate_store_routed::RoutedStore;
 
 /// A whole minute, hour and day begin here.
 pub(crate) const NOON: Timestamp = Timestamp::from_unix_seconds(1_699_920_000);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tollgate_http_api::HttpSettings;
 use tollgate_limiter::{Limiter, LimiterSettings};
+use tollgate_store::routed::RoutedStore;
 use tollgate_store::suite::{Down, Outage, OutageStore};
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
-use tollgate_store_routed::RoutedStore;
 
 use crate::common::{Server, api_over, loopback, one, policy};
 

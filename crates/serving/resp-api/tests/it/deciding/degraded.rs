@@ -6,9 +6,9 @@ use std::sync::Arc;
 use tollgate_core::ManualClock;
 use tollgate_limiter::{Limiter, LimiterSettings, OnStoreFailure};
 use tollgate_resp_api::{RespApi, RespSettings};
+use tollgate_store::routed::RoutedStore;
 use tollgate_store::suite::OutageStore;
 use tollgate_store_memory::MemoryStore;
-use tollgate_store_routed::RoutedStore;
 
 use crate::common::{NOON, Server, memory, policy, story};
 

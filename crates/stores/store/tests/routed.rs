@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
+use tollgate_store::routed::RoutedStore;
 use tollgate_store::suite::{Options, Parked, run};
 use tollgate_store::{
     Charge, Counter, Inspection, Key, ModelStore, Sharing, SlotKey, Store, StoreError, StoreName, Take,
     Verdicts,
 };
 use tollgate_store_memory::MemoryStore;
-use tollgate_store_routed::RoutedStore;
 
 /// Where the counter of a key is kept.
 type Route = fn(Key<'_>) -> Sharing;

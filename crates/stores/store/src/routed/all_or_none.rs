@@ -12,9 +12,9 @@
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Cost, Decision, Timestamp};
-use tollgate_store::{Charge, Store, Take, Verdicts, at_once};
 
-use crate::parts::{Parts, merge, split};
+use super::parts::{Parts, merge, split};
+use crate::{Charge, Store, Take, Verdicts, at_once};
 
 /// How a batch is charged.
 #[derive(Clone, Copy, Debug)]

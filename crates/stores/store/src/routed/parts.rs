@@ -1,6 +1,6 @@
 //! A batch in two parts, and the answers in one again.
 
-use tollgate_store::{Counter, Sharing, Take, Verdicts};
+use crate::{Counter, Sharing, Take, Verdicts};
 
 /// Whether this counter is kept in this node's memory.
 pub(crate) fn is_local(counter: Counter<'_>) -> bool {

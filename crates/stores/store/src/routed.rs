@@ -1,22 +1,29 @@
-//! Which of the two stores gets a call.
+//! A shared store and this node's memory behind one [`Store`]: each counter is kept where its sharing says.
+//!
+//! [`RoutedStore`] sends counters of [`Sharing::Local`] to the local store and all others to the shared one,
+//! and puts the answers back into the order of the batch. Not here: what happens to a take that the shared
+//! store does not answer (`limiter`), counting (the two stores).
+
+mod all_or_none;
+mod parts;
 
 use std::time::Duration;
 
 use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
-use tollgate_store::{
+
+use self::all_or_none::{Operation, take_all_or_none};
+use self::parts::{is_local, merge, split};
+use crate::{
     Charge, Counter, Inspection, ScanError, Scanned, Sharing, SlotKey, Store, StoreError, StoreName, Take,
     Verdicts,
 };
 
-use crate::all_or_none::{Operation, take_all_or_none};
-use crate::parts::{is_local, merge, split};
-
-/// Two stores as one: counters of [`Sharing::Local`](tollgate_store::Sharing::Local) are kept in `L`, this
-/// node's memory, and all others in `S`.
+/// Two stores as one: counters of [`Sharing::Local`] are kept in `L`, this node's memory, and all others in
+/// `S`.
 ///
 /// # Example
 /// ```
-/// # use tollgate_store_routed::RoutedStore;
+/// # use tollgate_store::routed::RoutedStore;
 /// # use tollgate_core::{Cost, Quota, Timestamp};
 /// # use tollgate_store::{Charge, Counter, Key, ModelStore, Sharing, Store, block_on};
 /// # use std::time::Duration;
