@@ -6,11 +6,12 @@
 
 use std::io::Write;
 
+use tollgate_human_text::counted;
 use tollgate_policy::Policy;
 use tollgate_store::remote::StoreState;
 
 use crate::any_store::AnyStore;
-use crate::counted::{count, summary};
+use crate::counted::summary;
 use crate::example;
 use crate::server::Listening;
 use crate::settings::{Settings, StoreKind, parse};
@@ -65,10 +66,10 @@ impl Banner<'_> {
             writeln!(out, "  rules   {} from {from}", summary(self.policy))?;
         }
         for domain in self.policy.domains().iter().take(MAX_DOMAINS) {
-            writeln!(out, "            {}: {}", domain.name(), count(domain.rules().len(), "rule"))?;
+            writeln!(out, "            {}: {}", domain.name(), counted(domain.rules().len(), "rule"))?;
         }
         if let Some(more) = self.policy.domains().len().checked_sub(MAX_DOMAINS).filter(|more| *more > 0) {
-            writeln!(out, "            and {} more", count(more, "domain"))?;
+            writeln!(out, "            and {} more", counted(more, "domain"))?;
         }
         if !self.policy.version().is_empty() {
             writeln!(out, "  version {}", self.policy.version())?;

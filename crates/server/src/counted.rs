@@ -1,13 +1,9 @@
-//! Counts in words, for people.
+//! What rules there are, in words.
 
+use tollgate_human_text::counted;
 use tollgate_policy::Policy;
-
-/// `1 rule`, `2 rules`.
-pub(crate) fn count(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
-}
 
 /// `2 domains, 7 rules`.
 pub(crate) fn summary(policy: &Policy) -> String {
-    format!("{}, {}", count(policy.domains().len(), "domain"), count(policy.rules().count(), "rule"))
+    format!("{}, {}", counted(policy.domains().len(), "domain"), counted(policy.rules().count(), "rule"))
 }

@@ -19,7 +19,6 @@ mod example;
 mod family;
 #[cfg(feature = "control")]
 mod folder_lock;
-mod import;
 mod node;
 #[cfg_attr(not(feature = "control"), path = "no_node_control.rs")]
 mod node_control;

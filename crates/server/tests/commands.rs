@@ -2,6 +2,9 @@
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 
+#[path = "commands/import.rs"]
+mod import;
+
 use std::path::Path;
 use std::process::Command;
 

@@ -1,11 +1,12 @@
 //! Text that people write and read: durations such as `1h30m`, rates such as `100/s`, suggestions for
-//! misspelt names, shortened quotes.
+//! misspelt names, numbers of things, shortened quotes.
 //!
 //! For rule files, settings, queries and error messages alike. Not here: any format, or which names are
 //! known.
 
 mod address;
 mod bytes;
+mod counted;
 mod duration;
 mod names;
 mod quote;
@@ -13,6 +14,7 @@ mod rate;
 
 pub use address::{FromTheRight, ReadAddress, address_of_entry, forwarded_address, read_address};
 pub use bytes::{bytes_as_text, lossy, read_bytes, show_bytes};
+pub use counted::counted;
 pub use duration::{parse_duration, show_duration};
 pub use names::{Nearest, did_you_mean, nearest, one_of};
 pub use quote::{InQuotes, Quoted, clip, clip_to, is_hidden, shorten, shorten_to};

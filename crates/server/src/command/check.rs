@@ -3,9 +3,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use tollgate_human_text::counted;
 use tollgate_rule_files::{LoadError, Options, RuleSet};
 
-use crate::counted::{count, summary};
+use crate::counted::summary;
 use crate::ending::Ending;
 use crate::settings::{Settings, StoreKind};
 use crate::start::{self, RulesError};
@@ -53,11 +54,11 @@ impl Check {
                 lines("warning", &warnings, out)?;
                 let and_warned = match warned {
                     0 => String::new(),
-                    number => format!(", {}", count(number, "warning")),
+                    number => format!(", {}", counted(number, "warning")),
                 };
                 writeln!(out, "{}, no errors{and_warned} (version {})", summary(&policy), policy.version())?;
                 if self.strict && warned > 0 {
-                    writeln!(talk, "{}; --strict accepts none", count(warned, "warning"))?;
+                    writeln!(talk, "{}; --strict accepts none", counted(warned, "warning"))?;
                     return Ok(Ending::No);
                 }
                 Ok(Ending::Yes)
@@ -70,7 +71,7 @@ impl Check {
                 for line in error.to_string().lines() {
                     writeln!(out, "error: {line}")?;
                 }
-                writeln!(talk, "{}", count(error.count(), "error"))?;
+                writeln!(talk, "{}", counted(error.count(), "error"))?;
                 Ok(Ending::No)
             }
         }

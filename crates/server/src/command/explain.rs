@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use tollgate_answers::preview;
 use tollgate_headers::Style;
+use tollgate_human_text::counted;
 use tollgate_limiter::explain::{Verdict, explain};
 use tollgate_policy::Entry;
 
-use crate::counted::count;
 use crate::ending::Ending;
 use crate::settings::Settings;
 use crate::start;
@@ -74,7 +74,7 @@ impl Explain {
             Ok(rules) => rules.policy,
             Err(error) => {
                 writeln!(talk, "{error}")?;
-                writeln!(talk, "{}; nothing can be explained", count(error.count(), "error"))?;
+                writeln!(talk, "{}; nothing can be explained", counted(error.count(), "error"))?;
                 return Ok(Ending::CouldNotTell);
             }
         };

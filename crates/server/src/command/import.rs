@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use crate::counted::count;
+use tollgate_human_text::counted;
+use tollgate_import::nginx::{self, Imported, Rules};
+
 use crate::ending::Ending;
-use crate::import::nginx::{self, Imported, Rules};
 
 /// The most warnings that are written.
 const MOST_WARNINGS: usize = 1_000;
@@ -63,7 +64,7 @@ impl Import {
             writeln!(talk, "warning: {}: {}", it.place, it.why)?;
         }
         if let Some(more @ 1..) = left_out.len().checked_sub(MOST_WARNINGS) {
-            writeln!(talk, "warning: {} not shown", count(more, "more warning"))?;
+            writeln!(talk, "warning: {} not shown", counted(more, "more warning"))?;
         }
         let Rules { text, number } = match rules {
             Ok(rules) => rules,
@@ -75,9 +76,9 @@ impl Import {
         out.write_all(text.as_bytes())?;
         let missing = match left_out.len() {
             0 => String::new(),
-            number => format!(", {}", count(number, "warning")),
+            number => format!(", {}", counted(number, "warning")),
         };
-        writeln!(talk, "{}{missing}", count(number, "rule"))?;
+        writeln!(talk, "{}{missing}", counted(number, "rule"))?;
         Ok(if left_out.is_empty() { Ending::Yes } else { Ending::No })
     }
 }

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 
+use tollgate_human_text::counted;
 use tollgate_rule_files::{Options, RuleSet};
 
 use super::flags::Flags;
 use crate::banner::Banner;
-use crate::counted::count;
 use crate::embedded::Embedded;
 use crate::ending::Ending;
 use crate::node::Node;
@@ -119,14 +119,14 @@ impl clap::FromArgMatches for Serve {
 /// Why nothing was started, or why the server ended.
 #[derive(Debug, thiserror::Error)]
 enum ServeError {
-    #[error("{}\n{} in the settings; nothing was started", lines(.0), count(.0.len(), "error"))]
+    #[error("{}\n{} in the settings; nothing was started", lines(.0), counted(.0.len(), "error"))]
     Settings(Vec<Fault>),
     #[error("settings: otlp: {0}")]
     Traces(io::Error),
     #[error(
         "{}\n{} in the rules; nothing was started (--start-anyway waits for valid ones)",
         .0,
-        count(.0.count(), "error")
+        counted(.0.count(), "error")
     )]
     Rules(RulesError),
     #[error("{0}")]

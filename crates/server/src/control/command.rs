@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
+use tollgate_human_text::counted;
 
 use super::running::{Running, StartError, start};
 use super::users::{AuditCommand, UserCommand};
 use crate::command::flags::Flags;
-use crate::counted::count;
 use crate::ending::Ending;
 use crate::settings::control_process::ControlProcess;
 use crate::settings::{Fault, Sources};
@@ -102,7 +102,7 @@ impl clap::FromArgMatches for ControlFlags {
 /// Why nothing was started.
 #[derive(Debug, thiserror::Error)]
 enum ControlCommandError {
-    #[error("{}\n{} in the settings; nothing was started", lines(.0), count(.0.len(), "error"))]
+    #[error("{}\n{} in the settings; nothing was started", lines(.0), counted(.0.len(), "error"))]
     Settings(Vec<Fault>),
     #[error("{0}")]
     Start(StartError),

@@ -10,11 +10,11 @@ pub(super) struct Place {
 
 /// Something that was not taken over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct LeftOut {
+pub struct LeftOut {
     /// Its file and line, as in `nginx.conf:14`.
-    pub(crate) place: String,
+    pub place: String,
     /// What it is, why it is left out, and what to do instead.
-    pub(crate) why: String,
+    pub why: String,
 }
 
 /// The files that were read.

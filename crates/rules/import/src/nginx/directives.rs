@@ -30,7 +30,7 @@ pub(super) enum Block {
 /// A text that nginx would not read either.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}: {what}")]
-pub(crate) struct Unreadable {
+pub struct Unreadable {
     /// From 1.
     line: usize,
     what: &'static str,

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// The most bytes of a configuration with all that it includes.
-pub(crate) const MAX_BYTES: u64 = 16 << 20;
+pub const MAX_BYTES: u64 = 16 << 20;
 
 /// How `nginx -T` begins a file, before its path and a colon.
 const FILE: &str = "# configuration file ";
@@ -139,7 +139,10 @@ fn folder_of(path: &Path) -> PathBuf {
 }
 
 /// At most `most` bytes. Comments may be in any encoding.
-pub(crate) fn text_of(from: impl io::Read, most: u64) -> io::Result<String> {
+///
+/// # Errors
+/// When `from` cannot be read, or has more.
+pub fn text_of(from: impl io::Read, most: u64) -> io::Result<String> {
     let mut bytes = Vec::new();
     from.take(most + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most {

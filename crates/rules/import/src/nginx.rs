@@ -26,63 +26,89 @@ use std::path::Path;
 use tollgate_human_text::{one_of, show_duration};
 
 use conn::ConnUse;
-use directives::Unreadable;
 use files::Files;
 use key::Way;
-use place::LeftOut;
 use tables::Obstacle;
 use walk::Walk;
 use zone::{Use, Zone};
 
-pub(crate) use files::{MAX_BYTES, text_of};
+pub use directives::Unreadable;
+pub use files::{MAX_BYTES, text_of};
+pub use place::LeftOut;
 
 /// What became of a configuration.
 #[derive(Debug)]
-pub(crate) struct Imported {
+pub struct Imported {
     /// The rule file.
-    pub(crate) rules: Result<Rules, NoRules>,
+    pub rules: Result<Rules, NoRules>,
     /// What was not taken over with the same effect, by its place.
-    pub(crate) left_out: Vec<LeftOut>,
+    pub left_out: Vec<LeftOut>,
 }
 
 /// A rule file that was made.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Rules {
+pub struct Rules {
     /// The rule file.
-    pub(crate) text: String,
+    pub text: String,
     /// How many limits it has.
-    pub(crate) number: usize,
+    pub number: usize,
 }
 
 /// Why there are no rules.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NoRules {
+pub enum NoRules {
+    /// nginx would not read it either.
     #[error("{name}:{source}; is this an nginx configuration?")]
-    Unreadable { name: String, source: Unreadable },
+    Unreadable {
+        /// The file.
+        name: String,
+        /// The line and the reason.
+        source: Unreadable,
+    },
+    /// There is no text.
     #[error(
         "{name} is empty: looked for limit_req_zone and limit_req in an nginx configuration; give the main file, such \
          as /etc/nginx/nginx.conf, or what `nginx -T` prints"
     )]
-    Empty { name: String },
+    Empty {
+        /// The file.
+        name: String,
+    },
+    /// Neither zones nor uses of zones.
     #[error(
         "{name} has no limit_req_zone and no limit_req, which the rules are made from; give the main file, such as \
          /etc/nginx/nginx.conf, or what `nginx -T` prints"
     )]
-    NoLimit { name: String },
+    NoLimit {
+        /// The file.
+        name: String,
+    },
+    /// Zones are used that are not defined.
     #[error(
         "{name} has limit_req, and no valid limit_req_zone defines {zones}; give the main file, such as \
          /etc/nginx/nginx.conf, or what `nginx -T` prints"
     )]
-    NoZone { name: String, zones: String },
+    NoZone {
+        /// The file.
+        name: String,
+        /// Their names.
+        zones: String,
+    },
+    /// Zones are defined that are not used.
     #[error(
         "{name} has limit_req_zone, and no valid limit_req uses {zones}; give the main file, such as \
          /etc/nginx/nginx.conf, or what `nginx -T` prints"
     )]
-    NoUse { name: String, zones: String },
+    NoUse {
+        /// The file.
+        name: String,
+        /// Their names.
+        zones: String,
+    },
 }
 
 /// The limits of `text`, which was read from `path` or, without one, from stdin, as rules of `domain`.
-pub(crate) fn import(path: Option<&Path>, text: String, domain: &str) -> Imported {
+pub fn import(path: Option<&Path>, text: String, domain: &str) -> Imported {
     let name = path.map_or_else(|| "-".to_owned(), |path| path.display().to_string());
     let is_empty = text.trim().is_empty();
     let (files, (first, text)) = Files::around(path, &name, text);

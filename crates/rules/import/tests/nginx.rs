@@ -1,4 +1,4 @@
-//! `tollgate import nginx`: the rules that it writes admit what a real nginx with the same file admits.
+//! The rules that are made of an nginx configuration admit what a real nginx with the same file admits.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 
@@ -9,10 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use clap::Parser;
 use tollgate_core::Timestamp;
+use tollgate_import::nginx::{Imported, LeftOut, import};
 use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Patience, Request, Scratch};
-use tollgate_server::cli::{Cli, Ending};
 use tollgate_store::ModelStore;
 
 /// Requests of each case, all within a fraction of the interval of one permit.
@@ -43,16 +42,16 @@ struct Counts {
     denied: usize,
 }
 
-/// What the rules that are written of `config` decide at one instant, and whether anything is said.
+/// The limits of the configuration at `path`, as rules.
+fn import_file(path: &Path) -> Imported {
+    import(Some(path), std::fs::read_to_string(path).expect("a configuration"), "nginx")
+}
+
+/// What the rules that are made of `config` decide at one instant, and whether anything is said.
 fn imported(config: &Path, zones: &[(&str, &str, &str)]) -> (Counts, bool) {
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
-    let args = ["tollgate".as_ref(), "import".as_ref(), "nginx".as_ref(), config.as_os_str()];
-    let ending = Cli::try_parse_from(args).expect("a command").run(&mut out, &mut talk).expect("written");
-    let talk = String::from_utf8(talk).expect("text");
-    assert_eq!(ending == Ending::Yes, !talk.contains("warning: "), "{talk}");
-    let said = talk.lines().filter(|line| line.starts_with("warning: "));
-    let is_said = said.clone().any(|line| !line.contains("is not used by any limit_req"));
-    let rules = String::from_utf8(out).expect("text");
+    let Imported { rules, left_out } = import_file(config);
+    let is_said = left_out.iter().any(|it| !it.why.contains("is not used by any limit_req"));
+    let rules = rules.expect("rules").text;
     let policy = tollgate_rule_files::parse_text("nginx.yaml", rules).expect("rules without a fault");
     let limiter: Limiter<ModelStore> = Limiter::new(
         policy,
@@ -219,30 +218,11 @@ fn imported_rules_admit_and_delay_what_nginx_does() {
     }
 }
 
-#[test]
-fn a_file_without_limits_makes_no_rule_file() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("nginx.conf");
-    for (text, want) in [
-        ("", "is empty: looked for limit_req_zone and limit_req"),
-        ("http { server { listen 80; } }", "has no limit_req_zone and no limit_req"),
-        ("domain: edge\n", "is this an nginx configuration?"),
-    ] {
-        std::fs::write(&path, text).expect("written");
-        let (mut out, mut talk) = (Vec::new(), Vec::new());
-        let args = ["tollgate".as_ref(), "import".as_ref(), "nginx".as_ref(), path.as_os_str()];
-        let ending = Cli::try_parse_from(args).expect("a command").run(&mut out, &mut talk).expect("written");
-        let talk = String::from_utf8(talk).expect("text");
-        assert_eq!((ending, out.len()), (Ending::CouldNotTell, 0), "{text}");
-        assert!(talk.starts_with("error: ") && talk.contains(want), "{talk}");
-    }
-}
-
 /// Whole configurations of the shapes that are in use; a line of each that the rule file has, and all that is
 /// said about it.
 #[test]
 fn configurations_as_they_are_in_use_are_taken_over_or_said_by_line() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/nginx");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configurations");
     for (name, rules, in_rules, said) in [
         (
             "registry.conf",
@@ -362,28 +342,24 @@ fn configurations_as_they_are_in_use_are_taken_over_or_said_by_line() {
         ),
     ] {
         let path = folder.join(name);
-        let (mut out, mut talk) = (Vec::new(), Vec::new());
-        let args = ["tollgate".as_ref(), "import".as_ref(), "nginx".as_ref(), path.as_os_str()];
-        let ending = Cli::try_parse_from(args).expect("a command").run(&mut out, &mut talk).expect("written");
-        let (out, talk) = (String::from_utf8(out).expect("text"), String::from_utf8(talk).expect("text"));
-        let want = match (rules, said.len()) {
-            (0, _) => Ending::CouldNotTell,
-            (_, 0) => Ending::Yes,
-            _ => Ending::No,
+        let imported = import_file(&path);
+        assert_eq!(imported.left_out.len(), said.len(), "{name}: {:#?}", imported.left_out);
+        for (LeftOut { place, why }, (line, text)) in imported.left_out.iter().zip(said) {
+            assert_eq!(*place, format!("{}:{line}", path.display()), "{name}");
+            assert!(why.starts_with(text), "{name}: {why}");
+        }
+        let made = match imported.rules {
+            Ok(made) => made,
+            Err(error) => {
+                assert_eq!(rules, 0, "{name}: {error}");
+                continue;
+            }
         };
-        assert_eq!(ending, want, "{name}: {talk}");
-        let warnings: Vec<&str> = talk.lines().filter_map(|line| line.strip_prefix("warning: ")).collect();
-        assert_eq!(warnings.len(), said.len(), "{name}: {warnings:#?}");
-        for (warning, (line, text)) in warnings.iter().zip(said) {
-            assert!(warning.starts_with(&format!("{}:{line}: {text}", path.display())), "{name}: {warning}");
-        }
+        assert_eq!(made.number, rules, "{name}");
         for text in in_rules {
-            assert!(out.contains(text), "{name}: {text}\n{out}");
+            assert!(made.text.contains(text), "{name}: {text}\n{}", made.text);
         }
-        if rules > 0 {
-            assert!(talk.contains(&format!("{rules} rule")), "{name}: {talk}");
-            let policy = tollgate_rule_files::parse_text("nginx.yaml", out).expect("rules without a fault");
-            assert!(policy.rules().count() >= rules, "{name}");
-        }
+        let policy = tollgate_rule_files::parse_text("nginx.yaml", made.text).expect("rules without a fault");
+        assert!(policy.rules().count() >= rules, "{name}");
     }
 }

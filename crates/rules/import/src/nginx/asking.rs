@@ -32,7 +32,7 @@ pub(super) fn write(written: &[(&Zone, Vec<&Use>)], domain: &str, places: &Place
         let _ = writeln!(
             out,
             "#\n# And {}, which are asked about alike.",
-            crate::counted::count(more, "more place")
+            tollgate_human_text::counted(more, "more place")
         );
     }
 }
@@ -60,7 +60,7 @@ fn write_one(
         uses.iter().take(3).map(|it| format!("{} ({})", plain(&it.level), places.shown(it.place))).collect();
     let more = match uses.len().saturating_sub(3) {
         0 => String::new(),
-        more => format!(" and {}", crate::counted::count(more, "more place")),
+        more => format!(" and {}", tollgate_human_text::counted(more, "more place")),
     };
     // Writing to a string cannot fail.
     let _ = writeln!(out, "#\n# For {}{more}:", at.join(", "));

@@ -58,7 +58,7 @@ pub(super) fn write(zone: &Zone, uses: &[&ConnUse], places: &Places, out: &mut S
         let _ = writeln!(out, "  # {at}: {} at the same time in {level}", used.limit);
     }
     if let Some(more @ 1..) = uses.len().checked_sub(LISTED) {
-        let _ = writeln!(out, "  # and in {}", crate::counted::count(more, "more place"));
+        let _ = writeln!(out, "  # and in {}", tollgate_human_text::counted(more, "more place"));
     }
     let _ = writeln!(
         out,

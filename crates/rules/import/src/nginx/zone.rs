@@ -119,7 +119,7 @@ impl Zone {
                 writeln!(out, "  # {}: {} in {}", places.shown(used.place), used.pace, plain(&used.level));
         }
         if let Some(more @ 1..) = uses.len().checked_sub(LISTED) {
-            let _ = writeln!(out, "  # and in {}", crate::counted::count(more, "more place"));
+            let _ = writeln!(out, "  # and in {}", tollgate_human_text::counted(more, "more place"));
         }
         if !self.size.is_empty() {
             let _ = writeln!(
