@@ -30,5 +30,4 @@ mod signals;
 mod start;
 mod surface;
 mod surfaces;
-mod telemetry;
 mod worker;

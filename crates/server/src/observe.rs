@@ -11,13 +11,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use tollgate_net::ConnectionStats;
+use tollgate_telemetry::{LogQueue, SpanCounts};
 
 pub(crate) use self::process::ProcessMetrics;
 use crate::certificates::Certificates;
 use crate::family::Family;
 use crate::node::Node;
-use crate::telemetry::log_queue::LogQueue;
-use crate::telemetry::span_counts::SpanCounts;
 
 /// Connections of each surface.
 #[derive(Debug)]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use prometheus_client::collector::Collector;
 use tokio::sync::{mpsc, watch};
 use tollgate_net::{AcceptLimits, Address, ConnectionStats, Listeners, Sockets, TlsError};
+use tollgate_telemetry::Reported;
 
 use crate::acceptor::{BoundSurface, ListenerOptions};
 use crate::certificates::Certificates;
@@ -22,7 +23,6 @@ use crate::observe::{
 use crate::settings::{Listen, Settings, Surface};
 use crate::signals::{EndSignal, Signals};
 use crate::surface::Process;
-use crate::telemetry::Reported;
 use crate::worker::{self, small_runtime};
 
 /// How often certificates are checked for changes.

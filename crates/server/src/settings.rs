@@ -44,7 +44,7 @@ pub use self::control::{ControlAt, ControlSettings};
 pub use self::decisions::Decisions;
 pub use self::fault::Fault;
 pub use self::gather::Sources;
-pub use self::parse::{Listen, LogFormat};
+pub use self::parse::Listen;
 pub use self::row::{Heading, Kind, Setting};
 pub use self::rules::RuleSettings;
 pub use self::secret::Secret;

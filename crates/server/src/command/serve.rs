@@ -10,6 +10,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 
 use tollgate_human_text::counted;
 use tollgate_rule_files::{Options, RuleSet};
+use tollgate_telemetry::{FlushOnDrop, LogQueue, Reported, Traces};
 
 use super::flags::Flags;
 use crate::banner::Banner;
@@ -20,9 +21,6 @@ use crate::node_control::Controlled;
 use crate::server::{BindError, Server};
 use crate::settings::{Fault, SETTINGS, Settings, Sources};
 use crate::start::{self, RulesError, StartError};
-use crate::telemetry::Reported;
-use crate::telemetry::log_queue::{FlushOnDrop, LogQueue};
-use crate::telemetry::otlp::Traces;
 use crate::worker::small_runtime;
 
 /// Run the rate limit server: gRPC, HTTP and the Redis protocol.
@@ -195,7 +193,7 @@ fn start_telemetry(settings: &Settings) -> Result<(Option<Traces>, Reported, Flu
     let traces = telemetry.otlp.as_deref().map(Traces::start).transpose().map_err(ServeError::Traces)?;
     let (lines, flush) = LogQueue::start(io::stderr())?;
     let layer = traces.as_ref().map(Traces::layer);
-    crate::telemetry::start(telemetry.log_level, telemetry.log_format, lines.clone(), layer);
+    tollgate_telemetry::start(telemetry.log_level, telemetry.log_format, lines.clone(), layer);
     for note in &settings.notes {
         tracing::warn!("{note}");
     }

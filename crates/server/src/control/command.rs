@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 use tollgate_human_text::counted;
+use tollgate_telemetry::LogQueue;
 
 use super::running::{Running, StartError, start};
 use super::users::{AuditCommand, UserCommand};
@@ -15,7 +16,6 @@ use crate::ending::Ending;
 use crate::settings::control_process::ControlProcess;
 use crate::settings::{Fault, Sources};
 use crate::signals::Signals;
-use crate::telemetry::log_queue::LogQueue;
 use crate::worker::small_runtime;
 
 const EXAMPLES: &str = "\
@@ -152,7 +152,7 @@ impl ControlFlags {
 fn serve(process: &ControlProcess, out: &mut dyn Write) -> Result<(), ControlCommandError> {
     let (queue, _flush) = LogQueue::start(io::stderr())?;
     let (level, format) = (process.telemetry.log_level, process.telemetry.log_format);
-    crate::telemetry::start(level, format, queue, None::<tracing_subscriber::layer::Identity>);
+    tollgate_telemetry::start(level, format, queue, None::<tracing_subscriber::layer::Identity>);
     for note in &process.notes {
         tracing::warn!("{note}");
     }

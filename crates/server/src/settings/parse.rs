@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tollgate_telemetry::LogFormat;
+
 /// Where a surface listens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Listen {
@@ -17,16 +19,6 @@ pub enum Listen {
 
 /// Bytes of a socket's path that every system allows.
 const LONGEST_SOCKET: usize = 103;
-
-/// How log lines look.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum LogFormat {
-    /// For people.
-    #[default]
-    Text,
-    /// One JSON object per line.
-    Json,
-}
 
 /// `host:port`, `unix:/path` or `off`. `unix:///path` is the same socket as `unix:/path`.
 pub(crate) fn listen(text: &str) -> Result<Listen, String> {

@@ -1,9 +1,10 @@
 //! Logs and traces.
 
+use tollgate_telemetry::LogFormat;
 use tracing::level_filters::LevelFilter;
 
 use super::layers::Layers;
-use super::parse::{self, LogFormat};
+use super::parse;
 use super::row::Heading::{Observe, Process};
 use super::row::{OptionalRow, Row, rows};
 

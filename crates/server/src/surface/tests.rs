@@ -3,13 +3,13 @@
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
 use tollgate_rule_files::Options;
+use tollgate_telemetry::Reported;
 
 use super::*;
 use crate::server::Server;
 use crate::settings::row::Heading::Listen as Where;
 use crate::settings::row::rows;
 use crate::settings::{Settings, Sources, parse};
-use crate::telemetry::Reported;
 use crate::{start, worker};
 
 rows! {

@@ -22,14 +22,14 @@ use opentelemetry_sdk::trace::{
     Sampler, SdkTracer, SdkTracerProvider, Span, SpanData, SpanExporter, SpanProcessor,
 };
 use tokio::sync::{mpsc, watch};
-use tollgate_limiter::CALL;
+use tollgate_observe::CALL;
 use tracing::field::{Field, Visit};
 use tracing::span;
 use tracing_subscriber::filter::FilterFn;
 use tracing_subscriber::layer::{Context as LayerContext, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::telemetry::span_counts::SpanCounts;
+use crate::span_counts::SpanCounts;
 
 /// Most ended spans that wait to be sent.
 const QUEUE: usize = 4096;
@@ -42,7 +42,7 @@ const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The way to the collector. Stop it at the end, or the last spans are lost.
 #[derive(Debug)]
-pub(crate) struct Traces {
+pub struct Traces {
     provider: SdkTracerProvider,
     counts: Arc<SpanCounts>,
     stop: watch::Sender<bool>,
@@ -56,7 +56,7 @@ impl Traces {
     /// # Errors
     /// When the collector's address makes no sense, or the system gives no thread. A collector that is away
     /// is no error.
-    pub(crate) fn start(collector: &str) -> io::Result<Self> {
+    pub fn start(collector: &str) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let resource = Resource::builder()
             .with_attributes([KeyValue::new("service.version", env!("CARGO_PKG_VERSION"))]);
@@ -98,7 +98,7 @@ impl Traces {
     }
 
     /// What makes traces of spans; it looks at no others.
-    pub(crate) fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
+    pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: tracing::Subscriber + for<'span> LookupSpan<'span>,
     {
@@ -107,12 +107,13 @@ impl Traces {
     }
 
     /// What became of the spans so far.
-    pub(crate) fn counts(&self) -> Arc<SpanCounts> {
+    #[must_use]
+    pub fn counts(&self) -> Arc<SpanCounts> {
         Arc::clone(&self.counts)
     }
 
     /// Sends what waits, for `at_most` that long, and ends the thread.
-    pub(crate) fn stop(self, at_most: Duration) {
+    pub fn stop(self, at_most: Duration) {
         self.stop.send_replace(true);
         // The thread says nothing; it drops its end when it is through.
         let _ = self.stopped.recv_timeout(at_most);

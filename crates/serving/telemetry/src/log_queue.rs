@@ -23,7 +23,7 @@ const FLUSH: Duration = Duration::from_secs(1);
 
 /// Lines on their way. Cloned handles share one queue.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LogQueue(Arc<Shared>);
+pub struct LogQueue(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
@@ -43,14 +43,14 @@ struct Queue {
 
 /// Waits for the last lines when it is dropped, for a second at most.
 #[derive(Debug)]
-pub(crate) struct FlushOnDrop(LogQueue);
+pub struct FlushOnDrop(LogQueue);
 
 impl LogQueue {
     /// Starts the thread that writes to `to`.
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub(crate) fn start(to: impl Write + Send + 'static) -> io::Result<(Self, FlushOnDrop)> {
+    pub fn start(to: impl Write + Send + 'static) -> io::Result<(Self, FlushOnDrop)> {
         let queue = Self::default();
         let writer = queue.clone();
         std::thread::Builder::new().name("log".to_owned()).spawn(move || writer.write_to(to))?;
@@ -58,12 +58,14 @@ impl LogQueue {
     }
 
     /// Lines that were dropped, or could not be written.
-    pub(crate) fn dropped(&self) -> u64 {
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
         self.0.dropped.load(Relaxed)
     }
 
     /// Lines above the limit of their kind.
-    pub(crate) fn left_out(&self) -> u64 {
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
         self.0.left_out.load(Relaxed)
     }
 
@@ -150,7 +152,7 @@ impl<'a> MakeWriter<'a> for LogQueue {
 }
 
 /// Puts what is written at once, which is a line, into the queue.
-pub(crate) struct Lines<'a>(&'a LogQueue);
+pub struct Lines<'a>(&'a LogQueue);
 
 impl Write for Lines<'_> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {

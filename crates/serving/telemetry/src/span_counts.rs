@@ -4,11 +4,11 @@ use std::sync::atomic::AtomicU64;
 
 /// What became of the spans of sampled calls.
 #[derive(Debug, Default)]
-pub(crate) struct SpanCounts {
+pub struct SpanCounts {
     /// Taken by the collector.
-    pub(crate) sent: AtomicU64,
+    pub sent: AtomicU64,
     /// Not taken by the collector.
-    pub(crate) failed: AtomicU64,
+    pub failed: AtomicU64,
     /// Not sent because too many waited.
-    pub(crate) dropped: AtomicU64,
+    pub dropped: AtomicU64,
 }

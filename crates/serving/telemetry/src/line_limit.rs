@@ -10,14 +10,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tollgate_core::{Algorithm, Clock, Cost, Period, Quota, Refill, State};
-use tollgate_limiter::DENIED;
+use tollgate_observe::DENIED;
 use tracing::Metadata;
 use tracing::callsite::Identifier;
 use tracing::level_filters::LevelFilter;
 use tracing::subscriber::Interest;
 use tracing_subscriber::layer::{Context, Filter};
 
-use crate::telemetry::log_queue::LogQueue;
+use crate::log_queue::LogQueue;
 
 /// Lines of one kind at once: a start with many warnings loses none.
 const BURST: u64 = 100;

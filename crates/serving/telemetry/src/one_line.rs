@@ -112,8 +112,7 @@ mod tests {
     use tracing_subscriber::layer::SubscriberExt;
 
     use super::*;
-    use crate::settings::LogFormat;
-    use crate::telemetry::lines_to;
+    use crate::{LogFormat, lines_to};
 
     /// What `act` logs, without the timestamps.
     fn logged(format: LogFormat, act: impl FnOnce()) -> String {

@@ -1,13 +1,14 @@
 //! Log lines on stderr, as text or JSON, and traces. Neither is ever waited for.
 //!
-//! One line per state change. Requests are not logged, except denials, which the limiter samples.
+//! One line per state change. Requests are not logged, except denials, which the limiter samples. Not here:
+//! what is counted (`observe`), and which levels and collectors there are (settings).
 
 mod line_limit;
-pub(crate) mod log_queue;
+mod log_queue;
 mod one_line;
-#[cfg_attr(not(feature = "otlp"), path = "telemetry/no_otlp.rs")]
-pub(crate) mod otlp;
-pub(crate) mod span_counts;
+#[cfg_attr(not(feature = "otlp"), path = "no_otlp.rs")]
+mod otlp;
+mod span_counts;
 
 use std::sync::Arc;
 
@@ -18,23 +19,35 @@ use tracing_subscriber::layer::{Filter, Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::settings::LogFormat;
-use crate::telemetry::line_limit::LineFilter;
-use crate::telemetry::log_queue::LogQueue;
-use crate::telemetry::one_line::{PlainJson, TextFields};
-use crate::telemetry::span_counts::SpanCounts;
+pub use log_queue::{FlushOnDrop, LogQueue};
+pub use otlp::Traces;
+pub use span_counts::SpanCounts;
+
+use line_limit::LineFilter;
+use one_line::{PlainJson, TextFields};
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
 
 /// What was logged and traced, for metrics.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reported {
-    pub(crate) lines: LogQueue,
+pub struct Reported {
+    /// Lines on their way to stderr.
+    pub lines: LogQueue,
     /// `None` without traces.
-    pub(crate) spans: Option<Arc<SpanCounts>>,
+    pub spans: Option<Arc<SpanCounts>>,
 }
 
 /// Starts logging to `queue` for the whole process, including panics. `more` is a further layer with a filter
 /// of its own.
-pub(crate) fn start<L>(level: LevelFilter, format: LogFormat, queue: LogQueue, more: Option<L>)
+pub fn start<L>(level: LevelFilter, format: LogFormat, queue: LogQueue, more: Option<L>)
 where
     L: Layer<tracing_subscriber::Registry> + Send + Sync,
 {
