@@ -176,6 +176,9 @@ fn texts(root: &Path) -> Vec<PathBuf> {
             .into();
     files_below(&root.join("docs"), "md", &mut found);
     files_below(&root.join("changelog.d"), "md", &mut found);
+    for floor in fs::read_dir(root.join("crates")).expect("the floors").flatten() {
+        found.push(floor.path().join("README.md"));
+    }
     let mut sources = Vec::new();
     files_below(&root.join("crates"), "rs", &mut sources);
     found.extend(sources.into_iter().filter(|path| path.iter().any(|folder| folder == "src")));

@@ -1,31 +1,55 @@
-//! The structure of the workspace is what ARCHITECTURE.md says: crates depend on lower layers only, and the
-//! files of a crate do not import each other in a circle.
+//! The structure of the workspace is what its folders say: crates depend on the floors that their floor's
+//! README allows, and the files of a crate do not import each other in a circle.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of a test count as no test to clippy")]
 
 mod circles;
+mod floors;
 mod imports;
-mod layers;
 mod source;
 
 use std::path::{Path, PathBuf};
+
+use floors::{Crate, Floor};
+use regex::Regex;
 
 /// Circles that are left, each a set of files of one crate. A circle that is gone must leave this list.
 const KNOWN_CIRCLES: &[&[&str]] = &[];
 
 #[test]
-fn no_crate_depends_on_its_own_layer_or_a_higher_one() {
-    let layers = layers::read(&read("ARCHITECTURE.md"));
-    let faults = layers::faults(&layers, &manifests());
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+fn crates_depend_on_their_own_floor_and_those_that_its_readme_allows() {
+    assert_eq!(floors::faults(&floors()), [""; 0]);
+}
+
+#[test]
+fn every_floor_has_a_readme_with_its_words_invariants_boundary_tests_and_a_recipe() {
+    assert_eq!(floors::faults_of_readmes(&floors()), [""; 0]);
+}
+
+#[test]
+fn links_of_the_readmes_lead_to_a_file_or_a_folder() {
+    let link = Regex::new(r"\]\(([^)#]+)[^)]*\)").expect("a regular expression");
+    for Floor { name, readme, .. } in floors() {
+        let folder = root().join("crates").join(&name);
+        let links: Vec<String> = link.captures_iter(&readme).map(|found| found[1].to_owned()).collect();
+        assert!(links.len() >= 3, "{name}/README.md has only {links:?}");
+        for link in links {
+            assert!(folder.join(&link).exists(), "{name}/README.md: {link} leads nowhere");
+        }
+    }
+}
+
+#[test]
+fn the_map_has_every_crate() {
+    assert_eq!(floors::faults_of_map(&read("ARCHITECTURE.md"), &floors()), [""; 0]);
 }
 
 #[test]
 fn files_of_a_crate_import_each_other_in_no_circle() {
     let mut found = Vec::new();
-    for (name, folder) in crates() {
-        let modules = source::modules(&folder.join("src"));
+    for Crate { path, .. } in floors().iter().flat_map(|floor| &floor.crates) {
+        let modules = source::modules(&root().join("crates").join(path).join("src"));
         for circle in circles::of(&imports::between(&modules)) {
-            found.push(circle.iter().map(|file| format!("{name}/{file}")).collect::<Vec<_>>());
+            found.push(circle.iter().map(|file| format!("{path}/{file}")).collect::<Vec<_>>());
         }
     }
     let known: Vec<Vec<String>> =
@@ -69,39 +93,36 @@ fn has(tokens: &[String], words: &[&str]) -> bool {
     tokens.windows(words.len()).any(|it| it == words)
 }
 
-/// Name and folder of every crate of the workspace.
-fn crates() -> Vec<(String, PathBuf)> {
-    let floors = folders_in(&root().join("crates"));
-    let mut found: Vec<_> = floors
-        .iter()
-        .flat_map(|floor| folders_in(floor))
-        .chain(floors.iter().cloned())
-        .filter(|folder| folder.join("Cargo.toml").is_file())
-        .map(|folder| (name_of(&manifest(&folder)), folder))
+/// The floors, each with its crates. The server is a floor and a crate.
+fn floors() -> Vec<Floor> {
+    let mut floors: Vec<Floor> = folders_in("crates")
+        .into_iter()
+        .map(|name| {
+            let mut paths = folders_in(&format!("crates/{name}"));
+            paths.iter_mut().for_each(|folder| *folder = format!("{name}/{folder}"));
+            paths.push(name.clone());
+            let manifest = |path: String| {
+                let manifest =
+                    std::fs::read_to_string(root().join(format!("crates/{path}/Cargo.toml"))).ok()?;
+                Some(Crate { path, manifest })
+            };
+            let crates = paths.into_iter().filter_map(manifest).collect();
+            let readme = read(&format!("crates/{name}/README.md"));
+            Floor { name, readme, crates }
+        })
         .collect();
-    found.sort();
-    found
+    floors.sort_by(|a, b| a.name.cmp(&b.name));
+    let crates: usize = floors.iter().map(|floor| floor.crates.len()).sum();
+    assert!(floors.len() > 8 && crates > 40, "only {crates} crates on {} floors", floors.len());
+    floors
 }
 
-fn folders_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).expect("a folder");
-    entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
-}
-
-fn manifest(folder: &Path) -> String {
-    std::fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest")
-}
-
-/// The package's name without `tollgate-`.
-fn name_of(manifest: &str) -> String {
-    let name = manifest.lines().find_map(|line| line.strip_prefix("name = ")).expect("a name");
-    let name = name.trim_matches('"');
-    name.strip_prefix("tollgate-").unwrap_or(name).to_owned()
-}
-
-/// Name and Cargo.toml of every crate of the workspace.
-fn manifests() -> Vec<(String, String)> {
-    crates().into_iter().map(|(name, folder)| (name, manifest(&folder))).collect()
+fn folders_in(path: &str) -> Vec<String> {
+    let entries = std::fs::read_dir(root().join(path)).expect("a folder").flatten();
+    entries
+        .filter(|entry| entry.path().is_dir())
+        .map(|entry| entry.file_name().into_string().expect("a name in UTF-8"))
+        .collect()
 }
 
 fn root() -> PathBuf {
@@ -109,5 +130,5 @@ fn root() -> PathBuf {
 }
 
 fn read(path: &str) -> String {
-    std::fs::read_to_string(root().join(path)).expect("a page of the project")
+    std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
