@@ -13,8 +13,12 @@
 //! let migrations = [Migration { number: 1, name: "greetings", sql }];
 //! let db = Db::open(&folder.path().join("hi.db"), &migrations, TimeSource::Database)?;
 //! db.write_blocking(|tx| tx.execute("INSERT INTO hi VALUES ($1)", &["ann".into()]))?;
-//! let rows = db.read_blocking(|tx| tx.query("SELECT name FROM hi", &[]))?;
-//! assert_eq!(rows[0].text(0)?, "ann");
+//!
+//! row! {
+//!     struct Greeting { name: String }
+//! }
+//! let greetings = db.read_blocking(|tx| select!(Greeting: "FROM hi ORDER BY name").all(tx, &[]))?;
+//! assert_eq!(greetings[0].name, "ann");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -24,6 +28,7 @@ mod difference;
 mod error;
 mod kill_points;
 mod migrate;
+mod rows;
 mod seal;
 mod sqlite;
 mod tx;
@@ -37,6 +42,9 @@ pub use error::DbError;
 #[cfg(feature = "kill-points")]
 pub use kill_points::kill_at_step;
 pub use migrate::Migration;
+pub use rows::{Cells, Columns, Read, Select, query_any, query_int, query_value, query_values};
+#[doc(hidden)]
+pub use rows::{as_text, joined, joined_len};
 pub use seal::Unsealed;
 pub use sqlite::{OnEdits, TimeSource};
 pub use tx::{MAX_ROWS, Tx};
