@@ -59,15 +59,15 @@ pub fn update(
     let rollout = input.rollout.clone().unwrap_or_else(|| before.rollout.clone());
     rollout.check()?;
     tx.execute(
-        "UPDATE apps SET description = $2, state = $3, approvals = $5, rollout = $6, etag = etag + 1, \
-         updated_at = $4 WHERE id = $1",
+        "UPDATE apps SET description = $1, state = $2, approvals = $3, rollout = $4, etag = etag + 1, \
+         updated_at = $5 WHERE id = $6",
         &[
-            (&before.id).into(),
             (&description).into(),
             state.into(),
-            tx.now_ms().into(),
             approvals.into(),
             rollout.json().to_string().into(),
+            tx.now_ms().into(),
+            (&before.id).into(),
         ],
     )?;
     let state = state.to_owned();

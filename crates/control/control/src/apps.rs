@@ -1,7 +1,7 @@
 //! Apps: the unit of rights, versions and publication. The domain of an app's rows has its name.
 
 use serde_json::json;
-use tollgate_db::{DbError, Row, Tx};
+use tollgate_db::{Tx, query_any, query_int, row, select};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
@@ -44,23 +44,46 @@ pub struct App {
     pub(crate) reserved: i64,
 }
 
+row! {
+    struct AppRow {
+        id: String,
+        name: String,
+        description: String,
+        version: i64,
+        approvals: i64,
+        state: String,
+        etag: i64,
+        updated_at: i64,
+        rules: i64 =
+            "(SELECT COUNT(*) FROM car WHERE car.app_id = apps.id AND car.edition = apps.edition)",
+        /// A plan as JSON, or empty.
+        rollout: String,
+        edition: String,
+        reserved: i64,
+    }
+}
+
+row! {
+    struct NameRow { name: String, is_disabled: bool = "state = 'disabled'" }
+}
+
 impl App {
-    fn read(row: &Row) -> Result<Self, ControlError> {
-        let (name, plan) = (row.text(1)?, row.text(9)?);
-        let rollout = if plan.is_empty() { Plan::default() } else { Plan::read(&name, &plan)? };
+    fn read(row: AppRow) -> Result<Self, ControlError> {
+        let AppRow { name, rollout, .. } = row;
+        let rollout = if rollout.is_empty() { Plan::default() } else { Plan::read(&name, &rollout)? };
         Ok(Self {
-            id: row.text(0)?,
-            rollout,
+            id: row.id,
             name,
-            description: row.text(2)?,
-            version: row.int(3)?,
-            state: row.text(4)?,
-            etag: row.int(5)?,
-            updated_at: row.int(6)?,
-            rules: row.int(7)?,
-            approvals: row.int(8)?,
-            edition: row.text(10)?,
-            reserved: row.int(11)?,
+            description: row.description,
+            version: row.version,
+            approvals: row.approvals,
+            state: row.state,
+            etag: row.etag,
+            updated_at: row.updated_at,
+            rules: row.rules,
+            rollout,
+            edition: row.edition,
+            reserved: row.reserved,
         })
     }
 
@@ -123,14 +146,8 @@ fn numbered(actor: &Actor, app: App) -> App {
 }
 
 pub(crate) fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<App>, ControlError> {
-    let row = tx.query_one(
-        "SELECT id, name, description, version, state, etag, updated_at, \
-         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id AND car.edition = apps.edition), approvals, \
-         rollout, edition, reserved FROM apps \
-         WHERE name = $1",
-        &[name.into()],
-    )?;
-    row.as_ref().map(App::read).transpose()
+    let row = select!(AppRow: "FROM apps WHERE name = $1").first(tx, &[name.into()])?;
+    row.map(App::read).transpose()
 }
 
 /// The apps that the actor may see, by name.
@@ -138,14 +155,8 @@ pub(crate) fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<App>, ControlEr
 /// # Errors
 /// [`ControlError::Db`].
 pub fn list(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<App>, ControlError> {
-    let rows = tx.query(
-        "SELECT id, name, description, version, state, etag, updated_at, \
-         (SELECT COUNT(*) FROM car WHERE car.app_id = apps.id AND car.edition = apps.edition), approvals, \
-         rollout, edition, reserved FROM apps \
-         ORDER BY name",
-        &[],
-    )?;
-    let apps: Vec<App> = rows.iter().map(App::read).collect::<Result<_, _>>()?;
+    let rows = select!(AppRow: "FROM apps ORDER BY name").all(tx, &[])?;
+    let apps: Vec<App> = rows.into_iter().map(App::read).collect::<Result<_, _>>()?;
     Ok(apps.into_iter().filter(|app| actor.may(Role::Viewer, &app.name)).collect())
 }
 
@@ -155,16 +166,15 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<App>, ControlError> {
 /// # Errors
 /// [`ControlError::Db`].
 pub fn names(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<(String, bool)>, ControlError> {
-    let rows = tx.query("SELECT name, state = 'disabled' FROM apps ORDER BY name", &[])?;
-    let all: Vec<(String, bool)> =
-        rows.iter().map(|row| Ok((row.text(0)?, row.int(1)? != 0))).collect::<Result<_, DbError>>()?;
-    Ok(all.into_iter().filter(|(name, _)| actor.may(Role::Viewer, name)).collect())
+    let all = select!(NameRow: "FROM apps ORDER BY name").all(tx, &[])?;
+    let seen = all.into_iter().filter(|row| actor.may(Role::Viewer, &row.name));
+    Ok(seen.map(|row| (row.name, row.is_disabled)).collect())
 }
 
 /// Whether there is an app of this name, and it is disabled.
 pub(crate) fn is_disabled(tx: &mut dyn Tx, name: &str) -> Result<bool, ControlError> {
     let found = "SELECT 1 FROM apps WHERE name = $1 AND state = 'disabled'";
-    Ok(tx.query_one(found, &[name.into()])?.is_some())
+    Ok(query_any(tx, found, &[name.into()])?)
 }
 
 /// Creates an app without rules. Needs admin of that app.
@@ -235,18 +245,18 @@ fn insert(
         return Err(invalid("app", Fault::Duplicate));
     }
     // The domain of its limits has the name of the app, and a domain has one owner.
-    if tx.query_one("SELECT 1 FROM domains WHERE domain = $1", &[name.into()])?.is_some() {
+    if query_any(tx, "SELECT 1 FROM domains WHERE domain = $1", &[name.into()])? {
         return Err(invalid("app", Fault::Duplicate));
     }
-    let count = tx.query_one("SELECT COUNT(*) FROM apps", &[])?.map_or(Ok(0), |row| row.int(0))?;
+    let count = query_int(tx, "SELECT COUNT(*) FROM apps", &[])?;
     if count >= MAX_APPS {
         return Err(ControlError::Cap { what: "apps", max: MAX_APPS });
     }
     let (now, approvals) = (tx.now_ms(), settings::get(tx)?.0.approvals);
     tx.execute(
         "INSERT INTO apps (id, name, description, version, state, source, approvals, etag, created_at, \
-         updated_at) VALUES ($1, $2, $3, 0, 'active', 'console', $5, 1, $4, $4)",
-        &[(&id).into(), name.into(), description.into(), now.into(), approvals.into()],
+         updated_at) VALUES ($1, $2, $3, 0, 'active', 'console', $4, 1, $5, $5)",
+        &[(&id).into(), name.into(), description.into(), approvals.into(), now.into()],
     )?;
     tx.execute("INSERT INTO domains (domain, app_id) VALUES ($1, $2)", &[name.into(), (&id).into()])?;
     let description = description.to_owned();

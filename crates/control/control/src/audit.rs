@@ -1,7 +1,7 @@
 //! Every change, in the transaction of the change itself: append-only, and chained by hashes.
 
 use serde_json::Value as Json;
-use tollgate_db::{DbError, Tx};
+use tollgate_db::{Tx, row, select};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::audit_chain::written;
@@ -35,13 +35,15 @@ pub struct Note<'n> {
     pub reason: &'n str,
 }
 
+row! {
+    #[derive(Default)]
+    struct LastRow { seq: i64, hash: String }
+}
+
 /// Adds an entry.
 pub(crate) fn append(tx: &mut dyn Tx, actor: &Actor, note: Note<'_>) -> Result<(), ControlError> {
-    let last = tx.query_one("SELECT seq, hash FROM audit ORDER BY seq DESC LIMIT 1", &[])?;
-    let (last_seq, prev_hash) = match last {
-        Some(row) => (row.int(0)?, row.text(1)?),
-        None => (0, String::new()),
-    };
+    let last = select!(LastRow: "FROM audit ORDER BY seq DESC LIMIT 1").first(tx, &[])?;
+    let LastRow { seq: last_seq, hash: prev_hash } = last.unwrap_or_default();
     // The numbers of removed last entries are never used again, so that the gap stays.
     let seq = last_seq.max(written(tx)?) + 1;
     let mut entry = Entry {
@@ -129,12 +131,13 @@ pub fn find(
         if filter.app.is_empty() { (Role::Admin, EVERY_APP) } else { (Role::Viewer, &*filter.app) };
     actor.must(need, app)?;
     let or_last = |at: i64| if at > 0 { at } else { i64::MAX };
-    let rows = tx.query(
-        "SELECT seq, at, actor_kind, actor, via, ip, request_id, action, target, app, before, after, reason, \
-         prev_hash, hash FROM audit WHERE seq < $1 AND ($2 = '' OR app = $2) AND ($3 = '' OR actor = $3) \
+    let found = select!(Entry:
+        "FROM audit WHERE seq < $1 AND ($2 = '' OR app = $2) AND ($3 = '' OR actor = $3) \
          AND ($4 = '' OR REPLACE(target, $4, '') <> target OR (action IN ('change.publish', 'app.rollback') \
          AND REPLACE(COALESCE(after, ''), $4, '') <> COALESCE(after, ''))) AND SUBSTR(action, 1, LENGTH($5)) = $5 \
-         AND at >= $6 AND at < $7 ORDER BY seq DESC LIMIT $8",
+         AND at >= $6 AND at < $7 ORDER BY seq DESC LIMIT $8");
+    Ok(found.all(
+        tx,
         &[
             or_last(before_seq).into(),
             (&filter.app).into(),
@@ -145,8 +148,7 @@ pub fn find(
             or_last(filter.until).into(),
             limit.clamp(1, 500).into(),
         ],
-    )?;
-    rows.iter().map(Entry::read).collect::<Result<_, DbError>>().map_err(Into::into)
+    )?)
 }
 
 /// [`find`] by app and actor.
@@ -177,10 +179,6 @@ pub fn export(
     limit: i64,
 ) -> Result<Vec<Entry>, ControlError> {
     actor.must(Role::Admin, EVERY_APP)?;
-    let rows = tx.query(
-        "SELECT seq, at, actor_kind, actor, via, ip, request_id, action, target, app, before, after, reason, \
-         prev_hash, hash FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2",
-        &[after_seq.into(), limit.clamp(1, MAX_EXPORT).into()],
-    )?;
-    rows.iter().map(Entry::read).collect::<Result<_, DbError>>().map_err(Into::into)
+    let entries = select!(Entry: "FROM audit WHERE seq > $1 ORDER BY seq LIMIT $2");
+    Ok(entries.all(tx, &[after_seq.into(), limit.clamp(1, MAX_EXPORT).into()])?)
 }

@@ -1,6 +1,6 @@
 //! Whether the audit is as it was written: a walk along the hashes, in steps, so that no transaction is long.
 
-use tollgate_db::{DbError, Tx};
+use tollgate_db::{DbError, Tx, query_any, query_int, select};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::audit_entry::Entry;
@@ -49,7 +49,7 @@ impl Walk {
     pub fn step(&mut self, tx: &mut dyn Tx) -> Result<Option<Chain>, ControlError> {
         // No entry has a number below 1, nor anything else in place of a number.
         let strange = "SELECT 1 FROM audit WHERE seq < 1 OR seq > 9223372036854775807 OR seq IS NULL LIMIT 1";
-        if tx.query_one(strange, &[])?.is_some() {
+        if query_any(tx, strange, &[])? {
             return Ok(Some(Chain::BrokenAt(0)));
         }
         match self.read(tx, STEP) {
@@ -68,22 +68,20 @@ impl Walk {
     }
 
     fn read(&mut self, tx: &mut dyn Tx, limit: i64) -> Result<Option<Chain>, ControlError> {
-        let rows = tx.query(
-            "SELECT seq, at, actor_kind, actor, via, ip, request_id, action, target, app, before, after, reason, \
-             prev_hash, hash FROM audit WHERE seq >= $1 ORDER BY seq LIMIT $2",
-            &[self.next.into(), limit.into()],
-        )?;
-        for row in &rows {
-            let entry = Entry::read(row).ok().filter(|entry| {
-                entry.seq == self.next
-                    && entry.prev_hash == self.prev_hash
-                    && entry.hash == entry.computed_hash()
-            });
-            let Some(entry) = entry else { return Ok(Some(Chain::BrokenAt(self.next))) };
+        let entries = select!(Entry: "FROM audit WHERE seq >= $1 ORDER BY seq LIMIT $2");
+        let entries = entries.all(tx, &[self.next.into(), limit.into()])?;
+        let is_full = entries.len() as i64 == limit;
+        for entry in entries {
+            let is_next = entry.seq == self.next
+                && entry.prev_hash == self.prev_hash
+                && entry.hash == entry.computed_hash();
+            if !is_next {
+                return Ok(Some(Chain::BrokenAt(self.next)));
+            }
             self.prev_hash = entry.hash;
             self.next += 1;
         }
-        if rows.len() as i64 == limit {
+        if is_full {
             return Ok(None);
         }
         // The last entries could be missing.
@@ -95,8 +93,7 @@ impl Walk {
 
 /// How many entries were ever written.
 pub(crate) fn written(tx: &mut dyn Tx) -> Result<i64, ControlError> {
-    let row = tx.query_one("SELECT value FROM sequences WHERE name = 'audit'", &[])?;
-    Ok(row.map_or(Ok(0), |row| row.int(0))?)
+    Ok(query_int(tx, "SELECT value FROM sequences WHERE name = 'audit'", &[])?)
 }
 
 /// Walks the whole chain in one transaction; see also

@@ -1,6 +1,6 @@
 //! An entry of the audit, and its hash.
 
-use tollgate_db::{DbError, Row};
+use tollgate_db::columns;
 
 use crate::ids::hex;
 
@@ -39,28 +39,27 @@ pub struct Entry {
     pub hash: String,
 }
 
-impl Entry {
-    /// From a row with the columns in the order of the members.
-    pub(crate) fn read(row: &Row) -> Result<Self, DbError> {
-        Ok(Self {
-            seq: row.int(0)?,
-            at: row.int(1)?,
-            actor_kind: row.text(2)?,
-            actor: row.text(3)?,
-            via: row.text(4)?,
-            ip: row.text(5)?,
-            request_id: row.text(6)?,
-            action: row.text(7)?,
-            target: row.text(8)?,
-            app: row.opt_text(9)?,
-            before: row.opt_text(10)?,
-            after: row.opt_text(11)?,
-            reason: row.text(12)?,
-            prev_hash: row.text(13)?,
-            hash: row.text(14)?,
-        })
+columns! {
+    Entry {
+        seq,
+        at,
+        actor_kind,
+        actor,
+        via,
+        ip,
+        request_id,
+        action,
+        target,
+        app,
+        before,
+        after,
+        reason,
+        prev_hash,
+        hash,
     }
+}
 
+impl Entry {
     /// SHA-256 of the hash before and of all fields as one JSON array, so that no field can run into the
     /// next.
     pub(crate) fn computed_hash(&self) -> String {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tollgate_db::{Row, Tx, Value};
+use tollgate_db::{Select, Tx, Value, columns, query_int, row, select};
 
 use crate::actor::{Actor, EVERY_APP, Who};
 use crate::apps::{self, App};
@@ -214,27 +214,63 @@ pub struct Query {
     pub limit: i64,
 }
 
-const LIST: &str = "SELECT changes.id, changes.app_id, apps.name, changes.state, title, comment, author_id, author, \
-     base_version, published_version, content_sha256, changes.etag, changes.created_at, changes.updated_at, \
-     (SELECT COUNT(*) FROM change_ops WHERE change_id = changes.id), apps.approvals \
-     FROM changes JOIN apps ON apps.id = changes.app_id \
+columns! {
+    ChangeSet {
+        id = "changes.id",
+        app_id = "changes.app_id",
+        app = "apps.name",
+        state = "changes.state" => |state: String| State::read(&state),
+        title,
+        comment,
+        author_id,
+        author,
+        base_version,
+        published_version,
+        content_sha256,
+        etag = "changes.etag",
+        created_at = "changes.created_at",
+        updated_at = "changes.updated_at",
+        rules = "(SELECT COUNT(*) FROM change_ops WHERE change_id = changes.id)",
+        needed = "apps.approvals",
+    } and {
+        ops: Vec::new(),
+        events: Vec::new(),
+    }
+}
+
+row! {
+    struct OpRow {
+        kind: String,
+        key: String,
+        base: Option<i64> = "base_from_version",
+        before: Option<String> = "base_body",
+        after: Option<String> = "body",
+    }
+}
+
+columns! { Event { user_id, user = "user_name", verdict, comment, content_sha256, at } }
+
+const ONE: Select<ChangeSet> =
+    select!(ChangeSet: "FROM changes JOIN apps ON apps.id = changes.app_id WHERE changes.id = $1");
+const LIST: Select<ChangeSet> = select!(ChangeSet:
+    "FROM changes JOIN apps ON apps.id = changes.app_id \
      WHERE ($1 = '' OR apps.name = $1) AND ($2 = '' OR changes.state = $2 OR \
      ($2 = 'open' AND changes.state IN ('draft', 'submitted', 'approved', 'rejected'))) \
      AND ($3 = '' OR changes.id < $3) \
-     AND ($4 = 1 OR REPLACE($5, '/' || apps.name || '/', '') <> $5) ORDER BY changes.id DESC LIMIT $6";
+     AND ($4 = 1 OR REPLACE($5, '/' || apps.name || '/', '') <> $5) ORDER BY changes.id DESC LIMIT $6");
 
 /// How many change sets are neither published nor given up, of apps that the actor may see.
 ///
 /// # Errors
 /// [`ControlError::Db`].
 pub fn open(tx: &mut dyn Tx, actor: &Actor) -> Result<i64, ControlError> {
-    let row = tx.query_one(
+    Ok(query_int(
+        tx,
         "SELECT COUNT(*) FROM changes JOIN apps ON apps.id = changes.app_id \
          WHERE changes.state IN ('draft', 'submitted', 'approved', 'rejected') \
          AND ($1 = 1 OR REPLACE($2, '/' || apps.name || '/', '') <> $2)",
         &[actor.may_everywhere(Role::Viewer).into(), actor.apps().into()],
-    )?;
-    Ok(row.map_or(Ok(0), |row| row.int(0))?)
+    )?)
 }
 
 /// Change sets of apps that the actor may see, without their operations.
@@ -247,8 +283,8 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, query: &Query) -> Result<Vec<ChangeS
     }
     // Names of apps have no slashes.
     let visible: String = actor.roles.iter().map(|(app, _)| format!("/{app}/")).collect();
-    let rows = tx.query(
-        LIST,
+    Ok(LIST.all(
+        tx,
         &[
             (&query.app).into(),
             (&query.state).into(),
@@ -257,8 +293,7 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, query: &Query) -> Result<Vec<ChangeS
             visible.into(),
             query.limit.clamp(1, 500).into(),
         ],
-    )?;
-    rows.iter().map(ChangeSet::read).collect()
+    )?)
 }
 
 /// A change set with its operations. Needs viewer of its app.
@@ -267,24 +302,14 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, query: &Query) -> Result<Vec<ChangeS
 /// [`ControlError`].
 pub fn get(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<ChangeSet, ControlError> {
     let unknown = || ControlError::NotFound { what: "change set", name: id.to_owned() };
-    let row = tx.query_one(
-        "SELECT changes.id, changes.app_id, apps.name, changes.state, title, comment, author_id, author, \
-         base_version, published_version, content_sha256, changes.etag, changes.created_at, changes.updated_at, \
-         (SELECT COUNT(*) FROM change_ops WHERE change_id = changes.id), apps.approvals \
-         FROM changes JOIN apps ON apps.id = changes.app_id WHERE changes.id = $1",
-        &[id.into()],
-    )?;
-    let mut change = ChangeSet::read(&row.ok_or_else(unknown)?)?;
+    let mut change = ONE.first(tx, &[id.into()])?.ok_or_else(unknown)?;
     actor.must(Role::Viewer, &change.app)?;
     let (count, name) =
         (usize::try_from(change.rules).unwrap_or_default(), || ops_name(id, &change.content_sha256));
     let ops = known(actor.known(), count, name, || {
-        let rows = tx.query(
-            "SELECT kind, key, base_from_version, base_body, body FROM change_ops WHERE change_id = $1 \
-             ORDER BY kind, key",
-            &[id.into()],
-        )?;
-        rows.iter().map(|row| ChangeOp::read(&change.app, row)).collect::<Result<Vec<_>, _>>()
+        let rows = select!(OpRow: "FROM change_ops WHERE change_id = $1 ORDER BY kind, key");
+        let rows = rows.all(tx, &[id.into()])?;
+        rows.into_iter().map(|row| ChangeOp::read(&change.app, row)).collect::<Result<Vec<_>, _>>()
     })?;
     change.ops = Arc::unwrap_or_clone(ops);
     change.events = events(tx, id)?;
@@ -298,12 +323,7 @@ pub(crate) fn ops_name(id: &str, sha256: &str) -> String {
 
 /// What happened to a change set.
 pub(crate) fn events(tx: &mut dyn Tx, id: &str) -> Result<Vec<Event>, ControlError> {
-    let rows = tx.query(
-        "SELECT user_id, user_name, verdict, comment, content_sha256, at FROM approvals WHERE change_id = $1 \
-         ORDER BY seq",
-        &[id.into()],
-    )?;
-    rows.iter().map(Event::read).collect()
+    Ok(select!(Event: "FROM approvals WHERE change_id = $1 ORDER BY seq").all(tx, &[id.into()])?)
 }
 
 /// The rules that were changed since the base of `change`.
@@ -396,53 +416,15 @@ fn op_values(change_id: &str, seq: usize, op: &ChangeOp) -> [Value; 7] {
     ]
 }
 
-impl ChangeSet {
-    fn read(row: &Row) -> Result<Self, ControlError> {
-        Ok(Self {
-            id: row.text(0)?,
-            app_id: row.text(1)?,
-            app: row.text(2)?,
-            state: State::read(&row.text(3)?),
-            title: row.text(4)?,
-            comment: row.text(5)?,
-            author_id: row.text(6)?,
-            author: row.text(7)?,
-            base_version: row.int(8)?,
-            published_version: row.opt_int(9)?,
-            content_sha256: row.text(10)?,
-            etag: row.int(11)?,
-            created_at: row.int(12)?,
-            updated_at: row.int(13)?,
-            rules: row.int(14)?,
-            needed: row.int(15)?,
-            ops: Vec::new(),
-            events: Vec::new(),
-        })
-    }
-}
-
 impl ChangeOp {
-    fn read(app: &str, row: &Row) -> Result<Self, ControlError> {
+    fn read(app: &str, row: OpRow) -> Result<Self, ControlError> {
         let content = |text: Option<String>| text.map(|body| Content::read(app, &body)).transpose();
         Ok(Self {
-            kind: row.text(0)?.parse().unwrap_or(Kind::Car),
-            key: row.text(1)?,
-            base: row.opt_int(2)?,
-            before: content(row.opt_text(3)?)?,
-            after: content(row.opt_text(4)?)?,
-        })
-    }
-}
-
-impl Event {
-    fn read(row: &Row) -> Result<Self, ControlError> {
-        Ok(Self {
-            user_id: row.text(0)?,
-            user: row.text(1)?,
-            verdict: row.text(2)?,
-            comment: row.text(3)?,
-            content_sha256: row.text(4)?,
-            at: row.int(5)?,
+            kind: row.kind.parse().unwrap_or(Kind::Car),
+            key: row.key,
+            base: row.base,
+            before: content(row.before)?,
+            after: content(row.after)?,
         })
     }
 }

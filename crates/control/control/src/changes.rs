@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tollgate_db::Tx;
+use tollgate_db::{Tx, query_int, query_value};
 
 use crate::actor::Actor;
 use crate::ahead;
@@ -107,23 +107,25 @@ pub(crate) fn insert(
 
 /// Whether the actor may begin one more change set of the app.
 pub(crate) fn must_have_room(tx: &mut dyn Tx, actor: &Actor, app: &App) -> Result<(), ControlError> {
-    let open = tx.query_one(
+    let open = query_int(
+        tx,
         "SELECT COUNT(*) FROM changes WHERE app_id = $1 AND state IN ('draft', 'submitted', 'approved', \
          'rejected')",
         &[(&app.id).into()],
     )?;
-    let open = open.map_or(Ok(0), |row| row.int(0))?;
+
     // Administrators of the app have the last tenth, and no user has more than are free.
     let most = if actor.may(Role::Admin, &app.name) { MAX_OPEN } else { MAX_OPEN - MAX_OPEN / 10 };
     if open >= most {
         return Err(ControlError::Cap { what: "open change sets of an app", max: most });
     }
-    let own = tx.query_one(
+    let own = query_int(
+        tx,
         "SELECT COUNT(*) FROM changes WHERE app_id = $1 AND author_id = $2 AND state IN ('draft', 'submitted', \
          'approved', 'rejected')",
         &[(&app.id).into(), (&actor.user_id).into()],
     )?;
-    let own = own.map_or(Ok(0), |row| row.int(0))?;
+
     if own >= most - open && !actor.user_id.is_empty() {
         return Err(ControlError::Cap { what: "open change sets of one user in an app", max: own });
     }
@@ -221,15 +223,15 @@ fn replace(
         },
     );
     tx.execute(
-        "UPDATE changes SET title = $2, comment = $3, content_sha256 = $4, state = 'draft', etag = etag + 1, \
-         base_version = $5, updated_at = $6 WHERE id = $1",
+        "UPDATE changes SET title = $1, comment = $2, content_sha256 = $3, state = 'draft', etag = etag + 1, \
+         base_version = $4, updated_at = $5 WHERE id = $6",
         &[
-            (&before.id).into(),
             title.into(),
             comment.into(),
             sha256.into(),
             app.version.into(),
             tx.now_ms().into(),
+            (&before.id).into(),
         ],
     )?;
     event(tx, actor, &before.id, "edit", "")?;
@@ -263,12 +265,13 @@ pub fn add(
 /// [`ControlError`].
 pub fn own_draft(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<Option<ChangeSet>, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
-    let row = tx.query_one(
+    let draft = query_value::<String>(
+        tx,
         "SELECT id FROM changes WHERE app_id = $1 AND state = 'draft' AND author_id = $2 \
          ORDER BY updated_at DESC, id DESC LIMIT 1",
         &[(&app.id).into(), (&actor.user_id).into()],
     )?;
-    row.map(|row| get(tx, actor, &row.text(0)?)).transpose()
+    draft.map(|id| get(tx, actor, &id)).transpose()
 }
 
 /// Decides conflicts: each rule that was changed meanwhile keeps one side. It is a draft again. For its
@@ -336,8 +339,8 @@ pub(crate) fn submit_new(
     note(tx, actor, &change, "change.create", "")?;
     event(tx, actor, &change.id, "submit", "")?;
     tx.execute(
-        "UPDATE changes SET state = $2, etag = etag + 1, updated_at = $3 WHERE id = $1",
-        &[(&change.id).into(), State::Submitted.name().into(), tx.now_ms().into()],
+        "UPDATE changes SET state = $1, etag = etag + 1, updated_at = $2 WHERE id = $3",
+        &[State::Submitted.name().into(), tx.now_ms().into(), (&change.id).into()],
     )?;
     (change.state, change.etag) = (State::Submitted, change.etag + 1);
     change.events = change_set::events(tx, &change.id)?;
@@ -443,8 +446,8 @@ pub(crate) fn step(
     reason: &str,
 ) -> Result<ChangeSet, ControlError> {
     tx.execute(
-        "UPDATE changes SET state = $2, etag = etag + 1, updated_at = $3 WHERE id = $1",
-        &[(&before.id).into(), state.name().into(), tx.now_ms().into()],
+        "UPDATE changes SET state = $1, etag = etag + 1, updated_at = $2 WHERE id = $3",
+        &[state.name().into(), tx.now_ms().into(), (&before.id).into()],
     )?;
     let change = get(tx, actor, &before.id)?;
     note(tx, actor, &change, action, reason)?;
@@ -459,8 +462,7 @@ pub(crate) fn event(
     verdict: &str,
     comment: &str,
 ) -> Result<(), ControlError> {
-    let count = tx.query_one("SELECT COUNT(*) FROM approvals WHERE change_id = $1", &[id.into()])?;
-    let count = count.map_or(Ok(0), |row| row.int(0))?;
+    let count = query_int(tx, "SELECT COUNT(*) FROM approvals WHERE change_id = $1", &[id.into()])?;
     if count >= MAX_EVENTS {
         return Err(ControlError::Cap { what: "events of a change set", max: MAX_EVENTS });
     }

@@ -5,7 +5,7 @@
 //! transaction. It is a problem until an administrator accepts it. Not here: how an edit is found (`db`).
 
 use serde_json::{Value as Json, json};
-use tollgate_db::{Comparison, DbError, Difference, Tx};
+use tollgate_db::{Comparison, DbError, Difference, Tx, columns, query_int, row, select};
 
 use crate::actor::Who;
 use crate::audit::{self, Note};
@@ -92,25 +92,27 @@ pub(crate) fn named(it: &Difference) -> String {
     format!("{} {}", it.table, it.key)
 }
 
+row! {
+    struct AcceptedRow { seq: i64, at: i64 }
+}
+
+row! {
+    struct FoundRow { at: i64, after: Option<String> }
+}
+
 /// What was recorded and accepted after entry `from`.
 pub(crate) fn news(tx: &mut dyn Tx, from: i64) -> Result<News, ControlError> {
-    let last = tx.query_one("SELECT COALESCE(MAX(seq), 0) FROM audit", &[])?;
-    let read_to = last.map_or(Ok(0), |row| row.int(0))?;
-    let accepted = tx.query_one(
-        "SELECT seq, at FROM audit WHERE seq > $1 AND action = $2 ORDER BY seq DESC LIMIT 1",
-        &[from.into(), ACCEPTED.into()],
-    )?;
-    let accepted = accepted.map(|row| Ok::<_, DbError>((row.int(0)?, row.int(1)?))).transpose()?;
-    let after = accepted.map_or(from, |(seq, _)| seq);
-    let rows = tx.query(
-        "SELECT at, after FROM audit WHERE seq > $1 AND action = $2 ORDER BY seq LIMIT 1000",
-        &[after.into(), FOUND.into()],
-    )?;
+    let read_to = query_int(tx, "SELECT COALESCE(MAX(seq), 0) FROM audit", &[])?;
+    let accepted =
+        select!(AcceptedRow: "FROM audit WHERE seq > $1 AND action = $2 ORDER BY seq DESC LIMIT 1");
+    let accepted = accepted.first(tx, &[from.into(), ACCEPTED.into()])?;
+    let after = accepted.as_ref().map_or(from, |it| it.seq);
+    let found = select!(FoundRow: "FROM audit WHERE seq > $1 AND action = $2 ORDER BY seq LIMIT 1000");
     let mut recorded = EditedRows::default();
-    for row in &rows {
-        recorded.add(row.int(0)?, &row.opt_text(1)?.unwrap_or_default());
+    for FoundRow { at, after } in found.all(tx, &[after.into(), FOUND.into()])? {
+        recorded.add(at, &after.unwrap_or_default());
     }
-    Ok(News { read_to, accepted_at: accepted.map(|it| it.1), recorded })
+    Ok(News { read_to, accepted_at: accepted.map(|it| it.at), recorded })
 }
 
 impl EditedRows {
@@ -173,13 +175,16 @@ impl Edited {
 
 /// Edits that the audit has recorded, of all times.
 pub(crate) fn recorded(tx: &mut dyn Tx) -> Result<Recorded, ControlError> {
-    let row = tx.query_one(
-        "SELECT COUNT(*), COALESCE(MIN(seq), 0), COALESCE(SUM(CASE WHEN seq > \
-         (SELECT COALESCE(MAX(seq), 0) FROM audit WHERE action = $2) THEN 1 ELSE 0 END), 0) \
-         FROM audit WHERE action = $1",
-        &[FOUND.into(), ACCEPTED.into()],
-    )?;
-    row.map_or(Ok(Recorded::default()), |row| {
-        Ok(Recorded { entries: row.int(0)?, first: row.int(1)?, open: row.int(2)? })
-    })
+    let recorded = select!(Recorded: "FROM audit WHERE action = $2");
+    Ok(recorded.first(tx, &[ACCEPTED.into(), FOUND.into()])?.unwrap_or_default())
+}
+
+// `$1` is the action by which edits are accepted.
+columns! {
+    Recorded {
+        entries = "COUNT(*)",
+        first = "COALESCE(MIN(seq), 0)",
+        open = "COALESCE(SUM(CASE WHEN seq > (SELECT COALESCE(MAX(seq), 0) FROM audit WHERE action = $1) \
+                THEN 1 ELSE 0 END), 0)",
+    }
 }

@@ -1,6 +1,6 @@
 //! Rule files of an app: what is entered, and what there is.
 
-use tollgate_db::{Row, Tx};
+use tollgate_db::{Select, Tx, columns, select};
 use tollgate_rule_files::parse_text;
 
 use crate::actor::{Actor, EVERY_APP};
@@ -9,7 +9,6 @@ use crate::car;
 use crate::content::FileRule;
 use crate::error::{ControlError, DocFault, Fault, FieldFaults};
 use crate::role::Role;
-use crate::stored::read_file;
 
 /// Most bytes of a file.
 pub const MAX_TEXT: usize = 512 * 1024;
@@ -95,10 +94,23 @@ impl FileInput {
     }
 }
 
-const ALL: &str = "SELECT apps.name, apps.version, rule_files.etag, rule_files.updated_at, \
-     rule_files.updated_by, domain, text, rule_files.description, rule_files.state, apps.state \
-     FROM rule_files JOIN apps ON apps.id = rule_files.app_id \
-     WHERE ($1 = '' OR apps.name = $1) ORDER BY apps.name, domain LIMIT 2000";
+columns! {
+    StoredFile {
+        app = "apps.name",
+        version = "apps.version",
+        etag = "rule_files.etag",
+        updated_at = "rule_files.updated_at",
+        updated_by = "rule_files.updated_by",
+        file = FileRule::COLUMNS,
+        is_app_disabled = "apps.state = 'disabled'",
+    }
+}
+
+const ALL: Select<StoredFile> = select!(StoredFile:
+    "FROM rule_files JOIN apps ON apps.id = rule_files.app_id \
+     WHERE ($1 = '' OR apps.name = $1) ORDER BY apps.name, domain LIMIT 2000");
+const ONE: Select<StoredFile> = select!(StoredFile:
+    "FROM rule_files JOIN apps ON apps.id = rule_files.app_id WHERE apps.name = $1 AND domain = $2");
 
 /// The files of an app, or those of all apps that the actor may see; at most 2,000.
 ///
@@ -108,8 +120,7 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<Vec<StoredFile>
     if !app.is_empty() {
         apps::get(tx, actor, Role::Viewer, app)?;
     }
-    let rows = tx.query(ALL, &[app.into()])?;
-    let files: Vec<StoredFile> = rows.iter().map(StoredFile::read).collect::<Result<_, _>>()?;
+    let files = ALL.all(tx, &[app.into()])?;
     let sees_all = actor.may(Role::Viewer, EVERY_APP);
     Ok(files.into_iter().filter(|it| sees_all || actor.may(Role::Viewer, &it.app)).collect())
 }
@@ -120,26 +131,6 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<Vec<StoredFile>
 /// [`ControlError`].
 pub fn get(tx: &mut dyn Tx, actor: &Actor, app: &str, domain: &str) -> Result<StoredFile, ControlError> {
     actor.must(Role::Viewer, app)?;
-    let row = tx.query_one(
-        "SELECT apps.name, apps.version, rule_files.etag, rule_files.updated_at, rule_files.updated_by, domain, \
-         text, rule_files.description, rule_files.state, apps.state FROM rule_files JOIN apps ON apps.id = rule_files.app_id \
-         WHERE apps.name = $1 AND domain = $2",
-        &[app.into(), domain.into()],
-    )?;
-    let found = row.as_ref().map(StoredFile::read).transpose()?;
+    let found = ONE.first(tx, &[app.into(), domain.into()])?;
     found.ok_or_else(|| ControlError::NotFound { what: "file", name: format!("{app} {domain}") })
-}
-
-impl StoredFile {
-    fn read(row: &Row) -> Result<Self, ControlError> {
-        Ok(Self {
-            app: row.text(0)?,
-            version: row.int(1)?,
-            etag: row.int(2)?,
-            updated_at: row.int(3)?,
-            updated_by: row.text(4)?,
-            file: read_file(row, 5)?,
-            is_app_disabled: row.text(9)? == "disabled",
-        })
-    }
 }

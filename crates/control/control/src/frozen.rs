@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use tollgate_db::Tx;
+use tollgate_db::{Tx, query_value, row, select};
 
 use crate::actor::Actor;
 use crate::apps::{self, App};
@@ -41,11 +41,13 @@ pub(crate) fn few(tx: &mut dyn Tx) -> Result<BTreeMap<String, i64>, ControlError
 }
 
 fn named(tx: &mut dyn Tx, prefix: &str) -> Result<BTreeMap<String, i64>, ControlError> {
-    let rows = tx.query(
-        "SELECT SUBSTR(name, LENGTH($1) + 1), value FROM sequences WHERE SUBSTR(name, 1, LENGTH($1)) = $1",
-        &[prefix.into()],
-    )?;
-    rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?))).collect()
+    let held = select!(HeldRow: "FROM sequences WHERE SUBSTR(name, 1, LENGTH($1)) = $1");
+    Ok(held.all(tx, &[prefix.into()])?.into_iter().map(|row| (row.app, row.version)).collect())
+}
+
+row! {
+    /// What nodes hold of an app; `$1` is what stands before its name.
+    struct HeldRow { app: String = "SUBSTR(name, LENGTH($1) + 1)", version: i64 = "value" }
 }
 
 /// The highest version that nodes hold of an app that is frozen; `None` if it is not.
@@ -54,15 +56,13 @@ fn named(tx: &mut dyn Tx, prefix: &str) -> Result<BTreeMap<String, i64>, Control
 /// [`ControlError::Db`].
 pub fn held(tx: &mut dyn Tx, app: &str) -> Result<Option<i64>, ControlError> {
     let name = format!("{PREFIX}{app}");
-    let row = tx.query_one("SELECT value FROM sequences WHERE name = $1", &[name.into()])?;
-    Ok(row.map(|row| row.int(0)).transpose()?)
+    Ok(query_value(tx, "SELECT value FROM sequences WHERE name = $1", &[name.into()])?)
 }
 
 /// As [`held`], also of an app that few nodes hold: an administrator may decide about it.
 pub(crate) fn decidable(tx: &mut dyn Tx, app: &str) -> Result<Option<i64>, ControlError> {
     let names = [PREFIX, FEW].map(|prefix| format!("{prefix}{app}").into());
-    let row = tx.query_one("SELECT MAX(value) FROM sequences WHERE name IN ($1, $2)", &names)?;
-    Ok(row.map(|row| row.opt_int(0)).transpose()?.flatten())
+    Ok(query_value(tx, "SELECT MAX(value) FROM sequences WHERE name IN ($1, $2)", &names)?.flatten())
 }
 
 /// The highest version of a frozen app on nodes, and the version in the database, 0 if it has no such app.

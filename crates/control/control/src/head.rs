@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use parking_lot::Mutex;
-use tollgate_db::{Head, Witness};
+use tollgate_db::{Head, Select, Witness, row, select};
 
 use crate::ids::sha256;
 
@@ -23,11 +23,18 @@ const LOST: &str = "audit-lost";
 const PLACE: usize = 256;
 
 /// How the database is recognized: by the last entry, and the last seal behind a dot.
-pub(crate) const WITNESS: Witness = Witness { last: LAST, has: HAS };
+pub(crate) const WITNESS: Witness = Witness { last: LAST.statement(), has: HAS };
 
-/// Number and digests of the end of the audit.
-pub(crate) const LAST: &str = "SELECT seq, hash || COALESCE('.' || (SELECT hash FROM seals ORDER BY seq DESC LIMIT 1), '') \
-     FROM audit ORDER BY seq DESC LIMIT 1";
+row! {
+    /// Number and digests of the end of the audit.
+    pub(crate) struct HeadRow {
+        pub(crate) seq: i64,
+        pub(crate) hash: String =
+            "hash || COALESCE('.' || (SELECT hash FROM seals ORDER BY seq DESC LIMIT 1), '')",
+    }
+}
+
+pub(crate) const LAST: Select<HeadRow> = select!(HeadRow: "FROM audit ORDER BY seq DESC LIMIT 1");
 /// Whether there was an end of this number and these digests.
 pub(crate) const HAS: &str = "SELECT 1 FROM audit WHERE seq = $1 AND hash = SUBSTR($2, 1, 64) \
      AND (LENGTH($2) = 64 OR EXISTS (SELECT 1 FROM seals WHERE hash = SUBSTR($2, 66)))";

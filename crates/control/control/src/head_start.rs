@@ -1,9 +1,9 @@
 //! The last entry of the audit in the database, compared with the one that is kept beside it.
 
-use tollgate_db::{Db, DbError, Head, Tx};
+use tollgate_db::{Db, Head, Tx, query_any};
 
 use crate::error::ControlError;
-use crate::head::{HAS, HeadFile, LAST, Lost};
+use crate::head::{HAS, HeadFile, HeadRow, LAST, Lost};
 
 /// Compares the database with the last entry that was acknowledged, before anything is written.
 pub(crate) async fn at_start(db: &Db, head: &HeadFile) -> Result<(), ControlError> {
@@ -36,11 +36,11 @@ pub(crate) async fn at_start(db: &Db, head: &HeadFile) -> Result<(), ControlErro
 
 /// The last entry.
 pub(crate) fn last(tx: &mut dyn Tx) -> Result<Option<Head>, ControlError> {
-    let row = tx.query_one(LAST, &[])?;
-    Ok(row.map(|row| Ok::<_, DbError>((row.int(0)?, row.text(1)?))).transpose()?)
+    let last = LAST.first(tx, &[])?;
+    Ok(last.map(|HeadRow { seq, hash }| (seq, hash)))
 }
 
 /// Whether this entry is there.
 pub(crate) fn has(tx: &mut dyn Tx, seq: i64, hash: &str) -> Result<bool, ControlError> {
-    Ok(tx.query_one(HAS, &[seq.into(), hash.into()])?.is_some())
+    Ok(query_any(tx, HAS, &[seq.into(), hash.into()])?)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::json;
-use tollgate_db::Tx;
+use tollgate_db::{Tx, row, select};
 
 use crate::actor::Who;
 use crate::audit::{self, Note};
@@ -14,6 +14,10 @@ use crate::ids::{digest_in, hex};
 /// An id without a report for this long is free again.
 const KEPT_MS: i64 = 90 * 24 * 3_600_000;
 
+row! {
+    struct SecretRow { node: String, sha256: String }
+}
+
 impl Control {
     /// Digests of the secrets of nodes, by id.
     ///
@@ -21,11 +25,11 @@ impl Control {
     /// [`ControlError::Db`].
     pub async fn bound_nodes(&self) -> Result<HashMap<String, [u8; 32]>, ControlError> {
         self.read(|tx| {
-            let rows = tx.query("SELECT node, sha256 FROM node_secrets ORDER BY node LIMIT 50000", &[])?;
-            let mut bound = HashMap::with_capacity(rows.len());
-            for row in rows {
-                if let Some(digest) = digest_in(&row.text(1)?) {
-                    bound.insert(row.text(0)?, digest);
+            let secrets = select!(SecretRow: "FROM node_secrets ORDER BY node LIMIT 50000").all(tx, &[])?;
+            let mut bound = HashMap::with_capacity(secrets.len());
+            for SecretRow { node, sha256 } in secrets {
+                if let Some(digest) = digest_in(&sha256) {
+                    bound.insert(node, digest);
                 }
             }
             Ok(bound)

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
-use tollgate_db::{Row, Tx};
+use tollgate_db::{Tx, row, select};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
@@ -166,29 +166,42 @@ fn is_same(a: &NodeState, b: &NodeState) -> bool {
 }
 
 fn all(tx: &mut dyn Tx) -> Result<Vec<NodeState>, ControlError> {
-    let rows = tx.query(
-        "SELECT id, name, address, software, labels, language, local_domains, \
-         MAX(last_seen, COALESCE((SELECT MAX(at) FROM reported WHERE reported.node = nodes.id), 0)) \
-         FROM nodes ORDER BY id LIMIT $1",
-        &[MOST.into()],
-    )?;
-    rows.iter().map(read).collect()
+    let nodes = select!(NodeRow: "FROM nodes ORDER BY id LIMIT $1").all(tx, &[MOST.into()])?;
+    nodes.into_iter().map(NodeRow::state).collect()
 }
 
-fn read(row: &Row) -> Result<NodeState, ControlError> {
-    let json =
-        |error: serde_json::Error| ControlError::Document { app: String::new(), reason: error.to_string() };
-    Ok(NodeState {
-        id: row.text(0)?,
-        name: row.text(1)?,
-        address: row.text(2)?,
-        software: row.text(3)?,
-        labels: serde_json::from_str(&row.text(4)?).map_err(json)?,
-        language: u32::try_from(row.int(5)?).unwrap_or(1),
-        local_domains: serde_json::from_str(&row.text(6)?).map_err(json)?,
-        last_seen_ms: row.int(7)?,
-        ..NodeState::default()
-    })
+row! {
+    struct NodeRow {
+        id: String,
+        name: String,
+        address: String,
+        software: String,
+        labels: String,
+        language: i64,
+        local_domains: String,
+        last_seen: i64 =
+            "MAX(last_seen, COALESCE((SELECT MAX(at) FROM reported WHERE reported.node = nodes.id), 0))",
+    }
+}
+
+impl NodeRow {
+    fn state(self) -> Result<NodeState, ControlError> {
+        let json = |error: serde_json::Error| ControlError::Document {
+            app: String::new(),
+            reason: error.to_string(),
+        };
+        Ok(NodeState {
+            id: self.id,
+            name: self.name,
+            address: self.address,
+            software: self.software,
+            labels: serde_json::from_str(&self.labels).map_err(json)?,
+            language: u32::try_from(self.language).unwrap_or(1),
+            local_domains: serde_json::from_str(&self.local_domains).map_err(json)?,
+            last_seen_ms: self.last_seen,
+            ..NodeState::default()
+        })
+    }
 }
 
 fn put(tx: &mut dyn Tx, node: &NodeState) -> Result<(), ControlError> {

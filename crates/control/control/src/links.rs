@@ -1,7 +1,7 @@
 //! One-time links: a user chooses a password with one, so that no one else ever knows it.
 
 use serde_json::json;
-use tollgate_db::Tx;
+use tollgate_db::{Tx, query_value};
 
 use crate::actor::{Actor, EVERY_APP, Who};
 use crate::audit::{self, Note};
@@ -31,9 +31,9 @@ pub(crate) fn issue(tx: &mut dyn Tx, actor: &Actor, name: &str, code: &str) -> R
     let user = users::get(tx, actor, name)?;
     let until = tx.now_ms() + VALID_MS;
     tx.execute(
-        "UPDATE users SET link_sha256 = $2, link_until = $3, password_hash = NULL, etag = etag + 1 \
-         WHERE id = $1",
-        &[(&user.id).into(), sha256(code).into(), until.into()],
+        "UPDATE users SET link_sha256 = $1, link_until = $2, password_hash = NULL, etag = etag + 1 \
+         WHERE id = $3",
+        &[sha256(code).into(), until.into(), (&user.id).into()],
     )?;
     tx.execute("DELETE FROM logins WHERE user_id = $1", &[(&user.id).into()])?;
     let after = Some(json!({"link_until": until}));
@@ -46,12 +46,13 @@ pub(crate) fn issue(tx: &mut dyn Tx, actor: &Actor, name: &str, code: &str) -> R
 /// # Errors
 /// [`ControlError::WrongLink`] when there is none, when it has expired, or when the user is disabled.
 pub fn user_of(tx: &mut dyn Tx, code: &str) -> Result<User, ControlError> {
-    let row = tx.query_one(
+    let values = [sha256(code).into(), tx.now_ms().into()];
+    let name = query_value::<String>(
+        tx,
         "SELECT name FROM users WHERE link_sha256 = $1 AND link_until > $2 AND state = 'active'",
-        &[sha256(code).into(), tx.now_ms().into()],
+        &values,
     )?;
-    let name = row.ok_or(ControlError::WrongLink)?.text(0)?;
-    users::find(tx, &name)?.ok_or(ControlError::WrongLink)
+    users::find(tx, &name.ok_or(ControlError::WrongLink)?)?.ok_or(ControlError::WrongLink)
 }
 
 /// Sets the password of the user whose link holds `code`, and uses the link up.
@@ -94,9 +95,9 @@ pub fn has_tokens(tx: &mut dyn Tx, user: &User) -> Result<bool, ControlError> {
 /// Sets a password; a link that is open ends.
 pub(crate) fn set_password(tx: &mut dyn Tx, user_id: &str, hash: &str) -> Result<(), ControlError> {
     tx.execute(
-        "UPDATE users SET password_hash = $2, link_sha256 = NULL, link_until = NULL, etag = etag + 1 \
-         WHERE id = $1",
-        &[user_id.into(), hash.into()],
+        "UPDATE users SET password_hash = $1, link_sha256 = NULL, link_until = NULL, etag = etag + 1 \
+         WHERE id = $2",
+        &[hash.into(), user_id.into()],
     )?;
     Ok(())
 }

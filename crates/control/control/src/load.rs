@@ -41,8 +41,7 @@ impl Control {
             .read(|tx| {
                 let hour = tx.now_ms() / 3_600_000;
                 let mut count = |statement, values: &[tollgate_db::Value]| {
-                    let row = tx.query_one(statement, values)?;
-                    Ok::<_, ControlError>(row.map_or(Ok(0), |row| row.int(0))?.unsigned_abs())
+                    Ok::<_, ControlError>(tollgate_db::query_int(tx, statement, values)?.unsigned_abs())
                 };
                 Ok(Counted {
                     history_rules: count(

@@ -1,6 +1,6 @@
 //! Logins: a cookie of 256 random bits, of which the database has the SHA-256.
 
-use tollgate_db::Tx;
+use tollgate_db::{Tx, row, select};
 
 use crate::actor::{Actor, Who};
 use crate::audit::{self, Note};
@@ -8,7 +8,7 @@ use crate::bindings::roles;
 use crate::entered::Entered;
 use crate::error::ControlError;
 use crate::ids::sha256;
-use crate::preferences::read_preferences;
+use crate::preferences::Preferences;
 use crate::settings;
 
 /// No login is longer, whatever the settings say.
@@ -46,7 +46,7 @@ pub(crate) fn begin(tx: &mut dyn Tx, actor: &Actor, agent: &str, secret: &str) -
             agent.into(),
         ],
     )?;
-    tx.execute("UPDATE users SET last_login_at = $2 WHERE id = $1", &[user_id.into(), now.into()])?;
+    tx.execute("UPDATE users SET last_login_at = $1 WHERE id = $2", &[now.into(), user_id.into()])?;
     let target = actor.name.clone();
     audit::append(tx, actor, Note { action: "login", target, ..Note::default() })
 }
@@ -57,26 +57,32 @@ pub(crate) fn times(tx: &mut dyn Tx) -> Result<(i64, i64), ControlError> {
     Ok((settings.login_idle_minutes * 60_000, (settings.login_days * 24 * 3_600_000).min(LONGEST_MS)))
 }
 
+row! {
+    struct LoginRow {
+        user_id: String = "users.id",
+        name: String = "users.name",
+        last_seen: i64 = "logins.last_seen",
+        preferences: Preferences = Preferences::COLUMNS,
+    }
+}
+
 /// The login of this hash, if it is valid.
 pub(crate) fn resume(tx: &mut dyn Tx, hash: &str) -> Result<Option<Entered>, ControlError> {
     let (now, (idle_ms, _)) = (tx.now_ms(), times(tx)?);
-    let row = tx.query_one(
-        "SELECT users.id, users.name, logins.last_seen, locale, theme, zone FROM logins JOIN users ON users.id = logins.user_id \
+    let in_force = select!(LoginRow:
+        "FROM logins JOIN users ON users.id = logins.user_id \
          WHERE logins.sha256 = $1 AND users.state = 'active' AND logins.expires_at > $2 \
-         AND logins.last_seen > $3",
-        &[hash.into(), now.into(), (now - idle_ms).into()],
-    )?;
-    let Some(row) = row else { return Ok(None) };
-    let (user_id, name) = (row.text(0)?, row.text(1)?);
+         AND logins.last_seen > $3");
+    let login = in_force.first(tx, &[hash.into(), now.into(), (now - idle_ms).into()])?;
+    let Some(LoginRow { user_id, name, last_seen, preferences }) = login else { return Ok(None) };
     let roles = roles(tx, &user_id)?;
     let who = Who { kind: "user", user_id, name, roles, ..Who::system() };
-    let preferences = read_preferences(&row, 3)?;
-    Ok(Some(Entered { who, preferences, is_stale: now - row.int(2)? > SEEN_MS }))
+    Ok(Some(Entered { who, preferences, is_stale: now - last_seen > SEEN_MS }))
 }
 
 /// Records that the login of this hash was used now.
 pub(crate) fn touch(tx: &mut dyn Tx, hash: &str) -> Result<(), ControlError> {
-    tx.execute("UPDATE logins SET last_seen = $2 WHERE sha256 = $1", &[hash.into(), tx.now_ms().into()])?;
+    tx.execute("UPDATE logins SET last_seen = $1 WHERE sha256 = $2", &[tx.now_ms().into(), hash.into()])?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! What users see and change of themselves: preferences and logins.
 
 use serde_json::json;
-use tollgate_db::{Row, Tx};
+use tollgate_db::{Tx, columns, row, select};
 
 use crate::actor::Actor;
 use crate::apps::must_match;
@@ -9,7 +9,7 @@ use crate::audit::{self, Note};
 use crate::error::{ControlError, Fault, FieldFaults};
 use crate::ids::sha256;
 use crate::logins;
-use crate::preferences::{Preferences, read_preferences};
+use crate::preferences::Preferences;
 use crate::published::Change;
 
 /// A user, as the user sees it.
@@ -42,6 +42,19 @@ pub struct MyLogin {
     pub is_this: bool,
 }
 
+columns! { Me { name, preferences = Preferences::COLUMNS, etag } }
+
+row! {
+    struct LoginRow {
+        sha256: String,
+        created_at: i64,
+        last_seen: i64,
+        expires_at: i64,
+        ip: String,
+        agent: String,
+    }
+}
+
 /// Digits of a login's hash that name it.
 const ID: usize = 16;
 
@@ -50,12 +63,8 @@ const ID: usize = 16;
 /// # Errors
 /// [`ControlError`].
 pub fn get(tx: &mut dyn Tx, actor: &Actor) -> Result<Me, ControlError> {
-    let row = tx.query_one(
-        "SELECT name, locale, theme, zone, etag FROM users WHERE id = $1",
-        &[(&actor.user_id).into()],
-    )?;
-    let row = row.ok_or_else(|| ControlError::NotFound { what: "user", name: actor.name.clone() })?;
-    Ok(Me { name: row.text(0)?, preferences: read_preferences(&row, 1)?, etag: row.int(4)? })
+    let me = select!(Me: "FROM users WHERE id = $1").first(tx, &[(&actor.user_id).into()])?;
+    me.ok_or_else(|| ControlError::NotFound { what: "user", name: actor.name.clone() })
 }
 
 /// Changes preferences. `is_zone` knows the names of time zones. Without `etag`, whatever they were.
@@ -89,8 +98,8 @@ pub fn prefer(
         return Ok(Change { value: before, documents: None });
     }
     tx.execute(
-        "UPDATE users SET locale = $2, theme = $3, zone = $4, etag = etag + 1 WHERE id = $1",
-        &[(&actor.user_id).into(), (&new.locale).into(), (&new.theme).into(), (&new.zone).into()],
+        "UPDATE users SET locale = $1, theme = $2, zone = $3, etag = etag + 1 WHERE id = $4",
+        &[(&new.locale).into(), (&new.theme).into(), (&new.zone).into(), (&actor.user_id).into()],
     )?;
     let shown = |it: &Preferences| Some(json!({"locale": it.locale, "theme": it.theme, "zone": it.zone}));
     let note = Note {
@@ -110,24 +119,20 @@ pub fn prefer(
 /// [`ControlError::Db`].
 pub fn logins(tx: &mut dyn Tx, actor: &Actor, cookie: &str) -> Result<Vec<MyLogin>, ControlError> {
     let (now, this, (idle_ms, _)) = (tx.now_ms(), sha256(cookie), logins::times(tx)?);
-    let rows = tx.query(
-        "SELECT sha256, created_at, last_seen, expires_at, ip, agent FROM logins WHERE user_id = $1 \
-         AND expires_at > $2 AND last_seen > $3 ORDER BY last_seen DESC, sha256",
-        &[(&actor.user_id).into(), now.into(), (now - idle_ms).into()],
-    )?;
-    let read = |row: &Row| {
-        let hash = row.text(0)?;
-        Ok(MyLogin {
-            id: hash.chars().take(ID).collect(),
-            created_at: row.int(1)?,
-            last_seen: row.int(2)?,
-            expires_at: row.int(3)?,
-            ip: row.text(4)?,
-            agent: row.text(5)?,
-            is_this: hash == this,
-        })
+    let in_force = select!(LoginRow:
+        "FROM logins WHERE user_id = $1 AND expires_at > $2 AND last_seen > $3 \
+         ORDER BY last_seen DESC, sha256");
+    let in_force = in_force.all(tx, &[(&actor.user_id).into(), now.into(), (now - idle_ms).into()])?;
+    let shown = |row: LoginRow| MyLogin {
+        id: row.sha256.chars().take(ID).collect(),
+        created_at: row.created_at,
+        last_seen: row.last_seen,
+        expires_at: row.expires_at,
+        ip: row.ip,
+        agent: row.agent,
+        is_this: row.sha256 == this,
     };
-    rows.iter().map(read).collect()
+    Ok(in_force.into_iter().map(shown).collect())
 }
 
 /// Ends a login of the actor.

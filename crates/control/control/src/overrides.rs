@@ -4,7 +4,7 @@
 //! the app that owns the domain. Not here: what a node does with them (`limiter`).
 
 use serde_json::json;
-use tollgate_db::{Row, Tx};
+use tollgate_db::{Tx, query_any, query_int, query_value, row, select};
 use tollgate_fleet_proto::{self as proto, Action as Does, Label};
 
 use crate::actor::{Actor, EVERY_APP};
@@ -92,6 +92,29 @@ pub struct Override {
     pub created_at: i64,
 }
 
+row! {
+    struct OverrideRow {
+        id: String,
+        domain: String,
+        entries: String,
+        app: String,
+        action: String,
+        until: i64,
+        reason: String,
+        author: String,
+        created_at: i64,
+    }
+}
+
+row! {
+    /// What the overrides in force take.
+    #[derive(Default)]
+    struct SizeRow {
+        count: i64 = "COUNT(*)",
+        bytes: i64 = "COALESCE(SUM(OCTET_LENGTH(domain) + OCTET_LENGTH(entries) + 40), 0)",
+    }
+}
+
 impl Override {
     /// The entries as `key=value`, with blanks between.
     #[must_use]
@@ -100,19 +123,18 @@ impl Override {
         pairs.collect::<Vec<_>>().join(" ")
     }
 
-    fn read(row: &Row) -> Result<Self, ControlError> {
-        let entries = row.text(2)?;
+    fn read(row: OverrideRow) -> Result<Self, ControlError> {
         let broken = |reason| ControlError::Document { app: String::new(), reason };
         Ok(Self {
-            id: row.text(0)?,
-            domain: row.text(1)?,
-            entries: serde_json::from_str(&entries).map_err(|error| broken(error.to_string()))?,
-            app: row.text(3)?,
-            action: Action::of(&row.text(4)?).ok_or_else(|| broken("unknown action".to_owned()))?,
-            until: row.int(5)?,
-            reason: row.text(6)?,
-            author: row.text(7)?,
-            created_at: row.int(8)?,
+            id: row.id,
+            domain: row.domain,
+            entries: serde_json::from_str(&row.entries).map_err(|error| broken(error.to_string()))?,
+            app: row.app,
+            action: Action::of(&row.action).ok_or_else(|| broken("unknown action".to_owned()))?,
+            until: row.until,
+            reason: row.reason,
+            author: row.author,
+            created_at: row.created_at,
         })
     }
 
@@ -136,12 +158,9 @@ pub fn owner(tx: &mut dyn Tx, nodes: &dyn Nodes, domain: &str) -> Result<String,
     if nodes.is_local(domain) {
         return Ok(EVERY_APP.to_owned());
     }
-    let row = tx.query_one(
-        "SELECT apps.name FROM domains JOIN apps ON apps.id = domains.app_id WHERE domains.domain = $1 \
-         UNION ALL SELECT name FROM apps WHERE name = $1",
-        &[domain.into()],
-    )?;
-    Ok(row.map(|row| row.text(0)).transpose()?.unwrap_or_else(|| EVERY_APP.to_owned()))
+    let owner = "SELECT apps.name FROM domains JOIN apps ON apps.id = domains.app_id \
+         WHERE domains.domain = $1 UNION ALL SELECT name FROM apps WHERE name = $1";
+    Ok(query_value(tx, owner, &[domain.into()])?.unwrap_or_else(|| EVERY_APP.to_owned()))
 }
 
 /// Reads entries as `key=value`.
@@ -207,22 +226,16 @@ pub fn check(
     faults.check()?;
     let now = tx.now_ms();
     let text = json!(entries).to_string();
-    let same = tx.query_one(
+    let is_there = query_any(
+        tx,
         "SELECT id FROM overrides WHERE domain = $1 AND entries = $2 AND until > $3 AND removed_at IS NULL",
         &[(&domain).into(), (&text).into(), now.into()],
     )?;
-    if same.is_some() {
+    if is_there {
         return Err(invalid("entries", Fault::Duplicate));
     }
-    let in_force = tx.query_one(
-        "SELECT COUNT(*), COALESCE(SUM(OCTET_LENGTH(domain) + OCTET_LENGTH(entries) + 40), 0) FROM overrides \
-         WHERE until > $1 AND removed_at IS NULL",
-        &[now.into()],
-    )?;
-    let (count, bytes) = in_force
-        .map(|row| Ok::<_, ControlError>((row.int(0)?, row.int(1)?)))
-        .transpose()?
-        .unwrap_or_default();
+    let in_force = select!(SizeRow: "FROM overrides WHERE until > $1 AND removed_at IS NULL");
+    let SizeRow { count, bytes } = in_force.first(tx, &[now.into()])?.unwrap_or_default();
     if count >= MAX_OVERRIDES {
         return Err(ControlError::Cap { what: "overrides", max: MAX_OVERRIDES });
     }
@@ -284,16 +297,13 @@ pub fn create(
 /// [`ControlError`]; [`ControlError::NotFound`] if it has ended.
 pub fn end(tx: &mut dyn Tx, nodes: &dyn Nodes, actor: &Actor, id: &str) -> Result<Override, ControlError> {
     let now = tx.now_ms();
-    let row = tx.query_one(
-        "SELECT id, domain, entries, app, action, until, reason, author, created_at FROM overrides \
-         WHERE id = $1 AND until > $2 AND removed_at IS NULL",
-        &[id.into(), now.into()],
-    )?;
+    let row = select!(OverrideRow: "FROM overrides WHERE id = $1 AND until > $2 AND removed_at IS NULL");
+    let row = row.first(tx, &[id.into(), now.into()])?;
     let unknown = || ControlError::NotFound { what: "override", name: id.to_owned() };
-    let ended = Override::read(&row.ok_or_else(unknown)?)?;
+    let ended = Override::read(row.ok_or_else(unknown)?)?;
     let app = owner(tx, nodes, &ended.domain)?;
     actor.must(Role::Editor, &app)?;
-    tx.execute("UPDATE overrides SET removed_at = $2 WHERE id = $1", &[id.into(), now.into()])?;
+    tx.execute("UPDATE overrides SET removed_at = $1 WHERE id = $2", &[now.into(), id.into()])?;
     note(tx, actor, "override.end", &ended, "")?;
     Ok(ended)
 }
@@ -328,35 +338,32 @@ pub fn list(
         actor.apps().into(),
         limit.clamp(1, MAX_LISTED).into(),
     ];
-    let count = tx.query_one(
+    let count = query_int(
+        tx,
         "SELECT COUNT(*) FROM overrides WHERE until > $1 AND removed_at IS NULL \
          AND ($2 = '' OR lower(domain || ' ' || entries || ' ' || reason) LIKE $2 ESCAPE '\\') \
          AND ($3 = 1 OR REPLACE($4, '/' || app || '/', '') <> $4)",
         &values[..4],
     )?;
-    let rows = tx.query(
-        "SELECT id, domain, entries, app, action, until, reason, author, created_at FROM overrides \
-         WHERE until > $1 AND removed_at IS NULL \
+    let rows = select!(OverrideRow:
+        "FROM overrides WHERE until > $1 AND removed_at IS NULL \
          AND ($2 = '' OR lower(domain || ' ' || entries || ' ' || reason) LIKE $2 ESCAPE '\\') \
          AND ($3 = 1 OR REPLACE($4, '/' || app || '/', '') <> $4) \
-         ORDER BY created_at DESC, id DESC LIMIT $5",
-        &values,
-    )?;
-    let overrides = rows.iter().map(Override::read).collect::<Result<_, _>>()?;
-    Ok((overrides, count.map_or(Ok(0), |row| row.int(0))?))
+         ORDER BY created_at DESC, id DESC LIMIT $5");
+    let overrides = rows.all(tx, &values)?.into_iter().map(Override::read).collect::<Result<_, _>>()?;
+    Ok((overrides, count))
 }
 
 /// All in force, as nodes take them. For the program itself.
 pub(crate) fn in_force(tx: &mut dyn Tx) -> Result<proto::Overrides, ControlError> {
-    let revision = tx.query_one("SELECT value FROM sequences WHERE name = 'overrides'", &[])?;
-    let rows = tx.query(
-        "SELECT id, domain, entries, app, action, until, reason, author, created_at FROM overrides \
-         WHERE until > $1 AND removed_at IS NULL ORDER BY id LIMIT 50000",
-        &[tx.now_ms().into()],
-    )?;
-    let overrides = rows.iter().map(|row| Override::read(row).map(Override::into_proto));
+    let revision = query_int(tx, "SELECT value FROM sequences WHERE name = 'overrides'", &[])?;
+    let in_force = select!(OverrideRow:
+        "FROM overrides WHERE until > $1 AND removed_at IS NULL ORDER BY id LIMIT 50000");
+    let now = tx.now_ms();
+    let rows = in_force.all(tx, &[now.into()])?;
+    let overrides = rows.into_iter().map(|row| Override::read(row).map(Override::into_proto));
     Ok(proto::Overrides {
-        revision: revision.map_or(Ok(0), |row| row.int(0))?.unsigned_abs(),
+        revision: revision.unsigned_abs(),
         overrides: overrides.collect::<Result<_, _>>()?,
     })
 }

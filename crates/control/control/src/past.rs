@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_db::Tx;
+use tollgate_db::{Tx, query_value, row, select};
 use tollgate_fleet_proto::{Sha256Bytes, app_digest};
 
 use crate::error::ControlError;
@@ -33,21 +33,23 @@ pub(crate) fn digest(documents: &[Document]) -> String {
 
 /// The newest version of each app by which an administrator has decided.
 pub(crate) fn forced(tx: &mut dyn Tx) -> Result<BTreeMap<String, u64>, ControlError> {
-    let rows = tx.query(
-        "SELECT apps.name, MAX(versions.version) FROM apps JOIN versions ON versions.app_id = apps.id \
-         WHERE versions.kind IN ('force', 'takeover') GROUP BY apps.name",
-        &[],
-    )?;
-    rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?.unsigned_abs()))).collect()
+    let forced = select!(ForcedRow:
+        "FROM apps JOIN versions ON versions.app_id = apps.id \
+         WHERE versions.kind IN ('force', 'takeover') GROUP BY apps.name");
+    Ok(forced.all(tx, &[])?.into_iter().map(|row| (row.app, row.version.unsigned_abs())).collect())
+}
+
+row! {
+    struct ForcedRow { app: String = "apps.name", version: i64 = "MAX(versions.version)" }
 }
 
 /// The newest version of this app by which an administrator has decided; 0 if there is none.
 pub(crate) fn forced_of(tx: &mut dyn Tx, app: &str) -> Result<u64, ControlError> {
-    let row = tx.query_one(
+    let newest = query_value::<Option<i64>>(
+        tx,
         "SELECT MAX(versions.version) FROM apps JOIN versions ON versions.app_id = apps.id \
          WHERE apps.name = $1 AND versions.kind IN ('force', 'takeover')",
         &[app.into()],
     )?;
-    let newest = row.map(|row| row.opt_int(0)).transpose()?.flatten();
-    Ok(newest.map_or(0, i64::unsigned_abs))
+    Ok(newest.flatten().map_or(0, i64::unsigned_abs))
 }

@@ -1,8 +1,6 @@
 //! How a user likes pages.
 
-use tollgate_db::Row;
-
-use crate::error::ControlError;
+use tollgate_db::columns;
 
 /// How a user likes pages; empty for what the browser prefers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +13,4 @@ pub struct Preferences {
     pub zone: String,
 }
 
-pub(crate) fn read_preferences(row: &Row, first: usize) -> Result<Preferences, ControlError> {
-    Ok(Preferences { locale: row.text(first)?, theme: row.text(first + 1)?, zone: row.text(first + 2)? })
-}
+columns! { Preferences { locale, theme, zone } }

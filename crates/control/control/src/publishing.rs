@@ -1,7 +1,7 @@
 //! From a change set to a version of its app; and the changes that are published in the call that makes them.
 
 use serde_json::json;
-use tollgate_db::Tx;
+use tollgate_db::{Tx, query_int};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::apps::{self, App};
@@ -255,9 +255,9 @@ fn put(
     let documents = versions::publish_as(tx, actor, app, origin, ops, ahead)?;
     let version = app.next();
     tx.execute(
-        "UPDATE changes SET state = 'published', published_version = $2, etag = etag + 1, updated_at = $3 \
-         WHERE id = $1",
-        &[(&change.id).into(), version.into(), tx.now_ms().into()],
+        "UPDATE changes SET state = 'published', published_version = $1, etag = etag + 1, updated_at = $2 \
+         WHERE id = $3",
+        &[version.into(), tx.now_ms().into(), (&change.id).into()],
     )?;
     // A disabled app has no rule on any node, so there is nothing to try.
     if plan.is_at_once() || app.state != "active" {
@@ -279,9 +279,8 @@ fn within_caps(tx: &mut dyn Tx, app: &App, ops: &[ChangeOp]) -> Result<(), Contr
         let count = match kind {
             Kind::Car => app.rules,
             Kind::File => {
-                let app = [(&app.id).into()];
-                let count = tx.query_one("SELECT COUNT(*) FROM rule_files WHERE app_id = $1", &app)?;
-                count.map_or(Ok(0), |row| row.int(0))?
+                let files = "SELECT COUNT(*) FROM rule_files WHERE app_id = $1";
+                query_int(tx, files, &[(&app.id).into()])?
             }
         };
         if count + added > max {

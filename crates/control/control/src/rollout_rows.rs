@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tollgate_db::{Row, Tx};
+use tollgate_db::{Tx, row, select};
 
 use crate::actor::Actor;
 use crate::apps::{self, App};
@@ -58,6 +58,37 @@ pub struct Rollout {
     pub updated_at: i64,
 }
 
+row! {
+    struct RolloutRow {
+        id: String = "rollouts.id",
+        app: String = "apps.name",
+        from_version: i64,
+        to_version: i64,
+        withdrawn_version: Option<i64>,
+        state: String = "rollouts.state",
+        plan: String,
+        step: i64,
+        step_at: Option<i64>,
+        reach: String,
+        why: Option<String>,
+        gates: String,
+        author: String,
+        etag: i64 = "rollouts.etag",
+        created_at: i64 = "rollouts.created_at",
+        updated_at: i64 = "rollouts.updated_at",
+    }
+}
+
+row! {
+    /// A rollout that a gate has ended or stopped.
+    struct GateRow {
+        app: String = "apps.name",
+        to_version: i64,
+        updated_at: i64 = "rollouts.updated_at",
+        why: Option<String>,
+    }
+}
+
 impl Rollout {
     /// A machine that carries on from here.
     #[must_use]
@@ -65,27 +96,27 @@ impl Rollout {
         Machine::new(self.plan.clone(), self.to_version.unsigned_abs(), self.progress.clone(), now_ms)
     }
 
-    fn read(row: &Row) -> Result<Self, ControlError> {
-        let (id, app, state) = (row.text(0)?, row.text(1)?, row.text(5)?);
+    fn read(row: RolloutRow) -> Result<Self, ControlError> {
+        let RolloutRow { id, app, state, .. } = row;
         let broken = |reason: String| ControlError::Document { app: app.clone(), reason };
         let json = |error: serde_json::Error| broken(error.to_string());
         let state =
             State::of(&state).ok_or_else(|| broken(format!("unknown state {state:?} of a rollout")))?;
-        let reach: KeptReach = serde_json::from_str(&row.text(9)?).map_err(json)?;
-        let why = row.opt_text(10)?.map(|why| serde_json::from_str(&why)).transpose().map_err(json)?;
-        let step = usize::try_from(row.int(7)?).unwrap_or_default();
+        let reach: KeptReach = serde_json::from_str(&row.reach).map_err(json)?;
+        let why = row.why.map(|why| serde_json::from_str(&why)).transpose().map_err(json)?;
+        let step = usize::try_from(row.step).unwrap_or_default();
         let reach = reach.of(&id);
         Ok(Self {
-            from_version: row.int(2)?,
-            to_version: row.int(3)?,
-            withdrawn_version: row.opt_int(4)?,
-            plan: Plan::read(&app, &row.text(6)?)?,
-            progress: Progress { state, step, step_at: row.opt_int(8)?, reach, why },
-            ended: serde_json::from_str(&row.text(11)?).map_err(json)?,
-            author: row.text(12)?,
-            etag: row.int(13)?,
-            created_at: row.int(14)?,
-            updated_at: row.int(15)?,
+            from_version: row.from_version,
+            to_version: row.to_version,
+            withdrawn_version: row.withdrawn_version,
+            plan: Plan::read(&app, &row.plan)?,
+            progress: Progress { state, step, step_at: row.step_at, reach, why },
+            ended: serde_json::from_str(&row.gates).map_err(json)?,
+            author: row.author,
+            etag: row.etag,
+            created_at: row.created_at,
+            updated_at: row.updated_at,
             id,
             app,
         })
@@ -120,14 +151,10 @@ impl KeptReach {
 
 /// The newest rollout of an app.
 pub(crate) fn last(tx: &mut dyn Tx, app: &App) -> Result<Option<Rollout>, ControlError> {
-    let row = tx.query_one(
-        "SELECT rollouts.id, apps.name, from_version, to_version, withdrawn_version, rollouts.state, plan, step, \
-         step_at, reach, why, gates, author, rollouts.etag, rollouts.created_at, rollouts.updated_at \
-         FROM rollouts JOIN apps ON apps.id = rollouts.app_id WHERE rollouts.app_id = $1 \
-         ORDER BY to_version DESC LIMIT 1",
-        &[(&app.id).into()],
-    )?;
-    row.as_ref().map(Rollout::read).transpose()
+    let last = select!(RolloutRow:
+        "FROM rollouts JOIN apps ON apps.id = rollouts.app_id WHERE rollouts.app_id = $1 \
+         ORDER BY to_version DESC LIMIT 1");
+    last.first(tx, &[(&app.id).into()])?.map(Rollout::read).transpose()
 }
 
 /// The newest rollouts of the apps that the actor may see, or of one `app`; at most `limit`, which is at
@@ -139,55 +166,41 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, app: &str, limit: i64) -> Result<Vec
     if !app.is_empty() {
         apps::get(tx, actor, Role::Viewer, app)?;
     }
-    let rows = tx.query(
-        "SELECT rollouts.id, apps.name, from_version, to_version, withdrawn_version, rollouts.state, plan, step, \
-         step_at, reach, why, gates, author, rollouts.etag, rollouts.created_at, rollouts.updated_at \
-         FROM rollouts JOIN apps ON apps.id = rollouts.app_id WHERE ($1 = '' OR apps.name = $1) AND \
+    let newest = select!(RolloutRow:
+        "FROM rollouts JOIN apps ON apps.id = rollouts.app_id WHERE ($1 = '' OR apps.name = $1) AND \
          (REPLACE($2, '/*/', '') <> $2 OR REPLACE($2, '/' || apps.name || '/', '') <> $2) \
-         ORDER BY rollouts.created_at DESC, to_version DESC LIMIT $3",
-        &[app.into(), actor.apps().into(), limit.clamp(1, MOST).into()],
-    )?;
-    rows.iter().map(Rollout::read).collect()
+         ORDER BY rollouts.created_at DESC, to_version DESC LIMIT $3");
+    let rows = newest.all(tx, &[app.into(), actor.apps().into(), limit.clamp(1, MOST).into()])?;
+    rows.into_iter().map(Rollout::read).collect()
 }
 
 /// Every open rollout. For the program itself.
 pub(crate) fn open(tx: &mut dyn Tx) -> Result<Vec<Rollout>, ControlError> {
-    let rows = tx.query(
-        "SELECT rollouts.id, apps.name, from_version, to_version, withdrawn_version, rollouts.state, plan, step, \
-         step_at, reach, why, gates, author, rollouts.etag, rollouts.created_at, rollouts.updated_at \
-         FROM rollouts JOIN apps ON apps.id = rollouts.app_id \
-         WHERE rollouts.state IN ('running', 'paused', 'halted') ORDER BY apps.name",
-        &[],
-    )?;
-    rows.iter().map(Rollout::read).collect()
+    let open = select!(RolloutRow:
+        "FROM rollouts JOIN apps ON apps.id = rollouts.app_id \
+         WHERE rollouts.state IN ('running', 'paused', 'halted') ORDER BY apps.name");
+    open.all(tx, &[])?.into_iter().map(Rollout::read).collect()
 }
 
 /// Rollouts that a gate withdrew and that nothing has been published after: app, candidate, when.
 pub(crate) fn withdrawn(tx: &mut dyn Tx) -> Result<Vec<(String, i64, i64)>, ControlError> {
-    let rows = tx.query(
-        "SELECT apps.name, to_version, rollouts.updated_at, why FROM rollouts \
-         JOIN apps ON apps.id = rollouts.app_id AND apps.version = rollouts.withdrawn_version \
-         WHERE rollouts.state = 'withdrawn' ORDER BY apps.name",
-        &[],
-    )?;
-    let mut found = Vec::new();
-    for row in &rows {
-        let why: Option<Why> = row.opt_text(3)?.and_then(|why| serde_json::from_str(&why).ok());
-        if !matches!(why, Some(Why::Operator(_) | Why::Superseded(_))) {
-            found.push((row.text(0)?, row.int(1)?, row.int(2)?));
-        }
-    }
-    Ok(found)
+    let withdrawn = select!(GateRow:
+        "FROM rollouts JOIN apps ON apps.id = rollouts.app_id AND apps.version = rollouts.withdrawn_version \
+         WHERE rollouts.state = 'withdrawn' ORDER BY apps.name");
+    let by_gate = |row: &GateRow| {
+        let why: Option<Why> = row.why.as_ref().and_then(|why| serde_json::from_str(why).ok());
+        !matches!(why, Some(Why::Operator(_) | Why::Superseded(_)))
+    };
+    let rows = withdrawn.all(tx, &[])?.into_iter().filter(by_gate);
+    Ok(rows.map(|row| (row.app, row.to_version, row.updated_at)).collect())
 }
 
 /// Rollouts of which a gate failed, and that wait for an operator: app, candidate, when.
 pub(crate) fn halted(tx: &mut dyn Tx) -> Result<Vec<(String, i64, i64)>, ControlError> {
-    let rows = tx.query(
-        "SELECT apps.name, to_version, rollouts.updated_at FROM rollouts \
-         JOIN apps ON apps.id = rollouts.app_id WHERE rollouts.state = 'halted' ORDER BY apps.name",
-        &[],
-    )?;
-    rows.iter().map(|row| Ok((row.text(0)?, row.int(1)?, row.int(2)?))).collect()
+    let halted = select!(GateRow:
+        "FROM rollouts JOIN apps ON apps.id = rollouts.app_id WHERE rollouts.state = 'halted' \
+         ORDER BY apps.name");
+    Ok(halted.all(tx, &[])?.into_iter().map(|row| (row.app, row.to_version, row.updated_at)).collect())
 }
 
 fn open_of(tx: &mut dyn Tx, app: &App) -> Result<Option<Rollout>, ControlError> {
@@ -262,10 +275,9 @@ pub(crate) fn write(
     let Progress { state, step, step_at, reach, why } = &after.progress;
     let why = why.as_ref().map(|why| json!(why).to_string());
     tx.execute(
-        "UPDATE rollouts SET state = $2, step = $3, step_at = $4, reach = $5, why = $6, gates = $7, \
-         withdrawn_version = $8, etag = $9, updated_at = $10 WHERE id = $1",
+        "UPDATE rollouts SET state = $1, step = $2, step_at = $3, reach = $4, why = $5, gates = $6, \
+         withdrawn_version = $7, etag = $8, updated_at = $9 WHERE id = $10",
         &[
-            (&after.id).into(),
             state.name().into(),
             i64::try_from(*step).unwrap_or(i64::MAX).into(),
             (*step_at).into(),
@@ -275,6 +287,7 @@ pub(crate) fn write(
             withdrawn_version.into(),
             after.etag.into(),
             now.into(),
+            (&after.id).into(),
         ],
     )?;
     Ok(after)

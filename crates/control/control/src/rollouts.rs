@@ -152,7 +152,7 @@ pub(crate) fn move_on(tx: &mut dyn Tx, actor: &Actor, it: &Move) -> Result<Chang
         (Action::Keep, _) => "rollout.step",
     };
     let changed = carry_out(tx, actor, &it.before, it.action, it.progress.clone(), it.sides, (name, ""))?;
-    tx.execute("UPDATE rollouts SET term = $2 WHERE id = $1", &[(&it.before.id).into(), it.term.into()])?;
+    tx.execute("UPDATE rollouts SET term = $1 WHERE id = $2", &[it.term.into(), (&it.before.id).into()])?;
     Ok(changed)
 }
 

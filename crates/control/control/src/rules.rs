@@ -1,6 +1,6 @@
 //! Rows of the table of committed rates: lists in pages, and changes, each of which is a version of its app.
 
-use tollgate_db::{Row, Tx, Value};
+use tollgate_db::{Select, Tx, Value, columns, query_int, query_values, row, select, sql};
 
 use crate::actor::{Actor, EVERY_APP, Who};
 use crate::apps::{self, must_match};
@@ -12,7 +12,6 @@ use crate::error::{ControlError, Fault, FieldFault, invalid};
 use crate::published::Change;
 use crate::publishing::{self, Intent};
 use crate::role::Role;
-use crate::stored::read_car;
 
 /// A row with its app.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,42 +75,43 @@ pub struct Page {
     pub page: i64,
 }
 
-/// The columns of a row that [`Rule::read`] reads.
-macro_rules! columns {
-    () => {
-        "SELECT car.rule_id, apps.name, apps.version, car.etag, car.updated_at, car.updated_by, car.key, rate, \
-         max_permits, need_permits, pre_permits, g_micro, u_micro, extras, car.description, per, sharing, \
-         on_store_failure, car.state, car.bucket, trial_rate, trial_max_permits, \
-         post_paid, apps.state "
-    };
+columns! {
+    Rule {
+        id = "car.rule_id",
+        app = "apps.name",
+        version = "apps.version",
+        etag = "car.etag",
+        updated_at = "car.updated_at",
+        updated_by = "car.updated_by",
+        car = Car::COLUMNS,
+        is_app_disabled = "apps.state = 'disabled'",
+    }
 }
+
+const FROM_BOTH: &str = "FROM car JOIN apps ON apps.id = car.app_id AND apps.edition = car.edition ";
 /// The rows of a list. The cross join has SQLite go through the apps first, so that it asks once for each
 /// app, not for each row, what the reader may see: a count of 10,000 rows takes 1.4 ms, before 12.
-macro_rules! matching {
-    () => {
-        "FROM apps CROSS JOIN car WHERE car.app_id = apps.id AND car.edition = apps.edition \
-         AND ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
-         AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5) "
-    };
-}
+const MATCHING: &str = "FROM apps CROSS JOIN car WHERE car.app_id = apps.id AND car.edition = apps.edition \
+     AND ($1 = '' OR apps.name = $1) AND ($2 = '' OR car.search LIKE $2 ESCAPE '\\') \
+     AND ($3 = 1 OR REPLACE($4, '/' || apps.name || '/', '') <> $4) AND ($5 = '' OR car.state = $5) ";
 /// A list in an order that no index has: only the ids are sorted, not whole rows.
 macro_rules! sorted {
     ($order: literal) => {
-        concat!(
-            columns!(),
-            "FROM car JOIN apps ON apps.id = car.app_id AND apps.edition = car.edition WHERE car.rule_id IN (SELECT car.rule_id ",
-            matching!(),
+        select!(Rule:
+            FROM_BOTH,
+            "WHERE car.rule_id IN (SELECT car.rule_id ",
+            MATCHING,
             "ORDER BY ",
             $order,
             " LIMIT $6 OFFSET $7) ORDER BY ",
-            $order
-        )
+            $order)
     };
 }
-const BY_KEY: &str = concat!(columns!(), matching!(), "ORDER BY apps.name, car.key LIMIT $6 OFFSET $7");
-const BY_RATE: &str = sorted!("car.rate DESC, apps.name, car.key");
-const BY_TIME: &str = sorted!("car.updated_at DESC, apps.name, car.key");
-const COUNT: &str = concat!("SELECT COUNT(*) ", matching!());
+const BY_KEY: Select<Rule> = select!(Rule: MATCHING, "ORDER BY apps.name, car.key LIMIT $6 OFFSET $7");
+const BY_RATE: Select<Rule> = sorted!("car.rate DESC, apps.name, car.key");
+const BY_TIME: Select<Rule> = sorted!("car.updated_at DESC, apps.name, car.key");
+const COUNT: &str = sql!("SELECT COUNT(*) ", MATCHING);
+const ONE: Select<Rule> = select!(Rule: FROM_BOTH, "WHERE apps.name = $1 AND car.key = $2");
 
 /// One page of the rows that the actor may see.
 ///
@@ -128,14 +128,12 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, query: &Query) -> Result<Page, Contr
         actor.apps().into(),
         (&query.state).into(),
     ];
-    let count = |tx: &mut dyn Tx, values: &[Value]| -> Result<i64, ControlError> {
-        Ok(tx.query_one(COUNT, values)?.map_or(Ok(0), |row| row.int(0))?)
-    };
-    let matching = count(tx, &values)?;
+    let matching = query_int(tx, COUNT, &values)?;
     let total = if query.app.is_empty() && query.search.is_empty() && query.state.is_empty() {
         matching
     } else {
-        count(tx, &["".into(), "".into(), values[2].clone(), values[3].clone(), "".into()])?
+        let all = ["".into(), "".into(), values[2].clone(), values[3].clone(), "".into()];
+        query_int(tx, COUNT, &all)?
     };
     let size = query.size.clamp(1, 500);
     let last = matching.saturating_sub(1) / size + 1;
@@ -146,9 +144,7 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, query: &Query) -> Result<Page, Contr
         Sort::Rate => BY_RATE,
         Sort::Updated => BY_TIME,
     };
-    let rows = tx.query(statement, &values)?;
-    let rules = rows.iter().map(Rule::read).collect::<Result<_, _>>()?;
-    Ok(Page { rules, matching, total, page })
+    Ok(Page { rules: statement.all(tx, &values)?, matching, total, page })
 }
 
 /// What `LIKE` finds the text by, wherever it is.
@@ -181,23 +177,12 @@ pub fn get(tx: &mut dyn Tx, actor: &Actor, app: &str, key: &str) -> Result<Rule,
 /// [`ControlError`].
 pub fn keys(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<Vec<String>, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
-    let rows = tx.query(
-        "SELECT key FROM car WHERE app_id = $1 AND edition = $2 ORDER BY key",
-        &[app.id.into(), app.edition.into()],
-    )?;
-    rows.iter().map(|row| Ok(row.text(0)?)).collect()
+    let keys = "SELECT key FROM car WHERE app_id = $1 AND edition = $2 ORDER BY key";
+    Ok(query_values(tx, keys, &[app.id.into(), app.edition.into()])?)
 }
 
 fn find(tx: &mut dyn Tx, app: &str, key: &str) -> Result<Option<Rule>, ControlError> {
-    let row = tx.query_one(
-        concat!(
-            columns!(),
-            "FROM car JOIN apps ON apps.id = car.app_id AND apps.edition = car.edition \
-             WHERE apps.name = $1 AND car.key = $2"
-        ),
-        &[app.into(), key.into()],
-    )?;
-    row.as_ref().map(Rule::read).transpose()
+    Ok(ONE.first(tx, &[app.into(), key.into()])?)
 }
 
 /// Adds a row, and its app if that is new. Needs editor; of every app if the app is new.
@@ -370,46 +355,34 @@ pub fn past(
     key: &str,
 ) -> Result<Vec<Past>, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
-    let rows = tx.query(
-        "SELECT from_version, versions.author, versions.comment, versions.change_id, versions.created_at, body \
-         FROM rule_versions JOIN versions ON versions.app_id = $1 AND versions.version = from_version \
-         WHERE rule_id = (SELECT rule_id FROM car WHERE $2 = 'car' AND app_id = $1 AND edition = $4 AND key = $3 \
-         UNION ALL SELECT rule_id FROM rule_files WHERE $2 = 'file' AND app_id = $1 AND domain = $3) \
-         ORDER BY from_version DESC LIMIT 100",
-        &[(&app.id).into(), kind.name().into(), key.into(), (&app.edition).into()],
-    )?;
-    let read = |row: &Row| {
-        Ok(Past {
-            version: row.int(0)?,
-            author: row.text(1)?,
-            comment: row.text(2)?,
-            change_id: row.opt_text(3)?,
-            at: row.int(4)?,
-            content: Content::read(&app.name, &row.text(5)?)?,
-        })
+    let rows = select!(PastRow:
+        "FROM rule_versions JOIN versions ON versions.app_id = $1 AND versions.version = from_version \
+         WHERE rule_id = (SELECT rule_id FROM car \
+         WHERE $2 = 'car' AND app_id = $1 AND edition = $3 AND key = $4 \
+         UNION ALL SELECT rule_id FROM rule_files WHERE $2 = 'file' AND app_id = $1 AND domain = $4) \
+         ORDER BY from_version DESC LIMIT 100");
+    let rows = rows.all(tx, &[(&app.id).into(), kind.name().into(), (&app.edition).into(), key.into()])?;
+    let past = |PastRow { version, author, comment, change_id, at, body }| {
+        Ok(Past { version, author, comment, change_id, at, content: Content::read(&app.name, &body)? })
     };
-    rows.iter().map(read).collect()
+    rows.into_iter().map(past).collect()
+}
+
+row! {
+    struct PastRow {
+        version: i64 = "from_version",
+        author: String = "versions.author",
+        comment: String = "versions.comment",
+        change_id: Option<String> = "versions.change_id",
+        at: i64 = "versions.created_at",
+        body: String,
+    }
 }
 
 /// Whether they could add a rule somewhere.
 #[must_use]
 pub fn may_create(who: &Who) -> bool {
     who.may(Role::Editor, EVERY_APP) || who.roles.iter().any(|(_, role)| *role >= Role::Editor)
-}
-
-impl Rule {
-    fn read(row: &Row) -> Result<Self, ControlError> {
-        Ok(Self {
-            id: row.text(0)?,
-            app: row.text(1)?,
-            version: row.int(2)?,
-            etag: row.int(3)?,
-            updated_at: row.int(4)?,
-            updated_by: row.text(5)?,
-            car: read_car(row, 6)?,
-            is_app_disabled: row.text(23)? == "disabled",
-        })
-    }
 }
 
 #[cfg(test)]

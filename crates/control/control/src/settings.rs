@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tollgate_db::Tx;
+use tollgate_db::{Tx, row, select};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
@@ -76,10 +76,14 @@ impl Settings {
 /// # Errors
 /// [`ControlError::Db`].
 pub fn get(tx: &mut dyn Tx) -> Result<(Settings, i64), ControlError> {
-    let row = tx.query_one("SELECT value, etag FROM settings WHERE name = 'settings'", &[])?;
-    let Some(row) = row else { return Ok((Settings::default(), 0)) };
+    let row = select!(SettingsRow: "FROM settings WHERE name = 'settings'").first(tx, &[])?;
+    let Some(SettingsRow { value, etag }) = row else { return Ok((Settings::default(), 0)) };
     // A later release may have had others; then these are their defaults.
-    Ok((serde_json::from_str(&row.text(0)?).unwrap_or_default(), row.int(1)?))
+    Ok((serde_json::from_str(&value).unwrap_or_default(), etag))
+}
+
+row! {
+    struct SettingsRow { value: String, etag: i64 }
 }
 
 /// Replaces the settings. Needs admin of every app.

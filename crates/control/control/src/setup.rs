@@ -1,7 +1,7 @@
 //! The first admin: made by a code that the first start prints, once. There is no default password.
 
 use subtle::ConstantTimeEq as _;
-use tollgate_db::Tx;
+use tollgate_db::{Tx, query_any, query_value};
 
 use crate::actor::{EVERY_APP, Who};
 use crate::error::ControlError;
@@ -17,7 +17,7 @@ pub const VALID_MS: i64 = 24 * 3_600_000;
 /// # Errors
 /// [`ControlError::Db`].
 pub fn is_open(tx: &mut dyn Tx) -> Result<bool, ControlError> {
-    Ok(tx.query_one("SELECT 1 FROM users LIMIT 1", &[])?.is_none())
+    Ok(!query_any(tx, "SELECT 1 FROM users LIMIT 1", &[])?)
 }
 
 /// Makes `code` the only valid one, if there is no user yet. Returns whether it is.
@@ -42,8 +42,7 @@ pub fn issue(tx: &mut dyn Tx, code: &str) -> Result<bool, ControlError> {
 /// [`ControlError::WrongCode`] unless `code` is the valid one and there is no user.
 pub fn must_be_valid(tx: &mut dyn Tx, code: &str) -> Result<(), ControlError> {
     let mut setting = |name: &str| -> Result<Option<String>, ControlError> {
-        let row = tx.query_one("SELECT value FROM settings WHERE name = $1", &[name.into()])?;
-        Ok(row.map(|row| row.text(0)).transpose()?)
+        Ok(query_value(tx, "SELECT value FROM settings WHERE name = $1", &[name.into()])?)
     };
     let (hash, at) = (setting("setup_code")?, setting("setup_code_at")?);
     let (Some(hash), Some(at)) = (hash, at.and_then(|at| at.parse::<i64>().ok())) else {

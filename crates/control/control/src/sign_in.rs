@@ -1,6 +1,6 @@
 //! What takes more than a transaction because passwords, cookies and tokens are part of it.
 
-use tollgate_db::Tx;
+use tollgate_db::{Tx, query_any, query_value};
 
 use crate::actor::{Actor, EVERY_APP, Who};
 use crate::audit::{self, Note};
@@ -105,8 +105,9 @@ impl Control {
             let Some(user) = users::find(tx, &asked)?.filter(|user| user.state == "active") else {
                 return Ok(None);
             };
-            let row = tx.query_one("SELECT password_hash FROM users WHERE id = $1", &[(&user.id).into()])?;
-            Ok(Some((user, row.map(|row| row.opt_text(0)).transpose()?.flatten())))
+            let hash = "SELECT password_hash FROM users WHERE id = $1";
+            let hash = query_value(tx, hash, &[(&user.id).into()])?.flatten();
+            Ok(Some((user, hash)))
         });
         let (user, hash) = found.await?.map_or((None, None), |(user, hash)| (Some(user), hash));
         // Unknown names take as long, so that a wrong name looks like a wrong password.
@@ -320,11 +321,8 @@ impl Control {
 /// Whether the user is active and still has the password with this hash: it may have been reset meanwhile.
 fn has_password(tx: &mut dyn Tx, user_id: &str, hash: &str) -> Result<bool, ControlError> {
     let values = [user_id.into(), hash.into()];
-    let found = tx.query_one(
-        "SELECT 1 FROM users WHERE id = $1 AND password_hash = $2 AND state = 'active'",
-        &values,
-    )?;
-    Ok(found.is_some())
+    let found = "SELECT 1 FROM users WHERE id = $1 AND password_hash = $2 AND state = 'active'";
+    Ok(query_any(tx, found, &values)?)
 }
 
 /// The name, if it and the password may be used.

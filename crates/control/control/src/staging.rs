@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
-use tollgate_db::{Db, Tx, Value};
+use tollgate_db::{Db, Tx, Value, query_any, row, select};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::apps::{self, App};
@@ -94,7 +94,7 @@ pub(crate) fn begin_in(
     // Without rules it needs no number.
     let version = if wanted.writes.is_empty() { 0 } else { version };
     if version > 0 {
-        tx.execute("UPDATE apps SET reserved = $2 WHERE id = $1", &[(&app.id).into(), version.into()])?;
+        tx.execute("UPDATE apps SET reserved = $1 WHERE id = $2", &[version.into(), (&app.id).into()])?;
     }
     tx.execute(
         "INSERT INTO staged (app_id, edition, version, change_id, state) VALUES ($1, $2, $3, $4, 'open')",
@@ -111,11 +111,11 @@ pub(crate) fn is_same(now: &App, then: &App) -> bool {
 }
 
 pub(crate) fn is_open(tx: &mut dyn Tx, app_id: &str, edition: &str) -> Result<bool, ControlError> {
-    let row = tx.query_one(
+    Ok(query_any(
+        tx,
         "SELECT 1 FROM staged WHERE app_id = $1 AND edition = $2 AND state = 'open'",
         &[app_id.into(), edition.into()],
-    )?;
-    Ok(row.is_some())
+    )?)
 }
 
 pub(crate) fn write_some(
@@ -213,7 +213,7 @@ impl Staged {
                 &[app.into(), (&self.wanted.app.edition).into()],
             )?;
         }
-        tx.execute("UPDATE apps SET edition = $2 WHERE id = $1", &[app.into(), (&self.edition).into()])?;
+        tx.execute("UPDATE apps SET edition = $1 WHERE id = $2", &[(&self.edition).into(), app.into()])?;
         Ok(())
     }
 
@@ -248,17 +248,19 @@ pub(crate) async fn clear(db: &Db, of_one: usize) -> Result<(), ControlError> {
     Ok(())
 }
 
+row! {
+    struct StagedRow { app_id: String, edition: String, version: i64, change_id: String }
+}
+
 /// Removes at most `most` rows of each table. Returns whether there may be more.
 fn remove_some(tx: &mut dyn Tx, most: i64) -> Result<bool, ControlError> {
-    let Some(row) = tx.query_one("SELECT app_id, edition, version, change_id FROM staged LIMIT 1", &[])?
-    else {
+    let Some(staged) = select!(StagedRow: "FROM staged LIMIT 1").first(tx, &[])? else {
         return Ok(false);
     };
-    let (app, edition) = (row.text(0)?, row.text(1)?);
-    let (version, change) = (row.int(2)?, row.text(3)?);
-    let (has_version, has_change) = (version > 0, !change.is_empty());
+    let StagedRow { app_id, edition, version, change_id } = staged;
+    let (has_version, has_change) = (version > 0, !change_id.is_empty());
     let [app, edition, version, change, most]: [Value; 5] =
-        [app.into(), edition.into(), version.into(), change.into(), most.into()];
+        [app_id.into(), edition.into(), version.into(), change_id.into(), most.into()];
     let of_version = [app.clone(), version, most.clone()];
     let mut removed = tx.execute(
         "DELETE FROM car WHERE (rule_id, edition) IN (SELECT rule_id, edition FROM car \

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tollgate_db::Tx;
+use tollgate_db::{Tx, query_values, row, select};
 
 use crate::control::Control;
 use crate::error::ControlError;
@@ -36,11 +36,24 @@ impl Control {
 
 /// The nodes that reported last.
 fn recent(tx: &mut dyn Tx) -> Result<BTreeSet<String>, ControlError> {
-    let rows = tx.query(
+    let nodes = query_values(
+        tx,
         "SELECT DISTINCT node FROM reported WHERE at > (SELECT MAX(at) FROM reported) - $1 LIMIT $2",
         &[RECENT_MS.into(), MOST_NODES.into()],
     )?;
-    Ok(rows.iter().map(|row| row.text(0)).collect::<Result<_, _>>()?)
+    Ok(nodes.into_iter().collect())
+}
+
+row! {
+    struct AppRow { id: String, name: String }
+}
+
+row! {
+    struct DigestRow { version: i64, digest: Option<String> }
+}
+
+row! {
+    struct DocumentRow { app_id: String, version: i64, document: String }
 }
 
 impl Control {
@@ -51,22 +64,19 @@ impl Control {
     pub async fn past(&self) -> Result<Vec<PastVersions>, ControlError> {
         while self.write(add_digests).await? == STEP {}
         self.read(|tx| {
-            let apps = tx.query("SELECT id, name FROM apps ORDER BY name", &[])?;
-            apps.iter().map(|row| of_app(tx, &row.text(0)?, row.text(1)?)).collect()
+            let apps = select!(AppRow: "FROM apps ORDER BY name").all(tx, &[])?;
+            apps.into_iter().map(|AppRow { id, name }| of_app(tx, &id, name)).collect()
         })
         .await
     }
 }
 
 fn of_app(tx: &mut dyn Tx, id: &str, app: String) -> Result<PastVersions, ControlError> {
-    let rows = tx.query(
-        "SELECT version, digest FROM versions WHERE app_id = $1 ORDER BY version DESC LIMIT $2",
-        &[id.into(), (MOST + 1).into()],
-    )?;
+    let rows = select!(DigestRow: "FROM versions WHERE app_id = $1 ORDER BY version DESC LIMIT $2");
     let mut past = PastVersions { app, ..PastVersions::default() };
-    for row in &rows {
-        let version = row.int(0)?.unsigned_abs();
-        match row.opt_text(1)?.and_then(|text| digest_in(&text)) {
+    for DigestRow { version, digest } in rows.all(tx, &[id.into(), (MOST + 1).into()])? {
+        let version = version.unsigned_abs();
+        match digest.and_then(|text| digest_in(&text)) {
             Some(digest) if past.versions.len() < MOST as usize => past.versions.push((version, digest)),
             // All below have none either, or are too many.
             _ => {
@@ -80,18 +90,17 @@ fn of_app(tx: &mut dyn Tx, id: &str, app: String) -> Result<PastVersions, Contro
 
 /// Adds the digests that a version of before this column lacks. Returns how many were looked at.
 fn add_digests(tx: &mut dyn Tx) -> Result<usize, ControlError> {
-    let rows = tx.query(
-        "SELECT app_id, version, document FROM versions \
-         WHERE digest IS NULL AND document IS NOT NULL ORDER BY app_id, version LIMIT $1",
-        &[(STEP as i64).into()],
-    )?;
-    for row in &rows {
+    let rows = select!(DocumentRow:
+        "FROM versions WHERE digest IS NULL AND document IS NOT NULL ORDER BY app_id, version LIMIT $1");
+    let rows = rows.all(tx, &[(STEP as i64).into()])?;
+    let count = rows.len();
+    for DocumentRow { app_id, version, document } in rows {
         // Documents that cannot be read are damaged, and no node has them.
-        let documents = versions::read_documents("", &row.text(2)?).unwrap_or_default();
+        let documents = versions::read_documents("", &document).unwrap_or_default();
         tx.execute(
-            "UPDATE versions SET digest = $3 WHERE app_id = $1 AND version = $2",
-            &[row.text(0)?.into(), row.int(1)?.into(), digest(&documents).into()],
+            "UPDATE versions SET digest = $1 WHERE app_id = $2 AND version = $3",
+            &[digest(&documents).into(), app_id.into(), version.into()],
         )?;
     }
-    Ok(rows.len())
+    Ok(count)
 }

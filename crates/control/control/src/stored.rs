@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tollgate_db::{Row, Tx};
+use tollgate_db::{Columns, Select, Tx, columns, query_value, query_values, row, select};
 
 use crate::actor::Actor;
 use crate::apps::App;
@@ -180,17 +180,21 @@ fn put_car(
     car: &Car,
 ) -> Result<(), ControlError> {
     let search = format!("{} {} {}", app.name, car.key, car.description).to_lowercase();
+    // What follows the conflict names the values by column, so only the list of the insertion has numbers.
     tx.execute(
         "INSERT INTO car (rule_id, app_id, key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, \
          extras, description, per, sharing, on_store_failure, state, search, etag, updated_at, updated_by, \
          bucket, trial_rate, trial_max_permits, post_paid, edition) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $19, $17, $18, $20, $21, \
-         $22, $23, $24) \
-         ON CONFLICT (rule_id, edition) DO UPDATE SET rate = $4, max_permits = $5, need_permits = $6, pre_permits = $7, \
-         g_micro = $8, u_micro = $9, extras = $10, description = $11, per = $12, sharing = $13, \
-         on_store_failure = $14, state = $15, search = $16, etag = $19, updated_at = $17, \
-         updated_by = $18, bucket = $20, trial_rate = $21, trial_max_permits = $22, \
-         post_paid = $23",
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
+         $21, $22, $23, $24) \
+         ON CONFLICT (rule_id, edition) DO UPDATE SET rate = excluded.rate, \
+         max_permits = excluded.max_permits, need_permits = excluded.need_permits, \
+         pre_permits = excluded.pre_permits, g_micro = excluded.g_micro, u_micro = excluded.u_micro, \
+         extras = excluded.extras, description = excluded.description, per = excluded.per, \
+         sharing = excluded.sharing, on_store_failure = excluded.on_store_failure, state = excluded.state, \
+         search = excluded.search, etag = excluded.etag, updated_at = excluded.updated_at, \
+         updated_by = excluded.updated_by, bucket = excluded.bucket, trial_rate = excluded.trial_rate, \
+         trial_max_permits = excluded.trial_max_permits, post_paid = excluded.post_paid",
         &[
             rule_id.into(),
             (&app.id).into(),
@@ -208,9 +212,9 @@ fn put_car(
             (&car.on_store_failure).into(),
             (&car.state).into(),
             search.into(),
+            version.into(), // unlike a count, it is new also for a row that is brought back
             tx.now_ms().into(),
             (&actor.name).into(),
-            version.into(), // unlike a count, it is new also for a row that is brought back
             (&car.bucket).into(),
             car.trial.map_or(0, |it| it.rate).into(), // 0: no trial
             car.trial.map_or(0, |it| it.max_permits).into(),
@@ -229,8 +233,8 @@ pub(crate) fn copy(tx: &mut dyn Tx, rule_id: &str, (from, to): (&str, &str)) -> 
          bucket, trial_rate, trial_max_permits, post_paid, edition) \
          SELECT rule_id, app_id, key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, \
          description, per, sharing, on_store_failure, state, search, etag, updated_at, updated_by, bucket, \
-         trial_rate, trial_max_permits, post_paid, $3 FROM car WHERE rule_id = $1 AND edition = $2",
-        &[rule_id.into(), from.into(), to.into()],
+         trial_rate, trial_max_permits, post_paid, $1 FROM car WHERE rule_id = $2 AND edition = $3",
+        &[to.into(), rule_id.into(), from.into()],
     )?;
     Ok(())
 }
@@ -269,8 +273,7 @@ fn own(tx: &mut dyn Tx, app: &App, file: &FileRule) -> Result<(), ControlError> 
         "INSERT INTO domains (domain, app_id) VALUES ($1, $2) ON CONFLICT (domain) DO NOTHING",
         &[(&file.domain).into(), (&app.id).into()],
     )?;
-    let owner = tx.query_one("SELECT app_id FROM domains WHERE domain = $1", &[(&file.domain).into()])?;
-    let owner = owner.map(|row| row.text(0)).transpose()?;
+    let owner = owner_of(tx, &file.domain)?;
     let fault = if owner.as_deref() != Some(&*app.id) {
         "this domain belongs to another app; choose another name"
     } else if file.domain == app.name {
@@ -304,48 +307,35 @@ pub(crate) fn free_domains(tx: &mut dyn Tx, app: &App) -> Result<(), ControlErro
 
 /// Whether a file of this domain could be one of the app.
 pub(crate) fn may_own(tx: &mut dyn Tx, app: &App, domain: &str) -> Result<bool, ControlError> {
-    let owner = tx.query_one("SELECT app_id FROM domains WHERE domain = $1", &[domain.into()])?;
-    let owner = owner.map(|row| row.text(0)).transpose()?;
+    let owner = owner_of(tx, domain)?;
     Ok(domain != app.name && owner.is_none_or(|owner| owner == app.id))
+}
+
+/// The id of the app that owns a domain.
+fn owner_of(tx: &mut dyn Tx, domain: &str) -> Result<Option<String>, ControlError> {
+    Ok(query_value(tx, "SELECT app_id FROM domains WHERE domain = $1", &[domain.into()])?)
 }
 
 /// Ends what the rule has said until now, or until a version that has not been published.
 fn close(tx: &mut dyn Tx, app: &App, version: i64, rule_id: &str) -> Result<(), ControlError> {
     tx.execute(
-        "UPDATE rule_versions SET to_version = $2 WHERE rule_id = $1 AND (to_version IS NULL \
+        "UPDATE rule_versions SET to_version = $1 WHERE rule_id = $2 AND (to_version IS NULL \
          OR to_version IN (SELECT version FROM staged WHERE app_id = $3))",
-        &[rule_id.into(), version.into(), (&app.id).into()],
+        &[version.into(), rule_id.into(), (&app.id).into()],
     )?;
     Ok(())
 }
 
 /// The rows of an app in the order of their keys.
 pub(crate) fn cars(tx: &mut dyn Tx, app: &App) -> Result<Vec<Car>, ControlError> {
-    let rows = tx.query(
-        "SELECT key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, extras, description, per, \
-         sharing, on_store_failure, state, bucket, trial_rate, trial_max_permits, post_paid FROM car \
-         WHERE app_id = $1 AND edition = $2 ORDER BY key",
-        &[(&app.id).into(), (&app.edition).into()],
-    )?;
-    rows.iter().map(|row| read_car(row, 0)).collect()
+    let cars = select!(Car: "FROM car WHERE app_id = $1 AND edition = $2 ORDER BY key");
+    Ok(cars.all(tx, &[(&app.id).into(), (&app.edition).into()])?)
 }
 
 /// The files of an app in the order of their domains.
 pub(crate) fn files(tx: &mut dyn Tx, app_id: &str) -> Result<Vec<FileRule>, ControlError> {
-    let rows = tx.query(
-        "SELECT domain, text, description, state FROM rule_files WHERE app_id = $1 ORDER BY domain",
-        &[app_id.into()],
-    )?;
-    rows.iter().map(|row| read_file(row, 0)).collect()
-}
-
-pub(crate) fn read_file(row: &Row, first: usize) -> Result<FileRule, ControlError> {
-    Ok(FileRule {
-        domain: row.text(first)?,
-        text: row.text(first + 1)?,
-        description: row.text(first + 2)?,
-        state: row.text(first + 3)?,
-    })
+    let files = select!(FileRule: "FROM rule_files WHERE app_id = $1 ORDER BY domain");
+    Ok(files.all(tx, &[app_id.into()])?)
 }
 
 /// The rule of this key, if it is there now.
@@ -356,43 +346,46 @@ pub(crate) fn current(
     key: &str,
 ) -> Result<Option<Stored>, ControlError> {
     let row = match kind {
-        Kind::Car => tx.query_one(
-            "SELECT car.rule_id, from_version, body FROM car JOIN rule_versions \
-             ON rule_versions.rule_id = car.rule_id AND from_version = car.etag \
-             WHERE car.app_id = $1 AND car.edition = $2 AND car.key = $3",
-            &[(&app.id).into(), (&app.edition).into(), key.into()],
-        )?,
-        Kind::File => tx.query_one(
-            "SELECT rule_files.rule_id, from_version, body FROM rule_files JOIN rule_versions \
-             ON rule_versions.rule_id = rule_files.rule_id AND from_version = rule_files.etag \
-             WHERE rule_files.app_id = $1 AND rule_files.domain = $2",
-            &[(&app.id).into(), key.into()],
-        )?,
+        Kind::Car => {
+            select!(StoredRow: FROM_CAR, "WHERE car.app_id = $1 AND car.edition = $2 AND car.key = $3")
+                .first(tx, &[(&app.id).into(), (&app.edition).into(), key.into()])?
+        }
+        Kind::File => {
+            select!(StoredRow: FROM_FILES, "WHERE rule_files.app_id = $1 AND rule_files.domain = $2")
+                .first(tx, &[(&app.id).into(), key.into()])?
+        }
     };
-    let read = |row: Row| {
-        let (rule_id, from_version) = (row.text(0)?, row.int(1)?);
-        Ok(Stored { rule_id, from_version, content: Content::read(&app.name, &row.text(2)?)? })
-    };
-    row.map(read).transpose()
+    row.map(|row| row.stored(app)).transpose()
+}
+
+row! {
+    /// A rule that is there: its version says the same in every table.
+    struct StoredRow { rule_id: String = "rule_versions.rule_id", from_version: i64, body: String }
+}
+
+const FROM_CAR: &str = "FROM car JOIN rule_versions \
+     ON rule_versions.rule_id = car.rule_id AND from_version = car.etag ";
+const FROM_FILES: &str = "FROM rule_files JOIN rule_versions \
+     ON rule_versions.rule_id = rule_files.rule_id AND from_version = rule_files.etag ";
+const CURRENT_ALL: Select<StoredRow> = select!(StoredRow:
+    FROM_CAR, "WHERE car.app_id = $1 AND car.edition = $2 UNION ALL SELECT ", StoredRow::COLUMNS, " ",
+    FROM_FILES, "WHERE rule_files.app_id = $1");
+
+impl StoredRow {
+    fn stored(self, app: &App) -> Result<Stored, ControlError> {
+        let Self { rule_id, from_version, body } = self;
+        Ok(Stored { rule_id, from_version, content: Content::read(&app.name, &body)? })
+    }
 }
 
 /// Every rule that is there now, by kind and key.
 pub(crate) fn current_all(tx: &mut dyn Tx, app: &App) -> Result<ByName<Stored>, ControlError> {
-    let rows = tx.query(
-        "SELECT car.rule_id, from_version, body FROM car JOIN rule_versions \
-         ON rule_versions.rule_id = car.rule_id AND from_version = car.etag \
-         WHERE car.app_id = $1 AND car.edition = $2 \
-         UNION ALL SELECT rule_files.rule_id, from_version, body FROM rule_files JOIN rule_versions \
-         ON rule_versions.rule_id = rule_files.rule_id AND from_version = rule_files.etag \
-         WHERE rule_files.app_id = $1",
-        &[(&app.id).into(), (&app.edition).into()],
-    )?;
-    let read = |row: &Row| {
-        let content = Content::read(&app.name, &row.text(2)?)?;
-        let stored = Stored { rule_id: row.text(0)?, from_version: row.int(1)?, content };
+    let rows = CURRENT_ALL.all(tx, &[(&app.id).into(), (&app.edition).into()])?;
+    let named = |row: StoredRow| {
+        let stored = row.stored(app)?;
         Ok(((stored.content.kind(), stored.content.key().to_owned()), stored))
     };
-    rows.iter().map(read).collect()
+    rows.into_iter().map(named).collect()
 }
 
 /// Rules as older versions of an app wrote them.
@@ -412,15 +405,16 @@ impl Written {
         (kind, key): (Kind, &str),
         from_version: i64,
     ) -> Result<Option<Content>, ControlError> {
-        let row = tx.query_one(
-            "SELECT body FROM rule_versions WHERE from_version = $5 AND rule_id = (SELECT rule_id FROM car \
-             WHERE $2 = 'car' AND app_id = $1 AND edition = $4 AND key = $3 \
-             UNION ALL SELECT rule_id FROM rule_files WHERE $2 = 'file' AND app_id = $1 AND domain = $3) \
-             AND from_version NOT IN (SELECT version FROM staged WHERE app_id = $1)",
-            &[(&app.id).into(), kind.name().into(), key.into(), (&app.edition).into(), from_version.into()],
+        let body = query_value::<String>(
+            tx,
+            "SELECT body FROM rule_versions WHERE from_version = $1 AND rule_id = (SELECT rule_id FROM car \
+             WHERE $2 = 'car' AND app_id = $3 AND edition = $4 AND key = $5 \
+             UNION ALL SELECT rule_id FROM rule_files WHERE $2 = 'file' AND app_id = $3 AND domain = $5) \
+             AND from_version NOT IN (SELECT version FROM staged WHERE app_id = $3)",
+            &[from_version.into(), kind.name().into(), (&app.id).into(), (&app.edition).into(), key.into()],
         )?;
-        if let Some(row) = row {
-            return Content::read(&app.name, &row.text(0)?).map(Some);
+        if let Some(body) = body {
+            return Content::read(&app.name, &body).map(Some);
         }
         if !self.versions.contains_key(&from_version) {
             if self.versions.len() >= MAX_WRITTEN {
@@ -430,16 +424,17 @@ impl Written {
                     max,
                 });
             }
-            let rows = tx.query(
+            let bodies = query_values::<String>(
+                tx,
                 "SELECT body FROM rule_versions WHERE app_id = $1 AND from_version = $2 \
                  AND from_version NOT IN (SELECT version FROM staged WHERE app_id = $1)",
                 &[(&app.id).into(), from_version.into()],
             )?;
-            let read = |row: &Row| {
-                let content = Content::read(&app.name, &row.text(0)?)?;
+            let named = |body: &String| {
+                let content = Content::read(&app.name, body)?;
                 Ok(((content.kind(), content.key().to_owned()), content))
             };
-            let version = rows.iter().map(read).collect::<Result<_, ControlError>>()?;
+            let version = bodies.iter().map(named).collect::<Result<_, ControlError>>()?;
             self.versions.insert(from_version, version);
         }
         let version = self.versions.get(&from_version);
@@ -453,39 +448,51 @@ pub(crate) fn at(
     app: &App,
     version: i64,
 ) -> Result<ByName<(String, Content)>, ControlError> {
-    let rows = tx.query(
-        "SELECT rule_id, body FROM rule_versions WHERE app_id = $1 AND from_version <= $2 \
+    let rows = select!(BodyRow:
+        "FROM rule_versions WHERE app_id = $1 AND from_version <= $2 \
          AND (to_version IS NULL OR to_version > $2 \
          OR to_version IN (SELECT version FROM staged WHERE app_id = $1)) \
-         AND from_version NOT IN (SELECT version FROM staged WHERE app_id = $1)",
-        &[(&app.id).into(), version.into()],
-    )?;
-    let read = |row: &Row| {
-        let content = Content::read(&app.name, &row.text(1)?)?;
-        Ok(((content.kind(), content.key().to_owned()), (row.text(0)?, content)))
+         AND from_version NOT IN (SELECT version FROM staged WHERE app_id = $1)");
+    let rows = rows.all(tx, &[(&app.id).into(), version.into()])?;
+    let named = |BodyRow { rule_id, body }| {
+        let content = Content::read(&app.name, &body)?;
+        Ok(((content.kind(), content.key().to_owned()), (rule_id, content)))
     };
-    rows.iter().map(read).collect()
+    rows.into_iter().map(named).collect()
 }
 
-/// The row whose columns begin at `first`.
-pub(crate) fn read_car(row: &Row, first: usize) -> Result<Car, ControlError> {
-    let trial = Trial { rate: row.int(first + 14)?, max_permits: row.int(first + 15)? };
-    Ok(Car {
-        key: row.text(first)?,
-        rate: row.int(first + 1)?,
-        max_permits: row.int(first + 2)?,
-        need_permits: row.int(first + 3)?,
-        pre_permits: row.int(first + 4)?,
-        g_micro: row.int(first + 5)?,
-        u_micro: row.int(first + 6)?,
-        extras: row.text(first + 7)?,
-        description: row.text(first + 8)?,
-        per: row.text(first + 9)?,
-        sharing: row.text(first + 10)?,
-        on_store_failure: row.text(first + 11)?,
-        state: row.text(first + 12)?,
-        bucket: row.text(first + 13)?,
-        trial: (trial.rate > 0).then_some(trial),
-        post_paid: row.int(first + 16)? != 0,
-    })
+row! {
+    struct BodyRow { rule_id: String, body: String }
+}
+
+columns! {
+    Car {
+        key = "car.key",
+        rate = "car.rate",
+        max_permits = "car.max_permits",
+        need_permits = "car.need_permits",
+        pre_permits = "car.pre_permits",
+        g_micro = "car.g_micro",
+        u_micro = "car.u_micro",
+        extras = "car.extras",
+        description = "car.description",
+        per = "car.per",
+        sharing = "car.sharing",
+        on_store_failure = "car.on_store_failure",
+        state = "car.state",
+        bucket = "car.bucket",
+        trial = Trial::COLUMNS => |trial: Trial| (trial.rate > 0).then_some(trial),
+        post_paid = "car.post_paid",
+    }
+}
+
+columns! { Trial { rate = "car.trial_rate", max_permits = "car.trial_max_permits" } }
+
+columns! {
+    FileRule {
+        domain = "rule_files.domain",
+        text = "rule_files.text",
+        description = "rule_files.description",
+        state = "rule_files.state",
+    }
 }

@@ -5,7 +5,7 @@ use std::str::FromStr as _;
 
 use serde_json::{Value as Json, json};
 use subtle::ConstantTimeEq as _;
-use tollgate_db::{Row, Tx};
+use tollgate_db::{Select, Tx, columns, query_any, query_int, row, select};
 
 use crate::actor::{Actor, EVERY_APP, Who, both};
 use crate::audit::{self, Note};
@@ -192,12 +192,13 @@ pub(crate) fn create(
 
 /// A token for joining counts as long as nodes may use it.
 fn must_have_room(tx: &mut dyn Tx, owner: Option<&str>, now: i64) -> Result<(), ControlError> {
-    let count = tx.query_one(
+    let count = query_int(
+        tx,
         "SELECT COUNT(*) FROM tokens WHERE COALESCE(owner, '') = $1 AND revoked_at IS NULL \
          AND (expires_at IS NULL OR expires_at > $2 OR kind = 'join')",
         &[owner.unwrap_or_default().into(), now.into()],
     )?;
-    let count = count.map_or(Ok(0), |row| row.int(0))?;
+
     if count >= MAX_TOKENS { Err(ControlError::Cap { what: "tokens", max: MAX_TOKENS }) } else { Ok(()) }
 }
 
@@ -249,9 +250,27 @@ fn named(name: &str, prefix: &str) -> String {
     format!("{name} ({prefix})")
 }
 
-const ALL: &str = "SELECT tokens.id, kind, tokens.name, prefix, users.name, rights, tokens.created_at, \
-     expires_at, last_used_at, revoked_at FROM tokens LEFT JOIN users ON users.id = tokens.owner \
-     WHERE ($1 = 1 OR tokens.owner = $2) AND ($3 = '' OR tokens.id < $3) ORDER BY tokens.id DESC LIMIT $4";
+columns! {
+    Token {
+        id = "tokens.id",
+        kind => |kind: String| Kind::named(&kind).unwrap_or(Kind::Api),
+        name = "tokens.name",
+        prefix,
+        owner = "users.name",
+        rights => |rights: String| read_rights(&rights),
+        created_at = "tokens.created_at",
+        expires_at,
+        last_used_at,
+        revoked_at,
+    }
+}
+
+const ALL: Select<Token> = select!(Token:
+    "FROM tokens LEFT JOIN users ON users.id = tokens.owner \
+     WHERE ($1 = 1 OR tokens.owner = $2) AND ($3 = '' OR tokens.id < $3) ORDER BY tokens.id DESC LIMIT $4");
+const ONE: Select<Token> = select!(Token:
+    "FROM tokens LEFT JOIN users ON users.id = tokens.owner \
+     WHERE ($1 = 1 OR tokens.owner = $2) AND tokens.id = $3");
 
 /// The newest tokens before the one whose id is `before`, or from the newest on; at most `limit`, which is at
 /// most 500. Admins of every app see all, others their own.
@@ -260,9 +279,8 @@ const ALL: &str = "SELECT tokens.id, kind, tokens.name, prefix, users.name, righ
 /// [`ControlError::Db`].
 pub fn list(tx: &mut dyn Tx, actor: &Actor, before: &str, limit: i64) -> Result<Vec<Token>, ControlError> {
     let is_admin = actor.may_everywhere(Role::Admin);
-    let rows = tx
-        .query(ALL, &[is_admin.into(), (&actor.user_id).into(), before.into(), limit.clamp(1, 500).into()])?;
-    rows.iter().map(read).collect()
+    let values = [is_admin.into(), (&actor.user_id).into(), before.into(), limit.clamp(1, 500).into()];
+    Ok(ALL.all(tx, &values)?)
 }
 
 /// One token: of the actor, or any for admins of every app.
@@ -270,14 +288,9 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, before: &str, limit: i64) -> Result<
 /// # Errors
 /// [`ControlError::NotFound`], [`ControlError::Db`].
 pub fn get(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Token, ControlError> {
-    let row = tx.query_one(
-        "SELECT tokens.id, kind, tokens.name, prefix, users.name, rights, tokens.created_at, expires_at, \
-         last_used_at, revoked_at FROM tokens LEFT JOIN users ON users.id = tokens.owner \
-         WHERE ($1 = 1 OR tokens.owner = $2) AND tokens.id = $3",
-        &[actor.may_everywhere(Role::Admin).into(), (&actor.user_id).into(), id.into()],
-    )?;
-    let row = row.ok_or_else(|| ControlError::NotFound { what: "token", name: id.to_owned() })?;
-    read(&row)
+    let values = [actor.may_everywhere(Role::Admin).into(), (&actor.user_id).into(), id.into()];
+    let token = ONE.first(tx, &values)?;
+    token.ok_or_else(|| ControlError::NotFound { what: "token", name: id.to_owned() })
 }
 
 /// Ends a token at once: one of the actor, or any for admins of every app. Needs a login.
@@ -291,40 +304,49 @@ pub(crate) fn revoke(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Token, 
         return Ok(token);
     }
     let now = tx.now_ms();
-    tx.execute("UPDATE tokens SET revoked_at = $2 WHERE id = $1", &[id.into(), now.into()])?;
+    tx.execute("UPDATE tokens SET revoked_at = $1 WHERE id = $2", &[now.into(), id.into()])?;
     let (target, before) = (named(&token.name, &token.prefix), Some(token.shown()));
     token.revoked_at = Some(now);
     audit::append(tx, actor, Note { action: "token.revoke", target, before, ..Note::default() })?;
     Ok(token)
 }
 
+row! {
+    struct InForce {
+        name: String = "tokens.name",
+        prefix: String,
+        user_id: String = "users.id",
+        user: String = "users.name",
+        rights: String,
+        last_used_at: Option<i64>,
+        sha256: String,
+    }
+}
+
 /// The token of the API of this hash, if it and its owner are in force.
 pub(crate) fn resume(tx: &mut dyn Tx, hash: &str) -> Result<Option<Entered>, ControlError> {
     let now = tx.now_ms();
     // Found by its hash: how long an index takes says nothing about the token itself.
-    let row = tx.query_one(
-        "SELECT tokens.name, prefix, users.id, users.name, rights, last_used_at, sha256 \
-         FROM tokens JOIN users ON users.id = tokens.owner WHERE sha256 = $1 AND kind = 'api' \
-         AND revoked_at IS NULL AND expires_at > $2 AND users.state = 'active'",
-        &[hash.into(), now.into()],
-    )?;
-    let Some(row) = row else { return Ok(None) };
-    if !bool::from(row.text(6)?.as_bytes().ct_eq(hash.as_bytes())) {
+    let in_force = select!(InForce:
+        "FROM tokens JOIN users ON users.id = tokens.owner WHERE sha256 = $1 AND kind = 'api' \
+         AND revoked_at IS NULL AND expires_at > $2 AND users.state = 'active'");
+    let Some(token) = in_force.first(tx, &[hash.into(), now.into()])? else { return Ok(None) };
+    if !bool::from(token.sha256.as_bytes().ct_eq(hash.as_bytes())) {
         return Ok(None);
     }
-    let (user_id, granted) = (row.text(2)?, read_rights(&row.text(4)?));
-    let roles = both(&roles(tx, &user_id)?, &granted);
-    let via = named(&row.text(0)?, &row.text(1)?);
-    let who = Who { kind: "token", user_id, name: row.text(3)?, via, roles, ..Who::system() };
-    let is_stale = row.opt_int(5)?.is_none_or(|at| now - at >= SEEN_MS);
+    let InForce { name, prefix, user_id, user, rights, last_used_at, .. } = token;
+    let roles = both(&roles(tx, &user_id)?, &read_rights(&rights));
+    let via = named(&name, &prefix);
+    let who = Who { kind: "token", user_id, name: user, via, roles, ..Who::system() };
+    let is_stale = last_used_at.is_none_or(|at| now - at >= SEEN_MS);
     Ok(Some(Entered { who, preferences: Preferences::default(), is_stale }))
 }
 
 /// Records that the token of this hash was used now.
 pub(crate) fn touch_by_hash(tx: &mut dyn Tx, hash: &str) -> Result<(), ControlError> {
-    let values = [hash.into(), tx.now_ms().into()];
+    let values = [tx.now_ms().into(), hash.into()];
     tx.execute(
-        "UPDATE tokens SET last_used_at = MAX(COALESCE(last_used_at, 0), $2) WHERE sha256 = $1",
+        "UPDATE tokens SET last_used_at = MAX(COALESCE(last_used_at, 0), $1) WHERE sha256 = $2",
         &values,
     )?;
     Ok(())
@@ -333,8 +355,8 @@ pub(crate) fn touch_by_hash(tx: &mut dyn Tx, hash: &str) -> Result<(), ControlEr
 /// Records that a token was used at `at`.
 pub(crate) fn touch(tx: &mut dyn Tx, id: &str, at: i64) -> Result<(), ControlError> {
     tx.execute(
-        "UPDATE tokens SET last_used_at = $2 WHERE id = $1 AND COALESCE(last_used_at, 0) < $2",
-        &[id.into(), at.into()],
+        "UPDATE tokens SET last_used_at = $1 WHERE id = $2 AND COALESCE(last_used_at, 0) < $1",
+        &[at.into(), id.into()],
     )?;
     Ok(())
 }
@@ -344,59 +366,39 @@ pub(crate) fn touch(tx: &mut dyn Tx, id: &str, at: i64) -> Result<(), ControlErr
 pub(crate) fn end_all(tx: &mut dyn Tx, user_id: &str) -> Result<u64, ControlError> {
     let now = tx.now_ms();
     Ok(tx.execute(
-        "UPDATE tokens SET revoked_at = $2 WHERE owner = $1 AND kind = 'api' AND revoked_at IS NULL \
-         AND expires_at > $2",
-        &[user_id.into(), now.into()],
+        "UPDATE tokens SET revoked_at = $1 WHERE owner = $2 AND kind = 'api' AND revoked_at IS NULL \
+         AND expires_at > $1",
+        &[now.into(), user_id.into()],
     )?)
 }
 
 /// Whether a user has tokens of the API in force.
 pub(crate) fn has_any(tx: &mut dyn Tx, user_id: &str) -> Result<bool, ControlError> {
-    let found = tx.query_one(
+    let values = [user_id.into(), tx.now_ms().into()];
+    Ok(query_any(
+        tx,
         "SELECT 1 FROM tokens WHERE owner = $1 AND kind = 'api' AND revoked_at IS NULL AND expires_at > $2 \
          LIMIT 1",
-        &[user_id.into(), tx.now_ms().into()],
-    )?;
-    Ok(found.is_some())
+        &values,
+    )?)
 }
 
-/// A token of nodes that is not revoked.
-#[derive(Debug)]
-pub(crate) struct OfNodes {
-    pub(crate) id: String,
-    pub(crate) sha256: String,
-    pub(crate) expires_at: Option<i64>,
-    /// Nodes that have joined with it may use it after its end.
-    pub(crate) is_for_joining: bool,
+row! {
+    /// A token of nodes that is not revoked.
+    #[derive(Debug)]
+    pub(crate) struct OfNodes {
+        pub(crate) id: String,
+        pub(crate) sha256: String,
+        pub(crate) expires_at: Option<i64>,
+        /// Nodes that have joined with it may use it after its end.
+        pub(crate) is_for_joining: bool = "kind" => |kind: String| kind == Kind::Join.name(),
+    }
 }
 
 /// Each token of nodes that is not revoked.
 pub(crate) fn of_nodes(tx: &mut dyn Tx) -> Result<Vec<OfNodes>, ControlError> {
-    let rows = tx.query(
-        "SELECT id, sha256, expires_at, kind FROM tokens WHERE kind <> 'api' AND revoked_at IS NULL \
-         ORDER BY id",
-        &[],
-    )?;
-    let read = |row: &Row| {
-        let (id, sha256, expires_at) = (row.text(0)?, row.text(1)?, row.opt_int(2)?);
-        Ok(OfNodes { id, sha256, expires_at, is_for_joining: row.text(3)? == Kind::Join.name() })
-    };
-    rows.iter().map(read).collect()
-}
-
-fn read(row: &Row) -> Result<Token, ControlError> {
-    Ok(Token {
-        id: row.text(0)?,
-        kind: Kind::named(&row.text(1)?).unwrap_or(Kind::Api),
-        name: row.text(2)?,
-        prefix: row.text(3)?,
-        owner: row.opt_text(4)?,
-        rights: read_rights(&row.text(5)?),
-        created_at: row.int(6)?,
-        expires_at: row.opt_int(7)?,
-        last_used_at: row.opt_int(8)?,
-        revoked_at: row.opt_int(9)?,
-    })
+    let tokens = select!(OfNodes: "FROM tokens WHERE kind <> 'api' AND revoked_at IS NULL ORDER BY id");
+    Ok(tokens.all(tx, &[])?)
 }
 
 /// What cannot be read grants nothing.

@@ -3,7 +3,7 @@
 use std::str::FromStr as _;
 
 use serde_json::json;
-use tollgate_db::{Row, Tx};
+use tollgate_db::{Tx, query_int, query_values, row, select};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::apps;
@@ -75,12 +75,8 @@ pub(crate) fn role(name: &str) -> Result<Option<Role>, Fault> {
 /// [`ControlError`].
 pub fn list(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<User>, ControlError> {
     actor.must(Role::Admin, EVERY_APP)?;
-    let rows = tx.query(
-        "SELECT id, name, state, etag, last_login_at, CASE WHEN password_hash IS NULL THEN 0 ELSE 1 END, \
-         link_until FROM users ORDER BY name",
-        &[],
-    )?;
-    rows.iter().map(|row| read(tx, row)).collect()
+    let users = select!(UserRow: "FROM users ORDER BY name").all(tx, &[])?;
+    users.into_iter().map(|row| row.with_roles(tx)).collect()
 }
 
 /// The users whose names come after `after`, at most `limit`, which is at most 500. Needs admin of every app.
@@ -89,36 +85,34 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor) -> Result<Vec<User>, ControlError> {
 /// [`ControlError`].
 pub fn page(tx: &mut dyn Tx, actor: &Actor, after: &str, limit: i64) -> Result<Vec<User>, ControlError> {
     actor.must(Role::Admin, EVERY_APP)?;
-    let rows = tx.query(
-        "SELECT id, name, state, etag, last_login_at, CASE WHEN password_hash IS NULL THEN 0 ELSE 1 END, \
-         link_until FROM users WHERE name > $1 ORDER BY name LIMIT $2",
-        &[after.into(), limit.clamp(1, 500).into()],
-    )?;
-    rows.iter().map(|row| read(tx, row)).collect()
+    let users = select!(UserRow: "FROM users WHERE name > $1 ORDER BY name LIMIT $2");
+    let users = users.all(tx, &[after.into(), limit.clamp(1, 500).into()])?;
+    users.into_iter().map(|row| row.with_roles(tx)).collect()
 }
 
 pub(crate) fn find(tx: &mut dyn Tx, name: &str) -> Result<Option<User>, ControlError> {
-    let row = tx.query_one(
-        "SELECT id, name, state, etag, last_login_at, CASE WHEN password_hash IS NULL THEN 0 ELSE 1 END, \
-         link_until FROM users WHERE name = $1",
-        &[name.into()],
-    )?;
-    row.map(|row| read(tx, &row)).transpose()
+    let user = select!(UserRow: "FROM users WHERE name = $1").first(tx, &[name.into()])?;
+    user.map(|row| row.with_roles(tx)).transpose()
 }
 
-fn read(tx: &mut dyn Tx, row: &Row) -> Result<User, ControlError> {
-    let id = row.text(0)?;
-    let roles = roles(tx, &id)?;
-    Ok(User {
-        id,
-        name: row.text(1)?,
-        state: row.text(2)?,
-        etag: row.int(3)?,
-        last_login_at: row.opt_int(4)?,
-        has_password: row.int(5)? == 1,
-        link_until: row.opt_int(6)?,
-        roles,
-    })
+row! {
+    struct UserRow {
+        id: String,
+        name: String,
+        state: String,
+        etag: i64,
+        last_login_at: Option<i64>,
+        has_password: bool = "CASE WHEN password_hash IS NULL THEN 0 ELSE 1 END",
+        link_until: Option<i64>,
+    }
+}
+
+impl UserRow {
+    fn with_roles(self, tx: &mut dyn Tx) -> Result<User, ControlError> {
+        let Self { id, name, state, etag, last_login_at, has_password, link_until } = self;
+        let roles = roles(tx, &id)?;
+        Ok(User { id, name, state, etag, last_login_at, has_password, link_until, roles })
+    }
 }
 
 /// Adds a user without roles. `password_hash` is what the service made of a password, if there is one yet.
@@ -134,7 +128,7 @@ pub(crate) fn create(
     if find(tx, &name)?.is_some() {
         return Err(invalid("name", Fault::Duplicate));
     }
-    let count = tx.query_one("SELECT COUNT(*) FROM users", &[])?.map_or(Ok(0), |row| row.int(0))?;
+    let count = query_int(tx, "SELECT COUNT(*) FROM users", &[])?;
     if count >= MAX_USERS {
         return Err(ControlError::Cap { what: "users", max: MAX_USERS });
     }
@@ -216,8 +210,8 @@ pub fn set_active(
     }
     let state = if is_active { "active" } else { "disabled" };
     tx.execute(
-        "UPDATE users SET state = $2, etag = etag + 1 WHERE id = $1",
-        &[(&user.id).into(), state.into()],
+        "UPDATE users SET state = $1, etag = etag + 1 WHERE id = $2",
+        &[state.into(), (&user.id).into()],
     )?;
     if !is_active {
         tx.execute("DELETE FROM logins WHERE user_id = $1", &[(&user.id).into()])?;
@@ -257,24 +251,23 @@ pub fn get_at(tx: &mut dyn Tx, actor: &Actor, name: &str, etag: i64) -> Result<U
 /// # Errors
 /// [`ControlError::Db`].
 pub fn granters(tx: &mut dyn Tx) -> Result<Vec<String>, ControlError> {
-    let rows = tx.query(
-        "SELECT DISTINCT name FROM users JOIN role_bindings ON role_bindings.user_id = users.id \
-         WHERE users.state = 'active' AND app = '*' AND role = 'admin' ORDER BY name LIMIT 5",
-        &[],
-    )?;
-    rows.iter().map(|row| Ok(row.text(0)?)).collect()
+    let admins = "SELECT DISTINCT name FROM users JOIN role_bindings ON role_bindings.user_id = users.id \
+         WHERE users.state = 'active' AND app = '*' AND role = 'admin' ORDER BY name LIMIT 5";
+    Ok(query_values(tx, admins, &[])?)
+}
+
+row! {
+    struct OtherAdmins { all: i64 = "COUNT(*)", with_password: i64 = "COUNT(password_hash)" }
 }
 
 /// Whether an admin over all apps remains active without `user`: one with a password, unless `user` has none
 /// either: an invited user may never come.
 fn must_leave_an_admin(tx: &mut dyn Tx, user: &User, field: &'static str) -> Result<(), ControlError> {
-    let others = tx.query_one(
-        "SELECT COUNT(*), COUNT(password_hash) FROM users JOIN role_bindings ON role_bindings.user_id = users.id \
-         WHERE users.state = 'active' AND app = '*' AND role = 'admin' AND users.id <> $1",
-        &[(&user.id).into()],
-    )?;
-    let column = usize::from(user.has_password);
-    let others = others.map_or(Ok(0), |row| row.int(column))?;
+    let others = select!(OtherAdmins:
+        "FROM users JOIN role_bindings ON role_bindings.user_id = users.id \
+         WHERE users.state = 'active' AND app = '*' AND role = 'admin' AND users.id <> $1");
+    let others = others.first(tx, &[(&user.id).into()])?;
+    let others = others.map_or(0, |it| if user.has_password { it.with_password } else { it.all });
     let is_admin = user.roles.iter().any(|(app, role)| app == EVERY_APP && *role == Role::Admin);
     if is_admin && others == 0 { Err(invalid(field, Fault::LastAdmin)) } else { Ok(()) }
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::json;
-use tollgate_db::{Row, Tx};
+use tollgate_db::{Tx, columns, query_int, query_value, row, select};
 
 use crate::actor::Actor;
 use crate::ahead::written_rules;
@@ -129,19 +129,19 @@ pub(crate) fn publish_as(
         }
     };
     tx.execute(
-        "INSERT INTO versions (app_id, version, kind, change_id, document, sha256, author, comment, created_at, \
-         digest) VALUES ($1, $2, $3, $10, $4, $5, $6, $7, $8, $9)",
+        "INSERT INTO versions (app_id, version, kind, change_id, document, sha256, author, comment, \
+         created_at, digest) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
         &[
             (&app.id).into(),
             version.into(),
             kind.into(),
+            change_id.map(str::to_owned).into(),
             kept.into(),
             sha256.into(),
             (&actor.name).into(),
             comment.into(),
             now.into(),
             past::digest(documents).into(),
-            change_id.map(str::to_owned).into(),
         ],
     )?;
     tx.execute(
@@ -149,8 +149,8 @@ pub(crate) fn publish_as(
         &[(&app.id).into(), (app.version - KEPT).into(), (version - KEPT).into()], // numbers may be left out
     )?;
     tx.execute(
-        "UPDATE apps SET version = $2, updated_at = $3 WHERE id = $1",
-        &[(&app.id).into(), version.into(), now.into()],
+        "UPDATE apps SET version = $1, updated_at = $2 WHERE id = $3",
+        &[version.into(), now.into(), (&app.id).into()],
     )?;
     // An administrator has decided about what nodes hold.
     let forced = if past::DECISIONS.contains(&kind) { version.unsigned_abs() } else { 0 };
@@ -163,24 +163,11 @@ pub(crate) fn publish_as(
 /// [`ControlError`].
 pub fn list(tx: &mut dyn Tx, actor: &Actor, app: &str, limit: i64) -> Result<Vec<Version>, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
-    let rows = tx.query(
-        "SELECT version, kind, sha256, author, comment, created_at, change_id FROM versions WHERE app_id = $1 \
-         ORDER BY version DESC LIMIT $2",
-        &[(&app.id).into(), limit.clamp(1, 500).into()],
-    )?;
-    let read = |row: &Row| {
-        Ok(Version {
-            version: row.int(0)?,
-            kind: row.text(1)?,
-            sha256: row.text(2)?,
-            author: row.text(3)?,
-            comment: row.text(4)?,
-            created_at: row.int(5)?,
-            change_id: row.opt_text(6)?,
-        })
-    };
-    rows.iter().map(read).collect()
+    let versions = select!(Version: "FROM versions WHERE app_id = $1 ORDER BY version DESC LIMIT $2");
+    Ok(versions.all(tx, &[(&app.id).into(), limit.clamp(1, 500).into()])?)
 }
+
+columns! { Version { version, kind, sha256, author, comment, created_at, change_id } }
 
 /// The documents of a version, while they are kept. Needs viewer.
 ///
@@ -212,17 +199,22 @@ pub(crate) fn read_documents(app: &str, kept: &str) -> Result<Vec<Document>, Con
 
 /// The documents of the newest version of every app. For the program itself.
 pub(crate) fn newest(tx: &mut dyn Tx) -> Result<Vec<AppDocuments>, ControlError> {
-    let rows = tx.query(
-        "SELECT apps.name, apps.version, versions.document FROM apps JOIN versions \
-         ON versions.app_id = apps.id AND versions.version = apps.version ORDER BY apps.name",
-        &[],
-    )?;
-    let read = |row: &Row| {
-        let (app, version) = (row.text(0)?, row.int(1)?.unsigned_abs());
-        let documents = read_documents(&app, &row.text(2)?)?;
-        Ok(AppDocuments::new(app, version, documents))
+    let rows = select!(NewestRow:
+        "FROM apps JOIN versions ON versions.app_id = apps.id AND versions.version = apps.version \
+         ORDER BY apps.name");
+    let read = |NewestRow { app, version, document }| {
+        let documents = read_documents(&app, &document)?;
+        Ok(AppDocuments::new(app, version.unsigned_abs(), documents))
     };
-    rows.iter().map(read).collect()
+    rows.all(tx, &[])?.into_iter().map(read).collect()
+}
+
+row! {
+    struct NewestRow {
+        app: String = "apps.name",
+        version: i64 = "apps.version",
+        document: String = "versions.document",
+    }
 }
 
 /// The documents of a version; none for version 0, which has no rule. For the program itself.
@@ -230,13 +222,15 @@ pub(crate) fn kept(tx: &mut dyn Tx, app: &str, version: i64) -> Result<Vec<Docum
     if version == 0 {
         return Ok(Vec::new());
     }
-    let row = tx.query_one(
+    let kept = query_value::<Option<String>>(
+        tx,
         "SELECT document FROM versions JOIN apps ON apps.id = versions.app_id \
          WHERE apps.name = $1 AND versions.version = $2",
         &[app.into(), version.into()],
     )?;
-    let kept = row.map(|row| row.opt_text(0)).transpose()?.flatten();
-    let kept = kept.ok_or_else(|| ControlError::NotFound { what: "version", name: version.to_string() })?;
+    let kept = kept
+        .flatten()
+        .ok_or_else(|| ControlError::NotFound { what: "version", name: version.to_string() })?;
     read_documents(app, &kept)
 }
 
@@ -353,11 +347,12 @@ pub(crate) fn turned(
     to: i64,
 ) -> Result<Arc<Turned>, ControlError> {
     // As many as there are, or as were taken away since.
-    let since = tx.query_one(
+    let since = query_int(
+        tx,
         "SELECT COUNT(*) FROM rule_versions WHERE app_id = $1 AND to_version > $2",
         &[(&app.id).into(), to.into()],
     )?;
-    let rules = app.rules.max(since.map_or(Ok(0), |row| row.int(0))?);
+    let rules = app.rules.max(since);
     let name = || format!("from {} of {} to {to}", app.version, app.id);
     known(actor.known(), usize::try_from(rules).unwrap_or_default(), name, || {
         let diffs = difference(tx, actor, &app.name, app.version, to)?;

@@ -17,7 +17,7 @@ use tollgate_control::{
     Claim, Content, Control, Kind, KnownNodes, OldNodes, Role, Steps, Who, apps, compile, reviews, rules,
     transfer, versions,
 };
-use tollgate_db::{TimeSource, kill_at_step};
+use tollgate_db::{TimeSource, kill_at_step, row, select};
 use tollgate_fleet_proto::published::Published;
 
 /// Beside the database, once acknowledged entries are missing.
@@ -80,14 +80,22 @@ async fn prepared(folder: &Path) {
     control.change(approve).await.expect("approved");
 }
 
+row! {
+    struct Approved { id: String, etag: i64 }
+}
+
+row! {
+    struct Titled { title: String, state: String }
+}
+
 /// Publishes the change set, rolls it back, and imports two documents: four publications.
 async fn publish_one(control: &Control, nth: usize) {
     match nth {
         0 => {
             let publish = control.change(|tx| {
-                let list = tx.query("SELECT id, etag FROM changes WHERE state = 'approved'", &[])?;
-                let row = list.first().expect("an approved change set");
-                publishing::publish(tx, &user("ann").assumed(), &row.text(0)?, row.int(1)?)
+                let approved = select!(Approved: "FROM changes WHERE state = 'approved'").first(tx, &[])?;
+                let Approved { id, etag } = approved.expect("an approved change set");
+                publishing::publish(tx, &user("ann").assumed(), &id, etag)
             });
             publish.await.expect("published");
         }
@@ -156,10 +164,9 @@ async fn seen(folder: &Path) -> Seen {
                 .collect::<Vec<_>>();
             all.push((app.name, app.version, text, cars));
         }
-        let rows = tx.query("SELECT title, state FROM changes ORDER BY id", &[])?;
-        let changes: Result<Vec<_>, tollgate_db::DbError> =
-            rows.iter().map(|it| Ok((it.text(0)?, it.text(1)?))).collect();
-        Ok::<_, tollgate_control::ControlError>((entries, all, changes?))
+        let changes = select!(Titled: "FROM changes ORDER BY id").all(tx, &[])?;
+        let changes = changes.into_iter().map(|it| (it.title, it.state)).collect::<Vec<_>>();
+        Ok::<_, tollgate_control::ControlError>((entries, all, changes))
     });
     let (entries, all, changes) = read.await.expect("read");
     let rows = control.compare_rows(&Claim::assumed(&user("ann"))).await.expect("compared");

@@ -1,7 +1,5 @@
 //! Values of columns: whole numbers and texts, as both databases know them.
 
-use crate::error::DbError;
-
 /// A value of a column, or of a place in a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
@@ -49,48 +47,6 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
-/// One row of an answer; columns are counted from 0.
+/// One row of an answer, which [`Select`](crate::Select) and the functions beside it read by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row(pub(crate) Vec<Value>);
-
-impl Row {
-    /// The number in this column.
-    ///
-    /// # Errors
-    /// [`DbError::Shape`] when there is something else.
-    pub fn int(&self, column: usize) -> Result<i64, DbError> {
-        self.opt_int(column)?.ok_or(DbError::Shape { column, wanted: "a number" })
-    }
-
-    /// The number in this column, or `None` for an absent one.
-    ///
-    /// # Errors
-    /// [`DbError::Shape`] when there is something else.
-    pub fn opt_int(&self, column: usize) -> Result<Option<i64>, DbError> {
-        match self.0.get(column) {
-            Some(Value::Int(value)) => Ok(Some(*value)),
-            Some(Value::Null) => Ok(None),
-            _ => Err(DbError::Shape { column, wanted: "a number" }),
-        }
-    }
-
-    /// The text in this column.
-    ///
-    /// # Errors
-    /// [`DbError::Shape`] when there is something else.
-    pub fn text(&self, column: usize) -> Result<String, DbError> {
-        self.opt_text(column)?.ok_or(DbError::Shape { column, wanted: "a text" })
-    }
-
-    /// The text in this column, or `None` for an absent one.
-    ///
-    /// # Errors
-    /// [`DbError::Shape`] when there is something else.
-    pub fn opt_text(&self, column: usize) -> Result<Option<String>, DbError> {
-        match self.0.get(column) {
-            Some(Value::Text(value)) => Ok(Some(value.clone())),
-            Some(Value::Null) => Ok(None),
-            _ => Err(DbError::Shape { column, wanted: "a text" }),
-        }
-    }
-}

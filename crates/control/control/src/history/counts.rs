@@ -1,6 +1,6 @@
 //! Decisions by their outcome. Pure.
 
-use tollgate_db::{DbError, Row};
+use tollgate_db::columns;
 use tollgate_fleet_proto::RuleCounts;
 
 /// Most decisions of one rule in one report; a node that reports more is not believed.
@@ -21,6 +21,18 @@ pub struct Counts {
     pub near: i64,
     /// Of those denied: a limit in shadow would have denied them too.
     pub both_denied: i64,
+}
+
+// Sums over the rows of a group.
+columns! {
+    Counts {
+        admitted = "SUM(admitted)",
+        denied = "SUM(denied)",
+        shadow_denied = "SUM(shadow_denied)",
+        degraded = "SUM(degraded)",
+        near = "SUM(near)",
+        both_denied = "SUM(both_denied)",
+    }
 }
 
 impl Counts {
@@ -58,18 +70,6 @@ impl Counts {
             near: bounded(counts.near),
             both_denied: bounded(counts.both_denied),
         }
-    }
-
-    /// The six columns from `first` on.
-    pub(crate) fn read(row: &Row, first: usize) -> Result<Self, DbError> {
-        Ok(Self {
-            admitted: row.int(first)?,
-            denied: row.int(first + 1)?,
-            shadow_denied: row.int(first + 2)?,
-            degraded: row.int(first + 3)?,
-            near: row.int(first + 4)?,
-            both_denied: row.int(first + 5)?,
-        })
     }
 
     pub(super) const fn is_zero(&self) -> bool {

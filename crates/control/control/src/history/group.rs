@@ -168,8 +168,8 @@ fn write_sums<'g>(
             add_row(tx, res, id, at, counts)?;
         }
         tx.execute(
-            "UPDATE series SET last_used = $2 WHERE id = $1 AND last_used < $2",
-            &[id.into(), last_used.into()],
+            "UPDATE series SET last_used = $1 WHERE id = $2 AND last_used < $1",
+            &[last_used.into(), id.into()],
         )?;
     }
     Ok(series)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tollgate_db::Tx;
+use tollgate_db::{Tx, query_value, query_values, row, select};
 
 use super::counts::Counts;
 use super::resolution::Resolution;
@@ -90,6 +90,11 @@ impl History {
     }
 }
 
+row! {
+    /// The sums of one step; `$1` is its length.
+    struct StepRow { at: i64 = "at / $1 * $1", counts: Counts = Counts::COLUMNS }
+}
+
 /// The points of `query`. Needs viewer of the app, or sums up what the actor may see.
 ///
 /// # Errors
@@ -99,14 +104,11 @@ pub fn history(tx: &mut dyn Tx, actor: &Actor, query: &HistoryQuery) -> Result<H
     let from = query.from_ms.max(0).div_euclid(step_ms) * step_ms;
     let mut rows: BTreeMap<i64, Counts> = BTreeMap::new();
     for series in series_of(tx, actor, &query.scope)? {
-        let found = tx.query(
-            "SELECT at / $5 * $5, SUM(admitted), SUM(denied), SUM(shadow_denied), SUM(degraded), SUM(near), \
-             SUM(both_denied) \
-             FROM history WHERE res = $1 AND series = $2 AND at >= $3 AND at < $4 GROUP BY 1",
-            &[resolution.ms().into(), series.into(), from.into(), query.to_ms.into(), step_ms.into()],
-        )?;
-        for row in &found {
-            rows.entry(row.int(0)?).or_default().add(Counts::read(row, 1)?);
+        let steps = select!(StepRow:
+            "FROM history WHERE res = $2 AND series = $3 AND at >= $4 AND at < $5 GROUP BY 1");
+        let values = [step_ms.into(), resolution.ms().into(), series.into(), from.into(), query.to_ms.into()];
+        for StepRow { at, counts } in steps.all(tx, &values)? {
+            rows.entry(at).or_default().add(counts);
         }
     }
     let known_ms = known_until(tx)?;
@@ -182,12 +184,9 @@ pub(super) fn series_of(tx: &mut dyn Tx, actor: &Actor, scope: &Scope) -> Result
 
 /// The domains of an app, by name.
 pub(super) fn domains_of(tx: &mut dyn Tx, app: &str) -> Result<Vec<String>, ControlError> {
-    let rows = tx.query(
-        "SELECT domains.domain FROM domains JOIN apps ON apps.id = domains.app_id WHERE apps.name = $1 \
-         ORDER BY domains.domain",
-        &[app.into()],
-    )?;
-    rows.iter().map(|row| Ok(row.text(0)?)).collect()
+    let domains = "SELECT domains.domain FROM domains JOIN apps ON apps.id = domains.app_id \
+         WHERE apps.name = $1 ORDER BY domains.domain";
+    Ok(query_values(tx, domains, &[app.into()])?)
 }
 
 fn of_app(tx: &mut dyn Tx, app: &str) -> Result<Vec<i64>, ControlError> {
@@ -199,19 +198,16 @@ fn of_app(tx: &mut dyn Tx, app: &str) -> Result<Vec<i64>, ControlError> {
 }
 
 fn total(tx: &mut dyn Tx, domain: &str) -> Result<Vec<i64>, ControlError> {
-    let rows = tx.query("SELECT id FROM series WHERE domain = $1 AND rule = ''", &[domain.into()])?;
-    rows.iter().map(|row| Ok(row.int(0)?)).collect()
+    Ok(query_values(tx, "SELECT id FROM series WHERE domain = $1 AND rule = ''", &[domain.into()])?)
 }
 
 /// A rule and those below it.
 fn below(tx: &mut dyn Tx, domain: &str, rule: &str) -> Result<Vec<i64>, ControlError> {
     let (first, last) = (format!("{rule} \u{2192} "), format!("{rule} \u{2192} \u{10ffff}"));
-    let rows = tx.query(
-        "SELECT id FROM series WHERE domain = $1 AND (rule = $2 OR (rule >= $3 AND rule < $4)) \
-         ORDER BY rule LIMIT $5",
-        &[domain.into(), rule.into(), first.into(), last.into(), MOST_BELOW.into()],
-    )?;
-    rows.iter().map(|row| Ok(row.int(0)?)).collect()
+    let below = "SELECT id FROM series WHERE domain = $1 AND (rule = $2 OR (rule >= $3 AND rule < $4)) \
+         ORDER BY rule LIMIT $5";
+    let values = [domain.into(), rule.into(), first.into(), last.into(), MOST_BELOW.into()];
+    Ok(query_values(tx, below, &values)?)
 }
 
 /// When the rows of `keys`, each with its app, were used last; those that never were are left out. Apps that
@@ -228,11 +224,12 @@ pub fn last_used(
     for (app, key) in keys.iter().filter(|(app, _)| actor.may(Role::Viewer, app)) {
         let rule = path_of(key);
         let last = format!("{rule} \u{2192} \u{10ffff}");
-        let row = tx.query_one(
+        let newest = query_value::<Option<i64>>(
+            tx,
             "SELECT MAX(last_used) FROM series WHERE domain = $1 AND (rule = $2 OR (rule > $2 AND rule < $3))",
             &[app.into(), rule.into(), last.into()],
         )?;
-        if let Some(used_ms) = row.map(|row| row.opt_int(0)).transpose()?.flatten().filter(|it| *it > 0) {
+        if let Some(used_ms) = newest.flatten().filter(|it| *it > 0) {
             found.push(Last { app: app.clone(), key: key.clone(), used_ms });
         }
     }
@@ -249,8 +246,7 @@ pub(crate) fn path_of(key: &str) -> String {
 /// # Errors
 /// [`ControlError::Db`].
 pub fn as_of(tx: &mut dyn Tx) -> Result<Option<i64>, ControlError> {
-    let row = tx.query_one("SELECT MAX(at) FROM reported", &[])?;
-    Ok(row.map(|row| row.opt_int(0)).transpose()?.flatten())
+    Ok(query_value(tx, "SELECT MAX(at) FROM reported", &[])?.flatten())
 }
 
 /// Requests that no rule limits.
@@ -264,6 +260,22 @@ pub struct Unlimited {
     pub counts: Counts,
 }
 
+row! {
+    struct UnlimitedRow {
+        id: i64 = "series.id",
+        domain: String = "series.domain",
+        rule: String = "series.rule",
+        app: String = "COALESCE(apps.name, '')",
+    }
+}
+
+row! {
+    struct OfferedRow {
+        admitted: i64 = "COALESCE(SUM(admitted), 0)",
+        denied: i64 = "COALESCE(SUM(denied), 0)",
+    }
+}
+
 /// Requests of the last `span_ms` that no rule limits, most first. Shows the domains of apps that the actor
 /// may see; the others need viewer of every app.
 ///
@@ -272,26 +284,25 @@ pub struct Unlimited {
 pub fn unlimited(tx: &mut dyn Tx, actor: &Actor, span_ms: i64) -> Result<Vec<Unlimited>, ControlError> {
     let now_ms = tx.now_ms();
     let span_ms = span_ms.clamp(1, Resolution::Hour.kept_ms());
-    let rows = tx.query(
-        "SELECT series.id, series.domain, series.rule, COALESCE(apps.name, '') FROM series \
-         LEFT JOIN domains ON domains.domain = series.domain LEFT JOIN apps ON apps.id = domains.app_id \
-         WHERE series.rule IN ($1, $2) ORDER BY series.domain LIMIT $3",
-        &[UNMATCHED.into(), UNKNOWN_DOMAIN.into(), MOST_DOMAINS.into()],
-    )?;
+    let unlimited = select!(UnlimitedRow:
+        "FROM series LEFT JOIN domains ON domains.domain = series.domain \
+         LEFT JOIN apps ON apps.id = domains.app_id \
+         WHERE series.rule IN ($1, $2) ORDER BY series.domain LIMIT $3");
+    let rows = unlimited.all(tx, &[UNMATCHED.into(), UNKNOWN_DOMAIN.into(), MOST_DOMAINS.into()])?;
     let query = HistoryQuery { from_ms: now_ms - span_ms, to_ms: now_ms, ..HistoryQuery::default() };
     let (resolution, _) = resolution_of(&query, now_ms)?;
     let mut found = Vec::new();
-    for row in &rows {
-        let (id, domain, rule, app) = (row.int(0)?, row.text(1)?, row.text(2)?, row.text(3)?);
+    for UnlimitedRow { id, domain, rule, app } in rows {
         if !actor.may(Role::Viewer, if app.is_empty() { EVERY_APP } else { &app }) {
             continue;
         }
-        let sum = tx.query_one(
-            "SELECT COALESCE(SUM(admitted), 0), COALESCE(SUM(denied), 0), 0, 0, 0, 0 FROM history \
-             WHERE res = $1 AND series = $2 AND at >= $3",
-            &[resolution.ms().into(), id.into(), resolution.row_of(now_ms - span_ms).into()],
-        )?;
-        let counts = sum.map(|row| Counts::read(&row, 0)).transpose()?.unwrap_or_default();
+        let values = [resolution.ms().into(), id.into(), resolution.row_of(now_ms - span_ms).into()];
+        let offered = select!(OfferedRow: "FROM history WHERE res = $1 AND series = $2 AND at >= $3");
+        let counts = offered.first(tx, &values)?.map_or_else(Counts::default, |sum| Counts {
+            admitted: sum.admitted,
+            denied: sum.denied,
+            ..Counts::default()
+        });
         if counts.offered() > 0 {
             found.push(Unlimited { domain, rule, counts });
         }

@@ -1,6 +1,6 @@
 //! Rows that are older than their resolution keeps are removed in slices, so that no transaction is long.
 
-use tollgate_db::Tx;
+use tollgate_db::{Tx, query_values};
 
 use super::resolution::Resolution;
 use super::top;
@@ -39,14 +39,14 @@ pub fn sweep(tx: &mut dyn Tx, from: Sweep) -> Result<Option<Sweep>, ControlError
             &[(now - PROGRESS_KEPT_MS).into(), (now - Resolution::Hour.kept_ms()).into()],
         )?;
     }
-    let series = tx.query(
+    let series = query_values::<i64>(
+        tx,
         "SELECT id FROM series WHERE id > $1 ORDER BY id LIMIT $2",
         &[from.after.into(), MOST_SERIES.into()],
     )?;
     let mut room = SLICE;
     let mut last = from;
-    for row in &series {
-        let id = row.int(0)?;
+    for id in series.iter().copied() {
         for resolution in Resolution::ALL {
             let oldest = resolution.row_of(now - resolution.kept_ms());
             room -= remove(tx, resolution, id, oldest, room)?;

@@ -1,6 +1,6 @@
 //! Series: the number of each rule, and how many rules get rows of their own.
 
-use tollgate_db::Tx;
+use tollgate_db::{Tx, query_int, query_value, row, select};
 
 use super::OTHERS;
 use super::names::Names;
@@ -22,6 +22,14 @@ pub(super) struct Book<'n> {
     active: [Option<[i64; 2]>; 2],
 }
 
+row! {
+    struct SeriesRow { id: i64, hour: i64 }
+}
+
+row! {
+    struct Name { domain: String, rule: String }
+}
+
 impl<'n> Book<'n> {
     pub(super) const fn new(now_ms: i64, names: &'n Names) -> Self {
         Self { hour: now_ms / 3_600_000, names, active: [None; 2] }
@@ -34,27 +42,24 @@ impl<'n> Book<'n> {
         domain: &str,
         rule: &str,
     ) -> Result<Option<i64>, ControlError> {
-        let row = tx.query_one(
-            "SELECT id, hour FROM series WHERE domain = $1 AND rule = $2",
-            &[domain.into(), rule.into()],
-        )?;
-        let known = row.map(|row| Ok::<_, ControlError>((row.int(0)?, row.int(1)?))).transpose()?;
-        if let Some((id, _)) = known.filter(|(_, hour)| *hour >= self.hour) {
-            return Ok(Some(id));
+        let known = select!(SeriesRow: "FROM series WHERE domain = $1 AND rule = $2");
+        let known = known.first(tx, &[domain.into(), rule.into()])?;
+        if let Some(series) = known.as_ref().filter(|it| it.hour >= self.hour) {
+            return Ok(Some(series.id));
         }
         let is_always = domain.is_empty() && (rule.is_empty() || rule == OTHERS);
         if !is_always && !self.has_room(tx, domain, rule, known.is_none())? {
             return Ok(None);
         }
-        if let Some((id, _)) = known {
-            tx.execute("UPDATE series SET hour = $2 WHERE id = $1", &[id.into(), self.hour.into()])?;
+        if let Some(SeriesRow { id, .. }) = known {
+            tx.execute("UPDATE series SET hour = $1 WHERE id = $2", &[self.hour.into(), id.into()])?;
             return Ok(Some(id));
         }
-        let made = tx.query_one(
+        Ok(query_value(
+            tx,
             "INSERT INTO series (domain, rule, hour, last_used) VALUES ($1, $2, $3, 0) RETURNING id",
             &[domain.into(), rule.into(), self.hour.into()],
-        )?;
-        Ok(made.map(|row| row.int(0)).transpose()?)
+        )?)
     }
 
     /// Whether one more series gets rows in this hour; if so, it is counted.
@@ -86,21 +91,20 @@ impl<'n> Book<'n> {
     /// Series with rows in this hour: those that are published, and the others.
     fn count(&self, tx: &mut dyn Tx, is_total: bool) -> Result<[i64; 2], ControlError> {
         let statement = if is_total {
-            "SELECT domain, rule FROM series WHERE hour >= $1 AND rule = '' AND domain <> ''"
+            select!(Name: "FROM series WHERE hour >= $1 AND rule = '' AND domain <> ''")
         } else {
-            "SELECT domain, rule FROM series WHERE hour >= $1 AND rule <> '' AND rule <> '(others)'"
+            select!(Name: "FROM series WHERE hour >= $1 AND rule <> '' AND rule <> '(others)'")
         };
         let mut counts = [0; 2];
-        for row in tx.query(statement, &[self.hour.into()])? {
-            counts[usize::from(!self.names.has(&row.text(0)?, &row.text(1)?))] += 1;
+        for Name { domain, rule } in statement.all(tx, &[self.hour.into()])? {
+            counts[usize::from(!self.names.has(&domain, &rule))] += 1;
         }
         Ok(counts)
     }
 
     /// Whether as many series are remembered as there may be. Those that are not published leave a tenth.
     fn is_full(&self, tx: &mut dyn Tx, is_other: bool) -> Result<bool, ControlError> {
-        let row = tx.query_one("SELECT COUNT(*) FROM series", &[])?;
-        let all = row.map_or(Ok(0), |row| row.int(0))?;
+        let all = query_int(tx, "SELECT COUNT(*) FROM series", &[])?;
         Ok(all >= if is_other { MOST_SERIES / 10 * 9 } else { MOST_SERIES })
     }
 }

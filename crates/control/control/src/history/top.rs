@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tollgate_db::{Row, Tx};
+use tollgate_db::{Tx, columns, query_values, select};
 
 use super::query::{Scope, domains_of, series_of};
 use crate::actor::{Actor, EVERY_APP};
@@ -96,34 +96,33 @@ pub fn top_keys(tx: &mut dyn Tx, actor: &Actor, query: &TopQuery) -> Result<Vec<
     let (limit, search) = (query.limit.clamp(1, 500), crate::rules::pattern(&query.search));
     let is_everything = query.scope == Scope::All && actor.may(Role::Viewer, EVERY_APP);
     if is_everything {
-        let rows = tx.query(
-            "SELECT series.domain, series.rule, key, SUM(CASE WHEN denied > 500000000000000 \
-             THEN 500000000000000 ELSE CAST(denied AS BIGINT) END) FROM top_keys \
-             JOIN series ON series.id = top_keys.series \
+        let everywhere = select!(TopKey:
+            "FROM top_keys JOIN series ON series.id = top_keys.series \
              WHERE at >= $1 AND ($2 = '' OR LOWER(key) LIKE $2 ESCAPE '\\') \
-             GROUP BY series.domain, series.rule, key ORDER BY 4 DESC, key LIMIT $3",
-            &[from.into(), search.into(), limit.into()],
-        )?;
-        return rows.iter().map(read).collect();
+             GROUP BY series.domain, series.rule, key ORDER BY 4 DESC, key LIMIT $3");
+        return Ok(everywhere.all(tx, &[from.into(), search.into(), limit.into()])?);
     }
     let mut keys = Vec::new();
     for id in rules_of(tx, actor, &query.scope)? {
-        let rows = tx.query(
-            "SELECT series.domain, series.rule, key, SUM(CASE WHEN denied > 500000000000000 \
-             THEN 500000000000000 ELSE CAST(denied AS BIGINT) END) FROM top_keys JOIN series ON series.id = $1 \
+        let of_series = select!(TopKey:
+            "FROM top_keys JOIN series ON series.id = $1 \
              WHERE top_keys.series = $1 AND at >= $2 AND ($3 = '' OR LOWER(key) LIKE $3 ESCAPE '\\') \
-             GROUP BY series.domain, series.rule, key ORDER BY 4 DESC, key LIMIT $4",
-            &[id.into(), from.into(), (&search).into(), limit.into()],
-        )?;
-        keys.extend(rows.iter().map(read).collect::<Result<Vec<_>, ControlError>>()?);
+             GROUP BY series.domain, series.rule, key ORDER BY 4 DESC, key LIMIT $4");
+        keys.extend(of_series.all(tx, &[id.into(), from.into(), (&search).into(), limit.into()])?);
     }
     keys.sort_by(|a, b| b.denied.cmp(&a.denied).then_with(|| a.key.cmp(&b.key)));
     keys.truncate(limit as usize);
     Ok(keys)
 }
 
-fn read(row: &Row) -> Result<TopKey, ControlError> {
-    Ok(TopKey { domain: row.text(0)?, rule: row.text(1)?, key: row.text(2)?, denied: row.int(3)? })
+columns! {
+    TopKey {
+        domain = "series.domain",
+        rule = "series.rule",
+        key,
+        denied = "SUM(CASE WHEN denied > 500000000000000 THEN 500000000000000 \
+                  ELSE CAST(denied AS BIGINT) END)",
+    }
 }
 
 /// The series of rules in the scope, which must name what the actor may see.
@@ -148,9 +147,8 @@ fn rules_of(tx: &mut dyn Tx, actor: &Actor, scope: &Scope) -> Result<Vec<i64>, C
     };
     let mut series = Vec::new();
     for domain in domains {
-        let rows =
-            tx.query("SELECT id FROM series WHERE domain = $1 AND rule <> '' ORDER BY id", &[domain.into()])?;
-        series.extend(rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?);
+        let rules = "SELECT id FROM series WHERE domain = $1 AND rule <> '' ORDER BY id";
+        series.extend(query_values::<i64>(tx, rules, &[domain.into()])?);
     }
     Ok(series)
 }
