@@ -1,4 +1,4 @@
-//! Numbered, embedded changes of the schema: forward only, each in a transaction, with checksums.
+//! Numbered, embedded changes of the schema: forward only, all in one transaction, with checksums.
 
 use rusqlite::Connection;
 use sha2::{Digest as _, Sha256};
