@@ -13,6 +13,8 @@ mod changelog;
 mod console;
 #[path = "pages/decisions.rs"]
 mod decisions;
+#[path = "pages/owners.rs"]
+mod owners;
 
 /// The pages of `docs/` that `docs/zh-CN/` has too.
 const TRANSLATED: [&str; 12] = [
