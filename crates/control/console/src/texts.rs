@@ -36,6 +36,8 @@ pub(crate) mod trial;
 
 texts! {
     html_lang: "zh-CN", "en";
+    comma: "，", ", ";
+    colon: "：", ": ";
     skip: "跳到内容", "Skip to content";
     menu: "主菜单", "Main menu";
     preferences: "语言", "Language";

@@ -175,7 +175,8 @@ pub(super) async fn roll_back(console: &Console, visit: &Visit) -> Result<Reply,
         }
         Err(ControlError::Invalid(faults)) => {
             let texts: Vec<_> = faults.iter().map(|it| visit.lang.fault(&it.fault)).collect();
-            let fault = format!("{}: {}", visit.lang.texts().reason, texts.join(" · "));
+            let t = visit.lang.texts();
+            let fault = [t.reason, &texts.join(" · ")].join(t.colon);
             ask_rollback(console, visit, Some(fault)).await
         }
         Err(ControlError::Stale { .. }) => {

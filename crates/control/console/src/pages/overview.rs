@@ -121,7 +121,7 @@ pub(super) const fn words(lang: Lang) -> Words {
 
 fn chart(visit: &Visit, found: &History) -> Chart {
     let w = visit.lang.traffic();
-    let label = format!("{}, {}", w.per_second, w.last_15_min);
+    let label = [w.per_second, w.last_15_min].join(visit.lang.texts().comma);
     per_second(found, &words(visit.lang), label, |at| visit.time_as(at, "%H:%M:%S"))
 }
 

@@ -124,11 +124,11 @@ pub(crate) fn why(lang: Lang, why: &Why) -> String {
         |sides: &Sides, of: fn(&Tally) -> Option<u64>| (share(of(&sides.chosen)), share(of(&sides.others)));
     match why {
         Why::Rejected(nodes) => {
-            let nodes = nodes.join(", ");
+            let nodes = nodes.join(if is_zh { "、" } else { ", " });
             if is_zh { format!("节点拒绝了新版本：{nodes}") } else { format!("rejected by {nodes}") }
         }
         Why::NotAcknowledged(nodes) => {
-            let nodes = nodes.join(", ");
+            let nodes = nodes.join(if is_zh { "、" } else { ", " });
             if is_zh {
                 format!("节点在 30 秒内没有确认：{nodes}")
             } else {
