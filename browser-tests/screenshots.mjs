@@ -23,6 +23,10 @@ const PICTURES = [
   ["console-change", "/changes/{id}", { lang: "en", theme: "light" }],
   ["console-keys", "/keys?domain=SHOP&entries=key%3Dcheckout", { lang: "en", theme: "light" }],
   ["console-nodes", "/nodes", { lang: "zh", theme: "light" }],
+  ["console-overview-zh", "/", { lang: "zh", theme: "light" }],
+  ["console-rule-zh", "/apps/SHOP/rules/checkout", { lang: "zh", theme: "light" }],
+  ["console-change-zh", "/changes/{id}", { lang: "zh", theme: "light" }],
+  ["console-keys-zh", "/keys?domain=SHOP&entries=key%3Dcheckout", { lang: "zh", theme: "light" }],
 ];
 
 const browser = await Browser.launch(join(folder, ".."));
