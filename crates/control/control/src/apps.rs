@@ -1,7 +1,7 @@
 //! Apps: the unit of rights, versions and publication. The domain of an app's rows has its name.
 
 use serde_json::json;
-use tollgate_db::{Tx, query_any, query_int, row, select};
+use tollgate_db::{Tx, insert, query_any, query_int, row, select};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
@@ -253,12 +253,19 @@ fn insert(
         return Err(ControlError::Cap { what: "apps", max: MAX_APPS });
     }
     let (now, approvals) = (tx.now_ms(), settings::get(tx)?.0.approvals);
-    tx.execute(
-        "INSERT INTO apps (id, name, description, version, state, source, approvals, etag, created_at, \
-         updated_at) VALUES ($1, $2, $3, 0, 'active', 'console', $4, 1, $5, $5)",
-        &[(&id).into(), name.into(), description.into(), approvals.into(), now.into()],
-    )?;
-    tx.execute("INSERT INTO domains (domain, app_id) VALUES ($1, $2)", &[name.into(), (&id).into()])?;
+    insert!(tx, "apps" {
+        id: &id,
+        name,
+        description,
+        version: 0,
+        state: "active",
+        source: "console",
+        approvals,
+        etag: 1,
+        created_at: now,
+        updated_at: now,
+    })?;
+    insert!(tx, "domains" { domain: name, app_id: &id })?;
     let description = description.to_owned();
     let app = App { description, updated_at: now, approvals, ..App::new(id, name) };
     let (target, after) = (name.to_owned(), Some(app.shown()));

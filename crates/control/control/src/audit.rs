@@ -1,7 +1,7 @@
 //! Every change, in the transaction of the change itself: append-only, and chained by hashes.
 
 use serde_json::Value as Json;
-use tollgate_db::{Tx, row, select};
+use tollgate_db::{Tx, insert, row, select};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::audit_chain::written;
@@ -64,27 +64,23 @@ pub(crate) fn append(tx: &mut dyn Tx, actor: &Actor, note: Note<'_>) -> Result<(
         hash: String::new(),
     };
     entry.hash = entry.computed_hash();
-    let statement = "INSERT INTO audit (seq, at, actor_kind, actor, via, ip, request_id, action, target, app, \
-         before, after, reason, prev_hash, hash) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)";
-    let values = [
-        entry.seq.into(),
-        entry.at.into(),
-        entry.actor_kind.into(),
-        entry.actor.into(),
-        entry.via.into(),
-        entry.ip.into(),
-        entry.request_id.into(),
-        entry.action.into(),
-        entry.target.into(),
-        entry.app.into(),
-        entry.before.into(),
-        entry.after.into(),
-        entry.reason.into(),
-        entry.prev_hash.into(),
-        entry.hash.into(),
-    ];
-    tx.execute(statement, &values)?;
+    insert!(tx, "audit" {
+        seq: entry.seq,
+        at: entry.at,
+        actor_kind: entry.actor_kind,
+        actor: entry.actor,
+        via: entry.via,
+        ip: entry.ip,
+        request_id: entry.request_id,
+        action: entry.action,
+        target: entry.target,
+        app: entry.app,
+        before: entry.before,
+        after: entry.after,
+        reason: entry.reason,
+        prev_hash: entry.prev_hash,
+        hash: entry.hash,
+    })?;
     tx.execute("UPDATE sequences SET value = $1 WHERE name = 'audit'", &[seq.into()])?;
     Ok(())
 }

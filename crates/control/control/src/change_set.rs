@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::json;
-use tollgate_db::{Select, Tx, Value, columns, query_int, row, select};
+use tollgate_db::{Select, Tx, columns, insert, query_int, row, select};
 
 use crate::actor::{Actor, EVERY_APP, Who};
 use crate::apps::{self, App};
@@ -396,24 +396,16 @@ pub(crate) fn write_op(
     seq: usize,
     op: &ChangeOp,
 ) -> Result<(), ControlError> {
-    tx.execute(
-        "INSERT INTO change_ops (change_id, seq, kind, key, base_from_version, base_body, body) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        &op_values(change_id, seq, op),
-    )?;
+    insert!(tx, "change_ops" {
+        change_id,
+        seq: i64::try_from(seq).unwrap_or(i64::MAX),
+        kind: op.kind.name(),
+        key: &op.key,
+        base_from_version: op.base,
+        base_body: op.before.as_ref().map(Content::body),
+        body: op.after.as_ref().map(Content::body),
+    })?;
     Ok(())
-}
-
-fn op_values(change_id: &str, seq: usize, op: &ChangeOp) -> [Value; 7] {
-    [
-        change_id.into(),
-        i64::try_from(seq).unwrap_or(i64::MAX).into(),
-        op.kind.name().into(),
-        (&op.key).into(),
-        op.base.into(),
-        op.before.as_ref().map(Content::body).into(),
-        op.after.as_ref().map(Content::body).into(),
-    ]
 }
 
 impl ChangeOp {

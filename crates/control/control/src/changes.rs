@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tollgate_db::{Tx, query_int, query_value};
+use tollgate_db::{Tx, insert, query_int, query_value};
 
 use crate::actor::Actor;
 use crate::ahead;
@@ -143,22 +143,21 @@ pub(crate) fn insert_checked(
     sha256: &str,
 ) -> Result<ChangeSet, ControlError> {
     let now = tx.now_ms();
-    tx.execute(
-        "INSERT INTO changes (id, app_id, state, title, comment, author_id, author, base_version, \
-         published_version, content_sha256, etag, created_at, updated_at) \
-         VALUES ($1, $2, 'draft', $3, $4, $5, $6, $7, NULL, $8, 1, $9, $9)",
-        &[
-            id.into(),
-            (&app.id).into(),
-            (&title).into(),
-            (&comment).into(),
-            (&actor.user_id).into(),
-            (&actor.name).into(),
-            app.version.into(),
-            sha256.into(),
-            now.into(),
-        ],
-    )?;
+    insert!(tx, "changes" {
+        id,
+        app_id: &app.id,
+        state: "draft",
+        title: &title,
+        comment: &comment,
+        author_id: &actor.user_id,
+        author: &actor.name,
+        base_version: app.version,
+        published_version: None::<i64>,
+        content_sha256: sha256,
+        etag: 1,
+        created_at: now,
+        updated_at: now,
+    })?;
     // Not read again: it may have 20,000 operations.
     Ok(ChangeSet {
         id: id.to_owned(),

@@ -1,6 +1,6 @@
 //! The name of a database: versions of different databases do not compare.
 
-use tollgate_db::{Tx, query_value};
+use tollgate_db::{Tx, insert, query_value};
 
 use crate::error::ControlError;
 use crate::ids::id;
@@ -11,6 +11,6 @@ pub(crate) fn epoch(tx: &mut dyn Tx) -> Result<String, ControlError> {
         return Ok(epoch);
     }
     let epoch = id(tx.now_ms())?;
-    tx.execute("INSERT INTO settings (name, value, etag) VALUES ('epoch', $1, 1)", &[(&epoch).into()])?;
+    insert!(tx, "settings" { name: "epoch", value: &epoch, etag: 1 })?;
     Ok(epoch)
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::json;
-use tollgate_db::{Tx, row, select};
+use tollgate_db::{Tx, insert, row, select};
 
 use crate::actor::Who;
 use crate::audit::{self, Note};
@@ -51,10 +51,11 @@ impl Control {
                  (SELECT 1 FROM reported WHERE reported.node = node_secrets.node AND reported.at >= $1)",
                 &[(now - KEPT_MS).into()],
             )?;
-            tx.execute(
-                "INSERT INTO node_secrets (node, sha256, at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING",
-                &[(&node).into(), (&sha256).into(), now.into()],
-            )?;
+            insert!(tx, "node_secrets" {
+                node: &node,
+                sha256: &sha256,
+                at: now,
+            }, "ON CONFLICT DO NOTHING")?;
             Ok(())
         })
         .await

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::json;
-use tollgate_db::{Tx, row, select};
+use tollgate_db::{Tx, insert, row, select};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
@@ -205,22 +205,18 @@ impl NodeRow {
 }
 
 fn put(tx: &mut dyn Tx, node: &NodeState) -> Result<(), ControlError> {
-    tx.execute(
-        "INSERT INTO nodes (id, name, address, software, labels, language, local_domains, first_seen, last_seen) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO UPDATE SET name = excluded.name, \
-         address = excluded.address, software = excluded.software, labels = excluded.labels, \
-         language = excluded.language, local_domains = excluded.local_domains, last_seen = excluded.last_seen",
-        &[
-            (&node.id).into(),
-            (&node.name).into(),
-            (&node.address).into(),
-            (&node.software).into(),
-            json!(node.labels).to_string().into(),
-            i64::from(node.language).into(),
-            json!(node.local_domains).to_string().into(),
-            tx.now_ms().into(),
-            node.last_seen_ms.into(),
-        ],
-    )?;
+    insert!(tx, "nodes" {
+        id: &node.id,
+        name: &node.name,
+        address: &node.address,
+        software: &node.software,
+        labels: json!(node.labels).to_string(),
+        language: i64::from(node.language),
+        local_domains: json!(node.local_domains).to_string(),
+        first_seen: tx.now_ms(),
+        last_seen: node.last_seen_ms,
+    }, "ON CONFLICT (id) DO UPDATE SET name = excluded.name, address = excluded.address, \
+         software = excluded.software, labels = excluded.labels, language = excluded.language, \
+         local_domains = excluded.local_domains, last_seen = excluded.last_seen")?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Logins: a cookie of 256 random bits, of which the database has the SHA-256.
 
-use tollgate_db::{Tx, row, select};
+use tollgate_db::{Tx, insert, row, select};
 
 use crate::actor::{Actor, Who};
 use crate::audit::{self, Note};
@@ -34,18 +34,15 @@ pub(crate) fn begin(tx: &mut dyn Tx, actor: &Actor, agent: &str, secret: &str) -
          (SELECT sha256 FROM logins WHERE user_id = $1 ORDER BY created_at DESC LIMIT $2)",
         &[user_id.into(), (MAX_LOGINS - 1).into()],
     )?;
-    tx.execute(
-        "INSERT INTO logins (sha256, user_id, created_at, last_seen, expires_at, ip, agent) \
-         VALUES ($1, $2, $3, $3, $4, $5, $6)",
-        &[
-            sha256(secret).into(),
-            user_id.into(),
-            now.into(),
-            (now + longest_ms).into(),
-            (&actor.ip).into(),
-            agent.into(),
-        ],
-    )?;
+    insert!(tx, "logins" {
+        sha256: sha256(secret),
+        user_id,
+        created_at: now,
+        last_seen: now,
+        expires_at: now + longest_ms,
+        ip: &actor.ip,
+        agent,
+    })?;
     tx.execute("UPDATE users SET last_login_at = $1 WHERE id = $2", &[now.into(), user_id.into()])?;
     let target = actor.name.clone();
     audit::append(tx, actor, Note { action: "login", target, ..Note::default() })

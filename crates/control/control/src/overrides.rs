@@ -4,7 +4,7 @@
 //! the app that owns the domain. Not here: what a node does with them (`limiter`).
 
 use serde_json::json;
-use tollgate_db::{Tx, query_any, query_int, query_value, row, select};
+use tollgate_db::{Tx, insert, query_any, query_int, query_value, row, select};
 use tollgate_fleet_proto::{self as proto, Action as Does, Label};
 
 use crate::actor::{Actor, EVERY_APP};
@@ -272,21 +272,18 @@ pub fn create(
     // Ended ones are kept for a while, and in the audit for good.
     let old = now - MAX_MINUTES * 60_000;
     tx.execute("DELETE FROM overrides WHERE until < $1 OR removed_at < $1", &[old.into()])?;
-    tx.execute(
-        "INSERT INTO overrides (id, domain, entries, app, action, until, reason, author, created_at, removed_at) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, NULL)",
-        &[
-            (&made.id).into(),
-            (&made.domain).into(),
-            text.into(),
-            (&made.app).into(),
-            made.action.name().into(),
-            made.until.into(),
-            (&made.reason).into(),
-            (&made.author).into(),
-            made.created_at.into(),
-        ],
-    )?;
+    insert!(tx, "overrides" {
+        id: &made.id,
+        domain: &made.domain,
+        entries: text,
+        app: &made.app,
+        action: made.action.name(),
+        until: made.until,
+        reason: &made.reason,
+        author: &made.author,
+        created_at: made.created_at,
+        removed_at: None::<i64>,
+    })?;
     note(tx, actor, "override.create", &made, &made.reason)?;
     Ok(made)
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tollgate_db::{Tx, row, select};
+use tollgate_db::{Tx, insert, row, select};
 
 use crate::actor::Actor;
 use crate::apps::{self, App};
@@ -218,22 +218,25 @@ pub(crate) fn must_be_closed(tx: &mut dyn Tx, app: &App) -> Result<(), ControlEr
 
 /// Writes a new rollout.
 pub(crate) fn insert(tx: &mut dyn Tx, app: &App, rollout: &Rollout, term: i64) -> Result<(), ControlError> {
-    tx.execute(
-        "INSERT INTO rollouts (id, app_id, from_version, to_version, withdrawn_version, state, plan, step, \
-         step_at, reach, why, gates, term, author, etag, created_at, updated_at) \
-         VALUES ($1, $2, $3, $4, NULL, 'running', $5, 0, NULL, $6, NULL, '[]', $7, $8, 1, $9, $9)",
-        &[
-            (&rollout.id).into(),
-            (&app.id).into(),
-            rollout.from_version.into(),
-            rollout.to_version.into(),
-            rollout.plan.json().to_string().into(),
-            KeptReach::json(&rollout.progress.reach).into(),
-            term.into(),
-            (&rollout.author).into(),
-            rollout.created_at.into(),
-        ],
-    )?;
+    insert!(tx, "rollouts" {
+        id: &rollout.id,
+        app_id: &app.id,
+        from_version: rollout.from_version,
+        to_version: rollout.to_version,
+        withdrawn_version: None::<i64>,
+        state: "running",
+        plan: rollout.plan.json().to_string(),
+        step: 0,
+        step_at: None::<i64>,
+        reach: KeptReach::json(&rollout.progress.reach),
+        why: None::<String>,
+        gates: "[]",
+        term,
+        author: &rollout.author,
+        etag: 1,
+        created_at: rollout.created_at,
+        updated_at: rollout.created_at,
+    })?;
     Ok(())
 }
 

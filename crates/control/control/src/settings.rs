@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tollgate_db::{Tx, row, select};
+use tollgate_db::{Tx, insert, row, select};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
@@ -115,11 +115,11 @@ pub fn update(
         return Ok(Change { value: (before, now), documents: None });
     }
     let value = serde_json::to_string(new).unwrap_or_default(); // texts and numbers cannot fail
-    tx.execute(
-        "INSERT INTO settings (name, value, etag) VALUES ('settings', $1, $2) \
-         ON CONFLICT (name) DO UPDATE SET value = $1, etag = $2",
-        &[value.into(), (now + 1).into()],
-    )?;
+    insert!(tx, "settings" {
+        name: "settings",
+        value,
+        etag: now + 1,
+    }, "ON CONFLICT (name) DO UPDATE SET value = excluded.value, etag = excluded.etag")?;
     let note = Note {
         action: "settings.update",
         target: "settings".to_owned(),

@@ -1,7 +1,7 @@
 //! The first admin: made by a code that the first start prints, once. There is no default password.
 
 use subtle::ConstantTimeEq as _;
-use tollgate_db::{Tx, query_any, query_value};
+use tollgate_db::{Tx, insert, query_any, query_value};
 
 use crate::actor::{EVERY_APP, Who};
 use crate::error::ControlError;
@@ -29,11 +29,11 @@ pub fn issue(tx: &mut dyn Tx, code: &str) -> Result<bool, ControlError> {
         return Ok(false);
     }
     for (name, value) in [("setup_code", sha256(code)), ("setup_code_at", tx.now_ms().to_string())] {
-        tx.execute(
-            "INSERT INTO settings (name, value, etag) VALUES ($1, $2, 1) \
-             ON CONFLICT (name) DO UPDATE SET value = $2, etag = settings.etag + 1",
-            &[name.into(), value.into()],
-        )?;
+        insert!(tx, "settings" {
+            name,
+            value,
+            etag: 1,
+        }, "ON CONFLICT (name) DO UPDATE SET value = excluded.value, etag = settings.etag + 1")?;
     }
     Ok(true)
 }

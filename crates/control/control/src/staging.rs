@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tokio::sync::OwnedMutexGuard;
-use tollgate_db::{Db, Tx, Value, query_any, row, select};
+use tollgate_db::{Db, Tx, Value, insert, query_any, row, select};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::apps::{self, App};
@@ -96,10 +96,13 @@ pub(crate) fn begin_in(
     if version > 0 {
         tx.execute("UPDATE apps SET reserved = $1 WHERE id = $2", &[version.into(), (&app.id).into()])?;
     }
-    tx.execute(
-        "INSERT INTO staged (app_id, edition, version, change_id, state) VALUES ($1, $2, $3, $4, 'open')",
-        &[(&app.id).into(), (&edition).into(), version.into(), (&change_id).into()],
-    )?;
+    insert!(tx, "staged" {
+        app_id: &app.id,
+        edition: &edition,
+        version,
+        change_id: &change_id,
+        state: "open",
+    })?;
     Ok(Some((edition, version, change_id)))
 }
 
@@ -208,10 +211,13 @@ impl Staged {
         let app = self.app_id();
         self.close(tx)?;
         if !self.wanted.is_new {
-            tx.execute(
-                "INSERT INTO staged (app_id, edition, version, change_id, state) VALUES ($1, $2, 0, '', 'void')",
-                &[app.into(), (&self.wanted.app.edition).into()],
-            )?;
+            insert!(tx, "staged" {
+                app_id: app,
+                edition: &self.wanted.app.edition,
+                version: 0,
+                change_id: "",
+                state: "void",
+            })?;
         }
         tx.execute("UPDATE apps SET edition = $1 WHERE id = $2", &[(&self.edition).into(), app.into()])?;
         Ok(())

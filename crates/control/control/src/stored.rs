@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tollgate_db::{Columns, Select, Tx, columns, query_value, query_values, row, select};
+use tollgate_db::{Columns, Select, Tx, columns, insert, query_value, query_values, row, select};
 
 use crate::actor::Actor;
 use crate::apps::App;
@@ -163,11 +163,14 @@ fn put(
     if *was != Was::New {
         close(tx, app, version, rule_id)?;
     }
-    tx.execute(
-        "INSERT INTO rule_versions (rule_id, from_version, app_id, to_version, body, sha256) \
-         VALUES ($1, $2, $3, NULL, $4, $5)",
-        &[rule_id.into(), version.into(), (&app.id).into(), body.into(), sha256.into()],
-    )?;
+    insert!(tx, "rule_versions" {
+        rule_id,
+        from_version: version,
+        app_id: &app.id,
+        to_version: None::<i64>,
+        body,
+        sha256,
+    })?;
     Ok(())
 }
 
@@ -180,48 +183,42 @@ fn put_car(
     car: &Car,
 ) -> Result<(), ControlError> {
     let search = format!("{} {} {}", app.name, car.key, car.description).to_lowercase();
-    // What follows the conflict names the values by column, so only the list of the insertion has numbers.
-    tx.execute(
-        "INSERT INTO car (rule_id, app_id, key, rate, max_permits, need_permits, pre_permits, g_micro, u_micro, \
-         extras, description, per, sharing, on_store_failure, state, search, etag, updated_at, updated_by, \
-         bucket, trial_rate, trial_max_permits, post_paid, edition) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, \
-         $21, $22, $23, $24) \
-         ON CONFLICT (rule_id, edition) DO UPDATE SET rate = excluded.rate, \
+
+    insert!(tx, "car" {
+        rule_id,
+        app_id: &app.id,
+        key: &car.key,
+        rate: car.rate,
+        max_permits: car.max_permits,
+        need_permits: car.need_permits,
+        pre_permits: car.pre_permits,
+        g_micro: car.g_micro,
+        u_micro: car.u_micro,
+        extras: &car.extras,
+        description: &car.description,
+        per: &car.per,
+        sharing: &car.sharing,
+        on_store_failure: &car.on_store_failure,
+        state: &car.state,
+        search,
+        etag: version, // unlike a count, it is new also for a row that is brought back
+        updated_at: tx.now_ms(),
+        updated_by: &actor.name,
+        bucket: &car.bucket,
+        trial_rate: car.trial.map_or(0, |it| it.rate), // 0: no trial
+        trial_max_permits: car.trial.map_or(0, |it| it.max_permits),
+        post_paid: i64::from(car.post_paid),
+        edition: &app.edition,
+    }, "ON CONFLICT (rule_id, edition) DO UPDATE SET rate = excluded.rate, \
          max_permits = excluded.max_permits, need_permits = excluded.need_permits, \
-         pre_permits = excluded.pre_permits, g_micro = excluded.g_micro, u_micro = excluded.u_micro, \
-         extras = excluded.extras, description = excluded.description, per = excluded.per, \
-         sharing = excluded.sharing, on_store_failure = excluded.on_store_failure, state = excluded.state, \
+         pre_permits = excluded.pre_permits, g_micro = excluded.g_micro, \
+         u_micro = excluded.u_micro, extras = excluded.extras, \
+         description = excluded.description, per = excluded.per, sharing = excluded.sharing, \
+         on_store_failure = excluded.on_store_failure, state = excluded.state, \
          search = excluded.search, etag = excluded.etag, updated_at = excluded.updated_at, \
-         updated_by = excluded.updated_by, bucket = excluded.bucket, trial_rate = excluded.trial_rate, \
-         trial_max_permits = excluded.trial_max_permits, post_paid = excluded.post_paid",
-        &[
-            rule_id.into(),
-            (&app.id).into(),
-            (&car.key).into(),
-            car.rate.into(),
-            car.max_permits.into(),
-            car.need_permits.into(),
-            car.pre_permits.into(),
-            car.g_micro.into(),
-            car.u_micro.into(),
-            (&car.extras).into(),
-            (&car.description).into(),
-            (&car.per).into(),
-            (&car.sharing).into(),
-            (&car.on_store_failure).into(),
-            (&car.state).into(),
-            search.into(),
-            version.into(), // unlike a count, it is new also for a row that is brought back
-            tx.now_ms().into(),
-            (&actor.name).into(),
-            (&car.bucket).into(),
-            car.trial.map_or(0, |it| it.rate).into(), // 0: no trial
-            car.trial.map_or(0, |it| it.max_permits).into(),
-            i64::from(car.post_paid).into(),
-            (&app.edition).into(),
-        ],
-    )?;
+         updated_by = excluded.updated_by, bucket = excluded.bucket, \
+         trial_rate = excluded.trial_rate, trial_max_permits = excluded.trial_max_permits, \
+         post_paid = excluded.post_paid")?;
     Ok(())
 }
 
@@ -248,31 +245,25 @@ fn put_file(
     file: &FileRule,
 ) -> Result<(), ControlError> {
     own(tx, app, file)?;
-    tx.execute(
-        "INSERT INTO rule_files (rule_id, app_id, domain, text, description, state, etag, updated_at, updated_by) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (rule_id) DO UPDATE SET text = $4, \
-         description = $5, state = $6, etag = $7, updated_at = $8, updated_by = $9",
-        &[
-            rule_id.into(),
-            (&app.id).into(),
-            (&file.domain).into(),
-            (&file.text).into(),
-            (&file.description).into(),
-            (&file.state).into(),
-            version.into(),
-            tx.now_ms().into(),
-            (&actor.name).into(),
-        ],
-    )?;
+    insert!(tx, "rule_files" {
+        rule_id,
+        app_id: &app.id,
+        domain: &file.domain,
+        text: &file.text,
+        description: &file.description,
+        state: &file.state,
+        etag: version,
+        updated_at: tx.now_ms(),
+        updated_by: &actor.name,
+    }, "ON CONFLICT (rule_id) DO UPDATE SET text = excluded.text, \
+         description = excluded.description, state = excluded.state, etag = excluded.etag, \
+         updated_at = excluded.updated_at, updated_by = excluded.updated_by")?;
     Ok(())
 }
 
 /// Makes the app the owner of the file's domain. A domain has one owner, whichever node it reaches.
 fn own(tx: &mut dyn Tx, app: &App, file: &FileRule) -> Result<(), ControlError> {
-    tx.execute(
-        "INSERT INTO domains (domain, app_id) VALUES ($1, $2) ON CONFLICT (domain) DO NOTHING",
-        &[(&file.domain).into(), (&app.id).into()],
-    )?;
+    insert!(tx, "domains" { domain: &file.domain, app_id: &app.id }, "ON CONFLICT (domain) DO NOTHING")?;
     let owner = owner_of(tx, &file.domain)?;
     let fault = if owner.as_deref() != Some(&*app.id) {
         "this domain belongs to another app; choose another name"
@@ -287,10 +278,7 @@ fn own(tx: &mut dyn Tx, app: &App, file: &FileRule) -> Result<(), ControlError> 
 /// Keeps domains for the app that the current version gives up: nodes may still have the version before.
 pub(crate) fn keep_domains(tx: &mut dyn Tx, app_id: &str, before: &[Document]) -> Result<(), ControlError> {
     for document in before {
-        tx.execute(
-            "INSERT INTO domains (domain, app_id) VALUES ($1, $2) ON CONFLICT (domain) DO NOTHING",
-            &[document.domain().into(), app_id.into()],
-        )?;
+        insert!(tx, "domains" { domain: document.domain(), app_id }, "ON CONFLICT (domain) DO NOTHING")?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::str::FromStr as _;
 
 use serde_json::{Value as Json, json};
 use subtle::ConstantTimeEq as _;
-use tollgate_db::{Select, Tx, columns, query_any, query_int, row, select};
+use tollgate_db::{Select, Tx, columns, insert, query_any, query_int, row, select};
 
 use crate::actor::{Actor, EVERY_APP, Who, both};
 use crate::audit::{self, Note};
@@ -170,21 +170,17 @@ pub(crate) fn create(
         revoked_at: None,
     };
     let rights: Vec<_> = token.rights.iter().map(|(app, role)| json!([app, role.name()])).collect();
-    tx.execute(
-        "INSERT INTO tokens (id, kind, name, sha256, prefix, owner, rights, created_at, expires_at) \
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
-        &[
-            (&token.id).into(),
-            kind.name().into(),
-            (&token.name).into(),
-            sha256(secret).into(),
-            (&token.prefix).into(),
-            owner.into(),
-            Json::from(rights).to_string().into(),
-            now.into(),
-            token.expires_at.into(),
-        ],
-    )?;
+    insert!(tx, "tokens" {
+        id: &token.id,
+        kind: kind.name(),
+        name: &token.name,
+        sha256: sha256(secret),
+        prefix: &token.prefix,
+        owner,
+        rights: Json::from(rights).to_string(),
+        created_at: now,
+        expires_at: token.expires_at,
+    })?;
     let (target, after) = (named(&token.name, &token.prefix), Some(token.shown()));
     audit::append(tx, actor, Note { action: "token.create", target, after, ..Note::default() })?;
     Ok(token)

@@ -3,7 +3,7 @@
 use std::str::FromStr as _;
 
 use serde_json::json;
-use tollgate_db::{Tx, query_int, query_values, row, select};
+use tollgate_db::{Tx, insert, query_int, query_values, row, select};
 
 use crate::actor::{Actor, EVERY_APP};
 use crate::apps;
@@ -133,11 +133,16 @@ pub(crate) fn create(
         return Err(ControlError::Cap { what: "users", max: MAX_USERS });
     }
     let id = id(tx.now_ms())?;
-    tx.execute(
-        "INSERT INTO users (id, name, display, password_hash, state, etag, created_at, last_login_at) \
-         VALUES ($1, $2, $2, $3, 'active', 1, $4, NULL)",
-        &[(&id).into(), (&name).into(), password_hash.map(str::to_owned).into(), tx.now_ms().into()],
-    )?;
+    insert!(tx, "users" {
+        id: &id,
+        name: &name,
+        display: &name,
+        password_hash: password_hash.map(str::to_owned),
+        state: "active",
+        etag: 1,
+        created_at: tx.now_ms(),
+        last_login_at: None::<i64>,
+    })?;
     let after = Some(json!({"name": name, "state": "active"}));
     audit::append(tx, actor, Note { action: "user.create", target: name.clone(), after, ..Note::default() })?;
     Ok(User {
@@ -170,11 +175,11 @@ pub fn set_role(
         must_leave_an_admin(tx, &user, "role")?;
     }
     match role {
-        Some(role) => tx.execute(
-            "INSERT INTO role_bindings (user_id, app, role) VALUES ($1, $2, $3) \
-             ON CONFLICT (user_id, app) DO UPDATE SET role = $3",
-            &[(&user.id).into(), (&app).into(), role.name().into()],
-        )?,
+        Some(role) => insert!(tx, "role_bindings" {
+            user_id: &user.id,
+            app: &app,
+            role: role.name(),
+        }, "ON CONFLICT (user_id, app) DO UPDATE SET role = excluded.role")?,
         None => tx.execute(
             "DELETE FROM role_bindings WHERE user_id = $1 AND app = $2",
             &[(&user.id).into(), (&app).into()],

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::json;
-use tollgate_db::{Tx, columns, query_int, query_value, row, select};
+use tollgate_db::{Tx, columns, insert, query_int, query_value, row, select};
 
 use crate::actor::Actor;
 use crate::ahead::written_rules;
@@ -128,22 +128,18 @@ pub(crate) fn publish_as(
             &made
         }
     };
-    tx.execute(
-        "INSERT INTO versions (app_id, version, kind, change_id, document, sha256, author, comment, \
-         created_at, digest) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
-        &[
-            (&app.id).into(),
-            version.into(),
-            kind.into(),
-            change_id.map(str::to_owned).into(),
-            kept.into(),
-            sha256.into(),
-            (&actor.name).into(),
-            comment.into(),
-            now.into(),
-            past::digest(documents).into(),
-        ],
-    )?;
+    insert!(tx, "versions" {
+        app_id: &app.id,
+        version,
+        kind,
+        change_id: change_id.map(str::to_owned),
+        document: kept,
+        sha256,
+        author: &actor.name,
+        comment,
+        created_at: now,
+        digest: past::digest(documents),
+    })?;
     tx.execute(
         "UPDATE versions SET document = NULL WHERE app_id = $1 AND version > $2 AND version <= $3",
         &[(&app.id).into(), (app.version - KEPT).into(), (version - KEPT).into()], // numbers may be left out

@@ -66,7 +66,7 @@ fn statements_number_their_values_in_order() -> Result<(), Box<dyn Error>> {
             }
         }
     }
-    assert!(seen > 300, "only {seen} values were found: this test does not read the statements any more");
+    assert!(seen > 250, "only {seen} values were found: this test does not read the statements any more");
     assert!(faults.is_empty(), "values out of order:\n{}", faults.join("\n"));
     Ok(())
 }

@@ -12,7 +12,7 @@
 //! let sql = "CREATE TABLE hi (name TEXT NOT NULL)";
 //! let migrations = [Migration { number: 1, name: "greetings", sql }];
 //! let db = Db::open(&folder.path().join("hi.db"), &migrations, TimeSource::Database)?;
-//! db.write_blocking(|tx| tx.execute("INSERT INTO hi VALUES ($1)", &["ann".into()]))?;
+//! db.write_blocking(|tx| insert!(tx, "hi" { name: "ann" }))?;
 //!
 //! row! {
 //!     struct Greeting { name: String }
@@ -44,7 +44,7 @@ pub use kill_points::kill_at_step;
 pub use migrate::Migration;
 pub use rows::{Cells, Columns, Read, Select, query_any, query_int, query_value, query_values};
 #[doc(hidden)]
-pub use rows::{as_text, joined, joined_len};
+pub use rows::{as_text, joined, joined_len, places};
 pub use seal::Unsealed;
 pub use sqlite::{OnEdits, TimeSource};
 pub use tx::{MAX_ROWS, Tx};

@@ -1,5 +1,6 @@
 //! Rows with named columns: a type lists its columns once, and both the statement and the reader follow that
-//! list. So they cannot differ, and no caller counts columns.
+//! list. So they cannot differ, and no caller counts columns. A row that is added names each column beside
+//! its value.
 
 use std::marker::PhantomData;
 use std::vec::IntoIter;
@@ -241,12 +242,25 @@ pub const fn as_text(joined: &'static [u8]) -> &'static str {
     }
 }
 
+/// The places of `count` values, at most 32, in their order.
+#[doc(hidden)]
+#[must_use]
+pub const fn places(count: usize) -> &'static [&'static str] {
+    const PLACES: [&str; 32] = [
+        "$1", "$2", "$3", "$4", "$5", "$6", "$7", "$8", "$9", "$10", "$11", "$12", "$13", "$14", "$15",
+        "$16", "$17", "$18", "$19", "$20", "$21", "$22", "$23", "$24", "$25", "$26", "$27", "$28", "$29",
+        "$30", "$31", "$32",
+    ];
+    PLACES.split_at(count).0
+}
+
 /// Joins constants into one text, as `concat!` joins literals.
 #[macro_export]
 macro_rules! sql {
     ($($part: expr),+ $(,)?) => { $crate::sql!(@between "", $($part),+) };
-    (@between $between: literal, $($part: expr),+) => {{
-        const PARTS: &[&str] = &[$($part),+];
+    (@between $between: literal, $($part: expr),+) => { $crate::sql!(@list $between, &[$($part),+]) };
+    (@list $between: literal, $parts: expr) => {{
+        const PARTS: &[&str] = $parts;
         const TEXT: [u8; $crate::joined_len(PARTS, $between)] = $crate::joined(PARTS, $between);
         const { $crate::as_text(&TEXT) }
     }};
@@ -279,7 +293,7 @@ macro_rules! columns {
     };
 }
 
-/// The expression of one field, and how it is read.
+/// The expression of one field, how it is read, and what is written.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! column {
@@ -288,6 +302,12 @@ macro_rules! column {
     };
     (@name $field: ident = $sql: expr) => {
         $sql
+    };
+    (@value $field: ident) => {
+        $field
+    };
+    (@value $field: ident: $value: expr) => {
+        $value
     };
     (@read $cells: ident) => {
         $crate::Read::read($cells)?
@@ -326,4 +346,20 @@ macro_rules! select {
             $before, "SELECT ", <$row as $crate::Columns>::COLUMNS, " ", $($part),+
         ))
     };
+}
+
+/// Adds a row to a table: `insert!(tx, "stones" { name: &name, x: 1 })?`.
+///
+/// Each column has its value beside it; as in a struct, a variable of its name needs no colon. What to do if
+/// the row is there already follows: `insert!(tx, "stones" { … }, "ON CONFLICT DO NOTHING")?`.
+#[macro_export]
+macro_rules! insert {
+    ($tx: ident, $table: literal { $($column: ident $(: $value: expr)?),+ $(,)? } $(, $conflict: literal)?) => {{
+        const NAMES: &[&str] = &[$(stringify!($column)),+];
+        const STATEMENT: &str = $crate::sql!(
+            "INSERT INTO ", $table, " (", $crate::sql!(@list ", ", NAMES), ") VALUES (",
+            $crate::sql!(@list ", ", $crate::places(NAMES.len())), ")" $(, " ", $conflict)?
+        );
+        $tx.execute(STATEMENT, &[$($crate::Value::from($crate::column!(@value $column $(: $value)?))),+])
+    }};
 }

@@ -1,7 +1,7 @@
 //! Rows with named columns: what is read, and what is rejected.
 
 use tollgate_db::{
-    Columns, Db, DbError, Migration, Select, TimeSource, columns, query_any, query_int, query_value,
+    Columns, Db, DbError, Migration, Select, TimeSource, columns, insert, query_any, query_int, query_value,
     query_values, row, select, sql,
 };
 
@@ -48,17 +48,16 @@ const BY_NAME: Select<Stone> = select!(Stone: "FROM stones WHERE x >= $1 ORDER B
 
 fn stones() -> Result<(tempfile::TempDir, Db), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
-    let sql = "CREATE TABLE stones (name TEXT NOT NULL, x BIGINT NOT NULL, y BIGINT, note TEXT)";
+    let sql = "CREATE TABLE stones (name TEXT NOT NULL PRIMARY KEY, x BIGINT NOT NULL, y BIGINT, note TEXT)";
     let db = Db::open(
         &folder.path().join("stones.db"),
         &[Migration { number: 1, name: "stones", sql }],
         TimeSource::Database,
     )?;
     db.write_blocking(|tx| {
-        let add = "INSERT INTO stones VALUES ($1, $2, $3, $4)";
-        tx.execute(add, &["amber".into(), 1.into(), 9.into(), "warm".into()])?;
-        tx.execute(add, &["basalt".into(), 2.into(), 5.into(), None::<String>.into()])?;
-        tx.execute(add, &["chalk".into(), 3.into(), None::<i64>.into(), "".into()])
+        insert!(tx, "stones" { name: "amber", x: 1, y: 9, note: "warm" })?;
+        insert!(tx, "stones" { note: None::<String>, y: 5, x: 2, name: "basalt" })?;
+        insert!(tx, "stones" { name: "chalk", x: 3, y: None::<i64>, note: "" })
     })?;
     Ok((folder, db))
 }
@@ -103,6 +102,20 @@ fn a_statement_may_begin_with_a_table_of_its_own() -> Result<(), Box<dyn std::er
     let (_folder, db) = stones()?;
     let total = select!("WITH sums AS (SELECT SUM(x) AS total FROM stones) ", Total: "FROM sums");
     assert_eq!(db.read_blocking(move |tx| total.all(tx, &[]))?, [Total { sum: 6 }]);
+    Ok(())
+}
+
+#[test]
+fn a_row_that_is_there_is_changed_as_its_statement_says() -> Result<(), Box<dyn std::error::Error>> {
+    let (_folder, db) = stones()?;
+    let taken = db.write_blocking(|tx| insert!(tx, "stones" { name: "amber", x: 7 }));
+    assert!(matches!(taken, Err(DbError::Constraint(_))), "{taken:?}");
+    let changed = db.write_blocking(
+        |tx| insert!(tx, "stones" { name: "amber", x: 7 }, "ON CONFLICT (name) DO UPDATE SET x = excluded.x"),
+    );
+    assert_eq!(changed?, 1);
+    let x = db.read_blocking(|tx| query_int(tx, "SELECT x FROM stones WHERE name = 'amber'", &[]))?;
+    assert_eq!(x, 7);
     Ok(())
 }
 
