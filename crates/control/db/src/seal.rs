@@ -50,7 +50,7 @@ pub(crate) struct Table {
     columns: Vec<(String, Value)>,
 }
 
-/// What triggers have noted in a transaction, in its order.
+/// Notes that triggers took in the open transaction, oldest first.
 type Notes = Arc<Mutex<Vec<Note>>>;
 
 /// A row before or after a change.
@@ -140,7 +140,7 @@ impl Seals {
             .try_for_each(|(nth, table)| Ok(connection.execute_batch(&table.all(nth))?))
     }
 
-    /// What is noted so far, to [`forget`](Self::forget) what a statement noted that failed.
+    /// The number of notes so far, for [`forget`](Self::forget) after a statement that failed.
     pub(crate) fn mark(&self) -> usize {
         self.notes.lock().len()
     }

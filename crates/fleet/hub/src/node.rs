@@ -361,7 +361,7 @@ impl Node {
     ) -> bool {
         let Some(sent) = self.outstanding.take_if(|sent| sent.id == bundle) else { return false };
         if !std::mem::replace(&mut self.is_of_epoch, true) {
-            // What it held before is looked up again: it was not, as long as it was of another database.
+            // Until now its versions were of another database: they are looked up again.
             self.apps.values_mut().for_each(|app| app.is_foreign = true);
         }
         faults.retain(|it| sent.app(&it.app).is_some());

@@ -226,6 +226,49 @@ fn what_the_database_never_published_is_not_replaced_when_its_versions_overtake(
     }
 }
 
+/// The apps of an acknowledgement are read in one walk where they are in order.
+#[test]
+fn an_acknowledgement_counts_alike_in_every_order_and_with_apps_that_are_named_twice() {
+    let orders: [&[&str]; 6] = [
+        &["a", "b", "c", "d"],
+        &["d", "c", "b", "a"],
+        &["b", "a", "d", "c"],
+        &["c", "c", "a", "b", "d", "a"],
+        &["b", "z", "a", "c", "0", "d"], // two that it was not sent
+        &["d", "d", "d", "a", "b", "c", "c"],
+    ];
+    for order in orders {
+        let mut past = Past::of_database();
+        for name in ["a", "b", "c", "d"] {
+            let digest = |version| app_digest([(name, text_digest(&format!("{name} {version}")))]);
+            [1, 2].into_iter().for_each(|version| past.add(name, version, &digest(version)));
+        }
+        let mut hub = keeping(past);
+        publish(&mut hub, ["a", "b", "c", "d"].map(|it| app(it, 1)).into());
+        open(&mut hub, FIRST, hello("n"));
+        for version in [1, 2] {
+            // Of `c` it holds the second version with other content: nobody has published that.
+            let of = |name: &&str| match (*name, version) {
+                ("c", 2) => Held { sha256: held("b", 2).sha256, ..held("c", 2) },
+                _ => held(name, version),
+            };
+            let all = order.iter().map(of).collect();
+            said(&mut hub, FIRST, FromNode::Ack(Ack { bundle: version, held: all }));
+            if version == 1 {
+                publish(&mut hub, ["a", "b", "c", "d"].map(|it| app(it, 2)).into());
+            }
+        }
+        let nodes = hub.nodes(NOON);
+        let of =
+            |name: &str| nodes[0].apps.iter().find(|it| &*it.app == name).map(|it| (it.acked, it.is_ahead));
+        let seen = ["a", "b", "c", "d"].map(of);
+        let fine = Some((Some(2), false));
+        assert_eq!(seen, [fine, fine, Some((Some(2), true)), fine], "{order:?}");
+        let sent = publish(&mut hub, ["a", "b", "c", "d"].map(|it| app(it, 3)).into());
+        assert_eq!(sent, ["delta 3: a 3, b 3, d 3"], "{order:?}");
+    }
+}
+
 #[test]
 fn hellos_are_metered_and_another_stream_of_a_node_replaces_the_first() {
     let mut hub = hub();
