@@ -68,3 +68,21 @@ async fn a_row_is_as_its_seal_says_also_after_statements_that_were_undone() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_trigger_that_another_program_put_into_the_file_cannot_seal_a_row() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = Options { unsealed: Some(&[]), ..Options::default() };
+    let path = folder.path().join("control.db");
+    let db = Db::open_with(&path, &MIGRATIONS, TimeSource::Database, options).expect("opened");
+    write(&db, FIRST, true).await.expect("written");
+    let other = rusqlite::Connection::open(&path).expect("opened");
+    other.execute("UPDATE steps SET place = 30 WHERE name = 'c'", []).expect("edited");
+    let seals_c =
+        "CREATE TRIGGER sly AFTER INSERT ON steps BEGIN SELECT sealed_now(0, '''c''', 'c', 30); END";
+    other.execute(seals_c, []).expect("made");
+    let refused = write(&db, &["INSERT INTO steps VALUES ('d', 8)"], true).await.expect_err("unsafe");
+    assert!(refused.to_string().contains("unsafe use of sealed_now"), "{refused}");
+    let found = db.compare().await.expect("compared");
+    assert_eq!((found.rows, found.differ), (3, 1), "the edit is still seen");
+}
