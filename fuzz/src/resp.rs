@@ -4,9 +4,10 @@
 use std::collections::VecDeque;
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::watch;
 use tollgate_core::{ManualClock, Timestamp};
@@ -71,7 +72,7 @@ fn said(pieces: &[&[u8]], has_password: bool) -> (Vec<u8>, u64) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     runtime.block_on(Arc::clone(&api).serve(peer, watch::channel(false).1));
     assert_eq!((api.stats().clients(), api.buffered_bytes()), (0, 0));
-    let out = std::mem::take(&mut *out.lock().unwrap_or_else(PoisonError::into_inner));
+    let out = std::mem::take(&mut *out.lock());
     (out, api.stats().commands())
 }
 
@@ -100,7 +101,7 @@ impl AsyncRead for Peer {
 
 impl AsyncWrite for Peer {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.out.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.out.lock().extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
     }
 

@@ -1,8 +1,9 @@
 //! Rules that were explained lately, parsed: programs ask about one app again and again.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::{Mutex, MutexGuard};
 use tollgate_control::Document;
 use tollgate_policy::Policy;
 
@@ -36,6 +37,6 @@ impl Explained {
     }
 
     fn kept(&self) -> MutexGuard<'_, VecDeque<Kept>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

@@ -2,9 +2,10 @@
 //! has a share of the places to wait.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 use tollgate_control::ControlError;
 use tollgate_shares::{Place, Places, Room};
@@ -81,7 +82,7 @@ impl Turns {
 }
 
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
+    state.lock()
 }
 
 impl State {
@@ -126,7 +127,7 @@ mod tests {
             let (turns, order) = (Arc::clone(&turns), Arc::clone(&order));
             tasks.push(tokio::spawn(async move {
                 let turn = turns.turn(user, false).await;
-                order.lock().expect("held").push((user, turn.is_ok()));
+                order.lock().push((user, turn.is_ok()));
                 tokio::time::sleep(Duration::from_millis(1)).await;
                 drop(turn);
             }));
@@ -136,13 +137,13 @@ mod tests {
         }
         wait("b");
         tokio::time::sleep(Duration::from_millis(1)).await;
-        let sent_away = order.lock().expect("held").iter().filter(|it| !it.1).count();
+        let sent_away = order.lock().iter().filter(|it| !it.1).count();
         assert_eq!(sent_away, 34, "with the two that run, half of the 56 that are not the reserve");
         drop((first, second));
         for task in tasks {
             task.await.expect("it ends");
         }
-        let order = order.lock().expect("held");
+        let order = order.lock();
         let of_b = order.iter().filter(|it| it.1).position(|it| it.0 == "b");
         assert!(of_b.is_some_and(|at| at <= 2), "{order:?}");
         assert_eq!((turns.in_use(), lock(&turns.state).running), (0, 0));

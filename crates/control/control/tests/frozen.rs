@@ -3,10 +3,11 @@
 
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
 use tollgate_control::app_change::{self, AppInput};
@@ -47,14 +48,14 @@ impl Told {
             apps: if n < count { apps.iter().map(app).collect() } else { Vec::new() },
             ..NodeState::default()
         };
-        *self.nodes.lock().expect("held") = (0..count + others).map(node).collect();
+        *self.nodes.lock() = (0..count + others).map(node).collect();
     }
 }
 
 impl Nodes for Told {
     fn nodes(&self) -> Vec<NodeState> {
         self.asked.send_modify(|asked| *asked += 1);
-        self.nodes.lock().expect("held").clone()
+        self.nodes.lock().clone()
     }
 
     fn command<'a>(
@@ -69,7 +70,7 @@ impl Nodes for Told {
             if node != "0" {
                 return Err("the node is not connected".to_owned());
             }
-            let documents = self.documents.lock().expect("held");
+            let documents = self.documents.lock();
             let documents: Vec<_> =
                 documents.iter().map(|it| json!({"domain": it.domain(), "yaml": it.yaml()})).collect();
             Ok(json!({"version": 5, "documents": documents}).to_string())
@@ -149,7 +150,7 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
     let control = open(folder.path(), &nodes).await;
     create(&control, "shop", row("before", "1", "")).await.expect("not frozen yet");
     nodes.hold(3, &[("shop", 3, 6)], 2);
-    (*nodes.documents.lock().expect("held")).clone_from(&held);
+    (*nodes.documents.lock()).clone_from(&held);
     // Nobody has looked for problems yet: the nodes are asked within the change.
     let asked = create(&control, "shop", row("silent", "1", "")).await.expect_err("frozen");
     assert!(matches!(asked, ControlError::Frozen { held: 6, version: 3, .. }), "{asked}");

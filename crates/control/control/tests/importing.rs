@@ -2,10 +2,11 @@
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "a failed step of a test must say which")]
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use tollgate_clock::MonotonicClock;
 use tollgate_control::car::CarInput;
@@ -286,7 +287,7 @@ proptest! {
                             write_between(&others, app, &key);
                         }
                     }
-                    looks.lock().expect("no panic").push(looked_at(&others));
+                    looks.lock().push(looked_at(&others));
                 }
                 1_800_000_000_000
             };
@@ -305,7 +306,7 @@ proptest! {
                 let is_of_others = |it: &&String| it.starts_with("other") || it.starts_with("key00001 ");
                 look.2.iter().filter(|it| !is_of_others(it)).cloned().collect()
             };
-            let looks = seen.lock().expect("no panic").clone();
+            let looks = seen.lock().clone();
             for look in looks.iter().chain([&after]) {
                 let is_after = published.is_some_and(|version| look.0 >= version);
                 let rules = without(look);

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Builder;
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::compare::Comparison;
@@ -282,7 +283,7 @@ impl Queue {
 fn serve(mut connection: Sqlite, jobs: &Mutex<Receiver<Job>>, waiting: &AtomicUsize) {
     loop {
         // The lock is held while waiting, and released before the work.
-        let next = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let next = jobs.lock().recv();
         let Ok(job) = next else { return };
         waiting.fetch_sub(1, Relaxed);
         job(&mut connection);

@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use crate::error::DbError;
@@ -67,7 +67,7 @@ impl Watch {
     /// [`DbError::Gone`] if the files are not those that are open.
     pub(crate) fn check(&self) -> Result<(), DbError> {
         let files = looked_at(&self.path)?;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         for ((before, now), suffix) in seen.files.iter().zip(&files).zip(FILES) {
             if (before.dev(), before.ino()) != (now.dev(), now.ino()) {
                 return Err(self.gone(suffix, "was replaced"));
@@ -86,7 +86,7 @@ impl Watch {
     /// As [`check`](Self::check), after this process has written: what it has done to the files is right.
     pub(crate) fn committed(&self, head: Option<Head>) -> Result<(), DbError> {
         let files = looked_at(&self.path)?;
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         for ((before, now), suffix) in seen.files.iter().zip(&files).zip(FILES) {
             if (before.dev(), before.ino()) != (now.dev(), now.ino()) {
                 return Err(self.gone(suffix, "was replaced"));

@@ -3,8 +3,9 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tollgate_db::{Db, DbError, Head, Migration, Options, TimeSource, Witness};
 
 const TABLE: &str = "CREATE TABLE grows (seq BIGINT PRIMARY KEY, hash TEXT NOT NULL, body TEXT NOT NULL)";
@@ -26,8 +27,7 @@ fn opened() -> Opened {
     let path = folder.path().join("control.db");
     let heads = Arc::<Mutex<Vec<Head>>>::default();
     let told = Arc::clone(&heads);
-    let on_head: Box<dyn Fn(&Head) + Send> =
-        Box::new(move |head| told.lock().expect("not poisoned").push(head.clone()));
+    let on_head: Box<dyn Fn(&Head) + Send> = Box::new(move |head| told.lock().push(head.clone()));
     let options = Options { witness: Some(WITNESS), on_head: Some(on_head), ..Options::default() };
     let db = Db::open_with(&path, &MIGRATIONS, TimeSource::Database, options).expect("opened");
     Opened { db, path, heads, _folder: folder }
@@ -68,7 +68,7 @@ fn nothing_is_written_once_a_file_is_not_the_one_that_is_open_and_everything_onc
         assert!(opened.db.check_files().is_ok());
         fs::remove_file(&file).expect("deleted");
         assert!(opened.write(22).is_err(), "{suffix}: deleted");
-        let heads: Vec<i64> = opened.heads.lock().expect("not poisoned").iter().map(|head| head.0).collect();
+        let heads: Vec<i64> = opened.heads.lock().iter().map(|head| head.0).collect();
         assert_eq!(heads, (1..=21).collect::<Vec<_>>(), "the heads of what was acknowledged");
     }
 }

@@ -58,7 +58,6 @@ pub struct RuleTotals {
 
 /// Decisions by their outcome, and hits near a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs, reason = "as in the message")]
 pub struct Counts {
     pub admitted: u64,
     pub denied: u64,

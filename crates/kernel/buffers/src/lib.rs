@@ -1,5 +1,6 @@
 //! Buffers that calls use one after another: a pool for each thread, lent out by a guard, and vectors whose
 //! allocation serves items of another lifetime.
+#![deny(missing_docs)] // it is published
 
 use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};

@@ -5,6 +5,7 @@
 //! Needs an allocator and no `std`: the feature `std`, on by default, is that of the dependencies.
 //! Not here: where a state is kept (`store`), which quota applies to a request (`policy`).
 
+#![deny(missing_docs)] // it is published
 #![no_std]
 
 extern crate alloc;

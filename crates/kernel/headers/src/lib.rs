@@ -3,6 +3,7 @@
 //! [`write()`] makes header fields, [`problem`] and [`fill`] a body; [`read`] is the client's side and knows
 //! every generation of these fields. `docs/headers.md` shows what each setting sends. Not here: HTTP itself,
 //! rules, which limits apply.
+#![deny(missing_docs)] // it is published
 
 mod fill;
 mod forwarded;

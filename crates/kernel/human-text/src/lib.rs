@@ -3,6 +3,7 @@
 //!
 //! For rule files, settings, queries and error messages alike. Not here: any format, or which names are
 //! known.
+#![deny(missing_docs)] // it is published
 
 mod address;
 mod bytes;

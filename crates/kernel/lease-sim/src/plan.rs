@@ -87,7 +87,6 @@ impl Costs {
 
 /// What befalls machines, clocks and callers.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "each variant says what its fields are")]
 pub enum Trouble {
     /// The host dies with what it holds, and comes back as another after this time.
     Crash { host: usize, down_ns: u64 },

@@ -12,6 +12,7 @@
 //!
 //! Not here: the script and the tasks that carry requests to Redis (`ledger.lua` and `leased` of
 //! `store-redis`).
+#![deny(missing_docs)] // it is published
 
 mod decisions;
 mod demand;

@@ -7,6 +7,7 @@
 //!
 //! [`Shares`] is that rule, for owners who count what is free. [`Places`] counts it too, and keeps a reserve.
 //! Names are kept as hashes with a random seed: two holders with equal hashes would share a share.
+#![deny(missing_docs)] // it is published
 
 mod machine;
 mod places;

@@ -2,7 +2,9 @@
 //! dropped.
 
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::shares::{Part, Room, Shares};
 
@@ -89,7 +91,7 @@ impl Places {
     }
 
     fn taken(&self) -> MutexGuard<'_, Room> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock()
     }
 }
 

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, RandomState};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 const PARTS: usize = 16;
 
@@ -104,7 +105,7 @@ impl Shares {
     }
 
     fn part(&self, name: u64) -> MutexGuard<'_, HashMap<u64, Room>> {
-        self.parts[(name % PARTS as u64) as usize].lock().unwrap_or_else(PoisonError::into_inner)
+        self.parts[(name % PARTS as u64) as usize].lock()
     }
 }
 

@@ -2,8 +2,9 @@
 //! here: whether a connection is encrypted.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
@@ -63,7 +64,7 @@ impl TlsClient {
     pub fn config(&self) -> Arc<ClientConfig> {
         let contents = Contents::read(&self.files);
         let found = contents.digests();
-        let mut active = self.active.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut active = self.active.lock();
         if std::mem::replace(&mut active.seen, found) != found {
             match contents.config(&self.files) {
                 Ok(config) => {

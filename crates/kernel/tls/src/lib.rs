@@ -3,6 +3,7 @@
 //!
 //! [`PemFile`] reads one file; [`TlsClient`] is what a client of another server needs. Not here: what a
 //! server presents, and when it reads its files again (`net`).
+#![deny(missing_docs)] // it is published
 
 mod client;
 mod pem;

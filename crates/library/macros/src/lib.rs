@@ -1,4 +1,5 @@
 //! The attribute `#[rate_limit]` of the library `tollgate`, which documents it.
+#![deny(missing_docs)] // it is published
 
 mod arguments;
 mod expand;

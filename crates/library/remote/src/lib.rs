@@ -41,6 +41,7 @@
 //! [`Service::with_leases`] takes permits ahead, where the rule says `sharing: leased`, and hands them out
 //! without asking. Never more is admitted than without leases. `docs/remote.md` has the guarantees and the
 //! price.
+#![deny(missing_docs)] // it is published
 
 mod answer;
 mod connect;

@@ -4,9 +4,10 @@
 //! began. Gap: the time between a batch and the next. Nothing here is asserted: it depends on the machine.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::disallowed_methods, reason = "a bench")]
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use tokio::runtime::Builder;
 use tollgate::LeakyExecutor;
 
@@ -36,12 +37,12 @@ fn run(rate: u64, batch: usize) {
         let executor = builder.start().expect("settings");
         for _ in 0..jobs {
             let left = Arc::clone(&left);
-            let job = async move { left.lock().expect("no panic").push(Instant::now()) };
+            let job = async move { left.lock().push(Instant::now()) };
             drop(executor.submit(job).expect("room"));
         }
         executor.drain().await;
     });
-    let left = std::mem::take(&mut *left.lock().expect("no panic"));
+    let left = std::mem::take(&mut *left.lock());
     let Some((first, last)) = left.first().zip(left.last()) else { return };
     let turn = |job: usize| *first + SECOND.mul_f64((job / batch * batch) as f64 / rate as f64);
     let late = left.iter().enumerate().map(|(job, at)| at.saturating_duration_since(turn(job))).collect();

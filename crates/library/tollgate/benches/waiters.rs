@@ -10,10 +10,11 @@
 use std::alloc::System;
 use std::hint::black_box;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use tollgate::{
     AcquireError, Clock, KeyedRateLimiter, ManualClock, MonotonicClock, Quota, RateLimiter, Timestamp,
@@ -45,7 +46,7 @@ struct Woken {
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
-        self.order.lock().expect("no panic").push(self.number);
+        self.order.lock().push(self.number);
     }
 }
 
@@ -133,7 +134,7 @@ fn run<'a>(count: usize, clock: &Jumps, wait: impl Fn(usize) -> Waits<'a>, look:
     }
     drop(waiters);
     let go_on = per_waiter(began);
-    let order = order.lock().expect("no panic");
+    let order = order.lock();
     assert!(order.is_sorted() && order.len() + 1 >= count, "the order of arrival");
     [bytes, join, serve, go_on]
 }

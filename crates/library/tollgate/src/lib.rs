@@ -343,6 +343,7 @@
 //! them.
 //!
 //! Not here: the server, for programs in other languages and for proxies.
+#![deny(missing_docs)] // it is published
 
 mod acquire_error;
 pub mod adaptive;

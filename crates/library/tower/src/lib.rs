@@ -49,6 +49,7 @@
 //! its kind, so that leaving it out gains nothing. [`MissingKey`] has the other choices.
 //!
 //! Not here: rules in files, and counters that a fleet shares. The server `tollgate` has both.
+#![deny(missing_docs)] // it is published
 
 mod body;
 pub mod client;

@@ -4,9 +4,10 @@
 //! stay in force, and [`FollowState`], the log and the metrics show the error. Not here: where rules come
 //! from (`policy`'s `RuleSource`, `rule-files`).
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::{Condvar, Mutex};
 use tollgate_core::{Clock, Timestamp};
 use tollgate_observe::Observer;
 use tollgate_policy::{Policy, Removed, RuleSource, RuleUpdate};
@@ -134,7 +135,7 @@ fn apply<E: std::error::Error, S: Store, O: Observer>(
             Some(error)
         }
     };
-    let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut state = shared.state.lock();
     let version = limiter.rules().policy().version().to_owned();
     *state = FollowState { updates: state.updates + 1, version, revision, at: Some(now), error };
     drop(state);
@@ -188,7 +189,7 @@ impl Follower {
     /// Result of the updates so far.
     #[must_use]
     pub fn state(&self) -> FollowState {
-        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shared.state.lock().clone()
     }
 
     /// Waits until the state satisfies `condition`, at most for `timeout`.
@@ -200,9 +201,8 @@ impl Follower {
         condition: impl Fn(&FollowState) -> bool,
         timeout: Duration,
     ) -> Result<FollowState, FollowState> {
-        let state = self.shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = self.shared.changed.wait_timeout_while(state, timeout, |state| !condition(state));
-        let (state, result) = waited.unwrap_or_else(PoisonError::into_inner);
-        if result.timed_out() { Err(state.clone()) } else { Ok(state.clone()) }
+        let mut state = self.shared.state.lock();
+        let waited = self.shared.changed.wait_while_for(&mut state, |state| !condition(state), timeout);
+        if waited.timed_out() { Err(state.clone()) } else { Ok(state.clone()) }
     }
 }

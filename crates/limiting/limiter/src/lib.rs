@@ -4,6 +4,7 @@
 //! takes from the store's counters and answers; the transport writes its own reply from the [`Answer`]. Not
 //! here: any wire format (transports), the grammar of rules (`policy`), counting (`core`), keeping counters
 //! (stores).
+#![deny(missing_docs)] // it is published
 
 mod admin;
 mod answer;

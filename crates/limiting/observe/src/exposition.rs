@@ -5,8 +5,8 @@
 //! megabytes of zeros at every scrape.
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, PoisonError};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -125,7 +125,7 @@ impl Exposition {
     }
 
     fn reservations(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let watched = self.0.reservations.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = self.0.reservations.lock();
         let stats = watched.as_ref().map(|stats| stats()).unwrap_or_default();
         drop(watched);
         let gauges = [
@@ -156,7 +156,7 @@ impl Exposition {
     }
 
     fn slots(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let watched = self.0.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = self.0.slots.lock();
         let stats = watched.as_ref().map(|stats| stats()).unwrap_or_default();
         drop(watched);
         let help =
@@ -180,7 +180,7 @@ impl Exposition {
 
     /// Requests that wait for their turn, of rules with a queue.
     fn queue(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let watched = self.0.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let watched = self.0.queue.lock();
         let stats = watched.as_ref().map(|stats| stats()).unwrap_or_default();
         drop(watched);
         for (name, help, value) in [
@@ -322,7 +322,7 @@ impl Exposition {
     }
 
     fn latencies(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let latencies = self.0.latencies.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let latencies = self.0.latencies.lock().clone();
         let seconds = LATENCY_NS.map(|nanos| nanos as f64 / 1e9);
         let name = "tollgate_decision_latency_seconds";
         let help =
@@ -337,7 +337,7 @@ impl Exposition {
     }
 
     fn stores(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let stores = self.0.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let stores = self.0.stores.lock();
         let stats: Vec<_> = stores.iter().map(|(name, stats)| (name.as_str(), stats())).collect();
         type Pick = fn(&StoreStats) -> u64;
         let gauges: [(&str, &str, MetricType, Pick); 4] = [
@@ -365,7 +365,7 @@ impl Exposition {
     }
 
     fn loads(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let loads = self.0.loads.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let loads = self.0.loads.lock().clone();
         let help = "Version of the rules in force";
         let mut info = to.encode_descriptor("tollgate_rules", help, None, MetricType::Info)?;
         if !loads.version.is_empty() {

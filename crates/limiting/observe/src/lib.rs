@@ -3,6 +3,7 @@
 //! A limiter reports what happens to an [`Observer`]. [`Metrics`] is the usual one; `()` observes nothing,
 //! and its calls vanish at compile time. Not here: deciding (`limiter`), serving the text of
 //! [`Metrics::render_as`] and exporting spans (the server).
+#![deny(missing_docs)] // it is published
 
 mod denial_log;
 mod exposition;

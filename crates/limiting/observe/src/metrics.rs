@@ -4,9 +4,10 @@
 //! instruction. Every set of labels is bounded: by the rules in the files and a cap on them, never by what
 //! clients send. Not here: serving the text (the server), logs and traces.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 use tollgate_core::{Cost, Outcome, Timestamp};
 use tollgate_human_text::did_you_mean;
@@ -70,7 +71,7 @@ impl Metrics {
     /// not for each decision.
     #[must_use]
     pub fn latency(&self, surface: &'static str) -> Latency {
-        let mut latencies = self.shared.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut latencies = self.shared.latencies.lock();
         if let Some((_, latency)) = latencies.iter().find(|(known, _)| *known == surface) {
             return latency.clone();
         }
@@ -87,19 +88,19 @@ impl Metrics {
 
     /// Asks `stats` at every scrape what the store called `name` holds.
     pub fn watch_store(&self, name: &str, stats: impl Fn() -> StoreStats + Send + Sync + 'static) {
-        let mut stores = self.shared.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stores = self.shared.stores.lock();
         stores.push((name.to_owned(), Box::new(stats)));
     }
 
     /// Lets a transport or the server add its own metrics to what [`render`](Self::render) writes.
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
-        add(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+        add(&mut self.registry.lock());
     }
 
     /// Everything in this format.
     #[must_use]
     pub fn render_as(&self, format: Format) -> String {
-        format.render(&self.registry.lock().unwrap_or_else(PoisonError::into_inner))
+        format.render(&self.registry.lock())
     }
 
     /// The counters by the names of envoyproxy/ratelimit, one per line, as its page `/stats` has them.
@@ -202,17 +203,17 @@ impl Observer for Metrics {
     }
 
     fn watch_queue(&self, stats: impl Fn() -> QueueStats + Send + Sync + 'static) {
-        let mut watched = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.shared.queue.lock();
         *watched = Some(Box::new(stats));
     }
 
     fn watch_slots(&self, stats: impl Fn() -> SlotStats + Send + Sync + 'static) {
-        let mut watched = self.shared.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.shared.slots.lock();
         *watched = Some(Box::new(stats));
     }
 
     fn watch_reservations(&self, stats: impl Fn() -> ReservationStats + Send + Sync + 'static) {
-        let mut watched = self.shared.reservations.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut watched = self.shared.reservations.lock();
         *watched = Some(Box::new(stats));
     }
 

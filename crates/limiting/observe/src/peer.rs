@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
-use std::sync::PoisonError;
 
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::metrics::MetricType;
@@ -66,7 +65,7 @@ fn errors(shared: &Shared) -> [(&'static str, u64); 2] {
 
 /// How long calls over gRPC took.
 fn latency(shared: &Shared) -> Option<Latency> {
-    let latencies = shared.latencies.lock().unwrap_or_else(PoisonError::into_inner);
+    let latencies = shared.latencies.lock();
     latencies.iter().find(|(surface, _)| *surface == "grpc").map(|(_, latency)| latency.clone())
 }
 

@@ -4,8 +4,8 @@
 //! logged. Not here: what such a request is answered with (the surfaces).
 
 use std::net::IpAddr;
-use std::sync::{Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tollgate_human_text::shorten_to;
 
 /// Most series; more are counted as one. Statuses and reasons are few, so this is a bound for faults only.
@@ -49,7 +49,7 @@ pub(crate) struct RejectionCounts(Mutex<Vec<Rejections>>);
 
 impl RejectionCounts {
     pub(crate) fn all(&self) -> Vec<Rejections> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 
     /// Counts and logs one.
@@ -70,7 +70,7 @@ impl RejectionCounts {
     }
 
     fn count(&self, Rejected { surface, status, reason, .. }: Rejected<'_>) {
-        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut counts = self.0.lock();
         let is_same =
             |it: &&mut Rejections| (it.surface, it.status.as_str(), it.reason) == (surface, status, reason);
         if let Some(same) = counts.iter_mut().find(is_same) {

@@ -5,8 +5,10 @@
 //! shards.
 
 use std::cell::Cell;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, OnceLock, PoisonError};
+
+use parking_lot::Mutex;
 
 /// More slots than this are never made: beyond, sharing is cheaper than memory.
 const MAX_SLOTS: usize = 32;
@@ -66,7 +68,7 @@ impl ThreadSlot {
 impl Claim {
     #[cold]
     fn take(&self) -> ThreadSlot {
-        let mut slots = SLOTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut slots = SLOTS.lock();
         let shard = slots.free.pop().or_else(|| {
             (slots.next < own_shards()).then(|| {
                 slots.next += 1;
@@ -85,7 +87,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         if let Some(ThreadSlot { shard, is_own: true }) = self.0.get() {
-            SLOTS.lock().unwrap_or_else(PoisonError::into_inner).free.push(shard);
+            SLOTS.lock().free.push(shard);
         }
     }
 }

@@ -1,9 +1,10 @@
 //! The counters of one observer, as the exposition reads them.
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
+use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::Timestamp;
 
 use crate::latency::Latency;
@@ -128,6 +129,6 @@ impl Shared {
     }
 
     pub(crate) fn loads(&self) -> MutexGuard<'_, Loads> {
-        self.loads.lock().unwrap_or_else(PoisonError::into_inner)
+        self.loads.lock()
     }
 }

@@ -5,8 +5,9 @@
 //! what a client sends makes no further series: it is counted under `(others)` of its domain.
 
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use tollgate_policy::Entry;
 
 use crate::observer::Decided;
@@ -61,10 +62,10 @@ impl ValueSeries {
     /// The counters of `stat` in `domain`.
     pub(crate) fn counters(&self, domain: &str, stat: &str) -> Arc<RuleCounters> {
         let find = |domains: &Domains| domains.series.get(domain).and_then(|of| of.get(stat)).map(Arc::clone);
-        if let Some(counters) = find(&self.domains.read().unwrap_or_else(PoisonError::into_inner)) {
+        if let Some(counters) = find(&self.domains.read()) {
             return counters;
         }
-        let mut domains = self.domains.write().unwrap_or_else(PoisonError::into_inner);
+        let mut domains = self.domains.write();
         let stat = if domains.number < self.most && stat.len() <= LONGEST_STAT { stat } else { OTHERS };
         domains.number += usize::from(stat != OTHERS);
         let of_domain = domains.series.entry(domain.to_owned()).or_default();
@@ -73,7 +74,7 @@ impl ValueSeries {
 
     /// Every series: domain, statistics path, counters.
     pub(crate) fn all(&self) -> Vec<(String, String, Arc<RuleCounters>)> {
-        let domains = self.domains.read().unwrap_or_else(PoisonError::into_inner);
+        let domains = self.domains.read();
         let of_domain = |(domain, of): (&String, &HashMap<String, Arc<RuleCounters>>)| {
             let one = |(stat, counters): (&String, &Arc<RuleCounters>)| {
                 (domain.clone(), stat.clone(), Arc::clone(counters))

@@ -4,7 +4,7 @@
 //! --tool=callgrind target/release/deps/matcher-* --profile RULES FINDS` for two numbers of finds of the
 //! mixed requests; the difference is theirs alone.
 
-#![allow(missing_docs, clippy::expect_used, clippy::print_stdout, reason = "a bench")]
+#![allow(clippy::expect_used, clippy::print_stdout, reason = "a bench")]
 
 use std::hint::black_box;
 

@@ -4,6 +4,7 @@
 //! fail. [`Domain::find`] picks the rule of a descriptor, and [`Rule::write_key`] writes the key of its
 //! counter. [`RuleSource`] supplies policies while a process runs. Not here: rule files (`rule-files`),
 //! counting (`core`), where counters are kept (`store`). No I/O.
+#![deny(missing_docs)] // it is published
 
 mod bucket;
 mod builder;

@@ -1,6 +1,6 @@
 //! What reading rule files costs; what varies is the number of rules.
 
-#![allow(missing_docs, clippy::expect_used, reason = "a bench")]
+#![allow(clippy::expect_used, reason = "a bench")]
 
 use std::fmt::Write as _;
 

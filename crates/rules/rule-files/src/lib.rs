@@ -5,6 +5,7 @@
 //! follow each other, and of each only what has changed. [`FileSource`] watches paths and
 //! supplies each change as a [`RuleSource`](tollgate_policy::RuleSource). Not here: what rules mean
 //! (`policy`), putting them in force (`limiter`).
+#![deny(missing_docs)] // it is published
 
 mod error;
 mod fault;

@@ -1,7 +1,6 @@
 //! What the control plane has acknowledged is there after a kill, and is missed when the log is damaged.
 
-use std::sync::Mutex;
-
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::processes::*;
@@ -29,21 +28,21 @@ fn every_acknowledged_change_is_there_after_kills_in_a_stream_of_changes() {
                     for nth in 0.. {
                         let key = format!("round-{round}-client-{client}-{nth}");
                         match control.try_create_rule("shop", &key, 1) {
-                            Ok((201, _)) => acknowledged.lock().expect("a list").push(key),
+                            Ok((201, _)) => acknowledged.lock().push(key),
                             Ok(other) => panic!("{other:?}"),
                             Err(_) => return, // it is killed
                         }
                     }
                 });
             }
-            let enough = || (acknowledged.lock().expect("a list").len() >= 12 * round).then_some(());
+            let enough = || (acknowledged.lock().len() >= 12 * round).then_some(());
             wait("some changes are acknowledged", enough);
             control.process.signal("KILL");
         });
         control.process.child.wait().expect("ended");
         control.start_again();
         let there = keys(&control);
-        let acknowledged = acknowledged.lock().expect("a list");
+        let acknowledged = acknowledged.lock();
         let missing: Vec<_> = acknowledged.iter().filter(|key| !there.contains(key)).collect();
         assert!(missing.is_empty(), "round {round}: {missing:?} of {}", acknowledged.len());
         // Those that were being made when it was killed: one of each client.

@@ -7,10 +7,10 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
 use tokio::runtime::{Builder, Runtime};
@@ -159,14 +159,14 @@ impl Scene {
                 scope.spawn(move || {
                     for nth in 0.. {
                         let status = flood(nth * threads + thread);
-                        *counts.lock().expect("held").entry(status).or_insert(0) += 1;
+                        *counts.lock().entry(status).or_insert(0) += 1;
                         if stop.load(Relaxed) {
                             return;
                         }
                     }
                 });
             }
-            wait("the flood has begun", || (!counts.lock().expect("held").is_empty()).then_some(()));
+            wait("the flood has begun", || (!counts.lock().is_empty()).then_some(()));
             // However this ends, the flood does.
             let ends = Ends(&stop);
             let mut longest = [Duration::ZERO; 2];
@@ -182,7 +182,7 @@ impl Scene {
             longest
         });
         let took = clock.now().since(began);
-        let counts = counts.into_inner().expect("held");
+        let counts = counts.into_inner();
         let (peak_after, worked_after) = used(&self.control);
         println!(
             "{name}: {counts:?} in {took:.1?}; longest login {:.0?}, publication in force {:.0?}; {} ms of a core, {} MiB more",
@@ -373,7 +373,7 @@ fn strangers_ask_for_the_description_try_passwords_and_hold_connections() {
     only(&counts, &[0, 401, 429]);
     let counts = scene.during("silent connections", 1, |_| {
         let stream = from_elsewhere(&runtime, scene.address);
-        silent.lock().expect("held").extend(stream.ok());
+        silent.lock().extend(stream.ok());
         1
     });
     assert!(counts[&1] > 100, "{counts:?}");

@@ -10,9 +10,9 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, RandomState};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tollgate_core::Timestamp;
 
 /// Wrong guesses of an address at once.
@@ -110,7 +110,7 @@ impl Guesses {
         let address = peer.map_or(OTHERS, one_client);
         let last = self.hasher.hash_one(guess);
         if self.is_slowing.load(Relaxed) {
-            let addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+            let addresses = self.addresses.lock();
             let wait = addresses.wait(address, now);
             let is_known = addresses.last(address) == Some(last);
             drop(addresses);
@@ -126,7 +126,7 @@ impl Guesses {
             return Guess::Right;
         }
         self.is_slowing.store(true, Relaxed);
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).charge(address, last, now);
+        self.addresses.lock().charge(address, last, now);
         self.wrong_guess(peer)
     }
 
@@ -277,7 +277,7 @@ mod tests {
             assert_eq!(judge(network, NOON, false), Guess::Wrong);
         }
         assert_eq!(judge(known + 1_000, NOON, false), Guess::Slowed { seconds: 1 }, "they share a place");
-        let held = || guesses.addresses.lock().expect("no panic").guessing.len();
+        let held = || guesses.addresses.lock().guessing.len();
         assert_eq!(held(), MAX_ADDRESSES + 1);
         // Those that have all their guesses make room.
         let later = NOON + EVERY;

@@ -7,9 +7,9 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// What is read ahead at most. Behind more than that, the end is not seen.
@@ -41,7 +41,7 @@ impl Presence {
         if self.has_left() {
             return Poll::Ready(());
         }
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         if !waiting.iter().any(|waker| waker.will_wake(cx.waker())) {
             waiting.push(cx.waker().clone());
         }
@@ -66,14 +66,14 @@ impl Presence {
     pub fn unwatch(&self) {
         if self.is_watched() {
             self.is_watched.store(false, Relaxed);
-            self.waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
+            self.waiting.lock().clear();
         }
     }
 
     /// The peer has sent its last byte. Wakes those that wait.
     pub fn leave(&self) {
         self.has_left.store(true, Relaxed);
-        let waiting = std::mem::take(&mut *self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+        let waiting = std::mem::take(&mut *self.waiting.lock());
         waiting.into_iter().for_each(Waker::wake);
     }
 

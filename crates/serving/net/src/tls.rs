@@ -7,9 +7,10 @@ mod expiry;
 mod files;
 mod named_clients;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use rustls::crypto::aws_lc_rs;
 use tokio_rustls::TlsAcceptor;
 use tollgate_tls::Digest;
@@ -62,7 +63,7 @@ impl Tls {
     /// [`TlsError`] when what the files hold now cannot be used: the certificate in use stays. Said once for
     /// the same contents, then `false`, so that a caller may log each.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let contents = Contents::read(&self.files);
         let found = contents.digests();
         if found == std::mem::replace(&mut seen.last, found) || found == seen.active {

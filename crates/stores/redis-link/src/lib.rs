@@ -11,6 +11,7 @@
 //! `driver` send flights over the connections to one server; `thread_connections` has those of one thread;
 //! `client` is the whole, and `watcher` the task beside it that finds out whether servers are up. Not here:
 //! which scripts are called and what they count (`store-redis`).
+#![deny(missing_docs)] // it is published
 
 mod client;
 mod command;

@@ -2,10 +2,11 @@
 //! sends them (`driver`), and which server keeps which key (`topology`).
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tollgate_store::remote::Reporter;
@@ -229,7 +230,7 @@ impl<W: Workload> ConnectionQueue<W> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<W>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        self.queue.lock()
     }
 
     /// Fails all that waits, and from now on what comes where `open` is set.

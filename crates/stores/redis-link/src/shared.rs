@@ -1,9 +1,10 @@
 //! What all connections of one client share: settings, health, topology, counters. Not here: queues, and
 //! whatever a call waits for.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant};
 use tollgate_store::StoreName;
@@ -160,7 +161,7 @@ impl Shared {
     /// The servers must not be used because of `why`, or may be used again.
     pub(crate) fn bar(&self, why: Option<ServerError>) {
         self.is_barred.store(why.is_some(), Relaxed);
-        *self.barred.lock().unwrap_or_else(PoisonError::into_inner) = why;
+        *self.barred.lock() = why;
     }
 
     /// Why the servers must not be used; `None` where they may.
@@ -168,7 +169,7 @@ impl Shared {
         if !self.is_barred.load(Relaxed) {
             return None;
         }
-        self.barred.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.barred.lock().clone()
     }
 
     /// Whether a task watches the servers.

@@ -1,7 +1,8 @@
 //! Whether a server that answers does so in time.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::time::Duration;
 use tollgate_store::StoreName;
 
@@ -46,13 +47,13 @@ impl Slowness {
         if !is_up {
             return None; // which says more
         }
-        self.recent.lock().unwrap_or_else(PoisonError::into_inner).why.clone()
+        self.recent.lock().why.clone()
     }
 
     /// Calls since the last report, about once a second. Logs one line when they become too slow, and one
     /// when that is over.
     pub(crate) fn report(&self, is_up: bool, calls: Calls) {
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = self.recent.lock();
         (recent.requests, recent.silent) =
             (recent.requests / 2 + calls.requests.max(calls.silent), recent.silent / 2 + calls.silent);
         if !is_up {

@@ -2,9 +2,10 @@
 //! crosses a core.
 
 use std::cell::RefCell;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::thread::LocalKey;
 
+use parking_lot::Mutex;
 use tokio::runtime::{Handle, Id};
 
 use crate::driver::Driver;
@@ -26,7 +27,7 @@ impl<W: Workload> Default for Registry<W> {
 
 impl<W: Workload> Registry<W> {
     fn add(&self, queue: &Arc<ConnectionQueue<W>>) {
-        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.0.lock();
         queues.retain(|queue| queue.strong_count() > 0);
         queues.push(Arc::downgrade(queue));
         drop(queues);
@@ -36,7 +37,7 @@ impl<W: Workload> Registry<W> {
     }
 
     pub(crate) fn end_all(&self) {
-        let queues = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let queues = std::mem::take(&mut *self.0.lock());
         queues.iter().filter_map(Weak::upgrade).for_each(|queue| queue.end());
     }
 }
@@ -113,7 +114,7 @@ impl<W: Workload> Default for ThreadMap<W> {
 impl<W: Workload> ThreadConnections<W> {
     /// The queue to a node for one kind of traffic; a new one is driven by a task of this thread's runtime.
     pub(crate) fn queue(self: &Arc<Self>, node: Node, traffic: Traffic) -> Arc<ConnectionQueue<W>> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut queues = self.queues.lock();
         let place = 2 * usize::from(node) + traffic as usize;
         if queues.len() <= place {
             queues.resize(place + 1, None);
@@ -134,7 +135,7 @@ impl<W: Workload> ThreadConnections<W> {
     }
 
     fn has_ended(&self) -> bool {
-        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let queues = self.queues.lock();
         queues.iter().flatten().all(|queue| queue.has_ended())
     }
 }

@@ -2,8 +2,8 @@
 //! slot.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::sync::{PoisonError, RwLock};
 
+use parking_lot::RwLock;
 use tokio::sync::{Notify, watch};
 use tollgate_store::remote::HostPort;
 
@@ -98,7 +98,7 @@ impl Topology {
                 Ok(Address::Tcp(dialer.master(sentinels, master).await?))
             }
             Servers::Cluster(_) => {
-                let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+                let nodes = self.nodes.read();
                 nodes
                     .get(usize::from(node))
                     .map(|at| Address::Tcp(at.clone()))
@@ -109,7 +109,7 @@ impl Topology {
 
     /// Nodes to ask about the Cluster: those that keep slots first, then those that the settings name.
     fn seeds(&self) -> Vec<HostPort> {
-        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        let nodes = self.nodes.read();
         let known =
             (0..nodes.len()).filter(|node| self.keeps_any(*node as Node)).map(|node| nodes[node].clone());
         let mut seeds: Vec<HostPort> = known.collect();
@@ -125,17 +125,17 @@ impl Topology {
         if self.slots.is_empty() {
             return vec![0];
         }
-        let nodes = self.nodes.read().unwrap_or_else(PoisonError::into_inner);
+        let nodes = self.nodes.read();
         (0..nodes.len() as Node).filter(|node| self.keeps_any(*node)).collect()
     }
 
     /// The number of a node, a new one where it was not known.
     pub(crate) fn number(&self, at: &HostPort) -> Option<Node> {
         let find = |nodes: &[HostPort]| nodes.iter().position(|node| node == at).map(|node| node as Node);
-        if let Some(node) = find(&self.nodes.read().unwrap_or_else(PoisonError::into_inner)) {
+        if let Some(node) = find(&self.nodes.read()) {
             return Some(node);
         }
-        let mut nodes = self.nodes.write().unwrap_or_else(PoisonError::into_inner);
+        let mut nodes = self.nodes.write();
         find(&nodes).or_else(|| {
             (nodes.len() < MOST_NODES).then(|| {
                 nodes.push(at.clone());

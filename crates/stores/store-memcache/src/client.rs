@@ -3,8 +3,9 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout_at};
@@ -117,10 +118,10 @@ impl Client {
     /// The queues of the runtime that this is called in; it connects at once.
     pub(crate) fn queues(&self) -> Option<Arc<[ConnectionQueue]>> {
         let id = Handle::try_current().ok()?.id();
-        if let Some(queues) = self.queues.read().unwrap_or_else(PoisonError::into_inner).get(&id) {
+        if let Some(queues) = self.queues.read().get(&id) {
             return Some(queues.clone());
         }
-        let mut all = self.queues.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.queues.write();
         all.retain(|_, queues| !queues.iter().all(ConnectionQueue::is_gone)); // of runtimes that have ended
         let start = |at| ConnectionQueue::start(at, &self.config, &self.counters, &self.health);
         Some(all.entry(id).or_insert_with(|| (0..self.config.servers.len()).map(start).collect()).clone())

@@ -7,6 +7,7 @@
 //! where a caller may still wait for another; `hash` says how likely two keys share a counter.
 //! Not here: any algorithm (`core`), rules and keys (`policy`, `limiter`). Nothing is shared with other
 //! processes or survives this one.
+#![deny(missing_docs)] // it is published
 
 mod all_or_nothing;
 mod atomic128;

@@ -43,11 +43,11 @@ mod modelled {
 
     /// Every 128-bit value that was ever stored, by number: loom knows atomics of 64 bits only, so it is
     /// given the number. Equal values have equal numbers, which is all that compare-and-swap asks.
-    static VALUES: LazyLock<std::sync::Mutex<(HashMap<u128, u64>, Vec<u128>)>> =
-        LazyLock::new(|| std::sync::Mutex::new((HashMap::from([(0, 0)]), vec![0])));
+    static VALUES: LazyLock<parking_lot::Mutex<(HashMap<u128, u64>, Vec<u128>)>> =
+        LazyLock::new(|| parking_lot::Mutex::new((HashMap::from([(0, 0)]), vec![0])));
 
     fn number(value: u128) -> u64 {
-        let (numbers, values) = &mut *VALUES.lock().unwrap_or_else(PoisonError::into_inner);
+        let (numbers, values) = &mut *VALUES.lock();
         *numbers.entry(value).or_insert_with(|| {
             values.push(value);
             values.len() as u64 - 1
@@ -55,7 +55,7 @@ mod modelled {
     }
 
     fn value(number: u64) -> u128 {
-        VALUES.lock().unwrap_or_else(PoisonError::into_inner).1[number as usize]
+        VALUES.lock().1[number as usize]
     }
 
     /// The instructions of the fast path.

@@ -1,5 +1,6 @@
 //! Counters in Redis or Valkey, shared by a fleet: one atomic script a decision, or permits leased ahead of
 //! time.
+#![deny(missing_docs)] // it is published
 
 mod ask;
 mod call;

@@ -4,6 +4,7 @@
 //! rules; it is handed a [`Counter`] with every call, and never reads a state's bits itself.
 //! [`routed`] puts a shared store and a local one together.
 //! Not here: any store that counts in production. `store-memory` and its siblings each implement [`Store`].
+#![deny(missing_docs)] // it is published
 
 mod counter;
 mod error;

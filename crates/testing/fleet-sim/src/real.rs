@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -49,13 +50,13 @@ impl ReportsInMemory {
     /// Denied of each rule, over all nodes.
     #[must_use]
     pub fn denied(&self) -> u64 {
-        let stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stored = self.0.lock();
         stored.values().flat_map(|(_, rules)| rules.values()).sum()
     }
 
     /// Stores a report as [`Reports::store`] says.
     pub fn store_now(&self, node: &str, incarnation: u64, report: &Report) {
-        let mut stored = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stored = self.0.lock();
         let (last, rules) = stored.entry((node.to_owned(), incarnation)).or_default();
         if report.sequence > *last {
             *last = report.sequence;

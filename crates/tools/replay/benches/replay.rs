@@ -1,6 +1,6 @@
 //! How many requests a second a core replays and verifies: from the bytes of a file to the report, all of it.
 //! Timed by the processor's time of this process, so that what else runs on the machine counts little.
-#![allow(missing_docs, clippy::expect_used, reason = "a bench that cannot set up its case has failed")]
+#![allow(clippy::expect_used, reason = "a bench that cannot set up its case has failed")]
 
 use std::path::Path;
 use std::time::Duration;

@@ -21,7 +21,6 @@ use crate::web::{Failure, Visit};
 
 /// An operation of this part.
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs, reason = "each is described by its row")]
 pub enum AccessCall {
     SetUp,
     RedeemLink,

@@ -1,8 +1,9 @@
 //! Every operation × every way in which a right ends × every step of the request at which it can: nothing is
 //! written from then on, and the reply says that there is no right.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rusqlite::Connection;
 use tollgate_control::events::Topic;
 use tollgate_control::sha256;
@@ -74,7 +75,7 @@ impl World {
         let trap = Arc::new(Mutex::new(Trap::default()));
         let passed = Arc::clone(&trap);
         let server = Server::start_with(move || {
-            passed.lock().unwrap_or_else(PoisonError::into_inner).pass();
+            passed.lock().pass();
         })
         .await;
         let mut ann = Client::admin(&server).await;
@@ -104,7 +105,7 @@ impl World {
     }
 
     fn with_trap<T>(&self, work: impl FnOnce(&mut Trap) -> T) -> T {
-        work(&mut self.trap.lock().unwrap_or_else(PoisonError::into_inner))
+        work(&mut self.trap.lock())
     }
 
     fn commits(&self) -> i64 {
@@ -269,7 +270,7 @@ async fn a_right_that_ends_while_the_body_is_sent_carries_out_nothing() {
                 } else {
                     client.cookie.clone_from(&world.ann.cookie);
                 }
-                let before_body = move || trap.lock().unwrap_or_else(PoisonError::into_inner).end();
+                let before_body = move || trap.lock().end();
                 let reply = client.send_in_two(method, &path, &fields, operation.body, before_body).await;
                 let at_end = world.with_trap(|trap| trap.at_end.take()).expect("it ended");
                 let what =

@@ -1,7 +1,9 @@
 //! No secret is in a page, a reply, an audit entry, an export, the log or the database.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::server::{Client, Server};
 
@@ -11,7 +13,7 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -109,7 +111,7 @@ async fn no_secret_is_in_a_page_a_reply_an_entry_the_log_or_the_database() {
         all += &ann.get(path).await.body;
     }
     assert!(all.contains("login.failed") && all.contains("(unknown)") && all.contains("rejected"));
-    let log = String::from_utf8_lossy(&log.0.lock().expect("the log")).into_owned();
+    let log = String::from_utf8_lossy(&log.0.lock()).into_owned();
     let mut kept = Vec::new();
     for file in std::fs::read_dir(server.folder.path()).expect("the folder") {
         kept.extend(std::fs::read(file.expect("a file").path()).expect("its bytes"));

@@ -4,9 +4,10 @@
 mod ends;
 mod model;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::task::yield_now;
 use tokio::time::Instant;
 use tollgate::LeakyExecutor;
@@ -45,7 +46,7 @@ impl Left {
     fn job(&self, name: u64, work: Duration) -> impl Future<Output = u64> + Send + 'static {
         let left = self.clone();
         async move {
-            left.all.lock().expect("no panic").push((name, left.began.elapsed()));
+            left.all.lock().push((name, left.began.elapsed()));
             if !work.is_zero() {
                 tokio::time::sleep(work).await;
             }
@@ -65,7 +66,7 @@ impl Left {
 
     /// What has left since the last look.
     fn take(&self) -> Vec<(u64, Duration)> {
-        std::mem::take(&mut *self.all.lock().expect("no panic"))
+        std::mem::take(&mut *self.all.lock())
     }
 }
 

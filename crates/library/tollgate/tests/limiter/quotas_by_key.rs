@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use super::*;
+use parking_lot::Mutex;
 use tollgate::{QuotaStats, Quotas};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -19,7 +20,7 @@ struct Book {
 
 impl Book {
     fn set(&self, key: &str, quota: Quota) {
-        self.quotas.lock().expect("no panic").insert(key.to_owned(), quota);
+        self.quotas.lock().insert(key.to_owned(), quota);
     }
 
     fn asked(&self) -> usize {
@@ -30,7 +31,7 @@ impl Book {
         let book = self.clone();
         Quotas::by(otherwise, move |key: &str| {
             book.asked.fetch_add(1, Ordering::Relaxed);
-            book.quotas.lock().expect("no panic").get(key).cloned()
+            book.quotas.lock().get(key).cloned()
         })
     }
 }

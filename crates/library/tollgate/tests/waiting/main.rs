@@ -5,10 +5,11 @@
 use std::collections::HashSet;
 use std::future::Future;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::yield_now;
 use tokio::time::sleep;
@@ -59,12 +60,12 @@ impl Served {
         let (served, limiter) = (self.clone(), limiter.clone());
         tokio::spawn(async move {
             let waited = limiter.acquire(n).await.expect("permits");
-            served.0.lock().expect("no panic").push((name, waited));
+            served.0.lock().push((name, waited));
         })
     }
 
     fn seen(&self) -> Vec<(u64, Duration)> {
-        self.0.lock().expect("no panic").clone()
+        self.0.lock().clone()
     }
 }
 
@@ -451,9 +452,9 @@ fn threads_wait_in_order_without_a_runtime() {
             scope.spawn(move || {
                 let came = limiter.now();
                 let waited = limiter.blocking_acquire(1).expect("permits");
-                order.lock().expect("no panic").push((waited, limiter.now().since(came), name));
+                order.lock().push((waited, limiter.now().since(came), name));
             });
-            while limiter.waiting() + order.lock().expect("no panic").len() <= name {
+            while limiter.waiting() + order.lock().len() <= name {
                 std::thread::yield_now();
             }
             joined.push(limiter.now());
@@ -462,7 +463,7 @@ fn threads_wait_in_order_without_a_runtime() {
     });
     let passed = limiter.now().since(began);
     assert!(passed >= ms(100), "20 permits after the first, at 200 per second, in {passed:?}");
-    let order = order.into_inner().expect("no panic");
+    let order = order.into_inner();
     assert_eq!(order.len(), 20);
     assert_eq!(limiter.waiting(), 0);
     // Each is returned how long it waited: at least until its turn, and no longer than its call took.

@@ -3,10 +3,11 @@
 use std::convert::Infallible;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, Request, Response, StatusCode as S};
+use parking_lot::Mutex;
 use tollgate::{LimitKey, ManualClock};
 use tollgate_tower::{Key, Limit, MissingKey, QueueLayer, Quota, RateLimitLayer};
 use tower::{Layer, ServiceExt, service_fn};
@@ -28,14 +29,14 @@ struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     fn lines(&self) -> Vec<String> {
-        let text = String::from_utf8(self.0.lock().expect("no panic").clone()).expect("a text");
+        let text = String::from_utf8(self.0.lock().clone()).expect("a text");
         text.lines().map(str::to_owned).collect()
     }
 }
 
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no panic").write(bytes)
+        self.0.lock().write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {

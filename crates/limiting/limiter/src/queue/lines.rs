@@ -10,10 +10,10 @@
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::Timestamp;
 use tollgate_observe::QueueStats;
 use tollgate_policy::Entry as PolicyEntry;
@@ -131,7 +131,7 @@ impl Lines {
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// How long before its turn a request is asked for.

@@ -1,10 +1,10 @@
 //! The place of one request in its lines: how it gets it, where it is, and how it leaves.
 
-use std::sync::MutexGuard;
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use parking_lot::MutexGuard;
 use tollgate_core::{Cost, Timestamp};
 
 use super::alike::Alike;

@@ -8,9 +8,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::{Cost, Decision, Timestamp};
 use tollgate_observe::ReservationStats;
 use tollgate_policy::{Entry as PolicyEntry, Unit};
@@ -340,5 +340,5 @@ impl Part {
 }
 
 fn lock(part: &Mutex<Part>) -> MutexGuard<'_, Part> {
-    part.lock().unwrap_or_else(PoisonError::into_inner)
+    part.lock()
 }

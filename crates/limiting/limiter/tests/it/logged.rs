@@ -2,9 +2,10 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use crate::common::{NOON, ask_at, entries, of, policy, seconds};
+use parking_lot::Mutex;
 use tollgate_core::{Cost, Quota};
 use tollgate_limiter::{
     Descriptor, Limiter, LimiterSettings, ObserveSettings, Policy, Request, Scratch, Throttle,
@@ -20,7 +21,7 @@ struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("no panic").write(bytes)
+        self.0.lock().write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -40,7 +41,7 @@ fn lines(level: Level, act: impl FnOnce()) -> Vec<String> {
         .with_writer(move || to.clone())
         .finish();
     tracing::subscriber::with_default(subscriber, act);
-    let text = String::from_utf8(lines.0.lock().expect("no panic").clone()).expect("text");
+    let text = String::from_utf8(lines.0.lock().clone()).expect("text");
     text.lines().map(|line| line.trim().to_owned()).collect()
 }
 

@@ -10,10 +10,11 @@ mod waiting;
 
 use std::cell::RefCell;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tollgate_core::{RetryAfter, Timestamp};
 use tollgate_limiter::{Descriptor, Entry, Limiter, Patience, Request, Scratch};
 use tollgate_store::{Store, block_on};
@@ -80,7 +81,7 @@ impl<'l, S: Store> Hall<'l, S> {
             let request = Request { domain: "d", descriptors: &descriptors, hits: 1 };
             let now = || world.clock();
             let left = |cx: &mut Context<'_>| {
-                let mut gone = gone.lock().unwrap();
+                let mut gone = gone.lock();
                 gone.wakers.push(cx.waker().clone());
                 if gone.callers.contains(&index) { Poll::Ready(()) } else { Poll::Pending }
             };
@@ -111,7 +112,7 @@ impl<'l, S: Store> Hall<'l, S> {
     /// Its caller closes the connection, at least its sending side.
     fn close(&mut self, index: usize) {
         let wakers = {
-            let mut gone = self.gone.lock().unwrap();
+            let mut gone = self.gone.lock();
             gone.callers.push(index);
             std::mem::take(&mut gone.wakers)
         };

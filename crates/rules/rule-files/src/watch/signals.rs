@@ -1,7 +1,8 @@
 //! What wakes the thread that looks at the files.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Why to look at the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,11 +72,12 @@ impl Signals {
         timeout: Duration,
         condition: impl FnMut(&mut Raised) -> bool,
     ) -> MutexGuard<'_, Raised> {
-        let waited = self.changed.wait_timeout_while(self.lock(), timeout, condition);
-        waited.unwrap_or_else(PoisonError::into_inner).0
+        let mut raised = self.lock();
+        self.changed.wait_while_for(&mut raised, condition, timeout);
+        raised
     }
 
     fn lock(&self) -> MutexGuard<'_, Raised> {
-        self.raised.lock().unwrap_or_else(PoisonError::into_inner)
+        self.raised.lock()
     }
 }

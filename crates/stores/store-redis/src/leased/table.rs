@@ -3,9 +3,10 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use fastrand::Rng;
+use parking_lot::{Mutex, MutexGuard};
 use tollgate_core::Quota;
 use tollgate_lease::{LeaseRequest, Mono, Node, Terms, Timing};
 
@@ -142,7 +143,7 @@ impl Table {
 }
 
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+    shard.lock()
 }
 
 impl Shard {

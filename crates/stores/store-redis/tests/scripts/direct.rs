@@ -2,9 +2,9 @@
 //! without the flights.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tollgate_core::{Cost, Decision, Quota, Timestamp};
 use tollgate_redis_link::Value;
 use tollgate_store::{Charge, Counter, Inspection, Payment, Store, StoreError, StoreName, Take, Verdicts};
@@ -106,10 +106,10 @@ impl Direct {
     }
 
     fn ask_server<T: AsRef<[u8]>>(&self, words: &[T]) -> Reply {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = self.idle.lock().pop();
         let mut client = idle.unwrap_or_else(|| Client::connect(self.server).expect("a connection"));
         let reply = client.command(words).expect("an answer");
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(client);
+        self.idle.lock().push(client);
         reply
     }
 

@@ -2,9 +2,10 @@
 //! line per change.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
 
+use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -139,7 +140,7 @@ impl Health {
     }
 
     fn change(&self, server: usize, how: impl FnOnce(&mut BTreeMap<u64, Option<Arc<str>>>)) {
-        let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut servers = self.servers.lock();
         let Some(server) = servers.get_mut(server) else { return };
         how(&mut server.reports);
         server.log();
@@ -233,7 +234,7 @@ mod tests {
             (&|| health.down(one, &why("a")), false),
             (&|| health.gone(other), false), // the end: no report says that it is up again
         ];
-        let logged = || health.servers.lock().unwrap_or_else(PoisonError::into_inner)[0].logged;
+        let logged = || health.servers.lock()[0].logged;
         for (nth, (step, is_up)) in steps.into_iter().enumerate() {
             let before = logged();
             step();

@@ -1,11 +1,12 @@
 //! A store that fails when a test says so.
 
 use std::future::poll_fn;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp};
 
 use crate::{
@@ -47,7 +48,7 @@ impl Default for Outage {
 impl Outage {
     /// From now on these keys are not answered.
     pub fn set(&self, down: Down) {
-        *self.down.lock().unwrap_or_else(PoisonError::into_inner) = down;
+        *self.down.lock() = down;
     }
 
     /// How many nodes it reports.
@@ -143,7 +144,7 @@ impl<S: Store> OutageStore<S> {
     }
 
     fn is_down(&self, key: Key<'_>) -> bool {
-        match *self.outage.down.lock().unwrap_or_else(PoisonError::into_inner) {
+        match *self.outage.down.lock() {
             Down::Nothing => self.is_unable,
             Down::All => true,
             Down::Holding(text) => String::from_utf8_lossy(key.0).contains(text),

@@ -6,9 +6,11 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
+
+use parking_lot::Mutex;
 
 /// Longer than any start takes on a busy machine; only a hang reaches it.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -258,14 +260,14 @@ enum Said {
 }
 
 fn text(printed: &Mutex<String>) -> String {
-    printed.lock().expect("no reader panics").clone()
+    printed.lock().clone()
 }
 
 fn keep_reading(pipe: impl Read, printed: &Mutex<String>, said: &Sender<Said>) {
     for line in BufReader::new(pipe).split(b'\n').map_while(Result::ok) {
         let line = String::from_utf8_lossy(&line);
         {
-            let mut printed = printed.lock().expect("no reader panics");
+            let mut printed = printed.lock();
             printed.push_str(&line);
             printed.push('\n');
         }

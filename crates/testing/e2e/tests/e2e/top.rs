@@ -3,9 +3,10 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
@@ -53,14 +54,14 @@ impl Shown {
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut bytes) {
-                seen.lock().expect("no reader panics").process(&bytes[..count]);
+                seen.lock().process(&bytes[..count]);
             }
         });
         Self { child, keyboard, screen }
     }
 
     fn text(&self) -> String {
-        self.screen.lock().expect("no reader panics").screen().contents()
+        self.screen.lock().screen().contents()
     }
 
     /// Waits until all of `parts` are on the screen at once.
@@ -71,7 +72,7 @@ impl Shown {
 
     /// Waits until the screen is as `wanted`: what was written, also by a program that has ended, is read a moment later.
     async fn await_that(&self, what: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
-        let is_so = || wanted(self.screen.lock().expect("no reader panics").screen());
+        let is_so = || wanted(self.screen.lock().screen());
         let so = async {
             while !is_so() {
                 tokio::time::sleep(Duration::from_millis(20)).await; // between two looks; what decides is what is seen
@@ -116,7 +117,7 @@ async fn top_shows_who_is_limited_on_80_by_24_and_gives_the_terminal_back() {
     let mut top = Shown::start(&["top", "--target", &format!("http://{}", server.http), "--every-ms", "100"]);
     top.await_all(&["ready", "2 loaded", "shop: api_key", "shop: remote_address"]).await;
     top.await_all(&["most limited by shop: api_key (3 per year", "mallory", "eve", "q quit"]).await;
-    assert!(top.screen.lock().expect("no reader panics").screen().alternate_screen());
+    assert!(top.screen.lock().screen().alternate_screen());
     // Another rule, another column, a pause, and out.
     top.press("j");
     top.await_all(&["most limited by shop: remote_address", "no key yet"]).await;

@@ -2,9 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
 
 use super::process::{free_port, poll};
 
@@ -139,19 +141,18 @@ impl Drop for Proxy {
 
 impl Shared {
     fn look<T>(&self, what: impl FnOnce(&State) -> T) -> T {
-        what(&self.state.lock().expect("nobody panics"))
+        what(&self.state.lock())
     }
 
     fn change(&self, how: impl FnOnce(&mut State)) {
-        how(&mut self.state.lock().expect("nobody panics"));
+        how(&mut self.state.lock());
         self.changed.notify_all();
     }
 
     /// Waits while `so` holds; returns the fault then, or `None` at the end.
     fn wait_while(&self, so: impl Fn(Fault) -> bool) -> Option<Fault> {
-        let state = self.state.lock().expect("nobody panics");
-        let state =
-            self.changed.wait_while(state, |state| !state.ended && so(state.fault)).expect("nobody panics");
+        let mut state = self.state.lock();
+        self.changed.wait_while(&mut state, |state| !state.ended && so(state.fault));
         (!state.ended).then_some(state.fault)
     }
 
@@ -211,9 +212,9 @@ impl Shared {
                 Some(Fault::DropReplies) if !request => continue,
                 Some(Fault::CutReplies) if !request => break,
                 Some(fault @ Fault::Latency(by)) if !request => {
-                    let state = self.state.lock().expect("nobody panics");
+                    let mut state = self.state.lock();
                     let same = |state: &mut State| !state.ended && state.fault == fault;
-                    drop(self.changed.wait_timeout_while(state, by, same));
+                    self.changed.wait_while_for(&mut state, same, by);
                 }
                 Some(_) => {}
             }

@@ -43,6 +43,18 @@ fn the_map_has_every_crate() {
     assert_eq!(floors::faults_of_map(&read("ARCHITECTURE.md"), &floors()), [""; 0]);
 }
 
+/// In other crates a comment stands where a name is not enough.
+#[test]
+fn published_crates_and_no_other_must_document_all_that_is_public() {
+    let faults = floors().into_iter().flat_map(|floor| floor.crates).filter(|Crate { path, manifest }| {
+        let library = root().join("crates").join(path).join("src/lib.rs");
+        let is_held =
+            std::fs::read_to_string(library).is_ok_and(|it| it.contains("\n#![deny(missing_docs)]"));
+        is_held != manifest.contains("\npublish = true")
+    });
+    assert_eq!(faults.map(|it| it.path).collect::<Vec<_>>(), [""; 0]);
+}
+
 #[test]
 fn files_of_a_crate_import_each_other_in_no_circle() {
     let mut found = Vec::new();

@@ -1,7 +1,6 @@
 //! The laws of liveness, by arithmetic of their own: what one exact bucket admits, and max-min shares.
 
-use std::sync::Mutex;
-
+use parking_lot::Mutex;
 use tollgate_lease::Fault;
 
 use super::Fleet;
@@ -127,12 +126,12 @@ fn first_unserved(seeds: &Seeds, fault: Option<Fault>) -> Option<(u64, Broken)> 
             scope.spawn(|| {
                 while let Some(seed) = seeds.draw() {
                     let is_found = |at: &Option<(u64, Broken)>| at.as_ref().is_some_and(|(at, _)| *at < seed);
-                    if is_found(&found.lock().expect("no panic")) {
+                    if is_found(&found.lock()) {
                         return;
                     }
                     let fleet = Fleet::of(seed);
                     if let Err(law) = fleet.check(&run(&fleet.plan(), fault, false)) {
-                        let mut found = found.lock().expect("no panic");
+                        let mut found = found.lock();
                         if found.as_ref().is_none_or(|(at, _)| seed < *at) {
                             *found = Some((seed, law));
                         }
@@ -141,7 +140,7 @@ fn first_unserved(seeds: &Seeds, fault: Option<Fault>) -> Option<(u64, Broken)> 
             });
         }
     });
-    found.into_inner().expect("no panic")
+    found.into_inner()
 }
 
 /// 300, or 2,000 with `TOLLGATE_SIM_SECONDS`, or `TOLLGATE_SIM_FLEETS=5000`; `TOLLGATE_SIM_FLEET=17` runs one

@@ -2,11 +2,12 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tollgate_core::{Timestamp, nanos};
 
 /// How late a late timer is at most, the rest of its millisecond included.
@@ -94,14 +95,14 @@ impl Future for Sleep {
         if self.key.0 <= self.world.now().as_nanos() {
             return Poll::Ready(());
         }
-        self.world.timers.lock().unwrap().insert(self.key, cx.waker().clone());
+        self.world.timers.lock().insert(self.key, cx.waker().clone());
         Poll::Pending
     }
 }
 
 impl Drop for Sleep {
     fn drop(&mut self) {
-        self.world.timers.lock().unwrap().remove(&self.key);
+        self.world.timers.lock().remove(&self.key);
     }
 }
 
@@ -160,7 +161,7 @@ impl<'t> Tasks<'t> {
         self.settle();
         loop {
             let next = {
-                let mut timers = self.world.timers.lock().unwrap();
+                let mut timers = self.world.timers.lock();
                 match timers.first_entry() {
                     Some(first) if first.key().0 <= end.as_nanos() => Some((first.key().0, first.remove())),
                     _ => None,
@@ -172,7 +173,7 @@ impl<'t> Tasks<'t> {
             }
             waker.wake();
             // All timers of an instant fire before anybody acts.
-            let is_more = self.world.timers.lock().unwrap().keys().next().is_some_and(|key| key.0 <= at);
+            let is_more = self.world.timers.lock().keys().next().is_some_and(|key| key.0 <= at);
             if !is_more {
                 self.settle();
             }
