@@ -1,8 +1,9 @@
-//! How far each algorithm is from exact, and what a key of it costs to remember.
+//! The error of each algorithm against an exact limit, and the memory of a key.
 //!
-//! Exact is: admit while fewer than the limit were admitted in the window that ends now. The oracle keeps that in a
-//! queue of its own and shares no code with the algorithms. Time comes from the trace, so every figure is the same on
-//! every machine, but for the bytes, which are what the memory store counts against its cap.
+//! Exact means: admit while fewer than the limit were admitted in the window that ends now. The oracle keeps
+//! that in a queue of its own and shares no code with the algorithms. Time comes from the trace, so every
+//! figure is the same on every machine, except the bytes, which are those that the memory store counts
+//! against its cap.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -26,8 +27,8 @@ const BEGIN_S: u64 = WINDOW_S * 400_000;
 
 #[derive(clap::Args)]
 pub(crate) struct Accuracy {
-    /// Arrivals as `second,client,…` under one line of headings; `-` is standard input. Made up where not given: clients
-    /// that come in bursts.
+    /// Arrivals as `second,client,…` under one line of headings; `-` is standard input. Made up where not
+    /// given: clients that come in bursts.
     trace: Option<PathBuf>,
 }
 
@@ -166,7 +167,7 @@ fn most_in_any_window(trace: &[(u64, u64)], admitted: &[bool]) -> u64 {
     most
 }
 
-/// A client that asks every second from `from_s` on, over so many windows.
+/// A client that sends one request per second from `from_s` on, for this many windows.
 fn flood(from_s: u64, windows: u64) -> impl Iterator<Item = Duration> {
     (0..windows * WINDOW_S).map(move |second| Duration::from_secs(BEGIN_S + from_s + second))
 }
@@ -188,7 +189,8 @@ fn worst(quota: &Quota) -> f64 {
     worst as f64 / LIMIT as f64
 }
 
-/// What passes of a flood in the long run, in limits a window: all but the first window, with what was saved up.
+/// Admitted in the long run of a flood, in limits per window: all windows but the first, which also spends
+/// saved permits.
 fn sustained(quota: &Quota) -> f64 {
     const WINDOWS: u64 = 132;
     let second = Duration::from_secs(BEGIN_S + WINDOW_S);
@@ -196,7 +198,8 @@ fn sustained(quota: &Quota) -> f64 {
     count as f64 / (WINDOWS - 1) as f64 / LIMIT as f64
 }
 
-/// Full states of many keys, as the store counts them; one-word states are of one size, so one take fills them.
+/// Memory of a key in its full state, as the store counts it. A state of one word has one size, so one take
+/// suffices.
 fn bytes_a_key(quota: &Quota, settings: &Settings) -> f64 {
     let (keys, takes) = if quota.shape() == Shape::Word { (1_000_000, 1) } else { (20_000, LIMIT) };
     let keys = keys / settings.size(1, 1, 100);

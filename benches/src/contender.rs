@@ -1,4 +1,4 @@
-//! Everyone who takes part, behind one trait: a pass over keys, one decision each.
+//! All contenders, behind one trait: a pass over keys, one decision each.
 
 mod floor;
 #[cfg(feature = "peers")]
@@ -62,7 +62,7 @@ impl Kind {
     }
 }
 
-/// What every key may do: one permit back `every` so often, `burst` at most.
+/// The quota of every key: one permit back per `every`, at most `burst`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowance {
     pub(crate) every: Duration,
@@ -74,18 +74,19 @@ impl Allowance {
     pub(crate) const MANY: Self = Self { every: Duration::from_secs(600), burst: 1_500_000 };
     /// For one hot key: no run empties it.
     pub(crate) const ONE: Self = Self { every: Duration::from_secs(1), burst: 900_000_000 };
-    /// Denied from the third hit on. (From the second would be plainer, but throttlecrab never denies at a burst of 1.)
+    /// Denied from the third hit on. (From the second would be plainer, but throttlecrab never denies at a
+    /// burst of 1.)
     pub(crate) const NONE: Self = Self { every: Duration::from_secs(86_400), burst: 2 };
 }
 
-/// Someone who can decide.
+/// A limiter under test.
 pub(crate) trait Contender: Send + Sync {
-    /// Decides once for every key, in order, as a program would that is asked by strangers: the clock read included.
-    /// Answers how many were admitted.
+    /// Decides once for every key, in order, with the clock read that a real call needs. Returns the number
+    /// of admitted keys.
     fn pass(&self, keys: &[String]) -> u64;
 }
 
-/// A contender ready to decide for up to `keys` keys; `None` where this build has it not.
+/// A contender ready to decide for up to `keys` keys; `None` if this build does not include it.
 pub(crate) fn make(kind: Kind, allowance: Allowance, keys: u64) -> Option<Box<dyn Contender>> {
     match kind {
         Kind::Tollgate => Some(Box::new(tollgate::Tollgate::token_bucket(allowance)?)),

@@ -1,7 +1,7 @@
 //! The control plane as people run it: from a change to nodes that enforce it, reports of a fleet, pages and
 //! searches over many rules.
 //!
-//! Nobody else's control plane is beside it: the figures stand beside the bounds of ours.
+//! No other control plane is compared: the figures are compared with the bounds of ours.
 
 mod plane;
 mod simulated;
@@ -17,13 +17,13 @@ use crate::report::{Table, figure};
 use crate::settings::Settings;
 use crate::stopwatch::timed;
 
-/// How much of everything.
+/// Size of the fleet, its rules and its history.
 struct Sizes {
     nodes: usize,
     apps: usize,
-    /// Of each app.
+    /// Rules per app of the fleet.
     rules: usize,
-    /// In one app.
+    /// Rules of the one large app.
     many: usize,
     clicks: usize,
     reporting: Duration,
@@ -31,7 +31,7 @@ struct Sizes {
     thinking: Duration,
     /// Requests of each page.
     asks: usize,
-    /// Of history, in the database before the start.
+    /// Hours of history in the database before the start.
     hours: u64,
     top_keys: u64,
 }
@@ -135,7 +135,7 @@ fn milliseconds(took: Duration) -> f64 {
     took.as_secs_f64() * 1_000.0
 }
 
-/// A page of a console without rules, asked anew by each browser.
+/// A page of a console without rules, requested anew each time.
 fn pages_without_rules(plane: &Plane) -> anyhow::Result<Vec<String>> {
     let client = plane.client();
     let took: anyhow::Result<Vec<f64>> = (0..20).map(|_| client.time("GET", "/rules", None)).collect();

@@ -1,9 +1,10 @@
-//! Instructions of the hot paths beside committed baselines: a slowdown shows on a machine that times nothing.
+//! Instructions of the hot paths beside committed baselines: a slowdown shows on a machine that times
+//! nothing.
 //!
 //! Instructions of a program are the same on a busy machine as on an idle one. They change with the compiler,
-//! with what the build may use of the processor, and a little with the C library, so the baselines name these.
-//! Valgrind shows programs one and the same processor on every machine that has AVX2. `docs/performance.md`
-//! explains the rules. Not here: how a decision is counted (`instructions`).
+//! with the processor features that the build may use, and a little with the C library, so the baselines name
+//! these. Valgrind shows programs one and the same processor on every machine that has AVX2.
+//! `docs/performance.md` explains the rules. Not here: how a decision is counted (`instructions`).
 
 mod baselines;
 mod servers;
@@ -24,7 +25,8 @@ use crate::settings::Settings;
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/instructions.txt");
 /// As in the published table.
 const KEYS: u64 = 1_000;
-/// The places of keys are random, and so are a few instructions of each decision; the mean of this many hardly.
+/// The places of keys are random, and so are a few instructions of each decision; the mean of this many
+/// hardly.
 const OF_EACH: usize = 40;
 const PASSES: u64 = 5;
 
@@ -38,7 +40,7 @@ pub(crate) struct Count {
     baselines: PathBuf,
 }
 
-/// A path and what it took.
+/// A path and its instructions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Counted {
     pub(crate) name: String,
@@ -126,7 +128,7 @@ fn judge(baselines: &Baselines, build: &Build, counted: &[Counted]) -> anyhow::R
     if skipped > 0 {
         writeln!(out, "SKIPPED {skipped} baselines: none is of {build}")?;
     }
-    // What was skipped is counted by the line that says so.
+    // Skipped baselines are counted by the line above.
     writeln!(out, "{passed} passed, {failed} failed, 0 skipped")?;
     ensure!(
         failed == 0,

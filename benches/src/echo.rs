@@ -1,4 +1,4 @@
-//! One connection, one request under way: what we add to an echo of the same protocol.
+//! One connection, one request in flight: our cost above an echo of the same protocol.
 
 use crate::process::built_tollgate;
 use crate::report::{Spread, Table, figure};
@@ -8,8 +8,9 @@ use crate::surfaces::{Contender, Runs, Shape, check, command, measure, tollgate}
 
 const SHAPE: Shape = Shape { connections: 1, in_flight: 1, requests: 40_000 };
 const KEYS: u64 = 10_000;
-/// What a decision may add at p99 over an echo of the same protocol, in microseconds. A table says whether it
-/// was kept; what is gated is the instructions of a request (`count`), which do not depend on the machine's load.
+/// Budget of a decision at p99 above an echo of the same protocol, in microseconds. A table shows whether it
+/// was met; the gate checks the instructions of a request instead (`count`), which do not depend on the
+/// machine's load.
 const BUDGET_P99_US: f64 = 20.0;
 
 /// Measures the echo and ours of every protocol, in turns.
@@ -34,6 +35,7 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
     let p99 = |runs: &Runs| Spread::of(runs.p99_us.clone()).median;
     let mut rows = Vec::new();
     for (index, (contender, of)) in contenders.iter().zip(&runs).enumerate() {
+        // Contenders come in pairs: the echo, then ours.
         let echo = &runs[index - index % 2];
         rows.push(vec![
             contender.name.clone(),

@@ -11,7 +11,7 @@ use crate::settings::Settings;
 use crate::surfaces::check;
 
 const KEYS: u64 = 100;
-/// Of each surface.
+/// Requests per surface.
 const REQUESTS: u64 = 20_000;
 
 /// Starts a server as a user would, asks it over every surface, and looks at its memory.

@@ -1,7 +1,7 @@
 //! gRPC servers under h2load: rate, latency, and CPU a request, the servers taking turns.
 //!
-//! Every server is pinned to core 0 and the load to core 1. h2load sends one fixed `ShouldRateLimit` message of 46 bytes.
-//! Not here: the echo servers that show what the transport alone can do ([`echo`]).
+//! Every server is pinned to core 0 and the load to core 1. h2load sends one fixed `ShouldRateLimit` message
+//! of 46 bytes. Not here: the echo servers that show the limits of the transport alone ([`echo`]).
 
 mod echo;
 mod h2load;
@@ -15,7 +15,7 @@ pub(crate) use echo::{Behind, Runtime, Serve};
 /// Connections, streams in flight on each, requests of a run.
 const SHAPES: [(usize, usize, usize); 3] = [(16, 16, 200_000), (64, 100, 200_000), (1, 1, 20_000)];
 
-/// What one server did in the runs of one shape.
+/// Results of one server in the runs of one shape.
 #[derive(Default)]
 struct Runs {
     rate: Vec<f64>,
@@ -26,7 +26,7 @@ struct Runs {
 
 /// Measures every server that can be started.
 pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
-    // Package nghttp2-client.
+    // h2load is in the package nghttp2-client.
     if !settings.has("h2load") {
         return Ok(Vec::new());
     }
@@ -73,6 +73,7 @@ fn table(
     for (server, runs) in servers.iter().zip(runs) {
         let rate = Spread::of(runs.rate);
         let p99 = Spread::of(runs.p99_us);
+        // limitador is started first, so each server behind it has a ratio.
         limitador = limitador.or((server.name == servers::LIMITADOR).then_some(rate.median));
         rows.push(vec![
             server.name.to_owned(),

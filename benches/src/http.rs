@@ -14,7 +14,8 @@ const SHAPE: Shape = Shape { connections: 64, in_flight: 1, requests: 300_000 };
 const MANY: u64 = 1_000_000;
 const FEW: u64 = 10_000;
 
-/// One worker that limits by address, admits all, and answers by itself. `return` alone would come before the limit.
+/// One worker that limits by address, admits all, and answers by itself. `return` alone would come before the
+/// limit.
 const NGINX: &str =
     "daemon off; master_process off; worker_processes 1; pid nginx.pid; error_log error.log crit;
 events { worker_connections 512; }

@@ -1,7 +1,7 @@
 //! A decision in this process: nanoseconds each, the contenders taking turns within one run.
 //!
-//! Every repeat draws fresh keys and hands the same ones to everybody, in an order that rotates. The clock read is
-//! part of a decision.
+//! Every repeat draws fresh keys and gives the same ones to all contenders, in an order that rotates. The
+//! clock read is part of a decision.
 
 use std::sync::Barrier;
 
@@ -59,7 +59,7 @@ const UNKEYED: [Case; 3] = [
     Case { threads: 2, allowance: Allowance::ONE, ..case("admitted, 2 threads", 1, Spread::Uniform) },
 ];
 
-/// Measures every case for every contender; the first of `kinds` is what the others are compared with.
+/// Measures every case for every contender; the first of `kinds` is the reference.
 pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     use Kind::{
         Floor, FloorBatch, Governor, GovernorUnkeyed, Limitador, Throttlecrab, ThrottlecrabLocked, Tollgate,
@@ -91,7 +91,7 @@ fn table(
         cases.iter().filter(|case| case.keys <= most).map(|case| case.sized(settings)).collect();
     for case in &cases {
         settings.say(&format!("{name}: {}", case.heading));
-        // Ten million keys take their time: a case that differs only in what is asked for finds them there.
+        // Filling ten million keys takes a while, so a case with the same keys uses them again.
         if last.is_none_or(|last| !last.shares_keys_with(case)) {
             contenders.clear();
             contenders = ready(case, kinds, settings);
@@ -124,7 +124,7 @@ fn cell(runs: Option<Runs>, first: Option<f64>) -> String {
     }
 }
 
-/// Who can take part within the memory and time that a sane machine has.
+/// Whether a contender can take part within a reasonable time and memory.
 fn takes_part(kind: Kind, case: &Case) -> bool {
     kind != Kind::Limitador || case.keys <= 1_000_000
 }
@@ -140,7 +140,7 @@ fn pass_length(kind: Kind, keys: u64, settings: &Settings) -> usize {
     }
 }
 
-/// Everybody who takes part, with all keys known.
+/// All contenders that take part, with all keys known.
 fn ready(case: &Case, kinds: &[Kind], settings: &Settings) -> Vec<(Kind, Box<dyn Contender>)> {
     let kinds = kinds.iter().copied().filter(|kind| settings.wants(*kind) && takes_part(*kind, case));
     let contenders: Vec<(Kind, Box<dyn Contender>)> =

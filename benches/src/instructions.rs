@@ -1,7 +1,7 @@
 //! Instructions per decision, counted by valgrind: the same on a busy machine as on a quiet one.
 //!
-//! The program runs itself under callgrind, which counts within [`counted`] alone: what goes before, such as finding out
-//! how fast the clock's counter runs, takes more or less from run to run.
+//! The program runs itself under callgrind, which counts within [`counted`] alone: the preparation, such as
+//! measuring the speed of the clock's counter, varies from run to run.
 
 use std::io::Write;
 use std::process::Command;
@@ -99,7 +99,7 @@ fn counted(contenders: &[Box<dyn Contender>], keys: &[String], passes: u64) -> u
     contenders.iter().map(|contender| (0..passes).map(|_| contender.pass(keys)).sum::<u64>()).sum()
 }
 
-/// Counts everybody, admitting and denying.
+/// Counts all contenders, admitting and denying.
 pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     if !settings.has("valgrind") {
         return Ok(Vec::new());

@@ -1,4 +1,4 @@
-//! What was run, on what, with which versions: a figure without them does not count.
+//! The machine, the programs and their versions: a figure without them does not count.
 
 use std::process::Command;
 

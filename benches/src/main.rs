@@ -1,7 +1,7 @@
 //! `tollgate-bench`: our numbers beside the peers', one command.
 //!
-//! Every comparison runs peer and ours in turns within one run, because figures of two runs, let alone of two machines,
-//! do not compare. Not here: benches of single functions, which stand beside the crates they belong to.
+//! Every comparison runs peer and ours in turns within one run, because figures of two runs, let alone of two
+//! machines, do not compare. Not here: benches of single functions, which are in their crates.
 
 mod accuracy;
 mod contender;
@@ -81,7 +81,8 @@ enum What {
     Surge,
     /// What watching costs.
     Observed,
-    /// The control plane: from a change to 1,000 nodes and to three real ones, pages of 10,000 rules, reports.
+    /// The control plane: from a change to 1,000 nodes and to three real ones, pages of 10,000 rules,
+    /// reports.
     Control,
     /// Memory of a server with all surfaces open that tracks 100 keys.
     Footprint,
@@ -217,7 +218,8 @@ fn show(table: &Table, settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The peers are behind a feature, so that whoever builds the workspace does not build them: build them now, and go on.
+/// The peers are behind a feature, so that building the workspace does not build them: builds them now, and
+/// runs the result.
 fn with_peers() -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = std::process::Command::new(cargo)

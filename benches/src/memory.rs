@@ -1,6 +1,7 @@
 //! Memory of a key, and the slowest single decision while a table grows from nothing.
 //!
-//! Each contender grows in a process of its own: what the process gained is what its keys cost, allocator and all.
+//! Each contender grows in a process of its own: the growth of the process is the cost of its keys, including
+//! the allocator's.
 
 use std::io::Write;
 use std::process::Command;
@@ -29,7 +30,8 @@ pub(crate) struct Grow {
 }
 
 impl Grow {
-    /// Writes `resident bytes gained, slowest decision by the wall clock in ns, slowest by the CPU clock in ns`.
+    /// Writes `resident bytes gained, slowest decision by the wall clock in ns, slowest by the CPU clock in
+    /// ns`.
     pub(crate) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let before = resident_bytes()?;
         let contender = make(self.kind, Allowance::MANY, self.keys).context("not in this build")?;
@@ -82,7 +84,7 @@ fn nanos(clock: ClockId) -> i64 {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// Measures everybody at 1 M and 10 M keys.
+/// Measures all contenders at 1 M and 10 M keys.
 pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
     let sizes: &[u64] = settings.size(&[1_000_000, 10_000_000], &[1_000_000], &[10_000]);
     let largest = sizes.last().copied().unwrap_or(0);

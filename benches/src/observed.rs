@@ -1,6 +1,6 @@
 //! Cost of observability: the top-key sketch and the log of denials, on as by default and off.
 //!
-//! Counters and histograms cannot be turned off; what they cost is part of both columns.
+//! Counters and histograms cannot be turned off; their cost is part of both columns.
 
 use crate::process::built_tollgate;
 use crate::report::{Spread, Table, figure};

@@ -13,7 +13,7 @@ use crate::machine;
 /// Names the server to measure, where it is not to be built.
 const BINARY: &str = "TOLLGATE_BIN";
 
-/// How long a server may take to listen, and how often that is looked for.
+/// Longest time for a server to start listening, and the interval between checks.
 const PATIENCE: Duration = Duration::from_secs(10);
 const ASKS_EVERY: Duration = Duration::from_millis(20);
 
@@ -59,7 +59,8 @@ impl Process {
         command: impl FnOnce(u16) -> anyhow::Result<Command>,
     ) -> anyhow::Result<Self> {
         let mut command = command(port)?;
-        // Ours takes any such variable for a setting of its own, and does not start where it knows none of that name.
+        // Tollgate takes variables with its prefix for settings, and does not start if it does not know their
+        // names.
         for (name, _) in
             std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"TOLLGATE_"))
         {
@@ -117,7 +118,8 @@ impl Process {
     }
 }
 
-/// The server to measure: the release binary beside this one, built first, or what the environment says.
+/// The server to measure: the release binary beside this one, built first, or the one that the environment
+/// names.
 pub(crate) fn built_tollgate() -> anyhow::Result<PathBuf> {
     if let Some(binary) = std::env::var_os(BINARY) {
         return Ok(binary.into());

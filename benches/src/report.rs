@@ -1,6 +1,7 @@
 //! A table of results: on the terminal as text, into a page as markdown.
 //!
-//! A page keeps each table between two marks, so that running a comparison again replaces its figures and nothing else.
+//! A page keeps each table between two marks, so that running a comparison again replaces its figures and
+//! nothing else.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +15,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Of at least one run.
+    /// The spread of at least one run.
     pub(crate) fn of(mut runs: Vec<f64>) -> Self {
         runs.sort_by(f64::total_cmp);
         let at = |index: usize| runs.get(index).copied().unwrap_or(f64::NAN);
@@ -57,7 +58,7 @@ pub(crate) struct Table {
     /// Names the marks in a page: `in-process`, `memory`.
     pub(crate) name: &'static str,
     pub(crate) title: String,
-    /// What makes these figures again.
+    /// The command that reproduces these figures.
     pub(crate) command: String,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,

@@ -1,10 +1,12 @@
-//! The keys that a run asks for: 20-byte strings, drawn uniformly or by Zipf's law, the same for every contender.
+//! The keys that a run asks for: 20-byte strings, drawn uniformly or by Zipf's law, the same for every
+//! contender.
 //!
-//! Written out before the clock starts and read in order, so that a pass measures the decision and not the dice.
+//! Written out before the clock starts and read in order, so that a pass measures the decision and not the
+//! dice.
 
 use std::fmt::Write as _;
 
-/// How often which key is asked for.
+/// The distribution of requests over keys.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Spread {
     /// Every key alike.
@@ -22,7 +24,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    /// `count` requests over `population` keys. `seed` tells threads apart.
+    /// `count` requests over `population` keys. Each thread has its own `seed`.
     pub(crate) fn new(count: usize, population: u64, spread: Spread, seed: u64) -> Self {
         let zipf = (spread == Spread::Zipf).then(|| Zipf::new(population, 0.99));
         let mut requests = Self { keys: vec![String::new(); count], dice: Dice::new(seed), zipf, population };
@@ -80,7 +82,8 @@ impl Dice {
     }
 }
 
-/// Ranks by Zipf's law in constant time a draw (Gray et al., "Quickly generating billion-record synthetic databases").
+/// Ranks by Zipf's law in constant time a draw (Gray et al., "Quickly generating billion-record synthetic
+/// databases").
 struct Zipf {
     population: f64,
     theta: f64,

@@ -1,4 +1,4 @@
-//! Servers that only answer: what a protocol costs where nothing is decided.
+//! Servers that only answer: the cost of a protocol without decisions.
 
 mod epoll;
 mod hyper;
@@ -13,7 +13,7 @@ use crate::process::{Process, pinned};
 
 /// Bytes of the one request that the responders of the Redis protocol know.
 const REQUEST: usize = 79;
-/// What they answer: admitted.
+/// Their reply to every request: admitted.
 const REPLY: &[u8] = b"*5\r\n:0\r\n:1001\r\n:1000\r\n:-1\r\n:4\r\n";
 
 /// Which.

@@ -1,4 +1,4 @@
-//! What every comparison is told: how often to repeat, who takes part, where to write.
+//! Settings of every comparison: repeats, contenders, output files.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ impl Settings {
         self
     }
 
-    /// How much of something this run does.
+    /// Picks the amount of work for a full, quick or smoke run.
     pub(crate) fn size<T>(&self, full: T, quick: T, smoke: T) -> T {
         match (self.smoke, self.quick) {
             (true, _) => smoke,
@@ -58,7 +58,7 @@ impl Settings {
         has
     }
 
-    /// Says what does not take part, in a line that `./test` counts.
+    /// Reports a part of the comparison that is left out, in a line that `./test` counts.
     pub(crate) fn lacks(&self, what: &str, why: &str) {
         let _ = writeln!(std::io::stderr(), "SKIPPED {what} in benches: {why}");
     }
@@ -85,12 +85,12 @@ impl Settings {
         command
     }
 
-    /// What a reader must know of the run.
+    /// Caveats that a reader of the table needs.
     pub(crate) fn notes(&self) -> Vec<String> {
         vec![format!("{} repeats; load average {} at the end.", self.repeats, machine::load())]
     }
 
-    /// Tells whoever waits what is going on; what cannot be told is not worth stopping for.
+    /// Prints progress for a waiting user; errors in printing it are ignored.
     pub(crate) fn say(&self, what: &str) {
         let _ = writeln!(std::io::stderr(), "{what} …");
     }

@@ -1,7 +1,8 @@
 //! Shared counters: a store of ours on one local Redis, beside redis-benchmark sending the very same command.
 //!
-//! Redis has core 0; whoever asks has core 1: redis-benchmark, or this process, where many tasks on one single-threaded runtime call
-//! the store as a worker of a server does. Not here: what a server adds to it (`grpc`, `resp`, `http`).
+//! Redis has core 0, and its client core 1: redis-benchmark, or this process, where many tasks on one
+//! single-threaded runtime call the store as a worker of a server does. Not here: the additional cost of a
+//! server (`grpc`, `resp`, `http`).
 
 mod bytes;
 mod drive;
@@ -106,7 +107,7 @@ impl Redis {
         self.tell(&format!("*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${}\r\n{script}\r\n", script.len()))
     }
 
-    /// Asks one command, given as a line; answers what it says, be it a line or a string.
+    /// Sends one command, given as a line; returns the reply, a line or a string.
     fn ask(&self, command: &str) -> anyhow::Result<String> {
         self.tell(&format!("{command}\r\n"))
     }

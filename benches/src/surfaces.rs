@@ -13,19 +13,19 @@ use crate::process::{Process, pinned};
 use crate::report::{Spread, Table, figure};
 use crate::settings::Settings;
 
-/// A server and what it is asked.
+/// A server and the requests that it gets.
 pub(crate) struct Contender {
     pub(crate) name: String,
     pub(crate) process: Process,
     /// `resp`, `http` or `grpc`.
     pub(crate) scheme: &'static str,
-    /// Of HTTP.
+    /// Path of the HTTP request.
     pub(crate) path: &'static str,
     pub(crate) ask: Ask,
     pub(crate) keys: u64,
 }
 
-/// How it is asked.
+/// Connections, requests in flight and requests in all of one kind of load.
 #[derive(Clone, Copy)]
 pub(crate) struct Shape {
     pub(crate) connections: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Shape {
     pub(crate) requests: u64,
 }
 
-/// What one contender did in the runs of one shape.
+/// Results of one contender in the runs of one shape.
 #[derive(Clone, Default)]
 pub(crate) struct Runs {
     pub(crate) rate: Vec<f64>,

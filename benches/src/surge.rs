@@ -1,5 +1,5 @@
-//! Twenty times the usual load on one key: in memory, over an exact store, and with leases. Real servers, real
-//! Redis; the load is `tollgate bench` on a fixed schedule, so a slow reply does not lower it.
+//! Twenty times the usual load on one key: in memory, over an exact store, and with leases. Real servers,
+//! real Redis; the load is `tollgate bench` on a fixed schedule, so a slow reply does not lower it.
 //!
 //! Not here: the same as a test (`surge` of `e2e`), which works out the ideal from the arrivals.
 
@@ -15,7 +15,7 @@ use crate::settings::Settings;
 
 /// The limit of the crowd's key, a second; its burst is a second's worth.
 const LIMIT: u64 = 2_000;
-/// Of the neighbours, who stay far below it.
+/// Requests per second of the neighbours, far below the limit.
 const NEIGHBOURS: u64 = 500;
 
 struct Mode {
@@ -31,7 +31,7 @@ const MODES: [Mode; 3] = [
     Mode { name: "leased, two nodes", sharing: "leased", nodes: 2, needs_redis: true },
 ];
 
-/// What a load saw.
+/// Results of one load.
 struct Load {
     requests: f64,
     admitted: f64,
@@ -43,7 +43,7 @@ struct Load {
 
 /// One run of one mode.
 struct Run {
-    /// Admitted in the span, of what the limit gave in it.
+    /// Admitted permits in the span, as a share of those that the limit supplied in it.
     goodput: f64,
     offered: f64,
     answered: f64,

@@ -1,5 +1,6 @@
-//! Any bytes over HTTP: as the body of a check, a reservation or a commit, as the query of explain, or as a whole connection. Always an
-//! answer that is what it says it is, never a panic, and the next request of the connection is served.
+//! Any bytes over HTTP: as the body of a check, a reservation or a commit, as the query of explain, or as a
+//! whole connection. There is always a well-formed answer, never a panic, and the next request of the
+//! connection is served.
 
 use std::sync::{Arc, OnceLock};
 
@@ -78,7 +79,7 @@ fn query(path: &str, bytes: &[u8]) {
     let mut query = String::new();
     for byte in bytes.iter().filter(|byte| byte.is_ascii_graphic() && **byte != b'#') {
         match byte {
-            // What no URL can hold as it is.
+            // Bytes that no URL may contain unescaped.
             b'"' | b'<' | b'>' | b'\\' | b'^' | b'`' | b'{' | b'|' | b'}' => query += &format!("%{byte:02x}"),
             byte => query.push(char::from(*byte)),
         }

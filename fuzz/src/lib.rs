@@ -1,4 +1,4 @@
-//! What each fuzz target does, as plain functions: `tests/seeds.rs` calls them on the stable compiler too.
+//! The fuzz targets as plain functions, so that `tests/seeds.rs` can call them on the stable compiler too.
 
 pub mod http_body;
 pub mod resp;

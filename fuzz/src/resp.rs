@@ -1,5 +1,5 @@
-//! Any bytes to the Redis-protocol surface: never a panic, nothing but whole replies, one for each command, and the same in
-//! whatever pieces the bytes come.
+//! Any bytes to the Redis-protocol surface: never a panic, nothing but whole replies, one for each command,
+//! and the same in whatever pieces the bytes come.
 
 use std::collections::VecDeque;
 use std::io;
@@ -21,8 +21,8 @@ const RULES: &str = "{domain: d, descriptors: [{key: k, rate_limit: {unit: minut
 /// The longest reply to a short command: what `COMMAND DOCS` says.
 const LONGEST_REPLY: usize = 16 * 1024;
 
-/// Sends `bytes` to a surface, whole and in pieces, and looks at what comes back. The first byte chooses the pieces and
-/// whether there is a password.
+/// Sends `bytes` to a surface, whole and in pieces, and checks the replies. The first byte chooses the pieces
+/// and whether there is a password.
 ///
 /// # Panics
 /// When a promise of the surface is broken.
@@ -33,7 +33,8 @@ pub fn send_any_bytes(bytes: &[u8]) {
     let replies = count_replies(&whole);
     let quits = whole.windows(5).any(|window| window == b"+OK\r\n");
     let is_refused = whole.windows(16).any(|window| window == b"-ERR Protocol er");
-    // A refusal is a reply to no command, and who quits is not counted after it has gone.
+    // A protocol error is a reply without a command; a client that quits is gone before its command is
+    // counted.
     assert!(
         (commands..=commands + 1 + u64::from(is_refused && quits)).contains(&replies),
         "{commands} commands, {replies} replies"
@@ -114,7 +115,7 @@ impl AsyncWrite for Peer {
     }
 }
 
-/// How many replies `bytes` are.
+/// The number of replies in `bytes`.
 fn count_replies(mut bytes: &[u8]) -> u64 {
     let mut replies = 0;
     while !bytes.is_empty() {
@@ -124,7 +125,7 @@ fn count_replies(mut bytes: &[u8]) -> u64 {
     replies
 }
 
-/// What follows the first reply.
+/// The bytes after the first reply.
 fn skip(bytes: &[u8]) -> &[u8] {
     let end = bytes.windows(2).position(|two| two == b"\r\n").expect("a line ends");
     let (line, mut rest) = (&bytes[..end], &bytes[end + 2..]);

@@ -1,5 +1,5 @@
-//! Any bytes as the message of a gRPC call, or as a whole connection: never a panic, one gRPC status of those that the
-//! documentation names, and the next call of the connection is decided.
+//! Any bytes as the message of a gRPC call, or as a whole connection: never a panic, one gRPC status of those
+//! that the documentation names, and the next call of the connection is decided.
 
 use std::sync::{Arc, OnceLock};
 
@@ -24,7 +24,7 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// `OK`, `INVALID_ARGUMENT`, `NOT_FOUND`.
 const STATUSES: [i32; 3] = [0, 3, 5];
-/// Of a prefix that breaks the protocol: also `RESOURCE_EXHAUSTED` (of a length that is too large), `UNIMPLEMENTED`
+/// Further statuses for an invalid length prefix: `RESOURCE_EXHAUSTED` (length too large), `UNIMPLEMENTED`
 /// and `INTERNAL`.
 const STATUSES_OF_PREFIXES: [i32; 3] = [8, 12, 13];
 
@@ -66,7 +66,7 @@ pub fn call_any_bytes(bytes: &[u8]) {
             });
         }
     };
-    // Of some calls the prefix is any bytes too.
+    // In some calls the length prefix is arbitrary too.
     let is_framed = kind & 8 == 0;
     let message = if is_framed { framed(bytes) } else { Bytes::copy_from_slice(bytes) };
     connect(|io| async move {

@@ -1,4 +1,5 @@
-//! The least that a keyed limiter must do: hash the key, find its 16-byte slot, one compare-and-swap, read the clock.
+//! The least that a keyed limiter must do: hash the key, find its 16-byte slot, one compare-and-swap, read
+//! the clock.
 //!
 //! A yardstick, not a limiter: it never grows, never forgets, and trusts its hash.
 
@@ -19,7 +20,7 @@ pub(crate) struct Floor {
     full_ns: u64,
 }
 
-/// Whose it is, and when it will be full again. Sixteen bytes.
+/// Owner of the slot, and the instant at which its key is full again. 16 bytes.
 #[derive(Default)]
 struct Slot {
     tag: AtomicU64,

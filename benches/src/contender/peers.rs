@@ -18,7 +18,8 @@ pub(crate) fn make(kind: Kind, allowance: Allowance, keys: u64) -> Option<Box<dy
             Some(Box::new(GovernorUnkeyed(governor::RateLimiter::direct(governor_quota(allowance)?))))
         }
         Kind::Throttlecrab | Kind::ThrottlecrabLocked => {
-            // Not one sweep within a run: the sweeps are a fault of their own, and would hide the cost of a decision.
+            // Not one sweep within a run: the sweeps are a fault of their own, and would hide the cost of a
+            // decision.
             let store =
                 PeriodicStore::builder().cleanup_interval(std::time::Duration::from_secs(86_400)).build();
             let limiter = Mutex::new(RateLimiter::new(store));
@@ -26,7 +27,7 @@ pub(crate) fn make(kind: Kind, allowance: Allowance, keys: u64) -> Option<Box<dy
             Some(if kind == Kind::Throttlecrab { Box::new(crab) } else { Box::new(Locked(crab)) })
         }
         Kind::Limitador => {
-            // The second argument is what it keeps at most.
+            // The second argument is the greatest number of counters.
             let limiter = limitador::RateLimiter::new(keys + keys / 8 + 1_000);
             let user = "user".try_into().ok()?;
             let seconds = allowance.every.as_secs();

@@ -53,7 +53,7 @@ impl Contender for Tollgate {
     }
 }
 
-/// Sixteen takes a call.
+/// The same, 16 takes per call.
 pub(crate) struct Batches(pub(crate) Tollgate);
 
 impl Contender for Batches {

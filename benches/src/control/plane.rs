@@ -17,11 +17,11 @@ use super::simulated::{now, pause};
 use crate::process::{Process, free_port};
 use crate::stopwatch::timed;
 
-/// Only a hang takes as many looks, a hundredth of a second apart.
+/// Attempts of a wait, 10 ms apart; only a hang takes as many.
 const LOOKS: usize = 60_000;
 const PASSWORD: &str = "correct horse battery";
 
-/// What the folder of a control plane has before its first start.
+/// Credentials made before the first start of a control plane: a session cookie and the token file of nodes.
 pub(crate) struct Prepared {
     cookie: String,
     token_file: PathBuf,
@@ -81,7 +81,7 @@ async fn record(control: &Control, hours: u64, top_keys: u64) -> anyhow::Result<
     Ok(())
 }
 
-/// A running control plane.
+/// A running control plane process.
 pub(crate) struct Plane {
     process: Process,
     cookie: String,
@@ -101,7 +101,7 @@ impl Plane {
         Ok(Self { process, cookie, token_file })
     }
 
-    /// Where it listens.
+    /// The base URL.
     pub(crate) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.process.port)
     }
@@ -132,7 +132,7 @@ impl Plane {
     }
 }
 
-/// Somebody who is logged in.
+/// A client that is logged in.
 pub(crate) struct Client {
     url: String,
     cookie: String,
@@ -170,7 +170,7 @@ impl Client {
         Ok(serde_json::from_str(&self.ask("GET", path, "", None)?.body)?)
     }
 
-    /// How long a request takes, in ms.
+    /// Duration of a request, in ms.
     pub(crate) fn time(&self, method: &str, path: &str, body: Option<(&str, &str)>) -> anyhow::Result<f64> {
         let (reply, took) = timed(|| self.ask(method, path, "", body));
         reply.map(|_| milliseconds(took))

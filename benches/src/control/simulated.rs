@@ -58,12 +58,12 @@ impl Fleet {
         Ok(Self { runtime: Some(runtime), applied })
     }
 
-    /// Forgets what has been applied.
+    /// Forgets the versions applied so far.
     pub(crate) fn forget(&mut self) {
         while self.applied.try_recv().is_ok() {}
     }
 
-    /// Waits until as many nodes have applied something. Returns how long after `since` each did, in order.
+    /// Waits until this many nodes have applied something. Returns how long after `since` each did, in order.
     pub(crate) fn applied(&mut self, nodes: usize, since: Timestamp) -> anyhow::Result<Vec<Duration>> {
         (0..nodes)
             .map(|_| Ok(self.applied.blocking_recv().context("no node is left")?.since(since)))
@@ -71,7 +71,7 @@ impl Fleet {
     }
 }
 
-/// One node.
+/// Attaches one simulated node and reports each version that it applies.
 async fn simulated(node: usize, rules: usize, endpoint: Endpoint, applied: mpsc::UnboundedSender<Timestamp>) {
     let identity = Identity { node: format!("{node:032x}"), incarnation: 1, secret: vec![7; 32] };
     let settings = AgentSettings::new(identity, format!("node {node}"), Vec::new(), node as u64);

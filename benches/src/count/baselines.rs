@@ -12,10 +12,10 @@ const TOLERANCE: f64 = 0.03;
 /// With another C library, whose copying of bytes takes other instructions.
 const OTHER_LIBC: f64 = 0.06;
 
-/// What counts depend on.
+/// Everything that a count depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Build {
-    /// Version and commit of the compiler, its target, and what the build may use of the processor.
+    /// Version and commit of the compiler, its target, and the processor features that the build may use.
     compiler: String,
     /// The C library, whose functions choose by processor.
     libc: String,
@@ -52,7 +52,7 @@ impl Build {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Baselines(Vec<(Build, Vec<Counted>)>);
 
-/// Of one path.
+/// Result of one path against its baseline.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Verdict {
     Within { baseline: f64, change: f64 },
@@ -116,13 +116,14 @@ impl Baselines {
         text
     }
 
-    /// Replaces what is known of a build.
+    /// Replaces the counts of a build.
     pub(super) fn put(&mut self, build: Build, counted: &[Counted]) {
         self.0.retain(|(known, _)| *known != build);
         self.0.push((build, counted.to_vec()));
     }
 
-    /// Of this very build; or of this compiler with another C library, with twice the tolerance.
+    /// Baselines of exactly this build; or of the same compiler with another C library, with twice the
+    /// tolerance.
     pub(super) fn of(&self, build: &Build) -> Found<'_> {
         let same = self.0.iter().find(|(known, _)| known == build);
         let near = self.0.iter().rev().find(|(known, _)| known.compiler == build.compiler);

@@ -1,5 +1,5 @@
-//! Instructions of a request to a server: `tollgate serve` under callgrind, which counts while requests of one
-//! connection are answered one after another, and neither the start nor what comes before.
+//! Instructions of a request to a server: `tollgate serve` under callgrind, which counts while requests of
+//! one connection are answered one after another, but neither the start nor the warm-up.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,7 +36,7 @@ const KEYS: u64 = 500;
 /// Starting under valgrind takes seconds, and more on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often a kind of request is counted, at most.
+/// Most counts of one kind of request.
 const TRIES: usize = 3;
 
 /// Counts each kind of request; one whose count is not `usual` again, and its least holds. On a busy machine

@@ -1,7 +1,7 @@
-//! Servers that answer `ShouldRateLimit` with no rules at all: what the transport alone can do.
+//! Servers that answer `ShouldRateLimit` without any rules: the limits of the transport alone.
 //!
-//! The same service with limitador's library behind it stands for limitador-server, which is no crate: without that
-//! server's own metrics and tracing, so rather faster than it.
+//! The same service with limitador's library behind it represents limitador-server, which is not a crate:
+//! without that server's own metrics and tracing, so rather faster than it.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -98,7 +98,7 @@ impl ThrottleRequest {
     }
 }
 
-/// The request that everybody is sent: 41 bytes.
+/// The request that every server gets: 41 bytes.
 pub(crate) fn request() -> Vec<u8> {
     let entry = Entry { key: "remote_address".to_owned(), value: "203.0.113.77".to_owned() };
     let descriptors = vec![Descriptor { entries: vec![entry] }];
@@ -150,7 +150,7 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    /// This program, told to serve.
+    /// This program as a command that serves.
     pub(crate) fn command(self, itself: &Path) -> Command {
         let mut command = pinned(0, itself);
         let word =

@@ -28,7 +28,7 @@ impl Load<'_> {
     /// The median and the 99th percentile in µs.
     pub(crate) fn latency(&self, count: usize) -> anyhow::Result<(f64, f64)> {
         let log = self.folder.join("latency.log");
-        // h2load appends.
+        // h2load appends to its log, so begin with an empty one.
         std::fs::write(&log, "")?;
         self.run(count, Some(&log))?;
         let text = std::fs::read_to_string(&log)?;

@@ -10,7 +10,7 @@ use super::echo::{self, Behind, Runtime, Serve};
 use crate::process::{Process, built_tollgate, free_port, pinned};
 use crate::settings::Settings;
 
-/// What the others are compared with.
+/// The reference that the others are compared with.
 pub(crate) const LIMITADOR: &str = "limitador crate behind tonic";
 pub(super) const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
@@ -23,7 +23,7 @@ pub(crate) struct Server {
     pub(crate) body: Vec<u8>,
 }
 
-/// Starts everybody that is there, limitador first, and sees that each answers.
+/// Starts every available server, limitador first, and checks that each answers.
 pub(crate) fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Server>> {
     let body = framed(&echo::request());
     ensure!(body.len() == 46, "the request is {} bytes long, not 46", body.len());
@@ -82,6 +82,7 @@ pub(crate) fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Se
             Ok(command)
         })?;
     }
+    // Only the server with a message of its own is not asked: the others must know this one.
     for server in servers.iter().filter(|server| server.path == SHOULD_RATE_LIMIT) {
         echo::ask(server.process.port).with_context(|| format!("{} answers wrongly", server.name))?;
     }

@@ -1,4 +1,5 @@
-//! One thread, one epoll, blocking on nothing else: the fastest that a server of the Redis protocol can be here.
+//! One thread, one epoll, blocking on nothing else: the fastest that a server of the Redis protocol can be
+//! here.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -43,7 +44,7 @@ pub(super) fn serve(port: u16) -> anyhow::Result<()> {
     }
 }
 
-/// Answers what has come; `false` when the other side has gone.
+/// Answers the requests that have arrived; `false` when the other side has gone.
 fn answer(stream: &mut TcpStream, begun: &mut usize, input: &mut [u8], replies: &[u8]) -> bool {
     match stream.read(input) {
         Ok(count @ 1..) => {

@@ -1,5 +1,5 @@
-//! The floor of `/v1/check` behind hyper: reads the same JSON by `serde_json`, and replies the same fields and
-//! as many bytes, of which nothing is computed.
+//! The floor of `/v1/check` behind hyper: reads the same JSON by `serde_json`, and replies with a constant of
+//! the same fields and size.
 
 use std::borrow::Cow;
 use std::convert::Infallible;

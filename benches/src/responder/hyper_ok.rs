@@ -8,7 +8,7 @@ use hyper::body::{Bytes, Incoming};
 pub(super) async fn answer(
     request: http::Request<Incoming>,
 ) -> Result<http::Response<Full<Bytes>>, Infallible> {
-    // What cannot be read is answered all the same.
+    // A body that cannot be read is answered too.
     let _ = request.into_body().collect().await;
     Ok(http::Response::new(Full::new(Bytes::from_static(b"ok"))))
 }

@@ -1,4 +1,4 @@
-//! Many tasks that ask one store, on the thread of whoever measures.
+//! Many tasks that call one store, on the measuring thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -29,7 +29,7 @@ pub(super) struct Node {
     sharing: Sharing,
 }
 
-/// One call.
+/// One call to the store and its outcome.
 #[derive(Clone, Copy)]
 pub(super) struct Call {
     /// When it was to begin, since the run began.
@@ -46,7 +46,7 @@ pub(super) enum Said {
 }
 
 impl Node {
-    /// With the deadline of the product where `deadline` says nothing.
+    /// A node with this deadline, or the product's default one.
     pub(super) fn of(redis: &Redis, quota: &Quota, deadline: Option<Duration>) -> anyhow::Result<Self> {
         let mut config = RedisConfig::parse_url(&redis.url())?;
         if let Some(deadline) = deadline {
@@ -101,11 +101,11 @@ impl Node {
     }
 }
 
-/// What came of a run.
+/// Results of a run.
 pub(super) struct Run {
     pub(super) calls: Vec<Call>,
     pub(super) seconds: f64,
-    /// CPU time of this thread meanwhile: what asking cost, whoever else had the machine.
+    /// CPU time of this thread meanwhile: the cost of calling, regardless of other load on the machine.
     pub(super) cpu_seconds: f64,
 }
 
@@ -123,7 +123,7 @@ impl Run {
         self.calls.iter().filter(|call| call.said == said).count()
     }
 
-    /// The latency that so many hundredths of the calls stay below, in µs.
+    /// The latency that this many hundredths of the calls stay below, in µs.
     pub(super) fn percentile(&self, hundredths: f64) -> f64 {
         let mut took: Vec<Duration> = self.calls.iter().map(|call| call.took).collect();
         took.sort_unstable();
@@ -155,7 +155,8 @@ pub(super) async fn closed(nodes: &[Node], tasks: usize, keys: &Arc<[String]>) -
     Run { calls, seconds: begun.elapsed().as_secs_f64(), cpu_seconds: cpu_seconds() - cpu }
 }
 
-/// So many calls a second, in the order of `keys`, each begun when it is due, whatever became of those before.
+/// Starts `rate` calls per second, in the order of `keys`, each when it is due, whether or not earlier calls
+/// have returned.
 pub(super) async fn paced(nodes: &[Node], rate: f64, keys: &Arc<[String]>) -> Run {
     let (begun, cpu) = (Instant::now(), cpu_seconds());
     let mut calls = JoinSet::new();

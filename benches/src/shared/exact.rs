@@ -16,14 +16,15 @@ use crate::report::{Spread as Spans, Table, figure};
 use crate::requests::{Requests, Spread};
 use crate::settings::Settings;
 
-/// Connections and calls in flight on each, of redis-benchmark; as many tasks in all are ours, on one connection.
+/// Connections of redis-benchmark and calls in flight on each; ours has the same number of tasks in all, on
+/// one connection.
 const SHAPES: [(usize, usize); 3] = [(1, 1), (1, 64), (50, 1)];
 /// The key that is asked for while its command is listened to.
 const SAMPLE: &str = "user:000000000000000";
 /// Tasks of the rows that share keys.
 const MANY: usize = 512;
 
-/// What one contender did in each run.
+/// Results of one contender in each run.
 #[derive(Default)]
 struct Row {
     name: String,
@@ -44,7 +45,8 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     }
     let redis = Redis::start()?;
     let runtime = runtime()?;
-    // Never denied here; a key that was asked lasts longer than the run, so that Redis has none to forget meanwhile.
+    // Never denied here; a key that was asked lasts longer than the run, so that Redis has none to forget
+    // meanwhile.
     let quota = Quota::token_bucket(5_000_000, Duration::from_mins(5_000_000))?;
     let node = Node::of(&redis, &quota, Some(Duration::from_secs(30)))?;
     let population = settings.size(1_000_000, 100_000, 1_000);
@@ -182,10 +184,10 @@ fn every(population: u64) -> Arc<[String]> {
     (0..population).map(|id| format!("user:{id:015}")).collect()
 }
 
-/// The command for redis-benchmark that runs the script our store was just heard to send, on random keys.
+/// The command for redis-benchmark that runs the script our store was just recorded to send, on random keys.
 ///
-/// redis-benchmark can send no zero bytes, and the argument of the script has some: the script is loaded once more with that argument
-/// written into it.
+/// redis-benchmark can send no zero bytes, and the argument of the script has some: the script is loaded once
+/// more with that argument written into it.
 fn same_script(redis: &Redis, heard: &Heard) -> anyhow::Result<Vec<String>> {
     let literal = |word: &Vec<u8>| {
         let bytes: String = word.iter().map(|byte| format!("\\{byte:03}")).collect();

@@ -1,4 +1,5 @@
-//! The store's own call for one key, as its Redis was heard to get it: whatever the store sends, a bench sends the same.
+//! The store's own call for one key, as recorded at its Redis, so that a bench sends exactly what the store
+//! sends.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -12,14 +13,14 @@ use super::Redis;
 pub(super) struct Heard {
     /// `EVALSHA`, the script's SHA-1, `1`, the key, and the arguments.
     pub(super) words: Vec<Vec<u8>>,
-    /// The script.
+    /// The Lua source of the script.
     pub(super) source: String,
 }
 
 impl Heard {
     /// The last call for the key that has `sample` in its name, among all that arrives while `work` is done.
     ///
-    /// A node calls scripts of its own accord too: it tells every second that it lives.
+    /// A node also calls scripts of its own accord: it sends a heartbeat every second.
     pub(super) fn while_done(
         redis: &Redis,
         sample: &str,
@@ -88,7 +89,7 @@ fn overheard(redis: &Redis, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow
     bail!("the connection that listens was closed")
 }
 
-/// The words of a line of `MONITOR`, which are all in quotes, with what is not printable as `\\x00`.
+/// The words of a line of `MONITOR`, which are all in quotes, with unprintable bytes as `\\x00`.
 fn quoted(line: &str) -> anyhow::Result<Vec<Vec<u8>>> {
     let (mut words, mut word) = (Vec::new(), None);
     let mut rest = line.trim().bytes();

@@ -17,7 +17,7 @@ struct Case {
     /// Permits a second, and at once.
     limit: u64,
     nodes: usize,
-    /// Calls a second in all; as fast as they are answered where not said.
+    /// Calls a second in all; `None` for as fast as they are answered.
     rate: Option<f64>,
 }
 
@@ -129,7 +129,8 @@ fn admitted(run: &Run) -> Vec<f64> {
     at
 }
 
-/// The most that any interval admitted above a burst of `limit` and as much a second, in hundredths of the burst.
+/// The most that any interval admitted above a burst of `limit` and as much a second, in hundredths of the
+/// burst.
 fn most_over(run: &Run, limit: f64) -> f64 {
     let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
     for (before, at) in admitted(run).into_iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a call costs while Redis stands still or is dead, and how long until all is as before.
+//! The cost of a call while Redis is frozen or dead, and the time until full recovery.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ const TASKS: usize = 16;
 /// A call that took less did not wait for Redis.
 const AT_ONCE: Duration = Duration::from_millis(2);
 
-/// What one outage cost.
+/// Measured cost of one outage.
 struct Outage {
     slowest_ms: f64,
-    /// Calls that failed before the first was refused at once.
+    /// Calls that failed after waiting, before the first that failed at once.
     waited: f64,
     refused_p50_us: f64,
     refused_p99_us: f64,
@@ -31,7 +31,7 @@ struct Outage {
 
 /// Measures an outage of each kind.
 pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
-    // How long Redis is away.
+    // Duration of the outage.
     let away = Duration::from_millis(settings.size(1_500, 1_500, 300));
     let mut rows = Vec::new();
     for (name, kills) in [("hangs (SIGSTOP)", false), ("is killed and restarted", true)] {

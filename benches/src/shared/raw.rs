@@ -1,4 +1,4 @@
-//! The very bytes of our calls from a client that does nothing else: writes so many commands, counts as many replies.
+//! The very bytes of our calls from a client that does nothing else: it writes commands and counts replies.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    /// Of a command that was heard; `sample` is what of its key is random.
+    /// From a recorded command; `sample` is the part of its key to randomize.
     pub(super) fn of(command: &[Vec<u8>], sample: &str) -> anyhow::Result<Self> {
         let mut bytes = format!("*{}\r\n", command.len()).into_bytes();
         for word in command {
@@ -75,8 +75,9 @@ impl Raw {
 }
 
 impl Raw {
-    /// Sends `count` of them, so many a second, each when it is due whatever became of those before, and reads what has come in between:
-    /// what a connection, Redis and this machine do at such a pace when nobody works. Latencies in µs from when each was due.
+    /// Sends `count` of them at a fixed rate, each when it is due regardless of earlier ones, and reads
+    /// replies in between: the cost of a connection, Redis and this machine at such a pace without our code.
+    /// Latencies in µs from when each was due.
     pub(super) fn paced(
         &self,
         redis: &Redis,
@@ -115,7 +116,7 @@ impl Raw {
     }
 }
 
-/// What came of replies and was not counted yet.
+/// Bytes of replies that are not counted yet.
 #[derive(Default)]
 struct Replies(Vec<u8>);
 

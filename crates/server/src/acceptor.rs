@@ -16,7 +16,7 @@ type Accept = dyn FnOnce(Listener, ListenerOptions, watch::Receiver<bool>) -> Ac
 /// Accepts connections for a surface.
 pub(crate) struct Acceptor(Box<Accept>);
 
-/// What the sockets of one surface have in common.
+/// Options shared by the sockets of one surface.
 #[derive(Clone, Debug)]
 pub(crate) struct ListenerOptions {
     pub(crate) tls: Option<Arc<Tls>>,

@@ -20,7 +20,7 @@ use tollgate_store_memcache::MemcacheStore;
 use tollgate_store_memory::MemoryStore;
 use tollgate_store_redis::{RedisStore, Severity};
 
-/// How long the start waits for the store's first reply.
+/// Longest wait at the start for the store's first reply.
 const FIRST_STATE: Duration = Duration::from_millis(300);
 
 /// The configured store.
@@ -32,7 +32,6 @@ pub(crate) enum AnyStore {
     Redis(RoutedStore<RedisStore, MemoryStore>),
     /// memcached, which does not know its nodes, and this process's memory beside it.
     Memcache {
-        /// The store.
         store: RoutedStore<MemcacheStore, MemoryStore>,
         /// Number of nodes that share it, from the settings.
         nodes: u32,
@@ -110,8 +109,8 @@ impl AnyStore {
         }
     }
 
-    /// Why the store must not be used as it is configured, as far as it can be reached now. Takes no longer
-    /// than connecting to each of its servers once.
+    /// Reasons why the store must not be used in this configuration, as far as it can be reached now. Takes
+    /// no longer than connecting to each of its servers once.
     pub(crate) async fn unusable_because(&self) -> Vec<String> {
         match self {
             Self::Memory(_) | Self::Memcache { .. } => Vec::new(),
@@ -132,7 +131,7 @@ impl AnyStore {
         StoreView { name: self.name().as_str().to_owned(), status }
     }
 
-    /// What makes a store that answers too slow.
+    /// Why a store that answers is too slow; `None` if it is not.
     fn slow(&self) -> Option<Arc<str>> {
         match self {
             Self::Redis(store) => store.shared().slow(),

@@ -1,4 +1,4 @@
-//! What `serve` prints when it is up: one screen on stdout, each line a word and its value.
+//! Output of `serve` when it is up: one screen on stdout, each line a word and its value.
 //!
 //! Programs may rely on the lines `grpc ADDRESS`, `http ADDRESS`, `resp ADDRESS` (or `off`), `tls SURFACES`
 //! (or `off`) and `try COMMAND`, and on `ready` being the last one. Ports for pages alone are listed only if
@@ -20,7 +20,7 @@ use crate::shell::quote;
 /// Domains that are listed.
 const MAX_DOMAINS: usize = 8;
 
-/// What is printed.
+/// Contents of the start screen.
 #[derive(Debug)]
 pub(crate) struct Banner<'a> {
     /// The rules in effect.
@@ -49,6 +49,7 @@ impl Banner<'_> {
         let paths: Vec<String> = rules.paths.iter().map(|path| path.display().to_string()).collect();
         writeln!(out, "tollgate {}", env!("CARGO_PKG_VERSION"))?;
         let paths = paths.join(", ");
+        // Without rules the line says what ends that state, otherwise where the rules come from.
         if self.policy.domains().is_empty() {
             let until = match paths.is_empty() {
                 true => "none yet: not ready until the control plane sends some".to_owned(),
@@ -80,6 +81,7 @@ impl Banner<'_> {
             }
             _ => writeln!(out, "  store   {}", self.store_state())?,
         }
+        // Ports for pages alone are listed only if they are open.
         let shown = || self.surfaces.iter().filter(|it| it.surface.decides() || it.address.is_some());
         for listening in shown() {
             let address = listening.address.map_or_else(|| "off".to_owned(), |address| address.to_string());
@@ -107,7 +109,7 @@ impl Banner<'_> {
         }
     }
 
-    /// A command that works as it is.
+    /// A command that works without changes.
     fn try_command(&self) -> String {
         let from_surface = self.surfaces.iter().find_map(|listening| {
             let has_tls = self.settings.tls.of(listening.surface.name()).is_some();

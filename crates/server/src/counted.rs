@@ -1,4 +1,4 @@
-//! What rules there are, in words.
+//! Number of rules, in words.
 
 use tollgate_human_text::counted;
 use tollgate_policy::Policy;

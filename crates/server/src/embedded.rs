@@ -8,7 +8,7 @@ use crate::control::{self, Running};
 use crate::settings::{ControlAt, Settings};
 use crate::worker::small_runtime;
 
-/// How long requests of the console may take at the end.
+/// Longest time for requests of the console to finish at the end.
 const DRAIN: Duration = Duration::from_secs(5);
 
 /// The control plane of this process, if it has one.
@@ -19,7 +19,7 @@ impl Embedded {
     /// Starts it if `settings` ask for it, and has the node use it.
     ///
     /// # Errors
-    /// What is wrong, and what to do.
+    /// The error, and the remedy.
     pub(crate) fn start(settings: &mut Settings) -> Result<Self, String> {
         let Some(node) = &mut settings.control else { return Ok(Self(None)) };
         let ControlAt::Embedded(plane) = &node.at else { return Ok(Self(None)) };
@@ -30,7 +30,7 @@ impl Embedded {
         Ok(Self(Some(running)))
     }
 
-    /// What the start prints.
+    /// Lines for the start screen.
     pub(crate) fn lines(&self) -> Vec<(&'static str, String)> {
         self.0.as_ref().map(|running| running.banner.lines()).unwrap_or_default()
     }

@@ -1,8 +1,8 @@
-//! How a command ends.
+//! Results of commands.
 
 use std::process::ExitCode;
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Yes, or done.

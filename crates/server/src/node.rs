@@ -1,4 +1,4 @@
-//! What the surfaces of one process share: the limiter, the clock, the source of rules, and readiness.
+//! State shared by the surfaces of one process: the limiter, the clock, the source of rules, and readiness.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::any_store::NodeLimiter;
 use crate::node_control::controlled::Controlled;
 use crate::settings::ReadyNeeds;
 
-/// How often a process that started without rules checks whether there are some.
+/// Interval at which a process that started without rules checks for some.
 const RULES_CHECK: Duration = Duration::from_millis(20);
 
 /// Shared by all surfaces.
@@ -24,7 +24,7 @@ pub(crate) struct Node {
     pub(crate) clock: Arc<dyn Clock>,
     /// Where the rules come from.
     pub(crate) rules: NodeRules,
-    /// What of the store the process needs to be ready.
+    /// State of the store that the process needs to be ready.
     needs: ReadyNeeds,
     /// The store has replied at least once.
     has_met_store: AtomicBool,
@@ -81,7 +81,7 @@ impl std::fmt::Debug for Node {
 }
 
 impl Node {
-    /// A node that is ready when `limiter` has rules and what it `needs` of its store.
+    /// A node that is ready when `limiter` has rules and its store is in the state that it `needs`.
     pub(crate) fn new(
         limiter: Arc<NodeLimiter>,
         clock: Arc<dyn Clock>,
@@ -154,7 +154,7 @@ impl Node {
         self.update();
     }
 
-    /// Updates readiness with what the control plane sends. Ends at once without a control plane.
+    /// Updates readiness with the status of the control plane. Ends at once without a control plane.
     pub(crate) async fn watch_control(&self) {
         let Some(mut status) = self.rules.control().map(Controlled::status) else { return };
         while status.changed().await.is_ok() {

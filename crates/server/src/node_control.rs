@@ -1,7 +1,7 @@
 //! A node whose rules come from a control plane: the agent on a thread and a runtime of its own, so that no
 //! worker waits for it.
 //!
-//! Rule files are watched beside it: the agent joins them with what the control plane sends. Not here: the
+//! Rule files are watched beside it: the agent joins them with the rules of the control plane. Not here: the
 //! protocol, commands and overrides (`fleet-agent`).
 
 pub(crate) mod controlled;
@@ -32,14 +32,14 @@ use crate::folder_lock;
 use crate::settings::{ControlAt, NodeControl, Settings};
 use crate::worker::small_runtime;
 
-/// How long saved rules may take to be put in force.
+/// Longest time to put saved rules in force.
 const LONGEST_START: Duration = Duration::from_secs(60);
 
 /// Starts the agent, and waits until saved rules are in force. Without any rules it waits for the first ones,
 /// as long as `--control-wait` says.
 ///
 /// # Errors
-/// What cannot be used, and what to do: the folder of the state, a certificate.
+/// The part that cannot be used, and the remedy: the folder of the state, a certificate.
 pub(crate) fn start(
     control: &NodeControl,
     (rules, options): (Option<&RuleSet>, &Options),

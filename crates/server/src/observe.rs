@@ -63,7 +63,7 @@ impl Collector for CertificateMetrics {
     }
 }
 
-/// The store.
+/// Metrics of the configured store.
 #[derive(Debug)]
 pub(crate) struct StoreMetrics(pub(crate) Arc<Node>);
 
@@ -73,7 +73,7 @@ impl Collector for StoreMetrics {
     }
 }
 
-/// Log lines that nobody will read.
+/// Metrics of lost log lines.
 #[derive(Debug)]
 pub(crate) struct LogMetrics(pub(crate) LogQueue);
 

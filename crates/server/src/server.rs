@@ -1,4 +1,4 @@
-//! One server, from its settings to its end: what is created in which order, and how it stops.
+//! One server, from its settings to its end: the order in which its parts are created, and how it stops.
 //!
 //! Worker threads serve every surface; signals, reload and certificates have one small runtime here. They
 //! share nothing but the node.
@@ -25,7 +25,7 @@ use crate::signals::{EndSignal, Signals};
 use crate::surface::Process;
 use crate::worker::{self, small_runtime};
 
-/// How often certificates are checked for changes.
+/// Interval of checking certificates for changes.
 const CERTIFICATE_CHECK: Duration = Duration::from_secs(5);
 
 /// A server that listens and does not accept yet.
@@ -163,7 +163,7 @@ impl Server {
                 Some(worker) = ended.recv() => Err(io::Error::other(format!("worker {worker} ended by itself"))),
             };
             node.drain();
-            // Nobody balances load over a server that is tried out at a terminal.
+            // There is no load balancer in front of a server that is tried out at a terminal.
             if !(matches!(outcome, Ok(EndSignal::Interrupt)) && io::stdin().is_terminal()) {
                 let delay = settings.serving.drain_delay;
                 tracing::info!(
@@ -177,7 +177,7 @@ impl Server {
             let timeout = settings.serving.drain_timeout;
             tracing::info!(?timeout, "waiting for in-flight requests");
             close.send_replace(true);
-            // Nobody waits for a turn that may come too late.
+            // No request may wait for a turn that could come too late.
             node.limiter.end_queue();
             let finished = tokio::time::timeout(timeout, async {
                 for _ in 0..number_of_workers {
@@ -234,7 +234,7 @@ impl Server {
     }
 }
 
-/// Never ends.
+/// Watches for changes, and never ends.
 async fn watch_certificates(certificates: &Certificates) -> Infallible {
     let mut ticks = tokio::time::interval(CERTIFICATE_CHECK);
     loop {

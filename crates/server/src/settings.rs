@@ -67,15 +67,15 @@ pub struct Settings {
     pub surfaces: Vec<Surface>,
     /// Which surfaces use TLS, and with what.
     pub tls: TlsSettings,
-    /// What all surfaces have in common.
+    /// Settings of all surfaces together.
     pub serving: Serving,
-    /// What holds for every decision.
+    /// Settings of every decision.
     pub decisions: Decisions,
     /// Where counters are kept.
     pub store: StoreSettings,
     /// Logs and traces.
     pub telemetry: Telemetry,
-    /// What the operator should know once logging has started.
+    /// Notes for the operator, to be logged once logging has started.
     pub notes: Vec<String>,
     /// Why the environment is that of envoyproxy/ratelimit, if it is: the names that show it.
     pub envoy_compat: Option<String>,
@@ -135,8 +135,8 @@ impl Settings {
         layers.finish(settings)
     }
 
-    /// How rule files are read by a command other than `serve`: by its flag, if several files may contain
-    /// rules of one domain, and by the environment as [`read`](Self::read) reads it.
+    /// Options of reading rule files for a command other than `serve`: by its flag, if several files may
+    /// contain rules of one domain, and by the environment as [`read`](Self::read) reads it.
     pub(crate) fn rule_options(
         merge_domains: bool,
         env: impl Iterator<Item = (OsString, OsString)>,
@@ -149,8 +149,8 @@ impl Settings {
         layers.finish(Options { merge_domains, charge, dot_files, ..Options::default() })
     }
 
-    /// What becomes of requests that no rule matches, for a command other than `serve`: by its flag, or by
-    /// the environment.
+    /// Treatment of requests that no rule matches, for a command other than `serve`: by its flag, or by the
+    /// environment.
     pub(crate) fn unmatched(
         flag: Option<String>,
         env: impl Iterator<Item = (OsString, OsString)>,
@@ -182,7 +182,7 @@ pub(crate) fn http_url(env: impl Iterator<Item = (OsString, OsString)>) -> Strin
     }
 }
 
-/// The layers of these settings alone, by a flag and by what the environment says of them.
+/// The layers of these settings alone, from a flag and from the environment.
 fn some_rows(
     table: &[&'static Setting],
     flag: Option<(&str, String)>,

@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// A signal that ends the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndSignal {
-    /// SIGTERM, from whoever runs the process.
+    /// SIGTERM, from a supervisor or an operator.
     Terminate,
     /// SIGINT, which Ctrl-C at a terminal sends.
     Interrupt,

@@ -1,5 +1,4 @@
-//! What a server consists of before it listens: rules, store, limiter, and the source of rules that it
-//! follows.
+//! Parts of a server before it listens: rules, store, limiter, and the source of rules that it follows.
 
 use std::io;
 use std::path::PathBuf;

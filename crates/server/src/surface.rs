@@ -1,4 +1,4 @@
-//! What a surface is to the server: rows of settings, an address, and acceptors for its connections.
+//! Interface between a surface and the server: rows of settings, an address, and acceptors for connections.
 //!
 //! A surface is one file in `surfaces/` and one entry in its list. Nothing else knows it by name.
 
@@ -51,12 +51,12 @@ pub(crate) trait Mount: Any + Same + Debug + Send + Sync {
         None
     }
 
-    /// Whether requests are decided here. Without any such surface, a server is of no use.
+    /// Whether requests are decided here. A server without such a surface is useless.
     fn decides(&self) -> bool {
         true
     }
 
-    /// What is unprotected with these settings where others than this machine can connect, and the remedy.
+    /// The part that these settings leave unprotected where other machines can connect, and the remedy.
     fn unprotected(&self) -> Option<&'static str> {
         None
     }
@@ -67,7 +67,7 @@ pub(crate) trait Mount: Any + Same + Debug + Send + Sync {
     }
 }
 
-/// What a surface is made with.
+/// Context in which a surface is created.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Process<'a> {
     pub(crate) node: &'a Arc<Node>,

@@ -1,4 +1,4 @@
-//! What `check` and `explain` answer, word for word; what help says; how a wrong command line ends.
+//! Output of `check` and `explain`, word for word; help texts; results of wrong command lines.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 
@@ -457,12 +457,12 @@ fn the_examples_of_help_are_commands() {
     for line in texts.iter().flat_map(|text| text.lines()) {
         let is_example = line.starts_with("  ") && !line.starts_with("   ");
         let Some(at) = line.find("tollgate ").filter(|_| is_example) else { continue };
-        // What is behind some room says what the command is for.
+        // The text after the gap describes the command.
         let line = line.split_once("    ").map_or(line, |(command, _)| command);
         if line.contains("[OPTIONS]") || line.contains('<') {
             continue;
         }
-        // What a shell does with the output is not part of the command.
+        // Redirections and pipes are not part of the command.
         let words = line[at..].split_whitespace().take_while(|word| !matches!(*word, ">" | "|"));
         let parsed = Cli::try_parse_from(words);
         assert!(parsed.is_ok(), "{line}: {}", parsed.expect_err("faulty"));
@@ -540,7 +540,7 @@ fn completions_and_manual_pages_come_from_the_definitions_of_the_commands() {
     assert_eq!(run(&[], &["man", "--dir", "RULES/nowhere"]).0, Ending::CouldNotTell);
 }
 
-/// What bash offers behind these words.
+/// Completions that bash offers after these words.
 fn completed(script: &str, words: &[&str]) -> Vec<String> {
     let (last, before) = (words[words.len() - 1], words[words.len() - 2]);
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();

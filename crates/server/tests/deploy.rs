@@ -1,4 +1,4 @@
-//! What `deploy/` and the workflows have for other programs, checked without them: Kubernetes' resources by a
+//! Files in `deploy/` and workflows for other programs, checked without them: Kubernetes' resources by a
 //! schema of what they use, and all of them by what they refer to. The container's own commands run in
 //! `process/container.rs`; how the image is built, and what the workflows run, is checked here step by step
 //! without Docker or GitHub. Dashboard and alerts are compared with the metrics in `process/monitoring.rs`.
@@ -35,7 +35,7 @@ fn read(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What is wrong with the words of a command line of `tollgate`.
+/// The error in the words of a command line of `tollgate`, if there is one.
 fn fault(words: &[&str]) -> Option<String> {
     let words = std::iter::once("tollgate").chain(words.iter().copied());
     Cli::try_parse_from(words).err().map(|error| error.to_string())
@@ -54,7 +54,7 @@ fn the_systemd_units_are_valid_hardened_and_run_commands_that_there_are() {
         }
         let seconds = unit.lines().find_map(|line| line.strip_prefix("TimeoutStopSec=")?.parse::<u64>().ok());
         assert!(seconds.is_some_and(|seconds| seconds > drain), "longer than the drain: {seconds:?}");
-        // What it writes goes to a folder that systemd makes for it, since all others are read-only.
+        // Its output goes to a folder that systemd makes for it, since all others are read-only.
         for line in [format!("StateDirectory={name}"), format!("WorkingDirectory=%S/{name}")] {
             assert!(unit.lines().any(|it| it == line), "{name}: {line}");
         }
@@ -128,7 +128,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs what a unit starts, with `/etc` in `root` and a state folder there, on free ports.
+/// Runs the command of a unit, with `/etc` in `root` and a state folder there, on free ports.
 fn unit_starts(name: &str, root: &Path) {
     let unit = read(&format!("deploy/systemd/{name}.service"));
     let start = unit.lines().find_map(|line| line.strip_prefix("ExecStart=/usr/bin/tollgate "));
@@ -158,7 +158,7 @@ fn metadata() -> Value {
     serde_json::from_slice(&ran.stdout).expect("metadata")
 }
 
-/// Makes what packages have besides the binary, in `folder`.
+/// Makes the parts of packages besides the binary, in `folder`.
 fn packaged(folder: &Path) {
     let made = Command::new(root().join("deploy/package"))
         .args([Path::new(env!("CARGO_BIN_EXE_tollgate")), folder])
@@ -186,7 +186,7 @@ fn the_debian_package_has_files_that_there_are() {
                 let mut files = std::fs::read_dir(folder).expect("a folder").map(|it| it.expect("a file"));
                 files.any(|file| file.file_name().to_string_lossy().ends_with(ending))
             }
-            // What cargo builds, in its place.
+            // A file that cargo builds, in its place.
             (None, _) if from.starts_with("target/release/") => from == "target/release/tollgate",
             (None, _) => manifest.join(from).is_file(),
         };
@@ -203,7 +203,7 @@ fn the_debian_package_has_files_that_there_are() {
     assert_eq!(listed, UNITS.map(|(name, _)| name));
     assert!(UNITS.iter().all(|(name, _)| units.join(format!("{name}.service")).is_file()));
     assert!(manifest.join(deb["license-file"][0].as_str().expect("a file")).is_file());
-    // The units start with what the package brings, and nothing else.
+    // The units start with the package's files alone.
     let installed = tempfile::tempdir().expect("a folder");
     for asset in deb["assets"].as_array().expect("assets") {
         let [from, to] = [0, 1].map(|at| asset[at].as_str().expect("text"));

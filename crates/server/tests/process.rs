@@ -91,7 +91,7 @@ impl Server {
         Self { child, out, screen }
     }
 
-    /// What the screen says after `word`.
+    /// The value after `word` on the start screen.
     fn says(&self, word: &str) -> Option<&str> {
         self.screen
             .lines()
@@ -127,7 +127,7 @@ impl Server {
         ask(self.http(), &format!("{head}\r\n\r\n{body}"))
     }
 
-    /// Asks /readyz until `done` says so of status and body.
+    /// Asks /readyz until `done` accepts status and body.
     fn wait_ready(&self, done: impl Fn(u16, &serde_json::Value) -> bool) -> serde_json::Value {
         for _ in 0..100_000 {
             let (status, body) = self.get("/readyz");
@@ -341,7 +341,7 @@ fn a_connection_above_the_most_is_closed_and_counted() {
 #[test]
 fn a_reader_of_the_log_that_stalls_stops_no_decision() {
     let folder = rules(RULES);
-    // Nobody reads stderr until the end: the pipe is full after 64 KiB, the queue after 1 MiB.
+    // Stderr is not read until the end: the pipe is full after 64 KiB, the queue after 1 MiB.
     let mut server = Server::start(folder.path(), &["--denial-log-rate", "1000000", "--workers", "1"]);
     let request = r#"{"domain":"shop","descriptors":[[{"key":"api_key","value":"alice"}]]}"#;
     let batch = format!("{{\"requests\":[{}]}}", vec![request; 1_000].join(","));
@@ -460,7 +460,7 @@ fn started_anyway_it_becomes_ready_with_the_first_good_file() {
     let said = server.wait_ready(|status, _| status == 503);
     assert_eq!(said["rules"]["loaded"], false, "{said}");
     assert_ne!(server.post("/json", ALICE).0, 200, "a client must not be admitted");
-    // What an operator sees of it: why, and nothing that reads as if rules were loaded or a client admitted.
+    // An operator sees the reason, and nothing that reads as if rules were loaded or a client admitted.
     let none = server.says("rules").expect("a line").to_owned();
     assert!(none.starts_with("none from ") && none.contains("not ready, and requests fail"), "{none}");
     assert_eq!(server.says("version"), None);

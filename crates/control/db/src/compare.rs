@@ -8,7 +8,7 @@ use crate::difference::{Difference, Edit};
 use crate::error::DbError;
 use crate::seal::{Unsealed, hash, hex, in_line, tables};
 
-/// How the rows differ from their seals.
+/// Result of comparing rows with their seals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Comparison {
@@ -18,9 +18,9 @@ pub struct Comparison {
     pub rows: u64,
     /// The first seal that was changed, or that follows one that is missing.
     pub broken_at: Option<i64>,
-    /// Rows that differ, the first 100.
+    /// The first 100 rows that differ.
     pub differences: Vec<Difference>,
-    /// How many differ.
+    /// Count of all rows that differ, also those not listed.
     pub differ: u64,
     most: usize,
 }
@@ -86,7 +86,7 @@ pub(crate) fn compare(
         }
         found.removed(&table.name, of_table);
     }
-    // Of tables that are not there any more.
+    // Rows of tables that are not there any more.
     let is_unsealed = |name: &str| unsealed.iter().any(|(table, of)| *table == name && of.is_empty());
     for (table, rows) in sealed.into_iter().filter(|(table, _)| !is_unsealed(table)) {
         found.removed(&table, rows);

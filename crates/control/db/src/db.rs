@@ -36,18 +36,18 @@ pub struct Db {
     unsealed: Option<Unsealed>,
 }
 
-/// What is done besides reading and writing.
+/// Extras around transactions; each is off if `None`.
 #[derive(Default)]
 pub struct Options {
-    /// How the database is recognized.
+    /// Statements by which the database is recognized after its files have changed.
     pub witness: Option<Witness>,
-    /// Called after each commit, on the thread that writes, with the last row of what the witness names.
+    /// Called after each commit, on the thread that writes, with the last row of the witness's table.
     pub on_head: Option<OnHead>,
     /// Called within a transaction that changes rows which another program has edited since they were sealed,
-    /// before they are sealed as the transaction leaves them: to keep what was found. What it returns becomes
-    /// of the transaction.
+    /// before the transaction seals them again: a chance to record the edits. Its result decides whether the
+    /// transaction is kept.
     pub on_edits: Option<OnEdits>,
-    /// What every transaction leaves of the rows that it changes is sealed, except these tables and columns.
+    /// Tables and columns to leave out of the seals; `None` seals nothing.
     pub unsealed: Option<Unsealed>,
 }
 
@@ -57,7 +57,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// What one or several threads take their work from.
+/// Jobs for one or several threads.
 #[derive(Clone)]
 struct Queue {
     jobs: SyncSender<Job>,
@@ -73,7 +73,7 @@ impl Db {
         Self::open_with(path, migrations, time, Options::default())
     }
 
-    /// As [`open`](Self::open).
+    /// Like [`open`](Self::open), with `options`.
     ///
     /// # Errors
     /// As there.
@@ -102,8 +102,8 @@ impl Db {
         })
     }
 
-    /// Compares every row with what the transaction that changed it last has left. Reads the whole database,
-    /// on a thread and a connection of its own: all others go on.
+    /// Compares every row with its state after the last transaction that changed it. Reads the whole
+    /// database, on a thread and a connection of its own, without delaying others.
     ///
     /// # Errors
     /// [`DbError`].
@@ -144,7 +144,7 @@ impl Db {
     /// Runs `work` in a transaction that changes nothing.
     ///
     /// # Errors
-    /// What `work` returns, and [`DbError`].
+    /// The error of `work`, or [`DbError`].
     pub async fn read<T, E>(
         &self,
         work: impl Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
@@ -161,7 +161,7 @@ impl Db {
     /// it returns, the changes are on the disk. `work` is `Fn`, since a database may ask to run it again.
     ///
     /// # Errors
-    /// What `work` returns, and [`DbError`].
+    /// The error of `work`, or [`DbError`].
     pub async fn write<T, E>(
         &self,
         work: impl Fn(&mut dyn Tx) -> Result<T, E> + Send + 'static,
@@ -174,8 +174,8 @@ impl Db {
         sent?.await.unwrap_or_else(|_| Err(E::from(DbError::Closed)))
     }
 
-    /// As [`write`](Self::write). What was written is passed to `then` on the thread that writes, after the
-    /// commit and before the next transaction; also if the caller has left by then.
+    /// Like [`write`](Self::write), then passes the result to `then` on the writing thread, after the commit
+    /// and before the next transaction; also if the caller has left by then.
     ///
     /// # Errors
     /// As [`write`](Self::write).

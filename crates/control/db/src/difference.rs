@@ -3,11 +3,9 @@
 /// A row that is not as a transaction of this program has left it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// Its table.
     pub table: String,
     /// Its primary key, as SQL.
     pub key: String,
-    /// What was done to it.
     pub what: Edit,
     /// Digest of the row as it was sealed last; empty if there was none.
     pub sealed: String,
@@ -15,7 +13,7 @@ pub struct Difference {
     pub found: String,
 }
 
-/// What was done to a row by another program.
+/// Kind of edit that another program made to a row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Edit {
     /// A column has another value.
@@ -28,7 +26,7 @@ pub enum Edit {
 }
 
 impl Edit {
-    /// For people and programs.
+    /// Name for people and programs.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

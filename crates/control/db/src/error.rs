@@ -10,7 +10,7 @@ pub enum DbError {
     /// Too many transactions wait already.
     #[error("the database is busy: {waiting} transactions wait already")]
     Busy {
-        /// How many wait.
+        /// Transactions that wait for a thread already.
         waiting: usize,
     },
     /// The disk is full.
@@ -22,29 +22,22 @@ pub enum DbError {
          back, or stop the control plane, restore a copy and start it again"
     )]
     Gone {
-        /// Its path.
         file: String,
-        /// What has become of it.
+        /// Event that separated the file from this process, as a verb phrase: `was deleted`.
         what: &'static str,
     },
     /// A table cannot be sealed.
     #[error("table {table} has no primary key of one to three columns: leave it out of what is sealed")]
-    Unsealed {
-        /// Its name.
-        table: String,
-    },
+    Unsealed { table: String },
     /// A statement read more rows than [`MAX_ROWS`](crate::MAX_ROWS).
     #[error("a statement read more than {max} rows")]
-    TooManyRows {
-        /// The cap.
-        max: usize,
-    },
+    TooManyRows { max: usize },
     /// A column has another type than the code expects.
     #[error("column {column} is not {wanted}")]
     Shape {
         /// Counted from 0.
         column: usize,
-        /// What was expected.
+        /// Type that the code expects.
         wanted: &'static str,
     },
     /// The file has a schema that this version of the program does not know.
@@ -60,10 +53,7 @@ pub enum DbError {
     },
     /// A migration in the file is another than the one in the program.
     #[error("migration {number} in the database differs from the one in this version")]
-    Changed {
-        /// Its number.
-        number: i64,
-    },
+    Changed { number: i64 },
     /// A storage function panicked; its transaction was rolled back.
     #[error("a storage function panicked; its changes were rolled back")]
     Panicked,

@@ -10,7 +10,6 @@ use crate::error::DbError;
 pub struct Migration {
     /// 1, 2, 3 …
     pub number: i64,
-    /// For people.
     pub name: &'static str,
     /// Statements, separated by `;`.
     pub sql: &'static str,

@@ -13,7 +13,7 @@ use crate::value::{Row, Value};
 #[derive(Debug)]
 pub struct Cells {
     values: IntoIter<Value>,
-    /// How many were taken.
+    /// Values read so far.
     taken: usize,
 }
 
@@ -39,9 +39,9 @@ impl Cells {
     }
 }
 
-/// What a column, or several columns that follow each other, are read as.
+/// A type that one column, or several adjacent columns, are read as.
 pub trait Read: Sized {
-    /// Takes as many values as it has columns.
+    /// Takes one value for each of its columns.
     ///
     /// # Errors
     /// [`DbError::Shape`] when there is something else.
@@ -121,13 +121,12 @@ impl<R: Columns> Select<R> {
         Self { statement, row: PhantomData }
     }
 
-    /// Its text.
     #[must_use]
     pub const fn statement(self) -> &'static str {
         self.statement
     }
 
-    /// All rows.
+    /// Returns all rows.
     ///
     /// # Errors
     /// As [`Tx::query`], and [`DbError::Shape`].
@@ -232,7 +231,7 @@ const fn copied(text: &mut [u8], mut at: usize, part: &str) -> usize {
     at
 }
 
-/// The text of joined texts, which is valid as they are.
+/// The joined text; it is valid, since its parts are.
 #[doc(hidden)]
 #[must_use]
 pub const fn as_text(joined: &'static [u8]) -> &'static str {
@@ -293,7 +292,7 @@ macro_rules! columns {
     };
 }
 
-/// The expression of one field, how it is read, and what is written.
+/// The expression of one field, the way it is read, and the value that is written.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! column {
@@ -336,8 +335,8 @@ macro_rules! row {
     };
 }
 
-/// A statement that selects the columns of a row: `select!(Entry: "FROM entries WHERE seq > $1")`. What comes
-/// before `SELECT` stands before the row: `select!("WITH …", Entry: "FROM …")`.
+/// A statement that selects the columns of a row: `select!(Entry: "FROM entries WHERE seq > $1")`. A clause
+/// before `SELECT` precedes the row: `select!("WITH …", Entry: "FROM …")`.
 #[macro_export]
 macro_rules! select {
     ($row: ty: $($part: expr),+ $(,)?) => { $crate::select!("", $row: $($part),+) };
@@ -350,8 +349,8 @@ macro_rules! select {
 
 /// Adds a row to a table: `insert!(tx, "stones" { name: &name, x: 1 })?`.
 ///
-/// Each column has its value beside it; as in a struct, a variable of its name needs no colon. What to do if
-/// the row is there already follows: `insert!(tx, "stones" { … }, "ON CONFLICT DO NOTHING")?`.
+/// Each column has its value beside it; as in a struct, a variable of its name needs no colon. A conflict
+/// clause follows: `insert!(tx, "stones" { … }, "ON CONFLICT DO NOTHING")?`.
 #[macro_export]
 macro_rules! insert {
     ($tx: ident, $table: literal { $($column: ident $(: $value: expr)?),+ $(,)? } $(, $conflict: literal)?) => {{

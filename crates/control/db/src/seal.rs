@@ -1,11 +1,11 @@
-//! Seals: what each transaction has left of the rows that it changed, as digests in a chain. So a row that
-//! another program has edited is found by comparing.
+//! Seals: digests, in a chain, of the rows that each transaction has changed. So a row that another program
+//! has edited is found by comparing.
 //!
 //! Triggers of the connection that writes, which no other program has, note the key of each row with its
-//! digest before and after. At the commit, the last digests become one row of `seals`. A row that was not as
-//! its last seal says was edited by another program: that is reported before the row is sealed again. A
+//! digest before and after. At the commit, the last digests become one row of `seals`. A row that differs
+//! from its last seal was edited by another program: that is reported before the row is sealed again. A
 //! column whose value is its default is not part of a digest, so that a migration that adds a column changes
-//! none, also to a key. Not here: which rows matter, and what becomes of an edit (`control`).
+//! no digest and no key. Not here: which rows matter, and the reaction to an edit (`control`).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -63,7 +63,7 @@ struct Note {
     digest: RowDigest,
 }
 
-/// What the connection that writes seals.
+/// Sealing state of the connection that writes.
 #[derive(Debug)]
 pub(crate) struct Seals {
     pub(crate) unsealed: Unsealed,
@@ -72,7 +72,7 @@ pub(crate) struct Seals {
     last: Last,
 }
 
-/// The end of the chain as it was read or written last, and what it says of each row.
+/// The end of the chain as it was read or written last, and its digest of each row.
 #[derive(Debug, Default)]
 struct Last {
     seq: i64,
@@ -84,10 +84,10 @@ struct Last {
 type RowId = [u8; 16];
 type RowDigest = [u8; 16];
 
-/// What a transaction leaves.
+/// Changes of one transaction, ready to be sealed.
 #[derive(Debug, Default)]
 pub(crate) struct Noted {
-    /// Of each row its table, its digest, which is empty if it is gone, and its key.
+    /// One line per row: table, digest (empty if the row is gone) and key.
     lines: String,
     rows: Vec<(RowId, Option<RowDigest>)>,
     /// Rows that were not as their last seal says.
@@ -126,7 +126,7 @@ impl Seals {
             connection.execute_batch(if sealed.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
             sealed?.into_iter().for_each(|it| seals.committed(it));
         } else if !seals.last.follow(connection)? {
-            // Each comparison says so too. What can be read of it still shows what is edited from now on.
+            // Each comparison reports this too. The readable seals still reveal later edits.
             tracing::error!("seals were changed or are missing; `tollgate control audit compare` says which");
         }
         Ok(seals)
@@ -145,13 +145,13 @@ impl Seals {
         self.notes.lock().len()
     }
 
-    /// Forgets what was noted after `mark`; 0 for a new transaction.
+    /// Forgets the notes after `mark`; 0 for a new transaction.
     pub(crate) fn forget(&self, mark: usize) {
         self.notes.lock().truncate(mark);
     }
 
-    /// Before a commit: what the transaction has changed, and which of these rows another program has edited
-    /// since they were sealed.
+    /// Before a commit: the changes of the transaction, and those of the changed rows that another program
+    /// has edited since they were sealed.
     pub(crate) fn noted(&mut self, connection: &Connection) -> Result<Noted, DbError> {
         let mut noted = Noted::default();
         let rows = folded(&self.notes.lock());
@@ -182,7 +182,7 @@ impl Seals {
         Ok(noted)
     }
 
-    /// Before a commit: seals what was noted. `None` if that is nothing.
+    /// Before a commit: seals the noted rows. `None` if there are none.
     pub(crate) fn seal(
         &self,
         connection: &Connection,
@@ -210,8 +210,8 @@ impl Seals {
 }
 
 impl Noted {
-    /// Where all rows are accepted as they are: with the rows that another program has removed, which no
-    /// trigger notes.
+    /// Adds the rows that another program has removed, which no trigger notes; for sealing all rows as they
+    /// are.
     pub(crate) fn and_removed(self, removed: impl Iterator<Item = (String, String)>) -> Self {
         let mut all = Self { edits: Vec::new(), ..self };
         for (table, key) in removed {
@@ -391,7 +391,7 @@ impl Table {
             format!("CREATE TEMP TRIGGER \"sealed_{what}_{name}\" AFTER {event} BEGIN {note} END;")
         };
         let on = |event: &str| format!("{event} ON main.\"{name}\"");
-        // Statements also write again what is there.
+        // Some statements write a value that is already there.
         let differs = sealed.iter().map(|column| format!("OLD.{column} IS NOT NEW.{column}"));
         let differs = differs.collect::<Vec<_>>().join(" OR ");
         let update = format!("{} WHEN {differs}", on(&format!("UPDATE OF {}", sealed.join(", "))));
@@ -411,7 +411,7 @@ impl Table {
         format!("{function}({nth}, {}{columns})", self.quoted(&self.keys_of(of)))
     }
 
-    /// A key as SQL. Of its columns behind the first, those whose value is their default are not part of it.
+    /// A key as SQL. Columns after the first are left out if their value is their default.
     fn quoted(&self, keys: &[String]) -> String {
         let column = |(key, (_, default)): (&String, &(String, Option<String>))| match default {
             Some(default) => format!("CASE {key} WHEN {default} THEN '' ELSE ' ' || quote({key}) END"),

@@ -23,13 +23,13 @@ use crate::watch::{Head, OnHead, Watch};
 /// Called in a transaction that changes rows which another program has edited since they were sealed.
 pub type OnEdits = Arc<dyn Fn(&mut dyn Tx, &[Difference]) -> Result<(), DbError> + Send + Sync>;
 
-/// How long a statement waits for the lock of another process.
+/// Longest time that a statement waits for the lock of another process.
 const BUSY: Duration = Duration::from_secs(5);
 
 /// Most rows that a comparison names.
 const MOST_DIFFERENCES: usize = 100;
 
-/// What [`Tx::now_ms`] reads.
+/// The clock behind [`Tx::now_ms`].
 #[derive(Clone, Default)]
 pub enum TimeSource {
     /// The clock of the database.
@@ -37,7 +37,7 @@ pub enum TimeSource {
     Database,
     /// A number of milliseconds that a test sets.
     Manual(Arc<AtomicI64>),
-    /// What a test returns, which is asked before each transaction begins: so it can do something there.
+    /// A function that is called before each transaction begins, so that a test can act at that moment.
     Asked(Arc<dyn Fn() -> i64 + Send + Sync>),
 }
 
@@ -57,11 +57,11 @@ pub(crate) struct Sqlite {
     time: TimeSource,
     /// Statements with `?1` in place of `$1`.
     rewritten: HashMap<&'static str, Arc<str>>,
-    /// Of the connection that writes.
+    /// Only on the connection that writes.
     watched: Option<Watched>,
 }
 
-/// What is done around each transaction that writes.
+/// Work around each transaction that writes: sealing, and watching the files.
 pub(crate) struct Watched {
     pub(crate) files: Arc<Watch>,
     /// Called with each head that was committed.
@@ -109,7 +109,7 @@ impl Sqlite {
         &mut self.connection
     }
 
-    /// Watches the files, and what is committed.
+    /// Watches the files and the commits.
     pub(crate) fn watched(self, watched: Watched) -> Result<Self, DbError> {
         // Large changes are written in small transactions. In KiB; it is never given back.
         self.connection.pragma_update(None, "cache_size", -4_096)?;
@@ -184,7 +184,7 @@ impl Sqlite {
         compared
     }
 
-    /// Seals what the transaction has changed. Returns the last row of what the witness names.
+    /// Seals the changes of the transaction. Returns the last row of the witness's table.
     fn sealed(&mut self, all: bool, now_ms: i64) -> Result<(Option<Head>, Option<Sealed>), DbError> {
         let Some(Watched { files, on_edits, seals, .. }) = &mut self.watched else { return Ok((None, None)) };
         let (files, on_edits) = (Arc::clone(files), Arc::clone(on_edits));
@@ -215,7 +215,7 @@ impl Sqlite {
         self.watched.as_ref().and_then(|it| it.seals.as_ref())
     }
 
-    /// The last row of what the witness names, within the transaction.
+    /// The last row of the witness's table, within the transaction.
     fn head(&self, files: &Watch) -> Result<Option<Head>, DbError> {
         let Some(witness) = files.witness() else { return Ok(None) };
         let mut last = self.connection.prepare_cached(witness.last)?;

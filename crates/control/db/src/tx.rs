@@ -1,4 +1,4 @@
-//! What a storage function sees of the database.
+//! The database as a storage function sees it: one transaction.
 
 use crate::error::DbError;
 use crate::value::{Row, Value};

@@ -3,7 +3,6 @@
 /// A value of a column, or of a place in a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// Absent.
     Null,
     /// `BIGINT`: numbers, flags, and times as milliseconds UTC.
     Int(i64),

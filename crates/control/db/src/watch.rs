@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 
 use crate::error::DbError;
 
-/// What follows the name of the database: the file itself, its write-ahead log, the index of that.
+/// Suffixes of the files of a database: the file itself, its write-ahead log, and the index of that log.
 const FILES: [&str; 3] = ["", "-wal", "-shm"];
 
 /// A database below this size is walked whenever another process has written to its file, and a larger one
@@ -30,7 +30,7 @@ pub struct Witness {
 /// The last row of what [`Witness`] names.
 pub type Head = (i64, String);
 
-/// Called with what was committed.
+/// Called with the last committed row of the witness's table.
 pub type OnHead = Box<dyn Fn(&Head) + Send>;
 
 /// The files of a database, as they were last.
@@ -44,7 +44,7 @@ pub(crate) struct Watch {
 #[derive(Debug)]
 struct Seen {
     files: [Metadata; 3],
-    /// What was committed last.
+    /// The last committed row of what [`Witness`] names.
     head: Option<Head>,
 }
 
@@ -76,14 +76,14 @@ impl Watch {
         let is_cut = seen.files.iter().zip(&files).any(|(before, now)| now.len() < before.len());
         let is_written = stamp(&seen.files[0]) != stamp(&files[0]);
         if is_cut || is_written {
-            // Another process may have moved the log into the database, or somebody has overwritten it.
+            // Another process may have moved the log into the database, or overwritten it.
             self.read_anew(is_cut || files[0].len() < SMALL, seen.head.as_ref())?;
         }
         seen.files = files;
         Ok(())
     }
 
-    /// As [`check`](Self::check), after this process has written: what it has done to the files is right.
+    /// Like [`check`](Self::check), after this process has written: its own changes to the files are right.
     pub(crate) fn committed(&self, head: Option<Head>) -> Result<(), DbError> {
         let files = looked_at(&self.path)?;
         let mut seen = self.seen.lock();

@@ -1,4 +1,4 @@
-//! Files of a database that somebody deletes, renames, replaces, cuts or overwrites while it is open.
+//! Files of a database that are deleted, renamed, replaced, cut or overwritten while it is open.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::fs::{self, File};

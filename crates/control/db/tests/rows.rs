@@ -1,4 +1,4 @@
-//! Rows with named columns: what is read, and what is rejected.
+//! Rows with named columns: reading them, and rejected types.
 
 use tollgate_db::{
     Columns, Db, DbError, Migration, Select, TimeSource, columns, insert, query_any, query_int, query_value,

@@ -1,4 +1,4 @@
-//! Rows stay as their seals say, whatever becomes of a statement or a transaction.
+//! Rows agree with their seals, whatever the outcome of a statement or a transaction.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use tollgate_db::{Db, DbError, Migration, Options, TimeSource, Tx};
@@ -6,7 +6,8 @@ use tollgate_db::{Db, DbError, Migration, Options, TimeSource, Tx};
 const TABLE: &str = "CREATE TABLE steps (name TEXT PRIMARY KEY, place BIGINT NOT NULL UNIQUE)";
 const MIGRATIONS: [Migration; 1] = [Migration { number: 1, name: "steps", sql: TABLE }];
 
-/// Statements of one transaction. Those that break a constraint are left out, as by a caller that goes on.
+/// Statements of one transaction. A statement that breaks a constraint is left out, as by a caller that
+/// ignores the error.
 type Statements = &'static [&'static str];
 
 const FIRST: Statements = &["INSERT INTO steps VALUES ('a', 1), ('b', 2), ('c', 4)"];
@@ -56,7 +57,7 @@ async fn a_row_is_as_its_seal_says_also_after_statements_that_were_undone() {
                 Ok(broken) => assert_eq!((broken, is_kept), (breaks, true), "{statements:?}"),
                 Err(error) => assert!(!is_kept, "{statements:?}: {error}"),
             }
-            // What was undone would be sealed with this, were it still noted.
+            // A change that was undone would be sealed with this one, were it still noted.
             write(&db, &["UPDATE steps SET place = 20 WHERE name = 'b'"], true).await.expect("written");
             let found = db.compare().await.expect("compared");
             let left = if is_kept { left } else { 3 };

@@ -25,14 +25,14 @@ use crate::state_dir::Identity;
 use crate::validate::{Job, Parsed, Validated};
 use crate::work::{Cause, Next, Work};
 
-/// A stream that is nowhere near done after this time is given up.
+/// A stream that is not established after this time is given up.
 const LONGEST_DIAL: Duration = Duration::from_secs(15);
-/// A stream on which nothing was heard for this time is given up. Every report is answered.
+/// A stream without a message for this time is given up. Every report is answered.
 const LONGEST_SILENCE: Duration = Duration::from_secs(30);
 /// Bounds of the interval of reports that the control plane may ask for.
 const REPORTS: std::ops::RangeInclusive<u64> = 1_000..=300_000;
 
-/// Who the node is.
+/// Identity and description of the node.
 #[derive(Clone, Debug)]
 pub struct AgentSettings {
     /// From the state folder.
@@ -63,10 +63,9 @@ impl AgentSettings {
     }
 }
 
-/// What a node finds at its start.
+/// Rules found in the state folder and on disk when a node starts.
 #[derive(Clone, Debug, Default)]
 pub struct Start {
-    /// Saved rules.
     pub saved: Option<RuleState>,
     /// A marker: the node crashed while it applied rules.
     pub marker: Option<Marker>,
@@ -74,7 +73,7 @@ pub struct Start {
     pub local: Vec<RuleFile>,
 }
 
-/// What happened.
+/// Input of the agent.
 #[derive(Debug)]
 pub enum Event {
     /// Nothing but time. Due at [`Agent::wake_at`].
@@ -99,16 +98,15 @@ pub enum Event {
     Replied(LinkId, Reply),
 }
 
-/// What to do.
+/// Output of the agent, to be carried out in order.
 #[derive(Debug)]
 pub enum Action {
     /// Open a stream.
     Connect(LinkId),
-    /// Close it.
     Disconnect(LinkId),
     /// Send on it, if it is still open.
     Send(LinkId, FromNode),
-    /// Check rules.
+    /// Check rules; answered by [`Event::Validated`].
     Validate(Ticket, Box<Job>),
     /// Write the marker, durably. A failure is logged.
     Mark(Marker),
@@ -144,7 +142,7 @@ enum Link {
     Open {
         link: LinkId,
         heard_at: Timestamp,
-        /// Of the Welcome.
+        /// Epoch of the database, from the Welcome; `None` before it.
         epoch: Option<String>,
     },
 }
@@ -167,7 +165,7 @@ pub struct Agent {
     last_ticket: u64,
     backoff: Backoff,
     incoming: Option<Incoming>,
-    /// In force.
+    /// The control plane's rules in force, and those to remember.
     state: RuleState,
     local: Arc<[RuleFile]>,
     local_domains: Vec<String>,
@@ -227,7 +225,7 @@ impl Agent {
         (agent, actions)
     }
 
-    /// What to do about `event`.
+    /// Handles `event` and returns the actions to carry out.
     pub fn on(&mut self, event: Event, now: Timestamp) -> Vec<Action> {
         match event {
             Event::Tick => self.tick(now),
@@ -272,7 +270,7 @@ impl Agent {
         matches!(self.link, Link::Open { epoch: Some(_), .. })
     }
 
-    /// Since when it has not; `None` while connected.
+    /// Time of the last disconnection; `None` while connected.
     #[must_use]
     pub const fn away_since(&self) -> Option<Timestamp> {
         self.away_since
@@ -363,6 +361,7 @@ impl Agent {
                 self.backoff.succeeded();
                 self.judge(Candidates::default());
                 self.away_since = None;
+                // The last stream may have broken before these reports were confirmed.
                 for report in self.outbox.again(now) {
                     self.actions.push(Action::Send(link, FromNode::Report(report)));
                 }
@@ -374,6 +373,7 @@ impl Agent {
                 self.away(now + after, now);
                 Ok(())
             }
+            // All other messages may come only after the Welcome.
             _ if !is_welcomed => Err(ProtocolError::End),
             FromControl::Begin(begin) => Incoming::begin(begin).map(|begun| self.incoming = Some(begun)),
             FromControl::Document(document) => match &mut self.incoming {
@@ -553,8 +553,8 @@ impl Agent {
             }
             Cause::Bundle(link, bundle) => {
                 self.is_careful = false;
-                // The bundle came on a stream that has ended. What the node has said on the next one is not
-                // true any more, and what is sent there may not know what it replaces.
+                // The bundle came on a stream that has ended. The node's Hello on the next stream is
+                // outdated, and messages sent there may be based on it.
                 if let Link::Open { link: current, .. } = self.link
                     && current != link
                 {

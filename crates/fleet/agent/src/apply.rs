@@ -13,7 +13,7 @@ use tollgate_store::Store;
 
 use crate::validate::Parsed;
 
-/// How long rules may take to be put in force.
+/// Longest time to put rules in force.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Puts rules in force.

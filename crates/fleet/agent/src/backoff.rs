@@ -1,4 +1,4 @@
-//! How long to wait before the next attempt to connect: full jitter, doubling.
+//! The wait before the next attempt to connect: full jitter, doubling.
 
 use std::time::Duration;
 

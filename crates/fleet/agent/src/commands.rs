@@ -30,13 +30,13 @@ struct Question {
     /// Several keys of the domain instead.
     #[serde(default)]
     keys: Vec<Vec<(String, String)>>,
-    /// Of a scan: where its page begins.
+    /// Start of the page of a scan; empty for the first page.
     #[serde(default)]
     cursor: String,
 }
 
-/// What [`Seams::command`](crate::Seams::command) is for a node with this limiter. Stores are asked on the
-/// agent's runtime, so that all commands share its connections.
+/// Returns the [`Seams::command`](crate::Seams::command) of a node with this limiter. Stores are called on
+/// the agent's runtime, so that all commands share its connections.
 pub fn carry_out<S: Store, O: Observer>(limiter: Arc<Limiter<S, O>>, clock: Arc<dyn Clock>) -> Arc<CarryOut> {
     Arc::new(move |Command { command, kind, body }| {
         let (limiter, clock) = (Arc::clone(&limiter), Arc::clone(&clock));
@@ -101,7 +101,7 @@ fn borrowed<'a>(entries: &'a Bytes<'_>) -> Vec<Entry<'a>> {
     entries.iter().map(|(key, value)| Entry::new(key, value)).collect()
 }
 
-/// The counters of one key. That it has none is an answer; that the store does not say is an error.
+/// The counters of one key. A key without counters is an answer; a store that fails is an error.
 async fn about<S: Store, O: Observer>(
     limiter: &Limiter<S, O>,
     domain: &str,
@@ -130,7 +130,7 @@ async fn about<S: Store, O: Observer>(
     Ok(value)
 }
 
-/// A counter of a listing. What came with its own limit has no entries.
+/// A counter of a listing. A counter of an inline limit has no entries.
 fn named(key: &ScannedKey) -> Value {
     let parts = KeyParts::read(&key.key);
     json!({

@@ -23,7 +23,7 @@ use tonic::metadata::MetadataValue;
 use tonic::{Request, Streaming};
 use tonic_prost::ProstCodec;
 
-/// How long an attempt may take.
+/// Timeout of one attempt to connect.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Longest token, in bytes.
 const MAX_TOKEN: usize = 4096;
@@ -45,23 +45,13 @@ pub struct Endpoint {
 pub enum ConnectError {
     /// The token file cannot be used.
     #[error("cannot read the token in {}: {source}", path.display())]
-    Token {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    Token { path: PathBuf, source: io::Error },
     /// The address has no host, or needs TLS settings that are missing.
     #[error("invalid address {0}: expected http://host:port, or https://host:port with TLS settings")]
     Address(Uri),
     /// The control plane cannot be reached.
     #[error("cannot reach {uri}: {source}")]
-    Unreachable {
-        /// Its address.
-        uri: Uri,
-        /// Why.
-        source: tonic::transport::Error,
-    },
+    Unreachable { uri: Uri, source: tonic::transport::Error },
     /// It rejected the stream.
     #[error("the control plane rejected the stream: {}", .0.message())]
     Rejected(tonic::Status),

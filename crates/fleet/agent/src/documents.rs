@@ -1,4 +1,5 @@
-//! The command `documents`: what the node holds of an app, for a control plane whose database is an old copy.
+//! The command `documents`: the documents that the node holds of an app, for a control plane whose database
+//! is an old copy.
 //!
 //! The body is JSON, `{"app": …}`. The reply is `{"version": …, "documents": [{"domain": …, "yaml": …}]}`.
 
@@ -8,7 +9,7 @@ use tollgate_fleet_proto::{Command, MAX_NODE_MESSAGE_BYTES, Reply};
 
 use crate::rules::RuleState;
 
-/// How the command is called.
+/// Name of the command.
 pub(crate) const KIND: &str = "documents";
 
 #[derive(Deserialize)]

@@ -35,11 +35,10 @@ pub type CarryOut = dyn Fn(Command) -> Pin<Box<dyn Future<Output = Reply> + Send
 /// Takes the versions that are judged, each with its domain.
 pub type Judge = dyn FnMut(Vec<(String, u64)>) + Send;
 
-/// What surrounds the agent.
+/// Dependencies of the agent: clock, parser, limiter and status.
 pub struct Seams {
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Reads rules.
     pub parser: Arc<Parser>,
     /// Puts rules in force.
     pub apply: Arc<dyn Apply>,
@@ -53,7 +52,7 @@ pub struct Seams {
     pub command: Arc<CarryOut>,
     /// The node's own rule files, whenever they have changed.
     pub local: mpsc::Receiver<Vec<RuleFile>>,
-    /// What is shown of the node.
+    /// Channel of the node's status.
     pub status: watch::Sender<Status>,
 }
 
@@ -63,7 +62,7 @@ impl std::fmt::Debug for Seams {
     }
 }
 
-/// What is shown of a node: readiness and metrics.
+/// Status of a node, for readiness and metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Status {
@@ -71,7 +70,7 @@ pub struct Status {
     pub started: bool,
     /// The control plane has welcomed this node.
     pub connected: bool,
-    /// Since when it has not.
+    /// Time of the last disconnection; `None` while connected.
     pub away_since: Option<Timestamp>,
     /// Number of apps in force.
     pub apps: usize,
@@ -128,6 +127,7 @@ pub async fn run(
     loop {
         for action in actions {
             match action {
+                // Answered here, since only the agent has the texts of the rules.
                 Action::Command(link, command) if command.kind == documents::KIND => {
                     let reply = documents::answer(agent.state(), &command);
                     running.at_once.push_back(Event::Replied(link, reply));
@@ -135,6 +135,7 @@ pub async fn run(
                 action => running.carry_out(action),
             }
         }
+        // Events that actions have caused come before all others, in their order.
         if let Some(event) = running.at_once.pop_front() {
             actions = agent.on(event, clock.now());
             continue;

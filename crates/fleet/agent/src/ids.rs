@@ -1,6 +1,6 @@
-//! Numbers that tie an answer to what it answers.
+//! Numbers that match answers to their requests.
 
-/// Names one attempt to connect, and the stream that comes of it.
+/// Names one attempt to connect, and the resulting stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 

@@ -13,7 +13,7 @@ use crate::rules::{AppRules, Text};
 /// The most bytes of all documents of one bundle.
 const MAX_BUNDLE_BYTES: usize = 64 << 20;
 
-/// What has arrived of a bundle.
+/// The parts of a bundle that have arrived so far.
 #[derive(Debug)]
 pub(crate) struct Incoming {
     begin: Begin,
@@ -30,7 +30,7 @@ pub(crate) struct Bundle {
     /// Apps that arrived whole.
     pub(crate) apps: BTreeMap<String, Arc<AppRules>>,
     pub(crate) removed: Vec<String>,
-    /// Apps that did not.
+    /// Apps that did not arrive whole, and why.
     pub(crate) faults: Vec<Fault>,
 }
 

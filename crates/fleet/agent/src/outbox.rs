@@ -1,7 +1,7 @@
 //! Counts on their way to the control plane: each is reported until it is seen, and counts once.
 //!
-//! A report that was sent may have arrived, so it is repeated unchanged, with its number. What was never sent
-//! is summed.
+//! A report that was sent may have arrived, so it is repeated unchanged, with its number. Counts that were
+//! never sent are summed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -24,7 +24,7 @@ const MOST_REJECTED: usize = 300;
 /// The name of all rules above the cap together.
 const OTHERS: &str = "(others)";
 
-/// What a node has counted since it started.
+/// Totals of a node since it started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     /// Totals of rules since the start of the process.
@@ -37,7 +37,7 @@ pub struct Sample {
     pub table_bytes: u64,
     /// The wall clock, in ms since the Unix epoch.
     pub wall_ms: u64,
-    /// Why the node's own rule files as they are now are not in force; empty if they are.
+    /// Why the current rule files of the node are not in force; empty if they are.
     pub rules_error: String,
     /// Domains that were asked for and have no rules.
     pub unknown_domains: Vec<String>,
@@ -48,9 +48,7 @@ pub struct Sample {
 /// Totals of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleTotals {
-    /// Its domain.
     pub domain: String,
-    /// Its path.
     pub rule: String,
     /// Totals since the start of the process.
     pub counts: Counts,
@@ -83,7 +81,7 @@ impl Counts {
         }
     }
 
-    /// What came since `before`; all of it if the counters began anew.
+    /// Increase since `before`; the whole count if the counters began anew.
     fn since(self, before: Self) -> Self {
         self.zip(before, |now, before| now.checked_sub(before).unwrap_or(now))
     }
@@ -98,7 +96,7 @@ type RejectedKey = (String, String, String);
 #[derive(Debug, Default)]
 struct Sum {
     rules: BTreeMap<Key, Counts>,
-    /// How often keys were denied; of those that a sample names.
+    /// Denials per key, only of keys that a sample names.
     top: BTreeMap<TopKeyName, u64>,
     rejected: BTreeMap<RejectedKey, u64>,
     from: Timestamp,
@@ -113,7 +111,7 @@ impl Sum {
         *sum = sum.zip(counts, u64::saturating_add);
     }
 
-    /// Those that were denied least are dropped once there are twice as many as fit.
+    /// The keys with the fewest denials are dropped once there are twice as many as fit.
     fn add_top(&mut self, key: TopKeyName, denied: u64) {
         *self.top.entry(key).or_default() += denied;
         if self.top.len() > 2 * MOST_TOP {
@@ -172,7 +170,7 @@ impl Outbox {
         Self { bugs, open, ..Self::default() }
     }
 
-    /// Adds what came since the last sample.
+    /// Adds the increase since the last sample.
     pub(crate) fn sampled(&mut self, mut sample: Sample, now: Timestamp) {
         // A rule that is gone is forgotten: its counters begin anew if it comes back.
         let before = std::mem::take(&mut self.totals);

@@ -9,7 +9,7 @@ use tollgate_human_text::read_bytes;
 use tollgate_limiter::{Intervened, Intervention, Limiter, Observer};
 use tollgate_store::Store;
 
-/// What [`Seams::overrides`](crate::Seams::overrides) is for a node with this limiter.
+/// Returns the [`Seams::overrides`](crate::Seams::overrides) of a node with this limiter.
 pub fn put_in_force<S: Store, O: Observer>(
     limiter: Arc<Limiter<S, O>>,
     clock: Arc<dyn Clock>,
@@ -29,8 +29,8 @@ pub fn put_in_force<S: Store, O: Observer>(
     })
 }
 
-/// The limiter's form of `overrides`, whose entries are texts in the spelling of `show_bytes`. One whose
-/// action a later release has made up is left out.
+/// The limiter's form of `overrides`, whose entries are texts in the spelling of `show_bytes`. Overrides with
+/// an action from a later release are left out.
 #[must_use]
 pub fn interventions(overrides: Overrides) -> Vec<Intervention> {
     let one = |one: tollgate_fleet_proto::Override| {

@@ -10,11 +10,10 @@ use tollgate_rule_files::RuleFile;
 /// The rules of one domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// Its domain.
     pub domain: String,
     /// Digest of `yaml`.
     pub sha256: Sha256Bytes,
-    /// The text.
+    /// The rule file, as published.
     pub yaml: Arc<str>,
 }
 
@@ -45,12 +44,12 @@ impl AppRules {
     }
 }
 
-/// How errors name the document of a domain.
+/// Name of a domain's document in errors.
 pub(crate) fn file_name(app: &str, domain: &str) -> PathBuf {
     PathBuf::from(format!("app {app}: {domain}"))
 }
 
-/// What a node holds, and what it remembers across restarts.
+/// Rules that a node holds, and history that it remembers across restarts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuleState {
     /// The database that the versions belong to; empty before the first.
@@ -112,13 +111,13 @@ impl RuleState {
         }
     }
 
-    /// What this version did, if it crashed the node.
+    /// The fault to report if this version crashed the node.
     pub(crate) fn crash_of(&self, app: &str, version: u64) -> Option<&Fault> {
         self.crashed.get(&(app.to_owned(), version))
     }
 
-    /// Versions of another database do not compare with this one's. What crashed the node is remembered all
-    /// the same: a crash may come before the move is saved, and must not repeat.
+    /// Versions of another database do not compare with this one's. Crashes are remembered all the same: a
+    /// crash may come before the move is saved, and must not repeat.
     pub(crate) fn move_to(&mut self, epoch: &str) {
         if self.epoch == epoch {
             return;

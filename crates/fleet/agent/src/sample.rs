@@ -1,4 +1,4 @@
-//! What a limiter has counted, as the reports have it.
+//! Totals of a limiter in the form of reports.
 
 use tollgate_core::Timestamp;
 use tollgate_fleet_proto::{RejectedRequests, Store as StoreHealth, TopKey};

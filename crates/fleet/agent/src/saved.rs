@@ -1,4 +1,4 @@
-//! The bytes of what a node keeps in its state folder: a header with a checksum, then a message.
+//! The bytes of files in the state folder: a header with a checksum, then a message.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ const HEADER: &[u8] = b"tollgate state 1\n";
 const OVERRIDES_HEADER: &[u8] = b"tollgate overrides 1\n";
 const CHECKSUM: usize = 32;
 
-/// Why bytes are not what was saved.
+/// Why bytes cannot be read as saved state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SavedError {
@@ -21,7 +21,8 @@ pub enum SavedError {
     Damaged,
 }
 
-/// Written before rules are applied, and removed afterwards: found at a start, they crashed the node.
+/// Written before rules are applied and removed afterwards. A marker that is found at a start means that
+/// these rules crashed the node.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Marker {
     /// The versions that are being applied.
@@ -30,7 +31,7 @@ pub struct Marker {
     /// They are saved rules, which worked before.
     #[prost(bool, tag = "2")]
     pub is_saved: bool,
-    /// How often that was begun without an end.
+    /// Attempts to apply these rules that began and did not end.
     #[prost(uint32, tag = "3")]
     pub attempt: u32,
 }
@@ -103,7 +104,7 @@ impl RuleState {
         sealed(HEADER, &saved)
     }
 
-    /// What was saved.
+    /// Reads saved rules.
     ///
     /// # Errors
     /// [`SavedError::Damaged`]: the bytes are torn, or written by something else.

@@ -24,7 +24,7 @@ const SECRET: &str = "secret";
 /// Most bytes that are read of one file.
 const MAX_BYTES: u64 = 128 << 20;
 
-/// Who the node is.
+/// Identity of the node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// 32 hexadecimal digits, made at the first start.
@@ -85,10 +85,10 @@ impl StateDir {
         self.load_kept(RULES, RuleState::from_bytes)
     }
 
-    /// Saves rules.
+    /// Saves rules, and keeps the previous ones as a copy.
     ///
     /// # Errors
-    /// They may or may not be saved; what was saved before is not lost.
+    /// The new rules may or may not be saved; the previous ones are not lost.
     pub fn save(&mut self, state: &RuleState) -> io::Result<()> {
         self.save_kept(RULES, &state.to_bytes())
     }
@@ -104,7 +104,7 @@ impl StateDir {
     /// Saves blocks and allowances.
     ///
     /// # Errors
-    /// They may or may not be saved; what was saved before is not lost.
+    /// The new list may or may not be saved; the previous one is not lost.
     pub fn save_overrides(&mut self, overrides: &Overrides) -> io::Result<()> {
         self.save_kept(OVERRIDES, &overrides_to_bytes(overrides))
     }

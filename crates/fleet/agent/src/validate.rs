@@ -1,7 +1,7 @@
 //! Checks the rules of a bundle together with all other rules of the node, and finds the apps to reject.
 //!
-//! An app is accepted or rejected as a whole. One that is rejected does not hold up the others: the node
-//! leaves it at its previous version, by itself, without a further round trip.
+//! An app is accepted or rejected as a whole. A rejected app does not hold up the others: the node leaves it
+//! at its previous version, by itself, without a further round trip.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,9 +18,8 @@ use crate::rules::{AppRules, file_name};
 /// Rules that can be put in force.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
-    /// The rules.
     pub policy: Policy,
-    /// What the author should know, one line each.
+    /// Warnings for the author, one line each.
     pub warnings: Vec<String>,
     /// Apps of the control plane are in force, perhaps without a rule.
     pub holds_apps: bool,
@@ -53,7 +52,7 @@ pub fn rule_files_parser(options: Options) -> Arc<Parser> {
     })
 }
 
-/// What to check. Runs on any thread.
+/// Rules to check. Runs on any thread.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The node's own files.
@@ -170,7 +169,7 @@ fn fault(app: &str, version: u64, message: String) -> Fault {
     Fault { app: app.to_owned(), version, message, ..Fault::default() }
 }
 
-/// What the parser says, or the text of its panic.
+/// The parser's result, or the text of its panic.
 fn parse(parser: &Parser, files: &[RuleFile]) -> Result<Result<Parsed, Vec<FileFault>>, String> {
     catch_unwind(AssertUnwindSafe(|| parser(files))).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(ToString::to_string);

@@ -17,13 +17,13 @@ use crate::rules::{AppRules, RuleState};
 use crate::saved::Marker;
 use crate::validate::{Job, Parsed, Validated};
 
-/// How often saved rules may be found half applied before the only app in doubt is left out. They worked
-/// before, and a machine may lose power at any time.
+/// Most times that saved rules may be found half applied before the only app in doubt is left out. They
+/// worked before, and a machine may lose power at any time.
 const MOST_ATTEMPTS: u32 = 3;
 
 type Apps = BTreeMap<String, Arc<AppRules>>;
 
-/// What asks for a change.
+/// Reason for a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// The node starts with its saved rules.
@@ -37,7 +37,7 @@ pub(crate) enum Cause {
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) cause: Cause,
-    /// What will be in force.
+    /// The state in force once all steps are applied.
     next: RuleState,
     local: Arc<[RuleFile]>,
     steps: VecDeque<Apps>,
@@ -49,7 +49,7 @@ pub(crate) struct Work {
     bugs: Bugs,
 }
 
-/// What comes next.
+/// The next step of a change.
 #[derive(Debug)]
 pub(crate) enum Next {
     Validate(Job),
@@ -80,7 +80,8 @@ impl Work {
         let (left_out, changes): (Apps, Apps) = std::mem::take(&mut next.apps)
             .into_iter()
             .partition(|(app, rules)| next.crash_of(app, rules.version).is_some());
-        // What was in force is followed by nothing older, also where it cannot be put in force this time.
+        // Versions that were in force before the crash stay the lower bound, also if they cannot be put in
+        // force this time.
         let tried = changes.iter().map(|(app, rules)| (app, rules.version.saturating_sub(1)));
         let gone = tried.chain(left_out.iter().map(|(app, rules)| (app, rules.version)));
         next.gone.extend(gone.map(|(app, version)| (app.clone(), version)));
@@ -133,7 +134,7 @@ impl Work {
         self
     }
 
-    /// Whether to try a version: it is newer than what is in force, and has not crashed the node.
+    /// Whether to try a version: it is newer than the one in force, and has not crashed the node.
     fn is_news(&mut self, app: &str, rules: &AppRules) -> bool {
         let held = self.next.apps.get(app);
         if held.is_some_and(|held| held.version == rules.version && held.sha256 == rules.sha256) {
@@ -232,7 +233,7 @@ impl Work {
         names.filter(|name| !of_apps.contains(name)).map(str::to_owned).collect()
     }
 
-    /// What the node remembers even if nothing could be put in force.
+    /// State that the node remembers even if nothing could be put in force.
     pub(crate) fn next_state(&self) -> &RuleState {
         &self.next
     }
@@ -279,7 +280,8 @@ mod tests {
         for (version, tried) in [(22, true), (23, false), (24, true), (26, false), (27, true)] {
             assert_eq!(is_tried(&state, version), (tried, tried), "{version}");
         }
-        // Of many, the newest are remembered; those below what works are forgotten.
+        // Only the newest of many crashed versions are remembered; those below a working version are
+        // forgotten.
         for version in 30..40 {
             state.crashed_by("shop", version);
         }

@@ -17,16 +17,17 @@ use tollgate_shares::{Part, Room, Shares};
 /// Most ids that are bound; further nodes are served, and are not bound.
 pub const MAX_BINDINGS: usize = 50_000;
 
-/// A known node may begin anew this often in [`BEGINS_WITHIN`], before it stands in line with the others.
+/// Most new streams of a known node within [`BEGINS_WITHIN`] that pass; further ones wait with the unknown
+/// nodes.
 const MOST_BEGINS: u32 = 3;
 const BEGINS_WITHIN: Duration = Duration::from_secs(10);
 
-/// Somebody has tried to attach as a node, with another secret than that node has.
+/// An attempt to attach with the id of a node and another secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// Where from.
+    /// Address and port of the attempt.
     pub address: String,
-    /// When last.
+    /// Time of the last attempt.
     pub at: Timestamp,
 }
 
@@ -35,11 +36,11 @@ struct Binding {
     digest: Sha256Bytes,
     /// Whose share it takes; `None`: it was bound before this process began.
     holders: Option<[u64; 2]>,
-    /// It has taken what it was sent, and reported.
+    /// It has taken the rules that it was sent, and reported.
     is_proven: bool,
     /// It has reported while there was nothing to send: it stays bound, and proves nothing.
     has_reported: bool,
-    /// When it began to be counted how often it begins, and how often it has.
+    /// Start of the current counting period, and hellos of the node within it.
     begins: (Timestamp, u32),
 }
 
@@ -48,11 +49,11 @@ struct Binding {
 pub(crate) struct Bindings {
     by_id: HashMap<String, Binding>,
     shares: Shares,
-    /// Of ids that are bound.
+    /// Failed claims to ids that are bound.
     claims: HashMap<String, Claim>,
 }
 
-/// What a secret says of a node.
+/// Result of checking a node's secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     /// It is the node.
@@ -65,7 +66,7 @@ pub(crate) enum Verdict {
     Other,
 }
 
-/// How far a node can be believed where nodes are counted.
+/// Trust in a node where nodes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It was bound before this process began.
@@ -99,7 +100,7 @@ impl Bindings {
         }
     }
 
-    /// Whether a known node may pass those that are not: not if it begins anew again and again.
+    /// Whether a known node may pass the unknown ones: not if it opens streams again and again.
     pub(crate) fn may_pass(&mut self, node: &str, now: Timestamp) -> bool {
         let Some(known) = self.by_id.get_mut(node) else { return false };
         if now.since(known.begins.0) >= BEGINS_WITHIN {
@@ -130,7 +131,8 @@ impl Bindings {
         true
     }
 
-    /// The node has taken what it was sent and has reported. The digest, if it was not proven before.
+    /// The node has taken the rules that it was sent, and has reported. Returns the digest, if it was not
+    /// proven before.
     pub(crate) fn proven(&mut self, node: &str) -> Option<Sha256Bytes> {
         let known = self.by_id.get_mut(node).filter(|it| !it.is_proven)?;
         known.is_proven = true;

@@ -9,6 +9,6 @@ tollgate_fleet_proto::known_bugs! {
     RemovalForgotten: forgets_removals,
     /// Rules that this database has never published are replaced once its version is above theirs.
     ForeignReplaced: replaces_foreign,
-    /// What a node rejected is sent again and again.
+    /// A rejected version is sent again and again.
     RejectedSentAgain: insists,
 }

@@ -1,4 +1,4 @@
-//! What is on its way to a node. Documents are encoded once, and shared by all nodes until they are sent.
+//! Messages on their way to a node. Documents are encoded once, and shared by all nodes until they are sent.
 
 use std::sync::Arc;
 
@@ -31,7 +31,6 @@ impl Bundle {
 /// One thing to send.
 #[derive(Clone, Debug)]
 pub enum Outgoing {
-    /// A message.
     Message(Box<FromControl>),
     /// A message that many nodes get, encoded once.
     Encoded(Bytes),
@@ -62,7 +61,7 @@ impl Outgoing {
         }))
     }
 
-    /// What [`frames`](Self::frames) says.
+    /// The messages of [`frames`](Self::frames), decoded.
     pub fn messages(self) -> impl Iterator<Item = FromControl> + Send {
         self.frames().filter_map(|bytes| ControlSays::from_bytes(bytes).ok()?.says)
     }

@@ -30,7 +30,7 @@ const MOST_OUTGOING: usize = 64;
 const MOST_REPORTS: usize = 16;
 /// Commands that wait for a reply, at most.
 const MOST_COMMANDS: usize = 1_000;
-/// Of the things to send that may wait, commands leave this many to rules, blocks and confirmations.
+/// Places in the queue of a stream that commands leave free for rules, blocks and confirmations.
 const LEFT_TO_RULES: usize = MOST_OUTGOING / 2;
 
 /// Keeps the reports of nodes.
@@ -52,7 +52,7 @@ pub trait Identities: Send + Sync + 'static {
     /// The id is bound to the secret with this digest from now on; to be handed to the hub at its next start.
     fn bind(&self, node: String, sha256: Sha256Bytes);
 
-    /// Somebody at `address` was rejected: the id is another node's.
+    /// A client at `address` was rejected: the id is another node's.
     fn claimed(&self, node: String, address: String);
 }
 
@@ -88,15 +88,14 @@ pub enum CommandError {
     Silent(Duration),
 }
 
-/// What surrounds the hub.
+/// Dependencies of the hub.
 pub struct Seams {
     /// Tells the time.
     pub clock: Arc<dyn Clock>,
-    /// Keeps reports.
     pub reports: Arc<dyn Reports>,
     /// Decides which tokens open a stream.
     pub tokens: Arc<dyn Tokens>,
-    /// Keeps whose ids are whose.
+    /// Keeps which secret each id is bound to.
     pub identities: Arc<dyn Identities>,
 }
 
@@ -115,9 +114,9 @@ enum Admission {
 }
 
 struct Stream {
-    /// Of its machine and its token.
+    /// Connection counted against its machine and its token.
     _place: Place,
-    /// With which it was opened: it must stay in force.
+    /// The token that opened the stream; it must stay valid.
     token: Option<Arc<str>>,
     /// The token admits only nodes that are known, and the hub knows that.
     joining_ended: bool,
@@ -197,7 +196,7 @@ impl Fleet {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut publishes, mut overrides_come) = (true, true);
         published.mark_changed();
-        // Also an empty list: a node that was away still enforces what has been ended meanwhile. A
+        // An empty list is sent too: a node that was away still enforces blocks that have ended meanwhile. A
         // database without any change of overrides is new, and ends none of those that nodes enforce.
         if overrides.borrow().revision > 0 {
             overrides.mark_changed();
@@ -264,22 +263,22 @@ impl Fleet {
         self.state().hub.has_local(domain)
     }
 
-    /// What live nodes hold of `app` that are ahead of this database: see [`Hub::nodes_ahead`].
+    /// Versions of `app` on live nodes that are ahead of this database: see [`Hub::nodes_ahead`].
     #[must_use]
     pub fn nodes_ahead(&self, app: &str) -> Vec<u64> {
         let now = self.0.seams.clock.now();
         self.state().hub.nodes_ahead(app, now)
     }
 
-    /// How many of these nodes are not connected.
+    /// Number of `nodes` that are not connected.
     #[must_use]
     pub fn nodes_missing(&self, nodes: &BTreeSet<String>) -> usize {
         let state = self.state();
         nodes.iter().filter(|id| !state.hub.is_attached(id)).count()
     }
 
-    /// How many live nodes have the version of every app that all should have, how many are live, and how
-    /// many are not.
+    /// Number of live nodes with the version of every app that all should have, of live nodes, and of other
+    /// nodes.
     #[must_use]
     pub fn nodes_in_force(&self) -> (usize, usize, usize) {
         let now = self.0.seams.clock.now();
@@ -305,14 +304,14 @@ impl Fleet {
         self.state().hub.nodes_known()
     }
 
-    /// Number of nodes that are connected and have all of `published`, as far as they can; 0 while that is
-    /// not what is sent.
+    /// Number of nodes that are connected and have all of `published`, as far as they can; 0 while other
+    /// rules are sent.
     #[must_use]
     pub fn nodes_with(&self, published: &Published) -> usize {
         self.state().hub.nodes_with(published)
     }
 
-    /// How often a node was sent away for a while, because too many came at once.
+    /// Hellos that were deferred since too many nodes came at once.
     #[must_use]
     pub fn hellos_deferred(&self) -> u64 {
         self.state().hub.deferred()

@@ -28,7 +28,7 @@ use crate::storm::Storm;
 const LONGEST_HELLO: Duration = Duration::from_secs(10);
 /// The longest name of a rule or key in a report, in bytes.
 const LONGEST_KEY: usize = 8 << 10;
-/// What all nodes say of themselves may take this many bytes, apps that are published excepted.
+/// Most bytes that all nodes may say about themselves, not counting published apps.
 const MOST_BYTES: u64 = 256 << 20;
 /// A tenth of the places is kept for nodes that are known.
 const RESERVE: usize = 10;
@@ -40,10 +40,9 @@ pub struct HubSettings {
     pub epoch: String,
     /// Names this replica.
     pub replica: String,
-    /// How often nodes report.
+    /// Interval of the nodes' reports.
     pub report_every: Duration,
-    /// Most hellos per second of nodes that are known, and as many of others; the rest is sent away for a
-    /// while.
+    /// Most hellos per second of known nodes, and as many of others; the rest is sent away for a while.
     pub hellos_per_second: u32,
     /// Most nodes; a lost one gives its place to a new one.
     pub max_nodes: usize,
@@ -51,11 +50,11 @@ pub struct HubSettings {
     pub unresponsive_after: Duration,
     /// A node is lost after this silence.
     pub lost_after: Duration,
-    /// What becomes of apps that nodes hold and that are not published.
+    /// Treatment of apps that nodes hold and that are not published.
     pub missing_apps: MissingApps,
     /// Digests of the secrets of nodes that have attached before, by id.
     pub bindings: HashMap<String, Sha256Bytes>,
-    /// What the database has published so far.
+    /// Versions that the database has published so far.
     pub past: Past,
     /// Nodes that have attached before, and were not removed.
     pub known: Vec<KnownNode>,
@@ -89,14 +88,13 @@ impl HubSettings {
     }
 }
 
-/// A node that has attached before. What it holds is known when it attaches again.
+/// A node that has attached before. The versions that it holds are known when it attaches again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KnownNode {
     /// Its id, from its state folder.
     pub id: String,
     /// Name for people.
     pub name: String,
-    /// Labels.
     pub labels: Vec<Label>,
     /// Address of its last stream.
     pub address: String,
@@ -125,7 +123,7 @@ impl KnownNode {
     }
 }
 
-/// What happened.
+/// Input of the hub.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "events are handled one by one and not kept")]
 pub enum Event {
@@ -141,7 +139,7 @@ pub enum Event {
     Stored(SessionId, u64),
     /// A report could not be stored.
     NotStored(SessionId),
-    /// What is published has changed.
+    /// New or changed rules were published.
     Published(Arc<Prepared>),
     /// Blocks and allowances have changed.
     Overridden(Arc<Overrides>),
@@ -149,10 +147,9 @@ pub enum Event {
     Tick,
 }
 
-/// What to do.
+/// Output of the hub, to be carried out in order.
 #[derive(Debug)]
 pub enum Action {
-    /// Send.
     Send(SessionId, Outgoing),
     /// Close the stream after everything was sent.
     Close(SessionId, String),
@@ -164,7 +161,6 @@ pub enum Action {
         node: String,
         /// Number of the node's start.
         incarnation: u64,
-        /// The report.
         report: Box<Report>,
     },
     /// A node has answered a command.
@@ -173,7 +169,6 @@ pub enum Action {
         session: SessionId,
         /// Id of the node that answers; a command may have been sent to another one.
         node: String,
-        /// The answer.
         reply: Reply,
     },
     /// A node has a secret of its own from now on: keep its digest.
@@ -183,11 +178,11 @@ pub enum Action {
         /// Digest of its secret.
         sha256: Sha256Bytes,
     },
-    /// Somebody has tried to attach as a node, with another secret than that node has.
+    /// A client has tried to attach with the id of a node and another secret.
     Claimed {
         /// Id of the node.
         node: String,
-        /// Where from.
+        /// Address and port of the attempt.
         address: String,
     },
 }
@@ -210,7 +205,7 @@ pub struct Hub {
     known: Storm,
     /// Those of all others.
     strangers: Storm,
-    /// The places of nodes, and the bytes of what they say of themselves.
+    /// Places of nodes, and bytes of their descriptions of themselves.
     places: Shares,
     bytes: u64,
     sessions: HashMap<SessionId, Session>,
@@ -218,14 +213,14 @@ pub struct Hub {
     bindings: Bindings,
     past: Past,
     published: Arc<Prepared>,
-    /// Counts what was published, from 1.
+    /// Number of the latest publication, from 1.
     publication: u64,
     /// Encoded once for all nodes.
     overrides: Option<Bytes>,
     /// The versions that are being rolled out.
     candidates: Candidates,
     last_bundle: u64,
-    /// How often a node was sent away for a while.
+    /// Hellos that were deferred since the start.
     deferred: u64,
     /// Grows with everything that [`Hub::nodes`] shows, except time.
     revision: u64,
@@ -265,7 +260,7 @@ impl Hub {
         }
     }
 
-    /// What to do about `event`.
+    /// Handles `event` and returns the actions to carry out.
     pub fn on(&mut self, event: Event, now: Timestamp) -> Vec<Action> {
         match event {
             Event::Opened(session, peer) => {
@@ -355,14 +350,14 @@ impl Hub {
         states.filter(|it| it.is_ahead).map(|it| it.acked.unwrap_or_default()).collect()
     }
 
-    /// Whether a node with this id is connected and has said what it holds.
+    /// Whether a node with this id is connected and has said which versions it holds.
     #[must_use]
     pub fn is_attached(&self, node: &str) -> bool {
         self.nodes.get(node).is_some_and(|node| node.session.is_some())
     }
 
-    /// How many live nodes have the version of every app that all should have, how many are live, and how
-    /// many are not.
+    /// Number of live nodes with the version of every app that all should have, of live nodes, and of other
+    /// nodes.
     #[must_use]
     pub fn nodes_in_force(&self, now: Timestamp) -> (usize, usize, usize) {
         let live = self.nodes.values().filter(|node| self.liveness(node, now) == Liveness::Live);
@@ -415,8 +410,8 @@ impl Hub {
         self.nodes.len()
     }
 
-    /// Number of nodes that are connected and have all of `published`, as far as they can; 0 while that is
-    /// not what is sent. Takes a step for each node and each app, unlike [`Hub::nodes`].
+    /// Number of nodes that are connected and have all of `published`, as far as they can; 0 while other
+    /// rules are sent. Takes a step for each node and each app, unlike [`Hub::nodes`].
     #[must_use]
     pub fn nodes_with(&self, published: &Published) -> usize {
         let sent =
@@ -433,7 +428,7 @@ impl Hub {
         self.revision
     }
 
-    /// How often a node was sent away for a while.
+    /// Hellos that were deferred since the start.
     #[must_use]
     pub const fn deferred(&self) -> u64 {
         self.deferred
@@ -499,7 +494,7 @@ impl Hub {
         {
             node.closed();
             self.revision += 1;
-            // Of one that has never reported, nothing is left behind.
+            // Forget a node that has never reported.
             if self.bindings.ended(&id) {
                 self.forget(&id);
             }
@@ -616,8 +611,8 @@ impl Hub {
         }
         let (id, machine) = (hello.node.clone(), machine(&peer.address));
         let may_join = self.sessions.get(&session).is_some_and(|it| it.may_join);
-        // Before anything of the node is touched. What is known is looked at first, so that no flood of
-        // others keeps it out.
+        // Checked before the node's record is touched. Known nodes are considered first, so that no flood of
+        // others keeps them out.
         let verdict = self.verdict(&id, &hello.secret);
         let holders = self.bindings.holders(&machine, peer.token).map(|it| it.name);
         let holders = [Part { name: holders[0], times: 4 }, Part { name: holders[1], times: 9 }];
@@ -646,7 +641,7 @@ impl Hub {
             return self.send_away(session, Duration::from_secs(30), why);
         }
         let published = &self.published.apps;
-        // Of apps that are published, nodes have as many as there are.
+        // The names of published apps are not counted: what is published bounds them.
         let is_known = |app: &str| published.is_empty() || published.contains_key(app);
         let bytes = kept::shorten(&mut hello, is_known);
         let Some(holder) = self.place(&id, &machine, bytes, verdict, now) else {
@@ -701,8 +696,8 @@ impl Hub {
         }
     }
 
-    /// Makes room for a node and what it says of itself; `None` if there is none. A node that is known takes
-    /// the reserve, and then the place of one that is not. A node that was lost makes room first.
+    /// Makes room for a node and its description of itself; `None` if there is none. A known node takes the
+    /// reserve, and then the place of an unknown one. A lost node makes room first.
     fn place(
         &mut self,
         id: &str,
@@ -723,7 +718,7 @@ impl Hub {
         }
         let name = self.places.name(machine);
         let free = Room {
-            // Nodes that are known have their places whoever is at the same address.
+            // Known nodes have their places regardless of others at the same address.
             places: if is_known { u64::MAX } else { (most - others.min(most - 1)) as u64 },
             bytes: MOST_BYTES.saturating_sub(self.bytes),
         };
@@ -740,7 +735,7 @@ impl Hub {
     fn keep(&mut self, holder: Option<(u64, u64)>) {
         let Some((name, bytes)) = holder else { return };
         let all = Room { places: u64::MAX, bytes: u64::MAX };
-        // Of everything there is always a share.
+        // There is always a share of everything.
         let _ = self.places.take(&[Part { name, times: 1 }], Room { places: 1, bytes }, all);
         self.bytes += bytes;
     }

@@ -1,4 +1,4 @@
-//! What is kept of the texts that a node sends: each has a bound, and all of a node together have one.
+//! Bounds on the texts that a node sends: one for each text, and one for all texts of a node.
 
 use tollgate_fleet_proto::{Fault, Hello, MAX_TEXT_BYTES};
 
@@ -31,7 +31,8 @@ pub(crate) fn faults(faults: Vec<Fault>) -> impl Iterator<Item = Fault> {
     })
 }
 
-/// Cuts what a node says of itself to what is kept. Returns the bytes of what is kept, except of known apps.
+/// Cuts a node's description of itself to the bounds. Returns the number of bytes kept, not counting known
+/// apps.
 pub(crate) fn shorten(hello: &mut Hello, is_known: impl Fn(&str) -> bool) -> u64 {
     hello.local_domains.truncate(MOST_DOMAINS);
     hello.crashed.truncate(MOST_FAULTS);

@@ -1,5 +1,5 @@
-//! The control plane's end of the nodes' streams: what is published goes down, acknowledgements and reports
-//! come up.
+//! The control plane's end of the nodes' streams: published rules go down, acknowledgements and reports come
+//! up.
 //!
 //! [`Hub`] is the protocol without I/O and without a clock: which node holds what, and what to send it.
 //! [`Fleet`] carries out its actions and is the gRPC service. Not here: where publications come from and

@@ -1,4 +1,4 @@
-//! What the hub knows of a node.
+//! The hub's record of a node.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,7 +37,7 @@ pub enum Liveness {
     Lost,
 }
 
-/// What becomes of an app that a node holds and this database has never published.
+/// Treatment of an app that a node holds and this database has never published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingApps {
     /// The nodes remove it.
@@ -56,7 +56,6 @@ pub struct NodeState {
     pub incarnation: u64,
     /// Name for people.
     pub name: String,
-    /// Labels.
     pub labels: Vec<Label>,
     /// Address of its stream.
     pub address: String,
@@ -76,12 +75,12 @@ pub struct NodeState {
     pub skew_ms: i64,
     /// Why it could not save its rules; empty if it could.
     pub state_error: String,
-    /// Somebody else has tried to attach with its id.
+    /// The last attempt of another client to attach with its id.
     pub claim: Option<Claim>,
     /// Its id is bound to a secret of its own.
     pub is_bound: bool,
-    /// It has not shown yet that it takes the rules that it is sent and reports, or it claims to hold what
-    /// was never published since this process began. It counts for no majority.
+    /// It has not yet shown that it takes the rules it is sent and reports, or it claims to hold versions
+    /// that were never published since this process began. It counts for no majority.
     pub is_new: bool,
     /// Every app that is published, or that it holds.
     pub apps: Vec<AppState>,
@@ -91,7 +90,6 @@ pub struct NodeState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct AppState {
-    /// Its name.
     pub app: Arc<str>,
     /// The version that the node should hold; `None` if the app is removed.
     pub wanted: Option<u64>,
@@ -107,11 +105,11 @@ pub struct AppState {
 #[derive(Debug, Default)]
 pub(crate) struct App {
     acked: Option<(u64, Sha256Bytes)>,
-    /// The database of this hub has never published what the node holds.
+    /// The node holds a version that the database of this hub has never published.
     is_foreign: bool,
     /// `acked` before the answer that is read.
     before: Option<(u64, Sha256Bytes)>,
-    /// Of the newest version that the node rejected.
+    /// Fault of the newest version that the node rejected.
     fault: Option<Fault>,
     /// Versions that the node rejected, of those that it may be sent: a candidate and the one before.
     rejected: BTreeSet<u64>,
@@ -123,7 +121,7 @@ impl App {
         let Ok(sha256) = Sha256Bytes::try_from(&*held.sha256) else { return };
         let holds = Some((held.version, sha256));
         self.is_foreign = match held.version {
-            // Of another database, before the node moved to this one.
+            // A version of another database, before the node moved to this one.
             0 => keeps_foreign,
             _ if !is_of_epoch => keeps_foreign,
             _ if self.before == holds && !self.is_foreign => false,
@@ -162,8 +160,8 @@ impl App {
     }
 }
 
-/// Apps that have to be compared with what is published before the node has everything. A publication changes
-/// few of them, and fleets have many nodes with many apps.
+/// Apps that have to be compared with the published ones before the node has everything. A publication
+/// changes few of them, and fleets have many nodes with many apps.
 #[derive(Debug)]
 enum Unsettled {
     All,
@@ -188,7 +186,7 @@ impl Unsettled {
     }
 }
 
-/// The apps of a node. Whoever changes them makes it unknown whether all are as they should be.
+/// The apps of a node. Any change makes it unknown whether all are as they should be.
 #[derive(Debug, Default)]
 struct Apps {
     by_name: BTreeMap<Arc<str>, App>,
@@ -211,7 +209,7 @@ impl DerefMut for Apps {
     }
 }
 
-/// What the hub knows of a node.
+/// The hub's record of a node.
 #[derive(Debug)]
 pub(crate) struct Node {
     hello: Hello,
@@ -236,7 +234,7 @@ pub(crate) struct Node {
     pub(crate) is_proven: bool,
     /// When the next report is due that comes in time.
     reports_from: Timestamp,
-    /// Answers to nothing that was sent.
+    /// Answers of the node that belong to no bundle or command.
     unasked: u32,
 }
 
@@ -279,7 +277,7 @@ impl Node {
         &self.hello
     }
 
-    /// The highest level of the rule language that it reads. Nodes of before there were levels read level 1.
+    /// The highest level of the rule language that it reads; 1 for nodes older than levels.
     pub(crate) fn language(&self) -> u32 {
         self.hello.language.max(1)
     }
@@ -340,7 +338,8 @@ impl Node {
         }
     }
 
-    /// The same node as before this stream: it has not become quicker by beginning anew.
+    /// Takes over the report budget of the same node's previous stream: a new stream grants no additional
+    /// reports.
     pub(crate) fn follows(&mut self, before: &Self) {
         self.reports_from = before.reports_from;
     }
@@ -365,7 +364,7 @@ impl Node {
             self.apps.values_mut().for_each(|app| app.is_foreign = true);
         }
         faults.retain(|it| sent.app(&it.app).is_some());
-        // Of apps that it was not sent and did not hold before, it may hold a few: it was applying an earlier
+        // It may hold a few apps that it was not sent and did not hold before: it was applying an earlier
         // bundle while it said hello.
         self.holds(held, past, &sent, MOST_STRANGE);
         self.rejects(faults);
@@ -393,7 +392,7 @@ impl Node {
         self.session.is_some() && !self.is_busy() && self.unsettled.is_empty()
     }
 
-    /// What clashed may not clash any more.
+    /// Forgets faults, since an app that clashed may not clash any more.
     pub(crate) fn forget_faults(&mut self) {
         self.unsettled = Unsettled::All;
         self.apps.values_mut().for_each(App::forget_faults);
@@ -413,7 +412,7 @@ impl Node {
         reach.includes(&self.hello.node, labels).then_some(candidate).or(stable)
     }
 
-    /// What to send of it: the version before of a candidate that the node has rejected or cannot read.
+    /// The version of an app to send: the previous one if the node has rejected or cannot read the candidate.
     fn sent<'a>(
         &mut self,
         name: &Arc<str>,
@@ -456,7 +455,7 @@ impl Node {
         self.outstanding = None;
     }
 
-    /// What to send to get from what the node holds to what is published; `None` if there is nothing to send.
+    /// The bundle that turns the held rules into the published ones; `None` if there is nothing to send.
     pub(crate) fn plan(
         &mut self,
         published: &Prepared,
@@ -468,7 +467,7 @@ impl Node {
         if !self.is_of_epoch && published.apps.is_empty() {
             return None; // a new, empty database must not take away the rules of a fleet
         }
-        // A full bundle takes away what it does not name.
+        // A full bundle removes the apps that it does not name.
         let keeps = self.keeps_foreign && self.apps.values().any(|app| app.acked.is_some());
         let mut bundle = Bundle { id, full: !self.is_of_epoch && !keeps, ..Bundle::default() };
         let removes = missing == MissingApps::Removed && !bugs.forgets_removals();
@@ -544,8 +543,8 @@ impl Node {
         }
     }
 
-    /// Whether the node reads the documents of a version. One that does not keeps the version that it has,
-    /// and the fault says so.
+    /// Whether the node reads the documents of a version. If not, it keeps the version that it has, and its
+    /// fault says so.
     fn reads(&mut self, name: &Arc<str>, rules: &PreparedApp, level: fn(&str) -> u32) -> bool {
         let reads = self.language();
         if reads >= LANGUAGE || rules.level(level) <= reads {
@@ -607,7 +606,7 @@ impl Node {
         self.state_with(liveness, lagging)
     }
 
-    /// True where every app was as it should be when somebody last looked, and none has changed since.
+    /// True if every app was as it should be at the last check, and none has changed since.
     pub(crate) fn is_in_order(&self, publication: u64) -> bool {
         self.apps.in_order_for.get() == publication
     }
@@ -670,7 +669,7 @@ impl Node {
         }
     }
 
-    /// Of an app that is not published any more; `None` if the node does not hold it.
+    /// State of an app that is not published any more; `None` if the node does not hold it.
     fn removed(&self, name: &Arc<str>, held: &App, missing: MissingApps) -> Option<AppState> {
         let acked = Some(held.acked?.0);
         let is_ahead = missing == MissingApps::Kept;

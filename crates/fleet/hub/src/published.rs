@@ -1,4 +1,4 @@
-//! What is published, checked and ready to be sent.
+//! Published rules, checked and ready to be sent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -31,7 +31,7 @@ impl PreparedApp {
     }
 }
 
-/// What nodes should have of one app.
+/// Versions of one app that nodes should have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     /// The version of all nodes that a candidate has not reached; `None` before the first.
@@ -71,7 +71,7 @@ impl Wanted {
     }
 }
 
-/// What is published, checked and with its digests. Made outside the hub, since it takes time.
+/// Published rules, checked and with their digests. Made outside the hub, since it takes time.
 #[derive(Debug, Default)]
 pub struct Prepared {
     pub(crate) apps: BTreeMap<Arc<str>, Wanted>,

@@ -72,7 +72,7 @@ where
     }
 }
 
-/// What follows `Bearer` in the field `Authorization`.
+/// The bearer token of the `Authorization` header.
 fn token(headers: &http::HeaderMap) -> Option<&str> {
     let value = headers.get(http::header::AUTHORIZATION)?.to_str().ok()?;
     let (scheme, token) = value.split_once(' ')?;

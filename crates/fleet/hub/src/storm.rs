@@ -1,5 +1,4 @@
-//! How many nodes may say hello per second, how many of them one machine or token may be, and when the others
-//! come back.
+//! Limits hellos per second, in all and for each machine and token, and gives the others a time to come back.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -43,7 +42,7 @@ impl Storm {
                 self.admitted.push_back((now, holders.map(|it| it.name)));
                 return Ok(());
             }
-            // Whoever is over its share makes no turn of others later.
+            // A holder above its share does not delay the turns of others.
             Err((place, _)) => holders.get(place).map(|it| it.name),
         };
         if self.turns.len() >= MOST_TURNS {

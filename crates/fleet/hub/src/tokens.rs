@@ -30,13 +30,13 @@ pub trait Tokens: Send + Sync {
 pub struct TokenDigests(Vec<[u8; 32]>);
 
 impl TokenDigests {
-    /// Of these digests: SHA-256 of each token.
+    /// Takes the SHA-256 of each token.
     #[must_use]
     pub const fn new(digests: Vec<[u8; 32]>) -> Self {
         Self(digests)
     }
 
-    /// Of these tokens.
+    /// Hashes these tokens.
     pub fn of<'a>(tokens: impl IntoIterator<Item = &'a str>) -> Self {
         Self(tokens.into_iter().map(|token| Sha256::digest(token).into()).collect())
     }

@@ -1,4 +1,4 @@
-//! One holder of the token of all nodes, who attaches as many: what it takes from the others.
+//! One holder of the token of all nodes attaches as many nodes: the effect on the others.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use std::collections::HashMap;
@@ -124,7 +124,7 @@ fn a_known_node_comes_in_while_others_say_hello_as_fast_as_they_can() {
         }
     }
     assert!((160..=361).contains(&strangers), "{strangers} hellos in two seconds");
-    // Whoever knows an id and not its secret takes no place of known nodes.
+    // A client that knows an id but not its secret takes no place of known nodes.
     let stolen = Hello { secret: b"other".to_vec(), ..hello("known") };
     assert!(world.attach("10.0.0.3:2", stolen, at(2_000)).is_none());
 }
@@ -213,7 +213,7 @@ fn a_known_node_takes_the_place_of_one_that_has_shown_nothing_and_strangers_leav
 fn reports_are_taken_as_often_as_they_are_asked_for() {
     let mut world = World::new(settings());
     let session = world.proven("10.0.0.1:1", "real", NOON);
-    // A node that was away repeats what is not confirmed.
+    // A node that was away repeats unconfirmed reports.
     let mut sequence = 1;
     let mut at_once = 0;
     while world.reports(session, sequence + 1, at(1_000)).is_ok() {
@@ -221,7 +221,7 @@ fn reports_are_taken_as_often_as_they_are_asked_for() {
         assert!(at_once < 100, "as many as it wants");
     }
     assert_eq!(at_once, 15);
-    // Sent away, it has not become quicker by beginning anew.
+    // Sent away, it may not report sooner on a new stream.
     let session = world.attach("10.0.0.1:1", hello("real"), at(2_000)).expect("it is known");
     assert!(world.reports(session, sequence + 1, at(2_000)).is_err());
     let session = world.attach("10.0.0.1:1", hello("real"), at(100_000)).expect("it is known");

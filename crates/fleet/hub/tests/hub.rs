@@ -184,7 +184,7 @@ fn another_database_takes_no_app_away_until_an_admin_says_so() {
     assert_eq!(open(&mut hub, FIRST, other), ["welcome"]);
     let ahead = |hub: &Hub, name: &str| hub.nodes_ahead(name, NOON);
     assert_eq!((ahead(&hub, "shop"), ahead(&hub, "hotel")), (vec![9], vec![3]));
-    // Another app comes beside them, and one of the same name does not replace what the node has.
+    // A further app is added, and an app of the same name does not replace the one on the node.
     assert_eq!(publish(&mut hub, vec![app("fresh", 1), app("hotel", 1)]), ["delta 1: fresh 1"]);
     // The node moves to this database: the versions of its own count as 0.
     let kept = |name: &str| Held { version: 0, ..held(name, 0) };
@@ -247,7 +247,7 @@ fn an_acknowledgement_counts_alike_in_every_order_and_with_apps_that_are_named_t
         publish(&mut hub, ["a", "b", "c", "d"].map(|it| app(it, 1)).into());
         open(&mut hub, FIRST, hello("n"));
         for version in [1, 2] {
-            // Of `c` it holds the second version with other content: nobody has published that.
+            // The node holds version 2 of `c` with other content, which was never published.
             let of = |name: &&str| match (*name, version) {
                 ("c", 2) => Held { sha256: held("b", 2).sha256, ..held("c", 2) },
                 _ => held(name, version),
@@ -415,7 +415,7 @@ fn an_id_belongs_to_the_node_that_has_its_secret_also_after_a_restart_of_the_con
         .collect();
     assert_eq!(bound.len(), 1, "{actions:?}");
     assert_eq!(hub.nodes_bound(), 1);
-    // Whoever has the token and the id, and not the secret, is sent away, and the node's stream stays.
+    // A client with the token and the id, but without the secret, is sent away, and the node's stream stays.
     for (session, secret) in [(3, &b"other"[..]), (4, b"")] {
         let said = open(&mut hub, SessionId(session), with(secret));
         assert_eq!(said[..2], ["n claimed from 10.0.0.1:5", "go away"], "{said:?}");
@@ -454,7 +454,7 @@ fn a_node_is_not_sent_what_it_cannot_read_and_gets_it_once_it_is_upgraded() {
     let fault = of_old.apps[0].fault.as_ref().expect("it is listed");
     assert_eq!((fault.version, of_old.apps[0].acked), (2, Some(1)));
     assert!(fault.message.contains("keeps the version that it has"), "{fault:?}");
-    // What it reads again, it gets, and the fault is gone with it.
+    // The node gets a version that it can read again, and its fault is gone.
     assert_eq!(publish(&mut hub, vec![app_of(3, "old 3")]), ["delta 2: shop 3"]);
     let ack = Ack { bundle: 2, held: vec![held_of(3, "old 3")] };
     said(&mut hub, FIRST, FromNode::Ack(ack));

@@ -1,4 +1,4 @@
-//! What both ends hold each other to.
+//! Bounds that both ends enforce on each other.
 
 /// Highest language level of rules that this release reads. A new rule key raises it.
 pub const LANGUAGE: u32 = 3;

@@ -2,7 +2,6 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256.
 pub type Sha256Bytes = [u8; 32];
 
 /// Digest of a document's text.

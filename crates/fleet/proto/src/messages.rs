@@ -4,10 +4,9 @@
 use prost::Message as _;
 use prost::bytes::Bytes;
 
-/// What a node sends.
+/// A message from a node to the control plane.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct NodeSays {
-    /// The message.
     #[prost(oneof = "FromNode", tags = "1, 2, 3, 4, 5")]
     pub says: Option<FromNode>,
 }
@@ -24,7 +23,7 @@ pub enum FromNode {
     /// Some apps of a bundle were rejected.
     #[prost(message, tag = "3")]
     Nack(Nack),
-    /// What a node counted.
+    /// Counts since the previous report.
     #[prost(message, tag = "4")]
     Report(Report),
     /// Answer to a command.
@@ -38,10 +37,9 @@ impl From<FromNode> for NodeSays {
     }
 }
 
-/// What the control plane sends.
+/// A message from the control plane to a node.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct ControlSays {
-    /// The message.
     #[prost(oneof = "FromControl", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9")]
     pub says: Option<FromControl>,
 }
@@ -85,13 +83,13 @@ impl From<FromControl> for ControlSays {
 }
 
 impl ControlSays {
-    /// As it travels. What many nodes get is encoded once.
+    /// The encoded message. Messages for many nodes are encoded once.
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         self.encode_to_vec().into()
     }
 
-    /// What travels, read.
+    /// Decodes a message.
     ///
     /// # Errors
     /// When `bytes` are not those of a message.
@@ -109,7 +107,7 @@ pub struct Hello {
     /// Grows with every start of the node.
     #[prost(uint64, tag = "2")]
     pub incarnation: u64,
-    /// For people.
+    /// Name for people.
     #[prost(string, tag = "3")]
     pub name: String,
     /// For rollouts and filters.
@@ -141,10 +139,8 @@ pub struct Hello {
 /// A name and its value.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Label {
-    /// Name.
     #[prost(string, tag = "1")]
     pub key: String,
-    /// Value.
     #[prost(string, tag = "2")]
     pub value: String,
 }
@@ -180,7 +176,7 @@ pub struct Nack {
     /// Number of the bundle.
     #[prost(uint64, tag = "1")]
     pub bundle: u64,
-    /// What is wrong.
+    /// Faults of the rejected apps.
     #[prost(message, repeated, tag = "2")]
     pub faults: Vec<Fault>,
     /// Everything in force now.
@@ -209,18 +205,18 @@ pub struct Fault {
     /// Such as `descriptors[2].rate_limit.unit`.
     #[prost(string, tag = "6")]
     pub path: String,
-    /// What is wrong, and what to write instead.
+    /// The error, and what to write instead.
     #[prost(string, tag = "7")]
     pub message: String,
 }
 
-/// What a node counted. Reports of an incarnation are numbered 1, 2, 3 … and repeated until they are seen.
+/// Counts of a node. Reports of an incarnation are numbered 1, 2, 3 … and repeated until they are seen.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Report {
     /// Number of the report.
     #[prost(uint64, tag = "1")]
     pub sequence: u64,
-    /// How long ago the span ended, in ms.
+    /// Time since the span ended, in ms.
     #[prost(uint64, tag = "2")]
     pub age_ms: u64,
     /// The time that the counts cover, in ms.
@@ -232,7 +228,6 @@ pub struct Report {
     /// Keys that were limited most.
     #[prost(message, repeated, tag = "5")]
     pub top: Vec<TopKey>,
-    /// Measured costs.
     #[prost(message, repeated, tag = "6")]
     pub costs: Vec<Cost>,
     /// Health of the store.
@@ -261,7 +256,6 @@ pub struct Report {
 /// Counts of one rule.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct RuleCounts {
-    /// The domain.
     #[prost(string, tag = "1")]
     pub domain: String,
     /// Path of the rule.
@@ -282,13 +276,13 @@ pub struct RuleCounts {
     /// Hits near the limit.
     #[prost(uint64, tag = "7")]
     pub near: u64,
-    /// Of those that denied: a limit in shadow would have denied too.
+    /// Denied decisions that a limit in shadow would have denied too.
     #[prost(uint64, tag = "8")]
     pub both_denied: u64,
-    /// Of those that denied: several hits that were not counted, and may be the cost of finished work.
+    /// Denied decisions on several uncounted hits, which may be the cost of finished work.
     #[prost(uint64, tag = "9")]
     pub forgotten: u64,
-    /// Of those that admitted: the counters of the candidate alone would have denied.
+    /// Admitted decisions that the candidate's own counters would have denied.
     #[prost(uint64, tag = "10")]
     pub alone_denied: u64,
 }
@@ -299,13 +293,12 @@ pub struct RejectedRequests {
     /// Such as `grpc`, `http` or `resp`.
     #[prost(string, tag = "1")]
     pub surface: String,
-    /// What they were answered, as the protocol calls it.
+    /// Status of the reply, in the protocol's own words.
     #[prost(string, tag = "2")]
     pub status: String,
     /// One of a few words.
     #[prost(string, tag = "3")]
     pub reason: String,
-    /// How many.
     #[prost(uint64, tag = "4")]
     pub count: u64,
 }
@@ -313,13 +306,11 @@ pub struct RejectedRequests {
 /// A key that was limited.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct TopKey {
-    /// The domain.
     #[prost(string, tag = "1")]
     pub domain: String,
     /// Path of the rule.
     #[prost(string, tag = "2")]
     pub rule: String,
-    /// Name.
     #[prost(string, tag = "3")]
     pub key: String,
     /// Decisions that denied, in the span of the report.
@@ -330,13 +321,12 @@ pub struct TopKey {
 /// Measured time of the work behind a rule.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Cost {
-    /// The domain.
     #[prost(string, tag = "1")]
     pub domain: String,
     /// Path of the rule.
     #[prost(string, tag = "2")]
     pub rule: String,
-    /// Measurements.
+    /// Number of measurements.
     #[prost(uint64, tag = "3")]
     pub count: u64,
     /// Their sum, in µs.
@@ -345,7 +335,7 @@ pub struct Cost {
     /// The longest, in µs.
     #[prost(uint64, tag = "5")]
     pub max_us: u64,
-    /// Failures.
+    /// Number of pieces of work that failed.
     #[prost(uint64, tag = "6")]
     pub errors: u64,
 }
@@ -353,7 +343,6 @@ pub struct Cost {
 /// Health of the store.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Store {
-    /// Name.
     #[prost(string, tag = "1")]
     pub name: String,
     /// Whether it answers.
@@ -370,7 +359,7 @@ pub struct Reply {
     /// Empty if the command succeeded.
     #[prost(string, tag = "2")]
     pub error: String,
-    /// JSON.
+    /// Result of the command, as JSON.
     #[prost(string, tag = "3")]
     pub body: String,
 }
@@ -384,7 +373,7 @@ pub struct Welcome {
     /// The replica that answers.
     #[prost(string, tag = "2")]
     pub replica: String,
-    /// How often to report.
+    /// Interval of reports, in ms.
     #[prost(uint32, tag = "3")]
     pub report_interval_ms: u32,
 }
@@ -432,10 +421,9 @@ pub struct Document {
     /// Version of the app.
     #[prost(uint64, tag = "2")]
     pub version: u64,
-    /// The domain.
     #[prost(string, tag = "3")]
     pub domain: String,
-    /// Of `yaml`.
+    /// SHA-256 of `yaml`.
     #[prost(bytes = "vec", tag = "4")]
     pub sha256: Vec<u8>,
     /// The text, of at most 4 MiB.
@@ -465,7 +453,7 @@ pub struct Overrides {
     /// Grows with every change.
     #[prost(uint64, tag = "1")]
     pub revision: u64,
-    /// Each one.
+    /// All of them; an override that is missing has ended.
     #[prost(message, repeated, tag = "2")]
     pub overrides: Vec<Override>,
 }
@@ -473,13 +461,12 @@ pub struct Overrides {
 /// Blocks or allows a key, a caller or a domain for a time.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Override {
-    /// The domain.
     #[prost(string, tag = "1")]
     pub domain: String,
     /// The descriptor's entries, outermost first; none for the whole domain.
     #[prost(message, repeated, tag = "2")]
     pub entries: Vec<Label>,
-    /// What to do.
+    /// Number of an [`Action`].
     #[prost(enumeration = "Action", tag = "3")]
     pub action: i32,
     /// In ms since the Unix epoch.
@@ -491,7 +478,6 @@ pub struct Override {
 /// counters which only nodes with this version use, beside those that it decides by.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct Candidates {
-    /// Each one.
     #[prost(message, repeated, tag = "1")]
     pub apps: Vec<CandidateVersion>,
 }
@@ -516,7 +502,7 @@ pub struct Command {
     /// inspect, reset, scan, store_test or explain.
     #[prost(string, tag = "2")]
     pub kind: String,
-    /// JSON.
+    /// Arguments of the command, as JSON.
     #[prost(string, tag = "3")]
     pub body: String,
 }
@@ -524,7 +510,7 @@ pub struct Command {
 /// The stream ends. The node comes back after this time.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct GoAway {
-    /// After ms.
+    /// Wait before the node connects again, in ms.
     #[prost(uint64, tag = "1")]
     pub after_ms: u64,
     /// For the log.
@@ -532,12 +518,11 @@ pub struct GoAway {
     pub reason: String,
 }
 
-/// What an [`Override`] does.
+/// Effect of an [`Override`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, prost::Enumeration)]
 #[repr(i32)]
 pub enum Action {
     /// Admits without counting.
     Allow = 0,
-    /// Denies.
     Deny = 1,
 }

@@ -1,4 +1,4 @@
-//! What nodes should have: made by the control plane's services, sent by its hub.
+//! Rules that nodes should have: made by the control plane's services, sent by its hub.
 
 use crate::digest::{Sha256Bytes, text_digest};
 use crate::reach::Reach;
@@ -21,7 +21,7 @@ pub struct AppDocuments {
     pub documents: Vec<Document>,
     /// The next version, while it is rolled out. A node that holds it keeps it.
     pub candidate: Option<Box<Candidate>>,
-    /// The newest version that an administrator has put in place of what nodes held; 0 if there is none.
+    /// The newest version that an administrator has put in place of versions on nodes; 0 if there is none.
     /// Nodes keep rules that this database has never published, unless their version is below it.
     pub forced: u64,
 }
@@ -76,7 +76,6 @@ impl Document {
         Self { domain: domain.into(), sha256: text_digest(&yaml), yaml }
     }
 
-    /// The domain.
     #[must_use]
     pub fn domain(&self) -> &str {
         &self.domain
@@ -108,7 +107,7 @@ impl Published {
         match self.apps.binary_search_by(|it| it.app.cmp(&documents.app)) {
             Ok(at) if self.apps[at].order() >= documents.order() => return false,
             Ok(at) => {
-                // Whoever follows may miss versions in between, and what an administrator said stays said.
+                // A subscriber may miss versions in between, and an administrator's decision stays valid.
                 documents.forced = documents.forced.max(self.apps[at].forced);
                 self.apps[at] = documents;
             }

@@ -21,7 +21,7 @@ pub struct Reach {
 pub struct Selector {
     /// Key of the label.
     pub key: String,
-    /// Its values.
+    /// Alternatives; one of them must match.
     pub values: Vec<String>,
 }
 

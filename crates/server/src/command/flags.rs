@@ -9,11 +9,11 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::settings::{Kind, Setting};
 
-/// How the rows of one command look.
+/// Presentation of the rows of one command as flags.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flags<'s> {
     pub(crate) rows: &'s [&'static Setting],
-    /// Left out of the names of flags; with it they are understood too.
+    /// Prefix that is left out of the names of flags; flags with it are accepted too.
     pub(crate) prefix: &'static str,
     /// Those that `-h` shows.
     pub(crate) summary: &'s [&'s str],
@@ -68,7 +68,7 @@ impl Flags<'_> {
     }
 }
 
-/// Any text. Shells complete these values; the settings know more spellings, and say what is wrong.
+/// Any text. Shells complete these values; the settings accept more spellings, and report errors.
 #[derive(Clone, Copy)]
 struct Suggested(&'static [&'static str]);
 

@@ -40,7 +40,7 @@ enum Source {
 }
 
 impl Import {
-    /// Writes the rule file to `out`, what it does not have to `talk`.
+    /// Writes the rule file to `out`, and warnings about the rest to `talk`.
     ///
     /// # Errors
     /// When either cannot be written to.

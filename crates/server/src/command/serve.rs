@@ -186,8 +186,8 @@ impl Serve {
     }
 }
 
-/// Starts logs and traces, and logs what is remarkable in the settings. The last lines are written when the
-/// last value is dropped.
+/// Starts logs and traces, and logs the notes of the settings. The last lines are written when the last value
+/// is dropped.
 fn start_telemetry(settings: &Settings) -> Result<(Option<Traces>, Reported, FlushOnDrop), ServeError> {
     let telemetry = &settings.telemetry;
     let traces = telemetry.otlp.as_deref().map(Traces::start).transpose().map_err(ServeError::Traces)?;

@@ -12,7 +12,7 @@ use tollgate_observe::Format;
 
 use super::metrics::PlaneMetrics;
 
-/// What is answered over HTTP/1.1.
+/// The part of the port that answers over HTTP/1.1.
 #[derive(Debug)]
 pub(crate) struct PlaneApi {
     pub(crate) console: Arc<Console>,

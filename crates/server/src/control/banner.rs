@@ -1,15 +1,15 @@
-//! What a start prints, each line a word and its value.
+//! Output of a start, each line a word and its value.
 
 use std::path::Path;
 
 use crate::shell::quote;
 
-/// What people need after a start.
+/// Facts that people need after a start.
 #[derive(Clone, Debug)]
 pub(crate) struct ControlBanner {
-    /// How browsers reach the console, without a slash at the end.
+    /// URL of the console for browsers, without a slash at the end.
     pub(crate) url: String,
-    /// How nodes reach it.
+    /// URL for nodes.
     pub(crate) node_url: String,
     /// The folder of the database.
     pub(crate) data_dir: String,

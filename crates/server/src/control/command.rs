@@ -56,7 +56,7 @@ struct ControlFlags {
     config: Option<PathBuf>,
 }
 
-/// What its flags leave out of the names of their settings.
+/// Prefix of setting names that its flags leave out.
 const PREFIX: &str = "control-";
 
 fn flags() -> Flags<'static> {

@@ -8,8 +8,8 @@ const DATABASE: &str = "control.db";
 /// Files that are there once a database had an entry in its audit.
 const MARKS: [&str; 2] = ["audit-head", "audit-lost"];
 
-/// What is wrong with the database in `folder`; `None` if it is there, or the folder is new. To begin anew,
-/// an administrator moves the files away that show that there was a database.
+/// The damage of the database in `folder`; `None` if it is there, or the folder is new. To begin anew, an
+/// administrator moves the files away that show that there was a database.
 pub(crate) fn of(folder: &Path) -> Option<String> {
     let bytes = |name: &str| std::fs::metadata(folder.join(name)).ok().map(|it| it.len());
     let has_log = bytes("control.db-wal").is_some_and(|bytes| bytes > 0);

@@ -1,4 +1,4 @@
-//! What nodes said, as services and pages ask for it.
+//! States of nodes, as services and pages need them.
 
 use std::collections::BTreeSet;
 use std::pin::Pin;

@@ -1,4 +1,4 @@
-//! Where it is kept whose ids are whose.
+//! Stores which secret each node id is bound to.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate_control::Control;
 use tollgate_fleet_hub::Identities;
 
-/// When what could not be stored is stored again.
+/// Wait before storing again after a failure.
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// Secrets of nodes in the database, and claims in the audit.

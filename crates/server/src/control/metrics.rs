@@ -24,13 +24,13 @@ pub(crate) struct PlaneMetrics {
 }
 
 impl PlaneMetrics {
-    /// Adds families.
+    /// Adds metric families, which every scrape collects.
     pub(crate) fn add(&self, families: impl Collector) {
         self.registry.lock().register_collector(Box::new(families));
     }
 }
 
-/// Nodes and what is published to them.
+/// Metrics of nodes and of the rules published to them.
 #[derive(Debug)]
 pub(crate) struct FleetMetrics {
     pub(crate) fleet: Fleet,

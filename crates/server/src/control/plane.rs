@@ -1,4 +1,4 @@
-//! What a control plane consists of before it listens: the database, the nodes, the console.
+//! Parts of a control plane before it listens: the database, the nodes, the console.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,10 +29,10 @@ use super::surroundings;
 const NODES: Duration = Duration::from_millis(200);
 /// Bytes of bodies that have not arrived whole: of all users 192 MiB, of others 16 MiB, and large heads.
 const MOST_BUFFERED: usize = 256 << 20;
-/// How often tokens of nodes are read again.
+/// Interval at which tokens of nodes are read again.
 const TOKENS: Duration = Duration::from_secs(10);
 
-/// The parts, and what carries news from one to another.
+/// The parts, and the channels between them.
 pub(crate) struct Plane {
     pub(crate) control: Arc<Control>,
     pub(crate) fleet: Fleet,
@@ -82,11 +82,11 @@ impl Plane {
         Ok(Self { control, fleet, metrics, publications, folder: folder.to_owned(), consoles })
     }
 
-    /// What is served on the port.
+    /// The surfaces of the port.
     pub(crate) fn port(&self, console: ConsoleSettings, is_local: bool, needs_certificate: bool) -> Port {
         let mut settings = SurfaceSettings::default();
         settings.admin.is_loopback = is_local;
-        // Beyond what users and others have shares of.
+        // More than the shares of users and others together.
         settings.max_buffered_bytes = MOST_BUFFERED;
         let console = Arc::new(Console::new(Arc::clone(&self.control), console));
         self.consoles.lock().push(Arc::clone(&console));
@@ -97,8 +97,8 @@ impl Plane {
         Port { http, nodes: FleetService::new(self.fleet.clone()), needs_certificate, connections }
     }
 
-    /// Sends nodes what is published and keeps what they report, until the future is dropped. `tls` is what
-    /// the port is served with.
+    /// Sends published rules to nodes and stores their reports, until the future is dropped. `tls` is the
+    /// port's certificate.
     pub(crate) async fn run(&self, disk_reserve: u64, tls: Option<&Tls>) {
         let mut changes = self.control.published();
         let counting = async {

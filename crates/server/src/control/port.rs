@@ -22,20 +22,20 @@ use super::rewound::Rewound;
 
 /// With this begins every connection of HTTP/2 (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// How long a client may take to send its first bytes.
+/// Timeout of a client's first bytes.
 const FIRST_BYTES: Duration = Duration::from_secs(10);
-/// How long a connection of HTTP/2 may take to open the stream of a node.
+/// Longest time for a connection of HTTP/2 to open the stream of a node.
 const FIRST_ATTACH: Duration = Duration::from_secs(10);
-/// Streams of one connection: a node has one, and a second one for a moment when it begins anew.
+/// Streams of one connection: a node has one, and a second one for a moment when it attaches again.
 const MOST_STREAMS: u32 = 4;
-/// How often a silent connection is asked whether it is still there.
+/// Interval of pings on a silent connection.
 const ALIVE: Duration = Duration::from_secs(20);
 
-/// What is served on the port.
+/// Surfaces of the port and their bounds.
 pub(crate) struct Port {
     /// Pages, API, metrics.
     pub(crate) http: Arc<HttpSurface<PlaneApi>>,
-    /// Nodes.
+    /// The gRPC service for nodes.
     pub(crate) nodes: FleetService,
     /// Nodes must have shown a certificate.
     pub(crate) needs_certificate: bool,

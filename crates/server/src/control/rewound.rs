@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
 
-/// A connection, and the bytes that come before what it has left.
+/// A connection, and the bytes to read before its own.
 pub(crate) struct Rewound<IO> {
     first: Vec<u8>,
     /// Bytes of `first` that were read again.

@@ -29,7 +29,7 @@ use crate::surfaces::http::reachable;
 
 /// Threads of its runtime, at most: pages and the hub share them.
 const MOST_THREADS: usize = 4;
-/// How often certificates are checked for changes.
+/// Interval of checking certificates for changes.
 const CERTIFICATE_CHECK: Duration = Duration::from_secs(5);
 
 /// Why a control plane does not start.
@@ -40,7 +40,6 @@ pub(crate) enum StartError {
     Folder {
         /// As it was given.
         folder: String,
-        /// Why.
         source: io::Error,
     },
     /// Another process has it.
@@ -53,7 +52,6 @@ pub(crate) enum StartError {
     Token {
         /// As it was given.
         folder: String,
-        /// Why.
         source: io::Error,
     },
     /// The database was lost.
@@ -61,7 +59,7 @@ pub(crate) enum StartError {
     Damaged {
         /// As it was given.
         folder: String,
-        /// What is wrong, and the way out.
+        /// The damage, and the way out.
         what: String,
     },
     /// The database cannot be used.
@@ -69,7 +67,6 @@ pub(crate) enum StartError {
     Database {
         /// As it was given.
         folder: String,
-        /// Why.
         source: ControlError,
     },
     /// The port cannot be used.
@@ -80,7 +77,6 @@ pub(crate) enum StartError {
     Address {
         /// As it was given.
         address: String,
-        /// Why.
         source: io::Error,
     },
     /// Others could read what travels.
@@ -100,7 +96,7 @@ pub(crate) enum StartError {
 /// A control plane on threads of its own. It is cut off when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Running {
-    /// What the start prints.
+    /// Lines for the start screen.
     pub(crate) banner: ControlBanner,
     /// Where a node in this process finds it: a port without TLS that only this machine reaches.
     pub(crate) own_url: String,
@@ -111,7 +107,7 @@ pub(crate) struct Running {
     _lock: File,
 }
 
-/// A listener and what it serves.
+/// A listener and its surface.
 struct Listening {
     socket: Socket,
     port: Port,
@@ -171,7 +167,7 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
     let stats = Arc::<ConnectionStats>::default();
     plane.metrics.add(PortMetrics(Arc::clone(&stats)));
     let needs_certificate = settings.node_client_ca.is_some();
-    // Behind a proxy a peer on this machine may be anybody.
+    // Behind a proxy a peer on this machine may be any client.
     let port = plane.port(console.clone(), is_local && proxy_hops == 0, needs_certificate);
     let mut listening = vec![Listening { socket, port, tls: tls.clone(), stats: Arc::clone(&stats) }];
     let mut own_url = node_url.clone();
@@ -256,7 +252,7 @@ fn close_to_others(path: &Path, folder: &str) -> Result<(), StartError> {
         .try_for_each(|name| for_its_owner_only(&path.join(name), name == "control.db").map_err(unusable))
 }
 
-/// The folder may have been made by somebody else, for all to read. SQLite gives the files that it adds the
+/// The folder may have been made by another user, for all to read. SQLite gives the files that it adds the
 /// mode of the database.
 fn for_its_owner_only(file: &Path, is_made: bool) -> io::Result<()> {
     match File::options().append(true).create(is_made).mode(0o600).open(file) {
@@ -296,7 +292,7 @@ fn url(has_tls: bool, address: &Address) -> String {
     }
 }
 
-/// Never ends.
+/// Watches for changes, and never ends.
 async fn watch_certificate(tls: Option<Arc<Tls>>) {
     let mut ticks = tokio::time::interval(CERTIFICATE_CHECK);
     loop {

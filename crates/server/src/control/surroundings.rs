@@ -1,4 +1,4 @@
-//! What surrounds the process: room on the disk with the data, and the end of the certificate.
+//! Surroundings of the process: room on the disk with the data, and the end of the certificate.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,10 +6,10 @@ use std::time::Duration;
 use tollgate_control::{Control, Surroundings};
 use tollgate_net::Tls;
 
-/// How often it looks. History stops with 200 MiB left as a rule, so that this is early enough.
+/// Interval between checks. History stops with 200 MiB left as a rule, so that this is early enough.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Reports what it sees to `control`, until the future is dropped.
+/// Reports its observations to `control`, until the future is dropped.
 pub(super) async fn watch(control: &Control, folder: &Path, reserve: u64, tls: Option<&Tls>) {
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);

@@ -90,7 +90,7 @@ enum AuditAction {
     },
 }
 
-/// What the audit is.
+/// Result of checking the audit.
 enum Found {
     Head(Option<(i64, String)>),
     Accepted(Option<Lost>, Option<Comparison>),
@@ -150,6 +150,7 @@ impl AuditCommand {
                 }
             }
         })?;
+        // An intact audit ends with yes, damage with no, and an audit that cannot be read is undecided.
         let (text, ending) = match found {
             Ok(Found::Head(None)) => ("0:".to_owned(), Ending::Yes),
             Ok(Found::Head(Some((seq, hash)))) => (format!("{seq}:{hash}"), Ending::Yes),

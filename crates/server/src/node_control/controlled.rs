@@ -11,13 +11,13 @@ use tollgate_http_api::ControlView;
 use super::local_files::LocalFiles;
 use super::metrics::ControlMetrics;
 
-/// What runs for the rules of a control plane. It stops when this is dropped.
+/// The running agent of a node with a control plane. It stops when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Controlled {
     pub(super) status: watch::Receiver<Status>,
     /// The node's own rule files, if there are any.
     pub(super) local: Option<LocalFiles>,
-    /// What the start and the log call the control plane.
+    /// Name of the control plane on the start screen and in the log.
     pub(super) name: String,
     pub(super) _stop: oneshot::Sender<()>,
     pub(super) _lock: File,
@@ -36,12 +36,12 @@ impl Controlled {
         self.local.as_ref().and_then(LocalFiles::error)
     }
 
-    /// What is shown of the agent, and each change of it.
+    /// Status of the agent, and each change of it.
     pub(crate) fn status(&self) -> watch::Receiver<Status> {
         self.status.clone()
     }
 
-    /// What readiness shows.
+    /// State of the control plane, for readiness.
     pub(crate) fn view(&self) -> ControlView {
         let status = self.status.borrow();
         ControlView {
@@ -52,12 +52,12 @@ impl Controlled {
         }
     }
 
-    /// What `/metrics` shows.
+    /// Metrics of the agent.
     pub(crate) fn metrics(&self) -> Box<dyn Collector> {
         Box::new(ControlMetrics(self.status.clone()))
     }
 
-    /// What the start prints.
+    /// Line for the start screen.
     pub(crate) fn banner(&self) -> String {
         let status = self.status.borrow();
         let state = match (status.connected, &status.error) {

@@ -9,7 +9,7 @@ use tollgate_fleet_agent::Status;
 
 use crate::family::Family;
 
-/// What the agent shows.
+/// Metrics of the agent's status.
 #[derive(Debug)]
 pub(super) struct ControlMetrics(pub(super) watch::Receiver<Status>);
 

@@ -1,4 +1,4 @@
-//! What a node reports of its store, also without requests.
+//! Health of a node's store in its reports, also without requests.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use tollgate_http_api::StoreStatus;
 
 use crate::any_store::NodeLimiter;
 
-/// Samples `limiter`. The last call to the store says nothing any more once nothing is decided, so an idle
-/// node reports what its connections know, as its readiness does.
+/// Samples `limiter`. Without decisions the last call to the store is outdated, so an idle node reports the
+/// state of its connections, as its readiness does.
 pub(super) fn sampler(limiter: Arc<NodeLimiter>) -> Box<dyn FnMut(Timestamp) -> Sample + Send> {
     let mut decided_before = 0;
     Box::new(move |now| {

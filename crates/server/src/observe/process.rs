@@ -1,5 +1,5 @@
-//! What runs, and what it takes of the machine: `tollgate_build_info`, and the `process_…` metrics that
-//! Prometheus' own clients have, by `/proc`. Where there is no `/proc`, only what is known without it.
+//! Identity of the process and its use of the machine: `tollgate_build_info`, and the `process_…` metrics
+//! that Prometheus' own clients have, from `/proc`. Without `/proc`, only metrics that do not need it.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ use crate::family::Family;
 /// Ticks of a second in `/proc/self/stat`: Linux shows programs a hundred, whatever the kernel counts in.
 const TICKS: f64 = 100.0;
 
-/// The process.
+/// Metrics of the process itself.
 #[derive(Debug)]
 pub(crate) struct ProcessMetrics {
     /// When it began to serve.

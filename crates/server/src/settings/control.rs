@@ -66,7 +66,7 @@ pub enum ControlAt {
     Embedded(Box<ControlSettings>),
 }
 
-/// How a node uses a control plane.
+/// A node's connection to a control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeControl {
     /// Where it is.
@@ -77,32 +77,31 @@ pub struct NodeControl {
     pub ca: Option<PathBuf>,
     /// The node's own certificate.
     pub certificate: Option<TlsFiles>,
-    /// How long the start waits for the first rules.
+    /// Longest wait at the start for the first rules.
     pub wait: Duration,
-    /// What people call the node; the host name if not given.
+    /// Name of the node for people; the host name if not given.
     pub name: Option<String>,
-    /// Its labels.
+    /// Labels of the node, for rollouts and filters.
     pub labels: Vec<(String, String)>,
     /// The folder of its state.
     pub state_dir: PathBuf,
 }
 
-/// How a control plane is run.
+/// Settings of running a control plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControlSettings {
-    /// `host:port`.
+    /// Address to listen on, `host:port`.
     pub listen: String,
     /// The folder of the database.
     pub data_dir: PathBuf,
-    /// How browsers reach it.
+    /// URL for browsers, if it differs from the address.
     pub public_url: Option<Uri>,
     /// Proxies before it that add to `X-Forwarded-For`.
     pub proxy_hops: usize,
-    /// Its certificate.
     pub tls: Option<TlsFiles>,
     /// Room on the disk that is kept for changes and audit.
     pub disk_reserve: u64,
-    /// How long changes wait for nodes after a start.
+    /// Longest wait of changes for nodes after a start.
     pub node_wait: Duration,
     /// Authorities of nodes' certificates.
     pub node_client_ca: Option<PathBuf>,
@@ -168,7 +167,7 @@ impl NodeControl {
 }
 
 impl ControlSettings {
-    /// How browsers reach it, without a slash at the end.
+    /// URL for browsers, without a slash at the end.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
@@ -235,7 +234,7 @@ fn listen(text: &str) -> Result<String, String> {
     }
 }
 
-/// `KEY=VALUE`.
+/// One label, `KEY=VALUE`.
 fn label(text: &str) -> Result<(String, String), String> {
     let expected =
         format!("invalid label {text:?}: expected KEY=VALUE, such as zone=a, each at most 64 characters");

@@ -17,7 +17,7 @@ pub(crate) struct ControlProcess {
     pub(crate) telemetry: Telemetry,
     /// From the signal to the end of requests.
     pub(crate) drain_timeout: Duration,
-    /// What the operator should know.
+    /// Notes for the operator.
     pub(crate) notes: Vec<String>,
 }
 

@@ -1,5 +1,4 @@
-//! What holds for every decision: modes, reservations, what is reported of denials, what Envoy's replies
-//! contain.
+//! Settings of every decision: modes, reservations, reports of denials, and the contents of replies to Envoy.
 
 use std::time::Duration;
 
@@ -84,12 +83,12 @@ rows! {
         .help(Observe, "Keys tracked per rule to report the most limited ones, 96 bytes each; 0 tracks none");
 }
 
-/// What holds for every decision, and what Envoy's replies contain besides.
+/// Settings of every decision, and of replies to Envoy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decisions {
-    /// Of the limiter.
+    /// Settings of the limiter.
     pub limiter: LimiterSettings,
-    /// Of replies to Envoy.
+    /// Options of replies to Envoy.
     pub replies: ReplyOptions,
 }
 

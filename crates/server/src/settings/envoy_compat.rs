@@ -95,7 +95,8 @@ fn names(given: &Given) -> impl Iterator<Item = &str> {
     names.split(", ").filter(|name| !name.is_empty())
 }
 
-/// The names whose values count, sorted. Those that a stronger layer overrides are noted, with what does so.
+/// The names whose values count, sorted. Names that a stronger layer overrides are noted, with the overriding
+/// place.
 fn in_effect(values: &Layer, stronger: usize, layers: &mut Layers) -> Vec<String> {
     let (mut count, mut overridden) = (BTreeSet::new(), Vec::new());
     for (setting, given) in values.by_setting() {
@@ -130,7 +131,7 @@ fn reject_what_is_not_text(env: &Env, table: &[&'static Setting], faults: &mut V
     }
 }
 
-/// What envoyproxy/ratelimit does without a word in its environment.
+/// Defaults of envoyproxy/ratelimit, for names that its environment does not set.
 fn defaults(env: &Env, table: &[&'static Setting], stronger: usize, layers: &Layers) -> Layer {
     let mut defaults = Layer::default();
     let has_control = NodeControl::is_given(layers);
@@ -188,7 +189,7 @@ fn read(env: &Env, table: &[&'static Setting], faults: &mut Vec<Fault>, notes: &
     store::read(env, &mut layer, faults, notes);
     read_traces(env, &mut layer, faults, notes);
     unused::note(env, faults, notes);
-    // Starting anyway would be less safe than what was asked for.
+    // Starting anyway would be less safe than the requested configuration.
     if env.given("CONFIG_TYPE").is_some_and(|text| text != "FILE") {
         faults.push(Fault::env("CONFIG_TYPE", "rules are read from files only; set FILE"));
     }

@@ -1,4 +1,4 @@
-//! What is wrong with a setting.
+//! An invalid setting: its place, and the error.
 
 use tollgate_human_text::did_you_mean;
 
@@ -8,7 +8,7 @@ use tollgate_human_text::did_you_mean;
 pub struct Fault {
     /// `command line: --grpc`, `environment: TOLLGATE_GRPC` or `tollgate.yaml:3:7: grpc`.
     pub place: String,
-    /// What is wrong, and what was expected.
+    /// The error, and what was expected.
     pub what: String,
 }
 

@@ -7,7 +7,7 @@ use super::fault::Fault;
 use super::layer::{Given, Layer, Origin};
 use super::row::{Kind, Setting};
 
-/// Reads `text` of the file at `path`; what is wrong goes to `faults`, and what is doubtful to `notes`.
+/// Reads `text` of the file at `path`; errors go to `faults`, and doubts to `notes`.
 pub(super) fn read(
     path: &Path,
     text: &str,

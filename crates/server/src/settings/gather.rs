@@ -23,12 +23,12 @@ const DEFAULT_PREFIX: &str = "TOLLGATE_DEFAULT_";
 /// The file of settings.
 const CONFIG: &str = "TOLLGATE_CONFIG";
 
-/// What [`Settings::read`](super::Settings::read) reads. It is an argument so that a test needs no process.
+/// Input of [`Settings::read`](super::Settings::read). It is an argument so that a test needs no process.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// Name of a setting and the values given on the command line.
     pub flags: BTreeMap<String, Vec<String>>,
-    /// What the command leaves out of the names of its flags, as `tollgate control` does.
+    /// Prefix that the command leaves out of the names of its flags, as `tollgate control` does.
     pub prefix: &'static str,
     /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
@@ -130,8 +130,8 @@ fn own_env(
     layer
 }
 
-/// A misspelt name is a fault. Any other may be meant for another program, such as a script that starts this
-/// one.
+/// A misspelt name is a fault. Any other name may be meant for another program, such as a script that starts
+/// this one.
 fn unknown(
     name: &str,
     prefix: &str,

@@ -7,11 +7,11 @@ use super::row::Setting;
 /// Where a value was given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Origin {
-    /// A flag.
+    /// The name of the flag.
     Flag(&'static str),
     /// One environment variable, or several that make one setting together.
     Env(String),
-    /// `file:line:column: key`.
+    /// The place in the file: `file:line:column: key`.
     File(String),
     /// The default of its row.
     Default,

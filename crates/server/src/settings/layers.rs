@@ -4,7 +4,7 @@ use super::fault::Fault;
 use super::layer::{Given, Layer, Origin};
 use super::row::{OptionalRow, Parse, Row, Setting};
 
-/// All layers, strongest first, and what has been found wrong so far.
+/// All layers, strongest first, and the faults found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
     pub(crate) layers: Vec<Layer>,
@@ -17,8 +17,8 @@ pub(crate) struct Layers {
 }
 
 impl Layers {
-    /// The value of `row`. If it is invalid, the fault is kept and a placeholder returned, which nobody sees
-    /// because [`finish`](Self::finish) then returns the faults.
+    /// The value of `row`. If it is invalid, the fault is kept and a placeholder returned, which is never
+    /// used, since [`finish`](Self::finish) then returns the faults.
     pub(crate) fn one<T: Default>(&mut self, row: &Row<T>) -> T {
         self.one_or(row, T::default())
     }

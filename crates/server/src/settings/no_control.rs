@@ -3,7 +3,7 @@
 use super::layers::Layers;
 use super::row::Setting;
 
-/// No rows.
+/// Empty: this build has no control plane.
 pub(crate) const ROWS: &[&Setting] = &[];
 
 /// There is no control plane.

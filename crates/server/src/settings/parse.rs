@@ -1,5 +1,5 @@
-//! Parsers of single values. Each error says what is wrong and what was expected, as in
-//! `invalid duration "5 fortnights": expected something like 500ms, 5s or 1h30m`.
+//! Parsers of single values. Each error names the invalid value and the expected form, as in `invalid
+//! duration "5 fortnights": expected something like 500ms, 5s or 1h30m`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tollgate_telemetry::LogFormat;
 /// Where a surface listens.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Listen {
-    /// Nowhere.
+    /// `off`: the surface is disabled.
     #[default]
     Off,
     /// `host:port`; port 0 lets the system choose. The host is a number or a name that resolves to one. Or
@@ -216,7 +216,7 @@ pub(crate) fn log_format(text: &str) -> Result<LogFormat, String> {
     }
 }
 
-/// Any text.
+/// Accepts every text.
 pub(crate) fn any(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }

@@ -2,15 +2,14 @@
 //! help, and the parser of its value.
 //!
 //! `memory-max` is `--memory-max`, `TOLLGATE_MEMORY_MAX` and `memory_max:`. A setting is read by its row and
-//! never by its name: what a row is called and what type its value has is written in one place.
+//! never by its name: the name of a row and the type of its value are written in one place.
 
 use super::parse;
 use super::secret::{Secret, secret};
 
-/// How often a setting may be given, and whether it needs a value.
+/// Number of values that a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One value.
     One,
     /// Any number of values: a repeated flag, a list in the file, separated by `:` in the environment.
     Many,
@@ -23,7 +22,7 @@ pub enum Kind {
 /// A section of the help text, in its order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Heading {
-    /// Which rules.
+    /// Which rules are loaded.
     Rules,
     /// Rules that a control plane sends.
     Control,
@@ -33,7 +32,7 @@ pub enum Heading {
     Listen,
     /// TLS and secrets.
     Guard,
-    /// What replies contain.
+    /// Contents of replies.
     Answers,
     /// Where counters are.
     Counters,
@@ -69,11 +68,11 @@ impl Heading {
 pub struct Setting {
     /// The flag, without its two dashes.
     pub name: &'static str,
-    /// How often, and whether with a value.
+    /// Number of values that the setting takes.
     pub kind: Kind,
-    /// What help calls the value.
+    /// Placeholder of the value in help.
     pub value: &'static str,
-    /// What the value can be, if it is one of a few words; shells complete these.
+    /// Possible values, if there are only a few; shells complete these.
     pub values: &'static [&'static str],
     /// The default as text; empty without a default.
     pub default: &'static str,
@@ -88,13 +87,13 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// `TOLLGATE_MEMORY_MAX`.
+    /// Name of the environment variable, such as `TOLLGATE_MEMORY_MAX`.
     #[must_use]
     pub fn env(&self) -> String {
         format!("TOLLGATE_{}", self.name.replace('-', "_").to_ascii_uppercase())
     }
 
-    /// `memory_max`.
+    /// Key in the settings file, such as `memory_max`.
     #[must_use]
     pub fn key(&self) -> String {
         self.name.replace('-', "_")
@@ -107,7 +106,7 @@ impl Setting {
     }
 }
 
-/// Reads a value from its text; the error says what is wrong and what was expected.
+/// Reads a value from its text; the error names the invalid value and the expected form.
 pub(crate) type Parse<T> = fn(&str) -> Result<T, String>;
 
 /// A setting that always has a value, since it has a default.

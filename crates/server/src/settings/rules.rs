@@ -37,7 +37,7 @@ rows! {
         .help(Rules, "Start even if rules are missing or invalid: not ready, and calls fail, until they are valid");
 }
 
-/// What to do without rules.
+/// Advice for a start without rules.
 const NO_RULES: &str = match cfg!(feature = "control") {
     true => "no rules given; add --rules FOLDER, or --control URL for those of a control plane",
     false => "no rules given; add --rules FOLDER",

@@ -18,13 +18,13 @@ const SHORT: usize = 16;
 pub struct Secret(String);
 
 impl Secret {
-    /// The text, for comparison with what a client sent.
+    /// The text, for comparison with a client's secret.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// What the operator should know of the setting `name` if this secret is short.
+    /// Note for the operator on the setting `name` if this secret is short.
     pub(crate) fn note_if_short(&self, name: &str) -> Option<String> {
         let length = self.0.len();
         (length < SHORT).then(|| {
@@ -37,7 +37,7 @@ impl Secret {
     /// The first line of the file at `path`, as container platforms mount secrets.
     ///
     /// # Errors
-    /// What is wrong; never the contents of the file.
+    /// The error; never the contents of the file.
     pub fn from_file(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("{} cannot be read: {error}", path.display()))?;

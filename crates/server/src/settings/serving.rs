@@ -1,4 +1,4 @@
-//! What all surfaces have in common: threads, connections, sizes, timeouts, the end.
+//! Settings of all surfaces together: threads, connections, sizes, timeouts, the end.
 
 use std::time::Duration;
 
@@ -41,10 +41,10 @@ rows! {
         .help(Process, "After the delay: grace period for in-flight requests");
 }
 
-/// What all surfaces have in common.
+/// Settings of all surfaces together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Serving {
-    /// Worker threads.
+    /// Number of worker threads.
     pub workers: usize,
     /// Maximum concurrent connections of each surface.
     pub max_connections: usize,

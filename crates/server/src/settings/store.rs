@@ -100,7 +100,7 @@ rows! {
                             counters, is not used");
 }
 
-/// What of the store a node needs to be ready.
+/// State of the store that a node needs to be ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReadyNeeds {
     /// Nothing: each rule says how to decide without it.
@@ -120,7 +120,6 @@ pub enum StoreKind {
     Memory,
     /// In Redis or Valkey.
     Redis(Box<RedisConfig>),
-    /// In memcached.
     Memcache(Box<MemcacheConfig>),
 }
 
@@ -134,7 +133,7 @@ impl std::str::FromStr for StoreKind {
 }
 
 impl StoreKind {
-    /// What that store can count.
+    /// Limits that the store can count.
     #[must_use]
     pub fn countable(&self) -> Countable {
         match self {
@@ -149,11 +148,10 @@ impl StoreKind {
 /// Where counters are kept, in this process and beside it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoreSettings {
-    /// The store.
     pub kind: StoreKind,
     /// Nodes that share a store which does not know its nodes.
     pub nodes: u32,
-    /// What of the store the process needs to be ready.
+    /// State of the store that the process needs to be ready.
     pub ready_needs: ReadyNeeds,
     /// Maximum bytes of counters in this process.
     pub memory_max: u64,
@@ -262,7 +260,7 @@ impl LoginRows {
     }
 }
 
-/// A file that is read at each connection; what is wrong with it now is reported now.
+/// A file that is read at each connection; its errors are already reported now.
 fn secret_file(path: &str) -> Result<PathBuf, String> {
     Secret::from_file(Path::new(path)).map(|_| PathBuf::from(path))
 }

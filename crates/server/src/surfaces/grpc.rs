@@ -53,7 +53,7 @@ pub(crate) static KIND: Kind =
 pub struct GrpcSettings {
     /// When a connection is asked to close; `None` is never.
     pub max_connection_age: Option<Duration>,
-    /// How long its requests may still take.
+    /// Longest time for requests of such a connection to finish.
     pub max_connection_age_grace: Duration,
     /// Calls that may wait at once.
     pub max_waiting: usize,

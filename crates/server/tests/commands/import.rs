@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Parser;
 use tollgate_server::cli::{Cli, Ending};
 
-/// How `tollgate import nginx PATH` ends, and what it writes to stdout and stderr.
+/// Result of `tollgate import nginx PATH`, and its output to stdout and stderr.
 fn import(path: &Path) -> (Ending, String, String) {
     let (mut out, mut talk) = (Vec::new(), Vec::new());
     let args = ["tollgate".as_ref(), "import".as_ref(), "nginx".as_ref(), path.as_os_str()];

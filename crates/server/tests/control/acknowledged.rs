@@ -1,4 +1,4 @@
-//! What the control plane has acknowledged is there after a kill, and is missed when the log is damaged.
+//! Acknowledged changes are there after a kill, and their loss is noticed when the log is damaged.
 
 use parking_lot::Mutex;
 use serde_json::Value;

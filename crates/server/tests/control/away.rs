@@ -24,7 +24,7 @@ fn nodes_keep_going_restart_with_saved_rules_and_reconnect() {
         assert!(ready["control"]["away_since"].is_string(), "{ready}");
         node.wait_denied("shop", "push");
     }
-    // One that restarts meanwhile has its saved rules at once, and is ready.
+    // A node that restarts meanwhile has its saved rules at once, and is ready.
     let state = nodes[0].state.clone();
     drop(nodes.remove(0));
     let node = Node::start(&control, &state, &[]);
@@ -121,7 +121,7 @@ fn a_version_that_crashed_a_node_is_left_out_there_and_holds_up_no_other_app() {
     node.wait_denied("books", "first");
     drop(node);
     control.create_rule("shop", "push", 1);
-    // What a node leaves behind that crashes while it applies version 1 of the app.
+    // State of a node that crashes while it applies version 1 of the app.
     let crashing = Held { app: "shop".to_owned(), version: 1, sha256: vec![0; 32] };
     let marker = Marker { apps: vec![crashing], ..Marker::default() };
     StateDir::open(&state).and_then(|state| state.mark(&marker)).expect("written");
@@ -158,7 +158,8 @@ fn a_node_that_restarts_while_the_control_plane_is_away_still_enforces_blocks_th
     let (blocked, ended) = (block("push"), block("pull"));
     node.wait_denied("shop", "push");
     node.wait_denied("shop", "pull");
-    // Blocks are in force before they are saved: without its file, a node that is killed knows none.
+    // Blocks are in force before they are saved, so a node that is killed in between starts without a file,
+    // and without blocks.
     let file = state.join("overrides");
     let wait_saved = |what, [push, pull]: [bool; 2]| {
         wait(what, || {
@@ -190,7 +191,7 @@ fn a_node_that_restarts_while_the_control_plane_is_away_still_enforces_blocks_th
     let node = Node::start(&control, &state, &[]);
     assert_eq!(node.check("shop", "push"), "limited");
 
-    // Back, the control plane says again what is blocked, and ends it.
+    // Back again, the control plane resends its blocks; this one ends when it is deleted.
     control.start_again();
     node.wait_denied("shop", "push");
     let (status, said) =

@@ -97,8 +97,8 @@ fn from_a_click_to_in_force_on_three_nodes() {
     }
 }
 
-/// Row 154. That every change takes so long is shown in simulated time, where no machine is busy; that nothing
-/// here takes a second of its own is shown by the quickest quarter, which any machine lets run.
+/// Row 154. That every change takes so long is shown in simulated time, where no machine is busy; that
+/// nothing here takes a second of its own is shown by the quickest quarter, which any machine lets run.
 #[test]
 fn the_quickest_quarter_of_twenty_rules_and_blocks_is_in_force_on_three_nodes_within_a_second() {
     let folder = tempfile::tempdir().expect("a folder");

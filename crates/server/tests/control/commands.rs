@@ -1,4 +1,4 @@
-//! What the commands say, also about what is wrong.
+//! Output of the commands, also about errors.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt as _;

@@ -74,7 +74,7 @@ fn control_metric(control: &Control, name: &str) -> u64 {
     metric(&text, name).unwrap_or_else(|| panic!("no {name} in {text}"))
 }
 
-/// What all history has counted.
+/// Sum of all counts in the history.
 fn counted(control: &Control) -> i64 {
     let sum = read(control, "/api/v1/history?app=shop")["sum"].clone();
     ["admitted", "denied"].iter().map(|it| sum[it].as_i64().expect("a number")).sum()
@@ -119,7 +119,7 @@ fn on_a_full_disk_history_stops_first_then_changes_and_both_resume_by_themselves
     let json_ = "Content-Type: application/json\r\n";
     let (mut full, mut kept) = (None, 0);
     for n in 0..2_000 {
-        // What is free in the database's own files is used up first.
+        // Free space in the database's own files is used up first.
         let key = format!("k{n}");
         let (status, said) =
             control.try_send("POST", "/api/v1/apps/shop/rules", json_, &body(&key)).expect("an answer");

@@ -1,5 +1,5 @@
-//! The commands of docs/control.md and of the READMEs, each run as it stands, in order. Only addresses, and
-//! the way to the binary, are those of the test.
+//! The commands of docs/control.md and of the READMEs, each run without changes, in order, except for
+//! addresses and the path of the binary.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -22,10 +22,10 @@ use tollgate_fleet_proto::{FromNode, Hello, Report, RuleCounts, TopKey};
 use super::logged::Logged;
 use super::processes::*;
 
-/// How often the administrator logs in and publishes during a flood.
+/// Logins and publications of the administrator during a flood.
 const ROUNDS: usize = 2;
-/// Nobody waits longer for the administrator's page, also where all tests run at the same time. On a machine
-/// without other load it is a tenth of a second: see the page.
+/// Longest wait for the administrator's page, also where all tests run at the same time. On a machine without
+/// other load it is a tenth of a second: see the page.
 const LONGEST: Duration = Duration::from_secs(30);
 /// Memory of the control plane may grow by as much in any flood, in MiB.
 const MOST_MEMORY: u64 = 600;
@@ -141,8 +141,8 @@ impl Scene {
         assert_eq!(status, 200, "{said}");
     }
 
-    /// Runs `flood` in as many threads, again and again, until the administrator has logged in and published
-    /// a few times; each returns a status, which is counted.
+    /// Runs `flood` in this many threads, again and again, until the administrator has logged in and
+    /// published a few times; each returns a status, which is counted.
     fn during(
         &self,
         name: &str,
@@ -379,7 +379,8 @@ fn strangers_ask_for_the_description_try_passwords_and_hold_connections() {
     assert!(counts[&1] > 100, "{counts:?}");
 }
 
-/// A stream of a made-up node: what it says; how many messages it got before the stream ended or `most`.
+/// A stream of a made-up node that sends `says`. Returns the number of messages it received before the stream
+/// ended or `most`.
 async fn made_up(endpoint: &Endpoint, says: Vec<FromNode>, most: usize) -> usize {
     let (sender, outgoing) = tokio::sync::mpsc::channel(64);
     let Ok(mut stream) = endpoint.attach(outgoing).await else { return 0 };
@@ -416,7 +417,7 @@ fn a_holder_of_the_token_of_nodes_says_hello_claims_and_reports_without_end() {
         u16::from(runtime.block_on(made_up(&endpoint, vec![hello], 1)) > 0)
     });
     assert!(counts.contains_key(&1), "some are answered: {counts:?}");
-    // What they say of themselves is long, and their reports add up to more than numbers hold.
+    // Their descriptions of themselves are long, and their reports add up to more than numbers hold.
     let domain = "shop".to_owned();
     let key = |nth: usize| TopKey {
         domain: domain.clone(),

@@ -22,7 +22,8 @@ fn a_node_that_joined_in_time_goes_on_after_the_end_of_its_token_and_a_late_one_
         (count == Ok(1)).then_some(())
     });
 
-    // A day later, and the control plane has been restarted meanwhile: what it knows is in its database.
+    // A day later, and the control plane has been restarted meanwhile: its knowledge of the node is in its
+    // database.
     control.kill();
     let ended = open().execute("UPDATE tokens SET expires_at = 1 WHERE kind = 'join'", []);
     assert_eq!(ended.expect("changed"), 1);

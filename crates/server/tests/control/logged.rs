@@ -1,4 +1,4 @@
-//! A process that writes into a file, so that nobody has to read what it says while it runs.
+//! A process that writes into a file, so that its output need not be read while it runs.
 
 use std::fs::{self, File};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What operators do to keys, on real nodes: block, allow, look up and reset.
+//! Operations on keys, on real nodes: block, allow, look up and reset.
 
 use serde_json::{Value, json};
 use tollgate_testkit::redis::{Options, Redis};

@@ -27,7 +27,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts it; `Err` is what it said when it ended instead.
+    /// Starts it; `Err` is its output if it ended instead.
     pub(crate) fn try_start(mut command: Command) -> Result<Self, String> {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
@@ -47,7 +47,7 @@ impl Process {
         Self::try_start(command).unwrap_or_else(|said| panic!("it ended: {said}"))
     }
 
-    /// What the screen says after `word`.
+    /// The value after `word` on the start screen.
     pub(crate) fn says(&self, word: &str) -> Option<&str> {
         let of_word = |line: &'_ str| line.trim_start().strip_prefix(word)?.strip_prefix(' ').map(str::len);
         let line = self.screen.lines().find(|line| of_word(line).is_some())?;
@@ -74,7 +74,7 @@ impl Drop for Process {
     }
 }
 
-/// A control plane with an administrator who is logged in.
+/// A control plane with a logged-in administrator.
 #[derive(Debug)]
 pub(crate) struct Control {
     pub(crate) process: Process,
@@ -212,7 +212,7 @@ impl Node {
         (status, body)
     }
 
-    /// What becomes of a request of this domain and key: `admit`, `limited` (admitted by a rule), `deny`, or
+    /// Outcome of a request of this domain and key: `admit`, `limited` (admitted by a rule), `deny`, or
     /// `undecided`.
     pub(crate) fn check(&self, domain: &str, key: &str) -> &'static str {
         let (_, body) = self.get(&format!("/v1/check?domain={domain}&entry=key={key}"));

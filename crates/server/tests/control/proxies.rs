@@ -1,4 +1,5 @@
-//! A control plane behind proxies: who tries passwords, who is in the audit, who may read metrics.
+//! A control plane behind proxies: the client address for attempts at passwords, for the audit, and for
+//! access to metrics.
 
 use serde_json::Value;
 
@@ -19,12 +20,12 @@ fn behind_a_proxy_each_client_has_attempts_of_its_own() {
     command.args(["--proxy-hops", "1"]);
     let control = Control::started(command, &data, address);
     for n in 0..5 {
-        // What the client writes itself comes first, and counts for nothing.
+        // Addresses that the client writes itself come first, and count for nothing.
         assert_eq!(log_in(&control, &format!("198.51.100.{n}, 203.0.113.7"), "wrong"), 401, "attempt {n}");
     }
     assert_eq!(log_in(&control, "198.51.100.9, 203.0.113.7", "correct horse battery"), 429);
     assert_eq!(log_in(&control, "203.0.113.8", "correct horse battery"), 200, "another client");
-    // Where the proxy named nobody, the peer counts.
+    // Where the proxy names no client, the peer counts.
     assert_eq!(log_in(&control, "unknown", "wrong"), 401);
 
     let (status, audit) = control.get("/api/v1/audit?size=50");
@@ -35,7 +36,7 @@ fn behind_a_proxy_each_client_has_attempts_of_its_own() {
     let mut from: Vec<_> = failed.filter_map(|it| it["ip"].as_str()).collect();
     from.dedup();
     assert_eq!(from, ["127.0.0.1", "203.0.113.7"], "newest first");
-    // A peer on this machine is the proxy, and whoever is behind it.
+    // A peer on this machine is the proxy, and so any client behind it.
     let metrics = send(control.address, "GET", "/metrics", "", "").expect("an answer");
     assert_eq!(metrics.0, 401, "{}", metrics.2);
 }

@@ -10,7 +10,7 @@ use super::processes::*;
 /// The database and its log, which belong together while no process has them open.
 const FILES: [&str; 2] = ["control.db", "control.db-wal"];
 
-/// Stops the control plane and puts back what was copied.
+/// Stops the control plane and puts the copy back.
 fn restore(control: &mut Control, data: &Path, copy: &Path) {
     control.kill();
     let _ = std::fs::remove_file(data.join("control.db-shm"));

@@ -1,4 +1,5 @@
-//! Rollouts with three real nodes: who has the candidate, what withdraws it, and a control plane that is killed.
+//! Rollouts with three real nodes: the nodes with the candidate, the reasons of withdrawal, and a control
+//! plane that is killed.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -21,7 +22,7 @@ fn call(control: &Control, method: &str, path: &str, etag: Option<&str>, body: &
     serde_json::from_str(&said).unwrap_or(Value::Null)
 }
 
-/// The etag of what a path returns.
+/// The etag of the object at a path.
 fn etag(control: &Control, path: &str) -> String {
     let fields = format!("Cookie: tollgate={}\r\n", control.cookie);
     let (_, head, _) = send(control.address, "GET", path, &fields, "").expect("an answer");
@@ -186,7 +187,7 @@ fn a_candidate_that_a_node_rejects_is_withdrawn_at_once() {
     assert_eq!(with(&nodes, "first").len(), 3);
 }
 
-/// The rules of a domain of two limits, of which this is the rate.
+/// The rules of a domain of two limits, with this rate.
 fn several(rate: u32) -> String {
     format!(
         "domain: two\ndescriptors:\n  - key: key\n    value: k\n    limits:\n      \
@@ -252,8 +253,8 @@ impl Staged {
     }
 }
 
-/// What nodes with the version before take from the counter that all share is what the version before allows,
-/// so it does not show what the candidate would deny by itself.
+/// Nodes with the previous version take from the shared counter what the previous version allows, so it does
+/// not show what the candidate would deny by itself.
 #[test]
 fn nodes_that_share_counters_judge_a_candidate_by_counters_of_its_own() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -371,9 +372,9 @@ fn staged(store: &[&str]) {
         let done = &done;
         let _ends = Ends(done);
         for node in &nodes {
-            // Each node decides at most 200 requests of an app per second: more than the candidates allow, and
-            // all nodes together fewer than the other rules do. They come one by one: between two of them the
-            // nodes with the version before refill what all share.
+            // Each node decides at most 200 requests of an app per second: more than the candidates allow,
+            // and all nodes together fewer than the other rules do. They come one by one: between two of them
+            // the nodes with the version before refill what all share.
             let body = batch(&all);
             scope.spawn(move || {
                 let json = "Content-Type: application/json\r\n";
@@ -387,7 +388,8 @@ fn staged(store: &[&str]) {
         for it in &in_steps {
             it.must_end(&control);
         }
-        // By now it is known what the version before of the others denies, to which a last step is compared.
+        // By now the denials of the other apps' previous versions are known, to which a last step is
+        // compared.
         for it in &at_once {
             wait("the time before is known", || {
                 let before: Value =

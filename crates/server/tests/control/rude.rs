@@ -1,4 +1,4 @@
-//! Peers that do what they should not, on the one port of the control plane. Others are served meanwhile.
+//! Peers that misbehave on the one port of the control plane. Others are served meanwhile.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::processes::*;
 
-/// What HTTP/2 begins with, and an empty frame of settings.
+/// The beginning of HTTP/2, and an empty frame of settings.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
 
 fn connect(control: &Control) -> TcpStream {
@@ -56,7 +56,7 @@ fn connections_that_begin_and_never_end_are_closed_and_keep_nobody_out() {
             slow.push(stream);
         }
     }
-    // What is no HTTP at all.
+    // Bytes that are not HTTP at all.
     for garbage in [
         [PREFACE, &[0xff; 4_096]].concat(),
         [PREFACE, b"\xff\xff\xff\x01\x05\0\0\0\x01"].concat(), // a frame of 16 MiB
@@ -144,7 +144,7 @@ fn a_user_has_half_of_the_places_to_wait_for_events_and_more_are_sent_away() {
         text.split(' ').nth(1).expect("a status").to_owned()
     };
     let readers = || metric(&control.get("/metrics").1, "tollgate_control_event_readers");
-    // Of 500 places. Each waits for ten seconds, so those that come too late are sent away before.
+    // There are 500 places. Each request waits for ten seconds, so late ones are sent away before.
     let waiting: Vec<_> = (0..250).map(|_| wait_for_events()).collect();
     wait("all of them wait", || (readers() == Some(250)).then_some(()));
     for _ in 0..50 {

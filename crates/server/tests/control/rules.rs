@@ -1,4 +1,4 @@
-//! From a rule that somebody makes to a request that is denied on every node.
+//! From creating a rule to a request that is denied on every node.
 
 use super::processes::*;
 

@@ -1,4 +1,4 @@
-//! What is shown of nodes is so: of idle ones, of those that are down, over restarts, and what is printed.
+//! Displays of nodes are true: of idle ones, of those that are down, over restarts, and in printed commands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -99,7 +99,7 @@ fn commands(control: &Control) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for lang in ["en", "zh-CN"] {
         let mut seen = BTreeSet::new();
-        // Also a page that is missing, and a form that is refused.
+        // Includes a missing page, and a rejected form.
         let mut open: Vec<String> = ["/", "/no-such-page", "/rules/new"].map(str::to_owned).into();
         while let Some(path) = open.pop() {
             if !seen.insert(path.clone()) {

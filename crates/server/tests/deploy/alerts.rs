@@ -1,11 +1,12 @@
-//! `deploy/alerts.yml` by Prometheus' own tool: every alert fires when it should, and no single event fires one.
+//! `deploy/alerts.yml` by Prometheus' own tool: every alert fires when it should, and no single event fires
+//! one.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::*;
 
-/// What `promtool` says to these arguments, if it is on this machine.
+/// Success and output of `promtool` with these arguments, if it is on this machine.
 fn promtool(args: &[&str]) -> Option<(bool, String)> {
     let Ok(ran) = Command::new("promtool").args(args).current_dir(root()).output() else {
         println!(
@@ -72,7 +73,8 @@ fn every_alert_fires_when_it_should_and_is_silent_just_below_its_bound() {
         let is_tested = fires.contains(name) && stays_silent.contains(name);
         assert!(is_tested || problems.contains(name), "{tests} does not show both sides of {name}");
     }
-    // The page lists them in the same order, with their severities. Those of the control plane are its problems.
+    // The page lists them in the same order, with their severities. Those of the control plane are its
+    // problems.
     let page = read("docs/operating.md");
     let row = |alert: &Value| {
         let name = alert["alert"].as_str().filter(|name| !name.starts_with("TollgateControl"))?;

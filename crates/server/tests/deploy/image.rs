@@ -1,4 +1,4 @@
-//! How the image is built: what each instruction of `deploy/Dockerfile` takes is there.
+//! Building the image: the input of each instruction of `deploy/Dockerfile` is there.
 
 use super::*;
 
@@ -27,7 +27,7 @@ fn the_image_is_built_of_what_there_is() {
     assert!(is_ignored("target/debug/tollgate", &ignored) && is_ignored(".git/HEAD", &ignored));
     let metadata = metadata();
     let packages = metadata["packages"].as_array().expect("packages");
-    // What cargo needs of the context: the lock file, and every member of the workspace.
+    // Cargo needs this of the context: the lock file, and every member of the workspace.
     let here = root().canonicalize().expect("a folder");
     for manifest in packages.iter().map(|package| package["manifest_path"].as_str().expect("a path")) {
         let path = Path::new(manifest).strip_prefix(&here).expect("in the project");
@@ -35,7 +35,7 @@ fn the_image_is_built_of_what_there_is() {
     }
     assert!(!is_ignored("Cargo.lock", &ignored) && root().join("Cargo.lock").is_file());
 
-    // What each stage has made, by its name.
+    // Output of each stage, by its name.
     let (mut stage, mut made) = (String::new(), std::collections::BTreeMap::<String, Vec<String>>::new());
     for (name, rest) in instructions(&read("deploy/Dockerfile")) {
         let words: Vec<&str> = rest.split_whitespace().collect();

@@ -1,5 +1,5 @@
-//! `deploy/kubernetes` and `deploy/kubernetes-control`: each resource has fields that Kubernetes knows, all of
-//! them fit together, and what their pods run starts here.
+//! `deploy/kubernetes` and `deploy/kubernetes-control`: each resource has fields that Kubernetes knows, all
+//! of them fit together, and what their pods run starts here.
 
 use std::net::SocketAddr;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const NODES: &str = "deploy/kubernetes";
 const CONTROL: &str = "deploy/kubernetes-control";
-/// Files that an operator adds to `resources`: they are of the Prometheus operator.
+/// Files that an operator adds to `resources`, for the Prometheus operator.
 const ON_REQUEST: [&str; 2] = ["servicemonitor.yaml", "prometheusrule.yaml"];
 
 /// A resource, and the file that it is in.
@@ -178,7 +178,7 @@ fn pods_services_policies_and_budgets_refer_to_each_other() {
             let is_known = workloads().iter().any(|it| it["spec"]["template"]["metadata"]["labels"] == *peer);
             assert!(peer.is_null() || is_known, "{name}: {from}");
         }
-        // Each mount has a volume, and what is written has a place that can be written to.
+        // Each mount has a volume, and each written path is on a writable one.
         let claims = workload["spec"]["volumeClaimTemplates"].as_array().cloned().unwrap_or_default();
         let volumes = pod["spec"]["volumes"].as_array().cloned().unwrap_or_default();
         for mount in container["volumeMounts"].as_array().expect("mounts") {
@@ -226,7 +226,7 @@ fn a_node_listens_where_its_ports_are_and_has_as_many_workers_as_it_asks_for() {
         let name = port["name"].as_str().expect("a name");
         assert_eq!(flag(&node, name), Some(format!("0.0.0.0:{}", port["containerPort"])), "{name}");
     }
-    // Without a password, whoever reaches the Redis protocol is served.
+    // Without a password, every client that reaches the Redis protocol is served.
     assert_eq!(flag(&node, "resp").as_deref(), Some("off"));
     for (probe, path) in
         [("readinessProbe", "/readyz"), ("livenessProbe", "/healthz"), ("startupProbe", "/healthz")]
@@ -271,7 +271,7 @@ fn a_node_listens_where_its_ports_are_and_has_as_many_workers_as_it_asks_for() {
     }
 }
 
-/// What `kubectl kustomize` makes of a folder.
+/// Output of `kubectl kustomize` for a folder.
 fn rendered(folder: &str) -> Option<Vec<Value>> {
     let ran = Command::new("kubectl").arg("kustomize").arg(root().join(folder)).output();
     let Ok(ran) = ran else {
@@ -284,7 +284,7 @@ fn rendered(folder: &str) -> Option<Vec<Value>> {
     Some(yaml::read_all_typed(file.path()))
 }
 
-/// The container of the nodes of a control plane: that of the Deployment, with what the patch says.
+/// The container of the nodes of a control plane: that of the Deployment, with the patch applied.
 fn patched() -> Value {
     let mut node = container(&resource("Deployment", "tollgate"));
     let patch = resources(CONTROL).into_iter().find(|(file, _)| file == "nodes.yaml").expect("a patch").1;
@@ -443,7 +443,7 @@ fn nodes_get_their_rules_from_the_control_plane_beside_them() {
         ("/etc/tollgate/tls", path("tls")),
     ]);
     let _plane = started(&plane, &here, &[]);
-    // What the operator makes a Secret of.
+    // The operator's files for the Secret.
     std::fs::copy(path("plane/data/node-token"), path("control/node-token"))
         .expect("the token is where it is said to be");
     let here = elsewhere(&[

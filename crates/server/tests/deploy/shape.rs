@@ -1,12 +1,12 @@
-//! A schema of the few resources that we write: which fields there are, which are required, and what they
-//! hold. It lists what our files use, so that a field which is misspelt or at the wrong place is found.
+//! A schema of the few resources that we write: their fields, the required ones, and the types of values. It
+//! lists the fields that our files use, so that a field which is misspelt or at the wrong place is found.
 //!
 //! In a shape, `{"name!": …}` is a map with a required field, `{"*": …}` one with any names, `[…]` a list,
 //! `#name` another shape, and any other text a kind of scalar, or a choice of words.
 
 use serde_json::Value;
 
-/// What in `value` does not have the shape `shape`, a line each.
+/// Differences between `value` and the shape `shape`, a line each.
 pub(crate) fn faults(shapes: &Value, shape: &Value, value: &Value, path: &str) -> Vec<String> {
     match (shape, value) {
         (Value::String(name), _) if name.starts_with('#') => faults(shapes, &shapes[name], value, path),

@@ -1,4 +1,4 @@
-//! `.github/workflows`: what they run exists, and the steps of a release do what they are for.
+//! `.github/workflows`: the programs that they run exist, and the steps of a release do their work.
 
 use super::*;
 
@@ -50,7 +50,7 @@ fn the_workflows_run_the_same_test_as_people_and_files_that_there_are() {
     }
 }
 
-/// Programs of GitHub's machines that need not be here, and what a workflow installs itself.
+/// Programs of GitHub's machines that need not be here, and programs that a workflow installs itself.
 const THEIRS: &[&str] = &["rustup", "gh"];
 
 #[test]

@@ -1,4 +1,5 @@
-//! A bucket whose burst is above its rate: beside what remains, every surface shows a number that it is of.
+//! A bucket whose burst is above its rate: with the remaining permits, every surface shows the number that
+//! they are part of.
 
 use super::*;
 

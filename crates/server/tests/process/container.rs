@@ -63,7 +63,7 @@ fn the_image_serves_every_port_that_it_exposes_and_is_healthy_while_it_is_ready(
         };
         assert!(variables.iter().any(serves), "{port}");
     }
-    // What the image asks for in its environment alone is a default of the program, not a flag.
+    // The image's environment sets defaults of the program, not flags.
     assert_eq!(words(&text, "CMD"), ["serve"]);
     let folder = rules(RULES);
     let here = folder.path().display().to_string();

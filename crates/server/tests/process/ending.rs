@@ -1,4 +1,4 @@
-//! Signals that end the process: what is in flight finishes, and no request is lost.
+//! Signals that end the process: requests in flight finish, and no request is lost.
 
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -34,8 +34,8 @@ fn sigterm_lets_a_call_finish_and_ends_with_exit_0() {
     assert!(said.contains("stopped"), "{said}");
 }
 
-/// One keep-alive client: asks until its connection is closed. `Err` if a request that was sent on a connection
-/// that the server had not announced to close got no reply.
+/// One keep-alive client: asks until its connection is closed. `Err` if a request that was sent on a
+/// connection that the server had not announced to close got no reply.
 fn ask_until_closed(to: SocketAddr, asked: &AtomicU64) -> Result<(), String> {
     while let Ok(stream) = TcpStream::connect(to) {
         stream.set_read_timeout(Some(PATIENCE)).expect("set");
@@ -101,7 +101,7 @@ fn pipeline_until_closed(
     ended: &AtomicUsize,
 ) -> (u64, u64) {
     const PIPELINE: u64 = 16;
-    // All that is in flight fits into what the system keeps for the server.
+    // All requests in flight fit into the buffers that the system keeps for the server.
     const IN_FLIGHT: u64 = 20 * PIPELINE;
     const REPLY: usize = "+PONG\r\n".len();
     let pings = b"*1\r\n$4\r\nPING\r\n".repeat(PIPELINE as usize);
@@ -136,8 +136,8 @@ fn pipeline_until_closed(
     (sent.into_inner(), got.into_inner())
 }
 
-/// How many connections to `to` have no byte whose arrival the system has not confirmed yet. A write that has
-/// returned may wait in the client's system: for a confirmation, or for a thread to run.
+/// Number of connections to `to` on which the system has confirmed the arrival of every byte. A write that
+/// has returned may wait in the client's system: for a confirmation, or for a thread to run.
 fn confirmed(to: SocketAddr) -> usize {
     let port = format!(":{:04X}", to.port());
     let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux");

@@ -1,4 +1,4 @@
-//! What an idle connection costs, as `docs/operating.md` says it.
+//! Cost of an idle connection, as `docs/operating.md` states it.
 
 use super::*;
 
@@ -73,7 +73,7 @@ fn an_idle_connection_costs_what_the_page_says() {
     ];
     let mut held = Vec::new();
     for (surface, connect) in connections {
-        // The first ones also bring what the process needs once.
+        // The first connections also cause one-time allocations of the process.
         held.extend((0..50).map(|_| connect()));
         let before = resident(&server);
         held.extend((0..200).map(|_| connect()));

@@ -83,7 +83,7 @@ fn h2load_loses_no_call_when_the_server_ends() {
     assert_eq!(code, Some(0), "{said}");
     let report = load.wait_with_output().expect("it ends").stdout;
     let report = String::from_utf8_lossy(&report);
-    // h2load also counts as failed what it had queued and not sent when it was asked to go away.
+    // h2load also counts as failed the calls that were queued and not sent when it was asked to go away.
     assert!(report.contains(&format!(" {answered} succeeded, ")), "{answered} answered: {report}");
     assert!(report.contains(" errored, 0 timeout"), "{report}");
 }

@@ -6,7 +6,7 @@ use super::*;
 const HOSTILE: &str =
     "x\n\r\t\u{1b}[2J\u{7f}\u{85}\u{9b}\u{61c}\u{200b}\u{2028}\u{2029}\u{202e}\u{feff}\" level=\"INFO";
 
-/// What the server logs in this format of a denial with a hostile key, value and rule.
+/// Log output in this format for a denial with a hostile key, value and rule.
 fn log(format: &str) -> String {
     let key: String = HOSTILE.chars().map(|c| format!("\\u{:04x}", u32::from(c))).collect();
     let folder = rules(&format!(
@@ -22,7 +22,7 @@ fn log(format: &str) -> String {
     server.ended().1
 }
 
-/// Whether a reader of the log would not see it as it is.
+/// Whether a log viewer would not show this character as it is.
 fn is_hidden(c: char) -> bool {
     c.is_control() || HOSTILE.contains(c) && !c.is_ascii()
 }

@@ -1,4 +1,4 @@
-//! What the process asks of its machine: sockets, workers, libraries.
+//! Needs of the process on its machine: sockets, workers, libraries.
 
 use std::process::Command;
 

@@ -35,7 +35,7 @@ fn names(expression: &str) -> Vec<&str> {
         .collect()
 }
 
-/// `rate` and `increase` are of a counter: of anything else their result means nothing.
+/// Whether `rate` or `increase` is applied to the metric; both are meaningful for counters only.
 fn is_rated(expression: &str, name: &str) -> bool {
     ["rate", "increase"].iter().any(|function| expression.contains(&format!("{function}({name}")))
 }
@@ -67,7 +67,7 @@ fn the_dashboard_and_the_alerts_know_every_metric_that_they_ask_for() {
             let expression = target["expr"].as_str().expect("an expression");
             assert_eq!(panel["datasource"]["uid"], "${datasource}");
             assert!(!target["legendFormat"].as_str().expect("a legend").is_empty(), "{panel}");
-            // Several fleets may be in one Prometheus: each series is of the chosen one.
+            // Several fleets may be in one Prometheus: each series is selected by the chosen one.
             let chosen = r#"{namespace=~"$namespace", job=~"$job", instance=~"$instance""#;
             assert_eq!(expression.matches(chosen).count(), names(expression).len(), "{expression}");
             asked.push((format!("panel {}", panel["title"]), expression.to_owned()));

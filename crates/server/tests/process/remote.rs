@@ -50,7 +50,7 @@ enum Over {
 
 const ALL: [Over; 4] = [Over::Http, Over::Https, Over::Grpc, Over::Grpcs];
 
-/// A server, and what it takes to find it.
+/// A server, and the data needed to reach it.
 struct Running {
     server: Server,
     over: Over,
@@ -434,7 +434,7 @@ descriptors:
         let total: u64 = counts.iter().map(|(permits, _)| permits).sum();
         let most = BURST + (RATE as f64 * elapsed.as_secs_f64()).ceil() as u64;
         assert!(total <= most, "{total} of {most} in {elapsed:?}: {counts:?}");
-        // Leased permits decay and travel, but the burst is there for whoever asks.
+        // Leased permits decay and travel, but every caller finds the burst.
         assert!(total >= BURST / 2, "{total} in {elapsed:?}: {counts:?}");
         assert!(counts.iter().any(|(_, by_lease)| *by_lease > 0), "{counts:?}");
     });

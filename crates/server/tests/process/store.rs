@@ -83,7 +83,7 @@ fn ports_open_while_the_store_is_down_and_everything_says_so_until_it_is_back() 
     proxy.set(Fault::None);
     lenient.wait_ready(|_, body| body["store"]["state"] == "up");
     strict.wait_ready(|status, _| status == 200);
-    // What the outage counted, it counted apart.
+    // Counts of the outage are separate.
     let said = decision(&lenient, "own");
     assert_eq!(
         (said["remaining"].as_u64(), &said["degraded"]),
@@ -118,7 +118,7 @@ fn a_node_that_waits_for_its_store_is_ready_from_the_first_reply_on_also_in_an_o
     server.wait_ready(|status, body| status == 200 && body["store"]["state"] == "up");
     redis.kill();
     server.wait_ready(|status, body| status == 200 && body["store"]["state"] == "down");
-    // Counters in memory need no reply of anybody.
+    // Counters in memory need no reply from a store.
     let alone = Server::start(folder.path(), &["--ready-waits-for-store"]);
     assert_eq!(alone.get("/readyz").0, 200);
 }
@@ -271,7 +271,7 @@ fn memcached_counts_windows_and_what_it_cannot_count_is_rejected_with_its_place(
         );
     }
     assert_eq!(decision(&nodes[0], "open")["outcome"], "deny");
-    // What memcached cannot count is logged once, at the start, and is not an outage.
+    // Limits that memcached cannot count are logged once, at the start; they are not an outage.
     let [node, _] = nodes;
     let mut stream = connect(node.says("resp").and_then(|text| text.parse().ok()).expect("an address"));
     stream.write_all(b"CL.THROTTLE k 0 1 60 WITHDEGRADED\r\nCL.THROTTLE k 0 1 60\r\nQUIT\r\n").expect("sent");

@@ -1,4 +1,4 @@
-//! One counter for a key and its limit, whoever asks.
+//! One counter for a key and its limit, over every protocol.
 
 use super::*;
 

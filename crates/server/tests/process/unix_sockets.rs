@@ -31,7 +31,7 @@ fn every_surface_listens_on_a_unix_socket_and_removes_its_file_at_the_end() {
         assert_eq!(permissions(path), 0o600);
     }
 
-    // HTTP/2: what a client begins with, and the SETTINGS frame of the server.
+    // HTTP/2: the client's preface, and the SETTINGS frame of the server.
     let mut grpc = send(&paths[0], b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0");
     let mut frame = [0; 9];
     grpc.read_exact(&mut frame).expect("a frame");

@@ -18,7 +18,7 @@ fn what_kubernetes_sets_for_a_service_called_tollgate_is_ignored() {
         ("TOLLGATE_PORT_53_UDP", "udp://10.0.0.11:53"),
         ("TOLLGATE_PORT_53_UDP_ADDR", "10.0.0.11"),
         ("TOLLGATE_PORT_9_SCTP_PORT", "9"),
-        // Of a Service called tollgate-http, which is not the setting TOLLGATE_HTTP.
+        // Variables of a Service called tollgate-http, which are not the setting TOLLGATE_HTTP.
         ("TOLLGATE_HTTP_SERVICE_HOST", "10.0.0.12"),
         ("TOLLGATE_HTTP_SERVICE_PORT", "80"),
         ("TOLLGATE_HTTP_PORT", "tcp://10.0.0.12:80"),

@@ -1,4 +1,4 @@
-//! What the environment of envoyproxy/ratelimit means here, and which names are only remarked on.
+//! Effects of envoyproxy/ratelimit's environment, and names that only produce a note.
 
 use super::*;
 
@@ -98,7 +98,7 @@ fn addresses_are_what_envoyproxy_ratelimit_would_listen_on() {
     ] {
         assert_eq!(listen(&read_with_rules(&[ALWAYS], env, None), "http"), &at(want), "{env:?}");
     }
-    // What Kubernetes sets for a Service called `grpc` is not a port.
+    // The value that Kubernetes sets for a Service called `grpc` is not a port.
     let env = [("GRPC_PORT", "tcp://10.0.0.11:8081")];
     for (flags, want) in [(&[][..], "127.0.0.1:8081"), (&[ALWAYS], "0.0.0.0:8081")] {
         let settings = read_with_rules(flags, &env, None);
@@ -176,7 +176,7 @@ fn names_that_other_programs_have_too_count_only_beside_one_that_they_do_not_hav
     assert!(note.starts_with(names) && note.contains("--compat ratelimit"), "{note}");
     assert_eq!(Settings { notes: Vec::new(), ..ignored }, plain);
     assert_eq!(read_with_rules(&[("compat", "off")], &stray, None), plain);
-    // What is set by Tollgate's own names needs no note.
+    // Settings by Tollgate's own names need no note.
     let own = [("TOLLGATE_HTTP", "127.0.0.1:1"), ("PORT", "80")];
     assert_eq!(read_with_rules(&[], &own, None).notes, Vec::<String>::new());
 

@@ -1,5 +1,5 @@
-//! All names of envoyproxy/ratelimit, in any company and with any value: what they prove, and that each is
-//! accounted for.
+//! All names of envoyproxy/ratelimit, in any combination and with any value: they are recognized correctly,
+//! and each is accounted for.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -96,7 +96,7 @@ const OWN: &[(&str, &str)] = &[
     ("USE_DOG_STATSD_MOGRIFIERS", "FOO"),
 ];
 
-/// The rest of what it reads.
+/// All other names that it reads.
 const REST: &[&str] = &[
     "CONFIG_GRPC_XDS_NODE_METADATA",
     "CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL",
@@ -219,7 +219,7 @@ proptest! {
                 prop_assert!(own.iter().all(|(name, _)| by.split(", ").any(|it| it == *name)), "{} of {:?}", by, own);
                 prop_assert_ne!(settings.surface("http").map(|it| it.listen().clone()), Some(at("127.0.0.1:8080")));
             }
-            // Some of the others' values make no sense for it; then nothing is started.
+            // Some of the others' values are invalid for it; then nothing is started.
             Err(faults) => prop_assert!(faults.iter().all(|it| {
                 it.place.starts_with("environment: ") || it.place == "settings"
             }), "{:?}", faults),
@@ -288,7 +288,7 @@ fn every_name_set_to_garbage_is_reported_at_once() {
         .filter_map(|it| it.place.strip_prefix("environment: "))
         .flat_map(|names| names.split(", "))
         .collect();
-    // What takes any text, or has no effect, cannot be at fault.
+    // Names that take any text, or have no effect, cannot be at fault.
     for name in [
         "HOST",
         "PORT",
@@ -327,7 +327,7 @@ fn every_name_set_to_garbage_is_reported_at_once() {
     ] {
         assert!(at_fault.contains(name), "{name} of {faults:?}");
     }
-    // Each once.
+    // Each name is reported once.
     let mut places: Vec<&str> = faults.iter().map(|it| it.place.as_str()).collect();
     places.sort_unstable();
     let all = places.len();

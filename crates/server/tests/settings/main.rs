@@ -1,4 +1,4 @@
-//! Which layer counts, what each name means, and how faults are reported.
+//! Precedence of layers, meaning of names, and reports of faults.
 
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "the helpers of a test are a test")]
 

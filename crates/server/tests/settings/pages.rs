@@ -60,7 +60,7 @@ agree.
     page + &fixed()
 }
 
-/// What a shared store is asked by and no setting changes, as the code has it.
+/// Constants of a shared store's requests that no setting changes, from the code.
 fn fixed() -> String {
     let timing = tollgate_lease::Timing::default();
     let servers = tollgate_store_redis::Servers::Unix(PathBuf::new());

@@ -23,7 +23,7 @@ fn a_relative_path_in_a_file_is_relative_to_the_file_then_to_the_working_directo
     for (text, want, noted) in [
         ("rules", beside("rules"), None),
         ("./rules", beside("rules"), None),
-        // Neither is there: what is missing is beside the file.
+        // Neither file is there: the missing one is looked for beside the settings file.
         ("nothing", beside("nothing"), None),
         ("../other", above, None),
         ("tests", "tests".to_owned(), Some("in the working directory is used")),

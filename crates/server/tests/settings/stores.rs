@@ -1,4 +1,4 @@
-//! What the rows about a shared store set, and that they set nothing else.
+//! Effects of the rows about a shared store; they have no others.
 
 use tollgate_store_redis::{HashTag, RedisConfig, Secret as Password};
 

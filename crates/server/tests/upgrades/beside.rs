@@ -1,5 +1,5 @@
-//! The binary of the release before beside this one: on one Redis, and as control plane and nodes. What the older one
-//! reads of the newer one is the way back.
+//! The binary of the previous release beside this one: on one Redis, and as control plane and nodes. The way
+//! back needs the older one to read the newer one's data.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn query(pairs: &[(&str, &str)]) -> String {
     format!("domain=kept{}", pairs.iter().map(entry).collect::<String>())
 }
 
-/// What is left of each limit of a descriptor.
+/// Remaining permits of each limit of a descriptor.
 fn left(node: &Node, pairs: &[(&str, &str)]) -> Vec<u64> {
     let said = get(node, &format!("/v1/keys?{}", query(pairs)));
     let counters = said["counters"].as_array().unwrap_or_else(|| panic!("{pairs:?}: {said}"));
@@ -128,7 +128,7 @@ fn nodes_of_both_releases_count_on_the_same_counters_in_redis() {
         assert!(admitted.iter().sum::<u32>() <= 6_000, "{pairs:?}: {admitted:?}");
         assert!(admitted.iter().all(|admitted| *admitted > 1_000), "{pairs:?}: {admitted:?}");
     }
-    // A node that restarts as the other release goes on with the counts: forth and back.
+    // A node that restarts as the other release continues with the counts: forth and back.
     let before = left(&nodes[0], &[("bucket", "ann")]);
     drop(nodes);
     for release in [Release::This, Release::Before] {

@@ -1,5 +1,5 @@
-//! Counters in Redis. They are kept as commands, with the instants of a day in the year 2060: so their keys have
-//! not expired for a long time, and the clock of the test says that it is that day.
+//! Counters in Redis. They are kept as commands, with the instants of a day in the year 2060: so their keys
+//! have not expired for a long time, and the clock of the test says that it is that day.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::kept::{of_this_build, read as file, releases};
 
 /// 2060-03-10 12:34:56 UTC: before the last instant that a bucket can owe until, in 2072.
 const THEN: Timestamp = Timestamp::from_unix_seconds(2_846_147_696);
-/// How much later the counters are read.
+/// Delay after which the counters are read.
 const LATER: Duration = Duration::from_millis(1_500);
 
 /// Each way in which the names of keys can be tagged, with the prefix of its keys here.
@@ -26,7 +26,7 @@ const TAGS: [(HashTag, &str); 3] =
 /// The entries of a descriptor.
 type Pairs = &'static [(&'static str, &'static str)];
 
-/// Descriptors and what is taken of each, one after the other.
+/// Descriptors and the permits taken of each, one take after the other.
 pub(crate) const TAKEN: &[(Pairs, &[u64])] = &[
     (&[("calendar", "ann")], &[1, 40]),
     (&[("zone", "ann")], &[1, 40]),
@@ -53,12 +53,12 @@ pub(crate) const TAKEN: &[(Pairs, &[u64])] = &[
     (&[("leased_window", "ann")], &[1, 400, 3]),
     (&[("leased", CRASHED)], &[1; 60]),
     (&[("leased_window", CRASHED)], &[1; 60]),
-    // What a name escapes, and a name of more than 1,024 bytes.
+    // A name with characters that are escaped, and a name of more than 1,024 bytes.
     (&[("bucket", "a|b%c{d}\u{1}é")], &[1, 40]),
     (&[("bucket", LONG)], &[1, 40]),
 ];
 
-/// A caller whose node ends without giving back what it has leased.
+/// A caller whose node ends without giving back its leased permits.
 const CRASHED: &str = "bob";
 
 /// A value that makes the name of its key too long.
@@ -123,7 +123,7 @@ async fn take(limiter: &Limiter<RedisStore>, crashes: bool) {
     assert!(out[0].is_admitted() && out[0].degraded.is_none(), "{out:?}");
 }
 
-/// What the counters say a little later, one line for each.
+/// State of the counters a little later, one line for each.
 async fn read(limiter: &Limiter<RedisStore>, prefix: &str) -> Vec<Value> {
     let (now, mut scratch, mut lines) = (THEN + LATER, Scratch::new(), Vec::new());
     let nanos = |retry| match retry {
@@ -241,7 +241,7 @@ fn write(redis: &Redis, folder: &Path) {
     std::fs::write(folder.join("counts"), lines).expect("written");
 }
 
-/// What nodes that have just started say of the counters, one line for each.
+/// State of the counters on nodes that have just started, one line for each.
 fn expected(redis: &Redis, folder: &Path) -> String {
     let mut text = String::new();
     for tag in TAGS {

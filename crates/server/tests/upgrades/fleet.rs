@@ -17,7 +17,7 @@ const DATABASE: &str = "control.db";
 const KEPT_DATABASE: &str = "control.db.gz";
 const JSON: &str = "Content-Type: application/json\r\n";
 
-/// What a program may ask a control plane, and what is compared: a later release may say more of each.
+/// Requests of programs to a control plane whose replies are compared: a later release may say more in each.
 const ASKED: [&str; 9] = [
     "/api/v1/apps",
     "/api/v1/rules?size=100",
@@ -102,7 +102,7 @@ fn fill(address: SocketAddr, cookie: &str) {
     ask("POST", rules, all, 201);
     let text = "domain: web\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n";
     ask("POST", "/api/v1/apps/shop/files", json!({"domain": "web", "text": text}), 201);
-    // What changes an object needs its etag.
+    // Changes of an object need its etag.
     let change = |method: &str, object: &str, path: &str, body: Value| {
         let fields = format!("Cookie: tollgate={cookie}\r\nSec-Fetch-Site: same-origin\r\n{JSON}");
         let (_, head, _) = send(address, "GET", object, &fields, "").expect("an answer");
@@ -150,7 +150,7 @@ fn is_said(said: &[Said], what: impl Fn(&FromNode) -> bool) -> bool {
     by_node.filter_map(|said| said.by_node().says).any(|says| what(&says))
 }
 
-/// How often the control plane has said that a report with counts of rules is in its database.
+/// Number of confirmations that a report with counts of rules is in the database.
 fn seen(said: &[Said]) -> usize {
     let has_counts =
         |said: &Said| matches!(said.by_node().says, Some(FromNode::Report(it)) if !it.rules.is_empty());
@@ -313,14 +313,14 @@ fn saved_rules_are_used(release: &Path) {
     assert_eq!(id(state.path()), id(&release.join("state")), "it is still the same node");
 }
 
-/// A node is served by the control plane that this folder is of.
+/// A node is served by the control plane that is recorded in this folder.
 fn node_is_served(release: &Path) {
     let script = from_text(&read(release, "first"));
     let (address, heard) = peers::control(script.clone());
     let folder = tempfile::tempdir().expect("a folder");
     let own = release.join("own.yaml").display().to_string();
     let node = node(address, &release.join("token"), folder.path(), &["--rules", &own]);
-    // It says the same of each bundle as the node of then, and answers the question.
+    // It answers each bundle as the recorded node did, and answers the question.
     let steps = |said: &[Said]| -> Vec<String> {
         let by_node = said.iter().filter(|said| said.from == From::Node);
         by_node.filter_map(|said| step(&said.by_node().says?)).collect()
@@ -337,7 +337,7 @@ fn node_is_served(release: &Path) {
     assert_eq!(node.ready().0, 200);
 }
 
-/// What a node says of a bundle or a command; nothing of other messages.
+/// A node's answer to a bundle or a command; `None` for other messages.
 fn step(says: &FromNode) -> Option<String> {
     let held = |held: &[tollgate_fleet_proto::Held]| -> Vec<String> {
         let mut held: Vec<_> =
@@ -357,7 +357,7 @@ fn step(says: &FromNode) -> Option<String> {
     }
 }
 
-/// A control plane serves the node that this folder is of.
+/// A control plane serves the node that is recorded in this folder.
 fn node_is_accepted(release: &Path) {
     let data = data(release);
     let (_process, address, cookie) = restarted(data.path());

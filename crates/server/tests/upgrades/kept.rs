@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upgrades")
 }
 
-/// The folders of one part of what each release has written.
+/// The folders of one part, one for each release.
 pub(crate) fn releases(part: &str) -> Vec<PathBuf> {
     let folders = std::fs::read_dir(root().join("kept"))
         .expect("a folder")
@@ -21,7 +21,8 @@ pub(crate) fn releases(part: &str) -> Vec<PathBuf> {
     found
 }
 
-/// Has `write` fill a temporary folder by this build. `TOLLGATE_KEEP` keeps a copy for the release that it names.
+/// Has `write` fill a temporary folder by this build. `TOLLGATE_KEEP` keeps a copy for the release that it
+/// names.
 pub(crate) fn of_this_build(part: &str, write: impl FnOnce(&Path)) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     write(folder.path());
@@ -37,7 +38,7 @@ pub(crate) fn read(folder: &Path, name: &str) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Copies what was written to the folder of a release. Once there, it stays.
+/// Copies the files to the folder of a release. Existing files stay.
 fn copy(from: &Path, to: &Path) {
     assert!(!to.exists(), "{} is there; remove it if its release is not out yet", to.display());
     std::fs::create_dir_all(to).expect("a folder");

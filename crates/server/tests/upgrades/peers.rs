@@ -1,5 +1,5 @@
-//! A control plane and a node of another release, as far as they can be told from what they have said: they say it
-//! again, each message once the other side has said as much as then.
+//! A control plane and a node of another release, played from recordings of their messages: each message is
+//! sent once the other side has sent as much as then.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tollgate_fleet_proto::{ATTACH, Ack, ControlSays, FromControl, FromNode, Nack
 
 use crate::recorder::{From, Said};
 
-/// What a peer has heard so far.
+/// Messages that a peer has received so far.
 pub(crate) type Heard = Arc<Mutex<Vec<Said>>>;
 
 /// A control plane that says what another has said. Returns where it listens.
@@ -116,8 +116,8 @@ impl Stream {
         }
     }
 
-    /// What a node says. The control plane numbers bundles since its start, so an answer has the number that this
-    /// one has sent.
+    /// The next message of a node. The control plane numbers bundles since its start, so an answer has the
+    /// number that this one has sent.
     fn answering(&self, said: &Said) -> Vec<u8> {
         let heard = self.heard.lock();
         let mut begun = heard.iter().rev().filter_map(|said| match said.by_control().says? {
@@ -132,7 +132,7 @@ impl Stream {
         says.encode_to_vec()
     }
 
-    /// What the other side has said that one waits for.
+    /// Number of messages of the other side that the script waits for.
     fn steps(&self) -> usize {
         self.heard.lock().iter().filter(|said| is_step(said)).count()
     }

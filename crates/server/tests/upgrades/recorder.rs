@@ -1,4 +1,4 @@
-//! What a node and a control plane say to each other, recorded between them: the messages in the frames of HTTP/2.
+//! Messages between a node and a control plane, recorded between them from the frames of HTTP/2.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use tollgate_fleet_proto::{ControlSays, NodeSays};
 
 use prost::Message as _;
 
-/// Who says something.
+/// Sender of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum From {
     Node,
@@ -84,7 +84,7 @@ impl Recorder {
         Self { address, said, passing }
     }
 
-    /// What was said so far.
+    /// Messages recorded so far.
     pub(crate) fn said(&self) -> Vec<Said> {
         self.said.lock().clone()
     }
@@ -96,7 +96,8 @@ impl Recorder {
     }
 }
 
-/// Passes bytes on. A message is noted before its last byte goes on, so an answer is never before its question.
+/// Passes bytes on. A message is noted before its last byte is passed on, so an answer never precedes its
+/// question.
 fn pass(from: From, mut read: TcpStream, mut write: TcpStream, said: &Mutex<Vec<Said>>) {
     let (mut frames, mut buffer) = (Frames::new(from), vec![0; 16 << 10]);
     while let Ok(length @ 1..) = read.read(&mut buffer) {
@@ -132,7 +133,7 @@ impl Frames {
         let greeting = self.preface.min(self.bytes.len());
         self.bytes.drain(..greeting);
         self.preface -= greeting;
-        // Length (3), kind (1), flags (1), stream (4), and so many bytes.
+        // Length (3), kind (1), flags (1), stream (4), and that many bytes.
         while let Some(&[a, b, c, kind, flags, ..]) = self.bytes.first_chunk::<9>() {
             let length = u32::from_be_bytes([0, a, b, c]) as usize;
             if self.bytes.len() < 9 + length {

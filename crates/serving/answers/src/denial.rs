@@ -19,19 +19,17 @@ use crate::limits::{name, shown};
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
 
-/// Which status the reply to a denied client has.
+/// Source of the status of a denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DenialStatus {
-    /// This one.
     Fixed(StatusCode),
-    /// That of the rule's `response`, or 429.
+    /// The status in the rule's `response`, or 429.
     OfRule,
 }
 
-/// Status and body of the reply to a denied client. Its fields go straight into those of the reply.
+/// Status, fields and body of the reply to a denied client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// The status.
     pub status: StatusCode,
     /// The body; its type is among the fields.
     pub body: String,
@@ -52,7 +50,7 @@ pub fn denial(
     let response = rule.and_then(|rule| rule.response.as_ref());
     let response = response.or_else(|| answer.domain().and_then(|domain| domain.response()));
     let rule = rule.map_or("", |rule| rule.path.as_str());
-    // A limit beside a denial that is made without one is not what the client exceeded.
+    // A limit listed beside a denial without a limit is not one that the client exceeded.
     let limit = shown.filter(|it| it.limit.is_some() || it.kind == Kind::Blocked);
     let limit = limit.and_then(|_| most_restrictive(limits)).copied();
     write(status, response, &Values { domain, rule, limit }, limits, fields)
@@ -100,17 +98,14 @@ fn write(
 /// A denial as a client would read it. Shown as text: status, fields, an empty line, body.
 #[derive(Clone, Debug)]
 pub struct Preview {
-    /// The status.
     pub status: StatusCode,
-    /// All fields.
     pub fields: HeaderMap,
-    /// The body.
     pub body: String,
 }
 
-/// The denial that a client would read, in the status that the rule wants: of a rule with limits just after
-/// the hit that used up one of them. `None` where a request with these entries is always admitted.
-/// `unmatched` is what the settings say of requests for which no rule matches.
+/// The denial that a client would read, with the status of the rule: for a rule with limits just after the
+/// hit that used up one of them. `None` where a request with these entries is always admitted. `unmatched` is
+/// the setting for requests that no rule matches.
 #[must_use]
 pub fn preview(
     policy: &Policy,
@@ -144,7 +139,7 @@ pub fn preview(
     Some(Preview { status, fields, body })
 }
 
-/// An instant at which no client has asked for anything yet.
+/// An arbitrary instant before any request.
 const BEGINNING: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 
 /// A full state.
@@ -157,7 +152,7 @@ fn full(limit: &Limit) -> State {
     state
 }
 
-/// The state of a limit just after `hits`; of one that they use up, just after its last permit.
+/// The state of a limit just after `hits`; if they use up the limit, just after its last permit.
 fn after<'a>(rule: &'a Rule, limit: &'a Limit, hits: u64) -> LimitState<'a> {
     let (quota, mut state) = (&limit.quota, full(limit));
     let _ = quota.charge(&mut state, Cost(hits.saturating_mul(limit.cost)), BEGINNING);
@@ -180,8 +175,8 @@ fn after<'a>(rule: &'a Rule, limit: &'a Limit, hits: u64) -> LimitState<'a> {
     }
 }
 
-/// How long a client waits for the next permit and for all of them, just after it took the last one. Of a
-/// window, which may end sooner, the longest wait: the whole window.
+/// Wait for the next permit, and for all permits, just after the last one was taken. For a window the longest
+/// wait is used: the whole window.
 fn waits(limit: &Limit) -> (RetryAfter, Duration) {
     let (quota, mut state, cost) = (&limit.quota, full(limit), limit.cost.max(1));
     let all = match quota.algorithm() {

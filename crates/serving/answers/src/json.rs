@@ -92,7 +92,7 @@ struct Members<'a> {
     delay_ms: u64,
     /// The part of the delay that is over.
     waited_ms: u64,
-    /// `None`: never.
+    /// `None` if no wait helps.
     retry_ms: Option<u64>,
     reset_ms: Option<u64>,
     rule: Option<&'a str>,

@@ -1,5 +1,5 @@
-//! What a limiter's [`Answer`](tollgate_limiter::Answer) looks like to a client, on every surface that speaks
-//! HTTP.
+//! A limiter's [`Answer`](tollgate_limiter::Answer) in the form that HTTP clients read, on every surface that
+//! speaks HTTP.
 //!
 //! [`limits`] are the limits that header fields list (`tollgate_headers::write`), [`write_json`] the decision
 //! as JSON, [`denial`] the status, the fields and the body of the reply to a denied client; [`preview`] makes

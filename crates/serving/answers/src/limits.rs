@@ -108,7 +108,7 @@ fn other_state<'a>(
 /// denied.
 #[must_use]
 pub fn shown(answer: &Answer<'_>) -> Option<usize> {
-    // No wait ends a denial that is made without a limit.
+    // A denial without a limit is permanent: no wait ends it.
     let is_final = |it: &DescriptorAnswer<'_>| it.limit.is_none() && !it.is_admitted();
     if answer.descriptors().len() == 1 {
         return answer.descriptor(0).filter(|only| only.limit.is_some() || is_final(only)).map(|_| 0);

@@ -49,7 +49,7 @@ impl Server {
     }
 }
 
-/// What is behind each fence of the page, and the text up to the next.
+/// The words behind each fence of the page, and the text up to the next fence.
 fn blocks() -> Vec<(Vec<&'static str>, &'static str)> {
     let parts: Vec<&str> = PAGE.split("```").collect();
     assert_eq!(parts.len() % 2, 1, "every fence is closed");
@@ -117,7 +117,7 @@ fn the_pages_examples_are_what_is_sent() {
     assert!(seen.len() >= 6, "{seen:?}");
 }
 
-/// What `explain --preview` shows is what a client gets just after it has used up a limit.
+/// `explain --preview` shows the reply that a client gets just after it has used up a limit.
 #[test]
 fn a_preview_lists_every_limit_as_the_denial_does() {
     for (rules, listed) in [
@@ -197,8 +197,8 @@ fn every_limit_that_can_bind_is_listed_once_with_what_a_check_for_free_says() {
             names.dedup();
             assert_eq!(names.len(), states.len(), "seed {seed}: {names:?}");
 
-            // The one that fields show alone is the one that bodies show, unless a limit that denies is not
-            // in force.
+            // Fields that show one limit show the same limit as bodies, unless a limit that denies is not
+            // enforced.
             let denies = |it: DescriptorAnswer<'_>| it.retry_after() != RetryAfter::Now;
             if !passes || !answer.descriptors().any(denies) {
                 let alone = most_restrictive(listed.as_slice()).expect("there is one");

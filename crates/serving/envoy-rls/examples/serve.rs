@@ -1,8 +1,8 @@
 //! Serves one rule on one core, for load generators: `cargo run --release -p tollgate-envoy-rls --example
 //! serve -- 127.0.0.1:8081`.
 //!
-//! With `echo` as second word a tonic server of the same reply size stands there instead, to compare with;
-//! with `tls`, a certificate's file and its key's, TLS is spoken.
+//! With `echo` as second word it runs a tonic server with the same reply size, for comparison; with `tls`, a
+//! certificate file and a key file, it serves TLS.
 #![allow(clippy::print_stdout, clippy::expect_used, reason = "an example that fails says where")]
 
 use std::convert::Infallible;
@@ -73,7 +73,7 @@ fn main() {
     });
 }
 
-/// Answers a constant by tonic.
+/// A tonic service with a constant reply.
 #[derive(Clone)]
 struct Echo;
 

@@ -21,15 +21,15 @@ pub(crate) struct Incoming {
     held: BytesMut,
     /// The message of a unary call, until the end of the body has arrived.
     first: Option<Bytes>,
-    /// What it holds of the bytes that all connections may hold of half-arrived messages.
+    /// Bytes held of the budget that all connections share for incomplete messages.
     share: BudgetShare,
     max_message: usize,
-    /// Why a unary call fails whose rest is being read only to be dropped.
+    /// Error of a unary call whose remaining bytes are read and dropped.
     failed: Option<Status>,
 }
 
-/// Bytes of a call that are read only to be dropped: a call that is answered while its caller sends may be
-/// taken for a broken one.
+/// Most bytes of a failed call that are read and dropped. A reply while the caller still sends could look
+/// like a broken connection.
 const MOST_DROPPED: usize = 64 * 1024 * 1024;
 
 impl Incoming {
@@ -37,8 +37,8 @@ impl Incoming {
         Self { stream, held: BytesMut::new(), first: None, share, max_message, failed: None }
     }
 
-    /// The only message of a unary call, without its prefix. Copies nothing when it came in one piece. Of a
-    /// message that is too large, the rest is read first.
+    /// The only message of a unary call, without its prefix. Copies nothing when it came in one piece. If the
+    /// message is too large, the rest is read before the error is returned.
     ///
     /// May be dropped and called again: what has arrived is kept.
     pub(crate) async fn only(&mut self) -> Result<Bytes, Status> {
@@ -63,7 +63,7 @@ impl Incoming {
         Err(self.failed.take().unwrap_or_else(nothing))
     }
 
-    /// Why the call fails whose message has not come to its end, where that is known.
+    /// The error of a call whose message is incomplete, if it is known already.
     pub(crate) const fn failed(&mut self) -> Option<Status> {
         self.failed.take()
     }
@@ -103,8 +103,8 @@ impl Incoming {
         }
     }
 
-    /// Returns what `sent` returns. What arrives meanwhile is held, at most [`MAX_AHEAD`] bytes, so that
-    /// HTTP/2 does not hold a window of it.
+    /// Returns the result of `sent`. Bytes that arrive meanwhile are held, at most [`MAX_AHEAD`], so that
+    /// HTTP/2 does not hold a whole window of them.
     pub(crate) async fn while_sending<T>(&mut self, sent: impl Future<Output = T>) -> Result<T, Status> {
         let mut sent = pin!(sent);
         loop {
@@ -180,7 +180,7 @@ pub(crate) fn framed(message: &impl Message) -> Bytes {
     out.freeze()
 }
 
-/// Reads a message of a cold call.
+/// Decodes a message of a rare call.
 pub(crate) fn parsed<M: Message + Default>(bytes: Bytes) -> Result<M, Status> {
     M::decode(bytes).map_err(|error| {
         Status::invalid(format!("the message cannot be read: {error}")).because(Reason::Malformed)

@@ -45,7 +45,7 @@ use crate::status::{Code, Reason, Status};
 use crate::undecided::Question;
 use crate::unsent::{HELD_BYTES, Unsent};
 
-/// Calls answered before the other connections have their turn.
+/// Calls answered before other connections have their turn.
 const TURN: usize = 256;
 
 /// Calls answered before their replies are sent. HTTP/2 keeps three frames for each until then, and the room
@@ -184,7 +184,7 @@ struct Connection<IO, S: Store> {
     calls: Arc<ConnectionCalls>,
     drain: watch::Receiver<bool>,
     is_closing: bool,
-    /// What the last turn left.
+    /// Calls that were accepted in an earlier turn and not read yet.
     arrived: Option<CallBuffers<Arrived>>,
     /// Calls so far.
     answered: u64,
@@ -192,12 +192,12 @@ struct Connection<IO, S: Store> {
     elsewhere: JoinSet<Ended>,
     /// Calls whose message did not arrive in time.
     late: usize,
-    /// Of the replies that its peer does not take.
+    /// Budget held by replies that the peer does not read.
     unread: Option<BudgetShare>,
     keep_alive: KeepAlive,
 }
 
-/// How a call in a task of its own ended.
+/// Outcome of a call in a task of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ended {
     /// With a reply, or because its client reset it.
@@ -215,7 +215,7 @@ where
         let mut arrived = self.arrived.take().unwrap_or_else(CallBuffers::take);
         let mut turn = 0;
         loop {
-            // Lets out what was answered, and takes what has come.
+            // Sends the replies that are ready, and accepts the calls that have arrived.
             while arrived.0.len() < BATCH {
                 match self.h2.poll_accept(cx) {
                     Poll::Ready(Some(Ok(call))) => arrived.0.push(call),
@@ -468,7 +468,7 @@ where
     }
 }
 
-/// What is true of a call that fails before its message has arrived.
+/// Message of a call that fails before its own message has arrived.
 const NOTHING_COUNTED: &str = "nothing was counted";
 
 fn late() -> Status {

@@ -1,5 +1,5 @@
-//! How HTTP/2 begins: what is announced to a peer, and how many faults of its are borne. Not here: what
-//! happens once it has begun (`connection`).
+//! The start of HTTP/2: the settings announced to a peer, and the number of its errors that are tolerated.
+//! Not here: anything after the handshake (`connection`).
 
 use h2::Reason;
 use h2::server::{Builder, Handshake};
@@ -10,9 +10,9 @@ use crate::lingering::Lingering;
 use crate::shared::ConnectionCalls;
 use crate::unsent::Unsent;
 
-/// Stream errors of a peer in the life of its connection, above which the connection ends; as many as it may
-/// have streams, if these are more. HTTP/2 keeps the stream of each until it has been reported, and gives the
-/// room back with the connection only.
+/// Most stream errors of a peer in the life of its connection before the connection ends, or the number of
+/// streams it may have, if that is larger. HTTP/2 keeps the stream of each error until it has been reported,
+/// and frees the memory with the connection only.
 ///
 /// A call above the announced number of streams is one such error, and its message another. Usual clients
 /// send up to 100 calls before they have read that number, which is 32 at least.

@@ -18,7 +18,7 @@ pub(crate) enum Rejection {
     Status(Status),
 }
 
-/// How long the call may take, if it has a timeout.
+/// Checks the header. Returns the timeout of the call, if it has one.
 pub(crate) fn admit(method: &Method, headers: &HeaderMap) -> Result<Option<Duration>, Rejection> {
     if method != Method::POST {
         return Err(Rejection::NotGrpc(StatusCode::METHOD_NOT_ALLOWED));

@@ -24,7 +24,7 @@ pub(crate) enum Method {
     Watch,
 }
 
-/// What health depends on: whether the server is ready, and whether this connection drains.
+/// Inputs of health: whether the server is ready, and whether this connection drains.
 pub(crate) struct Signs {
     pub(crate) ready: watch::Receiver<bool>,
     pub(crate) drain: watch::Receiver<bool>,

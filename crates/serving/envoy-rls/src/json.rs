@@ -27,12 +27,12 @@ use crate::proto::rls;
 use crate::service::{AnswerBuffers, Caller, RateLimitService};
 use crate::status::{Code, Status};
 
-/// What [`RateLimitService::over_http`] answers with.
+/// Future reply of [`RateLimitService::over_http`].
 pub type HttpAnswer = Pin<Box<dyn Future<Output = http::Response<String>> + Send>>;
 
 impl<S: Store> RateLimitService<S> {
-    /// What an HTTP surface calls with the body of `POST /json`, and with whether its client is still there.
-    /// `style` is that of its header fields.
+    /// A function for an HTTP surface, to be called with the body of `POST /json` and the presence of its
+    /// client. `style` is that of the header fields.
     pub fn over_http(
         self: &Arc<Self>,
         style: Style,
@@ -46,9 +46,8 @@ impl<S: Store> RateLimitService<S> {
     }
 
     /// Answers the body of a request in JSON as envoyproxy/ratelimit does: 200, or 429 over the limit, with a
-    /// response in JSON; 400 with a line of text where the body is no request or makes no sense, 503 without
-    /// rules: then nothing was decided and no permit taken. The header fields are those of any other check
-    /// over HTTP.
+    /// response in JSON; 400 with a line of text for an invalid body; 503 without rules: then nothing was
+    /// decided and no permit taken. The header fields are those of any other check over HTTP.
     pub async fn json(&self, body: &[u8], style: &Style) -> http::Response<String> {
         self.json_of(&Caller::over_http(None), body, style).await
     }
@@ -150,7 +149,7 @@ struct Override {
     unit: Option<Unit>,
 }
 
-/// A string, which may contain bytes that are not UTF-8: programs write such, that copy what clients sent.
+/// A string, which may contain bytes that are not UTF-8: some programs copy such bytes from their clients.
 struct Text(Vec<u8>);
 
 impl<'de> Deserialize<'de> for Text {
@@ -187,7 +186,7 @@ impl<'de, const MAX: u64> Deserialize<'de> for Number<MAX> {
     }
 }
 
-/// A number of hits, which a client may have chosen: a larger one than `MAX` counts as that.
+/// A number of hits, which a client may have chosen: a number above `MAX` counts as `MAX`.
 struct Hits<const MAX: u64>(u64);
 
 impl<'de, const MAX: u64> Deserialize<'de> for Hits<MAX> {
@@ -251,7 +250,7 @@ impl From<Descriptor> for rls::RateLimitDescriptor {
     }
 }
 
-/// The response as protobuf's JSON has it: in the order of its fields, what is zero or empty left out.
+/// The response as protobuf's JSON has it: in the order of its fields, without zero and empty ones.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Response<'a> {

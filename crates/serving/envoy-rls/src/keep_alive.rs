@@ -1,5 +1,5 @@
-//! What ends an idle, an old or a dead connection. One timer per connection, which fires when the first of
-//! these may be due; calls are only counted, so a busy connection never touches it.
+//! Ends idle, old and dead connections. Each connection has one timer, which fires when the first of these
+//! may be due; calls are only counted, so a busy connection never touches it.
 
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::limits::Limits;
 #[derive(Debug)]
 pub(crate) struct Dead;
 
-/// What is to be done when the timer has fired.
+/// Action to take when the timer has fired.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due {
     Nothing,
@@ -24,7 +24,7 @@ pub(crate) enum Due {
     End,
 }
 
-/// What a connection is doing.
+/// Current activity of a connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Activity {
     /// Calls so far.
@@ -41,7 +41,7 @@ pub(crate) struct KeepAlive {
     due: Instant,
     pings: Option<PingPong>,
     is_leaving: bool,
-    /// Of the connection's age, or of the grace period once it is leaving.
+    /// End of the connection's age, or of the grace period once it is leaving.
     end: Instant,
     calls: u64,
     /// Last seen activity.

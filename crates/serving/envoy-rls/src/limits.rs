@@ -21,8 +21,8 @@ pub struct Limits {
     pub max_waiting_calls: usize,
     /// Header bytes of one call, decoded.
     pub max_header_list_bytes: u32,
-    /// Bytes of one request message. A larger check is undecided, any other call ends with
-    /// `RESOURCE_EXHAUSTED`. What is too much is read and dropped.
+    /// Bytes of one request message. A larger check is undecided, any other larger call ends with
+    /// `RESOURCE_EXHAUSTED`. Excess bytes are read and dropped.
     pub max_message_bytes: usize,
     /// Bytes of half-arrived messages over all connections of the service, and of those that share its
     /// budget; above it calls are treated as those that are too large. As many bytes may be held of replies

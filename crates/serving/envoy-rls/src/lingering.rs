@@ -13,7 +13,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 use tollgate_net::LazyTimer;
 
-/// How long a peer has to close its side.
+/// Longest wait for the peer to close its side.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// A stream whose shutdown ends when the peer has closed its side too, or had [`LINGER`] to do so.

@@ -1,4 +1,4 @@
-//! The reply of a call: header, messages, trailer with the status. Not here: what is in it.
+//! The reply of a call: header, messages, trailer with the status. Not here: the contents of messages.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -43,7 +43,7 @@ pub(crate) fn fail(respond: &mut SendResponse<Unsent>, status: &Status) {
     let _ = respond.send_response(response, true);
 }
 
-/// Rejects what is not gRPC at all.
+/// Rejects a request that is not gRPC at all.
 pub(crate) fn reject(respond: &mut SendResponse<Unsent>, code: StatusCode) {
     let mut response = Response::new(());
     *response.status_mut() = code;

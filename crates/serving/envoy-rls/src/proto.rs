@@ -1,26 +1,25 @@
-//! The messages of the services, as plain structs: what the tests, the benches, `/json` and the cold calls
-//! use.
+//! The messages of the services, as plain structs, for the tests, the benches, `/json` and the cold calls.
 //!
-//! Not here: the two codecs of the hot call, `wire` and `reply`, which are held to
-//! these structs byte by byte. Field numbers are those of the files in `proto/`.
+//! Not here: the two codecs of the hot call, `wire` and `reply`, which tests compare with these structs byte
+//! by byte. Field numbers are those of the files in `proto/`.
 
 pub mod check;
 pub mod slots;
 
-/// `envoy.service.ratelimit.v3` and what it takes from other packages.
+/// `envoy.service.ratelimit.v3`, and messages of other packages that it uses.
 pub mod rls {
     use std::collections::BTreeMap;
 
-    /// A question: may this pass?
+    /// A request for a decision.
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct RateLimitRequest {
         /// Name of the rules to ask.
         #[prost(bytes = "vec", tag = "1")]
         pub domain: Vec<u8>,
-        /// What is said of the request; each is answered on its own.
+        /// Descriptors of the request; each is decided on its own.
         #[prost(message, repeated, tag = "2")]
         pub descriptors: Vec<RateLimitDescriptor>,
-        /// Hits of each descriptor that does not say itself; 0 means 1.
+        /// Hits of each descriptor without its own number; 0 means 1.
         #[prost(uint32, tag = "3")]
         pub hits_addend: u32,
     }
@@ -59,7 +58,7 @@ pub mod rls {
         /// Hits per unit.
         #[prost(uint32, tag = "1")]
         pub requests_per_unit: u32,
-        /// A [`Unit`].
+        /// Number of a [`Unit`].
         #[prost(enumeration = "Unit", tag = "2")]
         pub unit: i32,
     }
@@ -68,21 +67,16 @@ pub mod rls {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, prost::Enumeration)]
     #[repr(i32)]
     pub enum Unit {
-        /// None of the others.
+        /// Unset, or any other unit.
         Unknown = 0,
-        /// 1 s.
         Second = 1,
-        /// 60 s.
         Minute = 2,
-        /// 3,600 s.
         Hour = 3,
-        /// 86,400 s.
         Day = 4,
-        /// 30 days.
+        /// Counts as 30 days.
         Month = 5,
-        /// 365 days.
+        /// Counts as 365 days.
         Year = 6,
-        /// 7 days.
         Week = 7,
     }
 
@@ -120,7 +114,7 @@ pub mod rls {
         }
     }
 
-    /// The answer.
+    /// Reply to a [`RateLimitRequest`].
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct RateLimitResponse {
         /// A [`Code`]: of the request as a whole.
@@ -141,11 +135,9 @@ pub mod rls {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, prost::Enumeration)]
     #[repr(i32)]
     pub enum Code {
-        /// Never sent.
+        /// Never sent by this server.
         Unknown = 0,
-        /// It may.
         Ok = 1,
-        /// It may not.
         OverLimit = 2,
     }
 
@@ -164,13 +156,13 @@ pub mod rls {
     /// The answer to one descriptor.
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct DescriptorStatus {
-        /// A [`Code`].
+        /// Number of a [`Code`].
         #[prost(enumeration = "Code", tag = "1")]
         pub code: i32,
         /// The limit that was used; absent when none applies.
         #[prost(message, optional, tag = "2")]
         pub current_limit: Option<RateLimit>,
-        /// Hits left.
+        /// Hits left; the greatest `u32` if there are more.
         #[prost(uint32, tag = "3")]
         pub limit_remaining: u32,
         /// Until the full limit is there again.
@@ -178,7 +170,7 @@ pub mod rls {
         pub duration_until_reset: Option<Duration>,
     }
 
-    /// A limit.
+    /// The limit that was used for a descriptor.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
     pub struct RateLimit {
         /// Hits per unit.
@@ -192,13 +184,12 @@ pub mod rls {
         pub name: String,
     }
 
-    /// `google.protobuf.Duration`.
+    /// `google.protobuf.Duration`; never negative here.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
     pub struct Duration {
-        /// Whole seconds.
         #[prost(int64, tag = "1")]
         pub seconds: i64,
-        /// The rest.
+        /// Nanoseconds beyond the whole seconds, 0 to 999,999,999.
         #[prost(int32, tag = "2")]
         pub nanos: i32,
     }
@@ -206,15 +197,13 @@ pub mod rls {
     /// A header field.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
     pub struct HeaderValue {
-        /// Name.
         #[prost(string, tag = "1")]
         pub key: String,
-        /// Value.
         #[prost(string, tag = "2")]
         pub value: String,
     }
 
-    /// `google.protobuf.Struct`.
+    /// `google.protobuf.Struct`: a map of names to values.
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct Struct {
         /// Members by name.
@@ -222,10 +211,9 @@ pub mod rls {
         pub fields: BTreeMap<String, Value>,
     }
 
-    /// `google.protobuf.Value`.
+    /// `google.protobuf.Value`: any JSON value.
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct Value {
-        /// What it is.
         #[prost(oneof = "Kind", tags = "1, 2, 3, 4, 5, 6")]
         pub kind: Option<Kind>,
     }
@@ -236,37 +224,32 @@ pub mod rls {
         /// Null; the number is always 0.
         #[prost(int32, tag = "1")]
         Null(i32),
-        /// A number.
         #[prost(double, tag = "2")]
         Number(f64),
-        /// A text.
         #[prost(string, tag = "3")]
         String(String),
         /// True or false.
         #[prost(bool, tag = "4")]
         Bool(bool),
-        /// A map.
         #[prost(message, tag = "5")]
         Struct(Struct),
-        /// A list.
         #[prost(message, tag = "6")]
         List(List),
     }
 
-    /// `google.protobuf.ListValue`.
+    /// `google.protobuf.ListValue`: values in order.
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct List {
-        /// The items.
         #[prost(message, repeated, tag = "1")]
         pub values: Vec<Value>,
     }
 }
 
-/// `grpc.health.v1`.
+/// Messages of `grpc.health.v1`.
 pub mod health {
     use std::collections::BTreeMap;
 
-    /// Which service?
+    /// Asks for the health of one service.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
     pub struct HealthCheckRequest {
         /// Its name; empty asks for the server as a whole.
@@ -277,7 +260,7 @@ pub mod health {
     /// Does it serve?
     #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
     pub struct HealthCheckResponse {
-        /// A [`ServingStatus`].
+        /// Number of a [`ServingStatus`].
         #[prost(enumeration = "ServingStatus", tag = "1")]
         pub status: i32,
     }
@@ -286,11 +269,9 @@ pub mod health {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, prost::Enumeration)]
     #[repr(i32)]
     pub enum ServingStatus {
-        /// Never sent.
+        /// Never sent by this server.
         Unknown = 0,
-        /// It does.
         Serving = 1,
-        /// It does not.
         NotServing = 2,
         /// `Watch` of a name that is not known.
         ServiceUnknown = 3,
@@ -300,10 +281,10 @@ pub mod health {
     #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
     pub struct HealthListRequest {}
 
-    /// Every service.
+    /// The health of every service.
     #[derive(Clone, PartialEq, prost::Message)]
     pub struct HealthListResponse {
-        /// By name.
+        /// Status of each service, by name.
         #[prost(btree_map = "string, message", tag = "1")]
         pub statuses: BTreeMap<String, HealthCheckResponse>,
     }
@@ -317,12 +298,12 @@ pub mod reflection {
         /// Host the client means; given back.
         #[prost(string, tag = "1")]
         pub host: String,
-        /// What is asked.
+        /// `None` for a question that this server does not know.
         #[prost(oneof = "Question", tags = "3, 4, 5, 6, 7")]
         pub question: Option<Question>,
     }
 
-    /// What can be asked.
+    /// Kinds of [`ServerReflectionRequest`].
     #[derive(Clone, PartialEq, Eq, Hash, prost::Oneof)]
     pub enum Question {
         /// The file of that name.
@@ -342,38 +323,37 @@ pub mod reflection {
         ListServices(String),
     }
 
-    /// An extension.
+    /// Names an extension.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
     pub struct ExtensionRequest {
-        /// What it extends.
+        /// Full name of the extended message.
         #[prost(string, tag = "1")]
         pub containing_type: String,
-        /// Its number.
+        /// Field number of the extension.
         #[prost(int32, tag = "2")]
         pub extension_number: i32,
     }
 
-    /// An answer.
+    /// Answer to one [`ServerReflectionRequest`].
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
     pub struct ServerReflectionResponse {
-        /// As asked.
+        /// Host of the request.
         #[prost(string, tag = "1")]
         pub valid_host: String,
-        /// As asked.
+        /// The request, repeated.
         #[prost(message, optional, tag = "2")]
         pub original_request: Option<ServerReflectionRequest>,
-        /// What is answered.
         #[prost(oneof = "Answer", tags = "4, 6, 7")]
         pub answer: Option<Answer>,
     }
 
-    /// What can be answered.
+    /// Kinds of [`ServerReflectionResponse`].
     #[derive(Clone, PartialEq, Eq, Hash, prost::Oneof)]
     pub enum Answer {
         /// The file and all that it needs.
         #[prost(message, tag = "4")]
         Files(FileDescriptorResponse),
-        /// Every service.
+        /// Names of all services.
         #[prost(message, tag = "6")]
         Services(ListServiceResponse),
         /// There is no such thing.
@@ -381,7 +361,7 @@ pub mod reflection {
         Error(ErrorResponse),
     }
 
-    /// Files.
+    /// A file and its dependencies.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
     pub struct FileDescriptorResponse {
         /// Each an encoded `google.protobuf.FileDescriptorProto`.
@@ -389,7 +369,7 @@ pub mod reflection {
         pub file_descriptor_proto: Vec<bytes::Bytes>,
     }
 
-    /// Services.
+    /// Names of all services.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
     pub struct ListServiceResponse {
         /// Each by its full name.
@@ -397,7 +377,7 @@ pub mod reflection {
         pub service: Vec<ServiceResponse>,
     }
 
-    /// A service.
+    /// One service of the list.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
     pub struct ServiceResponse {
         /// Its full name.
@@ -405,13 +385,13 @@ pub mod reflection {
         pub name: String,
     }
 
-    /// What went wrong.
+    /// Why there is no answer.
     #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
     pub struct ErrorResponse {
         /// A gRPC status code.
         #[prost(int32, tag = "1")]
         pub error_code: i32,
-        /// What it was.
+        /// Message for people.
         #[prost(string, tag = "2")]
         pub error_message: String,
     }

@@ -49,7 +49,7 @@ pub(crate) async fn serve(mut incoming: Incoming, mut outgoing: Outgoing) {
     }
 }
 
-/// What the files declare, by name.
+/// Declarations of the files, by name.
 #[derive(Default)]
 struct Catalogue {
     files: BTreeMap<String, (Bytes, Vec<String>)>,
@@ -60,7 +60,7 @@ struct Catalogue {
 impl Catalogue {
     fn read(descriptors: &'static [u8]) -> Self {
         let mut catalogue = Self::default();
-        // A test reads the same bytes; were they broken, there would be nothing to tell.
+        // A test reads the same bytes, so they decode; no error is reported here.
         let set = descriptor::Set::decode(descriptors).unwrap_or_default();
         for bytes in set.file {
             let file = descriptor::File::decode(bytes.clone()).unwrap_or_default();

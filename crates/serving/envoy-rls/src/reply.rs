@@ -1,5 +1,5 @@
-//! Writes a `RateLimitResponse` straight into its buffer: one pass, no message structs. Held byte for byte to
-//! what a general protobuf writer makes of the same answer.
+//! Writes a `RateLimitResponse` straight into its buffer: one pass, no message structs. Tests compare it byte
+//! by byte with the output of a general protobuf writer.
 //!
 //! Where the protocol leaves room:
 //! - `limit_remaining` and the header values are cut at 2^32 - 1; unlimited is that number.
@@ -36,7 +36,7 @@ const EXCESS: &str = "X-RateLimit-Excess";
 /// surface sends too. Envoy has none of its own.
 const RETRY_AFTER: [&str; 2] = ["Retry-After", "X-RateLimit-Retry-After"];
 
-/// What goes into replies besides statuses. By default only the wait of a denial does.
+/// Extra parts of replies, besides statuses. By default only the wait of a denial is added.
 ///
 /// # Example
 /// ```
@@ -66,7 +66,7 @@ impl Default for ReplyOptions {
 pub struct HeaderNames {
     /// Its number of requests.
     pub limit: String,
-    /// What is left of it.
+    /// Name of the field with the requests left.
     pub remaining: String,
     /// Seconds until all of it is there again.
     pub reset: String,
@@ -233,13 +233,13 @@ fn put_header(name: &str, value: &str, out: &mut BytesMut) {
     }
 }
 
-/// How it was decided while the store gave no answer, as a field of metadata.
+/// The fallback that decided without the store, as an entry of the metadata.
 fn mark(degraded: Option<Degraded>) -> Option<(String, rls::Value)> {
     degraded.map(|degraded| ("degraded".to_owned(), text(degraded.name().to_owned())))
 }
 
 /// The descriptor that the header fields report: the last hard limit that is over, else the one with the
-/// least left, the first of equals. `None` when no limit applies.
+/// fewest permits left; the first of equals. `None` when no limit applies.
 fn nearest<'a>(answer: &'a Answer<'_>, now: Timestamp) -> Option<Line<'a>> {
     let mut least: Option<Line<'a>> = None;
     for descriptor in answer.descriptors() {
@@ -271,7 +271,7 @@ fn name(limit: &Limit) -> Cow<'_, str> {
 fn reset_seconds(limit: &Limit, decision: &Decision, now: Timestamp) -> u64 {
     let mut reset = decision.reset_after();
     if reset.is_zero() && matches!(limit.quota.algorithm(), Algorithm::FixedWindow { .. }) {
-        // Nothing was taken, so nothing comes back; but the window has an end, and a hit now would show it.
+        // Nothing was taken, so nothing refills; but the window has an end, and a hit now would show it.
         reset = limit.quota.take(&mut limit.quota.fresh(), Cost::ONE, now).reset_after();
     }
     seconds(reset)
@@ -324,7 +324,7 @@ fn metadata(answer: &Answer<'_>, request: &Request<'_>, hits_addend: u32) -> rls
     rls::Struct { fields }
 }
 
-/// Adds what is new in `from`; a value that is there stays, maps are merged.
+/// Adds the members of `from` that are new; existing values stay, maps are merged.
 fn merge(into: &mut BTreeMap<String, rls::Value>, from: &serde_json::Map<String, serde_json::Value>) {
     for (key, value) in from {
         match into.get_mut(key) {

@@ -26,8 +26,8 @@ use crate::shared::Shared;
 use crate::status::{Code, Status};
 use crate::wire::{Caps, Lists, Parsed, WireError};
 
-/// What connections share: the limiter, and how its answers are sent. Make one for each core, so that cores
-/// share only what is [`Shared`].
+/// State shared by connections: the limiter, and the form of its replies. Make one for each core, so that
+/// cores share only what is [`Shared`].
 #[derive(Debug)]
 pub struct RateLimitService<S: Store> {
     pub(crate) limiter: Arc<Limiter<S>>,
@@ -38,17 +38,17 @@ pub struct RateLimitService<S: Store> {
     pub(crate) draining: watch::Receiver<bool>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) budget: Arc<Budget>,
-    /// Of replies that peers do not take.
+    /// Budget of replies that peers do not read.
     pub(crate) unread: Arc<Budget>,
     latency: Latency,
     latency_over_http: Latency,
 }
 
-/// The surfaces that calls come over, as metrics and spans call them.
+/// Name of the surface in metrics and spans.
 pub(crate) const GRPC: &str = "grpc";
 const HTTP: &str = "http";
 
-/// Of the time that a caller gives, what is left for the reply when its wait for its turn is over.
+/// Part of the caller's deadline that is kept for the reply after a wait for its turn.
 const REPLY_TIME: Duration = Duration::from_millis(10);
 
 /// Where a call came from, for its trace, and how much time it has.
@@ -56,7 +56,7 @@ const REPLY_TIME: Duration = Duration::from_millis(10);
 pub(crate) struct Caller {
     pub(crate) surface: &'static str,
     traceparent: Option<HeaderValue>,
-    /// How long it may wait for its turn, if a rule has it wait.
+    /// Longest wait for its turn, if a rule makes it wait.
     pub(crate) time_left: Duration,
     /// Where it is.
     pub(crate) peer: Option<IpAddr>,
@@ -159,8 +159,7 @@ impl<S: Store> RateLimitService<S> {
         self
     }
 
-    /// The caller of a gRPC call with these headers, which are only read while traces are sampled. It has so
-    /// much time.
+    /// The caller of a gRPC call with these headers, which are only read while traces are sampled.
     pub(crate) fn caller(&self, headers: &HeaderMap, time_left: Duration, peer: Option<IpAddr>) -> Caller {
         let parent = if self.limiter.is_sampling() { headers.get("traceparent") } else { None };
         Caller { surface: GRPC, traceparent: parent.cloned(), time_left, peer, presence: None }
@@ -221,7 +220,7 @@ impl<S: Store> RateLimitService<S> {
     }
 }
 
-/// Without any rule loaded nothing was decided: to admit would be to guess.
+/// Rejects the answer if no rules are loaded: to admit would be to guess.
 fn no_rules(answer: &Answer<'_>) -> Result<(), Status> {
     if !answer.policy().is_loaded() {
         return Err(Status::new(Code::Unavailable, "no rules are loaded; nothing was counted"));

@@ -1,8 +1,8 @@
-//! What all connections of a service have in common, over all workers: how many of their calls may wait, and
-//! how many bytes of messages that have not arrived whole they hold.
+//! State shared by all connections of a service, over all workers: the number of calls that wait, and the
+//! bytes of incomplete messages.
 //!
-//! A call that is decided as soon as it has arrived needs no place here. One that waits, for the rest of its
-//! message or for its store, takes a place or fails.
+//! A call that is decided as soon as it has arrived needs no place here. A call that waits, for the rest of
+//! its message or for its store, takes a place or fails.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -20,9 +20,9 @@ const FEWEST_STREAMS: usize = 32;
 /// The calls of all workers that wait. Create one, and give it to
 /// [`RateLimitService::sharing`](crate::RateLimitService::sharing) of each worker.
 ///
-/// Half of the places are for any connection. Of the other half each connection has an equal share, so that
-/// no number of calls on other connections takes it. Four calls of each connection may always wait: there
-/// are at most [`Limits::max_waiting_calls`] and four for each connection.
+/// Half of the places are for any connection. The other half is divided equally among connections, so that no
+/// number of calls on other connections takes it. Four calls of each connection may always wait: there are at
+/// most [`Limits::max_waiting_calls`] and four for each connection.
 ///
 /// # Example
 /// ```
@@ -39,9 +39,9 @@ pub struct Shared {
     cut: AtomicU64,
     faulty: AtomicU64,
     max_unread_bytes: usize,
-    /// Of half-arrived messages.
+    /// Budget of incomplete messages.
     pub(crate) messages: Budget,
-    /// Of replies that peers do not take.
+    /// Budget of replies that peers do not read.
     pub(crate) unread: Budget,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Place(Arc<ConnectionCalls>);
 pub(crate) struct TooMany;
 
 impl Shared {
-    /// As many places and bytes as `limits` say.
+    /// Creates the places and budgets that `limits` allow.
     #[must_use]
     pub fn new(limits: &Limits) -> Self {
         Self {
@@ -153,20 +153,21 @@ impl ConnectionCalls {
         self.unsent.fetch_sub(1, Relaxed);
     }
 
-    /// Whether the connection is closed for the `bytes` of replies that it holds, while all together hold too
-    /// many: if it holds more than an equal share, so that a client that is slow for a moment does not pay
-    /// for those that read nothing. Shares shrink as connections come, so above twice the budget each is.
+    /// Whether to close the connection for the `bytes` of replies that it holds, while all connections
+    /// together hold too many: if it holds more than an equal share, so that a client that is slow for a
+    /// moment does not pay for clients that read nothing. Shares shrink with every new connection, so above
+    /// twice the budget every connection is closed.
     pub(crate) fn holds_too_much(&self, bytes: usize) -> bool {
         let Shared { max_unread_bytes: max, connections, unread, .. } = &*self.shared;
         bytes > max / connections.load(Relaxed).max(1) || unread.held() > max.saturating_mul(2)
     }
 
-    /// The connection is closed for what it holds.
+    /// Counts a connection that is closed for the replies that it holds.
     pub(crate) fn count_cut(&self) {
         self.shared.cut.fetch_add(1, Relaxed);
     }
 
-    /// The connection is closed for what its peer did to the protocol.
+    /// Counts a connection that is closed since its peer broke the protocol.
     pub(crate) fn count_faulty(&self) {
         self.shared.faulty.fetch_add(1, Relaxed);
     }

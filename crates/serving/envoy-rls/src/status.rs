@@ -17,7 +17,7 @@ pub enum Code {
     InvalidArgument = 3,
     /// The call took longer than its deadline.
     DeadlineExceeded = 4,
-    /// Unknown name.
+    /// The requested name does not exist.
     NotFound = 5,
     /// Larger than a limit of this server allows.
     ResourceExhausted = 8,
@@ -52,22 +52,22 @@ impl Code {
     }
 }
 
-/// What kind of reason a call fails for, for metrics.
+/// Kind of failure, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The bytes do not follow the protocol.
     Malformed,
     /// Larger, or of more parts, than a bound allows.
     TooLarge,
-    /// The content makes no sense.
+    /// The content is invalid.
     Invalid,
     /// There is no such service or thing.
     Unknown,
     /// It did not arrive, or was not decided, in time.
     Late,
-    /// What all clients together send does not fit.
+    /// All clients together have exceeded a shared bound.
     Overload,
-    /// What it needs is not there: rules, the store.
+    /// The rules or the store are missing.
     Unavailable,
     /// A bug of this server.
     Internal,
@@ -89,7 +89,7 @@ impl Reason {
         }
     }
 
-    /// Whether a client can cause it that sends through a proxy, so that the call is to be decided.
+    /// Whether a client behind a proxy can cause it, so that the call is answered with a decision.
     pub(crate) const fn is_of_client(self) -> bool {
         matches!(self, Self::TooLarge | Self::Overload)
     }
@@ -110,22 +110,20 @@ impl Reason {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code:?}: {message}")]
 pub struct Status {
-    /// For programs.
     pub code: Code,
     /// For people. Holds nothing that the caller did not send or may not know.
     pub message: Cow<'static, str>,
-    /// For metrics.
     pub reason: Reason,
 }
 
 impl Status {
-    /// A status.
+    /// A status whose reason follows from its code.
     #[must_use]
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
         Self { code, message: message.into(), reason: Reason::of(code) }
     }
 
-    /// For a reason that its code does not say.
+    /// Replaces the reason that the code implies.
     #[must_use]
     pub const fn because(mut self, reason: Reason) -> Self {
         self.reason = reason;

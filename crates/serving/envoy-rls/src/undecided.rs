@@ -1,5 +1,4 @@
-//! Calls that the rules do not answer, because they failed: what they are answered with, how they are
-//! counted.
+//! Calls that fail before the rules decide: their replies, and how they are counted.
 //!
 //! A proxy passes on what its clients send, and takes an error for an outage.
 
@@ -16,8 +15,8 @@ use crate::service::{GRPC, RateLimitService, check, slots};
 use crate::status::{Reason, Status};
 
 impl<S: Store> RateLimitService<S> {
-    /// What a call is answered that has failed with `status`: a decision, where a client of a proxy can have
-    /// caused it, `question` is answered by one, and [`Undecided`] says so. Counts and logs it.
+    /// The reply to a call that failed with `status`: a decision, if a client of a proxy can have caused the
+    /// failure, `question` asks for a decision, and [`Undecided`] says so. Counts and logs it.
     #[cold]
     pub(crate) fn failed(
         &self,
@@ -58,12 +57,11 @@ impl<S: Store> RateLimitService<S> {
     }
 }
 
-/// What a call that the limiter answers asks for.
+/// Kind of a call that the limiter answers.
 #[derive(Clone, Copy)]
 pub(crate) enum Question {
-    /// `ShouldRateLimit`.
     Check,
-    /// Of our own service for programs.
+    /// A call of our own service for programs.
     Exact(check::Method),
     Slot(slots::Method),
 }

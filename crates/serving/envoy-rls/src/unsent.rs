@@ -9,8 +9,8 @@ use bytes::{Buf, Bytes};
 
 use crate::shared::ConnectionCalls;
 
-/// What HTTP/2 holds for a reply that is not sent: its stream, three frames and the message. Measured: 175
-/// KiB for a connection with 200 calls.
+/// Memory that HTTP/2 holds for an unsent reply: its stream, three frames and the message. Measured: 175 KiB
+/// for a connection with 200 calls.
 pub(crate) const HELD_BYTES: usize = 1_024;
 
 /// A message of a reply. It counts as unsent until it is dropped: HTTP/2 has written it, or the call was

@@ -39,7 +39,6 @@ pub(crate) enum WireError {
 }
 
 impl WireError {
-    /// For metrics.
     pub(crate) const fn reason(self) -> Reason {
         match self {
             Self::Descriptors(_) | Self::Entries(_) => Reason::TooLarge,
@@ -49,7 +48,7 @@ impl WireError {
     }
 }
 
-/// How much of a request is read.
+/// Most parts of a request that are read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caps {
     pub(crate) descriptors: usize,
@@ -66,7 +65,7 @@ pub(crate) struct Lists {
 
 /// A request's texts in place; [`Parsed::descriptors`] makes it a [`Request`].
 pub(crate) struct Parsed<'m> {
-    /// What is not UTF-8 is the name of no domain.
+    /// A name that is not UTF-8 matches no domain.
     pub(crate) domain: Cow<'m, str>,
     /// As sent: 0 means that it was left out.
     pub(crate) hits_addend: u32,
@@ -74,7 +73,6 @@ pub(crate) struct Parsed<'m> {
     descriptors: Vec<ParsedDescriptor>,
 }
 
-/// One descriptor.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ParsedDescriptor {
     entries: Range<usize>,
@@ -92,7 +90,6 @@ struct ParsedLimit {
 }
 
 impl<'m> Parsed<'m> {
-    /// Reads `message`.
     pub(crate) fn read(message: &'m [u8], lists: &mut Lists, caps: Caps) -> Result<Self, WireError> {
         let mut parsed = Parsed {
             domain: Cow::Borrowed(""),
@@ -242,7 +239,7 @@ fn read_entry(mut reader: Reader<'_>) -> Result<Entry<'_>, WireError> {
     Ok(entry)
 }
 
-/// What is left of a message.
+/// The unread rest of a message.
 struct Reader<'m>(&'m [u8]);
 
 const VARINT: u8 = 0;

@@ -101,6 +101,7 @@ impl<S: Store + 'static> HttpApi<S> {
         match route {
             Route::Check => self.check(request).await,
             Route::Reserve => {
+                // A failure that a client of a proxy can cause is a denial, not an error.
                 let reserved = match request.json(max_body).await {
                     Ok(body) => self.reserve(request.headers(), &body).await,
                     Err(problem) => Err(problem),
@@ -131,6 +132,7 @@ impl<S: Store + 'static> HttpApi<S> {
                 let target = query::descriptor(request.query().unwrap_or_default(), self.caps)?;
                 self.keys(request.method(), &target).await
             }
+            // Slow with thousands of rules, so made on a thread where no decision waits for it.
             Route::Rules => self.slow(|api| api.rules()).await,
             Route::Usage => self.slow(|api| api.usage()).await,
             Route::PeerJson => Ok(self.peer_json(request).await),
@@ -149,7 +151,7 @@ impl<S: Store + 'static> HttpApi<S> {
         }
     }
 
-    /// The caller's trace, if anybody samples.
+    /// The caller's trace, if traces are sampled.
     pub(crate) fn traceparent<'f>(&self, fields: &'f HeaderMap) -> Option<&'f str> {
         if !self.limiter.is_sampling() {
             return None;

@@ -7,7 +7,7 @@ use tollgate_limiter::Scratch;
 
 use crate::parsed::Lists;
 
-/// What a request needs besides its own bytes.
+/// Buffers of a request besides its own bytes.
 #[derive(Debug, Default)]
 pub(crate) struct RequestBuffers {
     pub(crate) lists: Lists,

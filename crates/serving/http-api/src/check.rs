@@ -23,11 +23,11 @@ use crate::parsed::{ParsedBody, ParsedRequest};
 use crate::query::{self, CheckQuery};
 use crate::usual_body;
 
-/// What a call asks for besides its requests.
+/// Options of a call, besides its requests.
 struct Asked {
     /// The status of a denial, where it is not to be 200.
     denial_status: Option<DenialStatus>,
-    /// How long the request may wait for its turn, if its rule allows more.
+    /// Longest wait of the request for its turn; its rule may set a shorter one.
     max_wait: Duration,
 }
 
@@ -37,14 +37,13 @@ struct CheckCall<'c> {
     /// The status of a denial, where it is not to be 200.
     denial_status: Option<DenialStatus>,
     traceparent: Option<&'c str>,
-    /// How long each may wait for its turn, if its rule allows more.
+    /// Longest wait of each request for its turn; its rule may set a shorter one.
     longest_wait: Duration,
     presence: &'c Presence,
     now: Timestamp,
 }
 
 impl<S: Store> HttpApi<S> {
-    /// Answers `/v1/check`.
     pub(crate) async fn check(&self, mut request: Request<'_>) -> Result<Reply, Problem> {
         match self.check_by_rules(&mut request).await {
             Err(problem) => self.undecided_check(request.peer(), request.query(), problem),
@@ -72,7 +71,7 @@ impl<S: Store> HttpApi<S> {
             descriptors: &descriptors,
             denial_status,
             traceparent: self.traceparent(request.headers()),
-            // Of a batch no request waits for its turn, since the others would wait with it.
+            // In a batch no request waits for its turn, since the others would wait with it.
             longest_wait: if parsed.is_batch { Duration::ZERO } else { max_wait },
             presence: request.presence(),
             now: self.clock.now(),
@@ -187,8 +186,8 @@ impl<S: Store> HttpApi<S> {
         Ok(reply)
     }
 
-    /// Writes the decisions of `requests`, made one after another. Returns how any was made without the
-    /// store.
+    /// Writes the decisions of `requests`, made one after another. Returns the fallback of those made without
+    /// the store, if any.
     async fn decide_in_turn(
         &self,
         call: &CheckCall<'_>,
@@ -268,7 +267,7 @@ impl<S: Store> HttpApi<S> {
     }
 }
 
-/// Without any rule loaded nothing was decided: to admit would be to guess.
+/// Rejects the answer if no rules are loaded: to admit would be to guess.
 pub(crate) fn needs_rules(answer: &Answer<'_>) -> Result<(), Problem> {
     if !answer.policy().is_loaded() {
         let detail = "no rules are loaded; nothing was counted";

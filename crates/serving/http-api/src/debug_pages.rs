@@ -21,7 +21,7 @@ pub struct DebugPages<S: Store> {
     slow: Slow,
 }
 
-/// What [`DebugPages`] calls its operations.
+/// Operations of [`DebugPages`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DebugRoute {
     /// The list of the pages.
@@ -30,9 +30,8 @@ pub enum DebugRoute {
     Rules,
     /// The counts by rule.
     Stats,
-    /// Readiness.
     Health,
-    /// Profiles of the Go runtime, which is not here.
+    /// Profiles of the Go runtime: a stub, since there are none here.
     Profiles,
 }
 

@@ -1,4 +1,4 @@
-//! What each operation takes and answers, for `/openapi.json`.
+//! Parameters, bodies and replies of each operation, for `/openapi.json`.
 
 use serde_json::{Value, json};
 use tollgate_http_kit::openapi::{Description, JSON, TEXT, parameter, schema, string};

@@ -15,8 +15,8 @@ use crate::parsed::{Bytes, Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Te
 use tollgate_http_kit::{Problem, Reason};
 use tollgate_limiter::MAX_HITS;
 
-/// Reads the body of `/v1/check` into `parsed`, which is empty, and returns how long it may wait for its turn
-/// at most, in milliseconds.
+/// Reads the body of `/v1/check` into `parsed`, which is empty, and returns its longest wait for a turn, in
+/// milliseconds.
 pub(crate) fn check<'b>(
     body: &'b [u8],
     parsed: &mut ParsedBody<'b>,
@@ -57,14 +57,14 @@ pub(crate) fn invalid(error: &serde_json::Error) -> Problem {
     Problem::bad(format!("invalid request body: {error}")).because(reason)
 }
 
-/// As [`invalid`], of a body that may ask for too much.
+/// Like [`invalid`], for a body that may exceed the caps.
 fn rejected(error: &serde_json::Error, parsed: &ParsedBody<'_>) -> Problem {
     let problem = invalid(error);
-    // Of a batch each request has a decision of its own.
+    // In a batch each request gets its own decision.
     if parsed.is_above_caps && !parsed.is_batch { problem.because(Reason::TooLarge) } else { problem }
 }
 
-/// What a body is for.
+/// Operation that a body belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Check,
@@ -72,7 +72,7 @@ enum Call {
     Slot,
 }
 
-/// What a body has besides its request, as far as its call has it.
+/// Options in a body besides its request, as far as its operation has them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Terms {
     call: Call,
@@ -103,8 +103,8 @@ fn body_of<'b>(
     caps: Caps,
     terms: &mut Terms,
 ) -> Result<(), serde_json::Error> {
-    // Checking all of it at once is cheaper than each text. What is not UTF-8 is left to the reader, which
-    // says where.
+    // Checking all of it at once is cheaper than checking each text. If it is not UTF-8, the reader finds the
+    // place.
     match std::str::from_utf8(body) {
         Ok(text) => Body { parsed, caps, terms }.read(&mut serde_json::Deserializer::from_str(text)),
         Err(_) => Body { parsed, caps, terms }.read(&mut serde_json::Deserializer::from_slice(body)),
@@ -124,15 +124,15 @@ enum Member {
     Domain,
     Descriptors,
     Hits,
-    /// Of a check alone.
+    /// Only of a check.
     Consumed,
-    /// Of a check alone.
+    /// Only of a check.
     Requests,
-    /// Of a check or a reservation.
+    /// Only of a check or a reservation.
     MaxWaitMs,
-    /// Of a reservation alone.
+    /// Only of a reservation.
     TtlMs,
-    /// Of a slot alone.
+    /// Only of a slot.
     Id,
 }
 
@@ -475,8 +475,9 @@ struct EntryBody<'b> {
     value: Option<Borrowed<'b>>,
 }
 
-/// A string that stays where it is, where it needs no unescaping. It may contain bytes that are not UTF-8, as
-/// programs write that copy what clients sent; a lone half of a surrogate pair is read as its three bytes.
+/// A string that stays where it is, unless it needs unescaping. It may contain bytes that are not UTF-8,
+/// since some programs copy such bytes from their clients; a lone half of a surrogate pair is read as its
+/// three bytes.
 struct Borrowed<'b>(Bytes<'b>);
 
 impl<'de: 'b, 'b> Deserialize<'de> for Borrowed<'b> {

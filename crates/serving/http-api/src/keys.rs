@@ -11,7 +11,7 @@ use crate::api::HttpApi;
 use crate::bodies::{Counter, Counters};
 use crate::query::Target;
 
-/// What it cannot do: the table keeps no keys, and a shared store has too many.
+/// The limits of this operation: the table keeps no keys, and a shared store has too many.
 pub(crate) const NOTE: &str = "the counters of this descriptor; those of all descriptors cannot be listed, since keys are not \
                                kept: /v1/rules lists the keys that are denied most often";
 

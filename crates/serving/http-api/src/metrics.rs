@@ -10,7 +10,7 @@ use tollgate_http_kit::Reply;
 use tollgate_http_kit::reply::reply;
 use tollgate_limiter::{Format, Metrics};
 
-/// What a scraper wants.
+/// Format and compression that a scraper accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     format: Format,

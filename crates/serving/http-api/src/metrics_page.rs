@@ -18,7 +18,7 @@ pub struct MetricsPage<S: Store> {
     slow: Slow,
 }
 
-/// What [`MetricsPage`] calls its only operation.
+/// The only operation of [`MetricsPage`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricsRoute {
     /// Any path: only one has the metrics.

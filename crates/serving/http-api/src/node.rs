@@ -7,7 +7,7 @@ use tollgate_core::Timestamp;
 
 /// The process as a load balancer and an operator see it.
 pub trait Node: Send + Sync + 'static {
-    /// How it is now.
+    /// The current state.
     fn state(&self) -> NodeState;
 
     /// Whether it is shutting down. Asked for each reply.
@@ -16,7 +16,7 @@ pub trait Node: Send + Sync + 'static {
     }
 }
 
-/// How a process is at one moment.
+/// State of a process at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeState {
     /// Ready for clients: it has rules, and is not shutting down.
@@ -36,7 +36,7 @@ pub struct NodeState {
 pub struct ControlView {
     /// Whether it is open.
     pub connected: bool,
-    /// Since when it is not; the rules in force stay.
+    /// Time at which it closed; `None` while it is open. The rules in force stay.
     pub away_since: Option<Timestamp>,
     /// Why the last attempt to connect failed.
     pub why: Option<Arc<str>>,
@@ -58,14 +58,13 @@ pub struct StoreView {
 pub enum StoreStatus {
     /// It has not replied yet.
     Trying,
-    /// It answers.
     Up {
-        /// What makes it too slow, if it is.
+        /// Why it is too slow; `None` if it is not.
         slow: Option<Arc<str>>,
     },
     /// It does not answer.
     Down {
-        /// For how long.
+        /// Time since it became unavailable.
         duration: Duration,
         /// The last error.
         why: Arc<str>,

@@ -6,14 +6,14 @@ use tollgate_http_kit::{Access, Operation};
 
 use crate::describe;
 
-/// What [`HttpApi`](crate::HttpApi) calls its operations.
+/// Operations of [`HttpApi`](crate::HttpApi).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     /// One request or a batch.
     Check,
     /// Permits held for a while.
     Reserve,
-    /// What a reservation used.
+    /// The actual use of a reservation.
     Commit,
     /// A reservation that is not needed.
     Cancel,
@@ -33,7 +33,6 @@ pub enum Route {
     Usage,
     /// A check in the JSON of envoyproxy/ratelimit.
     PeerJson,
-    /// For Prometheus.
     Metrics,
     /// The process is alive.
     Health,

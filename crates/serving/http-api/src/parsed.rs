@@ -1,5 +1,5 @@
-//! What a body or a query asks, parsed in place: texts stay where they are, and the lists that hold them are
-//! used again by the next request.
+//! The requests of a body or a query, parsed in place: texts stay where they are, and the lists that hold
+//! them are used again by the next request.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -16,7 +16,7 @@ pub(crate) type Text<'b> = Cow<'b, str>;
 /// A key or a value; owned only where it had to be unescaped.
 pub(crate) type Bytes<'b> = Cow<'b, [u8]>;
 
-/// A name of a domain, or a number. What is not UTF-8 becomes a text that is neither.
+/// Name of a domain, or a number. Bytes that are not UTF-8 become a text that is neither.
 pub(crate) fn text(bytes: Bytes<'_>) -> Text<'_> {
     match bytes {
         Cow::Borrowed(bytes) => lossy(bytes),
@@ -35,7 +35,6 @@ pub(crate) struct ParsedRequest<'b> {
     pub(crate) descriptors: Range<usize>,
 }
 
-/// One descriptor.
 #[derive(Clone, Debug)]
 pub(crate) struct ParsedDescriptor {
     pub(crate) hits: Option<u64>,
@@ -65,7 +64,7 @@ pub(crate) struct ParsedBody<'b> {
     pub(crate) is_above_caps: bool,
 }
 
-/// How much one body may ask.
+/// Most parts of one body.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caps {
     pub(crate) requests: usize,
@@ -157,7 +156,7 @@ impl ParsedBody<'_> {
     /// of one, never does; those of a larger batch do by the bytes of their texts.
     ///
     /// # Errors
-    /// 413.
+    /// 413 if a request is above the cap.
     pub(crate) fn check_bytes(&self, max_bytes: usize) -> Result<(), Problem> {
         let too_large = |detail| Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
         if self.requests.len() <= 1 {

@@ -14,7 +14,7 @@ use tollgate_limiter::MAX_HITS;
 use crate::json_body::NOT_BOTH;
 use crate::parsed::{Bytes, Caps, ParsedBody, ParsedDescriptor, ParsedRequest, Text, text};
 
-/// What the query of `/v1/check` says.
+/// Options in the query of `/v1/check`.
 #[derive(Debug, Default)]
 pub(crate) struct CheckQuery {
     pub(crate) denial_status: Option<DenialStatus>,
@@ -59,8 +59,8 @@ pub(crate) fn check<'b>(
     Ok(CheckQuery { denial_status: read.status, has_request: read.has_request })
 }
 
-/// A parameter that makes no sense, or comes twice: a client can append it where a proxy puts what it sends
-/// into the URL.
+/// A parameter that is invalid or comes twice: where a proxy puts its client's text into the URL, the client
+/// can append it.
 fn as_appended(problem: Problem) -> Problem {
     if problem.reason == Reason::Invalid { problem.because(Reason::Malformed) } else { problem }
 }
@@ -121,8 +121,8 @@ impl<'b> CheckParameters<'b> {
         Ok(())
     }
 
-    /// Ends the descriptor that has begun. One whose entries have several values is as many descriptors as
-    /// there are combinations of them.
+    /// Ends the current descriptor. A descriptor whose entries have several values becomes as many
+    /// descriptors as there are combinations.
     fn end_descriptor(&mut self, parsed: &mut ParsedBody<'b>, caps: Caps) -> Result<(), Problem> {
         let end = parsed.entries.len();
         let first = self.begin..end;
@@ -154,20 +154,19 @@ impl<'b> CheckParameters<'b> {
     }
 }
 
-/// Descriptors that one becomes because of fields that have several lines.
+/// Most descriptors that one descriptor becomes when its fields have several lines.
 const MOST_COMBINATIONS: usize = 16;
 
 fn too_many(what: &str, most: usize) -> Problem {
     Problem::bad(format!("more than {most} {what}")).because(Reason::TooLarge)
 }
 
-/// The first valid `status` of a query that need not be valid otherwise.
+/// The first valid `status` of a query that may be invalid otherwise.
 pub(crate) fn denial_status(query: &str) -> Option<DenialStatus> {
     let mut parameters = parameters_of_bytes(query).filter_map(Result::ok);
     parameters.find_map(|(name, value)| (name == "status").then(|| status(&text(value)).ok()).flatten())
 }
 
-/// Reads `status=`.
 fn status(value: &str) -> Result<DenialStatus, Problem> {
     if value == "rule" {
         return Ok(DenialStatus::OfRule);
@@ -231,8 +230,8 @@ fn entry(bytes: Bytes<'_>) -> Result<(Bytes<'_>, Bytes<'_>), Problem> {
 /// The values of the request's field `name`, as they came: the first, which is empty without the field, and
 /// the others.
 ///
-/// Which of several lines an application takes is not known here, so each is a value that is counted: a
-/// client gains nothing by a second API key. Of a list, to which each proxy adds, all lines are one value.
+/// It is not known here which of several lines an application uses, so each line is a value that is counted:
+/// a client gains nothing by a second API key. In a list to which each proxy adds, all lines are one value.
 fn values_of<'b>(fields: &'b HeaderMap, name: &[u8]) -> (Bytes<'b>, Vec<Bytes<'b>>) {
     let none = (Cow::Borrowed(&b""[..]), Vec::new());
     let Ok(name) = HeaderName::from_bytes(name) else { return none };

@@ -65,14 +65,12 @@ impl<S: Store> HttpApi<S> {
         Ok(reply)
     }
 
-    /// Answers `/v1/commit`.
     pub(crate) async fn commit(&self, body: &[u8]) -> Result<Reply, Problem> {
         let CommitRequest { id, actual } = json_body::small(body)?;
         let id = id_of(&id)?;
         settled(self.limiter.commit(id, actual, self.clock.now()).await)
     }
 
-    /// Answers `/v1/cancel`.
     pub(crate) async fn cancel(&self, body: &[u8]) -> Result<Reply, Problem> {
         let CancelRequest { id } = json_body::small(body)?;
         settled(self.limiter.cancel(id_of(&id)?, self.clock.now()).await)
@@ -95,7 +93,7 @@ fn id_of(text: &str) -> Result<ReservationId, Problem> {
 
 fn not_reserved(error: ReserveError) -> Problem {
     let (status, reason) = match error {
-        // This caller has too many open; for all others there is room.
+        // The caller has too many open reservations; there is room for all others.
         ReserveError::Share { of: ReservationShare::Caller, .. } => {
             (StatusCode::TOO_MANY_REQUESTS, Some(Reason::Overload))
         }

@@ -1,4 +1,4 @@
-//! What the API accepts, and which header fields it sends. Not here: bounds of connections (`http_kit`).
+//! Bounds of requests, and the header fields of replies. Not here: bounds of connections (`http_kit`).
 
 use tollgate_headers::Style;
 

@@ -1,4 +1,4 @@
-//! What operators look at: readiness, and the rules in force with their counts.
+//! Pages for operators: readiness, and the rules in force with their counts.
 
 use hyper::StatusCode;
 use tollgate_answers::millis;

@@ -1,8 +1,9 @@
-//! Requests that the rules cannot decide, since they cannot be read or there is no room for them: what they
-//! are answered with, how they are counted.
+//! Requests that the rules cannot decide, since they cannot be read or there is no room for them: their
+//! replies, and how they are counted.
 //!
-//! A proxy passes on what clients send, and takes an error for an outage. So whatever a client can cause is a
-//! decision, by [`Undecided`]. What only a program or the configuration of a proxy can cause is an error.
+//! A proxy passes on its clients' requests, and treats an error as an outage. So a failure that a client can
+//! cause is answered with a decision, by [`Undecided`]; a failure that only a program or the configuration of
+//! a proxy can cause is an error.
 
 use std::net::IpAddr;
 
@@ -54,7 +55,7 @@ impl<S: Store> HttpApi<S> {
         let status = query.and_then(query::denial_status);
         let is_by_client = match problem.reason {
             Reason::TooLarge | Reason::Overload => true,
-            // By `status` proxies say how they want denials. A program's own mistake is an error.
+            // Proxies use `status` to choose the status of denials. A program's own mistake is an error.
             Reason::Malformed => status.is_some(),
             _ => false,
         };
@@ -85,7 +86,7 @@ impl<S: Store> HttpApi<S> {
         peer: Option<IpAddr>,
         problem: Problem,
     ) -> Result<Reply, Problem> {
-        // 429 is a denial already: this caller has its share.
+        // 429 is a denial already: the caller has used up its share.
         let is_by_client = matches!(problem.reason, Reason::TooLarge | Reason::Overload)
             && problem.status != StatusCode::TOO_MANY_REQUESTS;
         if !is_by_client || self.limiter.settings().undecided == Undecided::Error {
@@ -114,7 +115,7 @@ impl<S: Store> HttpApi<S> {
     }
 }
 
-/// A decision without rules, which no wait changes.
+/// A decision made without rules; no wait changes it.
 fn decision(admits: bool, reason: Reason) -> String {
     let (outcome, retry) = if admits { ("admit", "0") } else { ("deny", "null") };
     let reason = reason.name();

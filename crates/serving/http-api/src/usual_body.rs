@@ -1,8 +1,8 @@
 //! Reads the usual body of `/v1/check`, one request whose texts need no unescaping, in a fraction of the
 //! instructions that `serde_json` takes.
 //!
-//! It reads such a body as the other reader does. An escape, a null, a batch and every fault is left to the
-//! other one, which also says what is wrong.
+//! It reads such a body like the other reader. Escapes, nulls, batches and all errors are left to the other
+//! one, which also reports the error.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ use crate::parsed::{Caps, ParsedBody, ParsedDescriptor, text};
 const MOST_DIGITS: usize = 18;
 const _: () = assert!(MAX_HITS >= 10_u64.pow(MOST_DIGITS as u32));
 
-/// As [`json_body::check`], which it leaves all but usual bodies to.
+/// Like [`json_body::check`], which reads all bodies but the usual ones.
 pub(crate) fn check<'b>(
     body: &'b [u8],
     parsed: &mut ParsedBody<'b>,
@@ -79,7 +79,7 @@ fn first<T>(place: &mut Option<T>, value: T) -> Option<()> {
 /// A key and its value.
 type Entry<'b> = (&'b [u8], &'b [u8]);
 
-/// What is left of a body.
+/// The unread rest of a body.
 struct Json<'b>(&'b [u8]);
 
 impl<'b> Json<'b> {
@@ -107,7 +107,7 @@ impl<'b> Json<'b> {
         self.has(byte).then_some(())
     }
 
-    /// Whether this byte is next; goes on behind it then.
+    /// Whether this byte is next; if so, skips it.
     #[inline]
     fn has(&mut self, byte: u8) -> bool {
         if self.peek() != Some(byte) {
@@ -160,7 +160,7 @@ impl<'b> Json<'b> {
         Some(number.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0')))
     }
 
-    /// Nothing more.
+    /// Requires the end of the body.
     fn end(&mut self) -> Option<()> {
         self.peek().is_none().then_some(())
     }
@@ -234,8 +234,8 @@ impl<'b> Json<'b> {
     }
 }
 
-/// A key and its value as most programs write them, without white space, and what is behind it. A shorter way
-/// to the same as [`Json::entry`].
+/// A key and its value in the form that most programs write, without white space, and the text after them. A
+/// faster way to the result of [`Json::entry`].
 #[inline]
 fn compact_entry(json: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     let (key, rest) = to_quote(json.strip_prefix(br#"{"key":""#)?)?;
@@ -246,7 +246,7 @@ fn compact_entry(json: &[u8]) -> Option<(Entry<'_>, &[u8])> {
     Some(((key, value), rest.strip_prefix(b"}")?))
 }
 
-/// A text up to its closing quote, and what is behind that. `None` if an escape comes before.
+/// A text up to its closing quote, and the bytes after it. `None` if an escape comes before.
 #[inline]
 fn to_quote(json: &[u8]) -> Option<(&[u8], &[u8])> {
     const ONES: u64 = u64::MAX / 255;
@@ -281,7 +281,7 @@ mod tests {
 
     const CAPS: Caps = Caps { requests: 2, descriptors: 3, entries: 5 };
 
-    /// What the first reader made of a body, or `None` if it did not take it.
+    /// Result of the first reader, or `None` if it did not take the body.
     fn fast(body: &[u8]) -> Option<String> {
         let (mut parsed, mut max_wait_ms) = (ParsedBody::default(), None);
         usual(body, &mut parsed, CAPS, &mut max_wait_ms)?;
@@ -295,7 +295,7 @@ mod tests {
         Some(format!("{parsed:?} {max_wait_ms:?}"))
     }
 
-    /// What both made of it, one after the other.
+    /// Result of both readers, one after the other.
     fn both(body: &[u8]) -> Option<String> {
         let mut parsed = ParsedBody::default();
         let max_wait_ms = check(body, &mut parsed, CAPS).ok()?;
@@ -316,7 +316,7 @@ mod tests {
             (one("").replace("[[", r#"[{"consumed":2,"entries":["#).replace("]]", "]}]"), true),
             (one("").replace(r#""k""#, r#""k","value":"long enough for eight bytes and more: é""#), true),
             (one("").replace(r#"[[{"key":"k"}]]"#, "[]"), true),
-            // Bytes that no program should write, and some do.
+            // Bytes that no program should write, although some do.
             (one("").replace(r#""k""#, "\"a line\n and a control character: \u{1f}\""), true),
             // Valid, and left to the other reader all the same.
             (one(r#","hits":null"#), false),

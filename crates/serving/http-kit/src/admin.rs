@@ -1,4 +1,4 @@
-//! Who may call the operations that are marked as admin's.
+//! Access control for the operations that are marked as admin's.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -10,21 +10,21 @@ use crate::problem::Problem;
 use crate::shared::Shared;
 use crate::token::Token;
 
-/// Who may call the operations that are marked as admin's: the holder of the token; without one, callers on
-/// this machine.
+/// Access control for the operations that are marked as admin's: for holders of the token; without a token,
+/// for callers on this machine.
 #[derive(Clone, Debug, Default)]
 pub struct AdminAccess {
-    /// What they ask for as `Authorization: Bearer …`.
+    /// Token that they must send as `Authorization: Bearer …`.
     pub token: Option<Token>,
     /// Only this machine can reach the port. Without this and without a token they are disabled.
     pub is_loopback: bool,
 }
 
-/// Whose requests are checked.
+/// The client whose request is checked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caller<'c> {
     pub(crate) peer: Option<IpAddr>,
-    /// What is known of guesses at the token.
+    /// Counts of guesses at the token.
     pub(crate) shared: &'c Shared,
 }
 
@@ -45,7 +45,8 @@ impl AdminAccess {
                     Err(Problem::new(StatusCode::UNAUTHORIZED, detail))
                 }
             },
-            // DNS rebinding: a web page under a name of its own must not reach what only this machine may.
+            // Against DNS rebinding: a web page under its own name must not reach operations for this machine
+            // only.
             None if !is_this_machine(host) => {
                 let detail = "without an admin token this operation answers only requests for an IP address or localhost";
                 Err(Problem::new(StatusCode::FORBIDDEN, detail))
@@ -54,8 +55,8 @@ impl AdminAccess {
         }
     }
 
-    /// Whether a reply that everybody gets may name this machine's files: to callers on this machine, and to
-    /// the holder of the token.
+    /// Whether a public reply may name this machine's files: for callers on this machine, and for the holder
+    /// of the token.
     pub(crate) fn may_see_files(&self, fields: &HeaderMap, caller: Caller<'_>) -> bool {
         (self.is_loopback && host(fields).is_ok_and(is_this_machine))
             || (bearer(fields).is_some() && self.check(fields, caller).is_ok())
@@ -110,7 +111,7 @@ fn is_host(host: &str) -> bool {
     is_port && is_name
 }
 
-/// Whether a `Host` is `localhost` or an address, and so not the name of somebody else's page.
+/// Whether a `Host` is `localhost` or an address, and so not the name of a foreign page.
 fn is_this_machine(host: &str) -> bool {
     let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
     name.eq_ignore_ascii_case("localhost")

@@ -1,4 +1,4 @@
-//! What a surface brings, and what its connections share.
+//! The interface of a surface's API, and the state that its connections share.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::shared::Shared;
 
 /// The operations of one HTTP surface, and what answers them.
 pub trait Api: Send + Sync + Sized + 'static {
-    /// What an operation is called in [`answer`](Self::answer): usually an enum.
+    /// Identifies an operation in [`answer`](Self::answer): usually an enum.
     type Route: Copy + Send + Sync + 'static;
 
     /// Whether clients should connect elsewhere: replies then carry `Connection: close`. Asked for each one.
@@ -44,8 +44,8 @@ pub trait Api: Send + Sync + Sized + 'static {
     /// Every operation. Requests are routed by this table, so those that come most belong first.
     fn operations() -> &'static [Operation<Self::Route>];
 
-    /// Answers a request of `route`. It may be asked: the admin token has been checked where the operation
-    /// wants it.
+    /// Answers a request of `route`. The request is authorized: the admin token has been checked where the
+    /// operation wants it.
     ///
     /// # Errors
     /// A [`Problem`], which is sent as `application/problem+json`.
@@ -83,13 +83,13 @@ impl<A: Api> HttpSurface<A> {
         Self { api: Arc::new(api), settings, shared, bodies, replies }
     }
 
-    /// What it serves.
+    /// The API that it serves.
     #[must_use]
     pub const fn api(&self) -> &Arc<A> {
         &self.api
     }
 
-    /// What it shares with the surfaces of other workers.
+    /// State that it shares with the surfaces of other workers.
     #[must_use]
     pub const fn shared(&self) -> &Arc<Shared> {
         &self.shared

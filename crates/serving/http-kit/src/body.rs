@@ -41,7 +41,6 @@ pub struct Request<'r> {
 }
 
 impl Request<'_> {
-    /// Its method.
     #[must_use]
     pub fn method(&self) -> &Method {
         self.received.method()
@@ -67,13 +66,12 @@ impl Request<'_> {
         self.caller.peer
     }
 
-    /// What follows `?` in the target, if there is one.
+    /// The text after `?` in the target, if there is one.
     #[must_use]
     pub fn query(&self) -> Option<&str> {
         self.received.uri().query()
     }
 
-    /// Its header fields.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
         self.received.headers()
@@ -101,7 +99,7 @@ impl Request<'_> {
         self.body(max_bytes).await
     }
 
-    /// The whole body, once. One that arrived with its head, as most do, is neither copied nor timed.
+    /// The whole body, once. A body that arrived with its head, as most do, is neither copied nor timed.
     ///
     /// The rest of a body that is too large is read and dropped, up to 64 MiB of it, unless its client waits
     /// to be asked for it: a connection that is closed while its client sends is reset, and the client may
@@ -148,8 +146,8 @@ impl Request<'_> {
     }
 }
 
-/// Rejects bodies that claim to be something other than JSON. Those that claim nothing are accepted, and so
-/// is what `curl -d` sends by default.
+/// Rejects bodies that claim to be something other than JSON. Bodies without `Content-Type` are accepted, and
+/// so is the default of `curl -d`.
 fn must_be_json(fields: &HeaderMap) -> Result<(), Problem> {
     let Some(content_type) = fields.get(CONTENT_TYPE) else { return Ok(()) };
     if *content_type == JSON {
@@ -189,7 +187,7 @@ struct Frames<'r> {
 }
 
 impl Frames<'_> {
-    /// Reads what is left of a body that is not wanted, as far as it comes in time.
+    /// Reads the rest of an unwanted body, as far as it comes in time.
     async fn drop_rest(&mut self, body: &mut Incoming) {
         let mut left = MOST_DROPPED;
         while let Ok(Some(data)) = self.data(body).await {

@@ -38,8 +38,8 @@ use crate::reply::Reply;
 use crate::settings::SurfaceSettings;
 use crate::wake::TaskWake;
 
-/// How long a drained connection waits for the next request, which may be on its way: its reply is the one
-/// that closes.
+/// Longest wait of a drained connection for its next request, which may be on its way: the reply to it closes
+/// the connection.
 const LINGER: std::time::Duration = std::time::Duration::from_secs(1);
 
 /// Bytes of a head of the usual size, and the fields for which `hyper` has room without allocating.
@@ -144,7 +144,7 @@ impl Heads {
 /// The most fields of which a map of fields takes each under a name of its own, and more.
 const MOST_FIELDS: usize = 24_000;
 
-/// How `hyper` ended.
+/// Outcome of driving `hyper`.
 enum Ended {
     /// As it should.
     Done,
@@ -156,7 +156,7 @@ enum Ended {
     OverBudget,
 }
 
-/// What the requests of one connection share.
+/// State shared by the requests of one connection.
 struct Connection<A> {
     surface: Arc<HttpSurface<A>>,
     activity: Arc<Activity>,
@@ -166,8 +166,8 @@ struct Connection<A> {
 }
 
 impl<A: Api> Connection<A> {
-    /// Serves requests whose heads are within `heads`. Also returns the socket, which gives back what it has
-    /// read of a request that is not answered.
+    /// Serves requests whose heads are within `heads`. Also returns the socket, which returns the bytes of an
+    /// unanswered request again.
     async fn drive<IO>(
         self: &Arc<Self>,
         io: WatchedIo<IO>,
@@ -185,6 +185,7 @@ impl<A: Api> Connection<A> {
             let connection = Arc::clone(&requests);
             async move { Ok::<_, Infallible>(connection.answer(&mut request).await) }
         });
+        // The reply to a large head is the last, so that large buffers are given back.
         if !heads.is_usual() {
             activity.is_last.store(true, Relaxed);
         }
@@ -202,6 +203,7 @@ impl<A: Api> Connection<A> {
             if let Some(ended) = ended(activity, polled) {
                 return Poll::Ready(ended);
             }
+            // In a drain the next reply is the last. Without a request within `LINGER` the connection ends.
             if linger.is_none() && drain.has_begun(cx) {
                 activity.is_last.store(true, Relaxed);
                 linger = Some(Box::pin(sleep(LINGER)));
@@ -234,6 +236,7 @@ impl<A: Api> Connection<A> {
         let ended = ended.await;
         let parts = connection.into_parts();
         let mut io = parts.io.into_inner();
+        // A second reader with larger bounds may read these bytes again.
         io.socket().put_back(&parts.read_buf);
         (io, ended)
     }
@@ -275,7 +278,7 @@ fn ended(activity: &Activity, polled: Poll<Result<(), hyper::Error>>) -> Option<
     }
 }
 
-/// What a connection holds of the budget of replies that are not taken. Most never hold any.
+/// Share of the budget of unread replies that a connection holds. Most never hold any.
 struct Unread<'b> {
     budget: &'b Arc<Budget>,
     share: Option<BudgetShare>,

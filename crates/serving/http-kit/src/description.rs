@@ -1,20 +1,18 @@
-//! What an operation takes and answers, as its row in the table of operations describes it.
+//! Parameters, bodies and replies of an operation, as its row in the table of operations describes them.
 
 use serde_json::{Value, json};
 
-/// `application/json`.
 pub const JSON: &str = "application/json";
-/// `text/plain`.
 pub const TEXT: &str = "text/plain";
 
-/// What an operation takes and answers.
+/// Parameters, body and replies of an operation.
 #[derive(Clone, Debug, Default)]
 pub struct Description {
     /// Made by [`parameter`].
     pub parameters: Vec<Value>,
     /// Its JSON body.
     pub body: Option<BodyDescription>,
-    /// What it answers without an error.
+    /// Its replies without an error.
     pub answers: Vec<AnswerDescription>,
     /// Answers of any status from 400 to 499 that are not errors, by content type.
     pub any_4xx: Vec<(&'static str, Value)>,
@@ -25,7 +23,6 @@ pub struct Description {
 /// The JSON body that an operation takes.
 #[derive(Clone, Debug)]
 pub struct BodyDescription {
-    /// Its schema.
     pub schema: Value,
     /// A body that the operation answers.
     pub example: Value,
@@ -34,11 +31,10 @@ pub struct BodyDescription {
 /// One answer of an operation.
 #[derive(Clone, Debug)]
 pub struct AnswerDescription {
-    /// Its status.
     pub status: u16,
     /// Its content type.
     pub content_type: &'static str,
-    /// What is in it.
+    /// Schema of its body.
     pub schema: Value,
 }
 
@@ -103,7 +99,7 @@ pub fn string() -> Value {
     json!({"type": "string"})
 }
 
-/// A parameter of the query. One without an example is left out of example calls.
+/// A parameter of the query. Parameters without an example are left out of example calls.
 #[must_use]
 pub fn parameter(name: &str, is_required: bool, schema: Value, example: Option<Value>, about: &str) -> Value {
     let mut parameter = json!({

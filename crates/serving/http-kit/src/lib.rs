@@ -1,4 +1,5 @@
-//! What every HTTP surface shares, so that a console, a control API or a gateway does not write it again.
+//! The common part of all HTTP surfaces, so that a console, a control API or a gateway need not write it
+//! again.
 //!
 //! A surface implements [`Api`]: a table of [`Operation`]s and the method that answers them. [`HttpSurface`]
 //! serves it on HTTP/1.1 by `hyper` driven directly: connections and their timeouts, routing by the table

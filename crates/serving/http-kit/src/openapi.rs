@@ -1,4 +1,4 @@
-//! An OpenAPI description, made of the table of operations and of what each says of itself.
+//! Makes an OpenAPI description from the table of operations and their own descriptions.
 //!
 //! Every parameter and body has an example, so that a test can call every operation by the description alone.
 
@@ -15,14 +15,13 @@ use crate::operations::{Access, Operation};
 /// The content type of errors.
 const PROBLEM: &str = "application/problem+json";
 
-/// What the description says of the surface as a whole.
+/// Title, version and description of the surface as a whole.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     /// The name of the API.
     pub title: &'static str,
-    /// Its version.
     pub version: &'static str,
-    /// What it is for.
+    /// Purpose of the API.
     pub description: &'static str,
 }
 

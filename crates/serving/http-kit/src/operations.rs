@@ -24,15 +24,15 @@ pub struct Operation<R> {
     /// The whole path, perhaps with `{name}` for any segment and `{*}` for the rest. Paths without braces are
     /// found first, and among the others those that come first in the table.
     pub path: &'static str,
-    /// What [`Api::answer`](crate::Api::answer) calls it.
+    /// Identifies the operation in [`Api::answer`](crate::Api::answer).
     pub route: R,
     /// Who may call it.
     pub access: Access,
     /// Its name in code that is generated from the description.
     pub id: &'static str,
-    /// What it does, in a line.
+    /// Its purpose, in a line.
     pub summary: &'static str,
-    /// What it takes and answers.
+    /// Makes its description: parameters, body and replies.
     pub describe: fn() -> Description,
 }
 

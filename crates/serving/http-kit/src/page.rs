@@ -1,4 +1,4 @@
-//! A start page without scripts, and with nothing from elsewhere: what the surface has to show, and its
+//! A start page without scripts, and with nothing from elsewhere: the surface's own content, and its
 //! operations.
 
 use std::fmt::Write as _;

@@ -8,24 +8,24 @@ use crate::reply::{Reply, reply};
 
 const PROBLEM_JSON: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// What kind of reason a request is rejected for, for metrics: few, whatever clients send.
+/// Kind of rejection, for metrics: few, whatever clients send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {
     /// The bytes do not follow the protocol.
     Malformed,
     /// Larger, or of more parts, than a bound allows.
     TooLarge,
-    /// The content makes no sense.
+    /// The content is invalid.
     Invalid,
     /// There is no such path, method or thing.
     Unknown,
-    /// The caller may not.
+    /// The caller is not allowed to.
     Unauthorized,
     /// It did not arrive in time.
     Late,
-    /// What all clients together send does not fit.
+    /// All clients together have exceeded a shared bound.
     Overload,
-    /// What it needs is not there: rules, the store.
+    /// The rules or the store are missing.
     Unavailable,
     /// A bug of this server.
     Internal,
@@ -68,11 +68,10 @@ impl Reason {
 pub struct Problem {
     /// The status of the reply.
     pub status: StatusCode,
-    /// What is wrong, where, and what to do instead.
+    /// The error, its place, and the remedy.
     pub detail: String,
     /// For `Retry-After`: seconds until the same request may be answered.
     pub retry_after: Option<u64>,
-    /// For metrics.
     pub reason: Reason,
 }
 
@@ -95,21 +94,21 @@ impl Problem {
         Self { status, detail: detail.into(), retry_after: None, reason: Reason::of(status) }
     }
 
-    /// For a reason that its status does not say.
+    /// Replaces the reason that the status implies.
     #[must_use]
     pub const fn because(mut self, reason: Reason) -> Self {
         self.reason = reason;
         self
     }
 
-    /// Has `Retry-After`.
+    /// Sets `Retry-After`, in seconds.
     #[must_use]
     pub const fn retry_after(mut self, seconds: u64) -> Self {
         self.retry_after = Some(seconds);
         self
     }
 
-    /// 400: the request makes no sense.
+    /// 400: the request is invalid.
     pub fn bad(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }

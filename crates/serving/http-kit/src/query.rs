@@ -8,7 +8,7 @@ use tollgate_human_text::{clip, did_you_mean, one_of};
 
 use crate::problem::Problem;
 
-/// The parameters of a query in their order, decoded. One without `=` has an empty value.
+/// The parameters of a query in their order, decoded. A parameter without `=` has an empty value.
 ///
 /// # Example
 /// ```
@@ -54,7 +54,7 @@ fn decode(text: &str) -> Result<Cow<'_, [u8]>, Problem> {
     if !text.contains(['%', '+']) {
         return Ok(Cow::Borrowed(text.as_bytes()));
     }
-    // The decoder leaves alone what it does not understand; a caller should learn of it.
+    // The decoder keeps invalid escapes as they are; here they are an error.
     let is_escape =
         |rest: &str| rest.as_bytes().get(..2).is_some_and(|it| it.iter().all(u8::is_ascii_hexdigit));
     if !text.split('%').skip(1).all(is_escape) {

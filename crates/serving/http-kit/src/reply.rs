@@ -6,14 +6,11 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
-/// What an operation answers with.
+/// Reply of an operation.
 pub type Reply = Response<Full<Bytes>>;
 
-/// `text/plain`.
 pub const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-/// `application/json`.
 pub const JSON: HeaderValue = HeaderValue::from_static("application/json");
-/// `text/html`.
 pub const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// A reply with a body of this type.

@@ -17,7 +17,7 @@ use crate::shared::Shared;
 /// ```
 #[derive(Clone, Debug)]
 pub struct SurfaceSettings {
-    /// Who may call the operations that are marked as admin's.
+    /// Access control for the operations that are marked as admin's.
     pub admin: AdminAccess,
     /// Bytes of half-arrived bodies, and of large heads, over all connections of all workers; above it
     /// requests are answered 503.
@@ -45,7 +45,7 @@ pub struct SurfaceSettings {
 }
 
 impl SurfaceSettings {
-    /// What the surfaces of all workers with these settings have in common.
+    /// Creates the bounds and counts that the surfaces of all workers with these settings share.
     #[must_use]
     pub fn shared(&self) -> Shared {
         Shared::new(Budget::new(self.max_buffered_bytes), Budget::new(self.max_unread_bytes))

@@ -1,4 +1,4 @@
-//! What the surfaces of all workers have in common: bounds of the whole process, and counts.
+//! State shared by the surfaces of all workers: bounds of the whole process, and counts.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,13 +18,13 @@ use tollgate_net::{Budget, Guesses};
 /// ```
 #[derive(Debug)]
 pub struct Shared {
-    /// Of bodies that have not arrived whole.
+    /// Budget of incomplete bodies.
     pub(crate) bodies: Budget,
-    /// Of replies that clients do not take.
+    /// Budget of replies that clients do not read.
     pub(crate) replies: Budget,
     pub(crate) over_budget: AtomicU64,
     pub(crate) slow_readers: AtomicU64,
-    /// At the admin token.
+    /// Guesses at the admin token.
     pub(crate) guesses: Guesses,
     started: Instant,
 }

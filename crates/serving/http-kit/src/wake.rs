@@ -1,8 +1,8 @@
 //! Wakes a connection's task, except when `hyper` wakes itself for nothing.
 //!
-//! A body hands each part over through a channel within one task. Whoever takes a part wakes the channel's
-//! sender, which is the task that takes it. After the last part there is nothing to do: the task would be
-//! polled a second time for each request, and would read from the socket in vain.
+//! A body hands each part over through a channel within one task. Taking a part wakes the channel's sender,
+//! which is the very task that takes it. After the last part there is nothing to do: the task would be polled
+//! a second time for each request, and would read from the socket in vain.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};

@@ -87,7 +87,7 @@ fn connect(surface: &Arc<HttpSurface<Hello>>) -> DuplexStream {
     connect_holding(surface, 64 * 1024)
 }
 
-/// A connection on which this many bytes are sent before somebody has to read.
+/// A connection that holds this many unread bytes.
 fn connect_holding(surface: &Arc<HttpSurface<Hello>>, bytes: usize) -> DuplexStream {
     let (ours, theirs) = duplex(bytes);
     let surface = Arc::clone(surface);
@@ -179,7 +179,7 @@ async fn replies_that_clients_do_not_take_have_one_bound_together() {
     let settings = SurfaceSettings { max_unread_bytes: length * 3 / 2, ..SurfaceSettings::default() };
     let of_all = Arc::new(settings.shared());
     let [one, other] = [(); 2].map(|()| {
-        // Two workers.
+        // Each is one of two workers.
         Arc::new(HttpSurface::sharing(Hello, settings.clone(), Arc::clone(&of_all)))
     });
     let mut first = connect_holding(&one, 64);
@@ -318,7 +318,7 @@ async fn a_request_with_a_body_is_read_and_polled_once() {
         ours.write_all(request.as_bytes()).await.expect("it reads");
         let got = ours.read(&mut reply).await.expect("a reply");
         assert!(reply[..got].ends_with(b"HI"));
-        // Whoever woke the connection for nothing: it has its turn now.
+        // If anything woke the connection needlessly, it would have its turn now.
         for _ in 0..10 {
             tokio::task::yield_now().await;
         }

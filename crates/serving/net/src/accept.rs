@@ -23,7 +23,7 @@ use crate::socket::{Listener, Stream};
 use crate::surface::{Client, Surface};
 use crate::tls::Tls;
 
-/// How long accepting pauses when the process or the machine is out of resources.
+/// Pause of accepting when the process or the machine is out of resources.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// The time for handshakes to finish once the drain has begun: the peer may already have sent a request.
@@ -50,8 +50,8 @@ impl Default for AcceptLimits {
 
 /// Serves the connections of `listener` until `drain` turns true, then lets each connection finish.
 ///
-/// With `tls`, a connection reaches the surface when its handshake is through; the others are closed and
-/// counted. One that is still in its handshake a second after the drain began is closed.
+/// With `tls`, a connection reaches the surface after its handshake; connections whose handshake fails are
+/// closed and counted. A connection that is still in its handshake a second after the drain began is closed.
 ///
 /// Returns when the last connection has ended; how long that may take is for the surface to bound. Dropping
 /// the future cuts all connections off.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 /// arrived whole, or of replies that are not taken.
 ///
 /// Each worker has a value of its own, made by [`for_worker`](Self::for_worker), of the one budget of all:
-/// only shares that hold bytes touch what the workers have in common.
+/// only shares that hold bytes touch the memory that the workers share.
 ///
 /// # Example
 /// ```
@@ -25,14 +25,14 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[repr(align(128))] // no worker's count of references lies on the cache line of another's
 pub struct Budget(Arc<Total>);
 
-/// What all workers hold together.
+/// Bytes held by all workers together, and their bound.
 #[derive(Debug)]
 struct Total {
     held: AtomicUsize,
     max: usize,
 }
 
-/// What one connection or call holds of a [`Budget`]. Dropping it gives the bytes back.
+/// Bytes of a [`Budget`] that one connection or call holds. Dropping it gives the bytes back.
 #[derive(Debug)]
 pub struct BudgetShare {
     budget: Arc<Budget>,
@@ -77,13 +77,13 @@ impl BudgetShare {
         self.bytes
     }
 
-    /// Whether no other share holds any: what one slow peer needs can then be granted beyond the budget.
+    /// Whether no other share holds any bytes: a single slow peer may then exceed the budget.
     #[must_use]
     pub fn is_alone(&self) -> bool {
         self.budget.held() <= self.bytes
     }
 
-    /// Adds `bytes`.
+    /// Adds `bytes` to this share.
     ///
     /// # Errors
     /// [`OverBudget`] when all shares together are above the budget. The bytes count until the share is

@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 /// Ends when `drain` turns true; never, if its sender is gone.
 ///
-/// For the `select!` of a [`Surface`](crate::Surface), next to what it is waiting for.
+/// For use in the `select!` of a [`Surface`](crate::Surface).
 pub async fn draining(drain: &mut watch::Receiver<bool>) {
     if drain.wait_for(|&drain| drain).await.is_err() {
         pending::<()>().await;

@@ -4,7 +4,7 @@
 //! rejected before its secret is compared, also if it is right, so that it learns nothing. The same wrong
 //! secret again is no further guess: a client with an old password that tries again and again must not lock
 //! out its neighbours behind one address. Addresses are remembered only while guesses are missing, and their
-//! number is bounded. Not here: any secret; of wrong ones a keyed hash is kept.
+//! number is bounded. Not here: any secret; only a keyed hash of the last wrong one is kept.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, RandomState};
@@ -18,7 +18,7 @@ use tollgate_core::Timestamp;
 /// Wrong guesses of an address at once.
 const FREE: u32 = 10;
 
-/// How long until an address has another guess.
+/// Time until an address has another guess.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Addresses that are remembered. Further ones share one place, so that a flood of addresses slows itself.
@@ -27,7 +27,7 @@ const MAX_ADDRESSES: usize = 4_096;
 /// The place of clients without an address, and of those that find none.
 const OTHERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
-/// What one surface knows of the guesses at its secret. One value serves all workers.
+/// Guesses at the secret of one surface. One value serves all workers.
 ///
 /// # Example
 /// ```
@@ -53,7 +53,7 @@ pub struct Guesses {
     hasher: RandomState,
 }
 
-/// What became of a guess.
+/// Result of a guess.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Guess {
     /// It is the secret.
@@ -62,12 +62,12 @@ pub enum Guess {
     Wrong,
     /// It was not compared: its address has guessed wrong too often.
     Slowed {
-        /// How long until the address has another guess, rounded up.
+        /// Time until the address has another guess, in seconds, rounded up.
         seconds: u64,
     },
 }
 
-/// Who guesses.
+/// Guesses by address.
 #[derive(Debug, Default)]
 struct Addresses {
     guessing: HashMap<IpAddr, Guessing>,
@@ -75,7 +75,7 @@ struct Addresses {
     swept: Option<Timestamp>,
 }
 
-/// What is known of one address.
+/// Guesses of one address.
 #[derive(Clone, Copy, Debug)]
 struct Guessing {
     /// When it will have all its guesses again.
@@ -137,13 +137,13 @@ impl Guesses {
         Guess::Wrong
     }
 
-    /// Guesses that were wrong.
+    /// Number of wrong guesses since the start.
     #[must_use]
     pub fn wrong(&self) -> u64 {
         self.wrong.load(Relaxed)
     }
 
-    /// Guesses that were not compared.
+    /// Number of guesses that were rejected without a comparison.
     #[must_use]
     pub fn slowed(&self) -> u64 {
         self.slowed.load(Relaxed)
@@ -161,7 +161,7 @@ impl Addresses {
         self.guessing.get(&self.place(address))
     }
 
-    /// How long until `address` has a guess; zero if it has one.
+    /// Time until `address` has a guess; zero if it has one.
     fn wait(&self, address: IpAddr, now: Timestamp) -> Duration {
         let missing = self.find(address).map_or(Duration::ZERO, |known| known.restored.since(now));
         missing.saturating_sub(EVERY * (FREE - 1))
@@ -181,7 +181,7 @@ impl Addresses {
         }
         let place = self.place(address);
         let known = self.guessing.entry(place).or_insert(Guessing { restored: now, last });
-        // What an address can be charged is bounded: guesses that workers judge at once.
+        // Workers judge at once, so the charge of an address is bounded.
         *known = Guessing { restored: known.restored.max(now) + EVERY, last };
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// Fires when a deadline has passed that moves later again and again.
+/// Fires when a deadline has passed that is moved again and again.
 ///
 /// Moving it later costs nothing: the timer is left alone until it fires and is then set to where the
 /// deadline is now.
@@ -97,7 +97,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const MOMENT: Duration = Duration::from_millis(2); // the clock of the runtime ticks in milliseconds
 
-    /// How long it takes to fire, when `progress` says what is waited for at each instant.
+    /// Time until it fires, when `progress` says what is waited for at each instant.
     async fn fires_after(progress: impl Fn(Duration) -> u32, limit: Duration) -> Option<Duration> {
         let (began, mut timer) = (Instant::now(), IdleTimer::new(0));
         let mut ticks = tokio::time::interval(SECOND / 4);

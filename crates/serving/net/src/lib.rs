@@ -1,5 +1,4 @@
-//! What every surface shares: sockets, TLS, the accept loop, and what a connection needs to stay within its
-//! bounds.
+//! The common part of all surfaces: sockets, TLS, the accept loop, and bounds for connections.
 //!
 //! A transport is a [`Surface`]: it serves one connection and knows nothing of sockets. [`Listeners`] binds
 //! the sockets, [`accept`] takes connections off one of them, through [`Tls`] where there is TLS, and hands

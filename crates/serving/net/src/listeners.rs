@@ -9,7 +9,7 @@ use socket2::{Domain, Protocol, Type};
 use crate::socket::{Address, Socket};
 use crate::socket_file::SocketFile;
 
-/// How an address is listened on.
+/// Options of the sockets of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sockets {
     /// Sockets that share the address; at least one is made.
@@ -40,11 +40,11 @@ impl Listeners {
     /// Listens on `address`, which is `host:port`, or `unix:` and the path of a Unix socket.
     ///
     /// The file of a Unix socket is removed when the first of the sockets stops accepting, or when all are
-    /// dropped. One that a killed server left behind is replaced.
+    /// dropped. A file that a killed server left behind is replaced.
     ///
     /// # Errors
     /// When the host has no address, or the port or the file is taken, also by another process that would
-    /// share it: two servers that each count half of the requests are never what was meant.
+    /// share it: two servers that each count half of the requests would be a mistake.
     ///
     /// # Example
     /// ```
@@ -69,7 +69,7 @@ impl Listeners {
     }
 
     fn bind_to(mut address: SocketAddr, sockets: Sockets) -> io::Result<Self> {
-        // Alone first, which fails where anybody listens; then together with the others.
+        // Alone first, which fails if another process listens; then together with the others.
         let alone = bound(address, false)?;
         address = local(&alone)?;
         drop(alone);

@@ -1,8 +1,8 @@
-//! Whether a peer is still there while its request waits: for as long as something waits, its connection
-//! reads ahead what the peer sends, and sees the end.
+//! Tracks whether a peer is still there while its request waits: during the wait, its connection reads ahead,
+//! and so notices the end.
 //!
-//! A peer that closes its connection and one that only says that it sends no more look alike until something
-//! is written to them. So this is not the place to drop a reply: whoever waits decides what the end means.
+//! A peer that closes its connection looks like a peer that only ends its sending side, until something is
+//! written to it. So this is not the place to drop a reply: the waiting request decides what the end means.
 
 use std::io;
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Waker};
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// What is read ahead at most. Behind more than that, the end is not seen.
+/// Most bytes that are read ahead. If a peer sends more, the end after them is not seen.
 const MOST_AHEAD: usize = 4096;
 
 /// Whether the peer of one connection has sent its last byte, for those that wait on its behalf.
@@ -50,19 +50,19 @@ impl Presence {
         if self.has_left() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Whether somebody waits.
+    /// Whether a request waits.
     #[must_use]
     pub fn is_watched(&self) -> bool {
         self.is_watched.load(Relaxed)
     }
 
-    /// Whether the peer has sent its last byte, as far as anybody looked.
+    /// Whether the peer has sent its last byte, as far as is known.
     #[must_use]
     pub fn has_left(&self) -> bool {
         self.has_left.load(Relaxed)
     }
 
-    /// Nobody waits any longer: the request is answered.
+    /// Ends the wait: the request is answered.
     pub fn unwatch(&self) {
         if self.is_watched() {
             self.is_watched.store(false, Relaxed);
@@ -77,7 +77,7 @@ impl Presence {
         waiting.into_iter().for_each(Waker::wake);
     }
 
-    /// Looks for the last byte while somebody waits; true when it has come now.
+    /// Looks for the last byte while a request waits; true when it has come now.
     pub fn look<IO: AsyncRead + Unpin>(&self, io: &mut ReadAhead<IO>, cx: &mut Context<'_>) -> bool {
         let comes_now = self.is_watched() && !self.has_left() && io.poll_end(cx).is_ready();
         if comes_now {
@@ -87,7 +87,7 @@ impl Presence {
     }
 }
 
-/// A connection that can be read ahead, a few kilobytes at most. What was read is returned by the next reads.
+/// A connection that can be read ahead by a few kilobytes. The bytes are returned by the next reads.
 #[derive(Debug)]
 pub struct ReadAhead<IO> {
     io: IO,

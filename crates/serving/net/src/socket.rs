@@ -148,7 +148,6 @@ impl Listener {
 /// An accepted connection.
 #[derive(Debug)]
 pub enum Stream {
-    /// Over TCP.
     Tcp(TcpStream),
     /// Over a Unix socket.
     Unix(UnixStream),

@@ -1,8 +1,8 @@
 //! The file of a Unix socket: who owns it, and when it may be replaced or removed.
 //!
 //! A server that was killed leaves its file behind, and nothing can listen there until it is removed. It is
-//! replaced only if nobody listens on it. Servers that begin in one folder at the same time wait for each
-//! other, so that none takes the file of another for one that was left behind.
+//! replaced only if no process listens on it. Servers that start in one folder at the same time wait for each
+//! other, so that none takes the file of another for a leftover.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -26,8 +26,8 @@ impl SocketFile {
     /// Listens on `path`, whose file gets the permissions `mode`.
     pub(crate) fn bind(path: &Path, mode: u32, backlog: i32) -> io::Result<(Arc<Self>, UnixListener)> {
         let address = SockAddr::unix(path)?;
-        // Without it two servers that begin at once could replace each other's file. Where a folder cannot be
-        // locked, that is as unlikely as it is everywhere else.
+        // Without the lock two servers that begin at once could replace each other's file. Where a folder
+        // cannot be locked, that is unlikely.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         let folder = File::open(folder.unwrap_or(Path::new("."))).ok();
         let _locked = folder.as_ref().map(File::lock);
@@ -47,7 +47,7 @@ impl SocketFile {
         }
         let found = fs::symlink_metadata(path)?;
         let file = Arc::new(Self { path: path.to_owned(), id: (found.dev(), found.ino()) });
-        // Nobody can connect before it listens, so nobody can connect with other permissions.
+        // Clients cannot connect before it listens, so none connects with other permissions.
         fs::set_permissions(path, Permissions::from_mode(mode))?;
         socket.listen(backlog)?;
         Ok((file, socket.into()))
@@ -68,7 +68,7 @@ impl Drop for SocketFile {
     }
 }
 
-/// Removes the socket file `path` if nobody listens on it.
+/// Removes the socket file `path` if no process listens on it.
 fn remove_if_left_behind(path: &Path) -> io::Result<()> {
     if !fs::symlink_metadata(path)?.file_type().is_socket() {
         let what = "there is a file that is not a socket; remove it, or give another path";
@@ -139,7 +139,7 @@ mod tests {
         let path = folder.path().join("a.sock");
         for round in 0..50 {
             if round % 2 == 1 {
-                // Left behind: the file stays, and nobody listens.
+                // Left behind: the file stays, without a listener.
                 drop(UnixListener::bind(&path).expect("a free path"));
             }
             let bound = std::thread::scope(|threads| {

@@ -1,4 +1,4 @@
-//! What a transport is to the accept loop. Not here: any transport.
+//! The interface between the accept loop and a transport. Not here: any transport.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct Client {
     pub is_certified: bool,
 }
 
-/// A protocol, served on connections that the accept loop has accepted.
+/// Serves a protocol on connections from the accept loop.
 ///
 /// # Example
 /// ```
@@ -57,14 +57,14 @@ pub trait Surface: Send + Sync + 'static {
     /// [`DrainWatch`](crate::DrainWatch). Bounds on what a peer can make grow, and on
     /// how long it can be silent, are the surface's own; a panic costs this one connection.
     ///
-    /// Flush what was written before waiting for more: over TLS a write may stay in a buffer until then. Shut
-    /// `io` down to end it properly; over TLS the peer can otherwise not tell an end from a cut.
+    /// Flush written bytes before waiting for more: over TLS they may stay in a buffer until then. Shut `io`
+    /// down to end it properly; over TLS the peer cannot otherwise distinguish an end from a cut.
     fn serve<IO>(self: Arc<Self>, io: IO, drain: watch::Receiver<bool>) -> impl Future<Output = ()> + Send
     where
         IO: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// As [`serve`](Self::serve), for a connection whose client is at `peer`, if it has an address. For
-    /// surfaces that treat addresses apart; the others leave it as it is.
+    /// Like [`serve`](Self::serve), for a connection whose client is at `peer`, if it has an address. For
+    /// surfaces that distinguish clients by address; the others need not implement it.
     fn serve_peer<IO>(
         self: Arc<Self>,
         io: IO,
@@ -78,7 +78,7 @@ pub trait Surface: Send + Sync + 'static {
         self.serve(io, drain)
     }
 
-    /// As [`serve_peer`](Self::serve_peer), for surfaces that treat clients with a certificate apart.
+    /// Like [`serve_peer`](Self::serve_peer), for surfaces that distinguish clients with a certificate.
     fn serve_client<IO>(
         self: Arc<Self>,
         io: IO,

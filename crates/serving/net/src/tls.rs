@@ -28,11 +28,11 @@ pub struct Tls {
     seen: Mutex<Seen>,
 }
 
-/// What the files held.
+/// Digests of the files.
 struct Seen {
-    /// When the certificate in use was read.
+    /// The files when the certificate in use was read.
     active: [Option<Digest>; 3],
-    /// When the files were last read.
+    /// The files when they were last read.
     last: [Option<Digest>; 3],
 }
 
@@ -47,8 +47,8 @@ impl Tls {
         let contents = Contents::read(&files);
         let found = contents.digests();
         let active = ArcSwap::from_pointee(contents.active(&files, &alpn)?);
-        // The first draw of a process takes tens of milliseconds; better now than in somebody's handshake.
-        // Should it fail, so do handshakes, and they say so.
+        // The first random number of a process takes tens of milliseconds to draw: better now than during a
+        // handshake. If it fails, handshakes fail too and report it.
         let _ = aws_lc_rs::default_provider().secure_random.fill(&mut [0; 32]);
         let seen = Mutex::new(Seen { active: found, last: found });
         Ok(Self { files, alpn, active, seen })
@@ -60,8 +60,8 @@ impl Tls {
     /// Reads a few small files and blocks meanwhile; call it every few seconds and when asked to reload.
     ///
     /// # Errors
-    /// [`TlsError`] when what the files hold now cannot be used: the certificate in use stays. Said once for
-    /// the same contents, then `false`, so that a caller may log each.
+    /// [`TlsError`] when the current files cannot be used: the certificate in use stays. Returned once for
+    /// the same contents, then `false`, so that a caller may log each error.
     pub fn reload_if_changed(&self) -> Result<bool, TlsError> {
         let mut seen = self.seen.lock();
         let contents = Contents::read(&self.files);
@@ -74,8 +74,8 @@ impl Tls {
         Ok(true)
     }
 
-    /// Until when the certificate in use is good, in seconds since 1970 began (UTC); `None` when it does not
-    /// say so readably.
+    /// End of the validity of the certificate in use, in seconds since 1970 began (UTC); `None` if it cannot
+    /// be read.
     #[must_use]
     pub fn not_after(&self) -> Option<i64> {
         self.active.load().not_after

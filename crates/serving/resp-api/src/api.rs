@@ -67,7 +67,6 @@ impl<S: Store> RespApi<S> {
         self.context.unread.held()
     }
 
-    /// The limiter.
     #[must_use]
     pub fn limiter(&self) -> &Arc<Limiter<S>> {
         &self.context.limiter

@@ -34,7 +34,7 @@ impl<'a> Arguments<'a> {
         self.spans.iter().skip(index).map(|span| span.of(self.input))
     }
 
-    /// How many there are, the name included.
+    /// Number of arguments, the name included.
     #[inline]
     pub(crate) const fn len(&self) -> usize {
         self.spans.len()
@@ -72,11 +72,11 @@ pub(crate) fn integer(argument: &[u8]) -> Result<i64, &'static str> {
     number::parse(argument).ok_or(NOT_AN_INTEGER)
 }
 
-/// `argument` as a number of permits. A client may have chosen it, so one that is too large for 63 bits
+/// `argument` as a number of permits. A client may have chosen it, so a number that is too large for 63 bits
 /// counts as the largest.
 ///
 /// # Errors
-/// A message for a negative number, and that of Redis for what is not a number.
+/// A message for a negative number, and that of Redis for text that is not a number.
 pub(crate) fn permits(argument: &[u8]) -> Result<u64, &'static str> {
     match number::parse(argument) {
         Some(number) => u64::try_from(number).map_err(|_| NEGATIVE),

@@ -124,7 +124,7 @@ impl Checks {
 /// A parsed command; its entries are kept apart from it.
 #[derive(Clone, Debug)]
 struct Check<'a> {
-    /// What is not UTF-8 is the name of no domain.
+    /// A name that is not UTF-8 matches no domain.
     domain: Cow<'a, str>,
     cost: u64,
     /// The cost is used already.
@@ -192,7 +192,7 @@ impl<'a> Check<'a> {
             }
             Ok(answer) => {
                 turn.counts.count(answer.is_admitted());
-                // Those behind it are decided later than they came; the wait is not their latency.
+                // Later commands are decided later than they arrived; the wait is not their latency.
                 turn.now = turn.now + answer.waited();
                 if let Some(span) = span {
                     answer.record(&span);

@@ -4,7 +4,7 @@
 
 use crate::throttle::Form;
 
-/// A command, by what is to be done with it.
+/// A command, by the way it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Command {
     /// Asks for a decision, which is made together with others.
@@ -24,7 +24,7 @@ pub(crate) enum Decision {
     Slot(SlotAction),
 }
 
-/// What to do with a slot.
+/// Operation on a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotAction {
     /// Take or renew it.

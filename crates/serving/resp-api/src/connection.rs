@@ -40,10 +40,10 @@ use crate::stats::Counts;
 use crate::turn::{Pushed, Turn};
 use crate::undecided::{Reason, Why};
 
-/// Turns of a connection while the server drains: 16 MiB of commands, above what the system keeps of those
+/// Turns of a connection while the server drains: 16 MiB of commands, more than the system keeps of commands
 /// that have arrived. A client that sends without end is served no longer.
 const LAST_TURNS: u32 = 1024;
-/// How long a connection waits, while the server drains, before it is sure that nothing has arrived.
+/// Wait of a draining connection for input, before it is sure that nothing has arrived.
 const LAST_LOOK: Duration = Duration::from_millis(1);
 
 /// One connection and its client.
@@ -62,7 +62,7 @@ pub(crate) struct Connection<IO, S: Store> {
     idle: IdleTimer<Progress>,
 }
 
-/// What a connection waits for.
+/// Progress of a connection, for its timeouts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Progress {
     /// Turns that completed a command.
@@ -71,7 +71,7 @@ struct Progress {
     is_partial: bool,
 }
 
-/// What one turn left over.
+/// Result of one turn: the bytes used, and the bytes needed next.
 struct Rest {
     /// Bytes that were used.
     used: usize,
@@ -94,8 +94,8 @@ where
     }
 
     /// Serves the connection until it ends. When `drain` becomes true, commands that have arrived are
-    /// executed, and the connection is closed as soon as there are no more. What arrives later is not
-    /// executed.
+    /// executed, and the connection is closed as soon as there are no more. Commands that arrive later are
+    /// not executed.
     #[expect(
         clippy::manual_async_fn,
         reason = "the future of an async fn holds the connection twice: as it came, and as it is used"
@@ -112,9 +112,9 @@ where
                 let (mut buffers, read) = match arrival.await {
                     Ok(arrived) => arrived,
                     Err(End::Close) if !has_looked_again => {
-                        // The runtime knows what has arrived since it last asked the system only after it
-                        // has asked again. That is certain when a timer has fired; after a mere yield it is
-                        // not: what woke this task meanwhile, as the drain may, polls it at once.
+                        // The runtime knows of new bytes only after it has asked the system again. That is
+                        // certain when a timer has fired, but not after a mere yield: an event that woke this
+                        // task meanwhile, such as the drain, polls it at once.
                         has_looked_again = true;
                         sleep(LAST_LOOK).await;
                         continue;
@@ -143,7 +143,7 @@ where
         }
     }
 
-    /// Reads what has arrived into buffers, after what was left over. Returns how many bytes they hold.
+    /// Reads new bytes into buffers, after the kept ones. Returns how many bytes they hold.
     fn poll_arrival(
         &mut self,
         cx: &mut TaskContext<'_>,
@@ -176,7 +176,7 @@ where
         })
     }
 
-    /// Executes every complete command of what was read.
+    /// Executes every complete command of the bytes read.
     async fn turn(&mut self, buffers: &mut TurnBuffers, read: usize) -> Result<(), End> {
         let (input, work) = (&mut buffers.input[..read], &mut buffers.work);
         if !self.partial.is_long() {
@@ -195,7 +195,7 @@ where
         self.check(kept, work).await
     }
 
-    /// Keeps what is left over until the rest arrives.
+    /// Keeps the unused bytes until the rest arrives.
     #[inline]
     fn keep(&mut self, bytes: &[u8], rest: &Rest) -> Result<(), OverBudget> {
         self.progress.turns += u64::from(rest.used > 0);

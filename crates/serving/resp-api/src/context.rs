@@ -1,4 +1,4 @@
-//! What all connections of the surface share.
+//! State shared by all connections of the surface.
 
 use std::sync::Arc;
 

@@ -52,7 +52,7 @@ impl Session {
         Self { id, peer, is_authenticated, is_resp3: false, name: Box::default() }
     }
 
-    /// What the client may send.
+    /// Caps on the client's commands; smaller before it has authenticated.
     #[inline]
     pub(crate) fn caps(&self, settings: &RespSettings) -> Caps {
         let &RespSettings { max_bulk_bytes, max_arguments, max_command_bytes, .. } = settings;

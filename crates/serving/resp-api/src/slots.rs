@@ -23,8 +23,7 @@ const RELEASE: &str = "ERR syntax error, expected TOLLGATE.RELEASE domain key va
 /// The limit of a reply, and what remains of it, where no slot was asked for.
 const NO_LIMIT: i64 = -1;
 
-/// Commands that wait to be carried out, in their order: a release may be about what was acquired just
-/// before.
+/// Commands that wait to be carried out, in their order: a release may be about a slot acquired just before.
 #[derive(Debug, Default)]
 pub(crate) struct SlotCommands {
     /// The arguments of all commands.
@@ -79,7 +78,7 @@ impl SlotCommands {
 /// A parsed command; its entries are kept apart from it.
 #[derive(Clone, Debug)]
 struct SlotCommand<'a> {
-    /// What is not UTF-8 is the name of no domain.
+    /// A name that is not UTF-8 matches no domain.
     domain: Cow<'a, str>,
     id: Option<SlotId>,
     /// The reply ends with the element of `WITHDEGRADED`.

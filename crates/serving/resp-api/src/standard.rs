@@ -15,7 +15,7 @@ use crate::reply::wrong_number_of_arguments;
 use crate::session::Session;
 use crate::turn::Turn;
 
-/// What happens to the connection after a command.
+/// State of the connection after a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// It stays open.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 /// Threads that count apart; further ones share counters with these.
 const SHARDS: usize = 16;
 
-/// Counters of one surface. Each only grows, except those of what is there now. They can be read at any time,
-/// from any thread.
+/// Counters of one surface. Each only grows, except numbers of current connections. They can be read at any
+/// time, from any thread.
 #[derive(Debug, Default)]
 pub struct Stats {
     shards: [Shard; SHARDS],
@@ -28,7 +28,7 @@ struct Shard {
     denied: AtomicU64,
 }
 
-/// What has been done and not been added to [`Stats`] yet.
+/// Counts of a turn that are not yet added to [`Stats`].
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) commands: u64,
@@ -54,7 +54,7 @@ impl Counts {
 }
 
 impl Stats {
-    /// Commands answered.
+    /// Number of commands answered, over all connections.
     #[must_use]
     pub fn commands(&self) -> u64 {
         self.sum(|shard| &shard.commands)

@@ -24,7 +24,7 @@ impl TimeUnit {
         }
     }
 
-    /// How long a denied client has to wait, at least 1; -1 for ever.
+    /// Wait of a denied client until a retry can succeed, at least 1; -1 for ever.
     #[inline]
     pub(crate) fn retry_after(self, retry_after: RetryAfter) -> i64 {
         match retry_after {

@@ -1,4 +1,4 @@
-//! One turn of a connection: the commands that arrived together, and what is needed to answer them.
+//! One turn of a connection: the commands that arrived together, and the state that answers them.
 
 use std::net::IpAddr;
 
@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::reply::Reply;
 use crate::stats::Counts;
 
-/// What every command of a turn is answered with.
+/// State that every command of a turn uses.
 pub(crate) struct Turn<'a, S: Store> {
     pub(crate) context: &'a Context<S>,
     /// Where the client is.
@@ -21,11 +21,11 @@ pub(crate) struct Turn<'a, S: Store> {
     /// When the commands arrived.
     pub(crate) now: Timestamp,
     pub(crate) reply: Reply<'a>,
-    /// What has been done and not been reported yet.
+    /// Counts that are not reported yet.
     pub(crate) counts: Counts,
 }
 
-/// What happened to a decision that was offered to a batch.
+/// Result of offering a decision to a batch.
 #[derive(Debug)]
 pub(crate) enum Pushed {
     /// It will be made with the batch.

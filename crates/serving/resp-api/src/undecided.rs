@@ -1,5 +1,5 @@
 //! Commands that cannot be decided by the rules, because they are too large or there is no room for them:
-//! what they are answered with, how they are counted.
+//! their replies, and how they are counted.
 //!
 //! A program passes on what its clients send, and takes an error for an outage.
 
@@ -11,14 +11,14 @@ use crate::degraded;
 use crate::throttle::Form;
 use crate::turn::Turn;
 
-/// What is known of a command that was dropped.
+/// The parts of a dropped command that were looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     /// The first argument; empty if it is too long for a name.
     pub(crate) name: Vec<u8>,
     /// The last argument; empty if it is long.
     pub(crate) last: Vec<u8>,
-    /// How many there are.
+    /// Number of arguments, the name included.
     pub(crate) arguments: usize,
 }
 
@@ -31,14 +31,14 @@ pub(crate) enum Why {
     Overload,
 }
 
-/// What kind of reason a command is rejected for, for metrics.
+/// Kind of rejection, for metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// It breaks the protocol.
     Malformed,
     TooLarge,
     Overload,
-    /// Its arguments make no sense.
+    /// Its arguments are invalid.
     Invalid,
     /// There is no such command.
     Unknown,
@@ -94,7 +94,7 @@ impl<S: Store> Turn<'_, S> {
             Undecided::Error => return self.fail(reason, text),
         };
         let (is_denied, is_crab) = (i64::from(!admits), 1 - i64::from(!admits));
-        // As of a request that nothing limits, and of one that no wait helps.
+        // Numbers as for a request that nothing limits, or one that no wait helps.
         let (numbers, nulls) = match Command::named(&seen.name) {
             Some(Command::Decide(Decision::Check)) => ([is_denied, -1, -1, -1, 0], 1),
             Some(Command::Decide(Decision::Slot(SlotAction::Acquire))) => ([is_denied, -1, -1, -1, 0], 2),

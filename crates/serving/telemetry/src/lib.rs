@@ -26,17 +26,16 @@ pub use span_counts::SpanCounts;
 use line_limit::LineFilter;
 use one_line::{PlainJson, TextFields};
 
-/// How log lines look.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
     #[default]
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// What was logged and traced, for metrics.
+/// Counts of logging and tracing, for metrics.
 #[derive(Clone, Debug, Default)]
 pub struct Reported {
     /// Lines on their way to stderr.

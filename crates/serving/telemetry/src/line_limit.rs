@@ -1,5 +1,5 @@
-//! How many log lines of one kind are written: some at once, then a few per second. Peers can provoke lines,
-//! such as those of a protocol error on each connection; what is above the limit is counted.
+//! Limits log lines of one kind: some at once, then a few per second. Peers can provoke lines, such as those
+//! of a protocol error on each connection; lines above the limit are counted instead.
 //!
 //! A kind is one place in the code. Denials are not limited here: their log has a limit of its own
 //! (`--denial-log-rate`).

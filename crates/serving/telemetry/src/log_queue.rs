@@ -14,11 +14,11 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// Bytes of lines that may wait.
 const MAX_BYTES: usize = 1 << 20;
-/// What a waiting line is counted for besides its text, so that empty ones are bounded too.
+/// Bytes that a waiting line counts for besides its text, so that empty lines are bounded too.
 const OVERHEAD: usize = 64;
-/// How often the log may say how many lines are missing.
+/// Shortest time between two notices of missing lines.
 const NOTICE_EVERY: Duration = Duration::from_secs(1);
-/// How long the last lines may take at the end of the process.
+/// Longest time to write the last lines at the end of the process.
 const FLUSH: Duration = Duration::from_secs(1);
 
 /// Lines on their way. Cloned handles share one queue.
@@ -120,7 +120,7 @@ impl LogQueue {
     }
 }
 
-/// How many lines are missing in the log.
+/// Number of lines that are missing in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Missing {
     dropped: u64,
@@ -128,7 +128,7 @@ struct Missing {
 }
 
 impl Missing {
-    /// Says what is missing since `before`.
+    /// Logs the lines that are missing since `before`.
     fn report(self, before: Self) {
         let (dropped, left_out) = (self.dropped - before.dropped, self.left_out - before.left_out);
         if dropped > 0 {
@@ -151,7 +151,7 @@ impl<'a> MakeWriter<'a> for LogQueue {
     }
 }
 
-/// Puts what is written at once, which is a line, into the queue.
+/// Puts the text of each write, which is a whole line, into the queue.
 pub struct Lines<'a>(&'a LogQueue);
 
 impl Write for Lines<'_> {
@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a line only when it is let.
+    /// Accepts a line only when the test permits it.
     struct Reader {
         turns: Receiver<()>,
         read: Sender<Vec<u8>>,

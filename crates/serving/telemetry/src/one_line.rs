@@ -1,4 +1,4 @@
-//! How an event becomes a line that no value can forge, break or turn around, as text and as JSON.
+//! Formats an event as a line that no value can forge, break or turn around, as text and as JSON.
 //!
 //! In text a value is quoted and escaped unless it reads as one word. A message that has several lines, such
 //! as the errors of rule files, continues on indented ones: a line that is not indented begins an event.
@@ -73,8 +73,8 @@ impl fmt::Display for Message<'_> {
     }
 }
 
-/// Escapes in JSON what JSON itself need not escape: DEL and the controls behind it, separators of lines,
-/// marks of direction, and what is invisible.
+/// Escapes in JSON what JSON itself need not escape: DEL and the controls after it, separators of lines,
+/// marks of direction, and invisible characters.
 pub(crate) struct PlainJson<E>(pub(crate) E);
 
 impl<S, N, E> FormatEvent<S, N> for PlainJson<E>
@@ -93,7 +93,7 @@ where
         self.0.format_event(context, Writer::new(&mut line), event)?;
         // The line feed is the end of the line.
         line.chars().try_for_each(|c| match c {
-            // JSON writes what is above U+FFFF as two halves.
+            // JSON writes characters above U+FFFF as two halves.
             c if is_hidden(c) && c != '\n' => {
                 c.encode_utf16(&mut [0; 2]).iter().try_for_each(|half| write!(writer, "\\u{half:04x}"))
             }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use crate::{LogFormat, lines_to};
 
-    /// What `act` logs, without the timestamps.
+    /// Log output of `act`, without the timestamps.
     fn logged(format: LogFormat, act: impl FnOnce()) -> String {
         #[derive(Clone, Default)]
         struct To(Arc<Mutex<Vec<u8>>>);

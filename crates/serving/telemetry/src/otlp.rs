@@ -35,9 +35,9 @@ use crate::span_counts::SpanCounts;
 const QUEUE: usize = 4096;
 /// Most spans of one message to the collector.
 const BATCH: usize = 512;
-/// How long a span waits for others to be sent with.
+/// Longest wait of a span for others to be sent with.
 const GATHER: Duration = Duration::from_secs(1);
-/// How long the collector may take to answer.
+/// Timeout of the collector's answer.
 const EXPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The way to the collector. Stop it at the end, or the last spans are lost.
@@ -50,12 +50,12 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Starts the thread that sends to `collector`, `http://host:port`. The service is called `tollgate`,
-    /// unless `OTEL_SERVICE_NAME` says otherwise.
+    /// Starts the thread that sends to `collector`, `http://host:port`. The service is named `tollgate`,
+    /// unless `OTEL_SERVICE_NAME` is set.
     ///
     /// # Errors
-    /// When the collector's address makes no sense, or the system gives no thread. A collector that is away
-    /// is no error.
+    /// When the collector's address is invalid, or the system gives no thread. An unreachable collector is
+    /// not an error.
     pub fn start(collector: &str) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let resource = Resource::builder()
@@ -97,7 +97,7 @@ impl Traces {
         Ok(Self { provider, counts, stop, stopped })
     }
 
-    /// What makes traces of spans; it looks at no others.
+    /// The layer that turns spans of sampled calls into traces; it ignores all other spans.
     pub fn layer<S>(&self) -> impl Layer<S> + Send + Sync + use<S>
     where
         S: tracing::Subscriber + for<'span> LookupSpan<'span>,
@@ -106,7 +106,7 @@ impl Traces {
         Calls { tracer: self.provider.tracer("tollgate") }.with_filter(calls)
     }
 
-    /// What became of the spans so far.
+    /// Counts of exported, failed and dropped spans.
     #[must_use]
     pub fn counts(&self) -> Arc<SpanCounts> {
         Arc::clone(&self.counts)
@@ -115,7 +115,7 @@ impl Traces {
     /// Sends what waits, for `at_most` that long, and ends the thread.
     pub fn stop(self, at_most: Duration) {
         self.stop.send_replace(true);
-        // The thread says nothing; it drops its end when it is through.
+        // The thread sends nothing; it drops its end of the channel when it has finished.
         let _ = self.stopped.recv_timeout(at_most);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-/// What became of the spans of sampled calls.
+/// Outcomes of the spans of sampled calls.
 #[derive(Debug, Default)]
 pub struct SpanCounts {
     /// Taken by the collector.

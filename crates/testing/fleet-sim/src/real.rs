@@ -83,13 +83,11 @@ impl Reports for ReportsInMemory {
 /// A control plane on a port of the loopback interface.
 #[derive(Debug)]
 pub struct Control {
-    /// Its address.
     pub address: SocketAddr,
-    /// Its nodes.
     pub fleet: Fleet,
-    /// What it publishes.
+    /// Channel of the published rules.
     pub published: watch::Sender<Arc<Published>>,
-    /// What nodes reported.
+    /// Reports of nodes.
     pub reports: Arc<ReportsInMemory>,
     runtime: Option<tokio::runtime::Runtime>,
 }
@@ -226,7 +224,7 @@ impl Control {
     /// Waits until every node holds every published version; `nodes` is their number.
     pub fn wait_in_force(&self, nodes: usize) {
         let published = Arc::clone(&self.published.borrow());
-        // What the states of all nodes are made of would be most of the work.
+        // Computing the states of all nodes would be most of the work.
         self.wait_for("everything is acknowledged", || self.fleet.nodes_with(&published) == nodes);
         self.wait("everything is in force", |states| {
             let holds = |node: &NodeState| {
@@ -291,7 +289,7 @@ impl AsyncWrite for Encrypted {
 pub struct Node {
     limiter: Arc<Limiter<MemoryStore>>,
     clock: MonotonicClock,
-    /// What is shown of it.
+    /// Channel of its status.
     pub status: watch::Receiver<Status>,
     /// Its own rule files, when they change.
     pub local: mpsc::Sender<Vec<RuleFile>>,
@@ -299,13 +297,12 @@ pub struct Node {
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-/// How a node starts.
+/// Settings of a node.
 pub struct NodeOptions {
     /// Where the control plane is.
     pub endpoint: Endpoint,
     /// Its own rule files.
     pub local: Vec<RuleFile>,
-    /// Reads rules.
     pub parser: Arc<Parser>,
 }
 
@@ -330,6 +327,7 @@ impl Node {
     #[must_use]
     pub fn start(folder: &Path, name: &str, options: NodeOptions) -> Self {
         let mut state_dir = StateDir::open(folder).expect("a folder");
+        // Id and secret follow from the name, so a node has the same ones in every process.
         let hex: String = name.bytes().map(|byte| format!("{byte:02x}")).collect();
         let fresh = format!("{hex:0>32}");
         let mut secret = [0; 32];
@@ -391,7 +389,7 @@ impl Node {
         answer.is_ok_and(|answer| answer.is_admitted())
     }
 
-    /// Waits until what is shown satisfies `condition`.
+    /// Waits until the status satisfies `condition`.
     ///
     /// # Panics
     /// It does not within [`PATIENCE`].

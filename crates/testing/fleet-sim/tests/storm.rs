@@ -48,7 +48,7 @@ struct World {
     last: u64,
     nodes: Vec<Agent>,
     hub: Option<Hub>,
-    /// What the control plane has yet to do.
+    /// Events that the control plane has yet to process.
     arrived: VecDeque<HubEvent>,
     is_busy: bool,
     sessions: HashMap<SessionId, (usize, LinkId)>,
@@ -258,6 +258,7 @@ impl World {
         if wake != Timestamp::NEVER {
             self.at(wake.max(self.now), Event::Wake(place));
         }
+        // Publications and blocks no longer wait for nodes that have them, or that went away.
         let agent = &self.nodes[place];
         let version = agent.state().apps.get("app00").map_or(0, |it| it.version);
         for (published, _, lack) in &mut self.spreading {

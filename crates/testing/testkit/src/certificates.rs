@@ -1,4 +1,5 @@
-//! Certificates that exist for one test: an authority, what it has signed, and a client that trusts it.
+//! Certificates that exist for one test: an authority, the certificates it has signed, and a client that
+//! trusts it.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::path::{Path, PathBuf};
@@ -10,15 +11,15 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ClientConfig, RootCertStore};
 
-/// Who signs.
+/// A certificate authority of its own.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate for `localhost` and `127.0.0.1` and its key, both as PEM.
 #[derive(Clone, Debug)]
 pub struct Issued {
-    /// The certificate.
+    /// The certificate as PEM.
     pub cert: String,
-    /// Its key.
+    /// Its private key as PEM.
     pub key: String,
 }
 

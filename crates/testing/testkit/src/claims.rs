@@ -1,5 +1,5 @@
-//! What the documentation claims to be shown by tests, held against what ran: every test that a page names
-//! has passed, or is listed with the rows that it leaves unshown.
+//! Tests that the documentation names as evidence, compared with the tests that ran: every test that a page
+//! names has passed, or is listed with the rows that it leaves unshown.
 //!
 //! Not here: whether a test shows what its row says. `tests/acceptance.rs` looks whether it can.
 

@@ -62,7 +62,7 @@ pub async fn outcome(response: ResponseFuture) -> Result<(u16, i32), h2::Error> 
     Ok((code, body.trailers().await?.as_ref().and_then(status).unwrap_or(-1)))
 }
 
-/// What clients of [`call_until_closed`] have done so far, all together.
+/// Counts of all clients of [`call_until_closed`] together.
 #[derive(Debug, Default)]
 pub struct Called {
     /// Calls that were answered.

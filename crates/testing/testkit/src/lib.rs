@@ -4,7 +4,7 @@
 //! - [`vectors`]: the numbers of other libraries' own tests, run against our library
 //!   (a default feature, since it builds the library).
 //! - `certificates` (feature of that name): authorities and certificates that exist for one test.
-//! - [`claims`]: the tests that pages name, held to the logs of a run.
+//! - [`claims`]: the tests that pages name, compared with the logs of a run.
 //! - `grpc` (feature of that name): calls of Envoy's rate limit service on connections by hand.
 //! - [`redis_cell`]: the arithmetic of `CL.THROTTLE`, to hold ours to.
 //! - `seeds` (feature of that name): the seeds of simulations, within a budget of time.

@@ -20,7 +20,7 @@
 //! assert_eq!(redis.command(&["INCRBY", "key", "41"]).int(), 42);
 //! ```
 //!
-//! Not here: the store under test, and what a server of Tollgate says.
+//! Not here: the store under test, and a server of Tollgate.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,

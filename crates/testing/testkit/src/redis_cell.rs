@@ -42,13 +42,13 @@ impl CellRate {
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellAnswer {
-    /// It passes.
+    /// The request passes.
     pub admitted: bool,
     /// Permits that are left.
     pub remaining: u64,
-    /// How long until the same request passes, rounded up to a ns; `None` if it passes now, or never does.
+    /// Time until the same request passes, rounded up to a ns; `None` if it passes now, or never does.
     pub retry_after: Option<Duration>,
-    /// How long until the key is full, rounded up to a ns.
+    /// Time until the key is full, rounded up to a ns.
     pub reset_after: Duration,
 }
 
@@ -69,7 +69,7 @@ impl From<&Decision> for CellAnswer {
 /// A key of redis-cell.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cell {
-    /// In parts of a ns since the epoch of whoever asks.
+    /// In parts of a ns since the caller's epoch.
     tat: i128,
 }
 
@@ -115,11 +115,11 @@ fn up(parts: i128) -> Duration {
 /// One request of a history.
 #[derive(Clone, Copy, Debug)]
 pub struct CellStep {
-    /// How long after the request before it.
+    /// Time since the request before it.
     pub gap: Duration,
-    /// What it brings.
+    /// Rate that the request brings.
     pub rate: CellRate,
-    /// What it takes.
+    /// Permits that the request takes.
     pub quantity: u64,
 }
 
@@ -231,7 +231,7 @@ pub fn is_less_than_one_ns_late_for_each_change(
     }
 }
 
-/// SplitMix64.
+/// SplitMix64, a small generator that is the same everywhere.
 struct Random(u64);
 
 impl Random {

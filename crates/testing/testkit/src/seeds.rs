@@ -57,13 +57,13 @@ impl Seeds {
         self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).ok()
     }
 
-    /// How many were drawn.
+    /// Number of seeds drawn so far.
     pub fn drawn(&self) -> u64 {
         self.next.load(Ordering::Relaxed)
     }
 }
 
-/// Of all threads of this process.
+/// Processor time of all threads of this process.
 fn processor_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))

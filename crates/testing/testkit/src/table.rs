@@ -22,14 +22,11 @@ use tollgate_core::{Cost, Decision, Quota, RetryAfter, State, Timestamp};
 /// Where tables begin: midnight (UTC) of Monday, 13 November 2023.
 pub const MIDNIGHT: Timestamp = Timestamp::from_unix_seconds(1_699_833_600);
 
-/// What a decision says, as far as a row cares.
+/// A decision, as far as a row cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Want {
     /// Admitted at once, with this number of permits left.
-    Admit {
-        /// Permits left.
-        remaining: u64,
-    },
+    Admit { remaining: u64 },
     /// Admitted, to act so much later.
     Delay(Duration),
     /// Denied until so much later.
@@ -68,7 +65,7 @@ pub fn at(ms: u64) -> Timestamp {
     MIDNIGHT + Duration::from_millis(ms)
 }
 
-/// What `decision` says, in the words of a row.
+/// The decision in the words of a row.
 #[must_use]
 pub fn said(decision: &Decision) -> Want {
     match decision.retry_after() {

@@ -1,10 +1,10 @@
 //! The numbers of other libraries' own tests, run against the library by its public calls.
 //!
 //! A file holds vectors: an algorithm, its parameters, and steps with what must be answered. [`run`] plays
-//! one vector and says whether we answer so. What the library has no words for is skipped with the reason,
-//! and so is every shape that is not known: a field that is not read, a value of another kind, steps that
-//! compare nothing. Where a vector asks for what our laws forbid, the law is followed, and the difference is
-//! listed with our answer ([`difference`]).
+//! one vector and says whether we answer so. A vector that the library has no words for is skipped with the
+//! reason, and so is every shape that is not known: a field that is not read, a value of another kind, steps
+//! that compare nothing. Where a vector asks for what our laws forbid, the law is followed, and the
+//! difference is listed with our answer ([`difference`]).
 
 mod adaptive;
 mod case;
@@ -62,7 +62,7 @@ impl File {
     /// Reads a list of vectors, or an object that has one as `vectors`.
     ///
     /// # Errors
-    /// [`FileError`]. What is wrong with a single vector is not an error: it is skipped with the reason.
+    /// [`FileError`]. A fault in a single vector is not an error: the vector is skipped with the reason.
     pub fn parse(text: &str) -> Result<Self, FileError> {
         match serde_json::from_str(text).map_err(FileError::Json)? {
             Value::Array(vectors) => Ok(Self { vectors }),
@@ -75,14 +75,14 @@ impl File {
     }
 }
 
-/// What became of a vector.
+/// Result of playing a vector.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Every step is answered as the vector says.
     Passed,
     /// Our law says otherwise, for this reason.
     Differs(&'static str),
-    /// A step is answered otherwise: which, what was expected, what came.
+    /// A step is answered otherwise: the step, the expected answer, and the actual one.
     Failed(String),
     /// The library has no words for it, for this reason.
     Skipped(String),
@@ -98,7 +98,7 @@ pub fn run(vector: &Value) -> Verdict {
     }
 }
 
-/// What plays a vector.
+/// The part that plays a vector.
 enum Player<'v> {
     Learner(Learner),
     Slots(Slots),
@@ -187,12 +187,12 @@ fn play(vector: &Vector) -> Result<Verdict, Stop> {
     Ok(verdict)
 }
 
-/// How far an answer may be from what is expected.
+/// Allowed distance of an answer from the expected one.
 #[derive(Clone, Copy)]
 struct Tolerance {
-    /// Of times in nanoseconds.
+    /// For times, in nanoseconds.
     ns: f64,
-    /// Of everything.
+    /// For all numbers.
     any: f64,
 }
 
@@ -237,12 +237,12 @@ fn is_near(got: &Value, expected: &Value, tolerance: f64) -> bool {
     }
 }
 
-/// How many vectors went how.
+/// Counts of vectors by verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Answered as the vector says, or as our law says where that differs.
     pub passed: usize,
-    /// Answered otherwise.
+    /// Answered otherwise than expected.
     pub failed: usize,
     /// Not to be expressed.
     pub skipped: usize,

@@ -71,7 +71,7 @@ impl Reader<'_> {
             Event::Scalar(text, style, anchor, _) => {
                 let is_plain = style == ScalarStyle::Plain;
                 let null = is_plain && ["", "~", "null"].contains(&&*text);
-                // Of these YAML writes the same as JSON.
+                // YAML writes these scalars in the same way as JSON.
                 let typed = (self.is_typed && is_plain).then(|| serde_json::from_str(&text).ok()).flatten();
                 let value = typed.filter(|value: &Value| value.is_boolean() || value.is_number());
                 let value = if null { Some(Value::Null) } else { value };

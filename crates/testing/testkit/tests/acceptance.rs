@@ -1,5 +1,6 @@
-//! What the pages claim can be looked up: every test that they name exists, is run, and does something.
-//! `./test` also holds the names to what passed in its run, and lists the rows whose tests were skipped.
+//! Claims of pages can be looked up: every test that they name exists, is run, and does something. `./test`
+//! also compares the names with the tests that passed in its run, and lists the rows whose tests were
+//! skipped.
 #![allow(clippy::expect_used, reason = "helpers of a test count as no test to clippy")]
 
 use std::collections::HashMap;
@@ -138,7 +139,7 @@ fn fault_at(at: usize, name: &str, source: &str) -> Option<&'static str> {
     }
 }
 
-/// What is between the braces of the function whose line begins at `line`: up to the first `}` of its own
+/// The text between the braces of the function whose line begins at `line`: up to the first `}` of its own
 /// indentation.
 fn body(source: &str, line: usize) -> &str {
     let text = &source[line..];

@@ -38,7 +38,7 @@ struct Node {
     dependencies: Vec<String>,
 }
 
-/// What `deny.toml` says.
+/// Contents of `deny.toml`.
 struct Rules {
     licences: BTreeSet<String>,
     banned: BTreeSet<String>,
@@ -85,7 +85,7 @@ fn rules(text: &str) -> Rules {
     }
 }
 
-/// What is wrong with the dependencies, a line each.
+/// Faults of the dependencies, a line each.
 fn faults(metadata: &Metadata, rules: &Rules) -> Vec<String> {
     let mut faults = Vec::new();
     let packages: BTreeMap<&str, &Package> =
@@ -119,7 +119,7 @@ fn faults(metadata: &Metadata, rules: &Rules) -> Vec<String> {
     faults
 }
 
-/// What the workspace depends on, but for the crates whose trees are skipped.
+/// Dependencies of the workspace, except the crates whose trees are skipped.
 fn reached<'m>(
     metadata: &'m Metadata,
     packages: &BTreeMap<&'m str, &'m Package>,
@@ -199,7 +199,7 @@ fn a_licence_a_source_a_ban_and_a_second_version_are_faults() {
     }
 }
 
-/// What `cargo deny check advisories` does is not tested here: its database is not in the registry.
+/// `cargo deny check advisories` is not repeated here: its database is not in the registry.
 #[test]
 fn advisories_are_errors_and_each_that_is_ignored_has_a_reason() {
     let text = std::fs::read_to_string(root().join("deny.toml")).expect("readable");

@@ -45,7 +45,7 @@ fn regex(text: &str) -> Regex {
     Regex::new(text).expect("a regular expression")
 }
 
-/// What two pages in different languages have in common, from one heading to the next.
+/// Parts that two pages in different languages have in common, from one heading to the next.
 #[derive(Debug, Default, PartialEq)]
 struct Section {
     /// Its level, and the anchor that links use.

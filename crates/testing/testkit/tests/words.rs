@@ -1,5 +1,5 @@
-//! How the text of the project reads: comment lines fit the screen, and phrases that a reader has to
-//! translate are not used.
+//! Style of the project's text: comment lines fit the screen, and phrases that a reader has to translate are
+//! not used.
 #![allow(clippy::expect_used, reason = "helpers of a test count as no test to clippy")]
 
 use std::collections::BTreeMap;

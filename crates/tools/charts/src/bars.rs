@@ -8,10 +8,10 @@ use crate::scale::label;
 use crate::style;
 use crate::svg::WIDTH;
 
-/// One bar.
+/// One bar of [`Bars`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// To its left.
+    /// Label to its left.
     pub name: String,
     /// Its length, from zero.
     pub value: f64,
@@ -22,9 +22,8 @@ pub struct Bar {
 /// Bars, and a level that they are held against.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
-    /// What they show.
     pub title: String,
-    /// From above.
+    /// From top to bottom.
     pub bars: Vec<Bar>,
     /// A level and its name.
     pub mark: Option<(f64, String)>,
@@ -33,10 +32,10 @@ pub struct Bars {
 const NAMES: f64 = 250.0;
 const NUMBERS: f64 = 70.0;
 const EACH: f64 = 26.0;
-/// Characters of a name, at most.
+/// Most characters of a name.
 const MOST: usize = 36;
 
-/// The bars as an element of a page, which has the styles and says the title.
+/// The bars as an element of a page, which supplies the styles and the title.
 #[must_use]
 pub fn bars_svg(bars: &Bars) -> String {
     let height = height(bars);

@@ -1,6 +1,6 @@
 //! A chart as data.
 
-/// What the numbers of an axis are.
+/// Unit of the numbers of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A count or a share: `1.5 k`.
@@ -9,12 +9,11 @@ pub enum Unit {
     Seconds,
 }
 
-/// One axis.
+/// Label and unit of one axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// What stands beside it.
     pub label: String,
-    /// How its numbers are shown.
+    /// Unit in which its numbers are shown.
     pub unit: Unit,
 }
 
@@ -35,17 +34,17 @@ impl Axis {
 /// The colour of a series, by what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Color {
-    /// What was asked for.
+    /// Requests that were offered.
     Offered,
-    /// What was admitted.
+    /// Requests that were admitted.
     Admitted,
-    /// What was denied.
+    /// Requests that were denied.
     Denied,
     /// The second of two that are compared.
     Second,
-    /// The third.
+    /// The third of three that are compared.
     Third,
-    /// A limit.
+    /// A limit that values are compared with.
     Limit,
 }
 
@@ -62,7 +61,7 @@ impl Color {
     }
 }
 
-/// How a series is drawn.
+/// Shape of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Straight lines from point to point.
@@ -78,11 +77,10 @@ pub enum Form {
 /// Values along the x axis, in its order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// As the legend has it.
+    /// Name in the legend.
     pub name: String,
     /// By its meaning.
     pub color: Color,
-    /// How it is drawn.
     pub form: Form,
     /// (x, y); those that are not finite are left out.
     pub points: Vec<(f64, f64)>,
@@ -91,11 +89,10 @@ pub struct Series {
 /// A chart with two axes. Both begin at zero, or below where a value is negative.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// What it shows.
     pub title: String,
-    /// Along.
+    /// The horizontal axis.
     pub x: Axis,
-    /// Up.
+    /// The vertical axis.
     pub y: Axis,
     /// The first is drawn first, beneath the others.
     pub series: Vec<Series>,

@@ -8,10 +8,10 @@ use crate::escape::escaped;
 use crate::style;
 use crate::svg::svg;
 
-/// A table. Columns whose cells are all numbers stand to the right.
+/// A table. Columns whose cells are all numbers are aligned to the right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
-    /// The heads.
+    /// Headings of the columns.
     pub columns: Vec<String>,
     /// As many cells as columns.
     pub rows: Vec<Vec<String>>,
@@ -42,23 +42,23 @@ impl Page {
         Self { head, body: format!("<h1>{title}</h1>\n") }
     }
 
-    /// A heading: 2 of a section, 3 of what is within.
+    /// A heading: 2 for a section, 3 for a part of it.
     pub fn heading(&mut self, level: u8, text: &str) {
         let level = level.clamp(2, 6);
         let _ = writeln!(self.body, "<h{level}>{}</h{level}>", escaped(text));
     }
 
-    /// A paragraph.
+    /// Adds a paragraph.
     pub fn text(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p>{}</p>", escaped(text));
     }
 
-    /// A paragraph of less weight.
+    /// Adds a paragraph in a softer colour.
     pub fn remark(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p class=\"soft\">{}</p>", escaped(text));
     }
 
-    /// A paragraph that must not be missed.
+    /// Adds a paragraph that stands out.
     pub fn warning(&mut self, text: &str) {
         let _ = writeln!(self.body, "<p class=\"note\">{}</p>", escaped(text));
     }
@@ -78,7 +78,7 @@ impl Page {
         self.figure(&chart.title, &drawn, Some((words, numbers)));
     }
 
-    /// Bars.
+    /// Adds a bar chart.
     pub fn bars(&mut self, bars: &Bars) {
         let drawn = bars_svg(bars);
         self.figure(&bars.title, &drawn, None);
@@ -95,7 +95,6 @@ impl Page {
         self.body.push_str("</figure>\n");
     }
 
-    /// A table.
     pub fn table(&mut self, table: &Table) {
         let is_number = |column: usize| {
             let mut cells = table.rows.iter().filter_map(|row| row.get(column));
@@ -121,7 +120,7 @@ impl Page {
         self.body.push_str("</tbody></table></div>\n");
     }
 
-    /// The file.
+    /// Returns the HTML file.
     #[must_use]
     pub fn finish(self) -> String {
         format!("{}<body>\n<main>\n{}</main>\n</body>\n</html>\n", self.head, self.body)

@@ -2,7 +2,7 @@
 
 use crate::chart::{Range, Unit};
 
-/// Round numbers within the range, about as many as are wanted. Of seconds, round as durations are.
+/// Round numbers within the range, about as many as are wanted. For seconds, the steps are round durations.
 pub(crate) fn ticks(range: Range, about: usize, unit: Unit) -> Vec<f64> {
     let span = range.high - range.low;
     let rough = span / about.max(1) as f64;
@@ -41,7 +41,7 @@ fn decimal(rough: f64) -> f64 {
 /// ```
 #[must_use]
 pub fn label(value: f64, unit: Unit) -> String {
-    /// From which size on, what it is divided by, and its name.
+    /// Smallest value of this size, its divisor, and its name.
     type Size = (f64, f64, &'static str);
     const NUMBERS: [Size; 4] = [(1e9, 1e9, " G"), (1e6, 1e6, " M"), (1e3, 1e3, " k"), (0.0, 1.0, "")];
     const SECONDS: [Size; 7] = [

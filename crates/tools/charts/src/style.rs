@@ -1,6 +1,6 @@
 //! Colours and type, light and dark. Contrast of every text is at least 4.5.
 
-/// Of charts, within a page and in a file of their own.
+/// Styles of charts, within a page and in a file of their own.
 pub(crate) const CHART: &str = "\
 :root{--ground:#fff;--ink:#1f2328;--soft:#59636e;--rule:#d1d9e0;\
 --offered:#8b949e;--admitted:#0969da;--denied:#cf222e;--second:#bc4c00;--third:#8250df;--limit:#1a7f37}\
@@ -14,7 +14,7 @@ svg{font:12px system-ui,sans-serif}svg text{fill:var(--soft)}svg .title{fill:var
 .third{stroke:var(--third);fill:var(--third)}.limit{stroke:var(--limit);fill:var(--limit)}\
 .dot,.bar,.key{stroke:none}.line,.mark{fill:none}.area{stroke:none}";
 
-/// Of the page around them.
+/// Styles of the page around charts.
 pub(crate) const PAGE: &str = "\
 *{box-sizing:border-box}html{color-scheme:light dark}\
 body{margin:0 auto;padding:2rem 1rem 4rem;max-width:60rem;background:var(--ground);color:var(--ink);\

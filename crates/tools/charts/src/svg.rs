@@ -36,7 +36,7 @@ impl Frame {
     }
 }
 
-/// The chart as an element of a page, which has the styles and says the title.
+/// The chart as an element of a page, which supplies the styles and the title.
 #[must_use]
 pub fn svg(chart: &Chart) -> String {
     let mut out = String::new();
@@ -89,10 +89,10 @@ fn draw(chart: &Chart, keys: &Keys, above: f64, out: &mut String) {
     }
 }
 
-/// Where the key of each series is: as many on a line as fit.
+/// Positions of the keys of all series: as many on a line as fit.
 struct Keys {
     places: Vec<(f64, f64)>,
-    /// How much higher the chart is for all lines but the first.
+    /// Extra height of the chart for all lines but the first.
     more: f64,
 }
 
@@ -127,7 +127,7 @@ fn legend(chart: &Chart, keys: &Keys, above: f64, out: &mut String) {
     }
 }
 
-/// About how wide a character is.
+/// Approximate width of a character.
 pub(crate) fn wide(character: char) -> f64 {
     if character.is_ascii() { 6.4 } else { 12.0 }
 }

@@ -1,4 +1,4 @@
-//! Charts and pages: what is drawn where, and that data stays data.
+//! Charts and pages: the positions of drawn values, and data that stays data.
 
 use tollgate_charts::{
     Axis, Bar, Bars, Chart, Color, Form, Page, Series, Table, bars_svg, svg, svg_file, text,

@@ -1,4 +1,4 @@
-//! The command `tollgate bench`: its flags, and what it prints.
+//! The command `tollgate bench`: its flags and its output.
 
 use std::io::{self, IsTerminal as _, Write};
 use std::path::{Path, PathBuf};
@@ -115,7 +115,7 @@ Examples:
   tollgate bench --target grpcs://limits:8081 --ca ca.crt --cert client.crt --key client.key
   tollgate bench -n 100000 --json                one JSON object, for scripts";
 
-/// How a run ended.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Every request was answered.
@@ -182,6 +182,7 @@ impl Bench {
         let is_resp = self.target.protocol == Protocol::Resp;
         let is_http = self.target.protocol == Protocol::Http;
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        // The first arms reject requests that the protocol of the target does not have.
         let ask = match (self.throttle, self.command, self.body) {
             (Some(_), ..) | (_, Some(_), _) if !is_resp => {
                 return Err("--throttle and --command need a resp:// target".to_owned());
@@ -218,6 +219,7 @@ impl Bench {
             in_flight: self.in_flight,
             rate: self.rate,
             end: self.requests.map_or(End::After(self.duration), End::Requests),
+            // A run of a fixed number of requests has no warm-up by default.
             warm_up: self.warm_up.unwrap_or(Duration::from_secs(u64::from(self.requests.is_none()))),
             keys: self.keys,
             distribution: self.distribution,

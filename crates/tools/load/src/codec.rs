@@ -1,4 +1,4 @@
-//! How each protocol writes requests and reads replies, without any I/O: bytes out, bytes in.
+//! Encoding of requests and decoding of replies in each protocol, without any I/O: bytes out, bytes in.
 //!
 //! Not here: when to send ([`pace`](crate::pace)), and the sockets ([`wire`](crate::wire)).
 

@@ -14,23 +14,22 @@ pub enum RunError {
     /// The target does not accept connections.
     #[error("{target} cannot be reached: {source}{hint}")]
     Unreachable {
-        /// The target.
         target: Target,
         /// The error of the system.
         source: io::Error,
-        /// How to start such a server.
+        /// Advice on starting such a server.
         hint: String,
     },
     /// TLS cannot be used with the given files.
     #[error("TLS: {what}")]
     Tls {
-        /// Why.
+        /// The reason, for people.
         what: String,
     },
     /// A thread cannot be pinned to a core.
     #[error("core {core}: {source}")]
     Pin {
-        /// Its number.
+        /// Number of the core.
         core: usize,
         /// The error of the system.
         source: io::Error,

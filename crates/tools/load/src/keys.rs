@@ -4,7 +4,7 @@
 
 use std::str::FromStr;
 
-/// How often each key is drawn.
+/// Distribution of requests over keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Distribution {
     /// Every key equally often.
@@ -104,7 +104,7 @@ impl Keys {
 struct Zipf {
     exponent: f64,
     count: f64,
-    /// Where the drawing begins and ends on the integral.
+    /// Bounds of the integral between which points are drawn.
     from: f64,
     to: f64,
     /// Points at most this far below their rank are in its bar, whatever the rank.

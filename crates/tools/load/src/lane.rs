@@ -1,4 +1,4 @@
-//! One connection's work without I/O: what to send now, and what was received.
+//! One connection's work without I/O: writing due requests and reading replies.
 //!
 //! Time is an argument, so that a test can stall a server for as long as it likes.
 
@@ -45,7 +45,7 @@ impl Lane {
         }
     }
 
-    /// Reads what was received at `now`; returns how much of it were complete replies.
+    /// Reads bytes received at `now`; returns the number of bytes of complete replies.
     pub(crate) fn read(
         &mut self,
         input: &[u8],

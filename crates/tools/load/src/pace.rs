@@ -31,14 +31,14 @@ impl Grid {
         Timestamp::from_nanos(u64::try_from(at_ns).unwrap_or(u64::MAX))
     }
 
-    /// How many are due before `span` is over.
+    /// Number of requests that are due before `span` is over.
     fn within(self, span: Duration) -> u64 {
         let requests = (span.as_nanos() * u128::from(self.rate)).div_ceil(u128::from(NANOS_PER_SECOND));
         u64::try_from(requests).unwrap_or(u64::MAX)
     }
 }
 
-/// What all connections share.
+/// Schedule shared by all connections.
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     /// When the measurement begins.
@@ -79,7 +79,7 @@ impl Course {
     }
 }
 
-/// What a connection does next.
+/// Next action of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     Send(Sent),
@@ -100,7 +100,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Of connection number `index` of `connections`, which take turns on the grid.
+    /// The pace of connection number `index` of `connections`, which take turns on the grid.
     pub(crate) fn new(course: Course, index: usize, connections: usize) -> Self {
         Self { course, index: index as u64, step: connections as u64, is_over: false }
     }

@@ -1,4 +1,4 @@
-//! A run in types: which server, which requests, how fast, how long.
+//! A run in types: target, requests, rate and duration.
 //!
 //! Not here: the command line that makes a plan ([`bench`](crate::bench)).
 
@@ -10,9 +10,7 @@ use crate::{Distribution, Target};
 /// A whole run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The server.
     pub target: Target,
-    /// The requests.
     pub ask: Ask,
     /// Connections, at least 1.
     pub connections: usize,
@@ -27,7 +25,6 @@ pub struct Plan {
     pub warm_up: Duration,
     /// Number of keys that `{key}` is drawn from.
     pub keys: u64,
-    /// How often each key is drawn.
     pub distribution: Distribution,
     /// Seed of the random numbers.
     pub seed: u64,
@@ -35,7 +32,7 @@ pub struct Plan {
     pub threads: usize,
     /// Cores that the threads are pinned to, in turn; if empty, the kernel chooses.
     pub cores: Vec<usize>,
-    /// How long to wait for a reply after the last one.
+    /// Longest wait for a reply after the last one.
     pub patience: Duration,
     /// Certificates (PEM) that a TLS target's is verified with.
     pub ca: Option<PathBuf>,
@@ -54,13 +51,12 @@ pub enum End {
     After(Duration),
 }
 
-/// What every request contains. `{key}` in any text is replaced by the key drawn for the request: 20 bytes,
+/// Contents of every request. `{key}` in any text is replaced by the key drawn for the request: 20 bytes,
 /// `key:` and 16 digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// A descriptor under a domain's rules.
     Check {
-        /// The domain.
         domain: String,
         /// Keys and values of the descriptor.
         entries: Vec<(String, String)>,

@@ -1,4 +1,4 @@
-//! What a run found, as text and as JSON.
+//! Result of a run, as text and as JSON.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,9 +12,8 @@ use crate::tally::Tally;
 /// The result of a run. As JSON it is one object with these fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// The server.
+    /// Target, as on the command line.
     pub target: String,
-    /// Connections.
     pub connections: usize,
     /// Maximum in-flight requests per connection.
     pub in_flight: usize,
@@ -24,11 +23,11 @@ pub struct Report {
     pub wanted_rate: Option<u64>,
     /// Number of keys.
     pub keys: u64,
-    /// How often each key was drawn.
+    /// Distribution of requests over keys.
     pub distribution: String,
     /// Seed of the random numbers.
     pub seed: u64,
-    /// How long the measurement took, to the last reply.
+    /// Duration of the measurement, to the last reply.
     pub seconds: f64,
     /// Requests measured: admitted, denied and failed.
     pub requests: u64,
@@ -66,18 +65,15 @@ pub struct Percentiles {
     pub p99: f64,
     /// 999 in a thousand were faster.
     pub p999: f64,
-    /// The slowest.
     pub max: f64,
-    /// The mean.
     pub mean: f64,
 }
 
 /// One kind of error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ErrorKind {
-    /// What.
+    /// Description of the error.
     pub what: String,
-    /// How often.
     pub count: u64,
 }
 

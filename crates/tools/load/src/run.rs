@@ -23,7 +23,7 @@ use crate::tally::Tally;
 use crate::wire::{Dialler, Wire};
 use crate::{Keys, Plan, Report};
 
-/// How often a thread checks whether it still gets replies.
+/// Interval at which a thread checks whether it still gets replies.
 const LOOK: Duration = Duration::from_millis(50);
 /// Connections in a row that may end without a single reply.
 const BARREN: u32 = 3;
@@ -37,7 +37,7 @@ pub struct Progress {
     pub seconds: u64,
 }
 
-/// What all threads share.
+/// State shared by all threads.
 struct Shared<'a> {
     plan: &'a Plan,
     clock: SystemClock,

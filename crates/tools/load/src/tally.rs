@@ -8,7 +8,7 @@ use tollgate_core::Timestamp;
 /// Kinds of errors that are counted apart; the rest is counted together.
 const KINDS: usize = 16;
 
-/// What a reply contained.
+/// Kind of reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Admitted,

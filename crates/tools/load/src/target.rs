@@ -33,11 +33,10 @@ pub enum Protocol {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// The protocol.
     pub protocol: Protocol,
     /// Whether over TLS.
     pub is_tls: bool,
-    /// Where it listens.
+    /// Address on which it listens.
     pub place: Place,
     /// Path of HTTP requests; `/v1/check` by default. Empty for the others.
     pub path: String,
@@ -50,7 +49,6 @@ pub enum Place {
     Tcp {
         /// Name or address, without the brackets of IPv6.
         host: String,
-        /// The port.
         port: u16,
     },
     /// On a Unix socket with this path.

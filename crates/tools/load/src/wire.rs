@@ -96,7 +96,7 @@ fn tls(plan: &Plan) -> Result<(TlsConnector, ServerName<'static>), RunError> {
 }
 
 impl Wire {
-    /// Sends what the protocol begins with.
+    /// Sends the first bytes of the protocol.
     pub(crate) fn open(&mut self, lane: &mut Lane) {
         lane.open(&mut self.output);
     }

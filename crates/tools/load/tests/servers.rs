@@ -1,4 +1,4 @@
-//! The load generator against tiny servers over real sockets: it reports what they did.
+//! The load generator against tiny servers over real sockets: its report agrees with the servers' behaviour.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use std::io::{Read as _, Write as _};
@@ -57,7 +57,7 @@ fn serving(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
     address
 }
 
-/// Reads requests that end with `end`, and writes what `answer` says to each, until it says no more or the
+/// Reads requests that end with `end`, and writes a reply of `answer` to each, until there are no more or the
 /// client closes.
 fn converse(mut stream: TcpStream, end: &[u8], mut answer: impl FnMut() -> Option<String>) {
     let (mut input, mut buffer) = (Vec::<u8>::new(), [0; 4_096]);
@@ -196,7 +196,7 @@ fn a_server_that_ends_its_connections_is_dialled_again() {
 
 #[test]
 fn a_server_that_says_goodbye_costs_no_request() {
-    // Every 50th answer says that it is the last; what was pipelined behind it is asked again.
+    // Every 50th answer says that it is the last; requests pipelined behind it are sent again.
     let address = serving(|stream| {
         let mut left = 50;
         converse(stream, b"\r\n\r\n", || {

@@ -1,5 +1,5 @@
-//! How many requests a second a core replays and verifies: from the bytes of a file to the report, all of it.
-//! Timed by the processor's time of this process, so that what else runs on the machine counts little.
+//! Requests per second that one core replays and verifies: from the bytes of a file to the report. Measured
+//! as processor time of this process, so that other load on the machine counts little.
 #![allow(clippy::expect_used, reason = "a bench that cannot set up its case has failed")]
 
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What other algorithms would have done to the requests of a rule, all with its limit and its window.
+//! Decisions of other algorithms on the requests of a rule, all with its limit and its window.
 //!
 //! Keys that were idle for two windows are as new in every algorithm, so they are forgotten without loss
 //! where the memory is full. Requests of keys that then still find no room are not compared, and are counted.
@@ -40,7 +40,7 @@ struct Key {
     rule: usize,
     last_ns: u64,
     exact: ExactLog,
-    /// What each entrant knows, and what it admitted in the last window.
+    /// State of each entrant, and its admissions in the last window.
     states: Box<[(State, ExactLog)]>,
 }
 
@@ -160,7 +160,7 @@ impl Contest {
 }
 
 impl Key {
-    /// Of its logs; the state of a log algorithm has as many entries as what it admitted.
+    /// Bytes of its logs; the state of a log algorithm has as many entries as its admissions.
     fn bytes(&self) -> usize {
         self.exact.bytes() + self.states.iter().map(|(_, log)| log.bytes() * 3 / 2).sum::<usize>()
     }

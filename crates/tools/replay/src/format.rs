@@ -8,7 +8,7 @@ pub(crate) use common::Common;
 pub(crate) use csv::Columns;
 pub(crate) use json::json;
 
-/// How a log is written.
+/// Format of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
     /// The common or the combined log format of web servers.
@@ -31,7 +31,7 @@ impl Format {
         })
     }
 
-    /// What the first line looks like.
+    /// Guesses the format from the first line.
     pub(crate) fn guess(line: &str) -> Self {
         let line = line.trim_start();
         if line.starts_with('{') {
@@ -42,8 +42,8 @@ impl Format {
     }
 }
 
-/// What a first line is, if it is of a format that is not read and is not a heading: what it seems to be, and
-/// what helps.
+/// Recognizes a first line of a format that cannot be read: the name of the format, and a remedy. `None` if
+/// the line may be a heading.
 pub(crate) fn unread(line: &str) -> Option<&'static str> {
     let line = line.trim_start();
     if line.starts_with("[{") || line == "[" {

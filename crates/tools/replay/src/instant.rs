@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-/// What a number counts.
+/// Unit of a time that is a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     Seconds,
@@ -29,7 +29,7 @@ impl Unit {
         field.rsplit_once('_').and_then(|(_, unit)| Self::named(unit))
     }
 
-    /// Of a number of today's size: seconds have ten digits, and each finer unit three more.
+    /// The unit of a number of today's size: seconds have ten digits, and each finer unit three more.
     const fn of_size(whole: u64) -> Self {
         match whole {
             ..100_000_000_000 => Self::Seconds,
@@ -98,7 +98,7 @@ fn read(text: &str, unit: Option<Unit>) -> Option<u64> {
 }
 
 /// `2000-10-10T20:55:36.25Z`, or with a space in place of the T, or with an offset. Without either it is UTC.
-/// What else RFC 3339 and its relatives allow is read by jiff, which takes five times as long.
+/// Other forms of RFC 3339 and its relatives are read by jiff, which takes five times as long.
 fn iso(text: &[u8]) -> Option<u64> {
     let two = |at: usize| digits(text.get(at..at + 2)?);
     let is_at = |at: usize, any: &[u8]| text.get(at).filter(|byte| any.contains(byte)).map(|_| ());

@@ -1,4 +1,4 @@
-//! What the fields of a log mean: which is the time, which count, and which make a descriptor.
+//! Meaning of the fields of a log: the time, the cost, and the entries of descriptors.
 //!
 //! Everything has a default that fits the usual names, so that a mapping says only what differs. It is a flat
 //! YAML file, or `--map KEY=VALUE`, with the same keys.
@@ -92,7 +92,7 @@ pub(crate) struct Condition {
     pub(crate) is_equal: bool,
 }
 
-/// What fields mean, as far as it is said.
+/// Meaning of fields; every part is optional.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mapping {
     pub(crate) format: Option<Format>,

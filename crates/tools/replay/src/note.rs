@@ -1,4 +1,4 @@
-//! What people should know of a trace, one sentence each, in both languages.
+//! Remarks on a trace for people, one sentence each, in both languages.
 
 use std::fmt;
 
@@ -7,27 +7,26 @@ use tollgate_charts::Language;
 
 use crate::tally::Broken;
 
-/// What people should know of a trace. Shown, and in JSON, it is an English sentence.
+/// A remark on a trace for people. Shown, and in JSON, it is an English sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// The first line does not name columns; what it is instead.
+    /// The first line does not name columns; the format that it seems to have.
     NoHeading(&'static str),
     /// The log ends before its end; where and why.
     CutOff(String),
     /// Lines that were left out.
     Broken {
-        /// How many.
+        /// Number of broken lines.
         broken: u64,
-        /// Of how many.
+        /// Number of all lines.
         lines: u64,
     },
-    /// One of the first of them.
+    /// One of the first broken lines.
     BrokenLine(Broken),
     /// Lines that the mapping calls not admitted.
     NotAdmitted(u64),
     /// Times that go back.
     OutOfOrder {
-        /// Requests.
         requests: u64,
         /// By how much at most.
         most: String,
@@ -40,54 +39,49 @@ pub enum Note {
     },
     /// A descriptor that no request has the fields of.
     NeverCame {
-        /// Of the rules of this side: A or B.
+        /// A or B: the set of rules.
         side: &'static str,
-        /// Its keys.
+        /// Keys of the descriptor.
         keys: String,
     },
     /// Requests that have the fields of no descriptor.
     Bare {
-        /// Of the rules of this side.
+        /// A or B: the set of rules.
         side: &'static str,
-        /// How many.
         bare: u64,
-        /// Of how many.
+        /// Number of all requests.
         requests: u64,
     },
     /// Requests that were not decided.
     Undecided {
-        /// Of the rules of this side.
+        /// A or B: the set of rules.
         side: &'static str,
-        /// How many.
         requests: u64,
         /// Why, of the first.
         error: String,
     },
     /// Rules that share buckets.
     Buckets {
-        /// Of the rules of this side.
+        /// A or B: the set of rules.
         side: &'static str,
-        /// How many.
         rules: usize,
     },
     /// Rules that are not compared with an exact limit.
     NotCompared {
-        /// Of the rules of this side.
+        /// A or B: the set of rules.
         side: &'static str,
-        /// How many.
         rules: usize,
     },
     /// Rules with a queue.
     Queues {
-        /// Of the rules of this side.
+        /// A or B: the set of rules.
         side: &'static str,
-        /// How many.
         rules: usize,
     },
 }
 
 impl Note {
-    /// The sentence.
+    /// The remark as a sentence.
     #[must_use]
     pub fn text(&self, language: Language) -> String {
         match language {

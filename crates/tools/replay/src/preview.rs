@@ -1,5 +1,5 @@
-//! Rules on a recorded trace, for programs that ask on behalf of somebody: bounded in requests and memory,
-//! and stopped from outside.
+//! Rules on a recorded trace, for programs that ask on behalf of a user: bounded in requests and memory, and
+//! stopped from outside.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::report::Report;
 use crate::run::{Plan, run};
 use crate::source::Source;
 
-/// What a trace is replayed with.
+/// A trace, sets of rules, and bounds of the replay.
 #[derive(Debug)]
 pub struct Preview<'a> {
     /// A file; its format and how it is packed are recognized.
     pub trace: &'a Path,
     /// One or two sets of rules. The second is compared with the first.
     pub sets: Vec<Policy>,
-    /// What the fields of the trace mean, as `KEY=VALUE` of the command's `--map`.
+    /// Meaning of the fields of the trace, as `KEY=VALUE` of the command's `--map`.
     pub map: &'a [String],
     /// Requests that are replayed at most.
     pub max_requests: u64,
@@ -30,14 +30,14 @@ pub struct Preview<'a> {
     pub max_bytes: usize,
 }
 
-/// What was found.
+/// Result of a preview.
 #[derive(Debug, Serialize)]
 pub struct Previewed {
     /// The trace was not read to its end: it has more requests, or the time was over.
     pub is_partial: bool,
-    /// What people should know of the trace.
+    /// Remarks on the trace for people.
     pub notes: Vec<Note>,
-    /// Everything else.
+    /// The report of the command.
     #[serde(flatten)]
     pub report: Report,
 }

@@ -1,4 +1,4 @@
-//! A log as requests in the order of their times: which lines are broken, what is late, what was cut off.
+//! A log as requests in the order of their times, with broken lines, late requests and an early end reported.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,7 +28,7 @@ pub(crate) enum ReadError {
     Strict(Broken),
 }
 
-/// How to read.
+/// Strictness and tolerance of a reader.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ReadSettings {
     /// Stop at the first broken line.
@@ -42,9 +42,9 @@ pub(crate) struct ReadSettings {
 pub(crate) struct At {
     pub(crate) ns: u64,
     pub(crate) cost: u64,
-    /// What is reserved before the cost is known, if the mapping says so.
+    /// Permits to reserve before the cost is known, if the mapping says so.
     pub(crate) reserved: Option<u64>,
-    /// It came too late, and is of the latest time before it instead.
+    /// It came too late, and has the latest time before it instead.
     pub(crate) is_late: bool,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Reader {
     names: Names,
     time_place: usize,
     cost_places: Range<usize>,
-    /// Fields of what is reserved, and numbers that are added.
+    /// Fields of the reserved number, and constants that are added.
     reserve_places: Range<usize>,
     reserve_more: Option<u64>,
     condition_place: usize,
@@ -85,17 +85,17 @@ pub(crate) struct Reader {
     common: Common,
     /// Names of columns, for messages.
     header: Vec<String>,
-    /// What the file is instead, where it has no heading.
+    /// Name of the file's actual format, if it has no heading.
     looks_like: Option<&'static str>,
     instants: Instants,
-    /// Of the names that the time may have.
+    /// Units of the names that the time may have.
     units: Vec<Option<Unit>>,
     /// By place and rank: whether a descriptor has the value as it is.
     as_it_is: Vec<Vec<bool>>,
     /// The latest time that was read, and the latest that was handed on.
     newest_ns: u64,
     handed_ns: u64,
-    /// As many of the first places must have a value.
+    /// This many of the first places must have a value.
     key_places: usize,
     waiting: BinaryHeap<Reverse<Waiting>>,
     waiting_bytes: usize,
@@ -169,7 +169,7 @@ impl Reader {
         self
     }
 
-    /// The value of the field at a place of what was wanted, as a descriptor has it.
+    /// The value of the field at this place of the wanted fields, as a descriptor has it.
     #[inline]
     pub(crate) fn value<'a>(&self, row: &'a Row, place: usize) -> Option<&'a str> {
         let value = row.get(place)?;
@@ -210,7 +210,7 @@ impl Reader {
         }
     }
 
-    /// Time never goes back: a request that comes too late is of the latest time.
+    /// Time never goes back: a request that comes too late gets the latest time.
     #[inline]
     fn hand_on(&mut self, at: At) -> At {
         let is_late = at.ns < self.handed_ns;
@@ -283,6 +283,7 @@ impl Reader {
         }
         let format = *self.format.get_or_insert_with(|| Format::guess(line));
         row.clear(&self.names);
+        // The first line of CSV names the columns, unless the mapping does.
         if format == Format::Csv && self.columns.is_none() {
             let is_heading = self.mapping.columns.is_empty();
             self.header = if is_heading { Columns::header(line)? } else { self.mapping.columns.clone() };
@@ -310,6 +311,7 @@ impl Reader {
         if let Some(place) = (0..self.key_places).find(|&place| row.get(place).is_none()) {
             return Err(format!("{}; see --key and --one-key", self.missing(place, "the key")));
         }
+        // After time and key, so that a broken line is reported even if it was not admitted.
         if let Some(condition) = &self.mapping.admitted {
             let Some(value) = row.get(self.condition_place) else {
                 return Err(self.missing(self.condition_place, "admitted"));
@@ -357,7 +359,7 @@ impl Reader {
         text
     }
 
-    /// What people should know of the lines.
+    /// Remarks on the lines for people.
     pub(crate) fn notes(&self) -> Vec<Note> {
         let tally = &self.tally;
         let mut notes = Vec::new();

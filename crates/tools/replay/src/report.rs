@@ -1,4 +1,4 @@
-//! What a replay found, as data and as text.
+//! Result of a replay, as data and as text.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -18,22 +18,22 @@ use crate::track::{Denied, RuleTrack};
 /// Keys that are listed.
 pub(crate) const TOP: usize = 10;
 
-/// What a replay found.
+/// Result of a replay.
 #[derive(Debug, Serialize)]
 pub struct Report {
-    /// What became of the lines.
+    /// Counts of lines.
     pub lines: Tally,
     /// From the first request to the last.
     pub span_ns: u64,
     /// One or two.
     pub rules: Vec<SideReport>,
-    /// What the second set of rules does otherwise than the first, if there are two.
+    /// Differences between the second set of rules and the first, if there are two.
     pub difference: Option<Difference>,
     /// Requests over time.
     pub timeline: Option<Timeline>,
 }
 
-/// What the second set of rules does otherwise than the first.
+/// Differences between the second set of rules and the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Difference {
     /// Requests that only the second denies.
@@ -42,18 +42,16 @@ pub struct Difference {
     pub newly_admitted: u64,
 }
 
-/// What one set of rules did.
+/// Result of one set of rules.
 #[derive(Debug, Serialize)]
 pub struct SideReport {
     /// `A` or `B`.
     pub label: &'static str,
-    /// Of the rules.
+    /// Version of the rules.
     pub version: String,
-    /// Of the rules.
+    /// Domain of the rules.
     pub domain: String,
-    /// Requests.
     pub admitted: u64,
-    /// Requests.
     pub denied: u64,
     /// Requests that no rule limits.
     pub unlimited: u64,
@@ -69,27 +67,24 @@ pub struct SideReport {
     pub rules: Vec<RuleReport>,
 }
 
-/// What one rule did.
+/// Result of one rule.
 #[derive(Debug, Serialize)]
 pub struct RuleReport {
-    /// Of the rule.
     pub path: String,
-    /// In words.
+    /// The limits in words.
     pub limits: Vec<String>,
     /// Requests under this rule.
     pub offered: u64,
-    /// Requests.
     pub admitted: u64,
-    /// Requests.
     pub denied: u64,
-    /// Of the admitted, those that a rule in shadow mode would have denied.
+    /// Admitted requests that a rule in shadow mode would have denied.
     pub shadowed: u64,
-    /// Of the admitted, those above 80 % of the limit.
+    /// Admitted requests above 80 % of the limit.
     pub near: u64,
     /// Keys that came.
     pub keys: u64,
-    /// Of them, those that were forgotten while they were idle, for lack of memory: one that comes again
-    /// counts again.
+    /// Keys that were forgotten while they were idle, for lack of memory; a key that comes again counts
+    /// again.
     pub keys_forgotten: u64,
     /// Keys that were denied anything.
     pub keys_denied: u64,
@@ -97,17 +92,17 @@ pub struct RuleReport {
     pub compared: u64,
     /// Requests for which memory was missing.
     pub not_compared: u64,
-    /// Of the compared.
+    /// Requests admitted that the exact log denies, of those compared.
     pub wrongly_admitted: u64,
-    /// Of the compared.
+    /// Requests denied that the exact log admits, of those compared.
     pub wrongly_denied: u64,
     /// For each limit.
     pub worst_windows: Vec<WorstWindow>,
     /// Keys that were denied most.
     pub top_denied: Vec<TopDenied>,
-    /// What would have been enough, for each limit.
+    /// Limits that would have been enough, one for each limit of the rule.
     pub suggested: Vec<Suggested>,
-    /// What other algorithms would have done, where that was asked for.
+    /// Results of other algorithms, if they were requested.
     pub algorithms: Vec<Compared>,
 }
 
@@ -116,13 +111,11 @@ pub struct RuleReport {
 pub struct Compared {
     /// As in a rule.
     pub algorithm: String,
-    /// Requests.
     pub admitted: u64,
-    /// Requests.
     pub denied: u64,
-    /// Requests.
+    /// Requests admitted that the exact log denies.
     pub wrongly_admitted: u64,
-    /// Requests.
+    /// Requests denied that the exact log admits.
     pub wrongly_denied: u64,
     /// Requests for which memory was missing.
     pub not_compared: u64,
@@ -133,15 +126,15 @@ pub struct Compared {
 /// The window in which one key got most.
 #[derive(Debug, Serialize)]
 pub struct WorstWindow {
-    /// Which limit.
+    /// The limit in words.
     pub limit: String,
-    /// Of the counter.
+    /// Key of the counter.
     pub key: String,
     /// Its first request.
     pub from: String,
     /// Its last request.
     pub to: String,
-    /// Permits.
+    /// Permits in the window.
     pub admitted: u64,
     /// Permits of the limit.
     pub allowed: u64,
@@ -150,13 +143,12 @@ pub struct WorstWindow {
 /// A key that was denied.
 #[derive(Debug, Serialize)]
 pub struct TopDenied {
-    /// Of the counter.
+    /// Key of the counter.
     pub key: String,
-    /// Requests.
     pub denied: u64,
 }
 
-/// What would have been enough for a share of the keys.
+/// Limits that would have been enough for a share of the keys.
 #[derive(Clone, Debug, Serialize)]
 pub struct Suggested {
     /// The share of the keys, in percent.
@@ -167,7 +159,7 @@ pub struct Suggested {
     pub window: String,
     /// Permits at once, at the rate that the rule has now.
     pub burst: u64,
-    /// That rate.
+    /// The rate that the rule has now.
     pub rate: String,
 }
 
@@ -176,6 +168,7 @@ impl SideReport {
         let denied = side.tracks.finish(TOP);
         let rules = side.policy().rules().zip(&side.rules).zip(&side.tracks.rules).zip(&denied);
         let domain = side.domain().to_owned();
+        // Rules that no request came under are left out.
         let rules = rules.filter(|(((_, tally), _), _)| tally.offered > 0);
         let rules = rules.map(|(((rule, tally), track), denied)| {
             let window = |place: usize| rule.limits.get(place).map_or(Duration::ZERO, |limit| limit.period);
@@ -289,7 +282,7 @@ pub(crate) fn show_span(ns: u64) -> String {
     })
 }
 
-/// `0.617 %`
+/// `0.617 %`: three digits behind the point.
 pub(crate) fn share(part: u64, whole: u64) -> String {
     format!("{:.3} %", part as f64 * 100.0 / whole.max(1) as f64)
 }

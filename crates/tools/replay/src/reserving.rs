@@ -12,16 +12,14 @@ use tollgate_store_memory::MemoryStore;
 /// Longer than any commit takes.
 const TTL: Duration = Duration::from_secs(300);
 
-/// What became of reserved permits.
+/// Totals of reserved permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Settled {
-    /// Permits.
     pub reserved: u64,
-    /// Permits.
     pub used: u64,
-    /// Of the reserved, those that were not used.
+    /// Reserved permits that were not used.
     pub returned: u64,
-    /// Used beyond what was reserved.
+    /// Permits used beyond those reserved.
     pub owed: u64,
 }
 
@@ -47,13 +45,13 @@ impl Reserving {
         self.open.push_back((now + self.after, id, actual));
     }
 
-    /// Commits what is due by `now`.
+    /// Commits the reservations that are due by `now`.
     pub(crate) fn commit_due(&mut self, limiter: &Limiter<MemoryStore, ()>, now: Timestamp) {
         while let Some(&(due, id, actual)) = self.open.front()
             && due <= now
         {
             self.open.pop_front();
-            // What cannot be settled counts as used.
+            // Permits that cannot be settled count as used.
             let Ok(settled) = block_on(limiter.commit(id, Some(actual), due)) else { continue };
             self.settled.reserved = self.settled.reserved.saturating_add(settled.reserved);
             self.settled.used = self.settled.used.saturating_add(settled.used);

@@ -1,4 +1,4 @@
-//! The fields of one line that somebody wants, in a buffer that is used again.
+//! The wanted fields of one line, in a buffer that is used again.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ pub(crate) struct Wanted(pub(crate) Vec<String>);
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     by_name: HashMap<String, Vec<(usize, u8)>, RandomState>,
-    /// Of the wanted fields that are in objects: the names of these.
+    /// Names of the objects that contain wanted fields.
     objects: HashSet<String, RandomState>,
     count: usize,
 }
@@ -59,7 +59,7 @@ impl Row {
         self.fields.resize(names.count, (0, 0, u8::MAX));
     }
 
-    /// The field at a place of what was wanted.
+    /// The field at this place of the wanted fields.
     #[inline]
     pub(crate) fn get(&self, place: usize) -> Option<&str> {
         let &(begin, end, rank) = self.fields.get(place)?;
@@ -71,7 +71,7 @@ impl Row {
         self.text.len() + self.fields.len() * size_of::<(u32, u32, u8)>()
     }
 
-    /// Which of the names of the place is the field's.
+    /// Rank of the field's name among the names that the place accepts.
     pub(crate) fn rank(&self, place: usize) -> Option<usize> {
         self.fields.get(place).filter(|field| field.2 != u8::MAX).map(|field| usize::from(field.2))
     }

@@ -13,21 +13,21 @@ use crate::source::{Lines, Source};
 use crate::timeline::Timeline;
 use crate::track::is_compared;
 
-/// How a trace is replayed.
+/// Settings of a replay.
 pub(crate) struct Plan {
     pub(crate) mapping: Mapping,
     pub(crate) settings: ReadSettings,
-    /// For the counters of each set of rules, and as much for comparing them.
+    /// Memory for the counters of each set of rules, and as much for comparing them.
     pub(crate) max_bytes: usize,
     pub(crate) compares_algorithms: bool,
     pub(crate) percentile: f64,
 }
 
-/// What was found.
+/// Result of a replay.
 pub(crate) struct Replayed {
     pub(crate) report: Report,
     pub(crate) notes: Vec<Note>,
-    /// Of the last set of rules.
+    /// The last set of rules.
     pub(crate) policy: Policy,
     /// The run was stopped before the end of the trace.
     pub(crate) is_stopped: bool,
@@ -86,7 +86,7 @@ pub(crate) fn run(
     Ok(Replayed { report, notes, policy, is_stopped })
 }
 
-/// What people should know of a set of rules.
+/// Adds the remarks on a set of rules.
 fn notes_of(side: &'static str, of: &Side, requests: u64, notes: &mut Vec<Note>) {
     notes.extend(of.chains_that_never_came().map(|keys| Note::NeverCame { side, keys }));
     if of.bare > 0 {

@@ -20,13 +20,13 @@ const NEAR: f64 = 0.8;
 /// trace.
 const TEN_YEARS_NS: u64 = 3_650 * 86_400 * 1_000_000_000;
 
-/// What became of the requests of a rule.
+/// Counts of one rule's requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RuleTally {
     pub(crate) offered: u64,
     pub(crate) admitted: u64,
     pub(crate) denied: u64,
-    /// Of the admitted, those that a rule in shadow mode would have denied.
+    /// Admitted requests that a rule in shadow mode would have denied.
     pub(crate) shadowed: u64,
     pub(crate) near: u64,
     pub(crate) permits: u64,
@@ -47,7 +47,7 @@ struct Chain {
 /// Where the value of an entry comes from.
 #[derive(Clone, Debug)]
 enum Origin {
-    /// The field at this place of what was wanted.
+    /// The field at this place of the wanted fields.
     Field(usize),
     /// The mapping has it: `model="large"`.
     Text(String),
@@ -81,7 +81,7 @@ pub(crate) struct Side {
     scratch: Scratch,
     entries: Vec<Entry<'static>>,
     descriptors: Vec<Descriptor<'static>>,
-    /// Of each descriptor: where its entries end, and which chain its keys are those of.
+    /// For each descriptor the end of its entries, and the chain with its keys.
     ends: Vec<(usize, u16)>,
     key: Vec<u8>,
     pub(crate) rules: Vec<RuleTally>,
@@ -153,7 +153,7 @@ impl Side {
             hash_key: HashKey::Fixed(1), // so that a trace has the same answers each time
         });
         let default = LimiterSettings::default();
-        // All are of one domain, which gets half of them at most.
+        // All requests are of one domain, which gets half of the reservations at most.
         let max_reservations = default.max_reservations.max(max_bytes / RESERVATION_BYTES);
         let settings = LimiterSettings { max_reservations, ..default };
         Ok(Self {
@@ -180,7 +180,7 @@ impl Side {
         })
     }
 
-    /// Ends the trace: what is reserved is committed.
+    /// Ends the trace: open reservations are committed.
     pub(crate) fn finish(&mut self) {
         if let Some(reserving) = &mut self.reserving {
             reserving.finish(&self.limiter);
@@ -340,9 +340,9 @@ pub(crate) fn has_bucket(rule: &Rule) -> bool {
     matches!(rule.limits.as_slice(), [limit] if limit.bucket.is_some())
 }
 
-/// What requests of a rule must have in common to be tracked together: the number of the rule, and the
-/// values, or what the rule counts in place of them. The key of the counter says the same and takes longer to
-/// write.
+/// Writes the key under which requests of a rule are tracked together: the number of the rule, and the
+/// values, or what the rule counts in place of them. The key of the counter would do as well and takes longer
+/// to write.
 #[inline]
 fn write_key(rule: &Rule, domain: &str, entries: &[Entry<'_>], like: u16, key: &mut Vec<u8>) {
     key.clear();
@@ -361,7 +361,7 @@ fn write_key(rule: &Rule, domain: &str, entries: &[Entry<'_>], like: u16, key: &
 }
 
 impl Side {
-    /// The key of the counter that a tracked key stands for.
+    /// The key of the counter for a tracked key.
     pub(crate) fn key_text(&self, key: &[u8]) -> String {
         let Some((&[a, b, c, d, e, f], rest)) = key.split_first_chunk() else { return String::new() };
         let rule = self.policy.rules().nth(u32::from_be_bytes([a, b, c, d]) as usize);

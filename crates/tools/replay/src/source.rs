@@ -12,7 +12,7 @@ const BUFFER: usize = 256 << 10;
 /// Programs of Windows begin a file with it.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// How much of a file has been read, for a progress bar.
+/// Bytes of a file that have been read, for a progress bar.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReadSoFar(Arc<AtomicU64>);
 
@@ -42,7 +42,7 @@ impl<R: Read> Read for Counted<R> {
 /// A log that is open.
 pub(crate) struct Source {
     pub(crate) bytes: Box<dyn BufRead>,
-    /// Of what is on the disk, before it is unpacked.
+    /// Bytes on the disk that have been read, before they are unpacked.
     pub(crate) so_far: ReadSoFar,
     /// Size on the disk; `None` of a stream.
     pub(crate) size: Option<u64>,
@@ -68,7 +68,7 @@ impl Source {
         Self::of(file, size, stop)
     }
 
-    /// Unpacks what the first bytes say is packed.
+    /// Recognizes packed files by their first bytes, and unpacks them.
     fn of(from: impl Read + 'static, size: Option<u64>, stop: Arc<AtomicBool>) -> io::Result<Self> {
         let so_far = ReadSoFar::default();
         let counted = Counted { from, so_far: so_far.clone(), stop };
@@ -106,7 +106,7 @@ fn unpacked_by(start: &[u8]) -> Option<&'static str> {
     })
 }
 
-/// Whether opening this path waits for somebody to write.
+/// Whether opening this path waits for a writer.
 pub(crate) fn is_pipe(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt as _;
     std::fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo())
@@ -170,7 +170,7 @@ fn unpacking(error: impl std::error::Error + Send + Sync + 'static) -> io::Error
     io::Error::new(io::ErrorKind::UnexpectedEof, error)
 }
 
-/// What comes next.
+/// Result of reading a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// A line is in [`Lines::line`].
@@ -184,7 +184,7 @@ pub(crate) enum Next {
 pub(crate) struct Lines {
     from: Box<dyn BufRead>,
     pub(crate) line: Vec<u8>,
-    /// Of the line that is there, from 1.
+    /// Number of the current line, from 1.
     pub(crate) number: u64,
 }
 

@@ -113,7 +113,7 @@ fn write(level: &Level, depth: usize, text: &mut String) {
     }
 }
 
-/// What a descriptor says of a rule, with the suggested numbers.
+/// The lines of a descriptor for a rule, with the suggested numbers.
 fn rule_lines(rule: &Rule, limit: &Limit, suggested: &Suggested) -> Vec<String> {
     let mut lines = Vec::new();
     for (is_so, line) in [(rule.shadow_mode, "shadow_mode: true"), (rule.quota_mode, "quota_mode: true")] {

@@ -1,17 +1,17 @@
-//! What became of the lines of a log.
+//! Counts of the lines of a log.
 
 /// A broken line.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Broken {
     /// Its number, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// The error in it.
     pub why: String,
     /// Its beginning, in quotes.
     pub quote: String,
 }
 
-/// What became of the lines.
+/// Counts of the lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Tally {
     /// Lines, without empty ones and the heading.
@@ -26,9 +26,9 @@ pub struct Tally {
     pub first_broken: Vec<Broken>,
     /// Requests whose time is before that of a line above.
     pub back: u64,
-    /// By how much, at most.
+    /// The longest of these steps back, in nanoseconds.
     pub most_back_ns: u64,
-    /// Those that were more than the tolerance back.
+    /// Requests that were further back than the tolerance.
     pub late: u64,
     /// Why the log ended before its end.
     pub cut_off: Option<String>,

@@ -6,14 +6,13 @@ use serde::Serialize;
 const MOST: usize = 120;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// One span.
+/// Requests of one span.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Span {
-    /// Requests.
     pub offered: u64,
-    /// By the first set of rules.
+    /// Requests that the first set of rules denied.
     pub denied: u64,
-    /// By the second set of rules.
+    /// Requests that the second set of rules denied.
     pub denied_b: u64,
 }
 

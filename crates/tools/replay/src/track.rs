@@ -1,11 +1,10 @@
-//! What each key of a rule did in a trace, beside what a limit that remembers everything would have done.
-//! Rules of one bucket have their keys together, as they have one counter; each key is listed under the rule
-//! that met it first.
+//! Requests of each key of a rule in a trace, compared with a limit that remembers everything. Rules of one
+//! bucket have their keys together, as they have one counter; each key is listed under the rule that met it
+//! first.
 //!
-//! Keys that never came near their limit have one log; a log of what the exact limit admitted, and one of
-//! what the rule admitted, begin with the first denial. Where the memory is full, keys that are idle, owe
-//! nothing and were never denied are forgotten, and then requests of new keys are not compared. Both are
-//! counted.
+//! Keys that never came near their limit have one log; two more logs, of the exact limit's admissions and of
+//! the rule's, begin with the first denial. If the memory is full, keys that are idle, owe nothing and were
+//! never denied are forgotten, and then requests of new keys are not compared. Both are counted.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher as _;
@@ -29,7 +28,7 @@ struct Exact {
     is_shadow: bool,
 }
 
-/// How a rule decided a request.
+/// Decision of a rule on a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct How {
     /// The limits in force admit it.
@@ -57,7 +56,7 @@ impl Exact {
     }
 }
 
-/// What the keys of one rule did.
+/// Results of the keys of one rule.
 #[derive(Debug, Default)]
 pub(crate) struct RuleTrack {
     limits: Vec<Option<Exact>>,
@@ -72,7 +71,7 @@ pub(crate) struct RuleTrack {
     pub(crate) peaks: Vec<Peaks>,
     /// Keys that came, as far as they were tracked.
     pub(crate) keys: u64,
-    /// Of them, those that were forgotten for lack of memory; one that comes again counts again.
+    /// Keys that were forgotten for lack of memory; a key that comes again counts again.
     pub(crate) forgotten: u64,
 }
 
@@ -83,8 +82,8 @@ pub(crate) struct Peaks {
     pub(crate) above_rate: Counted,
 }
 
-/// How many keys have each value: exactly while there are few values, then rounded up by at most a
-/// thousandth, so that what is enough stays enough.
+/// Number of keys with each value: exact while there are few values, then rounded up by at most a thousandth,
+/// so that a suggested limit stays large enough.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counted {
     by_value: BTreeMap<u64, u64>,
@@ -134,7 +133,7 @@ pub(crate) struct Window {
     pub(crate) admitted: u64,
 }
 
-/// The bytes of a key, beside what is known of it where they are few, as an address is.
+/// The bytes of a key, stored inline if they are few, as those of an address are.
 type Text = SmallVec<[u8; 24]>;
 
 #[derive(Debug)]
@@ -144,7 +143,7 @@ struct Key {
     denied: u64,
     first_ns: u64,
     first: KeyLimit,
-    /// Of rules with several limits.
+    /// State of the further limits of a rule with several.
     others: Box<[KeyLimit]>,
 }
 
@@ -161,15 +160,15 @@ struct KeyLimit {
 /// The logs that are not that of all that was offered.
 #[derive(Debug, Default)]
 struct Apart {
-    /// What the exact limit admitted.
+    /// Admissions of the exact limit.
     exact: Option<ExactLog>,
-    /// What the rule admitted.
+    /// Admissions of the rule.
     admitted: Option<ExactLog>,
 }
 
 /// A decision that waits to be tracked.
 struct Decided {
-    /// Where its key ends in the bytes of all that wait.
+    /// End of its key in the bytes of all that wait.
     key_end: usize,
     hash: u64,
     rule: usize,
@@ -182,7 +181,7 @@ struct Decided {
 /// of a batch is fetched at the same time.
 const BATCH: usize = 32;
 
-/// All keys.
+/// State of all keys.
 pub(crate) struct Tracks {
     keys: HashTable<Key>,
     hasher: RandomState,
@@ -194,7 +193,7 @@ pub(crate) struct Tracks {
     sweep_from_ns: u64,
 }
 
-/// Of a key without its logs. A table that has just grown has 16 places for 7 keys.
+/// Bytes of a key without its logs. A table that has just grown has 16 places for 7 keys.
 const KEY_BYTES: usize = size_of::<Key>() * 16 / 7 + 32;
 
 impl Tracks {
@@ -217,7 +216,7 @@ impl Tracks {
         }
     }
 
-    /// A request of `key` that costs `cost` hits, which `rule` admitted or denied. What is known of keys is
+    /// A request of `key` that costs `cost` hits, which `rule` admitted or denied. Results of keys are
     /// complete after [`finish`](Self::finish).
     #[inline]
     pub(crate) fn decided(&mut self, key: &[u8], rule: usize, cost: u64, now: u64, how: How) {
@@ -231,7 +230,8 @@ impl Tracks {
 
     fn track_waiting(&mut self) {
         for decided in &self.waiting {
-            // Most hashes are of one key, so the first with this hash is looked at, whatever its text.
+            // Nearly all hashes belong to one key, so the first key with this hash is prefetched, whatever
+            // its text.
             if let Some(key) = self.keys.find(decided.hash, |_| true) {
                 black_box((key.denied, key.first.offered.oldest(), key.first.offered.newest()));
             }
@@ -257,6 +257,8 @@ impl Tracks {
         if track.limits.iter().all(Option::is_none) {
             return;
         }
+        // A known key may exceed the memory by an eighth, a new one may not begin. Requests without room are
+        // counted.
         let state = match self.keys.find_mut(hash, |it| it.text.as_slice() == key) {
             Some(state) if self.bytes <= self.max_bytes.saturating_add(self.max_bytes / 8) => state,
             None if self.bytes <= self.max_bytes => {
@@ -275,12 +277,14 @@ impl Tracks {
         };
         track.compared += 1;
         state.denied += u64::from(!how.admits);
+        // First whether all limits in force fit, since limits that are charged together depend on each other.
         let mut fits_all = true;
         for (limit, exact) in state.limits().zip(&track.limits) {
             let Some(exact) = exact else { continue };
             limit.forget(now, exact.window_ns);
             fits_all &= exact.is_shadow || limit.fits(cost.saturating_mul(exact.permits), exact.limit);
         }
+        // Then the charges: `fits` is the decision of the exact limit, `passes` that of the rule.
         let first_ns = state.first_ns;
         for (place, (limit, exact)) in state.limits().zip(&track.limits).enumerate() {
             let Some(exact) = exact else { continue };
@@ -383,7 +387,7 @@ impl Key {
         std::iter::once(&mut self.first).chain(&mut self.others)
     }
 
-    /// Whether it owes nothing at the rate of any limit: what it asked for does not matter to what comes.
+    /// Whether it owes nothing at the rate of any limit: its past requests do not affect later ones.
     fn is_refilled(&mut self, track: &RuleTrack, now: u64) -> bool {
         let spent_ns = now - self.first_ns;
         self.limits().zip(&track.limits).all(|(limit, exact)| {
@@ -411,13 +415,13 @@ impl KeyLimit {
         }
     }
 
-    /// What the exact limit admitted.
+    /// Admissions of the exact limit.
     #[inline]
     fn exact(&self) -> &ExactLog {
         self.apart.as_ref().and_then(|apart| apart.exact.as_ref()).unwrap_or(&self.offered)
     }
 
-    /// What the rule admitted.
+    /// Admissions of the rule.
     #[inline]
     fn admitted(&self) -> &ExactLog {
         self.apart.as_ref().and_then(|apart| apart.admitted.as_ref()).unwrap_or(&self.offered)
@@ -451,7 +455,7 @@ impl KeyLimit {
         std::iter::once(&mut self.offered).chain(apart.flatten())
     }
 
-    /// Beside what is in [`Key`].
+    /// Bytes beside those of [`Key`].
     #[inline]
     fn bytes(&self) -> usize {
         let apart = self.apart.as_ref().map_or(0, |apart| {

@@ -1,20 +1,19 @@
 //! Whether admitted requests kept a bound, by key, in one pass and bounded memory.
 //!
-//! A key that is idle for long enough is forgotten without loss: what it did can no longer meet anything in
-//! one window. So the memory is that of the keys which are active at the same time. Where that is more than
-//! it may be, requests are left out and counted. Not here: reading (`reader`), the command (`command`).
+//! A key that is idle for long enough is forgotten without loss: no window can contain both its past and its
+//! future requests. So the memory is that of the keys which are active at the same time. If that exceeds the
+//! bound, requests are left out and counted. Not here: reading (`reader`), the command (`command`).
 
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 use tollgate_exact::{ExactLog, Line};
 
-/// What is claimed of each key.
+/// The bound to verify for each key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// At most `limit` permits in any window of `window_ns`.
     Window {
-        /// Permits.
         limit: u64,
         /// Nanoseconds, above 0.
         window_ns: u64,
@@ -33,7 +32,6 @@ pub enum Claim {
 /// The span in which most was admitted beyond the claim, or nearest to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worst {
-    /// Whose.
     pub key: Vec<u8>,
     /// First and last request of it, in nanoseconds of the log's clock.
     pub from_ns: u64,
@@ -53,7 +51,7 @@ impl Worst {
     }
 }
 
-/// What was found.
+/// Result of the verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verdict {
@@ -67,11 +65,11 @@ pub struct Verdict {
     pub broken_keys: u64,
     /// Keys that were known at the same time, at most.
     pub most_keys: u64,
-    /// Of all keys.
+    /// The worst span of all keys.
     pub worst: Option<Worst>,
 }
 
-/// What is known of one key.
+/// State of one key.
 #[derive(Debug, Default)]
 struct Key {
     log: ExactLog,
@@ -106,12 +104,12 @@ pub struct Verifier {
     max_bytes: usize,
     /// No sweep before: the last one found little to forget.
     sweep_from_ns: u64,
-    /// How far the worst is above what is allowed, in permits × ns or in permits.
+    /// Excess of the worst span above the claim, in permits × ns or in permits.
     worst_above: i128,
     verdict: Verdict,
 }
 
-/// What a key takes beside its text and its log: the place in the table, and the allocation of the text.
+/// Memory of a key beside its text and its log: the place in the table, and the allocation of the text.
 const KEY_BYTES: usize = size_of::<Key>() + 64;
 
 impl Verifier {
@@ -181,8 +179,8 @@ impl Verifier {
         }
     }
 
-    /// Forgets keys that can meet nothing of what comes, except those that broke the claim: they are counted
-    /// once.
+    /// Forgets keys whose past cannot share a window with later requests, except those that broke the claim:
+    /// they are counted once.
     #[cold]
     fn sweep(&mut self, now: u64) {
         if now < self.sweep_from_ns {
@@ -211,7 +209,7 @@ impl Verifier {
         }
     }
 
-    /// What was found in all.
+    /// Returns the final result.
     #[must_use]
     pub fn finish(self) -> Verdict {
         self.verdict
@@ -225,7 +223,7 @@ fn permits_ns(permits: u64, ns: u64) -> i128 {
 }
 
 impl Key {
-    /// How far A − r·t is above its least, in permits × ns.
+    /// Rise of A − r·t above its least value, in permits × ns.
     fn rise(&mut self, cost: u64, permits: u64, period_ns: u64, at_ns: u64) -> i128 {
         let refilled = permits_ns(permits, at_ns - self.first_ns);
         let before = permits_ns(self.admitted, period_ns) - refilled;
@@ -240,7 +238,7 @@ impl Key {
         above
     }
 
-    /// Whether nothing that it did matters after `now`.
+    /// Whether none of its requests matters after `now`.
     fn is_over(&self, claim: Claim, now: u64) -> bool {
         match claim {
             Claim::Window { window_ns, .. } => self.last_ns.saturating_add(window_ns) <= now,

@@ -1,4 +1,4 @@
-//! `tollgate simulate`.
+//! The command `tollgate simulate`.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::options::span;
 use crate::output::{Found, Output};
 use crate::texts::Texts;
 
-/// How the command ended.
+/// Result of the command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Everything was simulated and written.
@@ -65,7 +65,7 @@ struct Options {
 }
 
 impl Simulate {
-    /// Writes results to `out`, what is wrong to `talk`.
+    /// Writes results to `out`, and errors to `talk`.
     ///
     /// # Errors
     /// When either cannot be written to.

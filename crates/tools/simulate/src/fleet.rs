@@ -87,7 +87,7 @@ fn outage(text: &str) -> Result<Range<u64>, String> {
     parts.filter(|range| !range.is_empty()).ok_or_else(|| "write a span such as 8s..10s".to_owned())
 }
 
-/// What one way of sharing did.
+/// Result of one way of sharing.
 struct Way {
     name: &'static str,
     color: Color,
@@ -97,7 +97,7 @@ struct Way {
     denied: u64,
     calls: u64,
     takes: u64,
-    /// Of what one bucket would have admitted of the same arrivals.
+    /// Admitted requests as a share of those that one bucket would have admitted of the same arrivals.
     of_one: f64,
     over: f64,
     moments: Vec<Moment>,
@@ -161,6 +161,7 @@ impl Fleet {
         let burst = self.burst.unwrap_or(self.rate);
         let weights = f64::from(self.nodes - 1) + self.uneven;
         let total = self.demand * self.rate as f64;
+        // The first node has the weight `uneven`, each of the others 1.
         let phase = |host: u32| {
             let share = if host == 0 { self.uneven } else { 1.0 } / weights;
             Phase {
@@ -285,7 +286,7 @@ impl Fleet {
         }
     }
 
-    /// What happened over time. Where no way was above the bound, there is nothing to draw of that.
+    /// Charts over time. The chart of the excess is left out if no way was above the bound.
     fn charts(&self, ways: &[Way], texts: &Texts) -> Vec<(String, Chart)> {
         let per_s = SPANS as f64 / self.duration.as_secs_f64();
         let limit = vec![(self.rate as f64, texts.limit.to_owned())];

@@ -8,7 +8,7 @@ use tollgate_core::{Algorithm, Align, LeakyForm, QuotaError, Refill, nanos};
 use crate::runner::{Run, run, seconds};
 use crate::texts::Texts;
 
-/// What is shown.
+/// A pattern of arrivals that shows a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lesson {
     /// Twice the limit around the edge of a fixed window.
@@ -21,7 +21,7 @@ pub(crate) enum Lesson {
     WarmUp,
 }
 
-/// What came of it.
+/// Result of a lesson.
 #[derive(Clone, Debug)]
 pub(crate) struct Shown {
     pub(crate) name: &'static str,
@@ -89,7 +89,7 @@ impl Lesson {
         Ok(Shown { name: self.name(), about, chart, runs })
     }
 
-    /// How long the pattern is.
+    /// Length of the pattern, in windows.
     const fn windows(self) -> u64 {
         match self {
             Self::Edge => 3,

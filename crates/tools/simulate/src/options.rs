@@ -1,4 +1,4 @@
-//! How values of options are read.
+//! Parsers for values of options.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ pub(crate) struct Output {
     pub(crate) lang: Language,
 }
 
-/// What one simulation found.
+/// Result of one simulation.
 #[derive(Clone)]
 pub(crate) struct Found {
     pub(crate) title: String,

@@ -1,4 +1,4 @@
-//! One algorithm on a pattern of arrivals: what it admits, and when that leaves.
+//! One algorithm on a pattern of arrivals: its admissions, and the times at which they leave.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tollgate_exact::ExactLog;
 /// A whole number of days, so that windows begin with the pattern.
 const BEGIN_S: u64 = 20_000 * 86_400;
 
-/// What one algorithm did.
+/// Result of one algorithm.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {
     pub(crate) name: String,
@@ -54,20 +54,20 @@ pub(crate) fn run(
 }
 
 impl Run {
-    /// How many left in the window that ends at each of these instants.
+    /// Requests that left in the window that ends at each of these instants.
     pub(crate) fn in_window(&self, window_ns: u64, instants: impl Iterator<Item = u64>) -> Vec<(f64, f64)> {
         let left_by = |at: u64| self.admitted.partition_point(|&(_, leaves)| leaves <= at);
         let count = |at: u64| left_by(at) - at.checked_sub(window_ns).map_or(0, left_by);
         instants.map(|at| (seconds(at), count(at) as f64)).collect()
     }
 
-    /// How many have left, at each instant at which one leaves.
+    /// Total of requests that have left, at each instant at which one leaves.
     pub(crate) fn cumulative(&self) -> Vec<(f64, f64)> {
         let steps = (1..).zip(&self.admitted);
         steps.map(|(count, &(_, leaves))| (seconds(leaves), f64::from(count))).collect()
     }
 
-    /// How many left in each span, per second.
+    /// Requests that left in each span, per second.
     pub(crate) fn rate(&self, span_ns: u64, until_ns: u64) -> Vec<(f64, f64)> {
         let mut spans = vec![0_u64; until_ns.div_ceil(span_ns) as usize];
         for &(_, leaves) in &self.admitted {

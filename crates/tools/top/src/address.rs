@@ -55,7 +55,7 @@ impl FromStr for Address {
 fn is_url(text: &str) -> bool {
     let Ok(url) = text.parse::<Uri>() else { return false };
     let Some(authority) = url.authority() else { return false };
-    // What the parser takes for a port may be no number, or too large.
+    // The parser accepts ports that are not numbers, or too large.
     let behind_host = authority.as_str().rsplit_once(authority.host()).map_or("", |(_, behind)| behind);
     let has_good_port = match behind_host.strip_prefix(':') {
         Some(port) => port.parse::<u16>().is_ok_and(|port| port > 0),

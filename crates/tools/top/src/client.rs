@@ -1,4 +1,4 @@
-//! Reads what is shown from a server.
+//! Reads the data to show from a server.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub(crate) enum ClientError {
 pub(crate) struct Trust<'a> {
     /// Those whose certificate this file vouches for; otherwise those that this machine's authorities do.
     pub(crate) ca: Option<&'a Path>,
-    /// All.
+    /// Accepts any certificate.
     pub(crate) insecure: bool,
 }
 
@@ -130,7 +130,7 @@ fn read(path: &Path) -> Result<Vec<u8>, ClientError> {
     std::fs::read(path).map_err(|source| ClientError::File { path: path.to_owned(), source })
 }
 
-/// One server.
+/// Connection settings of one server.
 pub(crate) struct Client {
     agent: Agent,
     address: Address,

@@ -1,6 +1,6 @@
-//! How the commands of this crate end.
+//! Results of the commands of this crate.
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// The user has quit, the text is printed, or the server is ready.

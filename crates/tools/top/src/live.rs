@@ -12,7 +12,7 @@ use crate::reading::Reading;
 use crate::screen;
 use crate::view::{Sort, View};
 
-/// How long the loop waits for a key before it checks for a reading.
+/// Longest wait for a key before the loop checks for a reading.
 const LOOK: Duration = Duration::from_millis(50);
 
 type Answer = Result<Reading, ClientError>;

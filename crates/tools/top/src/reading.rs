@@ -15,7 +15,7 @@ pub(crate) struct Reading {
     pub(crate) metrics: Exposition,
 }
 
-/// `GET /v1/rules`.
+/// Response to `GET /v1/rules`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Rules {
     pub(crate) version: String,
@@ -66,7 +66,7 @@ impl TopKey {
     }
 }
 
-/// `GET /readyz`.
+/// Response to `GET /readyz`.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Readiness {
     #[serde(default)]

@@ -226,7 +226,7 @@ fn footer(view: &View) -> Line<'static> {
     Line::styled(format!("q quit  ↑↓ select a rule  s sort (by {sort})  p pause"), DIM)
 }
 
-/// How many denials a key had lately: one number, or the fewest and the most that it may be.
+/// Recent denials of a key: one number, or the fewest and the most that it may be.
 fn between(key: &TopKey) -> String {
     let (least, most) = key.bounds();
     let (least, most) = (short(least as f64), short(most as f64));

@@ -13,7 +13,7 @@ use ureq::unversioned::transport::{
 #[derive(Debug)]
 pub(crate) struct Socket(pub(crate) PathBuf);
 
-/// A connection.
+/// A connection with its buffers.
 pub(crate) struct Connection {
     stream: UnixStream,
     buffers: LazyBuffers,
@@ -53,7 +53,7 @@ impl Transport for Connection {
     }
 }
 
-/// The socket's word for a timeout is that it would have to wait.
+/// Turns `WouldBlock`, the socket's error on a timeout, into a timeout.
 fn in_time(error: io::Error, timeout: NextTimeout) -> Error {
     match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Error::Timeout(timeout.reason),

@@ -1,4 +1,5 @@
-//! What is shown: rates from two readings, sorted, with a rule chosen. Draws nothing and asks nothing.
+//! Contents of the screen: rates from two readings, sorted, with a rule chosen. Draws nothing and reads
+//! nothing from the server.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -28,7 +29,7 @@ impl Sort {
     }
 }
 
-/// One rule.
+/// One line of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Row {
     pub(crate) domain: String,
@@ -114,7 +115,7 @@ impl View {
         }
     }
 
-    /// Takes a reading in. The chosen rule stays chosen wherever it is sorted to.
+    /// Adds a reading. The chosen rule stays chosen wherever it is sorted to.
     pub(crate) fn read(&mut self, reading: Reading) {
         self.fault = None;
         if self.is_paused {
@@ -265,7 +266,7 @@ fn totals(reading: &Reading, before: Option<&Exposition>, seconds: f64, rows: &[
     }
 }
 
-/// The bound of the first latency bucket that holds `q` of what came since `before`.
+/// The bound of the first latency bucket that holds `q` of the decisions since `before`.
 fn quantile(now: &Exposition, before: Option<&Exposition>, q: f64) -> Option<f64> {
     const BUCKETS: &str = "tollgate_decision_latency_seconds_bucket";
     // Over all surfaces: each has the same bounds.

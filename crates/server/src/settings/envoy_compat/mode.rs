@@ -1,8 +1,8 @@
 //! When the names of envoyproxy/ratelimit count.
 //!
-//! Platforms and other programs set `PORT`, `HOST`, `REDIS_URL`, `GRPC_PORT` and such as well, also for all
-//! containers of a pod. Here these would open a port to every machine, or move the counters. So by default
-//! they count only beside a name that no other program has.
+//! Platforms and other programs also set `PORT`, `HOST`, `REDIS_URL`, `GRPC_PORT` and similar names, even for
+//! all containers of a pod. Here these would open a port to every machine, or move the counters. So by
+//! default they count only beside a name that no other program has.
 
 use super::env::Env;
 use crate::settings::kubernetes;
@@ -25,15 +25,13 @@ pub(crate) enum Mode {
     /// If one of [`PROOFS`] is set.
     #[default]
     Auto,
-    /// Always.
     Ratelimit,
-    /// Never.
     Off,
 }
 
-/// Names that no other program is likely to have; one is enough. Not in this list: names of what many
-/// services have, such as a gRPC port, TLS, a kind of backend, statsd or Prometheus. An application has these
-/// too, and several of them together.
+/// Names that no other program is likely to have; one is enough. Not in this list: names of features that
+/// many services have, such as a gRPC port, TLS, a kind of backend, statsd or Prometheus. An application has
+/// these too, and several of them together.
 pub(super) const PROOFS: [&str; 31] = [
     "RUNTIME_ROOT",
     "RUNTIME_SUBDIRECTORY",

@@ -9,13 +9,13 @@ use crate::settings::fault::Fault;
 use crate::settings::layer::{Given, Layer};
 use crate::settings::store::{self, LoginRows};
 
-/// What names a store in Redis, and how it is reached.
+/// Names that select a store in Redis, and the way to reach it.
 const REDIS: [&str; 4] = ["REDIS_URL", "REDIS_TYPE", "REDIS_SOCKET_TYPE", "REDIS_TLS"];
-/// What else matters for it.
+/// Further names for a store in Redis.
 const LOGIN: [&str; 3] = ["REDIS_AUTH", "REDIS_SENTINEL_AUTH", "REDIS_TLS_SKIP_HOSTNAME_VERIFICATION"];
-/// What names a store in memcached, and how it is reached.
+/// Names that select a store in memcached, and the way to reach it.
 const MEMCACHE: [&str; 3] = ["MEMCACHE_HOST_PORT", "MEMCACHE_SRV", "MEMCACHE_TLS"];
-/// What matters for it with TLS.
+/// Names for a store in memcached with TLS.
 const MEMCACHE_TLS: [&str; 4] = [
     "MEMCACHE_TLS_CLIENT_CERT",
     "MEMCACHE_TLS_CLIENT_KEY",
@@ -76,7 +76,7 @@ fn memcache(env: &Env, layer: &mut Layer, faults: &mut Vec<Fault>, notes: &mut V
         }
     }
     if env.is_on("MEMCACHE_TLS", faults) {
-        // Going on in cleartext would be less safe than what was asked for.
+        // Continuing in cleartext would be less safe than the requested configuration.
         let what =
             "TLS to memcached is not supported; unset it, and reach memcached over a network that you trust";
         faults.push(Fault::env("MEMCACHE_TLS", what));

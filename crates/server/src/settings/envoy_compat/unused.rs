@@ -7,7 +7,7 @@ use crate::settings::fault::Fault;
 /// Names that have no effect for one reason.
 struct Unused {
     names: &'static [&'static str],
-    /// What they matter for there.
+    /// Values that have an effect in envoyproxy/ratelimit.
     when: When,
     why: &'static str,
 }
@@ -15,7 +15,7 @@ struct Unused {
 /// Which values would have had an effect there.
 #[derive(Clone, Copy)]
 enum When {
-    /// Every one.
+    /// Every value has an effect.
     Given,
     /// A switch that is on.
     On,

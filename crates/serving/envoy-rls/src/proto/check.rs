@@ -2,19 +2,19 @@
 
 use super::rls::{Duration, Entry};
 
-/// A question: may this pass?
+/// A request for an exact decision.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct CheckRequest {
     /// Name of the rules to ask.
     #[prost(bytes = "vec", tag = "1")]
     pub domain: Vec<u8>,
-    /// The descriptor.
+    /// Entries of the descriptor, outermost first.
     #[prost(message, repeated, tag = "2")]
     pub entries: Vec<Entry>,
     /// Permits; 1 if absent, 0 peeks.
     #[prost(uint64, optional, tag = "3")]
     pub hits: Option<u64>,
-    /// How long it may wait for its turn; absent for not at all.
+    /// Longest wait for a turn; absent for no wait.
     #[prost(message, optional, tag = "4")]
     pub max_wait: Option<Duration>,
     /// Permits that are used already, in place of `hits`.
@@ -22,19 +22,19 @@ pub struct CheckRequest {
     pub consumed: Option<u64>,
 }
 
-/// The decision.
+/// The decision on a [`CheckRequest`].
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct CheckResponse {
     /// The permits were taken.
     #[prost(bool, tag = "1")]
     pub admitted: bool,
-    /// The most permits that can be there; absent where no limit applies.
+    /// Most permits that can be left; absent where no limit applies.
     #[prost(uint64, optional, tag = "2")]
     pub limit: Option<u64>,
     /// Permits that are left; absent as `limit`.
     #[prost(uint64, optional, tag = "3")]
     pub remaining: Option<u64>,
-    /// How much later to act.
+    /// Delay before acting.
     #[prost(message, optional, tag = "4")]
     pub delay: Option<Duration>,
     /// Until a retry passes; absent if no wait helps.
@@ -43,13 +43,14 @@ pub struct CheckResponse {
     /// Path of the rule.
     #[prost(string, tag = "6")]
     pub rule: String,
-    /// How it was decided while the store was unavailable.
+    /// Fallback that decided while the store was unavailable: `allow`, `deny` or `local`; empty if the store
+    /// decided.
     #[prost(string, tag = "7")]
     pub degraded: String,
     /// It would have been denied without shadow mode.
     #[prost(bool, tag = "8")]
     pub shadow: bool,
-    /// What a program may lease.
+    /// Permits that the program may lease now.
     #[prost(message, optional, tag = "9")]
     pub offer: Option<Offer>,
     /// Permits that were used beyond all that there were.
@@ -60,24 +61,24 @@ pub struct CheckResponse {
 /// Permits to lease.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct Offer {
-    /// At most.
+    /// Most permits of the lease.
     #[prost(uint64, tag = "1")]
     pub permits: u64,
-    /// How long the limit takes to refill that many.
+    /// Time in which the limit refills that many permits.
     #[prost(message, optional, tag = "2")]
     pub refill: Option<Duration>,
 }
 
-/// A program wants permits ahead.
+/// A request for permits to spend later without asking.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct LeaseRequest {
     /// Name of the rules to ask.
     #[prost(bytes = "vec", tag = "1")]
     pub domain: Vec<u8>,
-    /// The descriptor.
+    /// Entries of the descriptor, outermost first.
     #[prost(message, repeated, tag = "2")]
     pub entries: Vec<Entry>,
-    /// How many.
+    /// Number of permits.
     #[prost(uint64, tag = "3")]
     pub permits: u64,
 }
@@ -85,10 +86,10 @@ pub struct LeaseRequest {
 /// A lease, or none.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct LeaseResponse {
-    /// By which permits are returned; empty if there is none.
+    /// Id for returning the permits; empty if there is no lease.
     #[prost(string, tag = "1")]
     pub id: String,
-    /// How long the limit takes to refill the permits.
+    /// Time in which the limit refills the permits.
     #[prost(message, optional, tag = "2")]
     pub refill: Option<Duration>,
 }
@@ -96,7 +97,7 @@ pub struct LeaseResponse {
 /// A lease ends.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct ReturnRequest {
-    /// Which.
+    /// Id of the lease.
     #[prost(string, tag = "1")]
     pub id: String,
     /// Permits that are not returned.
@@ -104,10 +105,10 @@ pub struct ReturnRequest {
     pub used: u64,
 }
 
-/// What was returned.
+/// Result of a [`ReturnRequest`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct ReturnResponse {
-    /// Permits.
+    /// Permits that went back to the limit.
     #[prost(uint64, tag = "1")]
     pub returned: u64,
 }

@@ -8,7 +8,7 @@ pub struct AcquireRequest {
     /// Name of the rules to ask.
     #[prost(bytes = "vec", tag = "1")]
     pub domain: Vec<u8>,
-    /// The descriptor.
+    /// Entries of the descriptor, outermost first.
     #[prost(message, repeated, tag = "2")]
     pub entries: Vec<Entry>,
     /// The holder: 32 hexadecimal digits. Empty for a new one.
@@ -19,7 +19,6 @@ pub struct AcquireRequest {
 /// Whether it may run.
 #[derive(Clone, PartialEq, Eq, Hash, prost::Message)]
 pub struct AcquireResponse {
-    /// It may.
     #[prost(bool, tag = "1")]
     pub admitted: bool,
     /// The holder; empty if denied.
@@ -43,7 +42,8 @@ pub struct AcquireResponse {
     /// Path of the rule.
     #[prost(string, tag = "8")]
     pub rule: String,
-    /// How it was decided while the store was unavailable.
+    /// Fallback that decided while the store was unavailable: `allow`, `deny` or `local`; empty if the store
+    /// decided.
     #[prost(string, tag = "9")]
     pub degraded: String,
     /// It would have been denied without shadow mode.
@@ -57,15 +57,15 @@ pub struct ReleaseRequest {
     /// Name of the rules.
     #[prost(bytes = "vec", tag = "1")]
     pub domain: Vec<u8>,
-    /// The descriptor.
+    /// Entries of the descriptor, outermost first.
     #[prost(message, repeated, tag = "2")]
     pub entries: Vec<Entry>,
-    /// The holder.
+    /// The holder: 32 hexadecimal digits.
     #[prost(string, tag = "3")]
     pub id: String,
 }
 
-/// What became of a release.
+/// Result of a [`ReleaseRequest`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, prost::Message)]
 pub struct ReleaseResponse {
     /// The slot was held until now.

@@ -80,7 +80,7 @@ impl<S: Store> RateLimitService<S> {
         Ok(framed(&match (id, refill) {
             (Some(id), Some(refill)) => LeaseResponse { id: id.to_string(), refill: Some(span(refill)) },
             (Some(id), None) => {
-                // Where the store does not answer now, they count as used.
+                // If the store does not answer now, the permits count as used.
                 let _ = self.limiter.cancel(id, now).await;
                 LeaseResponse::default()
             }
@@ -124,7 +124,7 @@ fn id_of(text: &str) -> Result<ReservationId, Status> {
     text.parse().map_err(|error| Status::invalid(format!("id: {error}")))
 }
 
-/// How long a call may wait for its turn; without a number, not at all.
+/// Longest wait of a call for its turn; zero if the request names none.
 fn wait(max_wait: Option<rls::Duration>) -> Result<Duration, Status> {
     let Some(rls::Duration { seconds, nanos }) = max_wait else { return Ok(Duration::ZERO) };
     match (u64::try_from(seconds), u32::try_from(nanos)) {

@@ -6,7 +6,7 @@ use crate::proto::rls;
 
 const WIDE: Caps = Caps { descriptors: usize::MAX, entries: usize::MAX };
 
-/// What the reader in place makes of `bytes`, as the struct that the general reader makes.
+/// Reads `bytes` in place, and returns the struct of the general reader.
 fn read(bytes: &[u8]) -> Result<rls::RateLimitRequest, WireError> {
     let mut lists = Lists::default();
     let parsed = Parsed::read(bytes, &mut lists, WIDE)?;

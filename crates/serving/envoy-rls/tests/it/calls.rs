@@ -128,7 +128,7 @@ async fn a_denial_has_the_longest_wait_of_those_that_deny_unless_no_wait_helps_o
     }
 }
 
-/// Row 153
+/// Row 153: `Retry-After` in replies to Envoy.
 #[tokio::test]
 async fn the_header_is_whole_seconds_never_early_and_less_than_a_second_late() {
     let server = Server::plain().await;

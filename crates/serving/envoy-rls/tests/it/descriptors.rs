@@ -1,4 +1,4 @@
-//! What reflection tells is what the proto files say.
+//! Reflection reports the content of the proto files.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use prost::Message;

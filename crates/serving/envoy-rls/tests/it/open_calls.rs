@@ -1,4 +1,5 @@
-//! Calls that stay open: how many there may be, who is served beside them, and what ends them.
+//! Calls that stay open: their greatest number, the calls that are served beside them, and the ways in which
+//! they end.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use std::time::Duration;

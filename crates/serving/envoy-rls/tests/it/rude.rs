@@ -1,4 +1,4 @@
-//! Clients that mean harm or know no better: each gets a clear end, and others are served meanwhile.
+//! Malicious or faulty clients: each gets a clear end, and others are served meanwhile.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const RESOURCE_EXHAUSTED: i32 = 8;
 const UNIMPLEMENTED: i32 = 12;
 const INTERNAL: i32 = 13;
 
-/// Somebody else is served.
+/// Asserts that another client is served.
 async fn others_are_served(server: &Server) {
     let mut client = server.client().await;
     let response = client.ask(request(vec![descriptor("free", "x")])).await.expect("an answer");
@@ -135,7 +135,7 @@ async fn a_connection_that_speaks_no_http2_is_closed_in_time() {
     let mut wrong = TcpStream::connect(server.address).await.expect("connected");
     wrong.write_all(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n").await.expect("sent");
     let mut bytes = Vec::new();
-    // What the server says before (its settings) does not matter; that it ends does.
+    // Bytes that the server sends before (its settings) do not matter, only that it closes.
     let _ = wrong.read_to_end(&mut bytes).await;
     let _ = silent.read_to_end(&mut bytes).await;
     tokio::time::resume();
@@ -369,7 +369,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// What a client sends that asks many calls at once, and then a ping, before it has read anything.
+/// The bytes of a client that sends many calls at once, and then a ping, before it has read anything.
 fn at_once(calls: u32) -> Vec<u8> {
     let field = |tag: u8, value: &str| [&[tag, value.len() as u8], value.as_bytes()].concat();
     let first =

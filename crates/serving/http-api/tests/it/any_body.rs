@@ -8,7 +8,7 @@ mod http_body;
 use http_body::answer_any_bytes;
 use proptest::prelude::*;
 
-/// What bodies and queries are made of, and what they are broken with.
+/// Pieces of bodies and queries, and of the damage done to them.
 const PIECES: &[&str] = &[
     "{",
     "}",

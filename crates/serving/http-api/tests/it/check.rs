@@ -48,7 +48,7 @@ async fn two_per_minute_pass_and_the_third_gets_retry_after() {
     }
 }
 
-/// Row 153
+/// Row 153: `Retry-After` over HTTP.
 #[tokio::test]
 async fn the_field_is_whole_seconds_never_early_and_less_than_a_second_late() {
     let server = Server::plain().await;

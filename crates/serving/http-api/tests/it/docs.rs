@@ -85,7 +85,7 @@ fn program(language: &str, timeout: [&str; 2], address: &str) -> String {
     text.replace("127.0.0.1:8080", address).replace(short, long)
 }
 
-/// What a program prints, or `None` if this machine cannot run it.
+/// Output of a program, or `None` if this machine cannot run it.
 async fn printed(command: &str, args: &[&str], program: String) -> Option<String> {
     let mut run = Command::new(command);
     run.args(args).arg(program);
@@ -107,7 +107,7 @@ async fn the_programs_of_the_page_admit_deny_and_admit_without_a_server() {
         "domain: shop\ndescriptors:\n  - {key: api_key, rate_limit: {unit: minute, requests_per_unit: 2}}\n";
     // Nothing listens there any more.
     let closed = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
-    // The clock of the server stands at 20 s of its minute.
+    // The clock of the server is at 20 s of its minute.
     let deny = "[true, 0]\n[true, 0]\n[false, 40000]\n";
     let admit = "[true, 0]\n[true, 0]\n[true, 0]\n";
     for (is_up, want) in [(true, deny), (false, admit)] {

@@ -86,8 +86,8 @@ async fn large_heads_count_against_what_all_connections_hold_and_usual_ones_do_n
     }
 }
 
-/// The client has sent more than is read, and still receives the reply: a connection that is reset would be an
-/// outage to a proxy.
+/// The client has sent more than is read, and still receives the reply: a connection that is reset would be
+/// an outage to a proxy.
 #[tokio::test]
 async fn the_reply_to_what_is_not_read_arrives() {
     let server = Server::with(SurfaceSettings { write_timeout: Duration::from_secs(60), ..large() }).await;
@@ -134,7 +134,7 @@ async fn a_field_that_comes_twice_gives_no_fresh_limit() {
     assert_eq!(check(&server, &many).await.status, 429);
     assert_eq!(ask(&server, "entry_header=user=X-Api-Key", &many).await.json()["undecided"], "too_large");
     assert_eq!(server.rejected(429, "too_large").await, 1);
-    // Of a list all lines are one value.
+    // All lines of a list are one value.
     let list = "x-forwarded-for: 192.0.2.1\r\nx-forwarded-for: 192.0.2.2, 192.0.2.3\r\n";
     for (fields, status) in [
         (list, 200),
@@ -174,7 +174,7 @@ async fn what_a_client_appends_to_the_url_is_a_denial_where_a_proxy_asks() {
     // Twice is a denial also with the status behind, and without any an error, as for every program.
     assert_eq!(ask(&server, "entry=user=bob&hits=1&hits=0&status=429", "").await.status, 429);
     assert_eq!(ask(&server, "entry=user=bob&hits=1&hits=0", "").await.status, 400);
-    // What only the configuration can lack is an error.
+    // Only the configuration can cause these, so they are errors.
     for query in ["status=403", "entry=user=bob&status=200", "domain=shop&status=403&entry_header=x"] {
         let mut client = server.client().await;
         let status = client.get(&format!("/v1/check?{query}")).await.status;

@@ -1,4 +1,4 @@
-//! `/openapi.json` is read, and every operation in it is called by it alone; each answer is held to its
+//! Every operation of `/openapi.json` is called by its description alone, and each answer is validated by its
 //! schema.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
@@ -150,6 +150,7 @@ fn fits(document: &Value, schema: &Value, value: &Value, at: &str) -> Result<(),
         }
         None => schema,
     };
+    // Exactly one of the choices must fit, for `anyOf` too.
     for kind in ["oneOf", "anyOf"] {
         if let Some(choices) = schema.get(kind).and_then(Value::as_array) {
             let fitting: Vec<_> = choices.iter().map(|choice| fits(document, choice, value, at)).collect();

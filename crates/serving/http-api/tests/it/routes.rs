@@ -76,7 +76,7 @@ async fn one_client_cannot_exhaust_the_reservations_and_learns_why_it_gets_no_mo
     let limiter = Limiter::new(policy(RULES), MemoryStore::new(MemoryConfig::default()), settings);
     let server = Server::serve(api_over(limiter, HttpSettings::default()), loopback()).await;
     let mut client = server.client().await;
-    // What no rule matches, what no limit counts and what costs nothing takes no place.
+    // A request that no rule matches, that no limit counts or that costs nothing takes no place.
     let nowhere = one("user", "x").replace("shop", "nowhere");
     let nothing = one("tokens", "x").replacen('{', r#"{"hits":0,"#, 1);
     for body in [&nowhere, &one("unknown", "x"), &one("free", "x"), &nothing] {

@@ -1,4 +1,4 @@
-//! Clients that are slow, greedy, or speak something else. Each costs itself, and nobody else.
+//! Clients that are slow, greedy, or use another protocol. Each affects only itself.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use std::time::Duration;
@@ -272,7 +272,7 @@ async fn a_client_that_reads_no_answers_is_held_back_and_then_cut_off() {
         Server::with(SurfaceSettings { idle_timeout: Duration::from_secs(600), ..impatient() }).await;
     let mut client = server.client().await;
     let many = "GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n".repeat(100);
-    // As much as both sides' sockets hold, and then no more goes in: the server reads no further ahead.
+    // Writes until the sockets of both sides are full: the server reads no further ahead.
     let flood = async {
         while tokio::io::AsyncWriteExt::write_all(&mut client.stream, many.as_bytes()).await.is_ok() {}
     };

@@ -1,4 +1,4 @@
-//! `/v1/acquire`, `/v1/release`.
+//! `/v1/acquire` and `/v1/release` over a real connection.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use std::time::Duration;
@@ -113,8 +113,8 @@ async fn what_is_no_request_for_a_slot_is_rejected_with_what_to_do() {
     }
 }
 
-/// Row 66: two zones of nginx's `limit_conn` at one place, 1 per address and 2 per server, are two calls, since
-/// a call takes one descriptor. What the second zone denies gives the slot of the first back.
+/// Row 66: two zones of nginx's `limit_conn` at one place, 1 per address and 2 per server, are two calls,
+/// since a call takes one descriptor. A denial by the second zone gives the slot of the first back.
 #[tokio::test]
 async fn two_zones_of_slots_are_two_calls_and_both_are_enforced() {
     let rules = "

@@ -1,4 +1,4 @@
-//! What a connection did last, and so what it waits for.
+//! Last activity of a connection, from which follows what it waits for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -10,7 +10,7 @@ use tollgate_net::Presence;
 
 use crate::settings::SurfaceSettings;
 
-/// What a connection did last. Written by its one task; atomics only because that task may move between
+/// Last activity of a connection. Written by its one task; atomics only because that task may move between
 /// threads.
 #[derive(Debug, Default)]
 pub(super) struct Activity {
@@ -56,7 +56,7 @@ impl Activity {
         self.received.store(0, Relaxed);
     }
 
-    /// What was read before, and not answered, is read again.
+    /// Bytes that were read before and not answered are read again.
     pub(super) fn begin_reading(&self) {
         self.received.store(0, Relaxed);
     }
@@ -133,7 +133,7 @@ impl Activity {
         }
     }
 }
-/// What a connection waits for.
+/// State of a connection that decides its timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The client to take bytes, after it has taken this many.

@@ -1,6 +1,6 @@
 //! The reply to a head that cannot be read, and the end of its connection. `hyper`'s own reply has no body,
-//! no regard for what the API does with such requests, and may be lost: a connection that is closed while
-//! bytes of its client are unread is reset, and a proxy takes that for an outage.
+//! ignores the API's handling of such requests, and may be lost: a connection that is closed while bytes of
+//! its client are unread is reset, and a proxy takes that for an outage.
 
 use std::io;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use tokio::time::timeout;
 use crate::problem::{Problem, Reason};
 use crate::reply::Reply;
 
-/// How long, and how much, is read after the reply, so that its client receives it.
+/// Longest time, and most bytes, of reading after the reply, so that the client receives it.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 16 * 1024 * 1024;
 
-/// What is wrong with a head that `hyper` would answer by `status`.
+/// The problem of a head that `hyper` would answer by `status`.
 pub(super) fn problem(status: StatusCode, max_bytes: usize, max_fields: usize) -> Problem {
     let (reason, detail) = match status {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => (

@@ -1,4 +1,4 @@
-//! One date out of a certificate. Not a parser of certificates: whether one is good is for rustls to say.
+//! Reads one date of a certificate. This is not a parser of certificates: rustls validates them.
 
 use rustls::pki_types::CertificateDer;
 
@@ -28,7 +28,7 @@ pub(super) fn not_after(certificate: &CertificateDer<'_>) -> Option<i64> {
     Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_second())
 }
 
-/// The first element of DER: its tag, what is in it, and what comes after.
+/// The first element of DER: its tag, its contents, and the bytes after it.
 fn element(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&[tag, length], mut rest) = der.split_first_chunk()?;
     let mut length = usize::from(length);

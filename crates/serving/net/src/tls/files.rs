@@ -1,5 +1,5 @@
-//! From PEM files to what a rustls server needs, or to the name of the file that is wrong. Not here: when to
-//! read.
+//! Turns PEM files into the configuration of a rustls server, or names the file that is wrong. Not here: when
+//! to read.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,13 +31,13 @@ pub struct TlsFiles {
     pub is_client_optional: bool,
 }
 
-/// What new connections use.
+/// Configuration of new connections.
 pub(super) struct Active {
     pub(super) config: Arc<ServerConfig>,
     pub(super) not_after: Option<i64>,
 }
 
-/// What the files hold, or why they cannot be read.
+/// Contents of the files, or why they cannot be read.
 pub(super) struct Contents {
     cert: PemFile,
     key: PemFile,

@@ -33,7 +33,7 @@ async fn connect(server: &Server, client: Arc<ClientConfig>) -> std::io::Result<
     TlsConnector::from(client).connect(name, server.connect().await).await
 }
 
-/// What comes back of `word` on a new connection; empty when it fails.
+/// The reply to `word` on a new connection; empty when it fails.
 async fn ask(server: &Server, client: &Arc<ClientConfig>, word: &str) -> String {
     match connect(server, Arc::clone(client)).await {
         Ok(mut stream) => say(&mut stream, word).await,

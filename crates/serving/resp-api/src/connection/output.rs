@@ -14,8 +14,8 @@ use super::end::End;
 use crate::buffers::INPUT;
 use crate::context::Context;
 
-/// How long, and how much, is read after the last reply: a client that is cut off while it sends may never
-/// see it.
+/// Longest time, and most bytes, of reading after the last reply: a client that is cut off while it sends may
+/// never see the reply.
 pub(super) const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES: usize = 1024 * 1024;
 
@@ -45,8 +45,8 @@ where
     }
 }
 
-/// Waits until the client takes its replies. Nothing is read from it meanwhile; its buffers, of which the
-/// replies take `held` bytes, count against what all such clients may hold.
+/// Waits until the client reads its replies. Nothing is read from it meanwhile; its buffers, of which the
+/// replies take `held` bytes, count against the budget of all such clients.
 #[cold]
 async fn write_slowly<IO, S>(io: &mut IO, rest: &[u8], held: usize, context: &Context<S>) -> Result<(), End>
 where

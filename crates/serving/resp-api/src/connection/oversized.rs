@@ -1,5 +1,5 @@
-//! A command that is larger than what is kept of one: its bytes are read and dropped, and it is answered as
-//! undecided. To close the connection would cost all other clients whose commands travel over it.
+//! A command that exceeds the caps: its bytes are read and dropped, and it is answered as undecided. Closing
+//! the connection would affect all other clients whose commands travel over it.
 
 use crate::parse::{LONGEST_DROPPED, number};
 use crate::undecided::{Seen, Why};
@@ -12,7 +12,7 @@ const SEEN: usize = 32;
 /// The part of a command that has been read.
 #[derive(Debug)]
 pub(super) struct Oversized {
-    /// What is known of it.
+    /// The parts of the command that were looked at.
     pub(super) command: Seen,
     pub(super) why: Why,
     /// Arguments that have not ended; `None` before the first line.

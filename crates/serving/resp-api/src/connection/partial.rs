@@ -15,7 +15,7 @@ pub(super) struct PartialCommand {
     bytes: Vec<u8>,
     /// Bytes that the whole command has at least.
     needed: usize,
-    /// What they take of the budget of all connections.
+    /// Share of the budget of all connections that the bytes take.
     share: BudgetShare,
 }
 
@@ -71,12 +71,11 @@ impl PartialCommand {
         self.share.resize(self.bytes.len())
     }
 
-    /// Takes all of it; the caller [replaces](Self::replace) it by what it does not use.
+    /// Takes all of it; the caller [replaces](Self::replace) it by the bytes that it does not use.
     pub(super) fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
 
-    /// Drops it.
     pub(super) fn discard(&mut self) {
         self.bytes = Vec::new();
         // Only growing fails.

@@ -1,4 +1,4 @@
-//! What a parser is given and returns: caps, arguments as ranges of the buffer, errors.
+//! Types of the parser: caps, arguments as ranges of the buffer, errors.
 
 use std::ops::Range;
 
@@ -40,7 +40,7 @@ impl From<Span> for Range<usize> {
     }
 }
 
-/// What a buffer begins with.
+/// Result of parsing the beginning of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
     /// A command, whose arguments were pushed to the vector; the next one begins at `end`.

@@ -7,7 +7,7 @@ use super::*;
 const CAPS: Caps = Caps { bulk: 64, arguments: 16, command: 512, is_anonymous: false };
 const ANONYMOUS: Caps = Caps { bulk: 8, arguments: 3, command: 512, is_anonymous: true };
 
-/// What `bytes` parse to: commands as `a|b`, `…` for an incomplete one, or the error.
+/// Result of parsing `bytes`: commands as `a|b`, `…` for an incomplete one, or the error.
 fn read(bytes: &[u8], caps: &Caps) -> String {
     let (mut buffer, mut at, mut arguments, mut parsed_commands) =
         (bytes.to_vec(), 0, Vec::new(), Vec::new());

@@ -4,7 +4,7 @@
 use crate::arguments::Arguments;
 use crate::reply::{Reply, wrong_number_of_arguments};
 
-/// What a Redis without persistence reports.
+/// Settings of a Redis without persistence.
 const SETTINGS: [(&str, &str); 2] = [("save", ""), ("appendonly", "no")];
 
 pub(super) fn run(arguments: Arguments<'_>, reply: &mut Reply<'_>) {

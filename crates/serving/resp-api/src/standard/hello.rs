@@ -30,6 +30,7 @@ pub(super) fn run<S: Store>(
         Some(Ok(_)) => return reply.error("NOPROTO unsupported protocol version"),
         Some(Err(_)) => return reply.error("ERR Protocol version is not an integer or out of range"),
     };
+    // All options are parsed before any has an effect.
     let (mut user, mut name, mut at) = (None, None, 2);
     while let Some(option) = arguments.get(at) {
         match (arguments.get(at + 1), arguments.get(at + 2)) {
@@ -62,6 +63,7 @@ pub(super) fn run<S: Store>(
             Err(wrong) => return reply.error(wrong),
         }
     }
+    // Nothing has failed: the reply is already in the new version.
     session.is_resp3 = is_resp3;
     reply.is_resp3 = is_resp3;
     reply.map(7);

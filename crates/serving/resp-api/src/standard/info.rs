@@ -8,7 +8,7 @@ use crate::arguments::Arguments;
 use crate::context::Context;
 use crate::reply::Reply;
 
-/// The Redis version whose protocol this is; clients derive from it what they may use.
+/// The Redis version whose protocol this is; clients derive the available features from it.
 pub(super) const REDIS_VERSION: &str = "7.4.0";
 
 type Write<S> = fn(&Context<S>, &mut String);

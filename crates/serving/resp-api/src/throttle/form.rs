@@ -1,5 +1,5 @@
-//! The three commands that bring their own rate. They differ in units, in what a burst is, and in the reply's
-//! order.
+//! The three commands that bring their own rate. They differ in units, in the meaning of a burst, and in the
+//! reply's order.
 
 /// Which command it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

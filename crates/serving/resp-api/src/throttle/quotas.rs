@@ -1,4 +1,4 @@
-//! The quotas used last. A client uses the same few again and again, and building one costs as much as
+//! The quotas used last. A client uses the same few again and again, and building a quota costs as much as
 //! several decisions.
 
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl Quotas {
     }
 }
 
-/// The slot of `rate`. Which rates share a slot does not matter.
+/// The slot of `rate`. It does not matter which rates share a slot.
 #[inline]
 fn slot_of(rate: &Rate) -> Slot {
     let mix = |sum: u64, number: i64| (sum ^ number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);

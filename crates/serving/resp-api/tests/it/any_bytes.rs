@@ -9,7 +9,7 @@ mod resp;
 use proptest::prelude::*;
 use resp::send_any_bytes;
 
-/// What streams are made of: whole commands, and pieces of them.
+/// Pieces of streams: whole commands, and parts of them.
 const PIECES: [&[u8]; 24] = [
     b"*1\r\n$4\r\nPING\r\n",
     b"*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\na\r\n$1\r\n2\r\n$2\r\n30\r\n$2\r\n60\r\n",

@@ -17,7 +17,7 @@ fn guarded() -> Server {
     Server::start(RespSettings { password: Some(Password::new("s3cret")), ..RespSettings::default() })
 }
 
-/// What a program says, or `None` where there is no such program.
+/// Output of a program, or `None` where there is no such program.
 fn run(program: &str, arguments: &[&str]) -> Option<Output> {
     match Command::new(program).args(arguments).output() {
         Ok(output) => Some(output),

@@ -1,5 +1,4 @@
-//! What becomes of commands when the server ends: those that have arrived are answered, later ones are not
-//! executed.
+//! The end of the server: commands that have arrived are answered, later ones are not executed.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use std::io;

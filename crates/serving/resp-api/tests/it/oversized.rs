@@ -1,4 +1,4 @@
-//! Commands that are larger than what is kept of one: each is answered, and its connection stays open.
+//! Commands that exceed the caps: each is answered, and its connection stays open.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn a_command_that_is_too_large_is_decided_by_the_setting_and_its_connection_goes
             // Between others, at once.
             client.send(&[frame(&[b"PING"]), frame(&words), frame(&[b"PING"])].concat());
             assert_eq!([client.reply(), client.reply(), client.reply()], ["+PONG", want, "+PONG"]);
-            // In pieces.
+            // The same command in small pieces.
             for piece in frame(&words).chunks(7) {
                 client.send(piece);
             }

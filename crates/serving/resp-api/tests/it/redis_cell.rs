@@ -1,4 +1,4 @@
-//! The commands that bring their own rate, held to redis-cell by histories in which the rate changes.
+//! The commands that bring their own rate, compared with redis-cell by histories in which the rate changes.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tollgate_core::Clock;
 use tollgate_resp_api::RespSettings;
 use tollgate_testkit::redis_cell::{Cell, CellAnswer, CellRate, CellStep, history};
 
-/// What one of the three commands says, and what it should.
+/// Actual and expected reply of one of the three commands.
 fn command(nth: usize, key: u64, step: &CellStep, answer: &CellAnswer) -> (String, String) {
     let CellStep { rate: CellRate { max_burst, count, period_s }, quantity, .. } = *step;
     let CellAnswer { admitted, remaining, retry_after, reset_after } = *answer;
@@ -56,7 +56,7 @@ fn a_key_keeps_its_instant_when_burst_count_and_period_change_as_in_redis_cell()
     }
 }
 
-/// A deploy that changes a number hands nobody a full bucket.
+/// A deploy that changes a number gives no client a full bucket.
 #[test]
 fn a_spent_key_stays_spent_when_the_rate_changes() {
     let server = Server::start(RespSettings::default());

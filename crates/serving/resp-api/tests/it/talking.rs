@@ -1,4 +1,5 @@
-//! What every Redis client says: versions, passwords, names, questions about commands. Words, reply.
+//! Commands that every Redis client sends: versions, passwords, names, questions about commands. Rows of
+//! words and reply.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
 use crate::common::{Server, command, story};

@@ -107,7 +107,7 @@ fn a_protocol_error_gets_a_reply_and_closes_the_connection() {
     ];
     for (number, (bytes, want)) in rows.iter().enumerate() {
         let mut client = server.connect();
-        // What is not the protocol may come behind what is.
+        // Bytes that break the protocol may follow a valid command.
         client.send(b"PING\r\n");
         let _ = client.stream().write_all(bytes);
         assert_eq!(client.rest(), format!("+PONG\r\n-ERR Protocol error: {want}\r\n"), "row {number}");
@@ -178,7 +178,7 @@ fn a_client_that_does_not_read_is_not_read_from_and_the_others_continue() {
     let most = 256 << 20;
     let sent = push(&mut client, &echo.repeat(100), most);
     assert!(sent < most, "it takes no more at some point");
-    // The worker has come by a hundred times in a row, and answered nobody but the other client.
+    // The worker has had a hundred turns in a row, and answered only the other client.
     let (mut pings, mut in_a_row) = (0, 0);
     while in_a_row < 100 {
         assert!(pings < 100_000, "it answers on and on");

@@ -1,4 +1,5 @@
-//! Real input: the requests of an access log, asked over many connections of each surface, one limit a client.
+//! Real input: the requests of an access log, asked over many connections of each surface, one limit a
+//! client.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -28,7 +29,7 @@ fn clients() -> Vec<String> {
     text.lines().filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// What asks for one client after another.
+/// A connection that checks one client after another.
 enum Connection {
     Grpc(rls::Client),
     Http(http::Kept),
@@ -62,7 +63,8 @@ impl Connection {
     }
 }
 
-/// Sends request `i` of the log over connection `i % 16`, all connections at once; what each client was admitted.
+/// Sends request `i` of the log over connection `i % 16`, all connections at once. Returns the admitted
+/// requests of each client.
 async fn replay(
     server: &Tollgate,
     surface: &'static str,
@@ -92,7 +94,8 @@ async fn replay(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_client_of_an_access_log_is_admitted_its_limit_and_no_request_more_or_less() {
-    // A window of a year, and a bucket that gets a permit back every eighteen days; for each surface counters of its own.
+    // A window of a year, and a bucket that gets a permit back every eighteen days; for each surface counters
+    // of its own.
     let window = format!("{{unit: year, requests_per_unit: {LIMIT}}}");
     let bucket =
         format!("{{algorithm: token_bucket, unit: year, requests_per_unit: {LIMIT}, burst: {LIMIT}}}");

@@ -13,7 +13,7 @@ descriptors:
   - {key: list, value_cidr: 198.51.100.0/24, action: deny}
 ";
 
-/// How many of the requests with these values, each asked in another way, are admitted.
+/// Number of admitted requests with these values, each sent in another way.
 async fn admitted(all: &mut All, key: &str, values: &[&str], first: usize) -> usize {
     let mut count = 0;
     for (turn, value) in values.iter().enumerate() {
@@ -28,7 +28,7 @@ async fn a_client_has_one_limit_whichever_way_its_address_is_spelled_on_every_su
     for first in 0..WAYS.len() {
         let mut all = All::start(RULES).await;
         for (key, values, want) in [
-            // What a gateway writes that gives each connection a port of its own.
+            // Values from a gateway that gives each connection a port of its own.
             (
                 "address",
                 &[

@@ -1,4 +1,5 @@
-//! Keys and values of any bytes: every surface takes them, and the same bytes are the same counter on all of them.
+//! Keys and values of any bytes: every surface takes them, and the same bytes are the same counter on all of
+//! them.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -23,8 +24,8 @@ descriptors:
   - {key: token, rate_limit: {unit: hour, requests_per_unit: 2}}
 ";
 
-/// Values from a seed, all different: broken and whole characters, what surfaces escape or split by, and for each value
-/// the texts that it could be confused with.
+/// Values from a seed, all different: broken and whole characters, what surfaces escape or split by, and for
+/// each value the texts that it could be confused with.
 fn values(mut seed: u64, count: usize) -> Vec<Vec<u8>> {
     let mut below = move |most: usize| {
         seed ^= seed << 13;
@@ -75,7 +76,7 @@ fn percent(bytes: &[u8]) -> String {
     })
 }
 
-/// A string of JSON, with what is not UTF-8 as it is.
+/// A string of JSON; bytes that are not UTF-8 stay as they are.
 fn quoted(bytes: &[u8]) -> Vec<u8> {
     let mut text = vec![b'"'];
     for &byte in bytes {
@@ -104,7 +105,7 @@ pub(crate) struct All {
     resp: resp::Client,
 }
 
-/// How a surface is asked.
+/// Ways to send a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     Grpc,
@@ -128,7 +129,7 @@ impl All {
         Self { surfaces, grpc, resp }
     }
 
-    /// Whether a request of one entry is admitted, and what is left.
+    /// Sends a check of one entry. Returns whether it was admitted, and the remaining permits.
     pub(crate) async fn ask(&mut self, way: Way, key: &str, value: &[u8]) -> (bool, i64) {
         match way {
             Way::Grpc => {

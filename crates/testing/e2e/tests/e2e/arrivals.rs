@@ -245,8 +245,8 @@ impl Calls {
     }
 }
 
-/// How far the clock that counts may be corrected against ours while we measure: stores count by the time of
-/// day, which a machine may move; we measure by a clock that is never moved.
+/// Largest correction of the counting clock against ours while we measure: stores count by the time of day,
+/// which a machine may move; we measure by a clock that is never moved.
 const CORRECTION: f64 = 0.001;
 
 /// Asserts that at most `burst + rate * t` permits passed in every interval of t seconds between a call and

@@ -1,4 +1,5 @@
-//! What a hostile or broken client sends: it gets an error or a bounded answer, and another client notices nothing.
+//! Input of hostile or broken clients: they get an error or a bounded answer, and other clients notice
+//! nothing.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -46,7 +47,8 @@ impl Bystander {
         Bystander { server, client, asked: 0, resident, _rules: rules }
     }
 
-    /// The old client is served and its count is right, a new one gets in, the HTTP port answers, memory is bounded.
+    /// The old client is served and its count is right, a new one gets in, the HTTP port answers, memory is
+    /// bounded.
     async fn is_served(&mut self, meanwhile: &str) {
         self.asked += 1;
         let answer = self.client.ask(rls::hit("d", "k", "bystander")).await;
@@ -120,7 +122,7 @@ async fn malformed_messages_are_rejected_and_other_clients_are_served() {
         assert!(!matches!(status, Ok(0)), "{what}: answered OK");
         bystander.is_served(what).await;
     }
-    // What is too large is decided, since a client of a proxy can cause it.
+    // A request that is too large is decided, since a client of a proxy can cause it.
     let promise = [0, 0xff, 0xff, 0xff, 0xff, 1, 2, 3];
     assert!(matches!(raw_call(bystander.server.grpc, &promise).await, Ok(0)), "a frame that promises 4 GiB");
     bystander.is_served("a frame that promises 4 GiB").await;
@@ -141,7 +143,7 @@ async fn requests_that_are_huge_or_deep_get_a_bounded_answer() {
         ("1,000,000 empty descriptors", request(vec![descriptor(vec![]); 1_000_000])),
         ("control characters", request(vec![descriptor(vec![entry("\0\n\r\u{202e}{}\"".to_owned())])])),
     ] {
-        // Its own connection: a server may close one on which it has heard enough.
+        // Its own connection: a server may close a connection after too many errors.
         let mut client = Client::connect(bystander.server.grpc).await.expect("it listens");
         let answer = client.ask(asked).await;
         let told = [Code::InvalidArgument, Code::OutOfRange, Code::ResourceExhausted];
@@ -171,7 +173,7 @@ async fn idle_connections_by_the_thousand_keep_nobody_out() {
     }
     let mut idle = Vec::with_capacity(count);
     for number in 0..count {
-        // Half of them say hello as HTTP/2 and then nothing, half say nothing at all.
+        // Half of them begin HTTP/2 and then send nothing, half send nothing at all.
         let mut stream = TcpStream::connect(bystander.server.grpc).await.expect("it listens");
         if number % 2 == 0 {
             stream.write_all(&[PREFACE, NO_SETTINGS].concat()).await.expect("sent");

@@ -1,10 +1,12 @@
-//! `tollgate bench` against the server, on every surface: what it counts is what the rules let through.
+//! `tollgate bench` against the server, on every surface: it counts as admitted exactly the requests that the
+//! rules admit.
 
 use serde_json::Value;
 
 use crate::tollgate::{Tollgate, run};
 
-/// Each surface has a value of its own, so a counter of its own. A day's tokens come one in 14 minutes: none in this test.
+/// Each surface has a value of its own, so a counter of its own. A day's tokens come one in 14 minutes: none
+/// in this test.
 const RULES: &str = "
 domain: bench
 descriptors:
@@ -25,7 +27,7 @@ fn targets(server: &Tollgate) -> [String; 3] {
     [format!("grpc://{}", server.grpc), format!("http://{}", server.http), format!("resp://{}", server.resp)]
 }
 
-/// Runs it to its end and reads what it prints.
+/// Runs it to its end and reads its output.
 pub(crate) fn bench(target: &str, flags: &[&str]) -> Value {
     let flags = [&["bench", "--json", "--target", target], flags].concat();
     let (status, out, talk) = run(&flags);

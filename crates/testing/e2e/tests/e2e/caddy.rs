@@ -10,7 +10,8 @@ use crate::proxies::page::{addressed, block, quoted_after, replace};
 use crate::proxies::proxy::{Proxy, program};
 use crate::skip;
 
-/// Caddy, with the file of the page that `kind` names (`short` or `long`), and a second site that asks nobody.
+/// Caddy, with the file of the page that `kind` names (`short` or `long`), and a second site without a
+/// limiter.
 pub(crate) async fn start(
     binary: &PathBuf,
     (kind, wait): (&str, Wait),

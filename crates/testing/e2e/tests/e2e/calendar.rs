@@ -1,7 +1,7 @@
-//! What time it is, for tests of windows that begin and end with the calendar.
+//! The current time, for tests of windows that begin and end with the calendar.
 //!
-//! The process under test reads the machine's clock, so a test that asks "how long until its window ends" must read the same one.
-//! Not here: durations; nothing measures how long something took.
+//! The process under test reads the machine's clock, so a test that asks "how long until its window ends"
+//! must read the same one. Not here: durations; nothing measures how long something took.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

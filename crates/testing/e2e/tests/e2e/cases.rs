@@ -1,4 +1,4 @@
-//! The case file of the service: what is sent, what must come back.
+//! The case file of the service: requests and expected replies.
 //!
 //! The file's own `format` member explains its fields. Not here: running it against a server (`rls_cases`).
 
@@ -91,8 +91,9 @@ pub(crate) fn request(step: &Value) -> RateLimitRequest {
     }
 }
 
-/// How an answer differs from what a case expects; nothing when it does not.
+/// Differences between an answer and the expectation of a case; empty if they agree.
 pub(crate) fn differences(expect: &Value, answer: &Result<RateLimitResponse, tonic::Status>) -> Vec<String> {
+    // Members that the case does not name are not compared; `null` means absent.
     let mut found = Vec::new();
     let mut check = |what: String, want: String, got: String| {
         if want != got {

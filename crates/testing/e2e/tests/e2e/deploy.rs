@@ -1,5 +1,5 @@
-//! `deploy/`: the files fit together, and what they start works, without a container engine: each program is started here with
-//! the arguments that `compose.yaml` gives it, on other ports.
+//! `deploy/`: the files fit together, and the programs that they start work, without a container engine: each
+//! program is started here with the arguments that `compose.yaml` gives it, on other ports.
 //!
 //! Not here: the images, which nothing here can pull.
 
@@ -15,7 +15,8 @@ use crate::envoy::Running;
 use crate::tollgate::{self, Start, Tollgate};
 use crate::{calendar, http, skip};
 
-/// What a service may have, of <https://github.com/compose-spec/compose-spec/blob/main/05-services.md>.
+/// Keys that a service may have, from
+/// <https://github.com/compose-spec/compose-spec/blob/main/05-services.md>.
 const KEYS: &[&str] = &[
     "image",
     "build",
@@ -56,7 +57,7 @@ fn args(service: &Value, store: SocketAddr) -> Vec<String> {
     strings(&service["command"]).into_iter().map(arg).collect()
 }
 
-/// What a service sees of this folder: the path in its container and the path here.
+/// Parts of this folder that a service sees: the path in its container and the path here.
 fn mounts(service: &Value) -> Vec<(String, String)> {
     let here = |path: &str| folder().join(path).canonicalize().expect(path).display().to_string();
     let mount = |text: &str| {
@@ -121,7 +122,7 @@ fn the_composed_files_ports_and_names_refer_to_what_is_there() {
         let unknown: Vec<_> = keys.iter().filter(|key| !KEYS.contains(key)).collect();
         assert!(unknown.is_empty(), "{name}: no keys of a service: {unknown:?}");
         assert_eq!(service["restart"], "unless-stopped", "{name}");
-        // What the tests of the commands themselves do not start.
+        // Programs that the tests of the commands themselves do not start.
         for (program, flag) in [("envoy", "--config-path"), ("prometheus", "--config.file")] {
             let args = strings(&service["command"]).into_iter().filter(|arg| arg.starts_with('-'));
             let others: Vec<_> =
@@ -299,7 +300,7 @@ async fn the_composed_control_plane_is_joined_by_the_composed_nodes() {
     let translated = |text: &str, here: &[(String, String)]| {
         here.iter().fold(text.to_owned(), |text, (there, here)| text.replace(there.as_str(), here))
     };
-    // The volumes are prepared as they are there, except that the user of the image is not one here.
+    // The volumes are prepared as in the composition, except that the image's user does not exist here.
     let prepare = service("prepare");
     assert_eq!(strings(&prepare["entrypoint"]), ["sh", "-c"]);
     let script = translated(strings(&prepare["command"])[0], &volumes(prepare, folder.path()));
@@ -426,8 +427,8 @@ async fn a_node_that_stops_before_the_first_request_is_noticed_while_it_still_an
         _ => return skip::skip("a node that stops behind the composed Envoy", "ENVOY_BIN names no binary"),
     };
     let Some(store) = store() else { return };
-    // Far longer than two of Envoy's checks, and half of the time between two that it makes by default without
-    // traffic.
+    // Far longer than two of Envoy's checks, and half of the time between two that it makes by default
+    // without traffic.
     let drains = ["--drain-delay=30s"];
     let mut nodes = ["tollgate-1", "tollgate-2"].map(|name| start_with(name, store.address(), &drains));
     let (envoy, public) = start_envoy(&binary, &nodes).await;
@@ -446,7 +447,7 @@ async fn a_node_that_stops_before_the_first_request_is_noticed_while_it_still_an
         assert!(answer.header("x-ratelimit-limit").is_some(), "it was decided by the other node: {answer:?}");
     }
 
-    // The alert about requests that nobody decided has the names that Envoy has.
+    // The alert about undecided requests has the names that Envoy has.
     nodes[0].kill();
     let answer = http::get(public, "/", &[("x-api-key", "bob")]).await.expect("envoy answers");
     assert_eq!((answer.status, answer.header("x-ratelimit-limit")), (200, None));

@@ -50,7 +50,7 @@ impl Drop for Alone {
     }
 }
 
-/// What a process printed that did not start, with its exit code.
+/// Exit code and output of a process that did not start.
 type Refusal = (Option<i32>, String);
 
 impl Alone {
@@ -70,7 +70,7 @@ impl Alone {
             .expect("unshare");
         let mut stdout = BufReader::new(child.stdout.take().expect("piped"));
         let mut stderr = child.stderr.take().expect("piped");
-        // Whoever does not read it, lets it wait.
+        // The process would block on a full pipe, so its output is read.
         let log = std::thread::spawn(move || {
             let mut log = String::new();
             stderr.read_to_string(&mut log).ok();
@@ -111,7 +111,7 @@ impl Alone {
         found
     }
 
-    /// What curl gets in that network: the status and the body.
+    /// Response to curl in that network: the status and the body.
     fn curl(&self, args: &[&str]) -> (String, String) {
         let pid = self.child.id().to_string();
         let ran = Command::new("nsenter")
@@ -154,7 +154,7 @@ fn environments_of_real_deployments_listen_where_envoyproxy_ratelimit_does() {
     ];
     let ratelimit = ratelimit(folder.path());
     let peer = ["0.0.0.0:8080", "0.0.0.0:8081", "0.0.0.0:6070", "127.0.0.1:6390"];
-    // Who runs it so, by which program, its environment beside the usual, and where it listens.
+    // Deployment, name of the program, additional environment, and addresses that it listens on.
     type Row<'a> = (&'a str, bool, &'a [(&'a str, &'a str)], &'a [&'a str]);
     let rows: [Row<'_>; 7] = [
         ("Contour", true, &[("LOG_LEVEL", "debug"), ("REDIS_URL", "localhost:6379")], &peer),
@@ -367,7 +367,7 @@ impl Drop for Nutcracker {
 }
 
 impl Nutcracker {
-    /// One that listens on these addresses, the last of which asks for a password.
+    /// Starts one that listens on these addresses, the last of which asks for a password.
     fn start(listen: &[String; 3], redis: SocketAddr) -> Option<Self> {
         let binary = ["nutcracker", "/usr/sbin/nutcracker"]
             .into_iter()
@@ -559,7 +559,7 @@ async fn the_patches_for_istio_limit_in_a_real_envoy() {
     assert_eq!(name, "outbound|8081||tollgate.tollgate.svc.cluster.local");
 
     let server = Start::new(folder.path()).go();
-    // What Istio makes of the patches: the filter before the router, and the descriptors in the virtual host.
+    // Istio's result of the patches: the filter before the router, and the descriptors in the virtual host.
     let mut virtual_host = json!({
         "name": "shop.example.com:80",
         "domains": ["*"],

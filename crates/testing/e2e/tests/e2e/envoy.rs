@@ -306,7 +306,7 @@ async fn a_real_envoy_lets_exactly_the_limit_pass_and_keeps_its_failure_mode_thr
         assert_eq!(closed.status, 500, "failure_mode_deny: true: {closed:?}");
     }
 
-    // Back on the same port, it is asked again without a change to Envoy; counters in memory begin anew.
+    // Back on the same port, it gets calls again without a change to Envoy; counters in memory start at zero.
     let server: Tollgate = tollgate(rules.path()).grpc(at).go();
     let began = calendar::now();
     for listener in [envoy.open, envoy.closed] {
@@ -324,7 +324,7 @@ async fn a_real_envoy_lets_exactly_the_limit_pass_and_keeps_its_failure_mode_thr
     drop(server);
 }
 
-/// The file that the README names, with other addresses, and a second listener that asks nobody.
+/// The file that the README names, with other addresses, and a second listener without a limiter.
 pub(crate) fn example(wait: Wait, tollgate: SocketAddr, app: SocketAddr) -> String {
     let text = include_str!("../../../../../examples/envoy.yaml");
     let text = replace(text, "port_value: 10000}", "port_value: 0}");

@@ -1,7 +1,7 @@
-//! Several real nodes on one real store, and clients that ask any of them at random: what is needed for it, and the rows where
-//! nothing fails.
+//! Several real nodes on one real store, and clients that ask any of them at random: the helpers for such
+//! tests, and the rows where nothing fails.
 //!
-//! What a row asserts is what `docs/guarantees.md` states. Not here: stores and nodes that fail (`outage*`).
+//! Each row asserts a statement of `docs/guarantees.md`. Not here: stores and nodes that fail (`outage*`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::tollgate::{Start, Tollgate};
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// How long a node waits for the store. The default is for a network; here the store shares two cores with all nodes.
+/// Deadline of store calls. The default is for a network; here the store shares two cores with all nodes.
 pub(crate) const DEADLINE: Duration = Duration::from_millis(400);
 
 /// Asks every few milliseconds until there is an answer.
@@ -119,14 +119,14 @@ impl Fleet {
     }
 }
 
-/// What a node's readiness says of its store.
+/// State of the store in a node's readiness.
 pub(crate) async fn store_state(node: &Tollgate) -> Option<String> {
     let answer = http::get(node.http, "/readyz", &[]).await.ok()?;
     let body: Value = serde_json::from_str(&answer.body).ok()?;
     Some(body["store"]["state"].as_str()?.to_owned())
 }
 
-/// What became of one request.
+/// Outcome of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum What {
     Admitted,
@@ -140,7 +140,7 @@ pub(crate) enum What {
     Unknown,
 }
 
-/// One request.
+/// One request and its answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
     pub(crate) key: &'static str,
@@ -157,7 +157,7 @@ impl Seen {
     }
 }
 
-/// How clients ask: each request by one of them, at one of the nodes, all by chance.
+/// Pattern of requests: each by a random client, at a random node.
 #[derive(Clone)]
 pub(crate) struct Demand {
     /// The keys of the rules to ask about, `domain: fleet`.
@@ -277,7 +277,7 @@ impl Caller {
     }
 }
 
-/// What a decision says.
+/// The outcome in a decision.
 fn what(decision: &Value) -> What {
     let admitted = match decision["outcome"].as_str() {
         Some("admit") => true,
@@ -300,8 +300,8 @@ pub(crate) fn of<'a>(
     seen.iter().filter(move |it| it.key == key && it.client == client)
 }
 
-/// Law I1: in every interval between two instants at which something was asked and answered, at most `burst` and `rate` a second more.
-/// Returns the largest burst that there was.
+/// Law I1: in every interval between two instants at which something was asked and answered, at most `burst`
+/// and `rate` a second more. Returns the largest burst that there was.
 pub(crate) fn assert_within_bucket<'a>(
     admitted: impl Iterator<Item = &'a Seen>,
     burst: f64,
@@ -348,7 +348,7 @@ async fn four_nodes_admit_each_client_exactly_what_one_would() {
         let bucket = of(&seen, "bucket", client);
         let admitted = bucket.clone().filter(|it| it.counted());
         assert_within_bucket(admitted.clone(), 25.0, 5.0);
-        // Nothing denied that was there: what came before a denial had used up the bucket.
+        // Nothing was denied that was there: permits admitted before a denial had used up the bucket.
         let denied = bucket.clone().filter(|it| it.what == What::Denied).last();
         let denied = denied.unwrap_or_else(|| panic!("client {client} was never denied"));
         let used = admitted.filter(|it| it.sent <= denied.heard).count() as f64;
@@ -365,7 +365,7 @@ async fn a_burst_of_one_caller_leaves_the_others_what_is_theirs_on_every_node() 
     let Some(store) = Redis::start(&Options::new()) else { return };
     let fleet = Fleet::start(4, RULES, &store.url(), &[]);
     fleet.wait_for_store("up").await;
-    // B asks all the time; C, D and E twenty-five times each, which is what they may.
+    // B asks all the time; C, D and E 25 times each, as often as their limits allow.
     let b =
         Traffic::start(&fleet, &Demand { keys: &["bucket"], clients: 1, callers: 6, ..Demand::default() });
     b.more(200).await;

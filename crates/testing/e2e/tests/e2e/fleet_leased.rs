@@ -1,4 +1,5 @@
-//! Permits that nodes take ahead: the bound of the bucket holds over every interval, whatever fails, and the store is seldom asked.
+//! Permits that nodes take ahead: the bound of the bucket holds over every interval, whatever fails, and the
+//! store is seldom asked.
 //!
 //! Not here: exact sharing (`fleet`, `outage`); the simulation of leases, which tries far more
 //! (`crates/stores/store-redis`).
@@ -16,16 +17,17 @@ const BURST: f64 = 600.0;
 const RATE: f64 = 400.0;
 const WINDOW: usize = 1500;
 const CLIENTS: usize = 2;
-/// How long a lease may be spent.
+/// Life of a lease.
 const TAU: Duration = Duration::from_millis(500);
 /// After this all is as it was, whatever was lost: two taus.
 const SETTLE: Duration = Duration::from_secs(1);
-/// How long a rate is measured.
+/// Span over which a rate is measured.
 const STRETCH: Duration = Duration::from_millis(1500);
-/// How far ahead of their refill permits are promised.
+/// Longest time ahead of their refill for which permits are promised.
 const HORIZON: Duration = Duration::from_millis(100);
 
-/// P of guarantees.md: a turn for each node, what comes back in half of tau and two permits a node in all, and one turn behind them.
+/// P of guarantees.md: a turn for each node, the refill of half of tau and two permits a node in all, and one
+/// more turn.
 fn most_promised(nodes: usize) -> f64 {
     let queue = RATE * TAU.as_secs_f64() / 2.0;
     queue + 2.0 * nodes as f64 + queue / nodes as f64 + 1.0
@@ -52,8 +54,8 @@ fn admitted<'a>(
     of(seen, key, client).filter(|it| it.counted())
 }
 
-/// In these seconds all was admitted that one bucket would have, asked at the same moments and empty in the
-/// beginning, except 5 % of what the rate gave and what it gives in a horizon.
+/// In these seconds the nodes admitted as much as one bucket would have, asked at the same moments and empty
+/// in the beginning, except 5 % of the rate's permits and the permits of one horizon.
 fn assert_rate(seen: &[Seen], client: usize, from: Instant) {
     let inside: Vec<_> =
         of(seen, "bucket", client).filter(|it| it.sent >= from && it.sent <= from + STRETCH).collect();
@@ -79,7 +81,7 @@ fn assert_rate(seen: &[Seen], client: usize, from: Instant) {
     assert!(admitted >= least, "{admitted} of {ideal} admitted, at least {least}");
 }
 
-/// Demand goes on for a while that is measured.
+/// Lets demand continue for a measured span.
 async fn go_on(span: Duration) -> Instant {
     let from = Instant::now();
     tokio::time::sleep(span).await; // a rate is permits in a time
@@ -103,7 +105,8 @@ async fn leases_keep_the_bound_of_one_bucket_and_seldom_ask_the_store() {
     assert!(seen.iter().all(|it| matches!(it.what, What::Admitted | What::Denied)), "no fault, no mark");
     let (calls, decisions) = (fleet.metric("tollgate_store_calls_total", "").await, seen.len() as f64);
     println!("{decisions} decisions, {calls} calls");
-    // A node takes at most its share of what comes in a horizon, so this is several times what one call brings.
+    // A node takes at most its share of the refill of one horizon, so this is several times the permits of
+    // one call.
     let batch = RATE * HORIZON.as_secs_f64();
     assert!(calls * batch < decisions, "{calls} calls for {decisions} decisions");
 }
@@ -220,7 +223,7 @@ async fn live_leases_are_used_up_first_when_the_store_falls_silent() {
         seen.iter().filter(|it| it.counted() && it.sent > stopped && it.heard < stopped + TAU).count();
     assert!(alone > 0, "nobody was admitted by a lease while the store was silent");
     println!("{alone} admitted by leases while the store was silent");
-    // What is unused by then is spent no more.
+    // Permits that are unused by then are spent no more.
     Traffic::run(&fleet, &demand, 200).await;
     store.stop();
     go_on(TAU).await;

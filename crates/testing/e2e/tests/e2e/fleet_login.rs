@@ -1,4 +1,4 @@
-//! Who a node is to its store: TLS, users and their rights, and what it says where it may not come in.
+//! Login of a node at its store: TLS, users and their rights, and its messages when it is rejected.
 
 use std::path::Path;
 
@@ -20,7 +20,8 @@ descriptors:
   - {key: leased, rate_limit: {unit: second, requests_per_unit: 900, algorithm: token_bucket, sharing: leased}}
 ";
 
-/// What is wrong with a store ends the start only where the store answers within the deadline of a call, which is 10 ms without this.
+/// A store with an error ends the start only if it answers within the deadline of a call, which is 10 ms by
+/// default.
 const PATIENT: [&str; 2] = ["--store-deadline", "5s"];
 
 const KEYS: &[&str] = &["window", "sliding", "counter", "log", "total", "bucket", "leaky", "leased"];
@@ -29,7 +30,7 @@ fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..")
 }
 
-/// The line of the documentation that says what a user of Tollgate may do.
+/// The line of the documentation with the rights of Tollgate's user.
 fn user() -> String {
     let page = std::fs::read_to_string(root().join("docs/running-with-redis.md")).expect("a page");
     let line =

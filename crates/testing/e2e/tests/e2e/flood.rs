@@ -18,10 +18,10 @@ const KEYS: usize = 1_000_000;
 const BATCH: usize = 500;
 const CONNECTIONS: usize = 4;
 const WARM_UP: usize = 20;
-/// What the table may take.
+/// Cap on the memory of the table.
 const CAP: u64 = 8 << 20;
-/// What the process may grow beside it once it has served messages of that size: a million keys without a cap
-/// would take 35 MiB.
+/// Most growth of the process beside the table, once it has served messages of that size: a million keys
+/// without a cap would take 35 MiB.
 const BESIDE: u64 = 12 << 20;
 
 #[tokio::test(flavor = "multi_thread")]

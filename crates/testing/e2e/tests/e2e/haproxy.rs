@@ -14,7 +14,7 @@ use crate::skip;
 use crate::start::rules;
 use crate::tollgate::Tollgate;
 
-/// HAProxy, with both files of the page and a second frontend that asks nobody. `change` gets the
+/// HAProxy, with both files of the page and a second frontend without a limiter. `change` gets the
 /// configuration and the program in Lua.
 pub(crate) async fn start(
     binary: &PathBuf,

@@ -1,9 +1,9 @@
 //! The release binary, started as a user starts it and asked over real sockets.
 //!
-//! Harness: `tollgate` (the process), `rls` (a gRPC client with its own copy of the messages), `http` (a small HTTP/1.1
-//! client), `arrivals` (an open loop of calls), `calendar` (what time it is), `yaml` (a file as a tree), `skip` (what to say
-//! when a test cannot run here).
-//! Not here: what can be shown without a process; that is in the crates.
+//! Harness: `tollgate` (the process), `rls` (a gRPC client with its own copy of the messages), `http` (a
+//! small HTTP/1.1 client), `arrivals` (an open loop of calls), `calendar` (the current time), `yaml` (a file
+//! as a tree), `skip` (the notice of a test that cannot run here). Not here: tests that need no process; they
+//! are in the crates.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,

@@ -1,4 +1,5 @@
-//! The distribution's nginx asks the release binary by `auth_request`, with the configuration of docs/proxies.md.
+//! The distribution's nginx asks the release binary by `auth_request`, with the configuration of
+//! docs/proxies.md.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -23,16 +24,16 @@ descriptors:
   - {key: api_key, rate_limit: {name: per_key, unit: year, requests_per_unit: 2}}
 ";
 
-/// How long the proxy waits for Tollgate.
+/// Timeout of the proxy's requests to Tollgate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
-    /// As the page says.
+    /// The value on the page.
     OfPage,
-    /// So long that a busy machine is not taken for a Tollgate that does not respond.
+    /// Long enough that a busy machine is not taken for a Tollgate that does not respond.
     Long,
 }
 
-/// nginx, with the configuration of the page and a second site that asks nobody.
+/// nginx, with the configuration of the page and a second site without a limiter.
 pub(crate) async fn start(
     binary: &Path,
     wait: Wait,
@@ -142,7 +143,7 @@ async fn nginx_admits_exactly_the_limit_and_returns_retry_after_with_each_denial
     let answer = http::post(nginx.public, "/", &"x".repeat(100_000)).await.expect("nginx answers");
     assert_eq!(answer.status, 429, "{answer:?}");
 
-    // Tollgate is gone: nginx lets pass, as it is configured, without fields.
+    // Tollgate is gone: nginx admits requests, as it is configured, without fields.
     server.kill();
     let before = app.reached();
     for _ in 0..3 {
@@ -176,7 +177,7 @@ async fn behind_nginx_a_clients_header_counts_as_it_is_and_the_applications_own_
     assert_eq!(get(&nginx, "/broken", &[("X-Api-Key", "bob")]).await.status, 500);
     assert_eq!(get(&nginx, "/forbidden", &[("X-Api-Key", "bob")]).await.status, 429);
     assert_eq!(get(&nginx, "/denied", &[]).await.status, 403);
-    // Nobody outside reaches Tollgate by its location.
+    // Clients cannot reach Tollgate by its location.
     assert_eq!(get(&nginx, "/tollgate?&hits=0", &[("X-Api-Key", "dora")]).await.status, 404);
 
     // Without the line that lets pass, a limiter that does not answer denies.
@@ -239,8 +240,8 @@ async fn a_denial_by_the_next_node_is_a_denial() {
     assert!(nginx.log().contains("Connection refused"), "the first node was asked: {}", nginx.log());
 }
 
-/// The whole way of a request: nginx, either of two nodes, the counter and its time in Redis; then the application,
-/// a denial, or a place in the queue.
+/// The whole way of a request: nginx, either of two nodes, the counter and its time in Redis; then the
+/// application, a denial, or a place in the queue.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_request_goes_through_nginx_and_a_node_to_its_counter_in_redis_and_is_forwarded_denied_or_queued() {
     let Some(binary) = nginx() else { return };
@@ -279,7 +280,8 @@ async fn a_request_goes_through_nginx_and_a_node_to_its_counter_in_redis_and_is_
     assert_eq!(app.reached(), LIMIT, "no denied request reaches the application");
     let waits = answers.iter().filter(|answer| answer.status == 429).map(|answer| told(answer)[4]);
     assert!(waits.flatten().count() == denied, "every denial says when to come back");
-    // The count and the time of the last request are one number in Redis, which expires when the bucket is full.
+    // The count and the time of the last request are one number in Redis, which expires when the bucket is
+    // full.
     let key = "tollgate:{edge|remote_address=127.0.0.1|token_bucket}";
     assert_eq!(store.command(&["EXISTS", key]), Reply::Int(1));
     assert!(matches!(store.command(&["PTTL", key]), Reply::Int(1..)), "{key} does not expire");
@@ -291,7 +293,7 @@ async fn a_request_goes_through_nginx_and_a_node_to_its_counter_in_redis_and_is_
     assert_eq!(app.reached(), LIMIT + 12);
     assert!(began.elapsed() >= std::time::Duration::from_millis(1_050), "{:?}", began.elapsed());
 
-    // A node more has no counts of its own: it denies what the others have used up.
+    // An additional node has no counts of its own: it denies when the others have used up the limit.
     let third = fleet.node();
     let late = start(&binary, Wait::Long, (third.http, &app), |it| it).await;
     until("the third node to have the store", async || {

@@ -1,4 +1,4 @@
-//! What `tollgate import nginx` writes, in the configuration of docs/proxies.md and beside nginx's own limits.
+//! Output of `tollgate import nginx`, in the configuration of docs/proxies.md and beside nginx's own limits.
 
 use std::fmt::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -18,7 +18,7 @@ use crate::proxies::proxy::Proxy;
 use crate::start::rules;
 use crate::tollgate::{self, Tollgate};
 
-/// What is imported of a configuration.
+/// Result of importing a configuration.
 struct Imported {
     rules: String,
     /// The lines for each place, by the name of its location.
@@ -45,7 +45,8 @@ fn imported(text: &str, said: usize) -> Imported {
     Imported { rules, places }
 }
 
-/// The configuration of the page with a limited location and a question for each place, and `more` in its server.
+/// The configuration of the page with a limited location and a question for each place, and `more` in its
+/// server.
 fn applied(config: &str, imported: &Imported, more: &str) -> String {
     let block = |name: &str| {
         let (_, rest) = config.split_once(&format!("    {name} {{\n")).expect("it is on the page");
@@ -117,7 +118,8 @@ async fn what_a_client_writes_never_changes_the_question_that_an_imported_limit_
     let imported = imported(&format!("{tables}{zones}"), 8);
     let (_server, app, nginx) = running(&binary, &imported, tables, "").await;
     let none: &[(&str, &str)] = &[];
-    // Each has two requests, as nginx's own limit would give it; `other` shares the counter of the one before.
+    // Each has two requests, as nginx's own limit would give it; `other` shares the counter of the one
+    // before.
     let other = true;
     for (path, fields, shares) in [
         ("/pages", none, false),

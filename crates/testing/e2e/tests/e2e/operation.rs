@@ -1,4 +1,5 @@
-//! What an operator relies on: secrets that stay secret, warnings, the log of denials, capacity, and the pages about it.
+//! Promises to operators: secrets stay secret, warnings, the log of denials, capacity, and the pages about
+//! them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,6 +1,8 @@
-//! What becomes of counts while their store, or a node, fails: real processes, killed and stopped while clients ask.
+//! Counts while their store, or a node, fails: real processes, killed and stopped while clients send
+//! requests.
 //!
-//! Each row asserts the bound that `docs/guarantees.md` states for its fault, and no other. Exact sharing; leases are in `fleet_leased`.
+//! Each row asserts the bound that `docs/guarantees.md` states for its fault, and no other. Exact sharing;
+//! leases are in `fleet_leased`.
 
 use std::time::Duration;
 
@@ -17,7 +19,7 @@ const CLIENTS: usize = 3;
 const CALLERS: usize = 8;
 /// Failures in a row after which a node does not wait any more.
 const BREAKER: usize = 3;
-/// What four nodes that know of each other admit by their shares, each rounded down.
+/// Permits that four nodes which know each other admit by their shares, each rounded down.
 const SHARES: usize = 4 * (LIMIT / 4);
 /// `docs/guarantees.md` says one second after the store's return; two cores that run all of this may be late.
 const BACK: Duration = Duration::from_secs(2);
@@ -43,7 +45,7 @@ const DEMAND: Demand = Demand {
 const BEFORE: usize = 300;
 const AFTER: usize = 1000;
 
-/// What was seen before, during and after a fault.
+/// Requests before, during and after a fault.
 struct Story {
     seen: Vec<Seen>,
     /// When the store was there again.
@@ -51,7 +53,8 @@ struct Story {
 }
 
 impl Story {
-    /// A fault between two stretches of demand. `fault` ends when it is there, `cure` when the store can answer again.
+    /// A fault between two stretches of demand. `fault` ends when it is there, `cure` when the store can
+    /// answer again.
     async fn of(fleet: &Fleet, fault: impl FnOnce(), cure: impl FnOnce()) -> Self {
         let traffic = Traffic::start(fleet, &DEMAND);
         traffic.more(BEFORE).await;
@@ -94,8 +97,9 @@ impl Story {
         assert!(short <= lost, "{short} permits were lost, at most {lost}");
     }
 
-    /// Each rule decided without the store as it declares, each such decision says so, nothing hung, and soon all was well again.
-    /// `local_most` is the most that the shares of all nodes together admit in the outage.
+    /// Asserts that each rule decided without the store as it declares, that each such decision says so, that
+    /// nothing hung, and that soon all was well again. `local_most` is the most that the shares of all nodes
+    /// together admit in the outage.
     async fn assert_outage(&self, fleet: &Fleet, local_most: usize) {
         let (mut degraded, mut waited) = (0, 0);
         let mut late = Duration::ZERO;
@@ -162,7 +166,7 @@ async fn a_store_that_stalls_delays_no_call_and_loses_at_most_what_was_in_flight
     let fleet = fleet(&store.url()).await;
     let story = Story::of(&fleet, || store.stop(), || store.resume()).await;
     story.assert_outage(&fleet, SHARES).await;
-    // Each node finds out by itself: whoever waited in vain at one may be in flight at the next.
+    // Each node finds out by itself: a caller that waited in vain at one node may be in flight at the next.
     story.assert_counted(LIMIT, CALLERS * fleet.nodes.len());
 }
 
@@ -248,8 +252,8 @@ async fn fail_over<M: Master>(fleet: &Fleet, choose: impl FnOnce() -> M) {
     traffic.more(AFTER).await;
     let story = Story { seen: traffic.end().await, cured };
     story.assert_outage(fleet, SHARES).await;
-    // What had been answered when the replica began to catch up, it has: only what came later can be admitted
-    // again.
+    // The replica has every count whose answer arrived before it began to catch up: only later ones can be
+    // admitted again.
     let heard = |it: &&Seen| it.counted() && it.heard < settled;
     let unheard = |it: &&Seen| it.counted() && it.heard >= settled && it.sent <= killed;
     let known: usize =
@@ -313,7 +317,8 @@ async fn a_node_that_is_killed_loses_at_most_the_answers_it_owed() {
     traffic.more(AFTER).await;
     let story = Story { seen: traffic.end().await, cured: Instant::now() };
     let unknown = story.seen.iter().filter(|it| it.what == What::Unknown).count();
-    // A caller loses the answer that it was owed; its next connection may still be accepted by the system, and then be reset.
+    // A caller loses the answer that it was owed; its next connection may still be accepted by the system,
+    // and then be reset.
     assert!(unknown <= 2 * CALLERS, "{unknown} answers lost");
     story.assert_counted(LIMIT, unknown.min(CALLERS));
     let degraded = story.seen.iter().any(|it| matches!(it.what, What::Degraded { .. }));

@@ -1,5 +1,4 @@
-//! What becomes of counts while messages between a node and its store are late, lost or cut off: a proxy is
-//! between the two.
+//! Counts while messages between a node and its store are late, lost or cut off: a proxy is between the two.
 //!
 //! Not here: stores and nodes that end (`outage`).
 
@@ -30,7 +29,7 @@ async fn check(node: &Tollgate, entries: &[(&str, &str)], hits: u64) -> Value {
     serde_json::from_str(&answer.body).expect("JSON")
 }
 
-/// How many permits of an entry are used, as the store tells.
+/// Used permits of an entry, as the store counts them.
 async fn used(node: &Tollgate, key: &str, value: &str, limit: i64) -> i64 {
     until("the store's word", async || {
         let answer = check(node, &[(key, value)], 0).await;
@@ -131,7 +130,7 @@ async fn what_a_slot_denies_is_given_back_in_the_others() {
         );
     }
     assert_eq!(used(&fleet.nodes[0], "all", "of them", 70).await, sum, "what was denied was given back");
-    // Nobody else is asking, so nothing is missing for a moment: the rest is all there.
+    // No other client asks, so nothing is missing for a moment: the rest is all there.
     let mut rest = 0;
     for name in ["d0", "d1", "d2"] {
         for _ in 0..30 {

@@ -1,8 +1,9 @@
-//! What a client sends never switches a limit off: real proxies with the files of docs/proxies.md and
+//! No input of a client switches a limit off: real proxies with the files of docs/proxies.md and
 //! examples/envoy.yaml.
 //!
-//! Each proxy has a second listener that asks nobody. It says what the proxy itself makes of a request: what it
-//! forwards there, it must forward here while there are permits, and must deny once they are used up.
+//! Each proxy has a second listener without a limiter. It shows the proxy's own handling of a request: a
+//! request that is forwarded there must be forwarded here while there are permits, and must be denied once
+//! they are used up.
 //!
 //! `page` (the files), `proxy` (a process), `app` (behind it), `hostile` (the requests).
 
@@ -53,7 +54,7 @@ impl<'a> Way<'a> {
         Self { name, public: proxy.public, open: proxy.open, app }
     }
 
-    /// What became of a request, and how many reached the application.
+    /// Outcome of a request, and how many requests reached the application.
     async fn send(&self, case: &Case, from: Ipv4Addr, to: SocketAddr) -> (Outcome, usize) {
         let before = self.app.reached();
         let outcome = case.send(from, to).await;
@@ -103,7 +104,8 @@ impl<'a> Way<'a> {
         );
     }
 
-    /// The law for a limit per key: whatever the application takes as the key, no key has more than its limit.
+    /// The law for a limit per key: whatever the application takes as the key, no key has more than its
+    /// limit.
     async fn assert_keys_are_limited(&self, clients: &mut Clients) {
         let (seed, used_up, start) = (seed(), "used-up", self.app.reached());
         let key = Case::plain().field("X-Api-Key", used_up);
@@ -135,7 +137,7 @@ impl<'a> Way<'a> {
                 let seen: Vec<Vec<_>> = seen.iter().map(|it| it.keys.iter().map(short).collect()).collect();
                 wrong.push(format!("{}: unlimited {open:?}, {outcomes:?}, seen {seen:?}", case.name));
             }
-            // What the open listener let through says nothing about limits.
+            // Requests that the open listener let through say nothing about limits.
             self.app.forget_since(before + admitted);
         }
         let mut counts = HashMap::new();
@@ -210,7 +212,8 @@ async fn in_envoy_no_request_passes_a_limit_that_is_used_up() {
     way.assert_keys_are_limited(&mut clients).await;
 }
 
-/// Opens `count` connections of one client, or as many as the proxy takes, then sends a plain request on each.
+/// Opens `count` connections of one client, or as many as the proxy takes, then sends a plain request on
+/// each.
 async fn flood(way: &Way<'_>, from: Ipv4Addr, count: usize) -> JoinSet<Outcome> {
     let (mut streams, mut flood) = (Vec::new(), JoinSet::new());
     for _ in 0..count {
@@ -225,7 +228,7 @@ async fn flood(way: &Way<'_>, from: Ipv4Addr, count: usize) -> JoinSet<Outcome> 
     flood
 }
 
-/// Uses up what one client has.
+/// Uses up the permits of one client.
 async fn use_up(way: &Way<'_>, client: Ipv4Addr) {
     for _ in 0..PER_ADDRESS {
         assert_eq!(
@@ -288,8 +291,8 @@ async fn a_flood_of_connections_switches_no_limit_off() {
     }
 }
 
-/// What the page says of a Tollgate that does not respond: stopped, so that nothing answers, or ended, so that
-/// nothing listens.
+/// Asserts the page's statements about a Tollgate that does not respond: stopped, so that nothing answers, or
+/// ended, so that nothing listens.
 async fn assert_outage(
     way: &Way<'_>,
     mut server: Tollgate,

@@ -132,7 +132,7 @@ async fn a_server_that_stops_denies_the_requests_that_wait() {
     assert!(server.wait().success());
 }
 
-/// What a client sends that is to wait behind others, over HTTP and over the Redis protocol.
+/// A request that waits behind others, over HTTP and over the Redis protocol.
 const OVER_HTTP: &str = r#"POST /v1/check HTTP/1.1
 Host: node
 Content-Type: application/json
@@ -177,7 +177,7 @@ async fn a_client_that_closes_its_connection_gives_up_its_place_at_once() {
             until_event(&server, "left", left).await;
             assert_eq!(server.metric("tollgate_queued_requests ", "").await, Some(0.0));
         }
-        // One that only closes its sending side gets its reply.
+        // A client that only closes its sending side gets its reply.
         let mut client = send(to, request.as_bytes()).await;
         until_event(&server, "joined", left + 1.0).await;
         client.shutdown().await.expect("it is open");

@@ -27,10 +27,11 @@ async fn in_force(client: &mut Client) -> Option<u32> {
     answer.statuses.first()?.current_limit.as_ref().map(|l| l.requests_per_unit)
 }
 
-/// How long a change took to come into force, as far as the machine let its test and its server run.
+/// Time until a change was in force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Took {
-    /// Without the longest time between two answers, in which a busy machine ran neither.
+    /// The same less the longest pause between two answers, during which a busy machine ran neither the test
+    /// nor the server.
     awake: Duration,
     whole: Duration,
 }
@@ -52,7 +53,7 @@ async fn until_in_force(client: &mut Client, want: u32) -> Took {
     }
 }
 
-/// Why the files as they are now are not in force, as `/readyz` says; the server stays ready.
+/// Why the current files are not in force, as `/readyz` says; the server stays ready.
 async fn last_error(server: &Tollgate) -> serde_json::Value {
     let ready = http::get(server.http, "/readyz", &[]).await.expect("an answer");
     assert_eq!(ready.status, 200, "the old rules serve: {ready:?}");
@@ -100,7 +101,7 @@ async fn a_swapped_config_map_is_read_once_and_whole() {
     let folder = tempfile::tempdir().expect("a folder");
     let root = folder.path();
     let publish = |version: u32| {
-        // What the kubelet does: a new dated folder, a new link beside, one rename.
+        // As the kubelet does: a new dated folder, a new link beside, one rename.
         let dated = root.join(format!("..2026_11_{version}"));
         std::fs::create_dir(&dated).expect("a folder");
         std::fs::write(dated.join("rules.yaml"), limit(version)).expect("written");
@@ -133,7 +134,7 @@ async fn a_faulty_or_half_written_file_changes_nothing_and_is_reported() {
         ("empty", String::new()),
     ] {
         std::fs::write(&file, text).expect("written");
-        // The old rules hold until it has looked, and after it has reported what is wrong.
+        // The old rules hold before it has looked, and after it has reported the error.
         while last_error(&server).await.is_null() {
             assert_eq!(in_force(&mut client).await, Some(5), "{what}");
         }

@@ -26,7 +26,7 @@ impl Reply {
     }
 }
 
-/// One connection.
+/// One connection, used for one command after another.
 pub(crate) struct Client(BufReader<TcpStream>);
 
 impl Client {

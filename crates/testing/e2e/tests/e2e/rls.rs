@@ -1,5 +1,5 @@
-//! A client of `envoy.service.ratelimit.v3.RateLimitService` that shares no code with the server: the messages are written
-//! out again here by field number, so that a wrong number on either side shows.
+//! A client of `envoy.service.ratelimit.v3.RateLimitService` that shares no code with the server: the
+//! messages are written out again here by field number, so that a wrong number on either side shows.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -145,7 +145,7 @@ impl Client {
         ))
     }
 
-    /// Asks once.
+    /// Sends one request and returns its response.
     pub(crate) async fn ask(&mut self, request: RateLimitRequest) -> Result<RateLimitResponse, Status> {
         self.call(PATH, request).await
     }

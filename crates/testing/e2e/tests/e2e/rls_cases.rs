@@ -85,7 +85,7 @@ struct Attempt<'a> {
     case: &'a Value,
     files: Files,
     faults: Vec<String>,
-    /// A window that the case counts in ended where no step says so.
+    /// A window that the case counts in ended at a step that does not expect it.
     void: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a user sees first: the two commands of the README, a start that fails, the other commands.
+//! First steps of a user: the two commands of the README, a start that fails, the other commands.
 
 use std::path::Path;
 use std::process::Command;

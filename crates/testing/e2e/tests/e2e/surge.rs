@@ -2,7 +2,7 @@
 //! answered with a denial, and clients of other keys notice nothing. In memory, over an exact store and with
 //! leases.
 //!
-//! What a bucket would have admitted is worked out from the arrivals, so a slow machine changes nothing.
+//! The ideal of one bucket is computed from the arrivals, so a slow machine changes nothing.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::fleet::{Demand, Fleet, Seen, Traffic, What, assert_within_bucket, of,
 
 const RATE: f64 = 100.0;
 const BURST: f64 = 100.0;
-/// How many times the limit is asked for.
+/// Load as a multiple of the limit.
 const SURGE: f64 = 20.0;
-/// How long the surge lasts: five bursts' worth of refill.
+/// Duration of the surge: five bursts' worth of refill.
 const SPAN: Duration = Duration::from_secs(5);
 
 const RULES: &str = "domain: fleet
@@ -37,7 +37,7 @@ async fn surge(fleet: &Fleet) -> usize {
     calm.more(20).await;
     let (crowd, from) = (Traffic::start(fleet, &CROWD), Instant::now());
     tokio::time::sleep(SPAN).await; // a rate is permits in a time
-    // Where the machine is slow, until the load is what the row names.
+    // On a slow machine, wait until the load has the size that the row names.
     until("the surge", async || {
         (crowd.answered() as f64 >= SURGE * RATE * from.elapsed().as_secs_f64()).then_some(())
     })
@@ -55,7 +55,7 @@ async fn surge(fleet: &Fleet) -> usize {
     crowd.len() + calm.len()
 }
 
-/// What one bucket that is full at first admits of these arrivals.
+/// Permits that one bucket, full at first, admits of these arrivals.
 fn one_bucket(seen: &[Seen]) -> f64 {
     let mut sent: Vec<Instant> = seen.iter().map(|it| it.sent).collect();
     sent.sort();

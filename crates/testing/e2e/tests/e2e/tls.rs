@@ -35,7 +35,7 @@ async fn connect(to: SocketAddr, config: Arc<ClientConfig>) -> std::io::Result<T
     timeout(PATIENCE, TlsConnector::from(config).connect(name, stream)).await?
 }
 
-/// What is answered to `request`, up to the end.
+/// The response to `request`, up to the end.
 async fn ask(to: SocketAddr, config: Arc<ClientConfig>, request: &str) -> std::io::Result<String> {
     let mut stream = connect(to, config).await?;
     stream.write_all(request.as_bytes()).await?;

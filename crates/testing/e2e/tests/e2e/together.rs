@@ -33,7 +33,7 @@ descriptors:
       - {name: slowest, requests_per_unit: 100000, algorithm: total}
 ";
 
-/// How a client leaves.
+/// Way in which a client leaves.
 #[derive(Clone, Copy, Debug)]
 enum Leaves {
     /// It takes each call back.
@@ -111,7 +111,7 @@ impl Open {
         self.sockets.push(stream);
     }
 
-    /// What it still holds of them: a connection, where only the calls were taken back or are over.
+    /// Leaves. Returns itself if a connection stays open: where only the calls were taken back or are over.
     async fn leave(mut self, how: Leaves) -> Option<Self> {
         match how {
             Leaves::Reset => {
@@ -264,7 +264,7 @@ async fn check(node: &Tollgate, entries: &[(&str, &str)], hits: u64) -> Value {
     serde_json::from_str(&answer.body).expect("JSON")
 }
 
-/// With one server stopped: `b` of each kind is silent, and `a` says no.
+/// With one server stopped: `b` of each kind does not answer, and `a` denies.
 async fn holds_without(node: &Tollgate) {
     let find = async |key: &str, silent: bool| {
         for nth in 0..1_000 {

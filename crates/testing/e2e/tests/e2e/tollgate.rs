@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(300);
 pub(crate) struct Tollgate {
     child: Child,
     printed: Arc<Mutex<String>>,
-    /// The thread that reads what it prints, until its end.
+    /// The threads that read its output, until its end.
     readers: Vec<JoinHandle<()>>,
     /// Where the gRPC service listens.
     pub(crate) grpc: SocketAddr,
@@ -29,14 +29,14 @@ pub(crate) struct Tollgate {
     pub(crate) resp: SocketAddr,
 }
 
-/// What is left of a server that ended before it listened.
+/// Exit status and output of a server that ended before it listened.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) printed: String,
 }
 
-/// How to start a server: `Start::new(rules)`, more flags and environment, then `go`.
+/// A server to start: `Start::new(rules)`, more flags and environment, then `go`.
 pub(crate) struct Start {
     command: Command,
     grpc: String,
@@ -56,7 +56,7 @@ impl Start {
         Start { command, grpc: "127.0.0.1:0".to_owned(), http: "127.0.0.1:0".to_owned() }
     }
 
-    /// More flags.
+    /// Appends more flags.
     pub(crate) fn args<'a>(mut self, args: impl IntoIterator<Item = &'a str>) -> Self {
         self.command.args(args);
         self
@@ -158,7 +158,7 @@ impl Tollgate {
     pub(crate) fn is_stopped(&self) -> bool {
         let is_stopped = |task: std::fs::DirEntry| {
             let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-            // The state stands after the name, which is in brackets and may hold any text.
+            // The state follows the name, which is in brackets and may hold any text.
             stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('T'))
         };
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
@@ -171,7 +171,8 @@ impl Tollgate {
         self.child.wait().expect("it ends");
     }
 
-    /// Waits for its end, and until all that it printed was read, without holding up the other tasks of a multi-threaded runtime.
+    /// Waits for its end, and until all that it printed was read, without holding up the other tasks of a
+    /// multi-threaded runtime.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         tokio::task::block_in_place(|| {
             let status = self.child.wait().expect("it was started");
@@ -185,7 +186,7 @@ impl Tollgate {
         self.child.try_wait().expect("it was started").is_none()
     }
 
-    /// How many of its threads have a name that begins so.
+    /// Number of its threads whose name begins with `prefix`.
     pub(crate) fn threads(&self, prefix: &str) -> usize {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
         let name =
@@ -250,7 +251,7 @@ pub(crate) fn run(args: &[&str]) -> (ExitStatus, String, String) {
     (ended.status, text(&ended.stdout), text(&ended.stderr))
 }
 
-/// What a line of the start screen says that the harness goes by.
+/// Facts in lines of the start screen that the harness needs.
 #[derive(Debug, Clone, Copy)]
 enum Said {
     Grpc(SocketAddr),

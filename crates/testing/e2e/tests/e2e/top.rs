@@ -23,7 +23,7 @@ descriptors:
     rate_limit: {unit: year, requests_per_unit: 1000}
 ";
 
-/// A program on a terminal of its own, and what it shows.
+/// A program on a terminal of its own, and its screen.
 struct Shown {
     child: Child,
     keyboard: File,
@@ -70,7 +70,8 @@ impl Shown {
         self.await_that(&format!("all of {parts:?}"), all).await;
     }
 
-    /// Waits until the screen is as `wanted`: what was written, also by a program that has ended, is read a moment later.
+    /// Waits until the screen is as `wanted`: output, also of a program that has ended, is read a moment
+    /// later.
     async fn await_that(&self, what: &str, wanted: impl Fn(&vt100::Screen) -> bool) {
         let is_so = || wanted(self.screen.lock().screen());
         let so = async {

@@ -1,4 +1,5 @@
-//! Traces: a collector of the test's own, fed by the server over OTLP. Its messages are written out again here by field number.
+//! Traces: a collector of the test's own, fed by the server over OTLP. Its messages are written out again
+//! here by field number.
 
 use std::net::SocketAddr;
 
@@ -73,7 +74,7 @@ struct Text {
     text: String,
 }
 
-/// `key=value`, sorted.
+/// Attributes as `key=value`, sorted.
 fn told(attributes: &[Attribute]) -> Vec<String> {
     let text = |it: &Attribute| it.value.as_ref().map_or_else(String::new, |value| value.text.clone());
     let mut told: Vec<String> = attributes.iter().map(|it| format!("{}={}", it.key, text(it))).collect();

@@ -1,5 +1,5 @@
-//! One suite for all transports: the same questions over gRPC, HTTP and the Redis protocol, at the same instants, each
-//! answer compared with the limiter's own over the reference model.
+//! One suite for all transports: the same questions over gRPC, HTTP and the Redis protocol, at the same
+//! instants, each answer compared with the limiter's own over the reference model.
 //!
 //! In this process, on a clock that is moved by hand, so that every answer is exact; over real sockets.
 
@@ -98,7 +98,7 @@ fn questions(mut seed: u64, count: usize, mut at: Timestamp) -> Vec<Question> {
     (0..count).map(|_| question()).collect()
 }
 
-/// What the limiter itself says, as much as any transport tells.
+/// The limiter's own answer, as far as any transport can express it.
 #[derive(Debug)]
 struct Told {
     is_admitted: bool,
@@ -151,7 +151,7 @@ pub(crate) struct Surfaces {
     /// For `/json`, so that it can charge counters of its own.
     pub(crate) json: SocketAddr,
     pub(crate) resp: SocketAddr,
-    /// Held, so that nobody drains.
+    /// Kept alive, so that no surface drains.
     _drain: watch::Sender<bool>,
 }
 
@@ -220,7 +220,8 @@ fn millis(span: Duration) -> Value {
     }
 }
 
-/// What gRPC and `/json` tell: code, limit, remaining, seconds until reset (`None`: they say more than the limiter).
+/// Fields of a reply over gRPC and `/json`: code, limit, remaining, seconds until reset (`None`: the reply
+/// says more than the limiter).
 type Status = (bool, u64, u64, Option<i64>);
 
 fn status_of(told: &Told) -> Status {

@@ -1,4 +1,4 @@
-//! gRPC peers that send and read nothing: what the server holds for them stays small, others are served
+//! gRPC peers that send and read nothing: the server's memory for them stays small, others are served
 //! meanwhile, and the memory comes back. The frames are written by hand: no client library does this.
 
 use std::io::{ErrorKind, Write};
@@ -17,19 +17,19 @@ descriptors:
 ";
 /// Calls of an honest client after which the attackers write again.
 const ROUND: usize = 10;
-/// What may remain of the growth: pages that the allocator keeps.
+/// Growth that may remain: pages that the allocator keeps.
 const REMAINS: u64 = 24 << 20;
 /// Longer than 99 of 100 calls of others wait, also on a busy machine.
 const SLOW: Duration = Duration::from_secs(2);
 /// Rounds in which no attacker can write a byte, after which all that is to happen has happened.
 const QUIET: usize = 20;
 
-/// What a peer sends, over and over, after the preface.
+/// Frames that a peer sends, over and over, after the preface.
 #[derive(Clone, Copy)]
 enum Sends {
     /// Calls with their messages.
     WholeCalls,
-    /// Headers alone.
+    /// Headers without a message.
     HeadersOnly,
     /// Messages of calls that ended long ago.
     MessagesOfEndedCalls,
@@ -108,7 +108,7 @@ impl Attack {
     /// Runs the attack beside an honest client. Ends when no peer can write any more.
     async fn run(&self, server: &Tollgate) -> Seen {
         let mut honest = Client::connect(server.grpc).await.expect("it listens");
-        // What serves such clients is there before the attack.
+        // Memory for serving such clients is allocated before the attack.
         for _ in 0..1_000 {
             assert!(honest.admits(rls::hit("d", "client", "honest")).await);
         }
@@ -136,7 +136,7 @@ impl Attack {
     }
 }
 
-/// What was seen of an attack.
+/// Result of an attack.
 struct Seen {
     /// Bytes that the server grew by at most.
     grown: u64,
@@ -157,7 +157,7 @@ impl Peer {
         Self { stream, sent: 0, is_closed: false }
     }
 
-    /// Writes what it can of the rest of `bytes`; returns how many bytes that were.
+    /// Writes as much as it can of the rest of `bytes`; returns the number of bytes written.
     fn write(&mut self, bytes: &[u8]) -> usize {
         if self.is_closed || self.sent == bytes.len() {
             return 0;

@@ -1,11 +1,11 @@
-//! The rules of the simulation: a text says what it does to a node.
+//! The rules of the simulation: each text names its effect on a node.
 
 use std::path::PathBuf;
 
 use tollgate_fleet_agent::Parsed;
 use tollgate_rule_files::RuleFile;
 
-/// What the rules of an app do.
+/// Effect of the rules of an app.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Good,
@@ -58,7 +58,7 @@ pub(crate) fn read(text: &str) -> InForce {
 
 type Fault = (PathBuf, u32, u32, String, String);
 
-/// Reads texts as `rule-files` would: all or every fault. What was read goes to the warnings.
+/// Reads texts as `rule-files` would: all or every fault. The texts read go to the warnings.
 pub(crate) fn parse(files: &[RuleFile]) -> Result<Parsed, Vec<Fault>> {
     let (mut faults, mut parsed, mut domains) = (Vec::new(), Parsed::default(), Vec::new());
     for file in files {

@@ -1,4 +1,4 @@
-//! What must hold of every run.
+//! The laws that hold in every run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use tollgate_fleet_proto::{app_digest, text_digest};
 
 use super::content::{self, InForce, Kind};
 
-/// What a node has had in force, and has acknowledged.
+/// Versions that a node has had in force, and has acknowledged.
 #[derive(Debug, Default)]
 pub(crate) struct Versions {
     /// Highest version of each app that this process put in force.
@@ -77,8 +77,8 @@ impl Lineage {
         past
     }
 
-    /// Law C10: what this database has never published is not replaced by it, nor taken away, without an
-    /// administrator's word. Apps that are gone count where `keeps` says so.
+    /// Law C10: rules that this database has never published are not replaced by it, nor taken away, without
+    /// an administrator's decision. Apps that are gone count where `keeps` says so.
     pub(crate) fn replaced(&self, before: &[InForce], now: &[InForce], keeps: bool) -> Result<(), String> {
         let is_foreign = |it: &&InForce| {
             !self.documents.contains(&it.text)
@@ -97,7 +97,7 @@ impl Lineage {
     }
 }
 
-/// What nodes have counted, by node and incarnation, and what is stored of it.
+/// Counts of nodes, by node and incarnation, and the stored part of them.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     pub(crate) counted: BTreeMap<(usize, u64), u64>,
@@ -114,7 +114,7 @@ impl History {
         }
     }
 
-    /// Law C5: what is stored of a process that is dead is part of what it counted; of one that `lives`, all.
+    /// Law C5: the stored counts of a dead process are part of its counts; those of one that `lives`, all.
     pub(crate) fn check(&self, lives: impl Fn((usize, u64)) -> bool) -> Result<(), String> {
         for (process, counted) in &self.counted {
             let stored = self.stored.get(process).map_or(0, |(_, sum)| *sum);

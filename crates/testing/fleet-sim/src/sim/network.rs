@@ -62,7 +62,7 @@ impl World {
         }
     }
 
-    /// The stream is lost. What was sent may still arrive, or not; each end notices by itself.
+    /// The stream is lost. Messages that were sent may still arrive, or not; each end notices by itself.
     pub(super) fn break_stream(&mut self, session: SessionId) {
         let Some(stream) = self.streams.remove(&session) else { return };
         self.report.breaks += 1;

@@ -13,7 +13,7 @@ use tollgate_fleet_proto::Label;
 use super::content::InForce;
 use super::laws::Versions;
 
-/// What survives a crash.
+/// State that survives a crash.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     pub(crate) rules: Option<Vec<u8>>,
@@ -21,7 +21,7 @@ pub(crate) struct Disk {
     pub(crate) incarnation: u64,
 }
 
-/// One node.
+/// A node: its disk, and its process while that lives.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) place: usize,
@@ -30,7 +30,7 @@ pub(crate) struct Node {
     pub(crate) agent: Option<Agent>,
     pub(crate) in_force: Vec<InForce>,
     pub(crate) versions: Versions,
-    /// Of this process.
+    /// Requests counted by this process.
     pub(crate) counted: u64,
     /// Its clock less the world's.
     skew: Duration,
@@ -80,7 +80,7 @@ impl Node {
             identity: Identity {
                 node: self.id(),
                 incarnation: self.disk.incarnation,
-                // Every third is of a release without secrets.
+                // Every third node is of a release without secrets.
                 secret: if self.place % 3 == 2 { Vec::new() } else { self.id().into_bytes() },
             },
             name: self.id(),

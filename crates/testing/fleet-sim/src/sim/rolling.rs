@@ -1,4 +1,4 @@
-//! What the simulated database keeps of rollouts, and what the process that moves them on knows.
+//! The rollouts in the simulated database, and the state of the process that advances them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::content::Kind;
 /// A bug of what surrounds the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutBug {
-    /// A withdrawal publishes the content of before under its old number.
+    /// A withdrawal publishes the previous content under its old number.
     OldVersionRepublished,
     /// A process that was overtaken still writes.
     OldTermWrites,
@@ -23,11 +23,11 @@ pub(super) struct Kept {
     pub(super) etag: u64,
     pub(super) from: u64,
     pub(super) to: u64,
-    /// What the version before does, and its domain.
+    /// Kind of the previous version's rules, and its domain.
     pub(super) before: (Kind, String),
 }
 
-/// What the database knows besides what is published.
+/// State of the database besides the published rules.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rollouts {
     pub(super) kept: BTreeMap<String, Kept>,

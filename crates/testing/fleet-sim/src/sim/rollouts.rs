@@ -44,7 +44,7 @@ impl World {
         self.rollouts.kept.remove(app);
     }
 
-    /// The process begins: whoever moved rollouts on before is overtaken. The old one may not know it yet.
+    /// Starts the process that advances rollouts: a previous one is overtaken, and may not know it yet.
     pub(super) fn take_over(&mut self) {
         self.term += 1;
         let old = std::mem::replace(&mut self.driver, Driver { term: self.term, ..Driver::default() });
@@ -66,9 +66,9 @@ impl World {
         rolled
     }
 
-    /// A process that was overtaken carries on with what it knew.
+    /// A process that was overtaken continues with its old state.
     pub(super) fn old_driver(&mut self, mut driver: Driver) -> Result<(), String> {
-        // It was paused since: what it reads is of now, what it has read is not.
+        // It was paused since: it reads current state, but has older state in memory.
         self.drive(&mut driver)
     }
 
@@ -118,7 +118,7 @@ impl World {
         Ok(())
     }
 
-    /// An operator does something, perhaps; in the end, what was halted is withdrawn.
+    /// An operator does something, perhaps; in the end, halted rollouts are withdrawn.
     fn operate(&mut self) -> Result<(), String> {
         let apps: Vec<String> = self.rollouts.kept.keys().cloned().collect();
         for app in apps {
@@ -153,7 +153,7 @@ impl World {
         kept.progress.step_at.is_some() && !seen(hub, self.now, app, kept.to).into_iter().any(is_reached)
     }
 
-    /// One transaction; then nodes get what it says, unless the process is killed first.
+    /// One transaction; then its result is sent to nodes, unless the process is killed first.
     fn write(&mut self, app: &str, action: Action, progress: Progress) -> Result<(), String> {
         let Some(kept) = self.rollouts.kept.get_mut(app) else { return Ok(()) };
         if !progress.reach.covers(&kept.progress.reach) || progress.step < kept.progress.step {
@@ -248,7 +248,7 @@ fn seen(hub: &Hub, now: tollgate_core::Timestamp, app: &str, candidate: u64) -> 
                 .is_some_and(|fault| fault.version == candidate),
             is_left_out: of_app.is_some_and(|it| it.is_ahead),
             is_new: false,
-            // Nobody counts here: there is nothing to wait for.
+            // Nodes count nothing here, so there are no reports to wait for.
             last_report: Some(Span { from_ms: now_ms, to_ms: now_ms }),
             id: node.id,
         }

@@ -1,4 +1,4 @@
-//! The world: what happens, when, and what comes of it.
+//! The world: events, their times and their consequences.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
@@ -16,7 +16,7 @@ use super::laws::{History, Lineage};
 use super::node::Node;
 use super::rolling::{Driver, RolloutBug, Rollouts};
 
-/// How long anything may fail, and how long nothing does.
+/// Length of the part in which anything may fail, and of the part in which nothing does.
 const CHAOS: Duration = Duration::from_secs(60);
 const CALM: Duration = Duration::from_secs(100);
 /// The end of the calm part, in which the hub has nothing left to send.
@@ -25,22 +25,22 @@ const QUIET: Duration = Duration::from_secs(20);
 /// A bug that is switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bug {
-    /// Of the node's end.
+    /// A bug of the node's end.
     Agent(tollgate_fleet_agent::KnownBug),
-    /// Of the control plane's end.
+    /// A bug of the control plane's end.
     Hub(tollgate_fleet_hub::KnownBug),
-    /// Of the machine of rollouts.
+    /// A bug of the machine of rollouts.
     Rollout(tollgate_control::rollout::KnownBug),
-    /// Of what surrounds that machine.
+    /// A bug in the surroundings of that machine.
     Surroundings(RolloutBug),
 }
 
-/// What a run came to.
+/// Result of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Equal for equal runs.
     pub trace: u64,
-    /// How much happened.
+    /// Number of events.
     pub events: u64,
     /// Processes of nodes that died.
     pub crashes: u64,
@@ -57,9 +57,9 @@ pub struct Report {
 /// A law was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// The run.
+    /// Seed of the run.
     pub seed: u64,
-    /// What happened.
+    /// The broken law and the circumstances.
     pub what: String,
 }
 
@@ -123,7 +123,7 @@ pub(super) struct World {
     pub(super) published: Published,
     /// An old copy of the database.
     pub(super) copy: Published,
-    /// What the database has published, and what its copy has.
+    /// Versions that the database has published, and those in its copy.
     pub(super) lineage: Lineage,
     pub(super) copied_lineage: Lineage,
     /// Names the database.
@@ -229,6 +229,7 @@ impl World {
             Event::Dialed(place, link) => return self.dialed(place, link),
             Event::HubClosed(session) => self.hub(HubEvent::Closed(session)),
             Event::NodeClosed(place, link) => return self.node(place, AgentEvent::Disconnected(link)),
+            // Results for a process that has died meanwhile are lost.
             Event::Validated(place, process, ticket, validated) => {
                 self.report.rejected += validated.faults.len() as u64;
                 if self.nodes[place].disk.incarnation == process {
@@ -240,6 +241,7 @@ impl World {
                     return self.node(place, AgentEvent::Applied(ticket, Ok(())));
                 }
             }
+            // A report is lost with the hub that was storing it; the node repeats it.
             Event::Stored(generation, session, sequence, process, count) => {
                 if self.hub.is_some() && generation == self.generation {
                     self.history.store(process, sequence, count);
@@ -281,8 +283,6 @@ impl World {
         Duration::from_millis(ms)
     }
 
-    // Nodes.
-
     fn start(&mut self, place: usize) -> Result<(), String> {
         if self.nodes[place].agent.is_some() {
             return Ok(());
@@ -305,6 +305,7 @@ impl World {
     fn carry_out(&mut self, place: usize, actions: Vec<Do>) -> Result<(), String> {
         let mut actions: std::collections::VecDeque<Do> = actions.into();
         while let Some(action) = actions.pop_front() {
+            // A node may be killed before any of its actions.
             if !self.is_calm && self.random.u16(..1_500) == 0 {
                 self.kill(place);
                 return Ok(());
@@ -329,6 +330,7 @@ impl World {
                     self.lineage.replaced(&node.in_force, &rules, self.keeps)?;
                     node.versions.in_force(&rules)?;
                     node.in_force = rules;
+                    // The marker stays on the disk, as after a real crash.
                     if node.in_force.iter().any(|rules| rules.kind == Kind::Poison) {
                         self.kill(place);
                         return Ok(());

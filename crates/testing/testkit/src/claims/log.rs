@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-/// How a test ended; of tests of one name, the worst.
+/// Outcome of a test; of several tests with one name, the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// Showed what it is for.
+    /// Passed and was not skipped.
     Passed,
     /// Passed, and printed `SKIPPED`.
     Skipped,
@@ -19,7 +19,7 @@ pub enum Outcome {
 pub struct Ran(BTreeMap<String, Outcome>);
 
 impl Ran {
-    /// How the tests of this name ended; `None` if none ran.
+    /// Outcome of the tests with this name; `None` if none ran.
     pub fn outcome(&self, name: &str) -> Option<Outcome> {
         self.0.get(name).copied()
     }

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// How long an answer may take; a stopped server gives none.
+/// Timeout of an answer; a stopped server gives none.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// An answer of Redis.
@@ -16,18 +16,18 @@ pub enum Reply {
     Status(String),
     /// An error with its code in front, such as `WRONGTYPE …`.
     Error(String),
-    /// A number.
+    /// An integer reply.
     Int(i64),
-    /// Bytes.
+    /// A bulk string: any bytes.
     Bulk(Vec<u8>),
-    /// Several answers.
+    /// An array of replies.
     Array(Vec<Reply>),
-    /// Nothing there.
+    /// A null reply: there is no value.
     Nil,
 }
 
 impl Reply {
-    /// What it says, in words.
+    /// The text of the answer.
     ///
     /// # Panics
     /// When it is an error or an array.

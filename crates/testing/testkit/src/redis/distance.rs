@@ -19,7 +19,7 @@ pub struct Distance {
 struct Way {
     /// One way, in nanoseconds.
     takes: AtomicU64,
-    /// Of a thousand answers, how many come late, and by how much.
+    /// Number of late answers in a thousand, and their delay.
     late_share: AtomicU64,
     late_by: AtomicU64,
     /// Answers so far, those that came late, and late ones still to come whatever the share.

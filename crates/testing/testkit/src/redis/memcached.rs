@@ -27,7 +27,7 @@ impl Memcached {
     /// The same with more arguments, such as `-m 1` for one MB.
     ///
     /// # Panics
-    /// When it does not answer; the panic shows what it printed.
+    /// When it does not answer; the panic shows its output.
     #[must_use]
     pub fn start_with(args: &[&str]) -> Option<Self> {
         if !have("memcached") {
@@ -104,7 +104,7 @@ impl Memcached {
         self.process.stop();
     }
 
-    /// SIGCONT.
+    /// SIGCONT: it continues, with all that has arrived meanwhile.
     ///
     /// # Panics
     /// When it does not run.

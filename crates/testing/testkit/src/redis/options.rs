@@ -1,4 +1,4 @@
-//! How a server is to be: each option is a line of its configuration.
+//! Options of a server: each is a line of its configuration.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use crate::certificates::Authority;
 
-/// How a [`Redis`](super::Redis) is to be. Without any option: no password, no limit of memory, nothing kept
-/// on disk.
+/// Configuration of a [`Redis`](super::Redis). Without any option: no password, no limit of memory, nothing
+/// kept on disk.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     pub(super) lines: String,
     pub(super) password: Option<String>,
     pub(super) tls: Option<bool>,
     pub(super) append_only: bool,
-    /// Whose certificates it has; one of its own where there is none.
+    /// The authority of its certificates; with TLS and `None`, it has its own.
     pub(super) authority: Option<Arc<Authority>>,
 }
 
@@ -70,7 +70,7 @@ impl Options {
         Self { authority: Some(self.authority.clone().unwrap_or_default()), ..self.clone() }
     }
 
-    /// What its URLs begin with.
+    /// Scheme of its URLs.
     pub(super) fn scheme(&self) -> &'static str {
         if self.tls.is_some() { "rediss" } else { "redis" }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// How often [`poll`] asks, 10 ms apart: longer than anything takes on a busy machine.
+/// Attempts of [`poll`], 10 ms apart: longer than anything takes on a busy machine.
 const PATIENCE: u32 = 30_000;
 
 /// Asks every 10 ms until there is an answer; panics after about five minutes without one, and names `what`.
@@ -27,8 +27,9 @@ pub fn poll<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     panic!("waited too long for {what}");
 }
 
-/// A port of 127.0.0.1 that nothing listens on. Below those that the kernel gives to clients, so that nobody
-/// takes it while a killed server is to come back, and a client of a dead server never connects to itself.
+/// A port of 127.0.0.1 that nothing listens on. It is below those that the kernel gives to clients, so that
+/// no client takes it while a killed server is to come back, and a client of a dead server never connects to
+/// itself.
 ///
 /// # Panics
 /// When none of a thousand is free.
@@ -73,7 +74,7 @@ impl Process {
         std::fs::read_to_string(self.log_file()).unwrap_or_default()
     }
 
-    /// Starts a program with what it prints added to the log.
+    /// Starts a program, with its output appended to the log.
     pub(super) fn spawn(&mut self, program: &str, args: &[&str]) {
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log_file()).expect("a log");
         let child = Command::new(program)

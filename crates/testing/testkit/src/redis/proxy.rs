@@ -10,26 +10,26 @@ use parking_lot::{Condvar, Mutex};
 
 use super::process::{free_port, poll};
 
-/// What a [`Proxy`] does to what passes.
+/// Effect of a [`Proxy`] on the traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Fault {
     /// Nothing: all passes at once.
     #[default]
     None,
-    /// What the store says arrives so much later. One read at a time: what it says meanwhile comes with the
-    /// next.
+    /// Answers of the store arrive this much later. One read at a time: bytes that arrive meanwhile come with
+    /// the next.
     Latency(Duration),
-    /// Nothing passes in either way; connections stay open, and new ones are accepted. What has been sent
-    /// passes afterwards.
+    /// Nothing passes in either direction; connections stay open, and new ones are accepted. Bytes that were
+    /// sent meanwhile pass afterwards.
     Stall,
-    /// What the client says passes, what the store answers is thrown away: done, and no answer arrives.
+    /// Requests pass, and answers are thrown away: the store does the work, and no answer arrives.
     DropReplies,
-    /// What the client says is thrown away.
+    /// Requests are thrown away.
     DropRequests,
-    /// What either says is thrown away, and is lost for good: a partition that lasts longer than TCP would
-    /// try.
+    /// Bytes in both directions are thrown away, and lost for good: a partition that lasts longer than TCP
+    /// would try.
     Swallow,
-    /// What the client says passes; at the first byte of an answer the connection is cut.
+    /// Requests pass; at the first byte of an answer the connection is cut.
     CutReplies,
     /// No connection is accepted: the client gets "connection refused". Those that are open stay open.
     Refuse,

@@ -53,9 +53,9 @@ impl Sentinel {
         })
     }
 
-    /// The same with the master behind a [`Proxy`], through which its replica and the Sentinels reach it, as
-    /// does everybody whom they tell where it is: where the proxy swallows all, the master is on the far side
-    /// of a partition.
+    /// The same with the master behind a [`Proxy`]: its replica, the Sentinels, and clients that ask them for
+    /// the master reach it only through the proxy. If the proxy swallows all bytes, the master is on the far
+    /// side of a partition.
     ///
     /// # Panics
     /// When they do not find together.

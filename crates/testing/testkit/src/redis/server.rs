@@ -38,7 +38,7 @@ pub struct Redis {
     certificates: Option<Certificates>,
 }
 
-/// What a client needs.
+/// Certificates that a client needs.
 #[derive(Debug)]
 pub(super) struct Certificates {
     authority: String,
@@ -56,7 +56,7 @@ impl Redis {
         installed().then(|| Self::run(options, ""))
     }
 
-    /// Starts one with more lines, of which `{port2}` becomes another free port.
+    /// Starts one with more lines of configuration, in which `{port2}` becomes another free port.
     pub(super) fn run(options: &Options, more: &str) -> Self {
         for _ in 0..10 {
             let mut redis = Self {
@@ -182,20 +182,20 @@ impl Redis {
     }
 
     /// A line of `INFO`, `used_memory` for one. `None` also when the server does not answer: a Sentinel that
-    /// changes its role ends all its connections, so whoever waits for that asks again.
+    /// changes its role ends all its connections, so callers that wait for that ask again.
     #[must_use]
     pub fn info(&self, field: &str) -> Option<String> {
         let text = self.ask(&["INFO", "all"]).ok()?.text();
         text.lines().find_map(|line| Some(line.strip_prefix(field)?.strip_prefix(':')?.trim().to_owned()))
     }
 
-    /// What it has logged so far.
+    /// Its log so far.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// SIGKILL: what was not on disk is lost. Returns when it has ended.
+    /// SIGKILL: data that was not on disk is lost. Returns when it has ended.
     pub fn kill(&mut self) {
         self.process.kill();
     }
@@ -221,7 +221,7 @@ impl Redis {
         self.process.signal(Signal::CONT);
     }
 
-    /// Starts it anew on the same port after an end, with what is on its disk: all with
+    /// Starts it anew on the same port after an end, with the data on its disk: all with
     /// [`Options::append_only`], else nothing.
     ///
     /// # Panics
@@ -232,7 +232,7 @@ impl Redis {
         assert!(self.wait(), "the server ended: {}", self.process.log());
     }
 
-    /// Kills it, removes what is on its disk, and starts it anew on the same port.
+    /// Kills it, removes the data on its disk, and starts it anew on the same port.
     ///
     /// # Panics
     /// When it does not answer again.

@@ -9,7 +9,7 @@ use tollgate::adaptive::{
 
 use super::case::{Fields, Seen, Stop, Vector, lacks, skip};
 
-/// What the vectors of one of these algorithms are about.
+/// The algorithm under test.
 pub(super) enum Learner {
     Aimd(Aimd),
     Limit(Box<dyn AdaptiveLimit>),
@@ -65,7 +65,7 @@ fn gradient2(fields: &Fields) -> Result<Gradient2, Stop> {
 }
 
 impl Learner {
-    /// What plays `vector`, if it is of such an algorithm.
+    /// The player of `vector`, if it is of such an algorithm.
     pub(super) fn of(vector: &Vector) -> Option<Result<Self, Stop>> {
         let params = &vector.params;
         let checked = |limit: Box<dyn AdaptiveLimit>| match limit.check() {

@@ -1,7 +1,7 @@
 //! A vector as its file holds it, and why one cannot be played.
 //!
-//! [`Fields`] notes what was looked at. A field that is not looked at may mean something that we do not do,
-//! so the vector is skipped: it never passes by what was left out.
+//! [`Fields`] notes which fields were read. A field that is not read may ask for something that we do not do,
+//! so the vector is skipped: no vector passes because a part of it was ignored.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-/// How long a caller waits that names no end.
+/// Longest wait of a caller that names no end.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1 << 32);
 /// The most calls that one step may mean.
 pub(super) const MOST_CALLS: u64 = 1_000_000;
@@ -18,15 +18,14 @@ pub(super) const MOST_CALLS: u64 = 1_000_000;
 /// One history with its answers.
 #[derive(Debug)]
 pub(super) struct Vector {
-    /// Its name.
     pub(super) id: String,
     /// The algorithm, as the file calls it.
     pub(super) algorithm: String,
     /// The algorithm's parameters.
     pub(super) params: Fields,
-    /// What to know of it.
+    /// Remarks of the file on it.
     pub(super) notes: String,
-    /// What is done, and what must be answered.
+    /// Operations, and the expected answers.
     pub(super) steps: Vec<Fields>,
 }
 
@@ -35,11 +34,11 @@ pub(super) struct Vector {
 pub(super) enum Stop {
     /// The library has no words for it.
     Skip(String),
-    /// The library answered what it must not.
+    /// The library gave an answer that it must never give.
     Broken(String),
 }
 
-/// What a step answered, by the names of the file.
+/// The answer to a step, by the names of the file.
 #[derive(Debug, Default)]
 pub(super) struct Seen(BTreeMap<String, Value>);
 
@@ -63,7 +62,7 @@ impl<const N: usize> From<[(&str, Value); N]> for Seen {
     }
 }
 
-/// Null for what was not answered.
+/// Null for answers that are missing.
 impl Index<&str> for Seen {
     type Output = Value;
 
@@ -92,7 +91,7 @@ impl Fields {
         }
     }
 
-    /// The value of a field; `null` says nothing.
+    /// The value of a field; `null` counts as absent.
     pub(super) fn get(&self, name: &str) -> Option<&Value> {
         let value = self.map.get(name)?;
         self.seen.borrow_mut().insert(name.to_owned());
@@ -111,7 +110,7 @@ impl Fields {
         self.maybe_number(name)?.ok_or_else(|| lacks(name))
     }
 
-    /// A number of calls that one step stands for.
+    /// The number of calls in one step.
     pub(super) fn calls(&self, name: &str) -> Result<u64, Stop> {
         few(self.number(name)?, name)
     }
@@ -145,7 +144,7 @@ impl Fields {
         list.iter().map(number).collect::<Result<_, _>>().map(Some)
     }
 
-    /// Skips the vector where `name` says other than `only`, which is what we do in any case.
+    /// Skips the vector where `name` has a value other than `only`, which is our behaviour in any case.
     pub(super) fn is(&self, name: &str, only: impl Into<Value>) -> Result<(), Stop> {
         match self.get(name) {
             Some(other) if *other != only.into() => skip(format!("`{name}` of {}", short(other))),
@@ -200,7 +199,7 @@ impl Vector {
     }
 }
 
-/// Skips the vector where a step stands for more calls than anybody waits for.
+/// Skips the vector if a step has more calls than can be played in reasonable time.
 pub(super) fn few(calls: u64, name: &str) -> Result<u64, Stop> {
     match calls {
         0..=MOST_CALLS => Ok(calls),

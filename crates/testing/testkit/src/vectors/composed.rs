@@ -17,7 +17,7 @@ pub(super) enum Composed {
 }
 
 impl Composed {
-    /// What plays `vector`, if it is of this kind.
+    /// The player of `vector`, if it is of this kind.
     pub(super) fn of(vector: &Vector) -> Option<Result<Self, Stop>> {
         match vector.algorithm.as_str() {
             "fixed_window_plus_burst" => Some(Self::window_and_burst(&vector.params)),

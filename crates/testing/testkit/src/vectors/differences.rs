@@ -5,15 +5,15 @@ use serde_json::Value;
 /// An answer of ours that is not the one of a vector.
 #[derive(Clone, Copy, Debug)]
 pub struct Difference {
-    /// The vector.
+    /// Id of the vector.
     pub id: &'static str,
     /// The step, counted from 0.
     pub step: usize,
-    /// What is answered otherwise.
+    /// Name of the answer that differs.
     pub name: &'static str,
     /// Our answer, as JSON.
     pub ours: &'static str,
-    /// Why.
+    /// The law, in words.
     pub why: &'static str,
 }
 
@@ -93,7 +93,7 @@ const DIFFERENCES: &[(&str, usize, &str, &str, &str)] = &[
     ),
 ];
 
-/// How we answer this part of this step, and why, if we differ from it on purpose.
+/// Our answer to this part of this step, and the reason, if we differ from it on purpose.
 #[must_use]
 pub fn difference(id: &str, step: usize, name: &str) -> Option<Difference> {
     let known = |&&(of, number, part, ..): &&(&str, usize, &str, &str, &str)| {

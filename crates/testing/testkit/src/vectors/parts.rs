@@ -13,7 +13,7 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// What plays `vector`, if it is of this kind.
+    /// The player of `vector`, if it is of this kind.
     pub(super) fn of(vector: &Vector) -> Option<Result<Self, Stop>> {
         (vector.algorithm == "concurrency_partitioned").then(|| Self::new(&vector.params))
     }
@@ -51,7 +51,7 @@ impl Parts {
         }
     }
 
-    /// What each class has whatever the others do, by the names of the vector.
+    /// Slots that each class has whatever the others do, by the names of the vector.
     fn limits(&self) -> Seen {
         let mut seen = Seen::new();
         for (class, name) in self.names.iter().enumerate() {

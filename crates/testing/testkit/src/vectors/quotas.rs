@@ -8,7 +8,7 @@ use tollgate_core::{Algorithm, Align, Period, Quota, Refill};
 
 use super::case::{Fields, Stop, Vector, lacks, skip};
 
-/// What a bucket has beside its rate.
+/// Settings of a bucket besides its rate.
 #[derive(Clone, Copy)]
 struct Bucket {
     burst: Option<u64>,

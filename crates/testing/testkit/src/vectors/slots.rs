@@ -20,7 +20,7 @@ pub(super) struct Slots {
 }
 
 impl Slots {
-    /// What plays `vector`, if it is of slots.
+    /// The player of `vector`, if it is of slots.
     pub(super) fn of(vector: &Vector) -> Option<Result<Self, Stop>> {
         if vector.algorithm != "concurrency_blocking_lifo" {
             return None;

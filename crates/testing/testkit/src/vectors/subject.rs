@@ -1,4 +1,4 @@
-//! The limiters of a vector, and what each operation of the file is in their public calls.
+//! The limiters of a vector, and the public calls for each operation of the file.
 
 mod waiting;
 
@@ -21,7 +21,7 @@ const MOST_KEYS: usize = 100_000;
 type Limiter = RateLimiter<ManualClock>;
 
 pub(super) struct Subject<'v> {
-    /// What each limiter counts by.
+    /// Quotas of the limiters, one each.
     quotas: Vec<Quota>,
     clock: ManualClock,
     /// When the vector begins.
@@ -30,11 +30,11 @@ pub(super) struct Subject<'v> {
     keys: HashMap<String, Vec<Limiter>>,
     /// Reservations by handle.
     reserved: HashMap<String, Vec<Reservation>>,
-    /// What windows have promised: when, and how many permits.
+    /// Promises of windows: when, and how many permits.
     promised: Vec<(Timestamp, u64)>,
     vector: &'v Vector,
     created: Timestamp,
-    /// What the step in play expects.
+    /// Expected answer of the step in play.
     expected: Value,
 }
 
@@ -91,7 +91,7 @@ impl<'v> Subject<'v> {
         &self.vector.params
     }
 
-    /// Does one step; what it answered.
+    /// Plays one step, and returns its answers.
     pub(super) fn step(&mut self, step: &Fields, op: &str) -> Result<Seen, Stop> {
         let now = self.at(step.number("t_ns")?)?;
         self.clock.set(now);
@@ -179,7 +179,7 @@ impl<'v> Subject<'v> {
                     return skip(format!("a handle that names nothing: {handle:?}"));
                 };
                 for reservation in reservations {
-                    // Only what has not begun can be given back.
+                    // Only permits of reservations that have not begun can be given back.
                     if reservation.act_at() >= now {
                         reservation.cancel();
                     } else {
@@ -276,7 +276,8 @@ impl<'v> Subject<'v> {
             passed += u64::from(self.take("", n)?["ok"] == true);
             at = at + every;
         }
-        // A range cannot be seen, only met: a bound that is met is seen as it is expected.
+        // A range cannot be observed directly: where the answer is within the expected bound, the bound
+        // itself is recorded.
         let bound = |name: &str, is_met: fn(f64, f64) -> bool| match self.expected.get(name) {
             Some(bound) if bound.as_f64().is_some_and(|bound| is_met(passed as f64, bound)) => bound.clone(),
             _ => passed.into(),
@@ -354,7 +355,7 @@ impl<'v> Subject<'v> {
         Ok(Seen::from([("ok", failing.is_none().into()), ("failing_rate_index", failing.into())]))
     }
 
-    /// What is there, in permits; below zero what is owed.
+    /// Available permits; below zero, those that are owed.
     fn level(&mut self, key: &str) -> Result<i64, Stop> {
         let remaining = self.remaining(key)?;
         if remaining > 0 {
@@ -408,7 +409,7 @@ impl<'v> Subject<'v> {
         Ok(remaining.into_iter().min().unwrap_or(0))
     }
 
-    /// Does what leaves no trace.
+    /// Runs `what` and leaves no trace.
     fn aside<T>(&mut self, what: impl FnOnce(&mut Self) -> Result<T, Stop>) -> Result<T, Stop> {
         let mut before = Vec::new();
         for limiter in self.keys.values().flatten() {
@@ -465,7 +466,7 @@ fn wait_ns(retry_after: RetryAfter) -> Option<u64> {
     }
 }
 
-/// The file says 0 for the wait of what is admitted, where it asks for waits.
+/// The file says 0 for the wait of an admitted request, where it asks for waits.
 fn zero_when_admitted(mut seen: Seen) -> Seen {
     if seen["ok"] == true {
         seen.insert("wait_ns", 0);

@@ -17,8 +17,8 @@ fn texts() -> BTreeSet<String> {
     sources.iter().flat_map(|source| text.captures_iter(source)).map(|found| found[1].to_owned()).collect()
 }
 
-/// The names that a page gives to parts of the console: what is bold where all of `page` is about the console,
-/// and elsewhere what it calls a page.
+/// The names that a page gives to parts of the console: bold text if all of `page` is about the console, and
+/// otherwise the names of console pages.
 fn names(page: &str, is_all_of_it: bool) -> Vec<String> {
     let patterns: &[&str] = match is_all_of_it {
         true => &[r"\*\*([^*]+)\*\*"],

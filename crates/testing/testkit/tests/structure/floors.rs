@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::circles::{self, Graph};
 
-/// The sections that each README has, in this order. The last one goes on with the name of a thing.
+/// The sections that each README has, in this order. The title of the last one continues with the name of a
+/// thing.
 const SECTIONS: [&str; 5] = ["Words", "Invariants", "Boundary", "Tests", "How to add"];
-/// One page.
+/// Most lines of a README: one page.
 const MOST_LINES: usize = 90;
 
 /// A folder of crates, or of the server alone.
@@ -14,7 +15,6 @@ const MOST_LINES: usize = 90;
 pub(crate) struct Floor {
     pub(crate) name: String,
     pub(crate) readme: String,
-    /// Its crates.
     pub(crate) crates: Vec<Crate>,
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn faults(floors: &[Floor]) -> Vec<String> {
     faults
 }
 
-/// What the READMEs lack: a section, a crate of the folder, brevity.
+/// Faults of the READMEs: a missing section, a missing crate of the folder, too many lines.
 pub(crate) fn faults_of_readmes(floors: &[Floor]) -> Vec<String> {
     let mut faults = Vec::new();
     for Floor { name, readme, crates } in floors {

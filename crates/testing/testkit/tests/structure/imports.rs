@@ -1,7 +1,8 @@
 //! Which file of a crate uses what another one defines.
 //!
 //! A name that a module passes on (`pub use child::Item`) counts as the file's that defines it, so that a
-//! table of contents like `lib.rs` is no part of a circle. What a macro writes, and methods, are not seen.
+//! table of contents like `lib.rs` is no part of a circle. Code that a macro writes, and methods, are not
+//! seen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,7 +29,7 @@ pub(crate) fn between(modules: &Modules) -> Graph {
 /// A path from the root of the crate: segments, the last may be `*`.
 type FullPath = Vec<String>;
 
-/// What one file says of others.
+/// Names that one file uses, passes on and defines.
 struct Read {
     /// Paths that its code needs.
     used: BTreeSet<FullPath>,
@@ -168,7 +169,7 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// A path as it is written in a module, from the root of the crate; `None` for what is not of this crate.
+/// A path as it is written in a module, from the root of the crate; `None` for a path outside of this crate.
 fn resolve(written: &[String], module: &str, modules: &Modules) -> Option<FullPath> {
     let here: Vec<String> =
         module.split("::").filter(|segment| !segment.is_empty()).map(ToOwned::to_owned).collect();

@@ -7,7 +7,7 @@ use std::path::Path;
 /// Each module of a crate by its path, `""` for the root.
 pub(crate) type Modules = BTreeMap<String, Module>;
 
-/// One file.
+/// One file and its tokens.
 pub(crate) struct Module {
     /// Below `src`, for people.
     pub(crate) file: String,
@@ -148,7 +148,7 @@ fn tests_of(path: &str, tokens: &[String]) -> Vec<String> {
     found
 }
 
-/// What is left without items under `#[cfg(test)]`.
+/// The tokens without items under `#[cfg(test)]`.
 fn without_tests(tokens: &[String]) -> Vec<String> {
     let mut out = Vec::with_capacity(tokens.len());
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Vectors that were changed on purpose: what is not as before must not pass, and nothing panics or hangs.
+//! Vectors that were changed on purpose: a changed vector must not pass, and nothing panics or hangs.
 
 use std::panic::catch_unwind;
 

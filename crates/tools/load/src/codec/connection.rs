@@ -30,14 +30,14 @@ impl From<&str> for Broken {
 
 /// One connection's side of a protocol.
 pub(crate) trait Codec {
-    /// Begins a new connection: what is sent first goes to `out`.
+    /// Begins a new connection: the first bytes to send go to `out`.
     fn open(&mut self, out: &mut Vec<u8>);
     /// Whether another request may be sent now.
     fn has_room(&self) -> bool;
     /// Writes a request.
     fn request(&mut self, key: u64, sent: Sent, out: &mut Vec<u8>);
     /// Reads all complete replies in `input`, tallies them as of `now`, and returns how many bytes those
-    /// were. What has to be sent back goes to `out`.
+    /// were. Bytes to send back go to `out`.
     fn read(
         &mut self,
         input: &[u8],
@@ -47,6 +47,6 @@ pub(crate) trait Codec {
     ) -> Result<usize, Broken>;
     /// Removes and returns the in-flight requests.
     fn lost(&mut self) -> Vec<Sent>;
-    /// How many requests are in flight.
+    /// Number of requests in flight.
     fn waiting(&self) -> usize;
 }

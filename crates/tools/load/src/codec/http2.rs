@@ -61,7 +61,7 @@ struct Wire {
     block: Block,
 }
 
-/// How the next request writes its fields.
+/// Encoding of the fields of the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Block {
     /// In full, to be stored by the server.
@@ -75,12 +75,12 @@ enum Block {
 #[derive(Clone, Copy, Debug)]
 enum Stream {
     Waiting(Sent),
-    /// With what its message says.
+    /// Answered with this message, and not ended yet.
     Told(Sent, Told),
     Done,
 }
 
-/// What a message says.
+/// Contents of a reply's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Told {
     /// The overall code.
@@ -196,6 +196,7 @@ impl Codec for Http2 {
             if length > MAX_FRAME {
                 return Err(Broken::from("a reply that is not of HTTP/2"));
             }
+            // An incomplete frame stays in the input.
             let Some(payload) = rest.get(..length) else { break };
             let id = u32::from_be_bytes([*i, *j, *k, *l]) & MAX_WINDOW;
             read += HEAD + length;
@@ -231,10 +232,12 @@ impl Codec for Http2 {
                 _ => self.wire.control(*kind, *flags, id, payload, out),
             }
         }
+        // The window is given back in large steps: one frame for many replies.
         if self.wire.read > MAX_WINDOW / 2 {
             frame(WINDOW_UPDATE, 0, 0, 4, out);
             out.extend(std::mem::take(&mut self.wire.read).to_be_bytes());
         }
+        // After GOAWAY the connection ends with the reply to its last call.
         if self.wire.is_leaving && self.waiting == 0 {
             return Err(Broken::Goodbye);
         }
@@ -350,7 +353,7 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// What a framed message says; the overall code is 0 if the message does not begin with it.
+/// Reads a framed message; the overall code is 0 if the message does not begin with it.
 fn told(payload: &[u8], flags: u8) -> Told {
     let message = if flags & PADDED != 0 { payload.get(1..).unwrap_or_default() } else { payload };
     let (code, rest) = match message.get(5..) {
@@ -409,6 +412,7 @@ fn grpc_status(block: &[u8]) -> String {
         "data loss",
         "unauthenticated",
     ];
+    // The high bit of the length says that the value is in that code, which is only compared and not decoded.
     let after = |name: &[u8]| {
         let at = block.windows(name.len()).position(|window| window == name)?;
         let (&length, rest) = block[at + name.len()..].split_first()?;

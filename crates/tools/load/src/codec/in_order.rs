@@ -9,10 +9,10 @@ use super::connection::{Broken, Codec};
 use crate::request::Request;
 use crate::tally::{Sent, Tally, Verdict};
 
-/// A reply.
+/// One complete reply.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Reply {
-    /// Bytes.
+    /// Length in bytes.
     pub(super) length: usize,
     pub(super) verdict: Verdict,
     /// Whether it is the last one on this connection.

@@ -79,14 +79,14 @@ impl Reading {
         Mapping::read(self.mapping.as_deref(), &self.map).map_err(|error| error.to_string())
     }
 
-    /// How to read, sorting within `default` if no tolerance is given.
+    /// Settings of the reader, sorting within `default` if no tolerance is given.
     pub(crate) fn settings(&self, default: Duration) -> ReadSettings {
         let tolerance_ns = nanos(self.tolerance.unwrap_or(default));
         ReadSettings { is_strict: self.strict, tolerance_ns }
     }
 }
 
-/// Says what the command waits for, if a pipe has no writer yet.
+/// Reports that the command waits for a writer, if the log is a pipe without one.
 pub(super) fn waiting(log: &Path, talk: &mut dyn Write) -> io::Result<()> {
     if is_pipe(log) {
         writeln!(talk, "{} is a pipe: reading what is written to it", log.display())?;
@@ -115,7 +115,7 @@ const TOLERANCE: Duration = Duration::from_secs(10);
 const BETWEEN: u8 = 0xff;
 
 impl Bound {
-    /// Writes the verdict to `out`, what is wrong with the question or the log to `talk`.
+    /// Writes the verdict to `out`, and errors in the question or the log to `talk`.
     ///
     /// # Errors
     /// When either cannot be written to.
@@ -207,6 +207,7 @@ impl Bound {
         };
         let is_broken = verdict.breaking > 0;
         let late = reader.tally.late;
+        // Requests that could not be verified leave the answer open, unless the bound is broken anyway.
         let is_whole =
             verdict.left_out == 0 && late == 0 && reader.tally.cut_off.is_none() && reader.tally.broken == 0;
         let answer = match (is_broken, is_whole) {

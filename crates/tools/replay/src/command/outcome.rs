@@ -1,6 +1,6 @@
-//! How the commands of this crate end.
+//! Results of the commands of this crate.
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The bound was kept, or the trace was replayed.

@@ -1,4 +1,4 @@
-//! How far a long read is, on a terminal; nothing where the output goes elsewhere.
+//! Progress of a long read, on a terminal; nothing if the output goes elsewhere.
 
 use std::io::{IsTerminal as _, Write};
 
@@ -14,7 +14,7 @@ const WIDTH: usize = 30;
 pub(crate) struct Progress {
     so_far: ReadSoFar,
     size: Option<u64>,
-    /// `None` where nobody watches.
+    /// `None` if the output is not a terminal.
     clock: Option<(MonotonicClock, Timestamp)>,
     shown: u64,
 }

@@ -42,10 +42,10 @@ const NAMES: [&str; 15] = [
     "host",
 ];
 
-/// What wants each field.
+/// Places that want each field.
 pub(crate) struct Common {
     places: [Vec<(usize, u8)>; 15],
-    /// Whether something wants a part of the request, and what comes after it.
+    /// Whether a part of the request, or a field after it, is wanted.
     wants_parts: bool,
     wants_rest: bool,
 }
@@ -61,8 +61,8 @@ impl Common {
         }
     }
 
-    /// `host ident user [time] "method target protocol" status bytes "referer" "agent"`; what comes after
-    /// the request may be missing.
+    /// `host ident user [time] "method target protocol" status bytes "referer" "agent"`; the fields after the
+    /// request may be missing.
     pub(crate) fn read(&self, line: &str, row: &mut Row) -> Result<(), &'static str> {
         let mut set = |field: Field, value: &str| row.set(&self.places[field as usize], value);
         let (client, rest) = at_byte(line, b' ').ok_or("no field but the first")?;
@@ -115,14 +115,14 @@ impl Common {
     }
 }
 
-/// What is before and after the first `byte`, which is ASCII.
+/// The texts before and after the first `byte`, which is ASCII.
 #[inline]
 fn at_byte(text: &str, byte: u8) -> Option<(&str, &str)> {
     let place = memchr::memchr(byte, text.as_bytes())?;
     Some((&text[..place], &text[place + 1..]))
 }
 
-/// Until the next quote that has no backslash before it, and what comes after.
+/// The text up to the next quote without a backslash before it, and the text after.
 fn quoted(text: &str) -> Option<(&str, &str)> {
     let mut from = 0;
     loop {

@@ -5,7 +5,7 @@ use csv_core::{ReadRecordResult, Reader, ReaderBuilder};
 
 use crate::row::{Names, Row};
 
-/// The columns of a file, by what wants them.
+/// The columns of a file, by the places that want them.
 pub(crate) struct Columns {
     places: Vec<Vec<(usize, u8)>>,
     separator: u8,
@@ -20,8 +20,8 @@ struct Parser {
 }
 
 impl Columns {
-    /// Columns with these names; `first` is the first line, heading or not. A name that nothing wants as it
-    /// is written may be wanted in small letters.
+    /// Columns with these names; `first` is the first line, heading or not. A name that is not wanted in its
+    /// own case may be wanted in lower case.
     pub(crate) fn new(header: &[String], first: &str, names: &Names) -> Self {
         let places = header.iter().map(|name| match names.places(name) {
             [] => names.places(&name.to_lowercase()).to_vec(),
@@ -77,7 +77,7 @@ impl Columns {
     }
 }
 
-/// What separates the fields of this line, which is the first of a file.
+/// The separator of fields in this line, which is the first of a file.
 fn separator(line: &str) -> u8 {
     [b',', b'\t', b';']
         .into_iter()

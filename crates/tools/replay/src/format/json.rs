@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 
 use crate::row::{Names, Row};
 
-/// How deep objects may be nested.
+/// Most levels of nested objects.
 const MAX_DEPTH: usize = 16;
 
 /// Reads one object.
@@ -23,7 +23,7 @@ struct Object<'a> {
     names: &'a Names,
     row: &'a mut Row,
     path: &'a mut String,
-    /// What wants the value, if it is not an object.
+    /// Places that want the value, if it is not an object.
     places: &'a [(usize, u8)],
     depth: usize,
 }

@@ -1,4 +1,4 @@
-//! `tollgate bound`: what it answers, word for word.
+//! `tollgate bound`: its output, word for word.
 
 use tollgate_replay::Outcome;
 

@@ -1,4 +1,4 @@
-//! The commands of docs/replay.md, each run as it stands, in order.
+//! The commands of docs/replay.md, each run without changes, in order.
 
 use std::path::Path;
 

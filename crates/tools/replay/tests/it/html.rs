@@ -101,7 +101,7 @@ fn browser() -> Option<PathBuf> {
     found
 }
 
-/// What the browser makes of the file: its document, and what it says.
+/// Opens the file in the browser: its document, and its output.
 fn opened(browser: &Path, file: &Path, profile: &Path) -> (String, String) {
     let output = Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"])

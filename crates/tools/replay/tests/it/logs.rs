@@ -50,7 +50,7 @@ fn every_format_is_recognized_and_read() {
     }
 }
 
-/// What other servers and programs write, most of it with their own defaults.
+/// Logs of other servers and programs, most of them with their own defaults.
 #[test]
 fn logs_of_other_servers_are_read_as_they_are() {
     let caddy = r#"{"level":"info","ts":1646861401.5241024,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"192.0.2.1","remote_port":"41342","client_ip":"2001:db8::7","proto":"HTTP/2.0","method":"GET","host":"localhost","uri":"/a","headers":{"User-Agent":["curl/7.82.0"],"Accept":["*/*"]}},"bytes_read":0,"user_id":"","duration":0.000929675,"size":10900,"status":200}
@@ -104,7 +104,7 @@ fn logs_of_other_servers_are_read_as_they_are() {
     }
 }
 
-/// What is not a log, or not one that is read: each is named, with what helps.
+/// Files that are not logs, or not readable ones: each is named, with a remedy.
 #[test]
 fn what_is_not_read_is_named_with_what_helps() {
     let utf16: Vec<u8> = "t_s,client\n1,a\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
@@ -135,7 +135,7 @@ fn what_is_not_read_is_named_with_what_helps() {
             assert!(talk.contains(want) || is_packed_twice, "{want}: {out}{talk}");
         }
     }
-    // A cost below zero, of half a permit, or beyond what can be counted.
+    // A cost below zero, of half a permit, or too large to count.
     for (cost, want) in [
         ("-5", "\"-5\" is not a cost"),
         ("1.5", "\"1.5\" is not a cost"),
@@ -148,8 +148,8 @@ fn what_is_not_read_is_named_with_what_helps() {
     }
 }
 
-/// A packed file that is a million times as large unpacked, and a line of a hundred megabytes: both are read in
-/// the memory of one line.
+/// A packed file that is a million times as large unpacked, and a line of a hundred megabytes: both are read
+/// in the memory of one line.
 #[test]
 fn a_file_that_unpacks_to_a_hundred_megabytes_of_one_line_is_one_broken_line() {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -179,7 +179,8 @@ fn frames_to_skip_are_skipped() {
     }
 }
 
-/// A pipe without a writer is waited for, as by `cat`, but the command says so; then it is read as it is written.
+/// The command waits for a pipe without a writer, as `cat` does, but says so; then the pipe is read as it is
+/// written.
 #[test]
 fn a_pipe_is_waited_for_and_the_command_says_so() {
     let folder = tempfile::tempdir().expect("a folder");

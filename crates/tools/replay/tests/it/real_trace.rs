@@ -54,9 +54,9 @@ fn decide(trace: &[(u64, u32)], limit: u64, seconds: u64, algorithm: &Algorithm)
     trace.iter().map(decide).collect()
 }
 
-/// Which requests of each client are admitted by cells of which the oldest counts by the part of it that the
-/// window still has: in exact fractions, unlike ours, which rounds down. Of one cell it is the counter of two
-/// windows.
+/// Decisions on the requests of each client by cells of which the oldest counts by its fraction that is still
+/// within the window: in exact fractions, unlike ours, which rounds down. With one cell it is the counter of
+/// two windows.
 fn interpolate(trace: &[(u64, u32)], limit: u64, seconds: u64, cells: u64) -> Vec<bool> {
     let length = seconds / cells;
     let mut counts: HashMap<(u32, u64), u64> = HashMap::new();
@@ -81,7 +81,7 @@ fn worst(trace: &[(u64, u32)], limit: u64, seconds: u64, decisions: Vec<bool>) -
     verifier.finish().worst.map_or(0, |worst| worst.admitted)
 }
 
-/// Row 126
+/// Row 126: the most admitted in any window.
 #[test]
 fn the_most_admitted_in_any_window_of_a_real_day_is_as_published() {
     let trace = trace();

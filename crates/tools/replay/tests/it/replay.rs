@@ -1,4 +1,4 @@
-//! `tollgate replay`: what it counts, compares and suggests.
+//! `tollgate replay`: its counts, comparisons and suggestions.
 
 use std::fmt::Write as _;
 
@@ -228,7 +228,7 @@ fn a_million_clients_fit_in_the_memory_that_is_given() {
     for client in 0..1_000_000 {
         let _ = writeln!(trace, "{client},c{client}");
     }
-    // All of them within the hour of the limit: what does not fit is counted.
+    // All of them are within the hour of the limit: requests without room are counted.
     let hourly = rules("token_bucket").replace("minute", "hour");
     let (_, out, _) = replay(&trace, &[&hourly], "--max-memory 64 --json");
     let rule = &json(&out)["rules"][0]["rules"][0];
@@ -331,15 +331,16 @@ fn a_real_day_has_the_worst_windows_and_the_errors_that_are_published() {
 const TOKENS: &str = "domain: llm\ndescriptors:\n  - key: model\n    rate_limit: {unit: second, \
                       requests_per_unit: 100, algorithm: token_bucket, burst: 1000}\n";
 
-/// What is reserved is taken at once; what was not used comes back when it is committed, and what was used
-/// beyond is owed.
+/// Reserved permits are taken at once; a commit returns those that were not used, and use beyond them is
+/// owed.
 #[test]
 fn a_cost_that_is_known_afterwards_is_reserved_and_committed() {
     // A thousand at first and a hundred a second: 600 are reserved each time.
     let trace = "t_s,input,output\n0,500,20\n1,500,200\n2,500,0\n3,500,0\n7,500,0\n";
     let map = "--map descriptors=model=\"large\" --map cost=input+output --map reserve=input+100";
     for (after, admitted, settled) in [
-        // Of 1000, 600, of which 80 come back; 580 at 1, too few; 680 at 2, 100 come back; 280 at 3; 680 at 7.
+        // 1000: 600 are taken, of which 80 come back; 580 at 1, too few; 680 at 2, 100 come back; 280 at 3;
+        // 680 at 7.
         ("0s", 3, [1_800, 1_520, 280, 0]),
         // Nothing has come back at 7, where 500 are there.
         ("8s", 2, [1_200, 1_020, 180, 0]),
@@ -353,7 +354,7 @@ fn a_cost_that_is_known_afterwards_is_reserved_and_committed() {
             .map(|name| side["settled"][name].as_u64().expect("a number"));
         assert_eq!(got, settled, "{after}: {side}");
     }
-    // Only the input is reserved: the output is owed, and repaid by what comes.
+    // Only the input is reserved: the output is owed, and later permits repay it.
     let map = map.replace("+100", "");
     let (_, out, _) = replay(trace, &[TOKENS], &format!("{map} --map commit_after=0s"));
     assert!(out.contains("reserved 1000, used 1220: 0 given back, 220 charged beyond"), "{out}");
@@ -395,7 +396,7 @@ fn a_real_trace_of_a_language_model_is_replayed_with_its_tokens_taken_and_reserv
             of(&plenty, "reserved") + of(&plenty, "owed")
         );
         assert!(of(&plenty, "returned") > 0);
-        // Scarce: of the limit's tokens, no more are used than the bucket had, and what is owed at the end.
+        // Scarce: no more of the limit's tokens are used than the bucket had, plus the debt at the end.
         let (at_once, reserved) =
             (run(100_000, ""), run(100_000, "--map reserve=context_tokens+2000 --map commit_after=5s"));
         let admitted = |side: &Value| side["admitted"].as_u64().expect("a number");
@@ -621,7 +622,7 @@ fn the_boundary_attack_keeps_its_rate() {
     assert!((9.0..=11.0).contains(&minutes), "60,000 requests at 100 a second take ten minutes: {minutes}");
 }
 
-/// A key that owes permits is not forgotten: what came later would look like less than it was.
+/// A key that owes permits is not forgotten: its later demand would look smaller than it was.
 #[test]
 fn what_is_enough_stays_enough_where_keys_are_forgotten() {
     let mut trace = String::from("t_ms,client\n");

@@ -1,4 +1,4 @@
-//! `tollgate simulate`: what each pattern shows, and what fleets do.
+//! `tollgate simulate`: the result of each pattern, and of fleets.
 #![allow(clippy::expect_used, reason = "helpers of a test count as no test to clippy")]
 
 use clap::Parser;
@@ -53,7 +53,8 @@ fn a_fixed_window_admits_twice_its_limit_around_the_edge_and_a_strict_one_does_n
     }
 }
 
-/// Row 10: finer cells pass more of a steady flood and deny less at a time, and none passes more than the limit.
+/// Row 10: finer cells pass more of a steady flood and deny less at a time, and none passes more than the
+/// limit.
 #[test]
 fn finer_cells_are_smoother_and_none_admits_more_than_the_limit() {
     let found = json("cells");
@@ -65,7 +66,7 @@ fn finer_cells_are_smoother_and_none_admits_more_than_the_limit() {
     assert!(most.iter().all(|(_, most)| *most == 100.0), "{most:?}");
 }
 
-/// Row 13
+/// Row 13: a burst of twice the limit.
 #[test]
 fn a_burst_leaves_a_token_bucket_at_once_and_a_queue_evenly() {
     let found = json("burst");
@@ -129,8 +130,8 @@ fn while_the_store_is_away_nodes_deny_or_go_by_their_share() {
     }
 }
 
-/// What the charts of a fleet show: where a store is away nothing is admitted, and what follows is above the
-/// bound of one bucket where nodes went by their share meanwhile.
+/// The charts of a fleet show an outage: nothing is admitted while the store is away, and admissions exceed
+/// the bound of one bucket where nodes have used their share meanwhile.
 #[test]
 fn a_fleet_shows_over_time_what_it_admits_denies_asks_of_the_store_and_lets_pass_above_the_bound() {
     let args = "fleet --duration 12s --nodes 4 --outage 4s..8s";
@@ -155,7 +156,7 @@ fn a_fleet_shows_over_time_what_it_admits_denies_asks_of_the_store_and_lets_pass
             let unanswered = of("asked") - of("admitted") - of("denied");
             assert!((0.0..10.0).contains(&unanswered), "{name}: {unanswered} when the run ended");
             assert_eq!(between("denied", 0.0, 1.0), 0.0, "the burst covers the first second: {way}");
-            // The span that had most has what the whole run is said to have had.
+            // The greatest span has the figure that is reported for the whole run.
             let most = each("above_bound").into_iter().fold(0.0, f64::max);
             assert_eq!(most, of("above_bound").floor(), "{name}: {way}");
             // A lease covers up to half a second of the outage.
@@ -217,7 +218,7 @@ fn charts_are_written_as_text_as_files_and_on_a_page_in_both_languages() {
     }
 }
 
-/// The pictures of the docs are what the command draws.
+/// The pictures of the docs are drawn by the command.
 #[test]
 fn the_pictures_of_the_docs_are_those_of_the_command() {
     let folder = tempfile::tempdir().expect("a folder");

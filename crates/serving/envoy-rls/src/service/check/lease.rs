@@ -1,12 +1,11 @@
-//! What a program may lease: permits of a token bucket with `sharing: leased`, while more than half of them
-//! are there.
+//! The permits that a program may lease: those of a token bucket with `sharing: leased`, while more than half
+//! of them are there.
 //!
-//! A leased permit is taken from the bucket like any other, and stops being good at the rate at which the
-//! whole bucket refills. So the leased permits that are good shrink at least as fast as what is missing from
-//! the bucket: both together are never more than the burst, whatever the number of programs and whatever
-//! becomes of them. The price is that a lease is short, and that permits which stopped being good count as
-//! used. Half of the burst is never leased, so that this price is paid out of plenty. Not here: the accounts
-//! of a program (`tollgate-remote`).
+//! A leased permit is taken from the bucket like any other, and expires at the rate at which the whole bucket
+//! refills. So valid leased permits decrease at least as fast as the bucket's deficit: both together never
+//! exceed the burst, whatever the number of programs and whatever becomes of them. The price is that leases
+//! are short, and that expired permits count as used. Half of the burst is never leased, so that this price
+//! is paid only while permits are plenty. Not here: the accounts of a program (`tollgate-remote`).
 
 use std::time::Duration;
 
@@ -18,12 +17,12 @@ use tollgate_store::Sharing;
 const SHARE_OF_BURST: u64 = 16;
 /// and an eighth of what is there above half of it.
 const SHARE_OF_PLENTY: u64 = 8;
-/// Fewer are not worth two calls.
+/// The smallest lease: fewer permits are not worth two calls.
 const FEWEST: u64 = 8;
-/// No lease is good for longer, and the service forgets it then.
+/// The longest validity of a lease; the service forgets it then.
 pub(super) const LIFE: Duration = Duration::from_secs(10);
 
-/// The permits that may be leased after this answer, and how long the limit takes to refill them.
+/// The permits that may be leased after this answer, and the time in which the limit refills them.
 pub(super) fn offer(answer: &Answer<'_>) -> Option<(u64, Duration)> {
     let (burst, left) = plenty(answer)?;
     let permits = (left.saturating_sub(burst / 2) / SHARE_OF_PLENTY).min(burst / SHARE_OF_BURST);
@@ -34,7 +33,8 @@ pub(super) fn offer(answer: &Answer<'_>) -> Option<(u64, Duration)> {
     (refill <= LIFE).then_some((permits, refill))
 }
 
-/// How long the limit takes to refill the `permits` of a lease that was just taken; `None` if it may not be.
+/// Time in which the limit refills the `permits` of a lease that was just taken; `None` if the lease is not
+/// allowed.
 pub(super) fn granted(answer: &Answer<'_>, permits: u64) -> Option<Duration> {
     let (burst, left) = plenty(answer)?;
     if permits > burst / SHARE_OF_BURST || left < burst / 2 {
@@ -43,7 +43,7 @@ pub(super) fn granted(answer: &Answer<'_>, permits: u64) -> Option<Duration> {
     refill(&answer.descriptor(0)?, permits).filter(|refill| *refill <= LIFE)
 }
 
-/// The burst and what is left of it, of a rule that may be leased.
+/// The burst of a rule that may be leased, and the permits left of it.
 fn plenty(answer: &Answer<'_>) -> Option<(u64, u64)> {
     let only = answer.descriptor(0)?;
     let rule = only.rule?;
@@ -57,7 +57,7 @@ fn plenty(answer: &Answer<'_>) -> Option<(u64, u64)> {
     Some((limit.burst(), only.remaining()))
 }
 
-/// How long the limit takes to refill `permits`, rounded down; `None` if it does not do so one by one.
+/// Time in which the limit refills `permits`, rounded down; `None` if it does not refill one by one.
 fn refill(answer: &DescriptorAnswer<'_>, permits: u64) -> Option<Duration> {
     let quota = &answer.limit?.quota;
     let Algorithm::TokenBucket { overdraft: 0, refill: Refill::Continuous, .. } = quota.algorithm() else {

@@ -49,7 +49,7 @@ pub fn limiter() -> Arc<Limiter<MemoryStore>> {
     limiter_with(Undecided::default())
 }
 
-/// One whose surfaces answer what they cannot decide as `undecided` says.
+/// A limiter whose surfaces answer undecided requests as `undecided` says.
 pub fn limiter_with(undecided: Undecided) -> Arc<Limiter<MemoryStore>> {
     let policy = parse_text("rules.yaml", RULES).expect("rules without fault");
     let store = MemoryStore::new(MemoryConfig::default());
@@ -73,7 +73,7 @@ pub struct Server {
     pub limiter: Arc<Limiter<MemoryStore>>,
     pub stats: Arc<ConnectionStats>,
     pub ready: watch::Sender<bool>,
-    /// What its connections share.
+    /// State shared by its connections.
     pub shared: Arc<Shared>,
     /// The server will end: connections are asked to go away.
     pub leaving: watch::Sender<bool>,
@@ -124,7 +124,7 @@ impl Server {
         Self::start(ReplyOptions::default(), limits).await
     }
 
-    /// One that answers what it cannot decide as `undecided` says.
+    /// A server that answers undecided requests as `undecided` says.
     pub async fn undecided(undecided: Undecided, limits: Limits) -> Self {
         let shared = Arc::new(Shared::new(&limits));
         Self::sharing(shared, None, limiter_with(undecided), ReplyOptions::default(), limits).await

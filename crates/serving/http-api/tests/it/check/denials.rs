@@ -22,7 +22,7 @@ async fn the_third_request_within_a_second_gets_429() {
     }
 }
 
-/// What a client knows of a limit is advice: it is not asked whether it keeps to it.
+/// Limits shown to a client are advice; they are enforced whatever the client does or sends.
 #[tokio::test]
 async fn a_client_that_ignores_the_advice_is_still_limited() {
     let server = Server::plain().await;
@@ -260,7 +260,7 @@ descriptors:
         "detail": "The rule ip=192.0.2.1 denies this request; waiting does not help.", "retry_after": null,
     });
     assert_eq!(reply.json(), body);
-    // A limit beside it, which admits, is not the reason.
+    // The other limit admits, so it is not the reason.
     let reply = client.post("/v1/check?status=403", &both.to_string()).await;
     (body["title"], body["status"]) = (json!("Forbidden"), json!(403));
     assert_eq!((reply.json(), reply.header("retry-after")), (body, None));

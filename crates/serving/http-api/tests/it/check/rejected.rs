@@ -1,4 +1,4 @@
-//! What cannot be decided: every fault is reported with its place.
+//! Requests that cannot be decided: every error is reported with its place.
 
 use tollgate_http_api::HttpSettings;
 

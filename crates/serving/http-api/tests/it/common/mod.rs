@@ -55,7 +55,7 @@ descriptors:
 /// 2023-11-14 22:13:20 UTC: 20 s into its minute.
 pub const NOW: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 
-/// What the process says of itself, settable.
+/// The state that the process reports; tests set it.
 #[derive(Debug)]
 pub struct State(pub Mutex<NodeState>);
 
@@ -109,7 +109,7 @@ pub struct Server {
     pub drain: watch::Sender<bool>,
     pub ended: JoinHandle<()>,
     pub connections: Arc<ConnectionStats>,
-    /// What its workers would share.
+    /// State that its workers would share.
     pub shared: Arc<Shared>,
 }
 
@@ -123,7 +123,7 @@ impl Server {
         Self::serve(api_of(policy(RULES), HttpSettings::default()), settings).await
     }
 
-    /// One that answers what it cannot decide as `undecided` says.
+    /// A server that answers undecided requests as `undecided` says.
     pub async fn undecided(undecided: Undecided, settings: SurfaceSettings) -> Self {
         let store = MemoryStore::new(MemoryConfig::default());
         let of_limiter = LimiterSettings { undecided, ..LimiterSettings::default() };
@@ -172,7 +172,7 @@ impl Server {
     }
 }
 
-/// What came back.
+/// A reply as received.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
@@ -206,7 +206,7 @@ impl Reply {
     }
 }
 
-/// One connection.
+/// One connection to a server.
 pub struct Client {
     pub stream: TcpStream,
     pub rest: Vec<u8>,

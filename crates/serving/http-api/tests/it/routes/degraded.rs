@@ -95,7 +95,7 @@ async fn a_check_alone_or_in_a_batch_and_a_reservation_say_how_they_were_decided
                 let (outcome, degraded) = if down { (outcome, degraded) } else { ("admit", None) };
                 says(decision, outcome, degraded);
             }
-            // Of several ways the one that says most.
+            // If several fallbacks decided, the most informative one is reported.
             assert_eq!(reply.header("x-ratelimit-degraded"), down.then_some("deny"), "{reply:?}");
             // One descriptor among several, though none has a limit to show.
             let body = r#"{"domain":"shop","descriptors":[[{"key":"nobody"}],[{"key":"open"}]]}"#;

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tollgate_net::{AcceptLimits, ConnectionStats, Surface, Tls, accept, draining};
 
-/// Says what it hears; panics when it hears `panic`; says `bye` and ends when told to drain.
+/// Echoes each word; panics at `panic`; sends `bye` and ends when it is drained.
 pub struct Echo;
 
 impl Surface for Echo {
@@ -79,7 +79,7 @@ impl Server {
     }
 }
 
-/// What comes back of `word`; empty when the connection is closed or broken.
+/// The reply to `word`; empty when the connection is closed or broken.
 pub async fn say(io: &mut (impl AsyncRead + AsyncWrite + Unpin), word: &str) -> String {
     let mut heard = vec![0; word.len()];
     let said = async {

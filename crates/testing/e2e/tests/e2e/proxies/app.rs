@@ -44,7 +44,7 @@ impl App {
         format!("app on port {}", self.at.port())
     }
 
-    /// How many requests have reached it.
+    /// Number of requests that have reached it.
     pub(crate) fn reached(&self) -> usize {
         self.seen.lock().len()
     }
@@ -95,7 +95,8 @@ impl App {
         let answer =
             format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
         stream.write_all(answer.as_bytes()).await?;
-        // The rest of the request is read until the proxy closes, or it would get a reset instead of the answer.
+        // The rest of the request is read until the proxy closes, or it would get a reset instead of the
+        // answer.
         stream.shutdown().await?;
         while stream.read(&mut chunk).await? > 0 {}
         Ok(())

@@ -32,7 +32,7 @@ pub(crate) struct Case {
     is_pipeline: bool,
 }
 
-/// What came back.
+/// The reply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Status(u16),
@@ -140,7 +140,7 @@ pub(crate) async fn connect(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
     socket.connect(to).await.expect("the proxy listens")
 }
 
-/// Of a reply whose head has arrived; an interim reply is none.
+/// The outcome of a reply whose head has arrived; `None` for an interim reply.
 fn outcome(text: &[u8]) -> Option<Outcome> {
     let text = String::from_utf8_lossy(text);
     let mut rest = &*text;
@@ -353,7 +353,7 @@ fn names() -> Vec<Case> {
     cases
 }
 
-/// Methods, versions, bodies and what is said about the connection.
+/// Methods, versions, bodies and fields about the connection.
 fn connections() -> Vec<Case> {
     let mut cases = Vec::new();
     for line in [

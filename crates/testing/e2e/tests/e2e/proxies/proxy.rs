@@ -68,7 +68,7 @@ impl Proxy {
         }
     }
 
-    /// What it has printed, and its own log of errors.
+    /// Its output, and its own log of errors.
     pub(crate) fn log(&self) -> String {
         let read = |name| std::fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
         read("output") + &read("log")

@@ -138,8 +138,7 @@ impl Subject<'_> {
         Ok(Seen::from([("total_ns", (last.since(now).as_nanos() as u64).into())]))
     }
 
-    /// Whether windows promise permits of those to come, of which a caller that wants several takes one after
-    /// another.
+    /// Whether windows promise permits of later windows; a caller that wants several takes one after another.
     pub(super) fn takes_one_by_one(&self) -> bool {
         matches!(self.vector.algorithm.as_str(), "leaky_bucket_queue_grid" | "fixed_window_with_debt")
     }
@@ -148,7 +147,7 @@ impl Subject<'_> {
         self.takes_one_by_one() || self.vector.algorithm == "fixed_window_with_reservation"
     }
 
-    /// What the windows to come have promised, below zero.
+    /// Permits that later windows have promised, below zero.
     pub(super) fn owed_by_windows(&self) -> i64 {
         let now = self.clock.now();
         let owed = self.promised.iter().filter(|(at, _)| *at > now);
