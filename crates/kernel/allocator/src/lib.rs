@@ -1,16 +1,16 @@
-//! The memory allocator of the `tollgate` binary: mimalloc, asked in the way that is cheapest.
+//! The memory allocator of the `tollgate` binary: mimalloc, called in the cheapest way.
 //!
 //! The crate `mimalloc` passes each alignment on to mimalloc's aligned functions, which look for a block of
 //! that alignment and often take a larger one. Nearly everything needs no more than a word's alignment, which
-//! every block has. In an HTTP check five allocations took 417 instructions that way, and take
-//! 182 here (`valgrind --tool=callgrind`, `tollgate bench --target http://… -c 1`).
+//! every block has. In an HTTP check five allocations took 417 instructions that way, and take 182 here
+//! (`valgrind --tool=callgrind`, `tollgate bench --target http://… -c 1`).
 #![allow(unsafe_code, reason = "an allocator cannot be written without; the reason is measured above")]
 
 use std::alloc::{GlobalAlloc, Layout};
 
 use libmimalloc_sys as mimalloc;
 
-/// What every block is aligned to: mimalloc's smallest unit is a word.
+/// Alignment of every block: mimalloc's smallest unit is a word.
 const WORD: usize = size_of::<usize>();
 
 /// mimalloc, for `#[global_allocator]`.
@@ -18,9 +18,10 @@ const WORD: usize = size_of::<usize>();
 pub struct Mimalloc;
 
 // SAFETY: mimalloc's functions do what the C standard says of malloc, realloc and free, so that a block of at
-// least `size` bytes lives until it is freed and is never handed out twice; null says that there is no
-// memory. Blocks are aligned to a word at least, and to what is asked of the aligned functions. They do not
-// unwind. mimalloc takes a block back by its address alone, whichever function it came from.
+// least `size` bytes lives until it is freed and is never handed out twice; null means that there is no
+// memory. Blocks are aligned to a word at least, and those of the aligned functions to the requested
+// alignment. They do not unwind. mimalloc takes a block back by its address alone, whichever function it came
+// from.
 unsafe impl GlobalAlloc for Mimalloc {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

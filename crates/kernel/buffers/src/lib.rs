@@ -46,7 +46,7 @@ pub trait Buffers: Default + 'static {
     /// The pool of the running thread.
     fn pool() -> &'static LocalKey<BufferPool<Self>>;
 
-    /// Empties the buffers for the next call, and frees what a rare large call made them grow to.
+    /// Empties the buffers for the next call, and frees memory that a rare large call has added.
     fn reset(&mut self);
 }
 

@@ -12,7 +12,8 @@ use crate::system::wall_ns;
 /// process show the same time.
 ///
 /// The default of limiters in one process, whose quotas need spans only. Windows on a calendar end late or
-/// early by what the wall clock was corrected since; [`SystemClock`](crate::SystemClock) follows it.
+/// early by the corrections of the wall clock since the start; [`SystemClock`](crate::SystemClock) follows
+/// it.
 ///
 /// # Example
 /// ```
@@ -26,9 +27,9 @@ use crate::system::wall_ns;
 #[derive(Clone, Debug)]
 pub struct MonotonicClock {
     counter: quanta::Clock,
-    /// As fast as the counter runs.
+    /// Time runs at the counter's own rate.
     rate: Rate,
-    /// The counter when the first clock was made.
+    /// The counter's reading when the first clock was made.
     began: u64,
     /// The wall clock then, in ns since the Unix epoch.
     starts_ns: u64,
@@ -43,7 +44,7 @@ impl MonotonicClock {
             .get_or_init(|| {
                 let counter = quanta::Clock::new();
                 let rate = Rate(counter.delta_as_nanos(0, 1 << 32));
-                // Half of all time is left for what passes.
+                // Half of all time is left for the future.
                 Self { began: counter.raw(), starts_ns: wall_ns().min(u64::MAX / 2), counter, rate }
             })
             .clone()
@@ -59,7 +60,7 @@ impl Default for MonotonicClock {
 impl Clock for MonotonicClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        // The counters of two processors may differ by a little: not before the beginning.
+        // The counters of two processors may differ by a little: time is never before the beginning.
         let ticks = self.counter.raw().saturating_sub(self.began);
         let since_ns = (u128::from(ticks) * u128::from(self.rate.0)) >> 32;
         Timestamp::from_nanos(self.starts_ns.wrapping_add(since_ns as u64))

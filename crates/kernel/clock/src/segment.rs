@@ -1,11 +1,11 @@
-//! How a counter's ticks become the time of day: line segments that never fall. Reads no clock.
+//! The conversion of a counter's ticks to the time of day: line segments that never fall. Reads no clock.
 
 use tollgate_core::NANOS_PER_SECOND;
 
 /// A clock that is ahead is slowed down by at most this part until it is right again.
 const SLOWER_BY: u64 = 16;
 
-/// How fast time passes: nanoseconds per 2^32 ticks.
+/// The speed of time: nanoseconds per 2^32 ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate(pub(crate) u64);
 
@@ -20,8 +20,8 @@ impl Rate {
         u64::try_from((u128::from(ticks) * u128::from(self.0)) >> 32).unwrap_or(u64::MAX)
     }
 
-    /// The rate at which a clock that is `ahead_ns` too late loses that within a second, or a sixteenth of
-    /// the second.
+    /// The rate at which a clock that is `ahead_ns` ahead loses that within a second, or a sixteenth of the
+    /// second.
     fn slowed_by(self, ahead_ns: u64) -> Self {
         let lost = u128::from(self.0) * u128::from(ahead_ns.min(NANOS_PER_SECOND / SLOWER_BY));
         Self(self.0 - lost.div_ceil(u128::from(NANOS_PER_SECOND)) as u64)
@@ -33,12 +33,12 @@ impl Rate {
 pub(crate) struct Segment {
     /// The time at the beginning of the segment, in ns since the Unix epoch.
     pub(crate) starts_ns: u64,
-    /// Slower than the counter while the clock is ahead of the wall clock.
+    /// True while the clock is ahead of the wall clock, and so runs slower than the counter.
     pub(crate) rate: Rate,
 }
 
 impl Segment {
-    /// The last second that a segment may begin in: the end of time is a second later.
+    /// The last second in which a segment may begin: the end of time is a second later.
     const LATEST: u64 = u64::MAX - 2 * NANOS_PER_SECOND;
 
     /// A segment that begins at the wall clock's time.
@@ -53,7 +53,7 @@ impl Segment {
     }
 
     /// The segment that begins `ticks` after this one did, when the wall clock showed `wall_ns`: right at
-    /// once where this one was behind, and slower where it was ahead. `rate` is what the counter says.
+    /// once where this one was behind, and slower where it was ahead. `rate` is the counter's own.
     pub(crate) fn next(self, ticks: u64, wall_ns: u64, rate: Rate) -> Self {
         let within = ticks.min(rate.ticks_per_segment());
         let ours = self.after(within).saturating_add(rate.nanos_in(ticks - within));
@@ -70,14 +70,14 @@ mod tests {
 
     const SECOND: u64 = NANOS_PER_SECOND;
     const NOON: u64 = 1_700_000_000 * SECOND;
-    /// A tick a nanosecond.
+    /// One tick per nanosecond.
     const EVEN: Rate = Rate(1 << 32);
 
     #[test]
     fn time_passes_as_the_counter_does() {
         assert_eq!(Segment::at_wall(NOON, EVEN).after(0), NOON);
         assert_eq!(Segment::at_wall(NOON, EVEN).after(12_345), NOON + 12_345);
-        // 3 GHz and 24 MHz, at the end of a segment.
+        // Counters of 3 GHz and 24 MHz, at the end of a segment.
         for (ns_in_3_ticks, rate) in [(1, Rate((1 << 32) / 3)), (125, Rate((125 << 32) / 3))] {
             let ticks = rate.ticks_per_segment();
             let exact = ticks * ns_in_3_ticks / 3;

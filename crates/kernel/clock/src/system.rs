@@ -18,7 +18,7 @@ use crate::segment::{Rate, Segment};
 
 /// The machine's clock. Never goes back; clones show the same time.
 ///
-/// Follows the wall clock within a second where that is ahead; where it was set back, slows down by up to a
+/// Follows the wall clock within a second when that is ahead; when it was set back, slows down by up to a
 /// sixteenth until the two agree again.
 ///
 /// # Example
@@ -43,7 +43,7 @@ pub struct SystemClock {
 /// A [`Segment`] with many readers and one writer at a time.
 #[derive(Debug)]
 struct SharedSegment {
-    /// Odd while the rest is written.
+    /// Odd while the other fields are written.
     sequence: AtomicU64,
     /// The counter when the segment began.
     counter: AtomicU64,
@@ -83,8 +83,8 @@ impl SystemClock {
         }
         fence(Ordering::Release);
         let counter = self.counter.raw();
-        // A counter before the segment's beginning was set back (a machine that was moved): time must not
-        // stand still.
+        // A counter that reads earlier than the segment's beginning was set back (a machine that was moved):
+        // time must not stop.
         let ticks = counter.saturating_sub(shared.counter.load(Ordering::Relaxed));
         let next = shared.load().next(ticks, wall_ns, self.rate);
         shared.counter.store(counter, Ordering::Relaxed);
@@ -174,7 +174,7 @@ mod tests {
         let clock = SystemClock::new();
         let before = wall_ns();
         let now = clock.now().as_nanos();
-        // Only that both mean the same thing, however long a test machine may pause.
+        // Checks only that both show the same time, however long a test machine may pause.
         assert!(now.abs_diff(before) < 3_600 * NANOS_PER_SECOND);
     }
 }

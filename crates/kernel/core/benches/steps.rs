@@ -1,4 +1,4 @@
-//! One step of each algorithm, on timestamps made by hand so that only the step is timed. What varies: the
+//! One step of each algorithm, on timestamps made by hand so that only the step is timed. The cases vary the
 //! algorithm, and whether the take is admitted or denied.
 #![expect(clippy::expect_used, reason = "a bench that cannot set up its case has failed")]
 
@@ -27,7 +27,7 @@ fn algorithms() -> Vec<(&'static str, Algorithm)> {
 
 fn steps(criterion: &mut Criterion) {
     for (name, algorithm) in algorithms() {
-        // Three a ms: the interval is no whole number of ns.
+        // Three permits per ms: the interval is not a whole number of ns.
         let quota = Quota::new(3_000, Period::Span(Duration::from_secs(1)), algorithm).expect("a quota");
         for (outcome, gap_ns) in [("admitted", 1_000_003), ("denied", 3)] {
             let (mut state, mut now) = (quota.fresh(), NOON);
@@ -38,7 +38,7 @@ fn steps(criterion: &mut Criterion) {
             }
             criterion.bench_function(&format!("core/{name}/{outcome}"), |bencher| {
                 bencher.iter(|| {
-                    // Denied ones stay within the same 10 µs, so that nothing comes back.
+                    // Denied takes stay within the same 10 µs, so that nothing comes back.
                     now = if outcome == "denied" { NOON + (now + gap_ns) % 10_000 } else { now + gap_ns };
                     quota.take(black_box(&mut state), black_box(Cost::ONE), Timestamp::from_nanos(now))
                 });

@@ -5,7 +5,7 @@
 //! valgrind --tool=callgrind target/release/examples/step_loop token_bucket admit 1000000
 //! ```
 //!
-//! `none` steps nothing: what the loop itself costs.
+//! `none` steps nothing: the cost of the loop itself.
 
 use std::hint::black_box;
 use std::time::Duration;

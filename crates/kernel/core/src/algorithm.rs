@@ -1,5 +1,5 @@
-//! The algorithms by their names in rule files, one module each. Every one is a pure step: old state, cost
-//! and now in; new state and answer out.
+//! The algorithms by their names in rule files, one module each. Each is a pure step from old state, cost and
+//! now to new state and answer.
 
 pub(crate) mod fixed_window;
 pub(crate) mod interval_bucket;
@@ -16,14 +16,14 @@ use core::time::Duration;
 
 use alloc::sync::Arc;
 
-/// How to count. The names are those of rule files (`algorithm:`); the arithmetic and what each may admit at
-/// most stand in the module of the same name.
+/// The counting method. The names are those of rule files (`algorithm:`); the module of the same name has the
+/// arithmetic and the most that each may admit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Algorithm {
     /// One counter per window, which counts every hit, also denied ones. At most 2L around an edge.
     FixedWindow {
-        /// Where windows begin.
+        /// The alignment of windows.
         align: Align,
     },
     /// `cells` cells of the window. Never more than L in any window where the cell that is leaving counts, at
@@ -31,7 +31,7 @@ pub enum Algorithm {
     SlidingWindow {
         /// Cells of a window; the window must divide by it. 10 where a file does not say.
         cells: u32,
-        /// Whether the cell counts of which a part has left the window.
+        /// Whether a cell counts that has partly left the window.
         leaving: LeavingCell,
     },
     /// Two windows, the older weighted by its overlap, rounded down. Just under 2L against an adversary.
@@ -41,46 +41,48 @@ pub enum Algorithm {
         /// Denied takes are logged too, so that a client that does not back off stays denied.
         log_denied: bool,
     },
-    /// Permits come back at a steady rate up to `burst`. At most burst + L a window.
+    /// Permits come back at a steady rate up to `burst`. At most burst + L per window.
     TokenBucket {
-        /// Most at once; the limit where `None`.
+        /// The most permits at once; the limit where `None`.
         burst: Option<u64>,
-        /// What an unseen key starts with; full where `None`.
+        /// Permits of an unseen key; a full bucket where `None`.
         initial: Option<u64>,
         /// Permits that one take may have ahead of time; they are repaid before anything else is granted.
         overdraft: u64,
         /// Whether permits come back one by one or a period's worth at a time.
         refill: Refill,
     },
-    /// What flows in leaks out at the limit's rate.
+    /// A bucket that each take fills and that leaks at the limit's rate.
     LeakyBucket {
-        /// What the bucket holds; the limit where `None`.
+        /// The most permits in the bucket; the limit where `None`.
         capacity: Option<u64>,
-        /// What happens to what is in the bucket.
+        /// The treatment of the permits in the bucket.
         form: LeakyForm,
     },
     /// A rate that warms up: takes of a cold key, one that was not used for a while, cost more time. A take
-    /// passes as soon as those before it are paid for, whatever it asks for.
+    /// of any cost passes as soon as those before it are paid for.
     WarmUp {
-        /// How long a steady load takes from the coldest to the limit's rate, and no load back.
+        /// Time in which a steady load warms a key up from the coldest to the limit's rate, and in which a
+        /// key without load cools down again.
         warm_up: Duration,
-        /// How many times slower than the limit's rate the coldest key is; 3 where a file does not say.
+        /// Price of a permit of the coldest key, in intervals of the limit's rate; 3 where a file does not
+        /// say.
         cold_factor: u32,
     },
-    /// A rate that keeps permits while it is unused. A take passes as soon as those before it are paid for,
-    /// whatever it asks for.
+    /// A rate that keeps permits while it is unused. A take of any cost passes as soon as those before it are
+    /// paid for.
     SmoothBursty {
-        /// Most that are kept; a second's worth where `None`.
+        /// The most permits that are kept; a second's worth where `None`.
         burst: Option<u64>,
     },
-    /// One class of a token bucket that is split over classes by weight, and lends what they leave idle. All
-    /// classes of a parent take from one state. At most burst + L a window over all of them.
+    /// One class of a token bucket that is split over classes by weight, and lends their idle permits. All
+    /// classes of a parent take from one state. At most burst + L per window over all of them.
     PriorityBuckets {
-        /// Most at once over all classes; the limit where `None`.
+        /// The most permits at once over all classes; the limit where `None`.
         burst: Option<u64>,
         /// Weights of the classes, from 1 to 1,000 each.
         weights: Arc<[u32]>,
-        /// Which of them takes, counted from 0.
+        /// Index of the class that takes, from 0.
         class: usize,
     },
     /// A quota that never refills by itself.
@@ -131,15 +133,16 @@ impl Algorithm {
 /// Whether the oldest cell of a sliding window counts while only a part of it is in the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeavingCell {
-    /// It does, whole: N + 1 cells count, and no window has more than L. Throughput is N/(N+1) of L at least.
+    /// It counts as a whole: N + 1 cells count, and no window has more than L. Throughput is N/(N+1) of L at
+    /// least.
     #[default]
     Counts,
-    /// It does not: the cell of now and the N - 1 before it count. No N cells have more than L, and all of it
-    /// passes; a window that begins within a cell may have up to 2L.
+    /// It does not count: only the current cell and the N - 1 before it do. No N cells have more than L, and
+    /// all of L passes; a window that begins within a cell may have up to 2L.
     Drops,
 }
 
-/// Where fixed windows begin.
+/// The alignment of fixed windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Align {
     /// On the grid of the calendar: whole periods since the Unix epoch, or the units of a time zone.
@@ -149,7 +152,7 @@ pub enum Align {
     FirstHit,
 }
 
-/// How a token bucket gets its permits back.
+/// The way in which a token bucket gets its permits back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Refill {
     /// One by one, as time passes.
@@ -159,13 +162,13 @@ pub enum Refill {
     Interval,
 }
 
-/// What a leaky bucket does with what is in it.
+/// The treatment of the permits in a leaky bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LeakyForm {
-    /// The bucket only measures: what fits passes at once (the mirror image of a token bucket).
+    /// The bucket only measures: takes that fit pass at once (the mirror image of a token bucket).
     #[default]
     Meter,
-    /// What fits passes with a delay, so that the outflow is steady.
+    /// Takes that fit pass with a delay, so that the outflow is steady.
     Queue {
         /// This many in the bucket pass without a delay.
         delay_after: u64,

@@ -5,8 +5,8 @@ use core::time::Duration;
 /// Ten years of 365 days.
 pub(crate) const LONGEST_PERIOD: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// The largest limit and burst: 2^53 - 2. What JSON and the scripts of a store hold, is one more: a count
-/// beyond the limit.
+/// The largest limit and burst: 2^53 - 2. JSON and the scripts of a store hold one more: a count beyond the
+/// limit.
 pub(crate) const LARGEST_LIMIT: u64 = MAX_COUNT - 1;
 
 /// The largest limit of a sliding window of cells: a store may count its permits over several windows in one

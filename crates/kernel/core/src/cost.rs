@@ -1,4 +1,4 @@
-//! How many permits one request asks for.
+//! The number of permits that one request asks for.
 
 /// Permits asked for by one request. Zero is a peek: it gets a decision, and nothing is charged.
 ///
@@ -14,7 +14,7 @@ pub struct Cost(pub u64);
 impl Cost {
     /// Gets a decision and charges nothing.
     pub const PEEK: Self = Self(0);
-    /// What most requests cost.
+    /// One permit: the cost of most requests.
     pub const ONE: Self = Self(1);
 
     /// The number of permits.

@@ -11,10 +11,10 @@ pub enum Outcome {
     Deny,
 }
 
-/// How long until the same cost would be admitted, if nothing else is taken meanwhile.
+/// The wait until the same cost would be admitted, if nothing else is taken meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetryAfter {
-    /// It was admitted: no need to wait.
+    /// The request was admitted: no wait is needed.
     Now,
     /// A retry after exactly this span passes, and one nanosecond earlier does not.
     After(Duration),
@@ -22,7 +22,7 @@ pub enum RetryAfter {
     Never,
 }
 
-/// The answer to one take: whether it may pass, and what is left.
+/// The answer to one take: whether it may pass, and the permits that are left.
 ///
 /// All spans are exact to the nanosecond; protocols round them up to whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,27 +30,28 @@ pub enum RetryAfter {
 pub struct Decision {
     pub(crate) limit: u64,
     pub(crate) remaining: u64,
-    /// In nanoseconds; with [`Self::DENIED`] for a denial, so that a caller that needs only the outcome does
-    /// not pay for computing the wait. With [`Self::COUNTED`] or [`Self::OWES`], permits instead.
+    /// The delay in nanoseconds; with [`Self::DENIED`] for a denial, so that a caller that needs only the
+    /// outcome does not pay for computing the wait. With [`Self::COUNTED`] or [`Self::OWES`], permits
+    /// instead.
     delay: u64,
-    /// `0`: admitted; `u64::MAX`: never. A denial always waits. Of permits that were used already, the time
-    /// until one is left, also where that is admitted.
+    /// `0`: admitted; `u64::MAX`: never. A denial always waits. For permits that were used already, the time
+    /// until one is left, also where the payment is admitted.
     pub(crate) retry_ns: u64,
     pub(crate) reset_ns: u64,
 }
 
 impl Decision {
     const NEVER: u64 = u64::MAX;
-    /// The highest bit: no delay is as long as 73 years.
+    /// The highest bit marks a denial: no delay is as long as 73 years.
     const DENIED: u64 = 1 << 63;
     /// The bits below [`Self::COUNTED`] are the permits that are owed, and not a delay.
     const OWES: u64 = 1 << 62;
     /// The denied hits were counted; the bits below are the permits that were left before.
     const COUNTED: u64 = 1 << 61;
 
-    /// Admitted at once: `remaining` permits are left, and all are there again after `reset_ns`. For stores
-    /// that decide by themselves, such as one that has leased permits; all other decisions come from this
-    /// crate.
+    /// Admitted at once: `remaining` permits are left, and the quota is full again after `reset_ns`. For
+    /// stores that decide by themselves, such as one that has leased permits; all other decisions come from
+    /// this crate.
     pub const fn admit(limit: u64, remaining: u64, reset_ns: u64) -> Self {
         Self { limit, remaining, delay: 0, retry_ns: 0, reset_ns }
     }
@@ -67,16 +68,16 @@ impl Decision {
         Self { limit, remaining, delay: Self::DENIED, retry_ns: Self::NEVER, reset_ns }
     }
 
-    /// The same denial, of hits that were counted all the same; `left` permits were there before.
+    /// The same denial, for hits that were counted all the same; `left` permits were available before.
     #[inline]
     pub(crate) fn counted(mut self, left: u64) -> Self {
         self.delay = Self::DENIED | Self::COUNTED | left.min(Self::COUNTED - 1);
         self
     }
 
-    /// On permits that are used already: `remaining` are left, or `owed` are lacking beyond all of them. One
-    /// is left after `until_one_ns`; [`u64::MAX`]: never. For stores that decide by themselves, as
-    /// [`Self::admit`].
+    /// The decision on permits that are used already: `remaining` are left, or `owed` are missing beyond the
+    /// full quota. One is left after `until_one_ns`; [`u64::MAX`]: never. For stores that decide by
+    /// themselves, as [`Self::admit`].
     pub fn used(limit: u64, remaining: u64, owed: u64, until_one_ns: u64, reset_ns: u64) -> Self {
         let retry_ns = if remaining > 0 { 0 } else { until_one_ns.max(1) };
         let delay = if owed > 0 { Self::OWES | owed.min(Self::COUNTED - 1) } else { 0 };
@@ -90,13 +91,13 @@ impl Decision {
         self
     }
 
-    /// The same decision on used permits, admitted, whatever was left before.
+    /// The same decision on used permits, admitted even if no permit was left before.
     pub const fn admitted(mut self) -> Self {
         self.delay &= !Self::DENIED;
         self
     }
 
-    /// The same, to act `delay_ns` later.
+    /// The same decision, to act `delay_ns` later.
     pub(crate) const fn with_delay(mut self, delay_ns: u64) -> Self {
         let delay_ns = if delay_ns < Self::COUNTED { delay_ns } else { Self::COUNTED - 1 };
         self.delay = self.delay & Self::DENIED | delay_ns;
@@ -137,16 +138,16 @@ impl Decision {
         self.remaining
     }
 
-    /// How much later an admitted request should act (pacing); zero in every algorithm but the queue form.
-    /// There, a denial has the delay that the request would have had.
+    /// The time by which an admitted request should be delayed (pacing); zero in every algorithm except the
+    /// queue form. There, a denial has the delay that the request would have had.
     #[must_use]
     pub const fn delay(&self) -> Duration {
         let is_delay = self.delay & (Self::COUNTED | Self::OWES) == 0;
         Duration::from_nanos(if is_delay { self.delay & !Self::DENIED } else { 0 })
     }
 
-    /// Permits that a denied take found, of which it asked for more. These are [`Self::remaining`], unless
-    /// the denied hits were counted, as a fixed window does: then nothing remains of them.
+    /// The permits that a denied take found, which were fewer than its cost. These are [`Self::remaining`],
+    /// unless the denied hits were counted, as a fixed window does: then nothing remains of them.
     #[must_use]
     pub const fn found(&self) -> u64 {
         match self.delay & Self::COUNTED {
@@ -155,23 +156,23 @@ impl Decision {
         }
     }
 
-    /// Permits that were used beyond all that there were; they are repaid before anything is left. Known of
-    /// decisions on permits that were used already ([`Quota::charge`](crate::Quota::charge),
+    /// The permits that were used beyond all available ones; they are repaid before anything is left. Known
+    /// for decisions on permits that were used already ([`Quota::charge`](crate::Quota::charge),
     /// [`Quota::pay`](crate::Quota::pay)); otherwise 0.
     #[must_use]
     pub const fn owed(&self) -> u64 {
         if self.delay & Self::OWES == 0 { 0 } else { self.delay & (Self::COUNTED - 1) }
     }
 
-    /// How long until this cost fits. After a denial of [`Quota::pay`](crate::Quota::pay): until a permit is
+    /// The wait until this cost fits. After a denial of [`Quota::pay`](crate::Quota::pay): until a permit is
     /// left, so that a check is admitted.
     #[must_use]
     pub const fn retry_after(&self) -> RetryAfter {
         if self.is_admitted() { RetryAfter::Now } else { self.left_after() }
     }
 
-    /// Of permits that were used already, also where that is admitted: how long until one is left, so that a
-    /// check is admitted. Of any other decision: as [`Self::retry_after`].
+    /// After a payment for permits that were used already, admitted or not: the wait until one is left, so
+    /// that a check is admitted. After any other decision: as [`Self::retry_after`].
     #[must_use]
     pub const fn left_after(&self) -> RetryAfter {
         match self.retry_ns {
@@ -187,8 +188,8 @@ impl Decision {
         self.retry_ns == Self::NEVER && !self.is_admitted()
     }
 
-    /// How long until the full quota is there again, if nobody takes anything; [`u64::MAX`] ns (584 years)
-    /// when that is never.
+    /// The time until the full quota is available again, if nothing is taken meanwhile; [`u64::MAX`] ns (584
+    /// years) for never.
     #[must_use]
     pub const fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.reset_ns)

@@ -1,4 +1,4 @@
-//! Why a quota cannot be made.
+//! The reasons why a quota cannot be made.
 
 use core::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::bounds::{
     MAX_SLOTS, MAX_WEIGHT,
 };
 
-/// Why a quota cannot be made. Nothing was counted.
+/// The reason why a quota cannot be made. Nothing was counted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QuotaError {
@@ -25,13 +25,13 @@ pub enum QuotaError {
     FastRate {
         /// Permits per period.
         limit: u64,
-        /// The period.
+        /// Span in which the limit's permits come back.
         period: Duration,
     },
     /// A limit that a log cannot keep.
     #[error("a log may have to keep {0} entries for one key; the most is {max}; sliding_window needs no log", max = LARGEST_LOG)]
     LargeLog(u64),
-    /// A limit above what a window of cells counts.
+    /// A limit above the largest that a window of cells can count.
     #[error(
         "a limit of {0} is too large for a sliding_window; the largest is {max}; sliding_window_counter counts \
          more", max = LARGEST_SLIDING_WINDOW
@@ -58,7 +58,7 @@ pub enum QuotaError {
     /// An initial fill above the burst.
     #[error("initial {initial} is above the burst of {burst}")]
     InitialAboveBurst {
-        /// What was asked for.
+        /// Permits asked for at the start.
         initial: u64,
         /// The most that fits.
         burst: u64,
@@ -66,7 +66,7 @@ pub enum QuotaError {
     /// A window that does not divide into its cells.
     #[error("a window of {window:?} does not divide into {cells} cells of whole nanoseconds")]
     UnevenCells {
-        /// The window.
+        /// Length of the window.
         window: Duration,
         /// The cells asked for.
         cells: u32,
@@ -85,9 +85,9 @@ pub enum QuotaError {
     UncountableWarmUp {
         /// Permits per period.
         limit: u64,
-        /// The period.
+        /// Span in which the limit's permits come back.
         period: Duration,
-        /// The warm-up.
+        /// Time from the coldest to the limit's rate.
         warm_up: Duration,
     },
     /// A number of classes of priority that cannot be counted.
@@ -101,15 +101,15 @@ pub enum QuotaError {
     NoSuchClass {
         /// The class asked for.
         class: usize,
-        /// How many there are.
+        /// Number of classes.
         classes: usize,
     },
-    /// A burst that does not have a permit for each class.
+    /// A burst with less than one permit for each class.
     #[error("a burst of {burst} cannot be split over {classes} classes; the smallest burst is {classes}")]
     FewForClasses {
         /// The burst, or the limit if no burst is given.
         burst: u64,
-        /// How many classes there are.
+        /// Number of classes.
         classes: usize,
     },
     /// The algorithm has no meaning with this period.
@@ -117,7 +117,7 @@ pub enum QuotaError {
     Unsupported {
         /// Name of the algorithm.
         algorithm: &'static str,
-        /// What it does not work with.
+        /// The setting that it does not work with, in words.
         what: &'static str,
     },
 }

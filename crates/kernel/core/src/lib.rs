@@ -1,9 +1,9 @@
 //! Quota, cost, time, decision, and each algorithm as a pure step.
 //!
 //! `(state, cost, now) -> (state, decision)`: same inputs, same outputs, on every platform. Reads no clock,
-//! takes no lock, does no I/O, uses no float in a decision.
-//! Needs an allocator and no `std`: the feature `std`, on by default, is that of the dependencies.
-//! Not here: where a state is kept (`store`), which quota applies to a request (`policy`).
+//! takes no lock, does no I/O, uses no float in a decision. Needs an allocator but no `std`: the feature
+//! `std`, on by default, is only for the dependencies. Not here: where a state is kept (`store`), which quota
+//! applies to a request (`policy`).
 
 #![deny(missing_docs)] // it is published
 #![no_std]

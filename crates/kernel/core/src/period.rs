@@ -6,11 +6,11 @@ use core::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Period {
-    /// A length of time; windows begin at its multiples since the Unix epoch.
+    /// A span of time; windows begin at its multiples since the Unix epoch.
     Span(Duration),
     /// A unit of a time zone's calendar: days begin at local midnight, weeks on Monday, months on the first.
     Civil {
-        /// Which unit.
+        /// Day, week, month or year of the calendar.
         unit: CivilUnit,
         /// IANA name, such as `Asia/Shanghai`.
         time_zone: jiff::tz::TimeZone,

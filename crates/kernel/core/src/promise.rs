@@ -10,10 +10,10 @@ use crate::time::Timestamp;
 pub struct Promise {
     /// False: nothing was reserved, and the state is unchanged.
     pub granted: bool,
-    /// How many permits were asked for.
+    /// Permits that were asked for.
     pub permits: u64,
-    /// From when on they may be used. If not granted: the first instant at which they would be there, or
-    /// [`Timestamp::NEVER`].
+    /// The instant from which they may be used. If not granted: the first instant at which they would be
+    /// there, or [`Timestamp::NEVER`].
     pub act_at: Timestamp,
     /// The state to keep; the old word when nothing was reserved.
     pub word: Word,

@@ -1,7 +1,8 @@
-//! A quota: how much, over what period, counted how. Checked once when it is made, so that no step can fail.
+//! A quota: a number of permits per period, and the algorithm. Checked once when it is made, so that no step
+//! can fail.
 //!
 //! A state belongs to the algorithm that wrote it. Reading it by a quota of another algorithm is safe, but
-//! what was counted means nothing there: name the algorithm in the key.
+//! its counts mean nothing there: name the algorithm in the key.
 
 mod inherit;
 mod new;
@@ -19,7 +20,7 @@ use crate::state::{Expiry, Shape, State, Wide, Word, WordStep};
 use crate::step::{Step, WideAlgorithm, WideKind, WordAlgorithm};
 use crate::time::Timestamp;
 
-/// How much, over what period, counted how.
+/// A number of permits per period, and the algorithm that counts them.
 ///
 /// # Example
 /// ```
@@ -49,8 +50,8 @@ impl Quota {
     }
 
     /// The most permits that can be available at once: the burst or the capacity of a bucket, a class's own
-    /// burst, otherwise the limit. What remains is never more. Of `warm_up` and `smooth_bursty`, what a key
-    /// stores, at least 1.
+    /// burst, otherwise the limit. The remaining permits are never more. For `warm_up` and `smooth_bursty`,
+    /// the permits that a key stores, at least 1.
     #[must_use]
     pub const fn burst(&self) -> u64 {
         if let Step::Wide(WideAlgorithm(WideKind::PriorityBuckets(class))) = &self.step {
@@ -66,26 +67,26 @@ impl Quota {
         }
     }
 
-    /// The period.
+    /// Span in which the limit's permits come back, or unit of a calendar.
     #[must_use]
     pub const fn period(&self) -> &Period {
         &self.period
     }
 
-    /// How it counts.
+    /// The counting method, with its parameters.
     #[must_use]
     pub const fn algorithm(&self) -> &Algorithm {
         &self.algorithm
     }
 
-    /// The algorithm with its numbers worked out, by the shape of its state.
+    /// The algorithm with its computed numbers, by the shape of its state.
     #[must_use]
     pub const fn step(&self) -> &Step {
         &self.step
     }
 
-    /// True when both count alike, so that takes by one may be counted as takes by the other: the same
-    /// numbers, and the same rates remembered ([`Quota::migrated_from`]).
+    /// True when both count alike, so that takes by one may be counted as takes by the other: their numbers
+    /// are the same, and so are the earlier rates that they remember ([`Quota::migrated_from`]).
     #[must_use]
     pub fn is_equivalent_to(&self, other: &Self) -> bool {
         let has_its_history = match (&self.step, &other.step) {
@@ -108,9 +109,9 @@ impl Quota {
         self
     }
 
-    /// Says, after a successor was made of `other`, which counts the same keys, that it succeeds this quota
-    /// too: takes that the change has overtaken read what the successor wrote. [`Quota::migrated_from`] says
-    /// so of the one quota that it is given.
+    /// Declares that a successor of `other`, which counts the same keys, succeeds this quota too: takes that
+    /// the change has overtaken read the successor's states. [`Quota::migrated_from`] does so for the one
+    /// quota that it is given.
     pub fn share_successors_of(&self, other: &Self) {
         if let (Step::Word(this), Step::Word(other)) = (&self.step, &other.step) {
             this.share_successors_of(other);
@@ -118,11 +119,11 @@ impl Quota {
     }
 
     /// This quota as one of many that may count the same key, of any rates: a state is the instant at which
-    /// its key is full again, which carries over whatever rate the next caller brings, as in redis-cell. (A
-    /// rule's successor keeps the permits instead: [`Quota::migrated_from`].)
+    /// its key is full again, which carries over to any rate of the next caller, as in redis-cell. (A rule's
+    /// successor keeps the permits instead: [`Quota::migrated_from`].)
     ///
-    /// Only a bucket with continuous refill that starts full can do so; any other quota stays as it is, as
-    /// [`Quota::keeps_instants`] then says.
+    /// Only a bucket with continuous refill that starts full can do so; any other quota stays as it is, and
+    /// [`Quota::keeps_instants`] is false.
     ///
     /// # Example
     /// ```
@@ -157,7 +158,8 @@ impl Quota {
 
     /// This quota as one of several that count the same keys and differ in nothing but their overdraft, which
     /// is at most `overdraft`: the classes of a bucket. All of them are made with the same number, and
-    /// [migrated](Quota::migrated_from) from each other only then, so that each reads what another wrote.
+    /// [migrated](Quota::migrated_from) from each other only then, so that each reads the states of the
+    /// others.
     ///
     /// Without it, a state is in units that depend on the quota's own overdraft. Quotas other than a token
     /// bucket with continuous refill stay as they are: their states do not depend on it.
@@ -211,7 +213,7 @@ impl Quota {
         }
     }
 
-    /// True where an unseen key does not start full: a bucket whose rule says what it starts with, and
+    /// True where an unseen key does not start full: a bucket whose rule sets the initial permits, and
     /// `smooth_bursty`.
     #[must_use]
     pub const fn starts_partial(&self) -> bool {
@@ -225,12 +227,13 @@ impl Quota {
 /// Steps on a state of either shape, in place. A state of the other shape was written by another algorithm
 /// and counts nothing: it is replaced by a [fresh](Quota::fresh) one.
 impl Quota {
-    /// Takes `cost` permits if they fit; otherwise takes none and returns when they would.
+    /// Takes `cost` permits if they fit; otherwise takes none and returns the wait until they would.
     pub fn take(&self, state: &mut State, cost: Cost, now: Timestamp) -> Decision {
         self.step_on(state, |it, word| it.take(word, cost, now), |it, wide| it.take(wide, cost, now))
     }
 
-    /// Takes as many of `cost` permits as are there, which may be 0; how many, and the decision on them.
+    /// Takes as many of `cost` permits as are available, which may be 0; returns their number, and the
+    /// decision on them.
     ///
     /// # Example
     /// ```
@@ -261,12 +264,12 @@ impl Quota {
         )
     }
 
-    /// Counts `cost` permits that are used already, in full, whether they were there or not. What was not
-    /// there is [owed](Decision::owed): later permits repay it before anything else is admitted. Admits
-    /// always, with what is left then.
+    /// Counts `cost` permits that are used already, in full, even if they were not available. The shortfall
+    /// is [owed](Decision::owed): later permits repay it before anything else is admitted. Always admits,
+    /// with the permits that are left then.
     ///
-    /// A key counts or owes at most [`MAX_COUNT`](crate::MAX_COUNT) permits, of windows of cells and of logs
-    /// a quarter of that; and it owes none after [`Expiry::LATEST`]. What is charged beyond that is
+    /// A key counts or owes at most [`MAX_COUNT`](crate::MAX_COUNT) permits, and a quarter of that for
+    /// windows of cells and for logs. Debts end at [`Expiry::LATEST`]. Charges beyond these bounds are
     /// forgotten.
     ///
     /// # Example
@@ -284,13 +287,13 @@ impl Quota {
         self.step_on(state, |it, word| it.charge(word, cost, now), |it, wide| it.charge(wide, cost, now))
     }
 
-    /// The step of what is paid for afterwards: asks with a cost of 0 before the work, and reports the cost
-    /// once it is known.
+    /// The step of a payment afterwards: asks with a cost of 0 before the work, and reports the cost once it
+    /// is known.
     ///
     /// A cost of 0 is admitted if at least one permit is left, and takes nothing. Any other cost is counted
-    /// in full, as [`charge`](Self::charge) does; it too is denied if nothing was left before, so that
-    /// whoever never asks is limited as well. A denial says when a permit is left again, and begins to fill a
-    /// key that starts empty.
+    /// in full, as [`charge`](Self::charge) does; it too is denied if nothing was left before, so that a
+    /// caller that never asks is limited as well. A denial says when a permit is left again, and begins to
+    /// fill a key that starts empty.
     ///
     /// # Example
     /// ```
@@ -311,12 +314,12 @@ impl Quota {
         self.step_on(state, |it, word| it.pay(word, cost, now), |it, wide| it.pay(wide, cost, now))
     }
 
-    /// Takes `cost` permits for now, or reserves them for the first instant at which they are there if that
-    /// is at most `max_wait` away: the [`delay`](Decision::delay) says how far. Otherwise denies, with the
-    /// wait until the same reservation would be granted.
+    /// Takes `cost` permits for now, or reserves them for the first instant at which they are available if
+    /// that is at most `max_wait` away: the [`delay`](Decision::delay) is the time until then. Otherwise
+    /// denies, with the wait until the same reservation would be granted.
     ///
-    /// What [`Quota::take`] would admit without a delay is reserved without one. Only buckets, queues,
-    /// `warm_up` and `smooth_bursty` promise permits that are not there yet.
+    /// A cost that [`Quota::take`] would admit without a delay is reserved without a wait. Only buckets,
+    /// queues, `warm_up` and `smooth_bursty` promise permits that are not available yet.
     ///
     /// # Example
     /// ```
@@ -339,11 +342,11 @@ impl Quota {
         )
     }
 
-    /// How long until `cost` permits may be used that were [reserved](Quota::reserve) and are owed in
+    /// The wait until `cost` permits may be used that were [reserved](Quota::reserve) and are owed in
     /// `state`, if `behind` permits were reserved after them; `None` where the algorithm reserves nothing
     /// ahead of time.
     ///
-    /// Sooner than the reservation said where one before it was given back since.
+    /// Shorter than the reservation said if an earlier one was given back since.
     ///
     /// # Example
     /// ```
@@ -377,8 +380,8 @@ impl Quota {
         }
     }
 
-    /// What a denial changes that changes nothing else: a bucket that does not start full begins to fill with
-    /// the first request, admitted or not; otherwise it would never fill.
+    /// The only change that a denial makes: a bucket that does not start full begins to fill with the first
+    /// request, admitted or not; otherwise it would never fill.
     pub fn start_refill(&self, state: &mut State, now: Timestamp) {
         match &self.step {
             Step::Word(step) => *state = State::Word(step.start_refill(state.word(), now)),

@@ -7,8 +7,8 @@
 
 use crate::time::NANOS_PER_SECOND;
 
-/// The longest span in units that is counted in 64 bits. Six seconds are less, so that an instant known to a
-/// few seconds is never mistaken for another.
+/// The longest span in units that is counted in 64 bits. Six seconds are shorter, so that an instant known to
+/// a few seconds is never mistaken for another.
 pub(crate) const MAX_UNITS: u64 = 1 << 60;
 
 /// The longest time that a bucket may take to fill, where its units are more than [`MAX_UNITS`]: thirty years
@@ -18,7 +18,7 @@ const LONGEST_FILL_NS: u128 = 30 * 365 * 86_400 * NANOS_PER_SECOND as u128;
 /// The most units in a nanosecond: six seconds' worth of them stay below [`MAX_UNITS`].
 const MAX_SCALE: u64 = 1 << 27;
 
-/// The same for very many permits, where it suffices: a store keeps the digits of such units.
+/// The same for very many permits, where it is enough: a store keeps the digits of such units.
 const SCALE_OF_MANY: u64 = 10_000_000;
 
 /// The least units in an interval that is not exact: rounding it up is then less than 1 ppm.
@@ -28,7 +28,7 @@ const MIN_ROUNDED_INTERVAL: u64 = 1_000_000;
 /// written as a fraction is read as itself, and 30 bits are left for the nanoseconds of a second.
 const FRACTION_BITS: u32 = 34;
 
-/// How one quota counts time.
+/// The units in which one quota counts time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Units {
     /// Units in a nanosecond, at least 1.
@@ -42,9 +42,8 @@ pub(crate) struct Units {
 impl Units {
     /// Units for `limit` permits per `period_ns`. Up to `capacity` permits' worth of time stays below
     /// [`MAX_UNITS`] if units of that size are exact, or the interval is then rounded up by less than 1 ppm,
-    /// so that the rate is never above what was asked for. Otherwise, for very many permits, the units are
-    /// exact or as fine as they can be, and as many as that takes. `None` for a rate or a span beyond all
-    /// that.
+    /// so that the rate is never above the requested one. Otherwise, for very many permits, the units are
+    /// exact or as fine as possible, also above [`MAX_UNITS`]. `None` for a rate or a span beyond all that.
     pub(crate) fn new(limit: u64, period_ns: u64, capacity: u64) -> Option<Self> {
         let divisor = gcd(limit as u128, period_ns as u128) as u64;
         let (scale, interval) = (limit / divisor, period_ns / divisor);
@@ -116,7 +115,7 @@ impl Units {
         nanos.wrapping_mul(self.scale.by)
     }
 
-    /// `permits` in units, whatever their number.
+    /// `permits` in units, for any number of permits.
     pub(crate) const fn of_any(&self, permits: u64) -> u128 {
         permits as u128 * self.interval.by as u128
     }
@@ -144,7 +143,7 @@ impl Units {
     }
 
     /// Less than 2^30 ns of `units` as a binary fraction, rounded up: nanoseconds, and [`FRACTION_BITS`] bits
-    /// below them. It means the same at every rate.
+    /// below them. The fraction means the same at every rate.
     #[inline(never)]
     pub(crate) const fn fraction_of(&self, units: u64) -> u64 {
         let nanos = self.scale.divide(units);
@@ -171,7 +170,7 @@ struct Divisor {
     by: u64,
     /// 2^(63 + shift) / by, rounded up.
     inverse: u64,
-    /// The least with by ≤ 2^(shift + 1): the rounding of the inverse is then too small to be seen in a
+    /// The least shift with by ≤ 2^(shift + 1): the rounding of the inverse is then too small to change a
     /// quotient.
     shift: u32,
 }
@@ -209,7 +208,7 @@ mod tests {
             let by = (by >> shift).max(1);
             let divisor = Divisor::new(by);
             prop_assert_eq!(divisor.divide(units), units / by);
-            // Around a multiple, where a rounding would be seen.
+            // Around a multiple, where a rounding would show.
             let around = ((units / by).saturating_mul(by) + near).saturating_sub(1).min((1 << 62) - 1);
             prop_assert_eq!(divisor.divide(around), around / by);
         }
@@ -244,7 +243,7 @@ mod tests {
                 prop_assert!(fill_ns > u128::from(30 * 365 * 86_400 * NANOS_PER_SECOND));
                 return Ok(());
             };
-            // interval / scale is the interval in ns; period / limit what it should be.
+            // interval / scale is the actual interval in ns; period / limit the intended one.
             let ours = u128::from(units.interval()) * u128::from(limit);
             let asked = u128::from(units.scale()) * u128::from(period_ns);
             prop_assert!(ours >= asked, "too fast");

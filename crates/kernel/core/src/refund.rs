@@ -1,4 +1,4 @@
-//! How much of a take may be given back later without admitting more than if it had never been made.
+//! The permits of a take that may be given back later without admitting more than if it had never been made.
 //!
 //! Not here: giving back itself ([`Quota::give_back`]).
 
@@ -10,9 +10,9 @@ use crate::quota::Quota;
 use crate::time::{Timestamp, nanos};
 
 impl Quota {
-    /// How many of `unused` permits may be given back at `now`, of those that were taken at `taken_at` with
-    /// the decision `said`, without ever admitting more than if they had never been taken. Less than all of
-    /// them if some have flowed back, or left their window, meanwhile.
+    /// The number of `unused` permits that may be given back at `now`, of those that were taken at `taken_at`
+    /// with the decision `said`, without ever admitting more than if they had never been taken. Less than all
+    /// of them if some have flowed back, or left their window, meanwhile.
     ///
     /// A bucket would have been full again at the end of [`reset_after`](Decision::reset_after) of `said`,
     /// without any further take; the rest of that time is still owed in any case. In a window, permits count
@@ -43,12 +43,12 @@ impl Quota {
             Algorithm::TokenBucket { refill: Refill::Continuous, .. }
             | Algorithm::LeakyBucket { .. }
             | Algorithm::SmoothBursty { .. } => {
-                // It may have another rate by now; the faster of both may have flowed since.
+                // The quota may have another rate by now; the faster of both may have flowed since.
                 let (then, elapsed_ns) = (u128::from(said.limit), nanos(now.since(taken_at)));
                 let flowed = u128::from(elapsed_ns) * then.max(limit);
                 (u128::from(said.reset_ns) * then).saturating_sub(flowed) / span_ns
             }
-            // What is still to be paid for; a cold permit's price is more than is counted here.
+            // The part that is still to be paid for; a cold permit's price is more than is counted here.
             Algorithm::WarmUp { .. } if left_ns == 0 => 0,
             Algorithm::WarmUp { .. } => {
                 let flowed = u128::from(nanos(now.since(taken_at))) * u128::from(said.limit).max(limit);

@@ -14,7 +14,7 @@ use crate::time::{Timestamp, nanos};
 
 /// First cell of every state of slots.
 const TAG: u64 = 5;
-/// Numbers a slot: when it lapses, and its holder in two halves.
+/// Numbers per slot: its expiry, and its holder in two halves.
 const CELLS: usize = 3;
 
 /// The holder of a slot: 128 random bits.
@@ -24,8 +24,8 @@ pub struct Holder(pub u128);
 /// The answer to an attempt to take a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Acquired {
-    /// Whether the holder has a slot now, and how many are left. `retry_after` of a denial is the time until
-    /// the first slot expires, `reset_after` that until all have.
+    /// Whether the holder has a slot now, and the number of free slots. `retry_after` of a denial is the time
+    /// until the first slot expires, `reset_after` that until all have.
     pub decision: Decision,
     /// The holder had a slot already: its time begins anew.
     pub is_renewal: bool,
@@ -45,7 +45,7 @@ impl Acquired {
 /// The answer to a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Released {
-    /// The holder had a slot until now. False when it was released before, or has expired.
+    /// The holder had a slot until now. False if it was released before, or has expired.
     pub was_held: bool,
     /// Slots that were found expired; see [`Acquired::expired`].
     pub expired: u64,
@@ -97,20 +97,20 @@ impl Slots {
         Ok(Self { limit, ttl_ns: nanos(ttl) })
     }
 
-    /// Slots at a time.
+    /// The most slots at a time.
     #[must_use]
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// How long a slot lasts that is neither released nor renewed.
+    /// Lifetime of a slot that is neither released nor renewed.
     #[must_use]
     pub const fn ttl(&self) -> Duration {
         Duration::from_nanos(self.ttl_ns)
     }
 
-    /// Takes a slot for `holder`, or renews the one that it has. A denial says when the first slot lapses;
-    /// one may be released earlier.
+    /// Takes a slot for `holder`, or renews the one that it has. A denial has the time until the first slot
+    /// lapses; a slot may be released earlier.
     pub fn acquire(&self, state: &mut Wide, holder: Holder, now: Timestamp) -> Acquired {
         let expired = self.drop_lapsed(state, now);
         let until = now.as_nanos().saturating_add(self.ttl_ns);
@@ -138,7 +138,7 @@ impl Slots {
         Released { was_held: slot.is_some(), expired }
     }
 
-    /// This node's part of the slots, of which one of `nodes` nodes has as many as the others; at least one.
+    /// This node's part of the slots, an equal share for each of `nodes` nodes; at least one.
     #[must_use]
     pub fn share_of(&self, nodes: u32) -> Self {
         let part = self.limit / u64::from(nodes.max(1));
@@ -162,7 +162,7 @@ impl Slots {
         self.decision(is_admitted, held(state), after(lapse().min()), after(lapse().max()))
     }
 
-    /// Drops the slots that have lapsed; returns how many.
+    /// Drops the slots that have lapsed; returns their number.
     fn drop_lapsed(&self, state: &mut Wide, now: Timestamp) -> u64 {
         if state.cells.first().is_some_and(|&tag| tag != TAG) {
             *state = Wide::default(); // another algorithm's
@@ -182,7 +182,8 @@ impl Slots {
 
     fn set_expiry(&self, state: &mut Wide) {
         match slots(state).map(|(until, _)| until).max() {
-            // Kept for longer than they are held, so that the next call can say how many have expired.
+            // Kept for longer than they are held, so that the next call can report the number that have
+            // expired.
             Some(last) => {
                 state.expires = Expiry::at(Timestamp::from_nanos(last.saturating_add(self.ttl_ns)));
             }
@@ -195,7 +196,7 @@ fn held(state: &Wide) -> u64 {
     slots(state).count() as u64
 }
 
-/// When each slot lapses, and its holder.
+/// The expiry of each slot, and its holder.
 fn slots(state: &Wide) -> impl Iterator<Item = (u64, Holder)> {
     state
         .cells
@@ -205,7 +206,7 @@ fn slots(state: &Wide) -> impl Iterator<Item = (u64, Holder)> {
         .map(|slot| (slot[0], Holder(u128::from(slot[1]) << 64 | u128::from(slot[2]))))
 }
 
-/// Where the slot of `holder` begins.
+/// The place where the slot of `holder` begins.
 fn find(state: &Wide, holder: Holder) -> Option<usize> {
     slots(state).position(|(_, it)| it == holder).map(|nth| 1 + nth * CELLS)
 }
@@ -267,7 +268,7 @@ mod tests {
             for (holder, acquires, passes) in steps {
                 now += passes;
                 let at = Timestamp::from_unix_seconds(now as u64);
-                // Neither half of them tells one from another.
+                // Both halves are needed to distinguish two holders.
                 let who = Holder(((holder % 3) << 64) | (holder / 3));
                 model.retain(|_, until| *until > now);
                 if acquires {

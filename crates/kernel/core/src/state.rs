@@ -1,14 +1,14 @@
 //! The state of a key between two takes.
 //!
-//! A state is opaque to the store that keeps it: the quota alone reads its bits. What a store may know is
-//! when it [expires](Expiry): from then on it is equivalent to no state, so its place may be reused.
+//! A state is opaque to the store that keeps it: the quota alone reads its bits. A store may only know when
+//! it [expires](Expiry): from then on it is equivalent to no state, so its place may be reused.
 
 use alloc::vec::Vec;
 
 use crate::decision::Decision;
 use crate::time::{NANOS_PER_SECOND, Timestamp};
 
-/// What kind of state a quota needs.
+/// The kind of state that a quota needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// One [`Word`]: a store can keep it in an atomic and decide by compare-and-swap.
@@ -17,7 +17,7 @@ pub enum Shape {
     Wide,
 }
 
-/// When a state expires, in whole seconds since the Unix epoch rounded up, valid until the year 2072.
+/// The expiry of a state, in whole seconds since the Unix epoch rounded up, valid until the year 2072.
 ///
 /// A *sticky* state stays meaningful past that instant (a quota that never refills, a bucket that does not
 /// start full): it goes only when the store is at its cap, and then the one with the earliest instant first.
@@ -36,12 +36,12 @@ impl Expiry {
     /// Bits from here on are sticky, counted in steps of [`Self::STICKY_STEP`] seconds; below, seconds.
     const STICKY: u32 = 0xC000_0000;
     const STICKY_STEP: u32 = 4;
-    /// In the past: the expiry of an unseen key's state.
+    /// An expiry in the past, that of an unseen key's state.
     pub const PAST: Self = Self(0);
-    /// Never: kept for as long as there is room.
+    /// An expiry at no time: the state is kept for as long as there is room.
     pub const NEVER: Self = Self(u32::MAX);
 
-    /// The last instant that an expiry can say: in January 2072.
+    /// The last instant that an expiry can hold: in January 2072.
     pub const LATEST: Timestamp = Timestamp::from_unix_seconds(Self::LATEST_SECOND as u64);
     /// The same in seconds since the Unix epoch, which are its bits.
     pub(crate) const LATEST_SECOND: u32 = Self::STICKY - 1;
@@ -53,13 +53,13 @@ impl Expiry {
         if seconds >= Self::STICKY as u64 { Self(Self::STICKY - 1) } else { Self(seconds as u32) }
     }
 
-    /// This many seconds since the Unix epoch; `None` where that is later than an expiry can say.
+    /// The instant that many seconds since the Unix epoch; `None` if that is later than an expiry can hold.
     #[inline]
     pub(crate) const fn of_seconds(seconds: u64) -> Option<Self> {
         if seconds < Self::STICKY as u64 - 1 { Some(Self(seconds as u32)) } else { None }
     }
 
-    /// The same instant (up to 4 s later), kept past it while there is room.
+    /// The same instant (up to 4 s later), with the state kept past it while there is room.
     #[must_use]
     pub(crate) const fn sticky(self) -> Self {
         if self.is_sticky() {
@@ -80,8 +80,7 @@ impl Expiry {
         !self.is_sticky() && self.0 as u64 <= now.unix_seconds()
     }
 
-    /// The instant, in seconds since the Unix epoch; the order of eviction in a store at its
-    /// cap.
+    /// The instant, in seconds since the Unix epoch; the order of eviction in a store at its cap.
     #[must_use]
     pub const fn seconds(self) -> u64 {
         if self.is_sticky() {
@@ -91,13 +90,13 @@ impl Expiry {
         }
     }
 
-    /// The bits, for a store to keep.
+    /// The bits of the expiry, for a store to keep.
     #[must_use]
     pub const fn to_bits(self) -> u32 {
         self.0
     }
 
-    /// From bits that [`Expiry::to_bits`] returned.
+    /// The expiry from bits that [`Expiry::to_bits`] returned.
     #[must_use]
     pub const fn from_bits(bits: u32) -> Self {
         Self(bits)
@@ -107,11 +106,11 @@ impl Expiry {
 /// A state of one word, and when it expires. The value's meaning belongs to the quota that wrote it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Word {
-    /// The bits of the state. Any value is possible, also 0. Of two words of one fixed window or total that
-    /// expire together, the greater has used more. (Of windows with counts below 2^33; such with 2^34 and
-    /// more are greater than those.)
+    /// The bits of the state. Any value is possible, also 0. If two words of one fixed window or total expire
+    /// together, the greater has used more. (This holds for counts below 2^33; words of counts from 2^34 on
+    /// are greater than those.)
     pub value: u64,
-    /// From when on this word is equivalent to [`Word::FRESH`].
+    /// The instant from which this word is equivalent to [`Word::FRESH`].
     pub expires: Expiry,
 }
 
@@ -132,7 +131,7 @@ impl Word {
 pub struct WordStep {
     /// The word to keep; equal to the old one when nothing is to be written.
     pub word: Word,
-    /// The decision.
+    /// The result for the caller.
     pub decision: Decision,
 }
 
@@ -142,7 +141,7 @@ pub struct WordStep {
 pub struct FastStep {
     /// The word to keep; `None` when nothing is to be written.
     pub write: Option<Word>,
-    /// The decision.
+    /// The result for the caller.
     pub decision: Decision,
 }
 
@@ -151,21 +150,21 @@ pub struct FastStep {
 pub struct Wide {
     /// The numbers; their meaning belongs to the quota that wrote them.
     pub cells: Vec<u64>,
-    /// From when on this state is equivalent to no state.
+    /// The instant from which this state is equivalent to no state.
     pub expires: Expiry,
 }
 
 /// Either kind of state, for callers that keep one key by themselves (tests, models, a single limiter).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// See [`Word`].
+    /// One number and its expiry.
     Word(Word),
-    /// See [`Wide`].
+    /// Several numbers, changed in place.
     Wide(Wide),
 }
 
 impl State {
-    /// Which of the two it is.
+    /// The kind of this state.
     #[must_use]
     pub const fn shape(&self) -> Shape {
         match self {
@@ -174,7 +173,7 @@ impl State {
         }
     }
 
-    /// From when on this state is equivalent to no state.
+    /// The instant from which this state is equivalent to no state.
     #[must_use]
     pub const fn expires(&self) -> Expiry {
         match self {

@@ -1,4 +1,4 @@
-//! A quota's algorithm with its numbers worked out, by the shape of the state that it keeps.
+//! A quota's algorithm with its computed numbers, by the shape of its state.
 //!
 //! A word algorithm takes words and a wide algorithm takes wide states, so a state of the wrong shape cannot
 //! reach a step. [`Quota::take`](crate::Quota::take) and its siblings accept a [`State`](crate::State) of
@@ -12,7 +12,7 @@ pub(crate) use self::wide::WideKind;
 pub use self::word::WordAlgorithm;
 pub(crate) use self::word::WordKind;
 
-/// How a quota counts.
+/// The arithmetic of one quota, for a store that keeps words and wide states itself.
 ///
 /// # Example
 /// ```

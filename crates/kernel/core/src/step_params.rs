@@ -22,7 +22,7 @@ use crate::state::{Wide, Word};
 use crate::step::{Step, WideKind, WordKind};
 use crate::time::{Timestamp, nanos};
 
-/// How a quota counts, in numbers.
+/// The parameters of a quota's arithmetic, for stores that decide in their own language.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum StepParams<'a> {
@@ -33,10 +33,10 @@ pub enum StepParams<'a> {
     Window(WindowParams<'a>),
     /// A stock of permits that never come back.
     Total {
-        /// How many.
+        /// Permits in stock at the start.
         stock: u64,
     },
-    /// Nothing is counted.
+    /// No limit: nothing is counted.
     Unlimited,
     /// A bucket that gets `limit` back at the end of each period.
     Interval(IntervalParams<'a>),
@@ -53,7 +53,7 @@ pub enum StepParams<'a> {
 }
 
 impl Quota {
-    /// How this quota counts, in numbers.
+    /// The parameters of this quota's arithmetic.
     ///
     /// # Example
     /// ```
@@ -90,8 +90,8 @@ impl Quota {
     }
 }
 
-/// A bucket: spans are in units of 1/[`scale`](Self::scale) ns. `owed` is how far the instant at which the
-/// key is full again lies ahead of now, at least 0.
+/// A bucket: spans are in units of 1/[`scale`](Self::scale) ns. `owed` is the time from now until the key is
+/// full again, at least 0.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketParams<'a> {
     bucket: &'a TokenBucket,
@@ -117,31 +117,31 @@ impl BucketParams<'_> {
         self.bucket.units().of_any(cost.permits())
     }
 
-    /// The instant carries over whatever rate wrote it: [`Quota::keeping_instants`].
+    /// The instant carries over from any rate: [`Quota::keeping_instants`].
     #[must_use]
     pub const fn keeps_instants(&self) -> bool {
         self.bucket.keeps_instants()
     }
 
-    /// What an unseen key owes.
+    /// The debt of an unseen key, in units.
     #[must_use]
     pub const fn initially_owed(&self) -> u128 {
         self.bucket.initial_debt()
     }
 
-    /// An unseen key has not a single permit.
+    /// True if an unseen key has not a single permit.
     #[must_use]
     pub const fn starts_empty(&self) -> bool {
         self.bucket.initial_debt() + self.interval() as u128 > self.bucket.full()
     }
 
-    /// What an empty bucket owes, all overdraft used.
+    /// The debt of an empty bucket with all overdraft used, in units.
     #[must_use]
     pub const fn empty(&self) -> u128 {
         self.bucket.bucket_span()
     }
 
-    /// The most that a charge makes a key owe; and no debt ends after
+    /// The most that a key can owe through a charge; and no debt ends after
     /// [`Expiry::LATEST`](crate::Expiry::LATEST).
     #[must_use]
     pub const fn most_owed(&self) -> u128 {
@@ -154,8 +154,8 @@ impl BucketParams<'_> {
         self.bucket.room(cost)
     }
 
-    /// A hold of `cost` fits while no more than this is owed: what is there, or will be within `max_wait`.
-    /// `None`: it never fits.
+    /// A hold of `cost` fits while no more than this is owed: the permits are available now, or will be
+    /// within `max_wait`. `None`: it never fits.
     #[must_use]
     pub fn room_to_reserve(&self, cost: Cost, max_wait: Duration) -> Option<u128> {
         let now = self.room_to_take(cost);
@@ -184,13 +184,14 @@ pub struct WindowParams<'a> {
 }
 
 impl WindowParams<'_> {
-    /// Hits that pass.
+    /// The most hits that pass in a window.
     #[must_use]
     pub const fn limit(&self) -> u64 {
         self.window.limit()
     }
 
-    /// Length of a window that begins with its first hit, in ns; `None` where windows stand on the calendar.
+    /// Length of a window that begins with its first hit, in ns; `None` where windows are aligned to the
+    /// calendar.
     #[must_use]
     pub const fn first_hit_ns(&self) -> Option<u64> {
         self.window.first_hit_ns()
@@ -210,7 +211,7 @@ impl WindowParams<'_> {
         FixedWindow::word(hits, end_ns)
     }
 
-    /// The hits of such a state, and when the window ends, in ns.
+    /// The hits of such a state, and the end of its window, in ns.
     #[must_use]
     pub fn hits_of(word: Word) -> (u64, u64) {
         FixedWindow::unpack(word)
@@ -245,13 +246,13 @@ impl IntervalParams<'_> {
         self.0.burst - self.0.initial
     }
 
-    /// An unseen key has not a single permit.
+    /// True if an unseen key has not a single permit.
     #[must_use]
     pub const fn starts_empty(&self) -> bool {
         self.0.initial == 0
     }
 
-    /// Permits that an empty bucket lacks, all overdraft used.
+    /// Permits that an empty bucket with all overdraft used is missing.
     #[must_use]
     pub const fn most_missing(&self) -> u64 {
         self.0.burst + self.0.overdraft
@@ -288,7 +289,7 @@ impl CellParams<'_> {
         self.0.cell_ns()
     }
 
-    /// How many cells count, with the one that is leaving.
+    /// The number of cells that count, including the one that is leaving.
     #[must_use]
     pub const fn counted(&self) -> u64 {
         self.0.ring()
@@ -302,7 +303,7 @@ impl CellParams<'_> {
         SlidingWindow::state(cell_ns, counted, newest, taken)
     }
 
-    /// The state cut into this quota's cells as of `now`: number of the latest cell, and what was taken in
+    /// The state cut into this quota's cells as of `now`: number of the latest cell, and the permits taken in
     /// each, oldest first.
     #[must_use]
     pub fn taken(&self, state: &Wide, now: Timestamp) -> (u64, Vec<(u64, u64)>) {
@@ -334,14 +335,14 @@ impl CounterParams<'_> {
         SlidingWindowCounter { limit: 0, window_ns }.state(number, current, previous)
     }
 
-    /// What goes on counting at `now` of a state that another length of window wrote: its estimate.
+    /// The permits that keep counting at `now` of a state that another length of window wrote: its estimate.
     #[must_use]
     pub fn carried(&self, state: &Wide, now: Timestamp) -> u64 {
         self.0.carried(state, now)
     }
 }
 
-/// A log.
+/// The parameters of a log of takes.
 #[derive(Clone, Copy, Debug)]
 pub struct LogParams<'a>(&'a SlidingWindowLog);
 
@@ -358,7 +359,7 @@ impl LogParams<'_> {
         self.0.window_ns
     }
 
-    /// Denied takes are logged too.
+    /// Whether denied takes are logged too.
     #[must_use]
     pub const fn logs_denied(&self) -> bool {
         self.0.log_denied
@@ -379,7 +380,7 @@ impl<'a> PriorityParams<'a> {
     /// The first cell of its states.
     pub const TAG: u64 = priority_buckets::TAG;
 
-    /// What each class may have at once: whole permits, which sum to the parent's burst.
+    /// The most permits that each class has at once: whole numbers, which sum to the parent's burst.
     #[must_use]
     pub fn bursts(&self) -> &'a [u64] {
         self.0.bursts()
@@ -396,7 +397,7 @@ impl<'a> PriorityParams<'a> {
         self.0.permit()
     }
 
-    /// Which class takes, from 0 on.
+    /// Index of the class that takes, from 0.
     #[must_use]
     pub const fn class(&self) -> usize {
         self.0.class()
@@ -415,14 +416,14 @@ impl<'a> PriorityParams<'a> {
     }
 
     /// The state of a key whose classes lack `missing` units of a permit of `units_per_permit`, as of `last`
-    /// in ns. Says nothing of when it expires.
+    /// in ns. Its expiry is not set.
     #[must_use]
     pub fn state(last: u64, units_per_permit: u128, missing: &[u128]) -> Wide {
         priority_buckets::state(last, units_per_permit, missing)
     }
 
     /// The same state in this rule's units. The cells are a tag, the last instant in ns, the units of a
-    /// permit, and what each class lacks in units; the last ones take two cells each, the lower half first.
+    /// permit, and the missing units of each class; the last ones take two cells each, the lower half first.
     #[must_use]
     pub fn carried(&self, state: &Wide, now: Timestamp) -> Wide {
         self.0.carried(state, now)
@@ -434,12 +435,12 @@ impl<'a> PriorityParams<'a> {
 pub struct WarmUpParams<'a>(&'a WarmUp);
 
 impl<'a> WarmUpParams<'a> {
-    /// How far ahead of now a key may be free at most, in units.
+    /// The most units ahead of now at which a key may be free.
     pub const MOST_OWED: u64 = warm_up::MOST_OWED;
 
-    /// The tag of its states, units in a ns, and units of a whole store: the first cells of what it writes.
-    /// The others are the instant from which on the key is free, as ns and units within, and what its store
-    /// lacks in units.
+    /// The tag of its states, units in a ns, and units of a whole store: the first cells that it writes. The
+    /// others are the instant from which on the key is free, as ns and units within, and the units that its
+    /// store is missing.
     #[must_use]
     pub const fn head(&self) -> [u64; 3] {
         [self.0.tag(), self.scale(), self.full()]
@@ -457,7 +458,7 @@ impl<'a> WarmUpParams<'a> {
         self.0.interval()
     }
 
-    /// Units until a permit more is stored.
+    /// Units until one more permit is stored.
     #[must_use]
     pub const fn refill(&self) -> u64 {
         self.0.refill()
@@ -469,13 +470,13 @@ impl<'a> WarmUpParams<'a> {
         self.0.full()
     }
 
-    /// A take of more permits never passes.
+    /// The most permits of a take that can pass.
     #[must_use]
     pub const fn most(&self) -> u64 {
         self.0.most()
     }
 
-    /// What the coldest permit costs, in intervals; `None` where stored permits cost nothing.
+    /// The price of the coldest permit, in intervals; `None` where stored permits cost nothing.
     #[must_use]
     pub const fn cold_factor(&self) -> Option<u32> {
         self.0.cold_factor()

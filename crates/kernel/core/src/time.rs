@@ -38,7 +38,7 @@ impl Timestamp {
     /// The Unix epoch.
     pub const ZERO: Self = Self(0);
 
-    /// The last instant that a timestamp can be: what is never.
+    /// The last instant that a timestamp can hold: stands for never.
     pub const NEVER: Self = Self(u64::MAX);
 
     /// The instant `nanos` nanoseconds after the Unix epoch.
@@ -81,14 +81,14 @@ impl core::ops::Add<Duration> for Timestamp {
     }
 }
 
-/// Tells the time. Only the binary and the façade make clocks; the rest is handed one, or better a
+/// A source of the time. Only the binary and the façade make clocks; other code receives one, or better a
 /// [`Timestamp`].
 pub trait Clock: Send + Sync {
     /// The time now; never earlier than an answer given before.
     fn now(&self) -> Timestamp;
 }
 
-/// Stands still until told to move; clones show the same time. Public: our users test with it too.
+/// A clock that stops until it is moved; clones show the same time. Public: our users test with it too.
 ///
 /// # Example
 /// ```

@@ -69,7 +69,7 @@ fn after_a_pause_a_burst_passes_and_in_the_long_run_the_rate() {
     assert_eq!(passed, 50 + 999); // 9.999 s at 100 a second
 }
 
-/// Row 49
+/// Row 49 of the acceptance page.
 #[test]
 fn many_permits_are_all_or_nothing() {
     play(
@@ -177,7 +177,7 @@ fn a_meter_fills_and_leaks() {
     );
 }
 
-/// Rows 114, 50 and 47: what a leaky meter holds is what its mirror lacks.
+/// Rows 114, 50 and 47: the content of a leaky meter is the missing part of its mirror.
 #[test]
 fn a_meter_and_a_token_bucket_of_the_same_numbers_answer_alike() {
     let (meter, bucket) = (meter(7, SECOND, 4), bucket(7, SECOND, Bucket { burst: Some(4), ..FULL }));
@@ -206,7 +206,7 @@ fn three_a_second_is_three_a_second_for_a_year() {
         let tollgate_core::RetryAfter::After(wait) = wait else { panic!("denied: {wait:?}") };
         now = now + wait;
     }
-    // Each wait rounds up by less than a nanosecond, and what is too much is not lost.
+    // Each wait rounds up by less than a nanosecond, and the excess is not lost.
     let drift = now.since(at(0)) - Duration::from_secs(86_400);
     assert!(drift < Duration::from_micros(260), "{drift:?}");
     let quota = bucket(3, SECOND, Bucket { burst: Some(2), ..FULL });

@@ -31,7 +31,7 @@ fn instant(text: &str) -> Timestamp {
     Timestamp::from_unix_seconds(instant.as_second() as u64)
 }
 
-/// Row 9, and 111: twice the limit around an edge is what a fixed window does.
+/// Row 9, and 111: a fixed window admits twice the limit around an edge.
 #[test]
 fn two_hundred_pass_within_a_second_around_the_minute() {
     play(
@@ -50,7 +50,7 @@ fn a_fixed_window_lets_twice_the_rate_pass_in_two_milliseconds() {
     );
 }
 
-/// Row 36
+/// Row 36 of the acceptance page.
 #[test]
 fn a_hundred_a_minute_resets_at_the_end_of_the_minute() {
     let mut rows: Vec<_> = (0..100).map(|hit| (hit * 10, 1, admit(99 - hit))).collect();
@@ -58,7 +58,7 @@ fn a_hundred_a_minute_resets_at_the_end_of_the_minute() {
     play(&fixed(100, MINUTE), &rows);
 }
 
-/// Row 140
+/// Row 140 of the acceptance page.
 #[test]
 fn three_a_second_then_the_fourth_waits_for_the_next_second() {
     play(
@@ -180,7 +180,7 @@ fn a_day_ends_at_local_midnight() {
     play(&quota, &[(15 * hour, 1, admit(0)), (16 * hour - 1, 1, deny(1)), (16 * hour, 1, admit(0))]);
 }
 
-/// Row 141
+/// Row 141 of the acceptance page.
 #[test]
 fn days_on_which_clocks_are_set_have_23_and_25_hours() {
     let quota = civil(1, CivilUnit::Day, "Europe/Berlin");

@@ -19,7 +19,7 @@ fn queue(limit: u64, capacity: u64, delay_after: u64) -> Quota {
     Quota::new(limit, Period::Span(SECOND), algorithm).expect("a queue")
 }
 
-/// Rows 11 and 13: one leaves every 10 ms whatever comes; a full bucket denies, and no burst passes.
+/// Rows 11 and 13: one leaves every 10 ms for any arrivals; a full bucket denies, and no burst passes.
 #[test]
 fn one_leaves_every_ten_milliseconds() {
     play(
@@ -40,7 +40,7 @@ fn one_leaves_every_ten_milliseconds() {
     play(&bucket, &[(0, 100, admit(0))]); // row 13: the stored burst
 }
 
-/// Row 11: whatever the arrivals, two never act less than an interval apart.
+/// Row 11: for any arrivals, two never act less than an interval apart.
 #[test]
 fn the_outflow_is_steady_whatever_the_arrivals() {
     let quota = queue(100, 20, 0);
@@ -76,8 +76,7 @@ fn a_denial_says_the_wait_that_it_would_have_had() {
     play(&quota, &[(0, 4, never())]);
 }
 
-/// A16: the first few pass at once, the rest wait for their turn less those. (`burst=4 delay=2`
-/// elsewhere.)
+/// A16: the first few pass at once, the rest wait for their turn less those. (`burst=4 delay=2` elsewhere.)
 #[test]
 fn the_first_of_a_queue_pass_without_a_delay() {
     play(
@@ -92,7 +91,7 @@ fn the_first_of_a_queue_pass_without_a_delay() {
             (100, 1, delay(200)),
         ],
     );
-    // All of them: what is elsewhere called `nodelay`.
+    // All of them pass at once: elsewhere this is called `nodelay`.
     play(&queue(10, 3, 3), &[(0, 1, admit(2)), (0, 1, admit(1)), (0, 1, admit(0)), (0, 1, deny(100))]);
 }
 
@@ -128,7 +127,7 @@ fn a_reservation_is_granted_for_the_first_instant_or_not_at_all() {
     }
 }
 
-/// Row 25
+/// Row 25 of the acceptance page.
 #[test]
 fn without_a_limit_every_reservation_is_granted_at_once() {
     let reservation =
@@ -177,7 +176,7 @@ fn of_the_same_numbers_the_queue_spreads_the_burst_that_the_bucket_passes_at_onc
     }
 }
 
-/// Row 27
+/// Row 27 of the acceptance page.
 #[test]
 fn a_place_in_the_queue_can_be_reserved() {
     let quota = queue(10, 3, 0);

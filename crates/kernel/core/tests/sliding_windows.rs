@@ -25,7 +25,7 @@ fn log(limit: u64, window: Duration, log_denied: bool) -> Quota {
     quota(limit, window, Algorithm::SlidingWindowLog { log_denied })
 }
 
-/// Weights are rounded down, so a nanosecond more is often what is missing.
+/// Weights are rounded down, so often a nanosecond more is missing.
 fn deny_ns(ns: u64) -> Want {
     Want::Deny(Duration::from_nanos(ns))
 }
@@ -65,7 +65,7 @@ fn exact_windows_deny_twice_the_rate_in_two_milliseconds() {
     }
 }
 
-/// Row 10: six cells of ten seconds; what comes at 0:35 is counted in the cell of 0:30.
+/// Row 10: six cells of ten seconds; a take at 0:35 is counted in the cell of 0:30.
 #[test]
 fn a_hit_at_0_35_leaves_with_the_cell_of_0_30() {
     play(
@@ -151,7 +151,7 @@ fn a_denied_take_uses_nothing() {
     play_on(&cells(3, Duration::from_secs(10), 10), &mut state, &[(11_000, 3, admit(0))]);
 }
 
-/// Rows 121 and 44: the ring is used again, whatever comes.
+/// Rows 121 and 44: the ring is used again, for any takes.
 #[test]
 fn a_ring_allocates_once() {
     let quota = cells(100, MINUTE, 60);

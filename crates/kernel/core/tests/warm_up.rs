@@ -1,4 +1,4 @@
-//! Limiters whose takes pay for the ones before, by example.
+//! Limiters whose takes pay for the previous ones, by example.
 
 #![expect(clippy::expect_used, reason = "a test that cannot set up its case has failed")]
 
@@ -23,7 +23,7 @@ fn at(ms: u64) -> Timestamp {
     NOON + Duration::from_millis(ms)
 }
 
-/// How long callers wait that come at these instants, for these permits.
+/// Waits in ms of callers that come at these instants, for these permits.
 fn waits(quota: &Quota, state: &mut State, calls: &[(u64, u64)]) -> Vec<u64> {
     let wait = |&(ms, cost): &(u64, u64)| quota.reserve(state, Cost(cost), FOREVER, at(ms)).delay();
     calls.iter().map(wait).map(|wait| wait.as_millis() as u64).collect()
@@ -144,7 +144,7 @@ fn a_take_that_would_be_paid_for_in_decades_never_fits() {
     let mut state = quota.fresh();
     assert!(quota.take(&mut state, Cost(1 << 40), at(0)).never_fits());
     assert!(quota.take(&mut state, Cost(1_000_000), at(0)).is_admitted());
-    // Charged without end, it stays within what can be counted.
+    // Charged without end, the debt stays within the countable range.
     for _ in 0..5 {
         let _ = quota.charge(&mut state, Cost(u64::MAX), at(0));
     }

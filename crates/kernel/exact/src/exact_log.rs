@@ -1,4 +1,4 @@
-//! What one key took within the last window, exactly: every instant and its permits.
+//! The takes of one key within the last window, exactly: every instant and its permits.
 
 use std::collections::VecDeque;
 
@@ -20,7 +20,7 @@ pub struct ExactLog {
 }
 
 impl ExactLog {
-    /// Forgets what was taken `window` before `now` or earlier.
+    /// Forgets the takes made `window` before `now` or earlier.
     #[inline]
     pub fn forget(&mut self, now: u64, window: u64) {
         while let Some(&(at, cost)) = self.taken.front()
@@ -42,7 +42,7 @@ impl ExactLog {
         }
     }
 
-    /// Takes `cost` if no window then has more than `limit`; whether it did.
+    /// Takes `cost` if no window then has more than `limit`; returns whether it did.
     #[inline]
     pub fn take(&mut self, now: u64, cost: u64, window: u64, limit: u64) -> bool {
         self.forget(now, window);
@@ -59,13 +59,13 @@ impl ExactLog {
         self.sum
     }
 
-    /// When the oldest take in the window was.
+    /// The instant of the oldest take in the window.
     #[must_use]
     pub fn oldest(&self) -> Option<u64> {
         self.taken.front().map(|&(at, _)| at)
     }
 
-    /// When the newest take was.
+    /// The instant of the newest take.
     #[must_use]
     pub fn newest(&self) -> Option<u64> {
         self.taken.back().map(|&(at, _)| at)

@@ -1,5 +1,5 @@
-//! The law of a bucket, A(s,t] ≤ B + r(t − s) for every s < t, in one pass: how far the line A − r·t ever is
-//! above its least before.
+//! The law of a bucket, A(s,t] ≤ B + r(t − s) for every s < t, in one pass: the most by which the line A −
+//! r·t is above its earlier minimum.
 
 /// The least of a line so far, and the most that the line was above it. In any one unit, such as permits
 /// times the period.
@@ -14,7 +14,7 @@
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
-    /// Above all before the first step.
+    /// Above every point of the line before the first step.
     lowest: i128,
     lowest_at: u64,
     highest: i128,
@@ -27,7 +27,8 @@ impl Default for Line {
 }
 
 impl Line {
-    /// The line goes from `before` to `after` at the instant `at`; returns how far it is above its least.
+    /// The line goes from `before` to `after` at the instant `at`; returns its height above the earlier
+    /// minimum.
     #[inline]
     pub fn step(&mut self, before: i128, after: i128, at: u64) -> i128 {
         if before < self.lowest {
@@ -44,13 +45,13 @@ impl Line {
         self.highest
     }
 
-    /// Whether the line has no lower point than `now`: nothing before matters to what comes.
+    /// Whether the line has no lower point than `now`: earlier points then have no effect any more.
     #[must_use]
     pub const fn is_lowest(&self, now: i128) -> bool {
         now <= self.lowest
     }
 
-    /// When the line was at its least.
+    /// The instant at which the line was at its least.
     #[must_use]
     pub const fn lowest_at(&self) -> u64 {
         self.lowest_at

@@ -4,9 +4,9 @@
 //! cargo build --release -p tollgate-headers --example fields
 //! for n in 10000 110000; do valgrind --tool=callgrind target/release/examples/fields legacy admit $n; done
 //! ```
-//! A hundred thousandth of the difference is the cost of one. `deny` instead of `admit` writes a refusal;
-//! `numbers` instead of a style writes three numbers as `HeaderValue::from` makes them, `empty` nothing: what
-//! to compare with.
+//! A hundred thousandth of the difference is the cost of one. `deny` instead of `admit` writes a denial. For
+//! comparison, `numbers` instead of a style writes three numbers as `HeaderValue::from` makes them, and
+//! `empty` nothing.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -11,7 +11,7 @@ use crate::span::{millis, seconds, wait};
 use crate::template::{Content, Part, Placeholder, Template};
 use crate::{LimitState, detail};
 
-/// What a template is filled in with.
+/// The values for a template's placeholders.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
     /// The domain of the request.
@@ -71,7 +71,7 @@ pub fn fill(template: &Template, content: Content, values: &Values<'_>) -> Strin
 pub fn fill_header(template: &Template, values: &Values<'_>) -> HeaderValue {
     let mut text = fill(template, Content::Plain, values);
     text.retain(|c| !c.is_control());
-    // Without control characters every text is a field value; an empty one stands for what cannot be.
+    // Without control characters every text is a field value; an empty value replaces an impossible one.
     HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 

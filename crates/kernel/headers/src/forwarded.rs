@@ -6,8 +6,8 @@ use http::{HeaderMap, HeaderName};
 use tollgate_human_text::{FromTheRight, address_of_entry};
 
 /// The address of the client behind `hops` trusted proxies: the `hops`-th from the end of `field`
-/// (`X-Forwarded-For`, or `Forwarded` of RFC 7239), over all its lines. What the client wrote itself comes
-/// before, and counts for nothing. `None` if there are fewer, or if that one is not an address.
+/// (`X-Forwarded-For`, or `Forwarded` of RFC 7239), over all its lines. Entries that the client wrote itself
+/// come before it and are ignored. `None` if there are fewer entries, or if that entry is not an address.
 ///
 /// An address may have a port, brackets, quotes or a zone; rules read it alike (`forwarded` in rule files).
 ///
@@ -45,7 +45,7 @@ mod tests {
         let x = "x-forwarded-for";
         for (lines, hops, want) in [
             (&["203.0.113.7"][..], 1, Some("203.0.113.7")),
-            (&["6.6.6.6, 203.0.113.7"], 1, Some("203.0.113.7")), // what the client claims counts for nothing
+            (&["6.6.6.6, 203.0.113.7"], 1, Some("203.0.113.7")), // the client's own claims are ignored
             (&["6.6.6.6, 203.0.113.7, 10.0.0.1"], 2, Some("203.0.113.7")),
             (&["6.6.6.6", "203.0.113.7", "10.0.0.1"], 2, Some("203.0.113.7")),
             (&["203.0.113.7"], 2, None), // it did not pass both proxies

@@ -22,7 +22,7 @@ pub struct LimitState<'a> {
     pub reset_after: Duration,
     /// Until the request would be admitted.
     pub retry_after: RetryAfter,
-    /// It denied because the store was unavailable: how much is left is unknown.
+    /// It denied because the store was unavailable: the number of remaining permits is unknown.
     pub is_unknown: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The client's side: what a server reports about its limits, in whichever generation of fields.
+//! The client's side: a server's report about its limits, in any generation of fields.
 //!
 //! The newest well-formed generation counts, and a malformed field counts as absent. Nothing that a server
 //! sends makes this panic, and no span is longer than [`MAX_SECONDS`](crate::MAX_SECONDS).
@@ -18,7 +18,7 @@ use self::moment::{seconds_or_date, span_or_moment};
 pub use self::reading::{Generation, Reading};
 use crate::structured::{Bare, dictionary, list, name_of};
 
-/// What the fields of a reply say at `now`; `None` when they say nothing valid.
+/// Reads the limits in the fields of a reply at `now`; `None` when no field is valid.
 ///
 /// `now` serves for moments: `Retry-After: Fri, 07 Nov 2025 23:59:59 GMT`, and an `X-RateLimit-Reset` of
 /// 1,000,000,000 or more, which is Unix time (in milliseconds from 100,000,000,000 on); less is a span in

@@ -11,8 +11,8 @@ const MAX_NAME: usize = 128;
 /// The most members that are read of one field.
 const MAX_MEMBERS: usize = 64;
 
-/// Writes `name` as a string. What a string cannot hold goes as `%` and two hexadecimal digits, byte by byte,
-/// and so does `%`; the arrow in the path of a rule becomes `>`.
+/// Writes `name` as a string. Bytes that a string cannot hold are written as `%` and two hexadecimal digits,
+/// and so is `%`; the arrow in the path of a rule becomes `>`.
 pub(crate) fn put_name(name: &str, out: &mut BytesMut) {
     let name = if name.is_empty() { "default" } else { name };
     out.put_u8(b'"');
@@ -60,7 +60,7 @@ const fn hex(digit: u8) -> Option<u8> {
     }
 }
 
-/// A value without parameters; what limits never use is kept only as being there.
+/// A value without parameters; of a type that limits never use, only the presence is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Bare {
     /// A whole number; negative ones count as [`Other`](Bare::Other).
@@ -128,7 +128,7 @@ fn members(text: &str, has_keys: bool) -> Option<Vec<Member>> {
     }
 }
 
-/// What is still to be read.
+/// The text that is still to be read.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {

@@ -1,9 +1,9 @@
-//! A text with placeholders, such as `retry in {{retry_after}} s`: what users write for denied clients.
+//! A text with placeholders, such as `retry in {{retry_after}} s`, which users write for denied clients.
 //!
-//! Parsed once, where rules are loaded, so that filling it in cannot fail. Not here: what is filled in, and
-//! how it is escaped (`fill`).
+//! Parsed once, where rules are loaded, so that filling it in cannot fail. Not here: the values and their
+//! escaping (`fill`).
 
-/// What a template can be filled in with.
+/// A place in a template that is filled in with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Placeholder {
@@ -14,7 +14,7 @@ pub enum Placeholder {
     RetryAfterMs,
     /// Permits per window.
     Limit,
-    /// Permits left.
+    /// Permits that are left after the decision.
     Remaining,
     /// Whole seconds until the quota is full again, rounded up.
     ResetAfter,
@@ -166,7 +166,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// What a `Content-Type` names.
+    /// The content that a `Content-Type` names.
     ///
     /// ```
     /// # use tollgate_headers::Content;

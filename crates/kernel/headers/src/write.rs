@@ -24,13 +24,13 @@ const RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
-/// Marks a decision that was made while the store was unavailable: `deny`, `allow` or `local`. Sent whatever
-/// the style.
+/// Marks a decision that was made while the store was unavailable: `deny`, `allow` or `local`. Sent in every
+/// style.
 pub const DEGRADED: HeaderName = HeaderName::from_static("x-ratelimit-degraded");
 /// The field that marks a request which passes above a limit, within the excess of that limit.
 pub const EXCESS: HeaderName = HeaderName::from_static("x-ratelimit-excess");
 
-/// Adds what `style` asks for to the fields of a reply, replacing fields of the same names.
+/// Adds the fields of `style` to a reply, replacing fields of the same names.
 ///
 /// `limits` are all that were checked, in the order of the rules; without one nothing is added. On a denial
 /// (`is_admitted` is false) the wait is added in whole seconds, rounded up, at least 1; a wait that never
@@ -63,7 +63,7 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
     if *style == Style::OFF {
         return;
     }
-    // Beside what remains, the number that it is of.
+    // The remaining permits are shown as a part of this number.
     let shown_limit = shown.burst;
     let mut pen = Pen(BytesMut::new());
     let retry_after =
@@ -119,7 +119,7 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
                 put_list(listed(limits, shown), out, |limit, out| {
                     put_name(limit.name, out);
                     out.put_slice(b";r=");
-                    // Of `q`, which has a window and so cannot be the burst.
+                    // Permits left of `q`, which has a window and so cannot be the burst.
                     put_number(limit.remaining.min(limit.limit), out);
                     if !is_never(limit.reset_after) || wait(limit.retry_after).is_some() {
                         out.put_slice(b";t=");
@@ -144,14 +144,14 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
     }
 }
 
-/// Seconds within which a client gets no more than what remains: until a denied request would be admitted, as
-/// in `Retry-After`, otherwise until the quota is full.
+/// Seconds within which a client gets no more than the remaining permits: until a denied request would be
+/// admitted, as in `Retry-After`, otherwise until the quota is full.
 fn effective_window(limit: &LimitState<'_>, is_admitted: bool) -> u64 {
     let wait = if is_admitted { None } else { wait(limit.retry_after) };
     seconds(wait.unwrap_or(limit.reset_after))
 }
 
-/// The first limits, in their order, and in any case the one that is shown.
+/// The first limits, in their order, and always the one that is shown.
 fn listed<'s, 'a>(
     limits: &'s [LimitState<'a>],
     shown: &'s LimitState<'a>,
@@ -207,7 +207,7 @@ fn number(number: u64) -> HeaderValue {
     HeaderValue::from_static(&SMALL[at + zeros..at + 3])
 }
 
-/// As [`number`], of one that many replies repeat. Its value is kept: a copy costs a quarter.
+/// As [`number`], for a number that many replies repeat. Its value is kept: a copy costs a quarter.
 fn kept_number(kept: &'static LocalKey<RefCell<Kept>>, of: u64) -> HeaderValue {
     if of < 1_000 {
         return number(of);
@@ -236,7 +236,7 @@ thread_local! {
     static RESETS: RefCell<Kept> = const { RefCell::new([NONE; KEPT]) };
 }
 
-/// Instead of a value that cannot be: only digits and what [`put_name`] lets pass go into one.
+/// Replaces a value that cannot be: only digits and the output of [`put_name`] go into one.
 const EMPTY: HeaderValue = HeaderValue::from_static("");
 
 /// Makes texts that share one buffer.

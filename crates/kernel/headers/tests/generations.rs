@@ -62,7 +62,7 @@ fn every_generation_and_the_variants_of_the_field_are_read() {
             "RateLimit-Limit: 10, 10;window=1\nRateLimit-Reset: 1",
             (Draft03, Some(10), None, Some(1_000), None),
         ),
-        // A malformed field is as good as none: what is older counts.
+        // A malformed field is as good as none: the older field counts.
         ("RateLimit: limit=, x\nX-RateLimit-Remaining: 4", (Legacy, None, Some(4), None, None)),
         ("RateLimit: \"a\";t=5\nRetry-After: 5", (Only, None, None, None, Some(5_000))),
         // GitHub: Unix time.
@@ -70,7 +70,7 @@ fn every_generation_and_the_variants_of_the_field_are_read() {
             "x-ratelimit-limit: 60\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 1762559999\nx-ratelimit-used: 60",
             (Legacy, Some(60), Some(0), Some(40_000), None),
         ),
-        // Twitter.
+        // As Twitter writes them.
         (
             "x-rate-limit-limit: 300\nx-rate-limit-remaining: 299\nx-rate-limit-reset: 1762559900",
             (Legacy, Some(300), Some(299), Some(0), None),
@@ -85,7 +85,7 @@ fn every_generation_and_the_variants_of_the_field_are_read() {
         ("X-RateLimit-Reset: 1762559961000", (Legacy, None, None, Some(2_000), None)),
         ("X-RateLimit-Reset: Fri, 07 Nov 2025 23:59:59 GMT", (Legacy, None, None, Some(40_000), None)),
         ("X-RATELIMIT-RESET: 30", (Legacy, None, None, Some(30_000), None)),
-        // Envoy.
+        // As Envoy writes them.
         (
             "x-ratelimit-limit: 10, 10;w=1;name=\"per-ip\", 100;w=60\nx-ratelimit-remaining: 9\nx-ratelimit-reset: 1",
             (Legacy, Some(10), Some(9), Some(1_000), None),

@@ -1,4 +1,4 @@
-//! Laws of writing and reading: what is written is read back, and nothing that arrives panics.
+//! Laws of writing and reading: written fields are read back, and no input panics.
 
 #![allow(clippy::expect_used, reason = "tests say what they expect")]
 

@@ -59,7 +59,7 @@ fn read_otherwise(value: &[u8]) -> Option<ReadAddress> {
 /// `Forwarded`. `None` if the list is shorter, or if that is not an address.
 ///
 /// Each proxy appends the address that it was called from. So behind `nth` trusted proxies this is the
-/// client, and whatever the client wrote itself comes before it.
+/// client, and anything that the client wrote itself comes before it.
 ///
 /// # Example
 /// ```
@@ -81,15 +81,15 @@ pub fn address_of_entry(entry: &[u8]) -> Option<IpAddr> {
 
 /// The entries of a list from the last to the first, as they are.
 ///
-/// Commas between quotes belong to an entry. What is read from the right depends on nothing that is further
-/// left, so an odd quote of a client's does not hide what a proxy wrote behind it.
+/// Commas between quotes belong to an entry. An entry read from the right depends on nothing further left, so
+/// a client's unbalanced quote does not hide the entries that a proxy wrote behind it.
 #[derive(Clone, Copy, Debug)]
 pub struct FromTheRight<'a> {
     rest: Option<&'a [u8]>,
 }
 
 impl<'a> FromTheRight<'a> {
-    /// Of this list.
+    /// The entries of `list`.
     #[must_use]
     pub const fn of(list: &'a [u8]) -> Self {
         Self { rest: Some(list) }
@@ -146,7 +146,7 @@ fn of_entry(entry: &[u8]) -> Option<IpAddr> {
         let at = pair.iter().position(|byte| *byte == b'=');
         let Some((name, value)) = at.map(|at| (&pair[..at], &pair[at + 1..])) else { continue };
         if name.trim_ascii().eq_ignore_ascii_case(b"for") {
-            // Of two, one is not the proxy's.
+            // One of two `for` pairs is not the proxy's.
             if found.is_some() {
                 return None;
             }
@@ -293,6 +293,7 @@ mod tests {
             "2001:db8::g",
         ]
         .into_iter()
+        // The first of `long` is an address with a hidden port; it is checked below.
         .chain(long[1..].iter().map(String::as_str))
         {
             assert_eq!(ip(value), None, "{value:?}");

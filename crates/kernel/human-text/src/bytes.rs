@@ -1,4 +1,4 @@
-//! Bytes that clients choose, as text and back: what is not readable becomes `\xE9`.
+//! Bytes that clients choose, as text and back: unreadable bytes become `\xE9`.
 //!
 //! Different bytes always have different texts, so a text that a person copies from a log or a page names
 //! exactly one key. Not here: the escapes of counter keys (`policy`), of JSON and of log formats.
@@ -35,8 +35,8 @@ pub fn show_bytes(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// As [`show_bytes`], without escapes of hidden characters: for what is escaped where it is written, such as
-/// a field of a log line. A text is shown as it is, except that a backslash becomes `\\` where
+/// As [`show_bytes`], without escapes of hidden characters: for text that is escaped where it is written,
+/// such as a field of a log line. A text is shown as it is, except that a backslash becomes `\\` where
 /// [`read_bytes`] would take it for the beginning of an escape.
 ///
 /// # Example
@@ -60,7 +60,7 @@ pub fn bytes_as_text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// Bytes as text with U+FFFD in place of each invalid sequence: for what is compared with texts, not shown.
+/// Bytes as text with U+FFFD in place of each invalid sequence: for comparison with texts, not for display.
 ///
 /// As `String::from_utf8_lossy`, which looks at each byte of a valid text.
 #[inline]
@@ -155,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    /// Bytes with much of what is special: broken characters, escapes, hidden characters.
+    /// Bytes with many special ones: broken characters, escapes, hidden characters.
     fn odd_bytes() -> impl Strategy<Value = Vec<u8>> {
         let piece = prop_oneof![
             any::<u8>().prop_map(|byte| vec![byte]),

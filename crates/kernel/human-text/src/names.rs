@@ -1,5 +1,5 @@
-//! Names out of a list: the one that a misspelt word was probably meant to be, and the list as a sentence has
-//! it.
+//! Names out of a list: the name that a misspelt word was probably meant to be, and the list as part of a
+//! sentence.
 
 /// `did you mean NAME?` for the nearest of `names`, if one is near.
 ///
@@ -18,9 +18,9 @@ pub fn did_you_mean(word: &str, names: &[&str]) -> Option<String> {
 /// The name of a list that is nearest to a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Nearest<'a> {
-    /// The name.
+    /// The known name that is nearest to the word.
     pub name: &'a str,
-    /// The word is probably a misspelling of it.
+    /// True if the word is probably a misspelling of it.
     pub is_near: bool,
 }
 

@@ -25,7 +25,7 @@ pub fn clip_to(text: &str, most: usize) -> String {
     shown
 }
 
-/// As [`clip`], without escapes: for what is escaped where it is written, such as a field of a log line.
+/// As [`clip`], without escapes: for text that is escaped where it is written, such as a field of a log line.
 #[must_use]
 pub fn shorten(text: &str) -> String {
     shorten_to(text, KEPT)
@@ -41,8 +41,8 @@ pub fn shorten_to(text: &str, most: usize) -> String {
 }
 
 /// Whether a character has no shape of its own but changes how the text around it is read: control
-/// characters, separators of lines and paragraphs, marks that reverse the direction of text, and whatever
-/// else Unicode shows as nothing, such as a zero width space or a tag.
+/// characters, separators of lines and paragraphs, marks that reverse the direction of text, and other
+/// characters that Unicode does not show, such as a zero width space or a tag.
 ///
 /// Joiners and variation selectors are not among them, since writing systems and emoji need them: they give
 /// the characters beside them another shape.
@@ -87,7 +87,7 @@ pub struct InQuotes<'a>(pub &'a str);
 
 impl fmt::Display for InQuotes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Rust escapes what its own tables call unprintable, which is almost the same.
+        // Rust escapes the characters that its own tables call unprintable, which are almost the same.
         let escaped = format!("{:?}", self.0);
         escaped.chars().try_for_each(|c| match c {
             c if is_hidden(c) => write!(f, "{}", c.escape_unicode()),

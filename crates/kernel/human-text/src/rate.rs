@@ -11,13 +11,13 @@ use crate::duration::parse_duration;
 pub struct Rate {
     /// Permits per period.
     pub permits: u64,
-    /// Over what period.
+    /// The period in which the permits come back.
     pub per: Per,
     /// The most at once.
     pub burst: Option<u64>,
 }
 
-/// Over what period.
+/// The period of a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Per {
     /// A unit, which has a calendar.
@@ -31,12 +31,12 @@ pub enum Per {
 pub struct PerUnit {
     /// Its name in rule files: `second`, `minute`, `hour`, `day`, `week`, `month` or `year`.
     pub name: &'static str,
-    /// How long it is: 30 days for a month, 365 days for a year.
+    /// Length of the unit: 30 days for a month, 365 days for a year.
     pub length: Duration,
 }
 
 impl Per {
-    /// How long the period is.
+    /// Length of the period.
     #[must_use]
     pub const fn length(self) -> Duration {
         match self {

@@ -1,10 +1,10 @@
-//! The laws, checked from what happened, by arithmetic of their own: nothing here comes from the code under
-//! test except the numbers it shows.
+//! The laws, checked against the events of a run, by arithmetic of their own: nothing here comes from the
+//! code under test except the numbers it shows.
 //!
-//! Time is the ledger's clock, since that is what a quota counts by. Two lines are drawn: one by how far that
-//! clock runs by itself; one by its highest so far, since a clock that went back must admit no more than one
-//! that stops, except what was promised ahead before. Where it was set forward, or lost the key, the
-//! law's own allowance is added.
+//! Time is the ledger's clock, since a quota counts by that. Two lines are drawn: one along that clock as it
+//! runs by itself; one along its highest time so far, since a clock that went back must admit no more than
+//! one that stops, except for earlier promises. Where it was set forward, or lost the key, the law's own
+//! allowance is added.
 
 use std::collections::VecDeque;
 
@@ -26,22 +26,24 @@ pub(crate) struct Checker {
     /// The ledger's clock when it was last looked at, and at its highest, in microseconds.
     last_us: u64,
     high_us: u64,
-    /// How far it ran, and how far its highest came.
+    /// The account along the clock as it runs, and along its highest time so far.
     ran: Line,
     rose: Line,
-    /// By the clock as it runs: what was used, reported, and is held.
+    /// Along the clock as it runs: permits used, reported and held.
     owed: Line,
     pays: bool,
-    /// What may be promised ahead of its refill, in permits × ns; counts where the clock was set back.
+    /// The most permits that may be promised ahead of their refill, in permits × ns; counts where the clock
+    /// was set back.
     ahead: i128,
     was_set_back: bool,
     was_set: bool,
-    /// An allowance counts twice until this true instant: in what came back, and in what nodes still hold of
-    /// before.
+    /// An allowance counts twice until this true instant: in the refill, and in the permits that nodes still
+    /// hold from before.
     held_over: Vec<(u64, i128)>,
     window: (u64, i128),
     windows: Vec<Window>,
-    /// The ledger after each recent operation; for how long a denial without asking may rest on that.
+    /// The ledger after each recent operation; and the time for which a denial without asking may rest on
+    /// that.
     stood: VecDeque<Stood>,
     believed_ns: u64,
 }
@@ -54,17 +56,17 @@ pub(crate) struct Window {
     /// In true time.
     since_ns: u64,
     pub(crate) admitted: i128,
-    /// When the ledger first had nothing, in true time.
+    /// True time at which the ledger was first empty.
     pub(crate) dry_at: Option<u64>,
-    /// What the ledger had, and what was out, when it was last asked.
+    /// Permits that the ledger had, and permits leased out, when it was last asked.
     pub(crate) rest: i128,
 }
 
-/// What the ledger had, in its units, at a true instant.
+/// The content of the ledger, in its units, at a true instant.
 struct Stood {
     at_ns: u64,
     free: i128,
-    /// Time alone brings it no further.
+    /// The content never rises above this by time alone.
     most: i128,
     per_us: i128,
     permit: i128,
@@ -72,7 +74,7 @@ struct Stood {
 }
 
 impl Stood {
-    /// What it surely had at a later instant, if nobody asked: clocks may be slow by 1 in 1000.
+    /// The least that it had at a later instant, if nobody asked: clocks may be slow by 1 in 1000.
     fn free_at(&self, at_ns: u64) -> i128 {
         let elapsed_us = i128::from(at_ns.saturating_sub(self.at_ns) / 1_000) * 998 / 1_000;
         (self.free + self.per_us * elapsed_us).min(self.most)
@@ -90,7 +92,7 @@ struct Line {
 }
 
 impl Line {
-    /// `now`: A times the period. Returns how far the line is above its least after `more` was admitted.
+    /// `now`: A times the period. Returns the height of the line above its least after `more` was admitted.
     fn admit(&mut self, now: i128, more: i128, limit: i128, held_over: i128, true_ns: u64) -> i128 {
         let refilled = limit * self.elapsed_us * 1_000 + self.allowed;
         let before = now - refilled + held_over;
@@ -98,9 +100,9 @@ impl Line {
     }
 }
 
-/// The most that can be promised ahead of its refill, in permits × ns: a queue with a turn for each node,
-/// what comes back in half of tau in all, and one grant behind it: another turn, or a caller's cost. Never
-/// more than the burst, since it is out.
+/// The most that can be promised ahead of its refill, in permits × ns: a queue with a turn for each node, the
+/// refill of half of tau in all, and one grant behind it: another turn, or a caller's cost. Never more than
+/// the burst, since it is out.
 fn most_promised(plan: &Plan) -> i128 {
     let burst = i128::from(plan.burst) * i128::from(plan.period_ns);
     let queue = (i128::from(plan.limit) * i128::from(plan.tau_ns() / 2)).min(burst / 2);
@@ -166,7 +168,7 @@ impl Checker {
         }
     }
 
-    /// I5: a node denies by itself only what the ledger did not have a moment ago.
+    /// I5: a node denies by itself only permits that the ledger did not have a moment ago.
     pub(crate) fn denied_here(
         &self,
         cost: u64,
@@ -207,9 +209,9 @@ impl Checker {
         }
     }
 
-    /// I6: a step forward may admit min(B + D, r·step) more, D being what was promised ahead. A step back is
-    /// measured from the latest time that the key's account was asked at (`seen_us`): what the clock
-    /// showed since then is unknown.
+    /// I6: a step forward may admit min(B + D, r·step) more, D being the permits promised ahead. A step back
+    /// is measured from the latest time that the key's account was asked at (`seen_us`): the clock's readings
+    /// since then are unknown.
     pub(crate) fn stepped(
         &mut self,
         after_us: u64,
@@ -244,7 +246,7 @@ impl Checker {
         self.burst * self.period_ns + if self.is_window { 0 } else { self.ahead }
     }
 
-    /// A lost key: at most B + D more, and what was leased before is still out.
+    /// A lost key: at most B + D more, and earlier leases are still out.
     pub(crate) fn lost_key(&mut self, true_ns: u64, lease_ns: u64) {
         let whole = self.whole();
         self.rose.allowed += whole;
@@ -253,8 +255,8 @@ impl Checker {
         self.window.1 -= if self.is_window { self.burst } else { 0 };
     }
 
-    /// What nodes still hold of before is spent beside the new account: at most what is out, which is never
-    /// above B.
+    /// Permits that nodes still hold from before are spent beside the new account: at most those leased out,
+    /// which are never above B.
     fn hold_over(&mut self, allowance: i128, true_ns: u64, lease_ns: u64) {
         if allowance > 0 {
             let out = allowance.min(self.burst * self.period_ns);
@@ -303,8 +305,8 @@ impl Checker {
         }
     }
 
-    /// P2: what the ledger lets pass or leases, `more` permits, is left of one exact bucket in which
-    /// everything was counted that was used and reported, and what nodes hold (`held`). They may spend that
+    /// P2: the `more` permits that the ledger lets pass or leases are left of one exact bucket that has
+    /// counted all permits used and reported, and those that nodes hold (`held`). Nodes may spend these
     /// whatever is reported meanwhile. `ahead`: promises are on top.
     pub(crate) fn leaves(
         &mut self,
@@ -349,7 +351,7 @@ impl Checker {
         Ok(())
     }
 
-    /// Another window is in force, which ends at `ends_us`. What was leased in one that a step cut short may
+    /// Another window is in force, which ends at `ends_us`. Leases of a window that a step cut short may
     /// still be spent.
     pub(crate) fn window(&mut self, ends_us: u64, true_ns: u64) {
         if ends_us > 0 && self.windows.last().is_none_or(|window| window.ends_us != ends_us) {
@@ -368,14 +370,14 @@ impl Checker {
         pairs.filter(move |(window, over_at)| window.since_ns > from_ns && *over_at <= until_ns)
     }
 
-    /// I8: given back, at most once and at most what was taken.
+    /// I8: given back at most once, and at most as many as were taken.
     pub(crate) fn give_back(&mut self, cost: u64) {
         self.admitted -= i128::from(cost);
         self.window.1 -= i128::from(cost);
     }
 
     /// I3 on the ledger's book: level + outstanding ≤ B, outstanding ≤ B, debts no deeper than promised,
-    /// entries add up; and what a node truly holds is on the book (`truth`: by node).
+    /// entries add up; and the permits that a node truly holds are on the book (`truth`: by node).
     pub(crate) fn book(
         &self,
         ledger: &Ledger,

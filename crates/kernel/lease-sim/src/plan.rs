@@ -1,4 +1,4 @@
-//! What happens in one run, all of it drawn from a seed: the quota, the machines, the network, the faults and
+//! The events of one run, all of them drawn from a seed: the quota, the machines, the network, the faults and
 //! the demand.
 
 use std::time::Duration;
@@ -10,29 +10,29 @@ use crate::rng::Rng;
 
 /// Nanoseconds of a millisecond.
 pub const MS: u64 = 1_000_000;
-/// How long a host waits for a reply.
+/// Time for which a host waits for a reply.
 pub(crate) const PATIENCE_NS: u64 = 25 * MS;
 
 /// A demand: takes of one host from an instant on.
 #[derive(Clone, Debug)]
 pub struct Phase {
-    /// Which.
+    /// Index of the host.
     pub host: usize,
-    /// From this instant on.
+    /// Takes begin at this instant.
     pub from_ns: u64,
-    /// Until before this one.
+    /// Takes end before this instant.
     pub until_ns: u64,
-    /// Between two takes, on average.
+    /// Average time between two takes.
     pub every_ns: u64,
-    /// How the time between them varies.
+    /// Distribution of the time between them.
     pub gaps: Gaps,
-    /// Takes that come together.
+    /// Number of takes that come together.
     pub together: u64,
-    /// What each costs.
+    /// Cost of each take.
     pub costs: Costs,
 }
 
-/// How the gaps between takes are distributed.
+/// The distribution of the gaps between takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gaps {
     /// Half to one and a half times the average.
@@ -60,7 +60,7 @@ impl Gaps {
     }
 }
 
-/// What takes cost.
+/// The distribution of the costs of takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Costs {
     /// Evenly from 1 to this.
@@ -85,10 +85,10 @@ impl Costs {
     }
 }
 
-/// What befalls machines, clocks and callers.
+/// A fault of a machine, a clock or a caller.
 #[derive(Clone, Copy, Debug)]
 pub enum Trouble {
-    /// The host dies with what it holds, and comes back as another after this time.
+    /// The host dies with the permits that it holds, and comes back as another after this time.
     Crash { host: usize, down_ns: u64 },
     /// The host does nothing for this time; its clock keeps running.
     Pause { host: usize, for_ns: u64 },
@@ -100,15 +100,15 @@ pub enum Trouble {
     Outage { for_ns: u64 },
     /// The ledger loses the key.
     KeyLoss,
-    /// Callers that wait go away, so that what was asked for them is held unspent.
+    /// Callers that wait go away, so that permits requested for them are held unspent.
     Cancel { host: usize },
     /// All hosts take at once, as much as there is.
     Dump { takes: u64 },
     /// All hosts lease their part of the burst, for callers that go away at once; a [`Trouble::Siege`]
     /// follows.
     Hoard,
-    /// No message arrives until all leases are written off; what is hoarded is spent at the last moment, and
-    /// more is asked for at the first.
+    /// No message arrives until all leases are written off; hoarded permits are spent at the last moment, and
+    /// more are requested at the first.
     Siege,
     /// All hosts ask for this many permits, one by one.
     Rush { takes: u64 },
@@ -117,13 +117,13 @@ pub enum Trouble {
     Edge { host: usize },
     /// Checks the ledger's book.
     Look,
-    /// The host's process ends in order: it gives back what it holds, then starts again.
+    /// The host's process ends in order: it gives back its permits, then starts again.
     Leave { host: usize },
     /// The host reloads its rule, with another limit.
     Reload { host: usize, limit: u64 },
 }
 
-/// What is decided where.
+/// The place where takes are decided.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sharing {
     /// Nodes lease permits, as the code of leases says.
@@ -131,16 +131,16 @@ pub enum Sharing {
     Leased,
     /// The store decides every take; those that wait meanwhile travel together.
     Exact,
-    /// Each node decides by its share of the quota, and asks nobody.
+    /// Each node decides by its share of the quota, and sends no requests.
     Local,
 }
 
-/// A run.
+/// All that happens in one run.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Of everything that is drawn during the run.
+    /// Seed of everything that is drawn during the run.
     pub seed: u64,
-    /// Nodes.
+    /// Number of hosts, each with one node.
     pub hosts: usize,
     /// The limit by which the laws hold: the highest of all hosts'.
     pub limit: u64,
@@ -150,35 +150,37 @@ pub struct Plan {
     pub period_ns: u64,
     /// Most permits at once.
     pub burst: u64,
-    /// Of the quota.
+    /// Algorithm of the quota.
     pub algorithm: Algorithm,
-    /// Of leases.
+    /// Timing of the leases.
     pub timing: Timing,
     /// Least and greatest delay of a message.
     pub delay_ns: (u64, u64),
-    /// How much longer each message of the first host takes, and how long hosts wait then.
+    /// Additional delay of each message of the first host. Hosts then wait four times as much longer for a
+    /// reply.
     pub far_ns: u64,
-    /// Of a hundred messages, how many take up to three times tau.
+    /// Per cent of messages that take up to three times tau.
     pub slow: u64,
-    /// Of a hundred messages, how many are lost.
+    /// Per cent of messages that are lost.
     pub loss: u64,
-    /// And how many come twice.
+    /// Per cent of messages that come twice.
     pub twice: u64,
-    /// Clocks are wrong by up to this many millionths.
+    /// The greatest error of clocks, in millionths.
     pub drift_ppm: u64,
-    /// Of a hundred takes, how many are given back, and how many turn out to cost more.
+    /// Per cent of takes that are given back, and of takes that turn out to cost more.
     pub refunds: u64,
-    /// They are given back only after a while, those taken centrally too; else at once, from the lease.
+    /// Permits are given back only after a while, also those taken centrally; otherwise at once, from the
+    /// lease.
     pub late_refunds: bool,
-    /// Of a hundred takes, how many turn out to cost one more.
+    /// Per cent of takes that turn out to cost one more.
     pub charges: u64,
-    /// Of a hundred takes, how many are paid for afterwards: a check, and the charge once the work is done.
+    /// Per cent of takes that are paid for afterwards: a check, and the charge once the work is done.
     pub pays: u64,
-    /// Without a store, a host decides by its share of the quota; else it denies.
+    /// Without a store, a host decides by its share of the quota; otherwise it denies.
     pub local_share: bool,
-    /// Demand.
+    /// The demand, by host and time.
     pub phases: Vec<Phase>,
-    /// What happens besides, and when.
+    /// Faults of machines, clocks and callers, each with its instant.
     pub troubles: Vec<(u64, Trouble)>,
     /// Faults happen before this instant only.
     pub calm_from_ns: u64,
@@ -187,30 +189,31 @@ pub struct Plan {
     /// Served without faults: compared with one exact bucket under the same arrivals, and not asked for the
     /// rate's 95 %.
     pub is_fleet: bool,
-    /// How long hosts wait for a reply; 0: 25 ms.
+    /// Time for which hosts wait for a reply; 0: 25 ms.
     pub deadline_ns: u64,
     /// Where takes are decided.
     pub sharing: Sharing,
-    /// Length of the spans whose figures are kept; 0: no such figures.
+    /// Length of the spans whose figures are kept; 0: no figures are kept.
     pub record_every_ns: u64,
 }
 
-/// What a seed draws. Mistakes that need rare events to meet are looked for where these are frequent.
+/// The kind of plans that a seed draws. Mistakes that show only in rare events are looked for where these are
+/// frequent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Everything, as often as it is drawn.
     Usual,
-    /// Windows only.
+    /// Plans with windows only.
     Windows,
     /// The ledger loses its key, and callers give back late.
     Losses,
     /// Half of the work is paid for afterwards, and costs up to three times the burst. The ledger's clock and
-    /// its key are left alone: what they lose is owed no longer.
+    /// its key are left alone: permits that they lose are owed no longer.
     Paid,
 }
 
 impl Plan {
-    /// What a seed draws.
+    /// The plan of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
         Self::of_kind(seed, Kind::Usual)
@@ -408,7 +411,7 @@ impl Plan {
                 self.troubles.push((at, Trouble::Edge { host }));
             }
         }
-        // Hoards and dumps are what an adversary does; they are rare otherwise.
+        // Only an adversary hoards and dumps; otherwise both are rare.
         if rng.percent(50) {
             for at in times(rng, 4) {
                 let host = rng.range(0, self.hosts as u64 - 1) as usize;

@@ -1,6 +1,6 @@
 //! Random numbers from a seed, the same on every machine.
 
-/// SplitMix64.
+/// The generator SplitMix64, with a period of 2^64.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 

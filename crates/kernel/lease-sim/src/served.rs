@@ -1,5 +1,4 @@
-//! What each host was asked for and admitted, and what one exact bucket would have admitted of the same
-//! arrivals.
+//! The requests and admissions of each host, and the admissions of one exact bucket with the same arrivals.
 
 use tollgate_exact::Line;
 
@@ -9,7 +8,7 @@ use crate::plan::Plan;
 #[derive(Clone, Debug, Default)]
 pub struct Served {
     span: (u64, u64),
-    /// By host.
+    /// Counts of each host, in the order of the plan.
     pub hosts: Vec<Host>,
     /// Instant, host and cost of every take of the run.
     arrivals: Vec<(u64, u32, u64)>,
@@ -22,7 +21,7 @@ pub struct Served {
     pub recording: Option<Recording>,
 }
 
-/// What all hosts did in one span of time, in permits.
+/// The counts of all hosts in one span of time, in permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
     /// Asked for by arrivals.
@@ -39,7 +38,7 @@ pub struct Moment {
     pub over: u64,
 }
 
-/// Figures over time, and how far all admissions were above one bucket.
+/// Figures over time, and the most by which all admissions were above one bucket.
 #[derive(Clone, Debug, Default)]
 pub struct Recording {
     /// Length of a span.
@@ -175,7 +174,7 @@ impl Served {
         }
     }
 
-    /// What one bucket of `limit` would have admitted of the same arrivals in the measured span.
+    /// Permits that one bucket of `limit` would have admitted of the same arrivals in the measured span.
     #[must_use]
     pub fn exact(&self, plan: &Plan, limit: u64) -> u64 {
         let (permit, full) =
@@ -201,8 +200,8 @@ impl Served {
         admitted
     }
 
-    /// Each host's share by max-min fairness: what it asked for, or an equal part of what the others leave of
-    /// `total`.
+    /// Each host's share by max-min fairness: its demand, or an equal part of the rest of `total` that the
+    /// others leave.
     #[must_use]
     pub fn fair(&self, total: u64) -> Vec<f64> {
         let mut order: Vec<usize> = (0..self.hosts.len()).collect();

@@ -1,5 +1,5 @@
-//! One run: hosts, ledger and network in true time, one event after another. What is simulated is the
-//! machines, the messages and the callers; the code that decides is the real one.
+//! One run: hosts, ledger and network in true time, one event after another. Machines, messages and callers
+//! are simulated; the code that decides is the real one.
 
 mod callers;
 mod laws;
@@ -19,20 +19,20 @@ use crate::plan::{MS, Plan, Sharing, Trouble};
 use crate::rng::Rng;
 use crate::served::Served;
 
-/// 2026 in microseconds: where the ledger's clock begins.
+/// The ledger's clock at the start: 2026, in microseconds.
 const BEGIN_US: u64 = 1_780_000_000_000_000;
-/// How long a host sends nothing after a reply did not come.
+/// Span in which a host sends nothing after a missing reply.
 const COOLING_NS: u64 = 10 * MS;
 const TRACE_LINES: usize = 400_000;
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// The first law that was broken.
     pub broken: Option<Broken>,
-    /// What happened, if it was to be kept.
+    /// The events of the run, if the trace was to be kept.
     pub trace: String,
-    /// Of everything that happened, so that two runs can be compared without a trace.
+    /// Digest of all events, so that two runs can be compared without a trace.
     pub digest: u64,
     /// Permits admitted by leases and by the store.
     pub admitted: u64,
@@ -42,11 +42,11 @@ pub struct Outcome {
     pub requests: u64,
     /// Calls that take at the store.
     pub centrals: u64,
-    /// Admitted in the measured span, of what the rate gave.
+    /// Permits admitted in the measured span, as a part of the rate's yield.
     pub yielded: Option<f64>,
     /// Nodes of which the ledger knew at the end.
     pub entries: usize,
-    /// What each host was asked for and admitted.
+    /// The requests and admissions of each host.
     pub served: Served,
     /// Highest of A − r·t above its lowest, as share of the burst.
     pub peak: f64,
@@ -89,7 +89,7 @@ enum Event {
         life: u64,
         caller: u64,
     },
-    /// A caller does not need what it took.
+    /// A caller does not need the permits that it took.
     GiveBack {
         host: usize,
         life: u64,
@@ -103,12 +103,12 @@ enum Event {
     },
 }
 
-/// What goes over the network, with the number by which its sender knows it.
+/// A message to the ledger, with the number by which its sender knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Message {
     number: u64,
     call: LedgerCall,
-    /// Whose terms it names, of the world's rules.
+    /// Index of the rule whose terms it names, in the world's rules.
     rule: usize,
 }
 
@@ -127,7 +127,7 @@ struct Caller {
     by: u64,
 }
 
-/// A merged central take whose answer is awaited.
+/// A merged central take that waits for its answer.
 struct Asked {
     number: u64,
     at: Mono,
@@ -144,11 +144,11 @@ struct Host {
     node_id: u64,
     /// Which of the world's rules it has.
     rule: usize,
-    /// Error of the monotonic clock's speed in millionths, and what it showed at first.
+    /// Error of the monotonic clock's speed in millionths, and its first reading.
     drift_ppm: i64,
     began_ns: u64,
     wall_ns: i64,
-    /// How far the ledger's clock is from the wall clock, learnt when a window could not be begun.
+    /// Offset of the ledger's clock from the wall clock, learnt when a window could not be begun.
     skew_ns: i64,
     /// Callers that wait for the request in flight.
     waiting: VecDeque<Caller>,
@@ -160,13 +160,13 @@ struct Host {
     /// Callers that wait for a central take, and those whose take is in flight, with the time it was sent.
     central: VecDeque<Caller>,
     asked: Vec<Asked>,
-    /// Checks whose answer is awaited: the message, when it was sent, and what the work will cost.
+    /// Checks that wait for their answer: the message, the time it was sent, and the cost of the work.
     checks: Vec<(u64, Mono, u64)>,
     /// Sends nothing until then.
     cool_until: u64,
     wake_at: u64,
     share: State,
-    /// Own count of what was granted to this life.
+    /// Own count of the permits granted to this life.
     granted: u64,
     degraded: u64,
     degraded_lowest: i128,
@@ -491,7 +491,7 @@ impl Rule {
     }
 }
 
-/// How wrong a clock is: often as wrong as can be.
+/// The error of a clock: often the greatest possible.
 fn drift(rng: &mut Rng, ppm: u64) -> i64 {
     if rng.percent(60) {
         rng.pick(&[ppm as i64, -(ppm as i64)])

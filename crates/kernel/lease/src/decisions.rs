@@ -1,4 +1,4 @@
-//! What a reply of the ledger means for callers: decisions, waits, and how the account looks a little later
+//! The meaning of a ledger's reply for callers: decisions, waits, and the state of the account a little later
 //! without further takes.
 
 use tollgate_core::Decision;
@@ -13,8 +13,8 @@ impl Terms {
         self.decision_of(reply, cost, 0, 1)
     }
 
-    /// The answer to a charge, or to a check of what is paid for afterwards: what is left after it, or owed.
-    /// Admitted; [`Decision::denied`] says the contrary.
+    /// The answer to a charge, or to a check of a payment afterwards: the permits left after it, or owed.
+    /// Admitted; [`Decision::denied`] makes it a denial.
     pub fn used(&self, reply: &LedgerReply) -> Decision {
         let left = self.room(reply.taken);
         let until_one_ns = if left > 0 { 0 } else { self.wait_us(reply, 1).saturating_mul(1_000) };
@@ -61,8 +61,8 @@ impl Terms {
             return reply.ends_in_us();
         }
         let wanted = self.burst.saturating_sub(cost).saturating_mul(self.interval);
-        // The debt falls to what is out and stays there until an epoch ends, and leases of nodes that sent
-        // nothing are written off.
+        // The debt falls to the permits leased out and stays there until an epoch ends, and leases of nodes
+        // that sent nothing are written off.
         let (mut taken, mut at_us, mut out) = (reply.taken, reply.dry_us, reply.all_out());
         for (epoch_ends_us, out_then) in
             [(reply.ends_us, reply.out), (reply.ends_us.saturating_add(self.tau_us), 0)]
@@ -79,13 +79,13 @@ impl Terms {
         at_us + taken.saturating_sub(wanted).div_ceil(self.per_us)
     }
 
-    /// Nanoseconds until all is there again, without further takes.
+    /// Nanoseconds until the key is full again, without further takes.
     fn reset_ns(&self, reply: &LedgerReply) -> u64 {
         let us = if reply.taken == 0 { 0 } else { self.wait_us(reply, self.burst) };
         us.saturating_mul(1_000)
     }
 
-    /// What is owed `elapsed_us` after a reply, if nothing was taken and nothing that is out was settled.
+    /// The debt `elapsed_us` after a reply, if nothing was taken and no lease was settled.
     pub(crate) fn taken_after(&self, reply: &LedgerReply, elapsed_us: u64) -> u64 {
         if self.is_window() {
             return reply.taken;

@@ -1,11 +1,11 @@
-//! How much is asked of a node: what sizes a lease. Floats, since no decision rests on it; no clock.
+//! The demand at a node, which sizes its leases. Floats, since no decision rests on it; no clock.
 
-/// How many deviations of the demand a lease covers: one in ten runs dry.
+/// Number of deviations of the demand that a lease covers: one in ten runs dry.
 const DEVIATIONS: f64 = 1.28;
 
-/// Takes that come within this long of a first one count as one burst.
+/// Takes within this span after a first one count as one burst.
 const BURST_NS: u64 = 1_000_000;
-/// Longer gaps count as this long: by then what was held has been given back.
+/// Longer gaps count as this long: by then the permits held have been given back.
 const LONGEST_GAP_NS: u64 = 4_000_000_000;
 
 /// A running estimate of takes and permits per nanosecond, and of how unevenly they come.
@@ -29,7 +29,7 @@ struct Rates {
     permits: f64,
     /// Squares of costs.
     squares: f64,
-    /// Squares of bursts: how much more than the average a span may ask for.
+    /// Squares of bursts: a measure of the excess over the average that a span may ask for.
     burst_squares: f64,
 }
 
@@ -69,7 +69,7 @@ impl Demand {
         }
     }
 
-    /// Takes in a horizon: what they were on average, or what they certainly are by now.
+    /// Takes in a horizon: their average number, or the number that they certainly have by now.
     pub(super) fn takes(&self, horizon_ns: u64) -> f64 {
         let certain = self.recent.takes - 2.0 * self.recent.takes.sqrt();
         certain.max(self.average.takes * horizon_ns as f64)
@@ -89,7 +89,7 @@ impl Demand {
 
     /// Permits that `span_ns` will ask for, and a margin that is seldom exceeded.
     pub(super) fn covering(&self, span_ns: u64, horizon_ns: u64) -> u64 {
-        // What was asked for since the last averaging counts as a horizon's worth already.
+        // The permits asked for since the last averaging count as a horizon's worth already.
         let lately = |sum: f64| sum / horizon_ns as f64;
         let expected = self.average.permits.max(lately(self.recent.permits)) * span_ns as f64;
         let squares = self.average.burst_squares.max(lately(self.recent.burst_squares)) * span_ns as f64;

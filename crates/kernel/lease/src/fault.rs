@@ -11,9 +11,9 @@ pub enum Fault {
     SettlesTwice,
     /// The life of a lease is counted from when its grant was received.
     ExpiryFromReceipt,
-    /// Promises ahead of the refill may bring what is out above the burst.
+    /// Promises ahead of the refill may bring the permits leased out above the burst.
     NoCapOnPromises,
-    /// A node spends what it has given back.
+    /// A node spends permits that it has given back.
     SpendsWhatItGaveBack,
     /// A state is forgotten before it equals that of an unseen key.
     ForgetsEarly,
@@ -33,15 +33,15 @@ pub enum Fault {
     OverfillsOnGiveBack,
     /// A lease lives for tau on any clock, however fast it runs.
     IgnoresDrift,
-    /// A denial by the ledger is believed until time alone would bring some room, whatever others give back.
+    /// A denial by the ledger is believed until time alone would bring some room, even if others give back.
     RemembersDenials,
     /// Where the ledger does not know of a few permits that were spent, any number is taken back.
     GivesBackPart,
-    /// What was spent of a lease that the ledger knew nothing of is taken back into the next lease.
+    /// Permits spent of a lease that the ledger did not know of are taken back into the next lease.
     GivesBackDropped,
-    /// What comes back unspent of a window is set against the hits that the window denied meanwhile.
+    /// Unspent permits that come back to a window are set against the hits that the window denied meanwhile.
     SwallowsWhatComesBack,
-    /// A change of the rate rounds what is owed up to a whole permit.
+    /// A change of the rate rounds a debt up to a whole permit.
     RoundsDebtUp,
     /// A grant may be less than the caller's cost.
     GrantsParts,
@@ -51,24 +51,24 @@ pub enum Fault {
     KeepsEntries,
     /// Central takes of one cost go to the ledger at a time.
     OneCostATrip,
-    /// What a lost request would have settled is not reported again.
+    /// The news of a lost request is not reported again.
     ForgetsLostNews,
     /// A charge counts as far as it fits.
     ChargesWhatFits,
-    /// What a charge owes beyond the deepest debt that is written in units is forgotten.
+    /// The part of a charge beyond the deepest debt that is written in units is forgotten.
     ForgetsDeepDebt,
-    /// What comes back unspent of a window forgives what was charged beyond it.
+    /// Unspent permits that come back to a window forgive the charges beyond it.
     ForgivesCharges,
     /// A node answers a charge that its lease pays a part of, and forgets the rest.
     ForgetsTheRest,
-    /// What a node pays from its lease stays in the lease.
+    /// Permits that a node pays from its lease stay in the lease.
     PaysFromNothing,
     /// A node that once had a lease lets checks pass.
     ChecksNothing,
     /// Where there are more takers than places, each asks as soon as one permit is back.
     ForgetsTheCrowd,
-    /// A grant that falls short of what callers wait for is no reason not to ask again for each of them.
+    /// A grant below the callers' need does not keep the node from asking again for each of them.
     AsksForEachCaller,
-    /// A node that deals a grant out gives back what it holds beyond its own need, though callers wait.
+    /// A node that deals a grant out gives back the permits beyond its own need, though callers wait.
     GivesBackWhatOthersWaitFor,
 }

@@ -18,10 +18,10 @@ pub const LONGEST_WAIT_US: u64 = 60_000_000;
 const MOST_HITS: u64 = (1 << 34) - 1;
 /// A window with a greater count ends at a multiple of this.
 const STEP_US: u64 = 20_000;
-/// For how many epochs a window keeps the permits of a node that sends nothing.
+/// Number of epochs for which a window keeps the permits of a node that sends nothing.
 const HELD_EPOCHS: u64 = 8;
 
-/// The account of one key: what it owes, and which node may still spend how much.
+/// The account of one key: its debt, and the permits that each node may still spend.
 ///
 /// An unseen key is [`Ledger::default`], and so is a key that is full with nothing out: forgetting it loses
 /// nothing.
@@ -49,11 +49,11 @@ const HELD_EPOCHS: u64 = 8;
 pub struct Ledger {
     /// The [`Terms::interval`] in whose units `taken` is written; 0 when nothing was written yet.
     pub interval: u64,
-    /// What the key owes, in units: full is 0. Never below what is out.
+    /// Debt of the key, in units: 0 when it is full. Never below the permits leased out.
     pub taken: u64,
-    /// Permits leased out: of entries of this epoch.
+    /// Permits leased out, as reported in this epoch.
     pub out: u64,
-    /// Permits leased out: of entries of the epoch before.
+    /// Permits leased out, as last reported in the epoch before.
     pub out_before: u64,
     /// Time of the account, in microseconds.
     pub at_us: u64,
@@ -63,22 +63,21 @@ pub struct Ledger {
     pub window_ends_us: u64,
     /// Until then nothing is promised ahead: a node found that the burst is out.
     pub crowded_until_us: u64,
-    /// How many nodes asked then.
+    /// Number of nodes that asked then.
     pub crowd: u64,
     /// Counts epochs; entries name theirs.
     pub epoch: u64,
-    /// Nothing comes back before this instant, since a bucket owes more than `taken` can say; 0 where it does
-    /// not.
+    /// Nothing comes back before this instant, since a bucket owes more than `taken` can hold; otherwise 0.
     pub dry_until_us: u64,
     /// The [`Terms::per_us`] by which that instant was computed.
     pub dry_per_us: u64,
-    /// Permits of `taken` that were charged to this window; 0 of a bucket.
+    /// Permits of `taken` that were charged to this window; 0 for a bucket.
     pub charged: u64,
-    /// What each node that leases was last known to hold, by [`LeaseRequest::node`].
+    /// The last known account of each node that leases, by [`LeaseRequest::node`].
     pub entries: BTreeMap<u64, NodeEntry>,
 }
 
-/// What the ledger knows of one node.
+/// The account of one node in the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeEntry {
     /// Its newest request.
@@ -132,8 +131,8 @@ impl Ledger {
         self.taken == 0 && self.entries.is_empty()
     }
 
-    /// From when on the state may be forgotten, in microseconds of the ledger's clock: it then equals that of
-    /// an unseen key, whatever the nodes did.
+    /// The time from which the state may be forgotten, in microseconds of the ledger's clock: it then equals
+    /// that of an unseen key, whatever the nodes did.
     #[must_use]
     pub fn forget_at_us(&self, terms: &Terms) -> u64 {
         if terms.is_window() {
@@ -147,9 +146,9 @@ impl Ledger {
         }
     }
 
-    /// After a change of the rate, what is owed stays the same in permits, including the part of a permit:
-    /// otherwise callers of two rates that take turns would round away all that comes back. Rounded up by two
-    /// units at most, as doubles do it.
+    /// After a change of the rate, a debt stays the same in permits, including the part of a permit:
+    /// otherwise callers of two rates that take turns would round away all refill. Rounded up by two units at
+    /// most, computed in doubles.
     fn rescale(&mut self, terms: &Terms) {
         let (of, to) = (self.interval, terms.interval);
         if self.dry_until_us > 0 && (of, self.dry_per_us) != (to, terms.per_us) {
@@ -186,7 +185,7 @@ impl Ledger {
         now_us.max(self.at_us)
     }
 
-    /// Brings the refill until `to_us`. What is owed never falls below what is out.
+    /// Brings the refill until `to_us`. The debt never falls below the permits leased out.
     fn refill(&mut self, terms: &Terms, to_us: u64) {
         if self.dry_until_us > 0 {
             // First the debt that is written as time.
@@ -201,7 +200,7 @@ impl Ledger {
         self.at_us = self.at_us.max(to_us);
     }
 
-    /// How long nothing comes back from `now_us` on.
+    /// Microseconds from `now_us` on in which nothing comes back.
     const fn dry_us(&self, now_us: u64) -> u64 {
         self.dry_until_us.saturating_sub(now_us)
     }
@@ -215,7 +214,7 @@ impl Ledger {
         }
     }
 
-    /// Owes `cost` permits more, whether they are there or not.
+    /// Owes `cost` permits more, even if they are not available.
     fn owe(&mut self, terms: &Terms, cost: u64, now_us: u64) {
         let cost = cost.min(1 << 53);
         if terms.is_window() || terms.has(Fault::ForgetsDeepDebt) {
@@ -231,7 +230,8 @@ impl Ledger {
         }
     }
 
-    /// Owes `cost` permits less, but not less than what is out: first of what is written as time.
+    /// Owes `cost` permits less, but not less than the permits leased out: first of the debt that is written
+    /// as time.
     fn repay(&mut self, terms: &Terms, cost: u64, now_us: u64) {
         let (mut cost, dry_us) = (cost.min(1 << 53), self.dry_us(now_us));
         if dry_us > 0 {
@@ -250,21 +250,21 @@ impl Ledger {
         self.taken = self.taken.saturating_sub(terms.units(cost)).max(floor);
     }
 
-    /// What is out, in units.
+    /// Permits leased out, in units.
     fn out_units(&self, terms: &Terms) -> u64 {
         terms.units(self.out + self.out_before)
     }
 
-    /// Begins the epochs that are due: what a node held that sent nothing in all of the last one counts as
-    /// spent.
+    /// Begins the epochs that are due: the permits of a node that sent nothing in all of the last one count
+    /// as spent.
     fn turn_epochs(&mut self, terms: &Terms, now_us: u64) {
         if terms.is_window() && terms.has(Fault::KeepsEntries) {
             return;
         }
         while !self.entries.is_empty() && self.ends_us <= now_us {
             if !terms.is_window() && !terms.has(Fault::CreditsLostRefill) {
-                // First what comes back until the epoch's end, under the floor that held until then: lost
-                // refill stays lost.
+                // First the refill until the epoch's end, under the floor that held until then: lost refill
+                // stays lost.
                 self.refill(terms, self.ends_us);
             }
             self.epoch += 1;
@@ -286,8 +286,8 @@ impl Ledger {
         self.entries.retain(|_, entry| entry.epoch + kept >= self.epoch);
     }
 
-    /// The same in a window: nothing comes back by time, so there is no hurry, and nodes can report for some
-    /// more epochs what lapsed.
+    /// The same in a window: nothing comes back by time, so there is no hurry, and nodes can report lapsed
+    /// permits for some more epochs.
     fn write_off_in_window(&mut self) {
         let kept = |entry: &NodeEntry| if entry.held > 0 { HELD_EPOCHS } else { 1 };
         self.entries.retain(|_, entry| entry.epoch + kept(entry) >= self.epoch);
@@ -310,8 +310,7 @@ impl Ledger {
             *self = Self { interval: terms.interval, ends_us: self.ends_us, ..Self::default() };
             self.window_ends_us = ends_us;
         } else if is_beyond {
-            // What was counted stays counted until a nearer end, but not nearer than that of the leases that
-            // are out.
+            // The count stays until a nearer end, but not nearer than that of the current leases.
             self.window_ends_us = ends_us.max(now_us + terms.tau_us);
         }
         self.turn_epochs(terms, now_us);
@@ -319,7 +318,7 @@ impl Ledger {
         true
     }
 
-    /// The operation itself; returns only what is its own result.
+    /// The operation itself; returns only the fields of its own result.
     fn operate(&mut self, terms: &Terms, op: Op, now_us: u64) -> LedgerReply {
         let admitted = match op {
             Op::Lease(request) => return self.lease(terms, request, now_us),
@@ -339,7 +338,8 @@ impl Ledger {
         LedgerReply { admitted, ..LedgerReply::default() }
     }
 
-    /// Takes `cost` permits `times` times; how many fit. `counts_denied`: hits that are denied count too.
+    /// Takes `cost` permits `times` times; returns the number that fit. `counts_denied`: hits that are denied
+    /// count too.
     fn take(&mut self, terms: &Terms, cost: u64, times: u64, counts_denied: bool) -> u64 {
         if cost == 0 {
             return if self.taken <= terms.full() { times } else { 0 };
@@ -355,7 +355,7 @@ impl Ledger {
         admitted
     }
 
-    /// Settles what a node reports, then grants what it asks for.
+    /// Settles a node's report, then grants its request.
     fn lease(&mut self, terms: &Terms, request: LeaseRequest, now_us: u64) -> LedgerReply {
         let LeaseRequest { node, seq, held, spent, .. } = request;
         let known = self.entries.get(&node).copied();
@@ -365,7 +365,8 @@ impl Ledger {
         if known.is_none() && self.entries.len() >= MOST_NODES {
             return LedgerReply { seq, ..LedgerReply::default() };
         }
-        // Holding more than was granted: the store has lost writes, and what it does not know of is dropped.
+        // Holding more than was granted: the store has lost writes, and permits that it does not know of are
+        // dropped.
         let renewed = known.is_some_and(|known| held <= known.held);
         let kept = if renewed { held } else { 0 };
         if let Some(known) = known {
@@ -379,8 +380,8 @@ impl Ledger {
         LedgerReply { seq, renewed, granted, ..LedgerReply::default() }
     }
 
-    /// Takes what a node was known to hold off what is out, and credits what it reports as neither held nor
-    /// spent.
+    /// Removes a node's known permits from those leased out, and credits the permits that it reports as
+    /// neither held nor spent.
     fn settle(&mut self, terms: &Terms, known: NodeEntry, report: Option<LeaseRequest>) {
         if known.epoch == self.epoch || terms.is_window() {
             self.out -= known.held.min(self.out);
@@ -394,9 +395,9 @@ impl Ledger {
         }
     }
 
-    /// What is owed without the hits that a full window denied and counted: they would swallow what comes
-    /// back unspent. What was admitted and what is out together never exceed a full window, so nothing else
-    /// is forgiven; of what was charged, nothing is.
+    /// The debt without the hits that a full window denied and counted: they would swallow the unspent
+    /// permits that come back. Admitted and leased permits together never exceed a full window, so nothing
+    /// else is forgiven; of the charges, nothing is.
     fn without_denied(&self, terms: &Terms) -> u64 {
         if terms.is_window() && !terms.has(Fault::SwallowsWhatComesBack) {
             let charged = if terms.has(Fault::ForgivesCharges) { 0 } else { self.charged };

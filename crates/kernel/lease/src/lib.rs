@@ -1,14 +1,14 @@
 //! Permits leased ahead of time: an escrow bucket whose bound holds for any number of nodes, lost messages
 //! and crashes.
 //!
-//! The [`Ledger`] keeps one key's account where all nodes meet; a [`Node`] spends what was leased to it and
-//! asks for more before it runs out. Both are plain values: no I/O, no clock, no task. Time and messages are
-//! arguments, so that the same code runs in production and in a simulation. The ledger's arithmetic is whole
-//! numbers below 2^53, so that a script in Lua repeats it exactly.
+//! The [`Ledger`] keeps one key's account where all nodes meet; a [`Node`] spends the permits leased to it
+//! and asks for more before it runs out. Both are plain values: no I/O, no clock, no task. Time and messages
+//! are arguments, so that the same code runs in production and in a simulation. The ledger's arithmetic is
+//! whole numbers below 2^53, so that a script in Lua repeats it exactly.
 //!
 //! The account is the bucket's *debt* (what it lacks of being full), which falls as time passes, but never
-//! below what is leased out and not yet reported. That floor is the whole idea: permits that a node may still
-//! spend are never handed out twice. `docs/guarantees.md` derives the bound from it.
+//! below the permits leased out and not yet reported. That floor is the whole idea: permits that a node may
+//! still spend are never handed out twice. `docs/guarantees.md` derives the bound from it.
 //!
 //! Not here: the script and the tasks that carry requests to Redis (`ledger.lua` and `leased` of
 //! `store-redis`).

@@ -3,19 +3,19 @@
 /// One operation on a key's ledger. Everything that touches a leased key is one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LedgerCall {
-    /// What to do.
+    /// The operation on the ledger.
     pub op: Op,
-    /// Of a fixed window on a calendar: where the caller thinks that the current window ends, in microseconds
-    /// since the Unix epoch ([`Terms::window_ends_us`](crate::Terms::window_ends_us)). Used only to begin a
-    /// window; else 0.
+    /// For a fixed window on a calendar: the caller's end of the current window, in microseconds since the
+    /// Unix epoch ([`Terms::window_ends_us`](crate::Terms::window_ends_us)). Used only to begin a window;
+    /// else 0.
     pub window_ends_us: u64,
 }
 
-/// What to do with a key's ledger.
+/// An operation on a key's ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A node reports what it holds and has spent, and asks for more. Repeating, losing and reordering it is
-    /// safe.
+    /// A node reports the permits that it holds and has spent, and asks for more. The request may be
+    /// repeated, lost or reordered safely.
     Lease(LeaseRequest),
     /// Central takes of equal cost, merged: as many of them as fit are admitted. At most 2^20 at once.
     ///
@@ -37,22 +37,22 @@ pub enum Op {
     /// Permits that were taken and not used. The network must not repeat it: a caller without an answer does
     /// not ask again.
     GiveBack {
-        /// Permits.
+        /// Permits to give back.
         cost: u64,
     },
-    /// Permits that are used already: counted in full, whether they are there or not. The reply is whether
-    /// one was left before.
+    /// Permits that are used already: counted in full, even if they were not available. The reply says
+    /// whether one was left before.
     ///
     /// The network must not repeat it: a caller without an answer does not ask again.
     Charge {
-        /// Permits.
+        /// Permits to charge.
         cost: u64,
     },
-    /// Changes nothing.
+    /// A look at the account, which changes nothing.
     Peek,
 }
 
-/// A node's account of itself, and what it asks for. It states what *is*, not what has changed, so that only
+/// A node's account of itself, and its request. It states the present state, not the changes, so that only
 /// the newest one counts: earlier ones may be lost, come twice, or come late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeaseRequest {
@@ -61,13 +61,13 @@ pub struct LeaseRequest {
     /// Counts this node's requests for the key, from 1.
     pub seq: u64,
     /// Permits that the node holds and may still spend, counted when the request was sent, including those
-    /// not yet valid. What it was granted and neither holds nor has spent is given back by that.
+    /// not yet valid. Granted permits that it neither holds nor has spent are given back thereby.
     pub held: u64,
     /// Permits spent since the node began with this key, in all.
     pub spent: u64,
     /// Permits that it would like to have in addition; 0 only reports.
     pub want: u64,
-    /// Of these, the permits that callers wait for. At most `want`.
+    /// The part of `want` that callers wait for.
     pub need: u64,
     /// A smaller grant is of no use and is not made: the cost of the first of these callers, or of a typical
     /// take. At most `want`.
@@ -84,25 +84,25 @@ pub struct LedgerReply {
     /// since the caller's [`LedgerCall::window_ends_us`] is not of the window that contains
     /// [`now_us`](Self::now_us). Compute the end anew and ask again.
     pub rejected: bool,
-    /// Of a lease: the number of the request that this answers.
+    /// For a lease: the number of the request that this answers.
     pub seq: u64,
-    /// Of a lease: the node may keep spending what it reported to hold, counted from when this request was
-    /// sent. If false, the ledger knows of none of it (it was reset, lost, or the lease was written off), and
-    /// the node drops it.
+    /// For a lease: the node may keep spending the permits that it reported to hold, counted from when this
+    /// request was sent. If false, the ledger knows of none of it (it was reset, lost, or the lease was
+    /// written off), and the node drops it.
     pub renewed: bool,
-    /// Of a lease: permits granted.
+    /// For a lease: permits granted.
     pub granted: u64,
-    /// Of merged takes: how many were admitted. Of a charge: 1 where a permit was left before. Of a peek and
-    /// of a return: 1 where nothing is owed beyond the burst.
+    /// For merged takes: the number admitted. For a charge: 1 where a permit was left before. For a peek and
+    /// a return: 1 where nothing is owed beyond the burst.
     pub admitted: u64,
-    /// What the key owes after the operation, in [units](crate::Terms::interval): full is 0. Above
+    /// Debt of the key after the operation, in [units](crate::Terms::interval): 0 when it is full. Above
     /// [`Terms::full`](crate::Terms::full) only as far as permits have been promised ahead of their refill,
     /// or were charged.
     pub taken: u64,
-    /// What it owes beyond that, as the time in which it comes back, in microseconds: until then nothing
-    /// does. 0 except of deep debts.
+    /// Debt beyond `taken`, as the time in which it comes back, in microseconds: until then nothing does. 0
+    /// except for deep debts.
     pub dry_us: u64,
-    /// Permits leased out and reported in this epoch (of a window: in all).
+    /// Permits leased out and reported in this epoch (for a window: in all).
     pub out: u64,
     /// Permits leased out and last reported in the epoch before.
     pub out_before: u64,

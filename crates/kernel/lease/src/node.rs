@@ -1,9 +1,9 @@
-//! One key on one node: spends what was leased, asks for more before it runs out. No I/O, no clock, no task.
+//! One key on one node: spends its lease, asks for more before it runs out. No I/O, no clock, no task.
 //!
-//! Here and in `holding` is what safety rests on: what may be spent, and until when. `gate` decides whether a
-//! key is worth a lease, `requests` when to ask and for how much, `idle` when to give back, `answers` what
-//! callers get without a message. Not here: how requests are sent, and how callers wait (`leased` of
-//! `store-redis`).
+//! Safety rests on the code here and in `holding`: the permits that may be spent, and their expiry. `gate`
+//! decides whether a key is worth a lease; `requests` decides the time and size of requests, `idle` the time
+//! of returns, and `answers` the answers without a message. Not here: sending requests, and the waits of
+//! callers (`leased` of `store-redis`).
 
 mod answers;
 mod gate;
@@ -21,7 +21,7 @@ use self::last_reply::LastReply;
 use crate::demand::Demand;
 use crate::{Fault, LeaseRequest, LedgerReply, Mono, Terms};
 
-/// What a take came to, and what is to be sent because of it.
+/// The outcome of a take, and the request to send because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct TakeStep {
@@ -45,7 +45,7 @@ pub enum Verdict {
     Central,
 }
 
-/// What one node knows of one key.
+/// One node's account of one key.
 ///
 /// At most one request is in flight at a time. Callers that get [`Verdict::Wait`] ask again when it ends;
 /// each such round brings permits or a denial.
@@ -81,7 +81,7 @@ pub struct Node {
     holding: Holding,
     /// Permits spent in all.
     spent: u64,
-    /// Of those, what the newest request reported.
+    /// The part of `spent` that the newest request reported.
     reported: u64,
     /// Permits that ran out of time, or that the ledger did not know of.
     lapsed: u64,
@@ -92,18 +92,19 @@ pub struct Node {
     in_flight: Option<InFlight>,
     /// The newest request had no reply.
     was_lost: bool,
-    /// A request was lost: until then the ledger may still count as held what it would have settled.
+    /// A request was lost: until then the ledger may still count as held the permits that it would have
+    /// settled.
     lost_until: Mono,
     last_reply: Option<LastReply>,
     /// Until then the ledger surely has an entry of this node.
     listed_until: Mono,
-    /// Others are promised what comes back, as the ledger said lately: until then, takes queue for it too.
+    /// The refill is promised to others, as the ledger reported lately: until then, takes queue for it too.
     contended_until: Mono,
     /// The ledger has nothing to grant before this instant.
     no_grant_before: Mono,
     /// It had little to grant ahead of need, and is not asked ahead again before this instant.
     no_ahead_before: Mono,
-    /// How long a request takes, on average.
+    /// Average time until a request is answered.
     round_trip_ns: u64,
     demand: Demand,
     /// Permits that callers wait for.
@@ -121,7 +122,7 @@ struct InFlight {
     need: u64,
 }
 
-/// What a charge came to, and what is to be sent because of it.
+/// The outcome of a charge, and the request to send because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub struct PayStep {
@@ -131,7 +132,7 @@ pub struct PayStep {
     /// [`Op::Charge`](crate::Op::Charge), with the reply to [`Node::on_central`]. 0 only asks, as
     /// [`Op::Peek`](crate::Op::Peek).
     pub rest: u64,
-    /// A permit was left here before, whatever the ledger says.
+    /// A permit was left here before, in any state of the ledger.
     pub had_some: bool,
     /// A request to send now, as in [`TakeStep::send`].
     pub send: Option<LeaseRequest>,
@@ -170,7 +171,7 @@ impl Node {
     /// Takes `cost` permits from the lease, or says how else to get the answer.
     pub fn take(&mut self, terms: &Terms, cost: Cost, now: Mono) -> TakeStep {
         if cost.permits() <= terms.burst {
-            // What never fits is no demand that permits could meet.
+            // A cost that never fits is not demand that permits could meet.
             self.demand.observe(cost.permits(), now.0, terms.horizon_ns());
         }
         self.last_take = now;
@@ -184,7 +185,7 @@ impl Node {
     }
 
     /// To be called when all callers that waited have been dealt to, and the last one was answered here.
-    /// Before, a request would return what is held for those behind the first.
+    /// Before, a request would return the permits that are held for those behind the first.
     pub fn dealt(&mut self, terms: &Terms, now: Mono) -> Option<LeaseRequest> {
         self.ask_ahead(terms, now)
     }
@@ -205,7 +206,7 @@ impl Node {
             return self.known_or_central(terms, cost, now, None);
         }
         if !self.worth_leasing(terms, cost, now) {
-            // What is held, or spent and not reported, would be denied to central takes.
+            // Permits that are held, or spent and not reported, would be denied to central takes.
             let reports = self.has_news() && self.in_flight.is_none();
             let send = if reports { self.give_up(terms, now) } else { None };
             return self.known_or_central(terms, cost, now, send);
@@ -227,8 +228,8 @@ impl Node {
         self.unmet = self.unmet.saturating_add(cost.permits());
     }
 
-    /// Counts `cost` permits that are used already, whether they are here or not: first from the lease, and
-    /// what it lacks at the ledger. A cost of 0 asks whether any is left.
+    /// Counts `cost` permits that are used already, even if they are not held here: first from the lease, and
+    /// the rest at the ledger. A cost of 0 asks whether any is left.
     pub fn pay(&mut self, terms: &Terms, cost: Cost, now: Mono) -> PayStep {
         let cost = cost.permits();
         if cost > 0 {
@@ -262,8 +263,8 @@ impl Node {
     ///
     /// # Errors
     /// The permits that are not taken back: the ledger knows already that they are spent, or their lease has
-    /// ended. They must be given back as [`Op::GiveBack`](crate::Op::GiveBack), and no others: the ledger
-    /// counts those that it does not know of as out.
+    /// ended. The caller must give these back as [`Op::GiveBack`](crate::Op::GiveBack), and no others: the
+    /// ledger counts permits that it does not know of as out.
     pub fn give_back(&mut self, terms: &Terms, cost: Cost, now: Mono) -> Result<Decision, Cost> {
         if now >= self.holding.expires {
             return Err(cost);
@@ -314,9 +315,9 @@ impl Node {
         true
     }
 
-    /// No reply will come to request `seq`, or none is waited for any longer. What it may have granted is
-    /// given back by the next, and what it settled is settled by the next: until the ledger has written off
-    /// this node's lease, there is one.
+    /// No reply to request `seq` will come, or none is waited for any longer. The next request gives back the
+    /// permits that it may have granted, and settles the rest: until the ledger has written off this node's
+    /// lease, there is a next request.
     pub fn on_lost(&mut self, terms: &Terms, seq: u64) {
         if let Some(request) = self.in_flight.take_if(|request| request.seq == seq) {
             self.was_lost = true;
@@ -338,8 +339,8 @@ impl Node {
         }
     }
 
-    /// Gives back all that is held, and reports what was spent: at shutdown, or when no takes arrive. A
-    /// request in flight is given up: its reply would come too late.
+    /// Gives back all permits held, and reports those spent: at shutdown, or when no takes arrive. A request
+    /// in flight is given up: its reply would come too late.
     pub fn give_up(&mut self, terms: &Terms, now: Mono) -> Option<LeaseRequest> {
         if !self.has_news() && self.in_flight.is_none() {
             return None;
@@ -370,13 +371,13 @@ impl Node {
         request
     }
 
-    /// How long the ledger takes to answer, on average.
+    /// The average time until the ledger answers.
     #[must_use]
     pub const fn round_trip(&self) -> Duration {
         Duration::from_nanos(self.round_trip_ns)
     }
 
-    /// Permits held at `now` whose time is not up, including those not yet valid.
+    /// Permits held at `now` that have not expired, including those not yet valid.
     #[must_use]
     pub fn live(&self, now: Mono) -> u64 {
         if now < self.holding.expires { self.holding.permits } else { 0 }
@@ -427,7 +428,7 @@ impl Node {
             || self.lost_until > Mono(0)
     }
 
-    /// Drops what is held when its time is up, and what need not be reported any more.
+    /// Drops permits that have expired, and news that need not be reported any more.
     fn lapse(&mut self, now: Mono) {
         if now >= self.lost_until {
             self.lost_until = Mono(0);
@@ -438,7 +439,7 @@ impl Node {
         }
     }
 
-    /// Drops what is held and counts it as lapsed.
+    /// Drops all permits held and counts them as lapsed.
     fn drop_lease(&mut self) {
         self.lapsed += self.holding.drop_all();
         self.has_lapsed = false;

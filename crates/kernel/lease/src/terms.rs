@@ -1,4 +1,5 @@
-//! What ledger and nodes agree on about a key: a quota as whole numbers below 2^53. Not here: any state.
+//! The terms that ledger and nodes share about a key: a quota as whole numbers below 2^53. Not here: any
+//! state.
 
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use crate::Fault;
 
 /// The most units of a full bucket. Debts are kept below twice that, so that every sum stays below 2^53.
 const MAX_FULL: u64 = 1 << 51;
-/// The deepest debt that is written in units. What a bucket owes beyond it is written as time.
+/// The deepest debt that is written in units. The part of a bucket's debt beyond it is written as time.
 pub(crate) const MAX_TAKEN: u64 = 1 << 52;
 /// No debt ends later: as in core, January 2072, in microseconds since the Unix epoch.
 pub(crate) const LATEST_US: u64 = 3_221_225_471_000_000;
@@ -23,11 +24,11 @@ pub struct Timing {
     /// A lease may be spent for this long after its request was sent; the ledger waits for one to two of them
     /// before it writes a lease off as spent whose node sends nothing.
     pub tau: Duration,
-    /// How much demand, and how much of the refill, one lease covers. At most half of `tau`.
+    /// Span of the demand, and of the refill, that one lease covers. At most half of `tau`.
     pub horizon: Duration,
     /// Leases of a fixed window end this long before the window.
     pub skew: Duration,
-    /// By how much any two clocks may differ in speed, in millionths.
+    /// The most by which any two clocks may differ in speed, in millionths.
     pub drift_ppm: u32,
 }
 
@@ -55,9 +56,9 @@ pub struct Terms {
     /// Most permits at once.
     pub(crate) burst: u64,
     pub(crate) interval: u64,
-    /// Units that come back in a microsecond; 0 of a window.
+    /// Units that come back in a microsecond; 0 for a window.
     pub(crate) per_us: u64,
-    /// How far ahead of its refill permits may be promised, in units: what comes back in half of tau; 0 of a
+    /// The most units that may be promised ahead of the refill: those that come back in half of tau; 0 for a
     /// window.
     max_promised: u64,
     /// Permits of the refill in one horizon, shared out among the nodes.
@@ -153,7 +154,7 @@ impl Terms {
         cfg!(feature = "faults") && matches!(self.fault, Some(own) if own as u8 == fault as u8)
     }
 
-    /// Units in one permit: what a script gets as `interval`, and keeps with the state to know its units by.
+    /// Units in one permit: a script gets it as `interval`, and keeps it with the state to know its units.
     #[inline]
     #[must_use]
     pub const fn interval(&self) -> u64 {
@@ -174,14 +175,14 @@ impl Terms {
         self.burst
     }
 
-    /// What a full bucket holds, in units: the most that may be owed after an admission.
+    /// The content of a full bucket, in units: the deepest debt after an admission.
     #[inline]
     #[must_use]
     pub const fn full(&self) -> u64 {
         self.burst * self.interval
     }
 
-    /// How far beyond a full debt permits may be promised, in units; 0 of a window.
+    /// The most units that may be promised beyond a full debt; 0 for a window.
     #[must_use]
     pub const fn max_promised(&self) -> u64 {
         self.max_promised
@@ -194,7 +195,7 @@ impl Terms {
         self.ration
     }
 
-    /// Length of an epoch, in microseconds: a lease of whose node nothing comes for one to two epochs is
+    /// Length of an epoch, in microseconds: if no message of a node comes for one to two epochs, its lease is
     /// written off.
     #[must_use]
     pub const fn tau_us(&self) -> u64 {
@@ -208,8 +209,8 @@ impl Terms {
         self.windows.is_some()
     }
 
-    /// The longest window in microseconds; 0 of a bucket. A window whose end is further away than that is not
-    /// begun.
+    /// The longest window in microseconds; 0 for a bucket. A window whose end is further away than that is
+    /// not begun.
     #[must_use]
     pub const fn longest_us(&self) -> u64 {
         match self.windows {
@@ -225,8 +226,8 @@ impl Terms {
         matches!(self.windows, Some(Windows { first_hit: true, .. }))
     }
 
-    /// End of the window that contains `now`, in microseconds since the Unix epoch: what goes into
-    /// [`LedgerCall::window_ends_us`](crate::LedgerCall::window_ends_us). 0 of a bucket and of windows that
+    /// End of the window that contains `now`, in microseconds since the Unix epoch: the value for
+    /// [`LedgerCall::window_ends_us`](crate::LedgerCall::window_ends_us). 0 for a bucket and for windows that
     /// begin with a first hit. `quota` is the one that the terms are of.
     #[must_use]
     pub fn window_ends_us(&self, quota: &Quota, now: Timestamp) -> u64 {
@@ -246,8 +247,8 @@ impl Terms {
         if units < MAX_TAKEN { units } else { MAX_TAKEN }
     }
 
-    /// How long `permits` take to come back, in microseconds, rounded up. As doubles do it: off by less than
-    /// one.
+    /// The time in which `permits` come back, in microseconds, rounded up. Computed in doubles: off by less
+    /// than one.
     pub(crate) fn span_us(&self, permits: u64) -> u64 {
         (permits as f64 * (self.interval as f64 / self.per_us as f64)).ceil() as u64
     }
@@ -257,15 +258,15 @@ impl Terms {
         (span_us as f64 / (self.interval as f64 / self.per_us as f64)).floor() as u64
     }
 
-    /// Whole permits that are there while `taken` is owed.
+    /// Whole permits that are available while `taken` is owed.
     #[inline]
     pub(crate) const fn room(&self, taken: u64) -> u64 {
         self.full().saturating_sub(taken) / self.interval
     }
 
-    /// Permits that each of `active` nodes is promised at a time, where nothing is there: its part of what
-    /// comes back in half of tau; two where the burst has room for them, so that not every permit costs a
-    /// call; and at least one.
+    /// Permits that each of `active` nodes is promised at a time, where none is available: its part of the
+    /// refill of half of tau; two where the burst has room for them, so that not every permit costs a call;
+    /// and at least one.
     pub(crate) fn turn(&self, active: u64) -> u64 {
         let part = self.max_promised.div_ceil(self.interval * active);
         part.max((self.burst / (2 * active)).min(2)).max(1)
@@ -282,7 +283,8 @@ impl Terms {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).saturating_add(1))
     }
 
-    /// How many microseconds of the ledger's clock have passed at least, by a clock that may be faster.
+    /// The microseconds that have passed at least on the ledger's clock, measured by a clock that may be
+    /// faster.
     pub(crate) fn shrunk_us(&self, elapsed_ns: u64) -> u64 {
         (u128::from(elapsed_ns) * 1_000 / u128::from(1_000_000 + self.drift_ppm)) as u64
     }

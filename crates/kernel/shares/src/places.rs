@@ -12,7 +12,7 @@ use crate::shares::{Part, Room, Shares};
 #[derive(Debug)]
 pub struct Places {
     total: Room,
-    /// For those who may have it.
+    /// Places and bytes only for holders that may use the reserve.
     reserve: Room,
     taken: Mutex<Room>,
     shares: Shares,
@@ -36,7 +36,7 @@ pub enum Full {
 }
 
 impl Places {
-    /// `total` in all, of which `reserve` are only for those who may have it.
+    /// `total` in all, of which `reserve` is only for holders that may use the reserve.
     #[must_use]
     pub fn new(total: Room, reserve: Room) -> Arc<Self> {
         let reserve =
@@ -51,8 +51,8 @@ impl Places {
         Self::new(room(total), Room { places: reserve, bytes: 0 })
     }
 
-    /// Takes `room` for `holders`, each with how many times as much as is free it may have. Those who may
-    /// have the reserve find it free.
+    /// Takes `room` for `holders`, each with its factor: it may have at most that many times the free room.
+    /// For holders that may use the reserve, the reserve counts as free.
     ///
     /// # Errors
     /// [`Full`].
@@ -84,7 +84,7 @@ impl Places {
         Ok(Place { places: Arc::clone(self), holders, room })
     }
 
-    /// What is taken now.
+    /// The places and bytes that are taken now.
     #[must_use]
     pub fn in_use(&self) -> Room {
         *self.taken()
@@ -104,7 +104,7 @@ impl Drop for Place {
     }
 }
 
-/// What a holder is known by.
+/// A holder, identified by a name.
 pub trait Named {
     /// Its name in these shares.
     fn name_in(&self, shares: &Shares) -> u64;

@@ -1,4 +1,4 @@
-//! What each holder has, and whether it may have more.
+//! The places and bytes of each holder, and whether it may have more.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hash, RandomState};
@@ -7,10 +7,10 @@ use parking_lot::{Mutex, MutexGuard};
 
 const PARTS: usize = 16;
 
-/// A holder, and how many times as much as is free it may have.
+/// A holder, and its factor: it may have at most that many times the free room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Of [`Shares::name`].
+    /// The holder's name, as [`Shares::name`] returns it.
     pub name: u64,
     /// 1: half of everything at most. 4: four fifths.
     pub times: u64,
@@ -21,7 +21,7 @@ pub struct Part {
 pub struct Room {
     /// Number of places.
     pub places: u64,
-    /// What they hold.
+    /// Bytes that these places hold.
     pub bytes: u64,
 }
 
@@ -29,14 +29,14 @@ impl Room {
     /// One place that holds nothing.
     pub const PLACE: Self = Self { places: 1, bytes: 0 };
 
-    /// The places with `more` are at most `times` of what is `free`, and the bytes were less.
+    /// The places with `more` are at most `times` of those that are `free`, and the bytes were less.
     const fn is_below(self, more: Self, free: Self, times: u64) -> bool {
         self.places.saturating_add(more.places) <= free.places.saturating_mul(times)
             && self.bytes < free.bytes.saturating_mul(times)
     }
 }
 
-/// What each holder has.
+/// The places and bytes of each holder.
 ///
 /// # Example
 /// ```
@@ -61,10 +61,10 @@ impl Shares {
         self.hasher.hash_one(holder)
     }
 
-    /// Gives every one of `holders` as much `more`, unless one has its share of what is `free`.
+    /// Gives every one of `holders` as much as `more`, unless one has its share of the `free` room.
     ///
     /// # Errors
-    /// The place of that holder in the list, and what it has; nothing is given then.
+    /// The index of that holder in the list, and the room that it has; nothing is given then.
     pub fn take(&self, holders: &[Part], more: Room, free: Room) -> Result<(), (usize, Room)> {
         for (place, holder) in holders.iter().enumerate() {
             if let Err(has) = self.add(*holder, more, free) {
@@ -75,7 +75,7 @@ impl Shares {
         Ok(())
     }
 
-    /// Takes back what every one of `holders` was given.
+    /// Takes back the room that every one of `holders` was given.
     pub fn give_back(&self, holders: impl IntoIterator<Item = u64>, held: Room) {
         for name in holders {
             let mut part = self.part(name);

@@ -1,5 +1,5 @@
-//! What a TLS client needs, read from files, and read again for a new connection when they have changed. Not
-//! here: whether a connection is encrypted.
+//! The certificates and authorities of a TLS client, read from files, and read again for a new connection
+//! when they have changed. Not here: whether a connection is encrypted.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use crate::pem::{Digest, PemFile, TlsError};
 
-/// How a client checks servers and proves who it is. All files are PEM, of at most 1 MiB.
+/// The files by which a client checks servers and proves its identity. All are PEM, of at most 1 MiB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsClientFiles {
     /// File of the authorities to trust; those of the system when absent.
@@ -33,7 +33,7 @@ pub struct TlsClient {
 
 struct Active {
     config: Arc<ClientConfig>,
-    /// What the files held when they were last read.
+    /// Digests of the files when they were last read.
     seen: [Option<Digest>; 3],
 }
 
@@ -58,9 +58,9 @@ impl TlsClient {
         Ok(Self { files, active: Mutex::new(active) })
     }
 
-    /// What a new connection uses. The files are read again; where they cannot be used, the previous contents
-    /// stay in use, and that is logged once. The system's authorities are read again only together with a
-    /// file.
+    /// The configuration for a new connection. The files are read again; where they cannot be used, the
+    /// previous contents stay in use, and that is logged once. The system's authorities are read again only
+    /// together with a file.
     pub fn config(&self) -> Arc<ClientConfig> {
         let contents = Contents::read(&self.files);
         let found = contents.digests();
@@ -79,13 +79,13 @@ impl TlsClient {
 }
 
 impl std::fmt::Debug for TlsClient {
-    /// Names the files, and shows nothing of what was read from them.
+    /// Names the files, and shows nothing of their contents.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TlsClient").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
-/// What the files hold; absent where none is named.
+/// The contents of the files; absent where no file is named.
 struct Contents {
     authorities: Option<PemFile>,
     certificate: Option<PemFile>,
@@ -128,7 +128,7 @@ impl Contents {
     }
 }
 
-/// Those that cannot be read are left out; without any, no server would ever be trusted.
+/// Authorities that cannot be read are left out; without any, no server would ever be trusted.
 fn system_authorities() -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);

@@ -1,8 +1,8 @@
 //! TLS from PEM files: certificates, keys and authorities for servers and clients, or the name of the file
 //! that is wrong.
 //!
-//! [`PemFile`] reads one file; [`TlsClient`] is what a client of another server needs. Not here: what a
-//! server presents, and when it reads its files again (`net`).
+//! [`PemFile`] reads one file; [`TlsClient`] has all that a client of another server needs. Not here: a
+//! server's own certificates, and the time when it reads its files again (`net`).
 #![deny(missing_docs)] // it is published
 
 mod client;

@@ -1,5 +1,5 @@
-//! One PEM file, read once: its certificates or its key, or what is wrong with it. No error repeats what a
-//! file holds.
+//! One PEM file, read once: its certificates or its key, or its fault. No error repeats the contents of a
+//! file.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -13,7 +13,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 /// The largest file that is read. The bundle of all public authorities has a quarter of it.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// What is wrong with a file: where, what, and what to do instead. Holds nothing of a key.
+/// A fault of a file: the place, the problem, and the remedy. Holds nothing of a key.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{what}", place(.file.as_deref()))]
 pub struct TlsError {
@@ -26,20 +26,20 @@ fn place(file: Option<&Path>) -> String {
 }
 
 impl TlsError {
-    /// `what` is wrong with `file`.
+    /// An error with the fault `what` of `file`.
     #[must_use]
     pub fn in_file(file: &Path, what: impl ToString) -> Self {
         Self { file: Some(file.to_owned()), what: what.to_string() }
     }
 
-    /// `what` is wrong, in no file.
+    /// An error with the fault `what` of no file.
     #[must_use]
     pub fn new(what: impl ToString) -> Self {
         Self { file: None, what: what.to_string() }
     }
 }
 
-/// A file as it was when it was read, or why it could not be.
+/// The contents of a file when it was read, or the reason why it could not be read.
 #[derive(Debug)]
 pub struct PemFile {
     path: PathBuf,
@@ -49,20 +49,20 @@ pub struct PemFile {
 /// Equal for equal contents and for equal faults; no second copy of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Digest {
-    /// SHA-256 of what the file held.
+    /// SHA-256 of the file's contents.
     Contents([u8; 32]),
-    /// It could not be read.
+    /// The reason why it could not be read.
     Unreadable(io::ErrorKind),
 }
 
 impl PemFile {
-    /// Reads `path`, of at most 1 MiB. What is wrong with it shows when it is used.
+    /// Reads `path`, of at most 1 MiB. A fault is reported when the file is used.
     #[must_use]
     pub fn read(path: &Path) -> Self {
         Self { path: path.to_owned(), read: read(path) }
     }
 
-    /// To find out whether a file has changed.
+    /// The digest, by which a change of the file is noticed.
     #[must_use]
     pub fn digest(&self) -> Digest {
         match &self.read {
@@ -75,7 +75,7 @@ impl PemFile {
         }
     }
 
-    /// What is wrong with this file.
+    /// An error about this file.
     #[must_use]
     pub fn error(&self, what: impl ToString) -> TlsError {
         TlsError::in_file(&self.path, what)
@@ -112,7 +112,7 @@ impl PemFile {
     /// Its certificates as authorities to trust.
     ///
     /// # Errors
-    /// [`TlsError`] when there is none, or one that is not an authority's.
+    /// [`TlsError`] when there is no certificate, or one that is not an authority's.
     pub fn authorities(&self) -> Result<RootCertStore, TlsError> {
         let mut roots = RootCertStore::empty();
         for certificate in self.certificates()? {
@@ -126,7 +126,7 @@ impl PemFile {
         self.read.as_deref().map_err(|error| self.error(format!("cannot be read: {error}")))
     }
 
-    /// Says what kind of fault it is, and nothing of the text: it may be a key's.
+    /// Reports the kind of the fault, and nothing of the text: it may be a key's.
     fn not_pem(&self, error: &pem::Error) -> TlsError {
         self.error(match error {
             pem::Error::MissingSectionEnd { .. } => {

@@ -1,4 +1,4 @@
-//! [`Client`]: sends items to the server that keeps their slot. Not here: what becomes of them in a queue
+//! [`Client`]: sends items to the server that keeps their slot. Not here: their way through a queue
 //! (`driver`).
 
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::topology::Node;
 /// call.
 ///
 /// Calls must be made from within a tokio runtime: each thread that makes any has connections of its own,
-/// driven by that thread's runtime. When it is dropped, its connections close and what waits fails.
+/// driven by that thread's runtime. When it is dropped, its connections close and waiting calls fail.
 #[derive(Debug)]
 pub struct Client<W: PerThread> {
     shared: Arc<Shared>,
@@ -46,7 +46,7 @@ impl<W: PerThread> Client<W> {
         Ok(Self { shared, workload, registry: Arc::default() })
     }
 
-    /// What all its connections share.
+    /// The state that all its connections share.
     #[must_use]
     pub const fn shared(&self) -> &Arc<Shared> {
         &self.shared
@@ -66,8 +66,8 @@ impl<W: PerThread> Client<W> {
         }
     }
 
-    /// When a call that is made now has waited long enough: its deadline, which begins once there is a
-    /// connection if the settings say that calls [wait for one](LinkSettings::waits_to_connect).
+    /// The instant at which a call that is made now has waited long enough: its deadline, which begins once
+    /// there is a connection if the settings say that calls [wait for one](LinkSettings::waits_to_connect).
     ///
     /// # Errors
     /// [`Failure`] when the attempt to connect fails, or takes too long.
@@ -78,7 +78,7 @@ impl<W: PerThread> Client<W> {
         Ok(Instant::now() + self.shared.patience())
     }
 
-    /// Whether there is a connection, or none can be waited for.
+    /// Whether there is a connection, or no attempt to connect to wait for.
     fn is_connected(&self, traffic: Traffic, slot: u16) -> bool {
         let Some(node) = self.shared.topology().node_of(slot) else { return false };
         let here = W::threads().with(|map| map.connections(&self.shared, &self.workload, &self.registry));
@@ -102,7 +102,7 @@ impl<W: PerThread> Client<W> {
     /// Puts an item into the queue of a node.
     ///
     /// # Errors
-    /// [`Failure`] when it cannot be sent; its caller is not answered otherwise.
+    /// [`Failure`] when it cannot be sent; then its caller gets no other answer.
     pub fn send(&self, traffic: Traffic, node: Node, item: W::Item) -> Result<(), Failure> {
         let failed = |why: &ServerError| Err(why.to_failure());
         let here = W::threads().with(|map| map.connections(&self.shared, &self.workload, &self.registry));
@@ -123,7 +123,7 @@ impl<W: PerThread> Client<W> {
         failed(&ServerError::new(Cause::Unavailable, "the store is shutting down"))
     }
 
-    /// Waits until it is known which node keeps a slot.
+    /// Waits until the node of a slot is known.
     async fn find_node(&self, slot: u16, by: Instant) -> Result<Node, ServerError> {
         let (topology, unavailable) = (self.shared.topology(), Cause::Unavailable);
         let mut learnt = topology.watch();
@@ -147,7 +147,7 @@ impl<W: PerThread> Client<W> {
     /// Waits for an answer. One always comes, in time, unless the runtime is shut down.
     ///
     /// # Errors
-    /// What became of the call.
+    /// The [`Failure`] says what became of the call.
     pub async fn receive<T>(&self, answer: oneshot::Receiver<Result<T, Failure>>) -> Result<T, Failure> {
         match answer.await {
             Ok(answer) => answer,
@@ -155,7 +155,7 @@ impl<W: PerThread> Client<W> {
         }
     }
 
-    /// Closes all connections; what waits fails.
+    /// Closes all connections; waiting calls fail.
     pub fn end(&self) {
         self.shared.end();
         self.registry.end_all();

@@ -1,4 +1,4 @@
-//! Commands as bytes. Not here: what is asked.
+//! Commands as bytes. Not here: their meaning.
 
 /// Begins a command of this many words.
 pub fn array(bytes: &mut Vec<u8>, words: usize) {

@@ -1,6 +1,6 @@
 //! One connection to one server: opened, logged in, and ready for commands in pipelines. One task uses it,
-//! and closes it when anything is out of order. Not here: what is asked, which reply answers which question
-//! (`pipelined`), and when to try again.
+//! and closes it when anything is out of order. Not here: the commands, the match of replies to commands
+//! (`pipelined`), and new attempts.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::command::{array, bulk};
 use crate::reply::{self, Reply};
 use crate::server_error::{Cause, ServerError};
 
-/// What bytes go through.
+/// A byte stream to a server.
 pub trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Wire for T {}
 
 /// A connection that is logged in.
 pub struct Connection {
     wire: Box<dyn Wire>,
-    /// How messages call the server.
+    /// Name of the server in messages.
     name: Arc<str>,
     input: Vec<u8>,
-    /// Up to where `input` has been read.
+    /// Number of bytes of `input` that have been read.
     read: usize,
     encrypted: bool,
-    /// How long the probe took when it was opened.
+    /// Duration of the probe when it was opened.
     pub(crate) round_trip: Duration,
 }
 
@@ -36,13 +36,13 @@ impl Connection {
         Self { wire, name, input: Vec::new(), read: 0, encrypted, round_trip: Duration::ZERO }
     }
 
-    /// How messages call the server.
+    /// The name of the server in messages.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         &self.name
     }
 
-    /// Sends some of `bytes`; says how many. Nothing is lost when it is dropped before it is ready.
+    /// Sends some of `bytes`; returns their number. Nothing is lost when it is dropped before it is ready.
     pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<usize, ServerError> {
         match self.wire.write(bytes).await {
             Ok(0) => Err(self.closed()),
@@ -51,7 +51,7 @@ impl Connection {
         }
     }
 
-    /// Sends what an encrypted connection still holds back.
+    /// Sends bytes that an encrypted connection still holds back.
     pub(crate) async fn flush(&mut self) -> Result<(), ServerError> {
         if self.encrypted {
             self.wire.flush().await.map_err(|error| self.broken(&error))?;
@@ -86,7 +86,7 @@ impl Connection {
         }
     }
 
-    /// True when nothing has arrived that was not read.
+    /// True when no unread bytes have arrived.
     pub(crate) fn is_quiet(&self) -> bool {
         self.read == self.input.len()
     }
@@ -116,16 +116,16 @@ impl Connection {
         Ok(replies)
     }
 
-    /// As [`Connection::ask`] for one command.
+    /// As [`Connection::ask`], for one command.
     ///
     /// # Errors
-    /// As [`Connection::ask`].
+    /// The errors of [`Connection::ask`].
     pub async fn ask_one(&mut self, command: &[&[u8]]) -> Result<Reply, ServerError> {
         let mut replies = self.ask(&[command]).await?;
         replies.pop().ok_or_else(|| self.closed())
     }
 
-    /// Bytes arrived though no reply was due.
+    /// The error for bytes that arrived though no reply was due.
     pub(crate) fn unasked(&self) -> ServerError {
         ServerError::new(Cause::Network, format!("{}: sends without being asked", self.name))
     }

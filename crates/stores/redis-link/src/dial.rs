@@ -19,10 +19,10 @@ use crate::server_error::{Cause, ServerError, code, explain};
 use crate::settings::{CONNECT_SETTING, DEADLINE_SETTING, LinkSettings, Login};
 use crate::value::Value;
 
-/// Where one server listens.
+/// The address of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
-    /// Over TCP.
+    /// Over TCP, encrypted where the settings say so.
     Tcp(HostPort),
     /// Over a socket of this machine.
     Unix(PathBuf),
@@ -37,7 +37,7 @@ impl std::fmt::Display for Address {
     }
 }
 
-/// Where connections come from in place of the network, for tests.
+/// A source of connections in place of the network, for tests.
 pub trait Network: std::fmt::Debug + Send + Sync {
     /// Opens a connection to `at`.
     fn connect<'a>(&'a self, at: &'a Address) -> Connecting<'a>;
@@ -54,7 +54,7 @@ pub struct Dialer {
     network: Option<Arc<dyn Network>>,
 }
 
-/// Who to log in as, read from files where there are any.
+/// The login, read from files where the settings name any.
 pub(crate) struct Credentials {
     pub(crate) username: Option<String>,
     pub(crate) password: Option<String>,
@@ -80,7 +80,7 @@ impl Dialer {
         Ok(Self { settings, tls, network })
     }
 
-    /// How long to wait for an answer outside of calls.
+    /// The wait for an answer outside of calls.
     #[must_use]
     pub fn patience(&self) -> Duration {
         // A deadline above the usual time to connect means that the server is far away.
@@ -94,7 +94,7 @@ impl Dialer {
         Ok(connection)
     }
 
-    /// Connects and logs in to a server that is not a replica, however slow it is.
+    /// Connects and logs in to a server that is not a replica, even if it is slow.
     ///
     /// # Errors
     /// [`ServerError`] when that fails.
@@ -132,7 +132,7 @@ impl Dialer {
         Ok((connection, replica))
     }
 
-    /// What `error` of the login means.
+    /// The meaning of an `error` at login.
     async fn at_login(&self, at: &Address, error: ServerError) -> ServerError {
         if error.cause != Cause::Network {
             return error;
@@ -246,8 +246,8 @@ impl Dialer {
                 } else {
                     ""
                 };
-                // What TLS itself rejects is invalid data; anything else is the network, or a server that
-                // stops.
+                // Only data that TLS itself rejects is invalid; anything else is the network, or a server
+                // that stops.
                 let cause = if error.kind() == io::ErrorKind::InvalidData {
                     Cause::Misconfigured
                 } else {
@@ -312,12 +312,12 @@ impl Dialer {
         ServerError::new(cause, format!("{}: {why}", connection.name()))
     }
 
-    /// Asks the sentinels, in order, where the master is.
+    /// Asks the sentinels, in order, for the address of the master.
     pub(crate) async fn master(&self, sentinels: &[HostPort], master: &str) -> Result<HostPort, ServerError> {
         let mut whys = Vec::new();
-        // If no sentinel will ever know, trying again will not help.
+        // If no sentinel will ever know it, trying again will not help.
         let mut cause = Cause::Misconfigured;
-        // A silent one must not use up the time of the others.
+        // A silent sentinel must not use up the time of the others.
         let limit = self.settings.connect_timeout / 2;
         for sentinel in sentinels {
             match timeout(limit, self.ask_sentinel(sentinel, master)).await {
@@ -382,7 +382,7 @@ pub(crate) fn enough_for(round_trip: Duration) -> Duration {
     Duration::from_millis((ms.saturating_mul(3) / 2 + 5).next_multiple_of(5))
 }
 
-/// An error that any script would get now.
+/// An error that any script would get at this moment.
 fn is_about_the_server(error: &str) -> bool {
     matches!(code(error), "LOADING" | "BUSY" | "MASTERDOWN" | "NOAUTH")
 }

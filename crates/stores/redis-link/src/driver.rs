@@ -1,5 +1,5 @@
 //! The task behind a queue: connects, sends flights until something breaks, and begins anew; the breaker. Not
-//! here: which flight is sent when (`run_pipeline`, `send`), and how many connections there are (`spares`).
+//! here: the time of each flight (`run_pipeline`, `send`), and the number of connections (`spares`).
 
 mod departures;
 mod run_pipeline;
@@ -22,7 +22,7 @@ use crate::workload::Workload;
 
 pub(crate) use self::state::Driver;
 
-/// An attempt to connect for which calls have waited counts as one failure, and as one more whenever it has
+/// An attempt to connect counts as one failure if calls have waited for it, and as one more whenever it has
 /// lasted this many deadlines of a call.
 const LONG_ATTEMPT: u32 = 4;
 
@@ -30,7 +30,7 @@ const LONG_ATTEMPT: u32 = 4;
 struct Ended;
 
 impl<W: Workload> Driver<W> {
-    /// Until the queue ends.
+    /// Runs until the queue ends.
     pub(crate) async fn run(mut self) {
         loop {
             let epoch = self.shared().topology().epoch();
@@ -55,7 +55,7 @@ impl<W: Workload> Driver<W> {
         }
     }
 
-    /// A connection, however long it takes; meanwhile callers whose time is over fail.
+    /// Waits for a connection without a limit of time; meanwhile callers whose time is over fail.
     async fn connect(&mut self) -> Result<(), Ended> {
         let (shared, node) = (self.shared().clone(), self.queue.node());
         if !self.breaker.is_open() {
@@ -125,9 +125,9 @@ impl<W: Workload> Driver<W> {
         .await
     }
 
-    /// The breaker is open because nothing was answered, and the connections are still open: what they owe
+    /// The breaker is open because nothing was answered, and the connections are still open: their replies
     /// may still come, as from a server that was paused. Then one of them is probed. True when it may be used
-    /// again; else all are closed, as those are that stay silent.
+    /// again; otherwise all are closed, as are connections that stay silent.
     async fn recover(&mut self) -> Result<bool, Ended> {
         let found = poll_fn(|cx| self.poll_owed(cx)).await;
         self.abandon_all();
@@ -149,7 +149,8 @@ impl<W: Workload> Driver<W> {
         }
     }
 
-    /// Waits until one connection has received all it is owed; `None` when there is none left that may.
+    /// Waits until one connection has received all replies it is owed; `None` when no connection is left that
+    /// may.
     fn poll_owed(&mut self, cx: &mut Context<'_>) -> Poll<Option<PipelinedConnection<W>>> {
         let silence = self.longest_silence();
         loop {
@@ -190,13 +191,13 @@ impl<W: Workload> Driver<W> {
         }
     }
 
-    /// How long a connection may owe a reply.
+    /// The longest time for which a connection may owe a reply.
     fn longest_silence(&self) -> Duration {
         let shared = self.shared();
         shared.settings().breaker.longest_pause.max(shared.patience())
     }
 
-    /// Counts a failure; opens the breaker at as many in a row as the settings say.
+    /// Counts a failure; opens the breaker at the number in a row that the settings state.
     fn failed(&mut self, error: &ServerError) {
         let failed = self.breaker.failed();
         self.after_failure(failed, error);

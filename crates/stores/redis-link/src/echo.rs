@@ -11,7 +11,7 @@ use crate::{
     bulk,
 };
 
-/// Replies with its key.
+/// A workload whose scripts reply with their key.
 static ECHO: LazyLock<Script> = LazyLock::new(|| Script::of(&["return KEYS[1]"]));
 
 /// A call that asks for its key.

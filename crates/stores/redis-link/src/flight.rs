@@ -1,5 +1,5 @@
-//! A flight: one pipelined batch, which is what one round trip carries. Not here: the connection, when a
-//! flight is sent, and what its commands mean (`workload`).
+//! A flight: one pipelined batch, the contents of one round trip. Not here: the connection, the time at which
+//! a flight is sent, and the meaning of its commands (`workload`).
 
 use tokio::time::Instant;
 
@@ -13,17 +13,17 @@ use crate::shared::Shared;
 use crate::value::Value;
 use crate::workload::Workload;
 
-/// What waits in a queue.
+/// An entry of a queue.
 #[derive(Debug)]
 pub(crate) enum Entry<W: Workload> {
-    /// What a caller handed in.
+    /// An item from a caller.
     New(W::Item),
     /// A request that was in flight and has to be sent again: nothing was changed by then.
     Again(Box<Planned<W::Request>>),
 }
 
 impl<W: Workload> Entry<W> {
-    /// Until when anybody waits for it; `None` when nobody does.
+    /// The instant until which a caller waits for it; `None` when no caller does.
     pub(crate) fn waits_until(&self) -> Option<Instant> {
         match self {
             Self::New(item) => item.waits_until(),
@@ -31,7 +31,7 @@ impl<W: Workload> Entry<W> {
         }
     }
 
-    /// Until when it may wait at most, whether anybody still does or not.
+    /// The instant until which it may wait at most, whether a caller still does or not.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self {
             Self::New(item) => Some(item.deadline()),
@@ -40,7 +40,7 @@ impl<W: Workload> Entry<W> {
     }
 
     /// Fails it for callers whose time is over by `now`: nothing was sent. Gives it back where others still
-    /// wait for it. Also returns how many callers failed.
+    /// wait for it. Also returns the number of callers that failed.
     pub(crate) fn expire(self, now: Instant, shared: &Shared) -> (Option<Self>, u64) {
         let Some(by) = self.waits_until() else { return (None, 0) };
         if by > now {
@@ -74,11 +74,11 @@ impl<W: Workload> Entry<W> {
     }
 }
 
-/// What a reply on the wire belongs to.
+/// The meaning of a reply on the wire.
 #[derive(Clone, Copy, Debug)]
 enum Expect {
-    /// This number, sent back: what follows answers this flight, and what came before was the last of the
-    /// previous one.
+    /// This number, sent back: later replies answer this flight, and the one before it was the last of the
+    /// previous flight.
     Mark(u64),
     /// The script was loaded.
     Loaded,
@@ -88,7 +88,7 @@ enum Expect {
     Command(usize),
 }
 
-/// What a flight sends before its commands.
+/// Commands that a flight sends before its own.
 #[derive(Debug)]
 pub(crate) struct Ahead<'a> {
     /// A number to be sent back, where another flight's replies come before this one's.
@@ -121,8 +121,8 @@ impl<W: Workload> Default for Flight<W> {
 }
 
 impl<W: Workload> Flight<W> {
-    /// Plans what `entries` need. Callers whose time is over are failed, and what no caller waits for is left
-    /// out: neither is sent. `ahead` is sent first, if anything is.
+    /// Plans the requests of `entries`. Callers whose time is over are failed, and entries without a waiting
+    /// caller are left out: neither is sent. `ahead` is sent first, if anything is.
     pub(crate) fn plan(
         &mut self,
         workload: &W,
@@ -237,7 +237,7 @@ impl<W: Workload> Flight<W> {
         true
     }
 
-    /// Whether its `nth` reply can be that: a mark must come back as it was sent, or be rejected as any
+    /// Whether its `nth` reply can be this one: a mark must come back as it was sent, or be rejected as any
     /// command would be.
     pub(crate) fn accepts(&self, nth: usize, reply: &Reply) -> bool {
         match (self.expects.get(nth), reply) {
@@ -252,8 +252,8 @@ impl<W: Workload> Flight<W> {
         }
     }
 
-    /// Handles the replies that came, in order. Of those that did not come, `sent` says whether the commands
-    /// may have reached the server: then the calls are lost, else they are sent again.
+    /// Handles the replies that came, in order. For missing replies, `sent` says whether the commands may
+    /// have reached the server: then the calls are lost, otherwise they are sent again.
     pub(crate) fn on_replies(
         &mut self,
         workload: &W,
@@ -266,7 +266,7 @@ impl<W: Workload> Flight<W> {
         let (mut replies, mut requests) = (replies.drain(..), self.requests.drain(..));
         for expect in self.expects.drain(..) {
             let reply = replies.next();
-            // What is wrong with the others also shows in the reply to the command after them.
+            // An error of the other commands also shows in the reply to the command after them.
             let Expect::Command(count) = expect else { continue };
             let those = requests.by_ref().take(count);
             match reply {
@@ -298,8 +298,8 @@ mod tests {
     use crate::request::Waiter;
     use crate::settings::LinkSettings;
 
-    /// A node that takes a slot over is asked by ASKING each time, also when it loads a script first or has
-    /// not got all keys yet.
+    /// A node that takes a slot over is asked by ASKING each time, also when it loads a script first or does
+    /// not have all keys yet.
     #[tokio::test]
     async fn a_call_keeps_asking_until_it_is_sent_elsewhere() {
         let mut settings = LinkSettings::parse_url("redis+cluster://a:1").expect("a URL");

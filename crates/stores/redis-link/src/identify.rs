@@ -1,4 +1,4 @@
-//! What answers where Redis was expected: a proxy in front of it, or a server that is too old.
+//! Recognizes servers that answer in place of Redis: a proxy in front of it, or a server that is too old.
 //!
 //! Proxies answer `HELLO` with an error, or close the connection. They pass on no `INFO`, no `SCRIPT`, or no
 //! RESP3, and some send the keys of one script to several servers, so counters need Redis itself.
@@ -12,8 +12,8 @@ use crate::value::Value;
 const FIRST_WITH_HELLO: u32 = 6;
 
 /// True when the server of a new `connection`, which closed one at `HELLO`, speaks the Redis protocol
-/// otherwise, as nutcracker does. A server that speaks only TLS does not, and one that was just ending does
-/// not do it twice.
+/// otherwise, as nutcracker does. A server that speaks only TLS does not, and a server that was just ending
+/// does not close twice.
 pub(crate) async fn closes_at_hello_only(connection: &mut Connection) -> bool {
     if connection.ask_one(&[b"PING"]).await.is_err() {
         return false;
@@ -22,8 +22,8 @@ pub(crate) async fn closes_at_hello_only(connection: &mut Connection) -> bool {
     hello.is_err_and(|error| error.cause == Cause::Network)
 }
 
-/// The error for a server that rejects `HELLO 3` with `error`, if it does so because it does not know it.
-/// What logs in comes before other questions.
+/// The error for a server that rejects `HELLO 3` with `error`, if the reason is that it does not know the
+/// command. `auth` logs in before other questions.
 pub(crate) async fn identify(
     connection: &mut Connection,
     error: &str,
@@ -35,7 +35,7 @@ pub(crate) async fn identify(
     }
     let name = connection.name().clone();
     if let Some(auth) = auth {
-        // If it fails, so does what follows.
+        // If the login fails, so do the next commands.
         let _ = connection.ask_one(auth).await;
     }
     let says = match has_resp3 {
@@ -44,7 +44,7 @@ pub(crate) async fn identify(
     };
     let version = connection.ask_one(&[b"INFO", b"server"]).await.ok().as_ref().and_then(redis_version);
     let major = version.as_deref().and_then(|version| version.split('.').next()?.parse::<u32>().ok());
-    // A proxy has many connections to servers, so the number of one means nothing there.
+    // A proxy has many connections to servers, so the number of a connection means nothing there.
     let id = connection.ask_one(&[b"CLIENT", b"ID"]).await;
     let is_redis = matches!(id, Ok(Reply::Value(Value::Int(_))));
     let why = match (version, major) {
@@ -80,7 +80,7 @@ fn proxy(what_it_does: &str) -> String {
 /// Whether a server rejects `HELLO` with `error` because it does not have it.
 fn lacks_hello(error: &str) -> bool {
     let code = code(error);
-    // A code of its own is about something else, such as the login or the server's state.
+    // An error with a code of its own is about something else, such as the login or the server's state.
     let is_of_its_own = code != "ERR" && !code.is_empty() && code.bytes().all(|c| c.is_ascii_uppercase());
     let error = error.to_ascii_lowercase();
     let words = ["unknown", "unsupported", "not support", "not allowed", "invalid command"];

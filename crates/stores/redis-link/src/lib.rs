@@ -2,15 +2,15 @@
 //! master that Sentinels name, or a Cluster.
 //!
 //! A [`Client`] is given items, each with the hash slot of its key and a deadline. They wait in the queue of
-//! the server that keeps the slot; whatever waits when a pipeline may leave travels in it. What an item is,
-//! which bytes it becomes and what its reply means is decided by a [`Workload`], which is a type parameter:
-//! nothing is boxed or dispatched for it.
+//! the server that keeps the slot; all items that wait when a pipeline may leave travel in it. A [`Workload`]
+//! defines the items, their bytes and the meaning of their replies. It is a type parameter: nothing is boxed
+//! or dispatched for it.
 //!
 //! From the bottom up: `reply` and `command` are the protocol; `connection` and `dial` open a connection;
 //! `topology` finds the server that keeps a slot; `flight` is one pipelined batch; `queue`, `pipelined` and
 //! `driver` send flights over the connections to one server; `thread_connections` has those of one thread;
 //! `client` is the whole, and `watcher` the task beside it that finds out whether servers are up. Not here:
-//! which scripts are called and what they count (`store-redis`).
+//! the scripts and their counts (`store-redis`).
 #![deny(missing_docs)] // it is published
 
 mod client;

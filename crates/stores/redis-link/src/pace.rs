@@ -1,17 +1,17 @@
-//! How many flights may be in flight to a server at once, by how far away it is. Reads no clock.
+//! The number of flights that may be in flight to a server at once, by its distance. Reads no clock.
 //!
-//! Near, few: calls that wait for an answer share commands with others, so the more callers, the fewer
-//! commands each costs. Far, more: a call that first waits for an answer and is then sent takes up to two
-//! round trips, which may not fit in its deadline.
+//! Few for a near server: calls that wait for an answer share commands with others, so the more callers, the
+//! fewer commands per call. More for a far one: a call that first waits for an answer and is then sent takes
+//! up to two round trips, which may not fit in its deadline.
 
 use tokio::time::Duration;
 
-/// Nearer than this a round trip is mostly the server's work.
+/// Nearer than this, a round trip is mostly the server's work.
 const NEAR: Duration = Duration::from_millis(1);
 /// Up to this far two round trips are short enough to wait for.
 const MIDDLE: Duration = Duration::from_millis(4);
 
-/// How much may be in flight.
+/// The most flights and connections in use at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     /// Flights of a queue.
@@ -21,8 +21,8 @@ pub(crate) struct Pace {
     /// Flights of a queue where `gap` has passed since the last one was sent.
     pub(crate) most: usize,
     pub(crate) gap: Duration,
-    /// Connections that are kept ready: where opening one takes long, a second for what a late answer would
-    /// hold up.
+    /// Connections that are kept ready: where opening one takes long, a second for calls that a late answer
+    /// would hold up.
     pub(crate) ready: usize,
 }
 

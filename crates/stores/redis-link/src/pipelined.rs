@@ -1,6 +1,7 @@
 //! One connection and the flights that were sent on it. Replies come in the order of the commands, so the
 //! oldest flight has the next reply, however late: a flight stays until all its replies have come, also when
-//! no caller waits for them any more. Not here: when a flight is sent, and what its replies mean.
+//! no caller waits for them any more. Not here: the time at which a flight is sent, and the meaning of its
+//! replies.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -31,17 +32,17 @@ pub(crate) struct PipelinedConnection<W: Workload> {
     shared: Arc<Shared>,
     connection: Connection,
     in_flight: VecDeque<InFlight<W>>,
-    /// How many of them were sent as a whole, and how many bytes of the next.
+    /// Number of flights sent as a whole, and number of bytes sent of the next.
     sent: usize,
     written: usize,
     is_flushed: bool,
-    /// The least round trip seen, the usual one, and how much it varies.
+    /// The least round trip seen, the usual one, and its deviation.
     base: Duration,
     usual: Duration,
     varies: Duration,
     /// When a flight was last answered.
     answered_at: Instant,
-    /// When a flight was last sent.
+    /// When the newest flight was sent.
     used_at: Instant,
 }
 
@@ -90,23 +91,23 @@ impl<W: Workload> PipelinedConnection<W> {
         self.in_flight.iter().filter_map(|sent| sent.flight.deadline()).min()
     }
 
-    /// When its oldest flight becomes overdue: nothing else should be sent behind it then.
+    /// The instant at which its oldest flight becomes overdue: nothing else should be sent behind it then.
     pub(crate) fn overdue_at(&self, patience: Duration) -> Option<Instant> {
         let oldest = self.in_flight.front()?;
         Some((oldest.sent_at + self.usual).max(self.answered_at) + (4 * self.varies).max(patience / 4))
     }
 
-    /// Since when nothing has arrived though a reply is due.
+    /// The instant since which nothing has arrived although a reply is due.
     pub(crate) fn silent_since(&self) -> Option<Instant> {
         self.in_flight.front().map(|oldest| oldest.sent_at.max(self.answered_at))
     }
 
-    /// Since when it has nothing to do.
+    /// The instant since which it has nothing to do.
     pub(crate) fn idle_since(&self) -> Option<Instant> {
         self.in_flight.is_empty().then(|| self.used_at.max(self.answered_at))
     }
 
-    /// True when nothing has arrived unasked; that shows only while nothing is in flight.
+    /// True when nothing has arrived unasked; this can only be known while nothing is in flight.
     pub(crate) fn is_quiet(&self) -> bool {
         !self.in_flight.is_empty() || self.connection.is_quiet()
     }
@@ -116,8 +117,8 @@ impl<W: Workload> PipelinedConnection<W> {
         self.in_flight.push_back(flight);
     }
 
-    /// Sends and receives what it can; ready with a flight whose replies have all come. After an error it
-    /// must be abandoned.
+    /// Sends and receives as much as it can; ready with a flight whose replies have all come. After an error
+    /// it must be abandoned.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<InFlight<W>, ServerError>> {
         if let Err(error) = self.send(cx) {
             return Poll::Ready(Err(error));
@@ -171,7 +172,7 @@ impl<W: Workload> PipelinedConnection<W> {
         let took = now - answered.sent_at;
         self.answered_at = now;
         self.base = self.base.min(took);
-        // A late one, or one behind it, says nothing of the usual way.
+        // A late reply, or one behind it, says nothing about the usual time.
         if answered.flight.deadline().is_some() {
             self.varies = (3 * self.varies + self.usual.abs_diff(took)) / 4;
             self.usual = (7 * self.usual + took) / 8;
@@ -179,7 +180,7 @@ impl<W: Workload> PipelinedConnection<W> {
         Some(answered)
     }
 
-    /// Its flights, each with whether any of it was sent. No more replies to them will be read.
+    /// Its flights, each with whether a part of it was sent. No more replies to them will be read.
     pub(crate) fn abandon(&mut self) -> impl Iterator<Item = (InFlight<W>, bool)> + use<W> {
         let (whole, part) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.written) > 0);
         let sent = whole + usize::from(part);
@@ -208,8 +209,8 @@ mod tests {
     use crate::request::Waiter;
     use crate::settings::LinkSettings;
 
-    /// Five flights on one connection: the first two are answered, of the third a part was sent, and nothing
-    /// of the others.
+    /// Five flights on one connection: the first two are answered, the third was sent in part, and the others
+    /// not at all.
     #[tokio::test]
     async fn a_connection_knows_which_flights_it_has_sent() {
         let settings = LinkSettings::parse_url("redis://far:1").expect("a URL");
@@ -233,7 +234,7 @@ mod tests {
         assert!((1 << 10..2 << 10).contains(&wire_length), "{wire_length}");
         let mut cx = Context::from_waker(std::task::Waker::noop());
         assert!(pipelined.poll(&mut cx).is_pending());
-        // The first two are answered, by a server that has read nothing more than what was in the buffer.
+        // The first two are answered, by a server that has read only the contents of the buffer.
         let two = [&b"$1\r\na\r\n$8\r\n"[..], &2_u64.to_be_bytes(), b"\r\n$1\r\nb\r\n"].concat();
         far.write_all(&two).await.expect("room");
         for number in [1, 2] {

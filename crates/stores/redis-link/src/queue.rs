@@ -29,7 +29,7 @@ pub enum Traffic {
 /// Places of an empty queue that are kept.
 const KEPT: usize = 1024;
 
-/// What waits to be sent to one server, for one thread and one kind of traffic.
+/// The entries that wait to be sent to one server, for one thread and one kind of traffic.
 #[derive(Debug)]
 pub(crate) struct ConnectionQueue<W: Workload> {
     shared: Arc<Shared>,
@@ -43,10 +43,10 @@ pub(crate) struct ConnectionQueue<W: Workload> {
     ended: AtomicBool,
 }
 
-/// What became of the first attempt to connect since there was no connection.
+/// The outcome of the first attempt to connect since there was no connection.
 #[derive(Clone, Debug)]
 pub(crate) enum Attempt {
-    /// It is not over.
+    /// The attempt is not over.
     Connecting,
     Connected,
     Failed(ServerError),
@@ -55,15 +55,15 @@ pub(crate) enum Attempt {
 #[derive(Debug)]
 struct Queue<W: Workload> {
     entries: VecDeque<Entry<W>>,
-    /// No entry's time is over before this; it may be earlier than the first whose is.
+    /// No entry's time is over before this; it may be earlier than the first end of an entry's time.
     soonest: Option<Instant>,
     /// The task, while it rests.
     rests: Option<Rest>,
-    /// The breaker is open: why.
+    /// The reason, while the breaker is open.
     open: Option<ServerError>,
 }
 
-/// What the resting task waits for.
+/// The event that wakes the resting task.
 #[derive(Debug)]
 struct Rest {
     waker: Waker,
@@ -74,7 +74,7 @@ struct Rest {
 }
 
 impl<W: Workload> Queue<W> {
-    /// Adds an entry; returns whom to wake once the lock is free.
+    /// Adds an entry; returns the task to wake once the lock is free.
     #[must_use]
     fn put(&mut self, entry: Entry<W>, in_front: bool) -> Option<Waker> {
         let by = entry.deadline();
@@ -126,7 +126,7 @@ impl<W: Workload> ConnectionQueue<W> {
         })
     }
 
-    /// Says what became of the attempt to connect.
+    /// Reports the outcome of the attempt to connect.
     pub(crate) fn report_attempt(&self, attempt: Attempt) {
         self.attempt.send_replace(attempt);
     }
@@ -164,7 +164,8 @@ impl<W: Workload> ConnectionQueue<W> {
         self.shared.health().up(self.reporter);
     }
 
-    /// The breaker is open: fails all that waits, and from now on what comes; the server is reported as down.
+    /// The breaker is open: fails all waiting entries, and new ones from now on; the server is reported as
+    /// down.
     pub(crate) fn open_breaker(&self, why: &ServerError) {
         self.fail_waiting(why, true);
         self.shared.health().down(self.reporter, &why.why);
@@ -172,8 +173,8 @@ impl<W: Workload> ConnectionQueue<W> {
 
     /// Puts `entry` at the end of the queue.
     ///
-    /// Gives it back, with the reason, where it cannot be sent: the breaker is open, the queue is full or has
-    /// ended.
+    /// Gives `entry` back, with the reason, where it cannot be sent: the breaker is open, the queue is full
+    /// or has ended.
     pub(crate) fn push(&self, entry: Entry<W>) -> Result<(), (Entry<W>, ServerError)> {
         let mut queue = self.lock();
         let counters = &self.shared.counters().conn;
@@ -195,7 +196,8 @@ impl<W: Workload> ConnectionQueue<W> {
         Ok(())
     }
 
-    /// Puts what was in flight before the others: its callers have waited longer, and it was counted already.
+    /// Puts entries that were in flight before the others: their callers have waited longer, and they were
+    /// counted already.
     pub(crate) fn push_front(&self, entry: Entry<W>) {
         let mut queue = self.lock();
         let why = if self.has_ended() { Some(ended()) } else { queue.open.clone() };
@@ -217,7 +219,7 @@ impl<W: Workload> ConnectionQueue<W> {
         self.ended.load(Relaxed)
     }
 
-    /// Ends it; what waits fails.
+    /// Ends the queue; waiting entries fail.
     pub(crate) fn end(&self) {
         let mut queue = self.lock();
         self.ended.store(true, Relaxed); // under the lock, so that nothing is put in afterwards
@@ -233,7 +235,7 @@ impl<W: Workload> ConnectionQueue<W> {
         self.queue.lock()
     }
 
-    /// Fails all that waits, and from now on what comes where `open` is set.
+    /// Fails all waiting entries, and new ones from now on where `open` is set.
     fn fail_waiting(&self, why: &ServerError, open: bool) {
         let mut queue = self.lock();
         if open {
@@ -245,7 +247,7 @@ impl<W: Workload> ConnectionQueue<W> {
         waiting.into_iter().for_each(|entry| entry.fail(why));
     }
 
-    /// Fails all that waits.
+    /// Fails all waiting entries.
     pub(crate) fn fail_all(&self, why: &ServerError) {
         self.fail_waiting(why, false);
     }
@@ -256,7 +258,7 @@ impl<W: Workload> ConnectionQueue<W> {
         self.shared.health().gone(self.reporter);
     }
 
-    /// Moves what waits to `entries`, at most `most`.
+    /// Moves waiting entries to `entries`, at most `most`.
     pub(crate) fn take(&self, entries: &mut Vec<Entry<W>>, most: usize) {
         let mut queue = self.lock();
         let count = queue.entries.len().min(most);
@@ -267,14 +269,14 @@ impl<W: Workload> ConnectionQueue<W> {
         }
     }
 
-    /// How many entries wait, and an instant before which nobody's time is over.
+    /// The number of entries that wait, and an instant before which the time of no caller is over.
     pub(crate) fn waiting(&self) -> (usize, Option<Instant>) {
         let queue = self.lock();
         (queue.entries.len(), queue.soonest)
     }
 
     /// The task is about to rest. It is woken by the entry that makes `count`, and by one whose time is over
-    /// before all that wait. False when there are as many already.
+    /// before all waiting ones. False when `count` entries wait already.
     pub(crate) fn rest(&self, waker: &Waker, count: usize) -> bool {
         let mut queue = self.lock();
         if queue.entries.len() >= count {
@@ -288,7 +290,8 @@ impl<W: Workload> ConnectionQueue<W> {
         true
     }
 
-    /// Takes out what waits no longer: nothing was sent. True when there was a caller whose time was over.
+    /// Removes entries without a waiting caller: nothing was sent. True when there was a caller whose time
+    /// was over.
     pub(crate) fn expire(&self, now: Instant) -> bool {
         let mut queue = self.lock();
         if queue.soonest.is_none_or(|by| by > now) {

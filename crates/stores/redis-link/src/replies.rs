@@ -1,5 +1,5 @@
-//! What error replies and lost connections mean for the requests of a flight: what is sent again, what goes
-//! to another node, and what is wrong with the server. Not here: what values mean (`workload`).
+//! The consequences of error replies and lost connections for the requests of a flight: requests to send
+//! again, requests for another node, and faults of the server. Not here: the meaning of values (`workload`).
 
 use tokio::time::Instant;
 use tollgate_store::remote::HostPort;
@@ -12,16 +12,16 @@ use crate::shared::Shared;
 /// Most detours of one request: scripts loaded again, other nodes asked. Its time is usually over sooner.
 const MOST_DETOURS: u32 = 16;
 
-/// What is left to do once the replies are handled.
+/// The work that is left once the replies are handled.
 #[derive(Debug)]
 pub(crate) struct Outcome<R> {
     /// To be sent again, before anything else; nothing was changed.
     pub(crate) again: Vec<Planned<R>>,
     /// To be sent to another node; nothing was changed.
     pub(crate) redirects: Vec<Redirect<R>>,
-    /// The server cannot continue: a new connection is needed, to whichever server is the right one then.
+    /// The server cannot continue: a new connection is needed, to the server that is the right one then.
     pub(crate) error: Option<ServerError>,
-    /// Wait before sending again.
+    /// Pause before sending again.
     pub(crate) pause: bool,
     /// Calls were rejected for a reason that may apply to every call.
     pub(crate) doubt: bool,
@@ -33,12 +33,12 @@ pub(crate) struct Outcome<R> {
 #[derive(Debug)]
 pub(crate) struct Redirect<R> {
     pub(crate) to: HostPort,
-    /// The slot, when it has moved for good (MOVED); none with ASK.
+    /// The slot, when it has moved for good (MOVED); `None` with ASK.
     pub(crate) moved: Option<u16>,
     pub(crate) planned: Planned<R>,
 }
 
-/// Collects what becomes of a flight's requests.
+/// Collects the outcomes of a flight's requests.
 #[derive(Debug)]
 pub struct Replies<'a, R> {
     server: &'a str,
@@ -63,7 +63,7 @@ impl<'a, R: Request> Replies<'a, R> {
         self.outcome
     }
 
-    /// What all connections share: to count and word failures.
+    /// The state that all connections share: it counts and words failures.
     #[must_use]
     pub const fn shared(&self) -> &'a Shared {
         self.shared
@@ -117,14 +117,14 @@ impl<'a, R: Request> Replies<'a, R> {
                 }
                 None => planned.request.fail(|| shared.rejected(format!("{server}: {error}"))),
             },
-            // The keys of the call are moving: until they have arrived, or the time is over.
+            // The keys of the call are moving: it is repeated until they have arrived, or its time is over.
             "TRYAGAIN" => {
                 planned.asking = asking;
                 planned.detours -= 1;
                 self.outcome.pause = true;
                 self.send_again(planned);
             }
-            // Not a master any longer: the new master is asked, within the same time.
+            // The server is not a master any longer: the new master is asked, within the same time.
             "READONLY" => {
                 self.outcome.error = Some(self.server_error(error));
                 self.send_again(planned);

@@ -1,14 +1,14 @@
-//! Replies as bytes, read into [`Value`]: RESP2 and RESP3. Not here: where the bytes come from.
+//! Replies as bytes, read into [`Value`]: RESP2 and RESP3. Not here: the source of the bytes.
 //!
 //! A reply is read once all of it has arrived; ours are short. Bytes that are not the Redis protocol are
 //! distinguished from a reply that has not arrived yet, so that a wrong port is reported at once.
 
 use crate::value::Value;
 
-/// One reply.
+/// A server's reply to one command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// A value.
+    /// Any value except an error.
     Value(Value),
     /// An error, as the server words it: `CODE what happened`.
     Error(String),

@@ -1,5 +1,5 @@
-//! What waits and travels: items in a queue, requests in a flight, and the callers behind both. Not here:
-//! what they ask.
+//! The units that wait and travel: items in a queue, requests in a flight, and the callers behind both. Not
+//! here: the contents of a request.
 
 use std::fmt::Debug;
 
@@ -17,13 +17,13 @@ pub struct Waiter<T> {
 }
 
 impl<T> Waiter<T> {
-    /// Waits for what is sent to `to`, until `deadline`.
+    /// A waiter that gets its answer through `to`, until `deadline`.
     #[must_use]
     pub const fn new(to: oneshot::Sender<Result<T, Failure>>, deadline: Instant) -> Self {
         Self { to, deadline }
     }
 
-    /// Until when it waits.
+    /// The instant until which the caller waits.
     #[must_use]
     pub const fn deadline(&self) -> Instant {
         self.deadline
@@ -35,12 +35,12 @@ impl<T> Waiter<T> {
         (!self.to.is_closed()).then_some(self.deadline)
     }
 
-    /// Answers it. Does nothing where it is gone.
+    /// Answers the caller. Does nothing if it is gone.
     pub fn answer(self, answer: Result<T, Failure>) {
         self.to.send(answer).ok();
     }
 
-    /// Fails it where `which` is true of its deadline.
+    /// Fails the caller if `which` is true of its deadline.
     pub fn fail_where(
         waiter: &mut Option<Self>,
         which: impl FnOnce(Instant) -> bool,
@@ -53,9 +53,9 @@ impl<T> Waiter<T> {
     }
 }
 
-/// What waits in a queue: one caller's wish.
+/// One caller's call, which waits in a queue.
 pub trait Item: Debug + Send + 'static {
-    /// Until when its caller waits.
+    /// The instant until which its caller waits.
     fn deadline(&self) -> Instant;
     /// The same while its caller still waits; `None` once it is gone.
     fn waits_until(&self) -> Option<Instant>;
@@ -63,12 +63,12 @@ pub trait Item: Debug + Send + 'static {
     fn fail(self, failure: Failure);
 }
 
-/// What a flight carries: made of one item or more, sent by one command or a part of one.
+/// One request of a flight: made of one item or more, sent by one command or a part of one.
 pub trait Request: Debug + Send + 'static {
     /// Requests that may share a command are neighbours when they are sorted by this.
     type Order: Ord;
 
-    /// See [`Request::Order`].
+    /// Sort key within a flight: see [`Request::Order`].
     fn order(&self) -> Self::Order;
     /// Whether it may share its command with others.
     fn shares_a_command(&self) -> bool;
@@ -78,7 +78,7 @@ pub trait Request: Debug + Send + 'static {
     fn fail_where(&mut self, which: impl Fn(Instant) -> bool, failure: impl FnMut(Instant) -> Failure);
     /// The script that its command calls.
     fn script(&self) -> Option<&'static Script>;
-    /// What to say when a key holds a value of another type.
+    /// The message for a key that holds a value of another type.
     fn wrong_type(&self) -> String;
 
     /// Fails all callers that wait.
@@ -87,10 +87,10 @@ pub trait Request: Debug + Send + 'static {
     }
 }
 
-/// A request on its way, and what became of it so far.
+/// A request on its way, and its detours so far.
 #[derive(Debug)]
 pub struct Planned<R> {
-    /// What is asked, and who waits.
+    /// The request, with the callers that wait for it.
     pub request: R,
     /// Times that it was sent and had to be sent again: unknown scripts, other nodes.
     pub(crate) detours: u32,

@@ -18,13 +18,13 @@ impl Script {
         Self { source, sha: sha.as_ref().iter().map(|byte| format!("{byte:02x}")).collect() }
     }
 
-    /// For `SCRIPT LOAD` and `EVAL`.
+    /// The source, for `SCRIPT LOAD` and `EVAL`.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// For `EVALSHA`: 40 hexadecimal digits.
+    /// The SHA-1, for `EVALSHA`: 40 hexadecimal digits.
     #[must_use]
     pub fn sha(&self) -> &str {
         &self.sha

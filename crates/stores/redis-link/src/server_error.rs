@@ -1,20 +1,21 @@
-//! What keeps a server from being used, in words for an operator. Not here: what became of a call.
+//! Errors that keep a server from being used, in words for an operator. Not here: the outcome of a call.
 
 use std::io;
 use std::sync::Arc;
 
 use tollgate_store::remote::Failure;
 
-/// Why a connection cannot be opened, or cannot be used any longer. Names the server; never holds a password.
+/// The reason why a connection cannot be opened, or cannot be used any longer. Names the server; never holds
+/// a password.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerError {
-    /// What to do about it.
+    /// The class of the error, which determines the remedy.
     pub cause: Cause,
-    /// In words for an operator.
+    /// The reason in words for an operator.
     pub why: Arc<str>,
 }
 
-/// What to do about a [`ServerError`].
+/// The class of a [`ServerError`], which determines the remedy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// The network: try again.
@@ -35,7 +36,7 @@ impl ServerError {
         Self { cause, why: why.into() }
     }
 
-    /// For a caller whose call was not sent because of it.
+    /// The error for a caller whose call was not sent because of it.
     #[must_use]
     pub fn to_failure(&self) -> Failure {
         let kind = match self.cause {
@@ -59,7 +60,7 @@ pub fn code(error: &str) -> &str {
     error.split(' ').next().unwrap_or_default()
 }
 
-/// What a server's error means, and what to do about it. `user` is the user of the login.
+/// The meaning of a server's error, and the remedy. `user` is the user of the login.
 #[must_use]
 pub fn explain(error: &str, user: Option<&str>) -> (Cause, String) {
     let user = user.unwrap_or("default");
@@ -71,7 +72,7 @@ pub fn explain(error: &str, user: Option<&str>) -> (Cause, String) {
             &format!("it rejects the login of user `{user}`: wrong user or password"),
         ),
         "NOPERM" => explained(Cause::Misconfigured, &not_allowed(user)),
-        // Of what a script calls: Redis 7.0, and Valkey and later Redis.
+        // Errors from commands that a script calls: Redis 7.0, and Valkey and later Redis.
         "ERR"
             if error.contains("The user executing the script") || error.contains("ACL failure in script") =>
         {
@@ -137,7 +138,7 @@ fn not_allowed(user: &str) -> String {
     )
 }
 
-/// For a command of a client, and for one that a script calls.
+/// True for an unknown command of a client, and for one that a script calls.
 fn lacks_a_command(error: &str) -> bool {
     let error = error.to_ascii_lowercase();
     error.contains("unknown command") || error.contains("unknown redis command")

@@ -1,5 +1,4 @@
-//! What a client must know: where the servers are, how to log in, and how long to wait. Not here: the form of
-//! URLs (`url`).
+//! The settings of a client: addresses of the servers, login, and waits. Not here: the form of URLs (`url`).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +6,7 @@ use std::time::Duration;
 use tollgate_store::remote::{BreakerSettings, ConfigError, HostPort};
 use tollgate_tls::TlsClientFiles;
 
-/// Which server or servers.
+/// The server or servers to use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Servers {
@@ -15,11 +14,11 @@ pub enum Servers {
     Single(HostPort),
     /// One server, over a socket of this machine.
     Unix(PathBuf),
-    /// Whatever server the sentinels name as the master.
+    /// The server that the sentinels name as the master.
     Sentinel {
         /// The sentinels; asked in order until one answers.
         sentinels: Vec<HostPort>,
-        /// What they call the master.
+        /// The name by which they know the master.
         master: String,
     },
     /// A Redis Cluster, found by any of these nodes.
@@ -73,7 +72,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// Who to log in as.
+/// The login at a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Login {
     /// ACL user; `default` when absent and there is a password.
@@ -102,13 +101,13 @@ pub struct Login {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LinkSettings {
-    /// Where the servers are.
+    /// The servers to use.
     pub servers: Servers,
-    /// Who to log in as.
+    /// The login at the servers.
     pub login: Login,
-    /// Who to log in as at the sentinels.
+    /// The login at the sentinels.
     pub sentinel_login: Login,
-    /// Encryption; none when absent.
+    /// Encryption; `None` for plain connections.
     pub tls: Option<TlsClientFiles>,
     /// Number of the database; a Cluster has only 0.
     pub database: u32,
@@ -123,11 +122,11 @@ pub struct LinkSettings {
     pub max_queued: usize,
     /// Most calls that one round trip carries, per connection.
     pub max_flight: usize,
-    /// When to stop asking.
+    /// The failures after which a server is not asked for a while.
     pub breaker: BreakerSettings,
 }
 
-/// How messages call the deadline of a call: what users of the server set, and those of the library.
+/// The name of a call's deadline in messages: for users of the server, and for those of the library.
 pub(crate) const DEADLINE_SETTING: &str = "--store-deadline (in the library: RedisConfig::with_deadline)";
 /// The same for the time to connect.
 pub(crate) const CONNECT_SETTING: &str =
@@ -162,7 +161,7 @@ impl LinkSettings {
     /// Checks for settings that cannot work.
     ///
     /// # Errors
-    /// [`ConfigError`] says which, and what to write instead.
+    /// [`ConfigError`] names the setting, and the remedy.
     pub fn validate(&self) -> Result<(), ConfigError> {
         let wrong = |what: &str| Err(ConfigError::setting(what));
         if self.is_cluster() && self.database != 0 {

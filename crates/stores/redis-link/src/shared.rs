@@ -1,5 +1,5 @@
-//! What all connections of one client share: settings, health, topology, counters. Not here: queues, and
-//! whatever a call waits for.
+//! The shared state of one client's connections: settings, health, topology, counters. Not here: queues, and
+//! anything that a call waits for.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -17,7 +17,7 @@ use crate::slow::{Calls, Slowness};
 use crate::stats::LinkCounters;
 use crate::topology::Topology;
 
-/// What all connections of one client share.
+/// The shared state of one client's connections.
 #[derive(Debug)]
 pub struct Shared {
     id: u64,
@@ -30,7 +30,7 @@ pub struct Shared {
     counters: LinkCounters,
     /// Keys of different slots must not share a command: a Cluster, or a proxy in front of one.
     keeps_slots_apart: AtomicBool,
-    /// The servers must not be used: why.
+    /// The reason, while the servers must not be used.
     barred: Mutex<Option<ServerError>>,
     is_barred: AtomicBool,
     is_watched: AtomicBool,
@@ -65,24 +65,24 @@ impl Shared {
         })
     }
 
-    /// No two clients of a process share one.
+    /// A number that no other client of the process has.
     pub(crate) const fn id(&self) -> u64 {
         self.id
     }
 
-    /// How messages call the servers.
+    /// The name of the servers in messages.
     #[must_use]
     pub const fn name(&self) -> &StoreName {
         &self.name
     }
 
-    /// The settings.
+    /// The settings of the client.
     #[must_use]
     pub fn settings(&self) -> &LinkSettings {
         &self.settings
     }
 
-    /// Opens connections.
+    /// Opens connections to the servers.
     #[must_use]
     pub const fn dialer(&self) -> &Dialer {
         &self.dialer
@@ -94,8 +94,8 @@ impl Shared {
         &self.health
     }
 
-    /// What to say of servers that are up and answer more than 1 % of the calls too late; `None` where all is
-    /// well, or they are down.
+    /// A warning about servers that are up and answer more than 1 % of the calls too late; `None` where all
+    /// is well, or they are down.
     #[must_use]
     pub fn slow(&self) -> Option<Arc<str>> {
         self.slowness.why(self.health.state().is_up())
@@ -105,19 +105,19 @@ impl Shared {
         self.slowness.report(self.health.state().is_up(), calls);
     }
 
-    /// Which server keeps which key.
+    /// The node of each key.
     #[must_use]
     pub const fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// What is counted of the work.
+    /// The counters of the client's work.
     #[must_use]
     pub const fn counters(&self) -> &LinkCounters {
         &self.counters
     }
 
-    /// How long an answer is waited for, so that a call ends at its deadline.
+    /// The wait for an answer with which a call ends at its deadline.
     #[must_use]
     pub fn patience(&self) -> Duration {
         patience(self.settings.deadline)
@@ -137,14 +137,14 @@ impl Shared {
         Failure::Rejected(reason.into())
     }
 
-    /// How long a caller with the deadline `by` has waited.
+    /// The time that a caller with the deadline `by` has waited.
     pub(crate) fn waited(&self, by: Instant, now: Instant) -> Duration {
         // From when the call was made; both readings are of one clock, so this is never negative.
         let made = by.checked_sub(self.patience());
         made.map_or(self.settings.deadline, |made| now.saturating_duration_since(made))
     }
 
-    /// Why a call that could not be sent in time was taken back.
+    /// The reason why a call that could not be sent in time was taken back.
     pub(crate) fn not_sent_in_time(&self) -> ServerError {
         ServerError::new(Cause::Silent, format!("could not be sent within {:?}", self.settings.deadline))
     }
@@ -164,7 +164,7 @@ impl Shared {
         *self.barred.lock() = why;
     }
 
-    /// Why the servers must not be used; `None` where they may.
+    /// The reason why the servers must not be used; `None` if they may.
     pub(crate) fn barred(&self) -> Option<ServerError> {
         if !self.is_barred.load(Relaxed) {
             return None;
@@ -177,12 +177,12 @@ impl Shared {
         self.is_watched.load(Relaxed)
     }
 
-    /// Says whether a task watches the servers; true when one did before.
+    /// Records whether a task watches the servers; true when one did before.
     pub(crate) fn set_watched(&self, is_watched: bool) -> bool {
         self.is_watched.swap(is_watched, Relaxed)
     }
 
-    /// Nobody uses the client any longer.
+    /// True when the last user of the client has gone.
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.ended.load(Relaxed)

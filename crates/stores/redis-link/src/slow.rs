@@ -11,14 +11,14 @@ use crate::settings::DEADLINE_SETTING;
 /// Fewer calls without an answer mean nothing.
 const FEW: u64 = 5;
 
-/// What is known of it, by the calls of the last seconds.
+/// Late answers among the calls of the last seconds.
 #[derive(Debug)]
 pub(crate) struct Slowness {
     store: StoreName,
     recent: Mutex<Recent>,
 }
 
-/// Calls of the last seconds, older ones weighted less, and what to say of them.
+/// Calls of the last seconds, older ones weighted less, and the warning about them.
 #[derive(Debug, Default)]
 struct Recent {
     requests: u64,
@@ -29,9 +29,9 @@ struct Recent {
 /// Calls since the last report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Calls {
-    /// Those that were made.
+    /// Calls that were made.
     pub(crate) requests: u64,
-    /// Those of them that were not answered in time.
+    /// Calls that were not answered in time.
     pub(crate) silent: u64,
     pub(crate) round_trip: Duration,
     pub(crate) deadline: Duration,
@@ -42,7 +42,7 @@ impl Slowness {
         Self { store, recent: Mutex::default() }
     }
 
-    /// What to say of a server that is up and answers too late for more than 1 % of the calls.
+    /// A warning about a server that is up and answers more than 1 % of the calls too late.
     pub(crate) fn why(&self, is_up: bool) -> Option<Arc<str>> {
         if !is_up {
             return None; // which says more

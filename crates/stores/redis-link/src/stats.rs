@@ -1,8 +1,8 @@
-//! What is counted of the work. Plain numbers; names of metrics are chosen where they are exported.
+//! Counters of the client's work. Plain numbers; names of metrics are chosen where they are exported.
 
 use tollgate_store::remote::{ConnCounters, Stat};
 
-/// Upper edges of [`FlightStats::sizes`]: requests in a flight; one more bucket holds what is above the last.
+/// Upper edges of [`FlightStats::sizes`]: requests in a flight; one more bucket holds larger flights.
 pub const FLIGHT_EDGES: [u64; 10] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /// A snapshot; all except the gauges only grow.
@@ -17,10 +17,10 @@ pub struct FlightStats {
     pub redirects: u64,
 }
 
-/// Where [`ConnStats`](tollgate_store::remote::ConnStats) and [`FlightStats`] are counted.
+/// The counters behind [`ConnStats`](tollgate_store::remote::ConnStats) and [`FlightStats`].
 #[derive(Debug, Default)]
 pub struct LinkCounters {
-    /// What every remote store counts.
+    /// The counts that every remote store has.
     pub conn: ConnCounters,
     flight_sizes: [Stat; FLIGHT_EDGES.len() + 1],
     pub(crate) script_loads: Stat,
@@ -28,7 +28,7 @@ pub struct LinkCounters {
 }
 
 impl LinkCounters {
-    /// A flight was sent, with this many calls for this many requests.
+    /// Records a flight with this many calls for this many requests.
     pub(crate) fn flight(&self, calls: u64, requests: u64) {
         self.conn.flights.add(1);
         self.conn.calls.add(calls);
@@ -36,7 +36,7 @@ impl LinkCounters {
         self.flight_sizes[FLIGHT_EDGES.partition_point(|edge| *edge < requests)].add(1);
     }
 
-    /// What was counted of flights since the start.
+    /// The counts of flights since the start.
     #[must_use]
     pub fn flights(&self) -> FlightStats {
         FlightStats {

@@ -1,5 +1,5 @@
-//! What one thread of one runtime uses of a client: its own connections and their tasks, so that no call
-//! crosses a core.
+//! The part of a client that one thread of one runtime uses: its own connections and their tasks, so that no
+//! call crosses a core.
 
 use std::cell::RefCell;
 use std::sync::{Arc, Weak};
@@ -56,7 +56,7 @@ pub(crate) struct ThreadConnections<W: Workload> {
 /// A workload's place to keep each thread's connections: a thread-local variable of its own, since a generic
 /// type cannot have one.
 pub trait PerThread: Workload {
-    /// The variable.
+    /// The thread's own map of connections.
     fn threads() -> &'static LocalKey<ThreadMap<Self>>;
 }
 
@@ -72,7 +72,7 @@ struct Known<W: Workload> {
 }
 
 impl<W: Workload> ThreadMap<W> {
-    /// Knows no client.
+    /// No connections to any client yet.
     #[must_use]
     pub const fn new() -> Self {
         Self(RefCell::new(Vec::new()))

@@ -1,5 +1,4 @@
-//! Which server keeps which key: one server, the master that the sentinels name, or the Cluster's nodes by
-//! slot.
+//! The server of each key: one server, the master that the sentinels name, or the Cluster's nodes by slot.
 
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 
@@ -16,22 +15,22 @@ use crate::value::Value;
 /// Slots of a Cluster.
 pub(crate) const SLOTS: usize = 16384;
 const NO_NODE: u16 = u16::MAX;
-/// Most nodes that are remembered; more can only be a fault.
+/// Most nodes that are remembered; a larger number can only be a fault.
 const MOST_NODES: usize = 4096;
 
 /// A server by number: 0 where there is one only.
 pub type Node = u16;
 
-/// Which server keeps which key.
+/// The server of each key.
 #[derive(Debug)]
 pub struct Topology {
     servers: Servers,
     /// By slot; empty where there is no Cluster.
     slots: Vec<AtomicU16>,
     nodes: RwLock<Vec<HostPort>>,
-    /// Counts what was learnt.
+    /// Counts the changes.
     version: watch::Sender<u64>,
-    /// Notified when a server contradicted what was known.
+    /// Notified when a server contradicted the known topology.
     pub(crate) doubted: Notify,
     /// Counts changes of the master; a connection that was made before one belongs to the old master.
     epoch: AtomicU64,
@@ -57,7 +56,7 @@ impl Topology {
         if self.slots.is_empty() { 0 } else { slot(key) }
     }
 
-    /// Which node keeps a slot; `None` while that is not known.
+    /// The node of a slot; `None` while it is not known.
     pub(crate) fn node_of(&self, slot: u16) -> Option<Node> {
         if self.slots.is_empty() {
             return Some(0);
@@ -71,7 +70,7 @@ impl Topology {
         self.slots.is_empty() || self.slots.iter().any(|keeper| keeper.load(Relaxed) == node)
     }
 
-    /// Changes whenever something was learnt.
+    /// Changes whenever the topology changes.
     pub(crate) fn watch(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
@@ -80,13 +79,13 @@ impl Topology {
         self.epoch.load(Relaxed)
     }
 
-    /// The master is another one than before: connections to the old one are closed once their calls are
+    /// Records another master than before: connections to the old one are closed once their calls are
     /// answered.
     pub fn new_master(&self) {
         self.epoch.fetch_add(1, Relaxed);
     }
 
-    /// Where a node is now.
+    /// The current address of a node.
     ///
     /// # Errors
     /// [`ServerError`] when no sentinel knows the master, or the node is unknown.
@@ -152,7 +151,7 @@ impl Topology {
         self.doubted.notify_one();
     }
 
-    /// Asks the Cluster which node keeps which slot. Does nothing elsewhere.
+    /// Asks the Cluster for the node of each slot. Does nothing without a Cluster.
     ///
     /// # Errors
     /// [`ServerError`] when no node answers, or one does that is not part of a Cluster.
@@ -186,7 +185,7 @@ impl Topology {
         let questions: [&[&[u8]]; 2] = [&[b"CLUSTER", b"INFO"], &[b"CLUSTER", b"SLOTS"]];
         let asked = tokio::time::timeout(limit, connection.ask(&questions)).await;
         let mut replies = asked.map_err(|_| strange("no reply in time"))??.into_iter();
-        // A node that was cut off from the others has only old information.
+        // A node that was cut off from the others has outdated information.
         if let Some(Reply::Value(info)) = replies.next()
             && info.text().is_some_and(|info| info.contains("cluster_state:fail"))
         {
@@ -211,7 +210,7 @@ impl Topology {
             return Err(strange("no node keeps a slot yet"));
         }
         for (slot, keeper) in self.slots.iter().zip(keepers) {
-            // A slot without a node stays where it was: that node reports what is wrong.
+            // A slot without a node stays where it was: that node reports the fault.
             if keeper != NO_NODE {
                 slot.store(keeper, Relaxed);
             }
@@ -220,7 +219,7 @@ impl Topology {
     }
 }
 
-/// `[first, last, [host, port, …], …]`; a host may be missing, then it is the one that was asked.
+/// `[first, last, [host, port, …], …]`; a missing host means the one that was asked.
 fn read_range(range: &Value, asked: &HostPort) -> Option<(usize, usize, HostPort)> {
     let Value::Array(parts) = range else { return None };
     let [Value::Int(from), Value::Int(to), Value::Array(master), ..] = parts.as_slice() else { return None };
@@ -234,7 +233,7 @@ fn read_range(range: &Value, asked: &HostPort) -> Option<(usize, usize, HostPort
     (from <= to && to < SLOTS).then_some((from, to, at))
 }
 
-/// The Cluster's slot of a key: CRC-16 of what is between the first braces, or of all.
+/// The Cluster's slot of a key: CRC-16 of the part between the first braces, or of the whole key.
 pub(crate) fn slot(key: &[u8]) -> u16 {
     let tag = key.iter().position(|byte| *byte == b'{').and_then(|open| {
         let rest = &key[open + 1..];

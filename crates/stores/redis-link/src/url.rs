@@ -28,7 +28,7 @@ fn parse(url: &str) -> Result<LinkSettings, ConfigError> {
         return wrong(format!("the scheme is missing; {FORMS}"));
     };
     if let Some(at) = rest.find(['?', '#']) {
-        // What follows may be anything, so it is not repeated here.
+        // The rest of the URL may be anything, so it is not repeated here.
         return wrong(format!("`{}` and what follows cannot be read; {FORMS}", &rest[at..=at]));
     }
     let scheme = scheme.to_ascii_lowercase();
@@ -133,7 +133,7 @@ fn read_host(text: &str, default_port: u16) -> Result<HostPort, ConfigError> {
     })
 }
 
-/// Percent-decodes; a `%` that begins no such code is more likely a mistake than meant.
+/// Percent-decodes; an invalid `%` code is more likely a mistake than meant.
 fn decode(text: &str) -> Result<String, ConfigError> {
     let is_code =
         |rest: &str| rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));

@@ -1,21 +1,21 @@
-//! What a server replies.
+//! The values of a server's replies.
 
 /// A value of RESP2 or RESP3.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Null.
+    /// The absence of a value.
     Nil,
-    /// A number.
+    /// A signed 64-bit number.
     Int(i64),
     /// A string of any bytes.
     BulkString(Vec<u8>),
-    /// A list.
+    /// Values in order.
     Array(Vec<Value>),
-    /// A status line, and whatever else is only text.
+    /// A status line, or another value that is only text.
     SimpleString(String),
     /// The status line `OK`.
     Okay,
-    /// Pairs.
+    /// Pairs of key and value.
     Map(Vec<(Value, Value)>),
     /// A list in no order.
     Set(Vec<Value>),

@@ -1,6 +1,6 @@
-//! The task that watches servers: whether they are up and fit, which is the master, which node keeps which
-//! slot. Not here: calls, which have connections of their own, and what makes a server fit (a [`Probe`]
-//! says).
+//! The task that watches servers: whether they are up and fit, the address of the master, and the node of
+//! each slot. Not here: calls, which have connections of their own, and the conditions for a fit server (a
+//! [`Probe`] has them).
 
 use std::sync::Arc;
 
@@ -15,31 +15,31 @@ use crate::settings::Servers;
 use crate::shared::Shared;
 use crate::slow::Calls;
 
-/// Shortest time between two rounds, however often a round is asked for.
+/// Shortest time between two rounds, even if more are requested.
 const SHORTEST: Duration = Duration::from_millis(100);
 
-/// What a watcher asks of a server.
+/// The questions that a watcher asks a server.
 pub trait Probe: Send + 'static {
-    /// A key whose keeper is asked.
+    /// A key by which the server to ask is chosen.
     fn key(&self) -> &[u8];
 
-    /// How often to ask.
+    /// Time between two heartbeats.
     fn interval(&self) -> Duration;
 
-    /// Once per connection: is the server fit? An error bars the servers until one is.
+    /// Called once per connection: is the server fit? An error bars the servers until one is fit.
     fn check(&mut self, connection: &mut Connection) -> impl Future<Output = Result<(), Unfit>> + Send;
 
-    /// Each time: a sign of life, and whatever else is exchanged.
+    /// Called each time: a sign of life, and any other exchange.
     fn heartbeat(
         &mut self,
         connection: &mut Connection,
     ) -> impl Future<Output = Result<(), ServerError>> + Send;
 
-    /// The client ends.
+    /// Called when the client ends.
     fn leave(&mut self, connection: &mut Connection) -> impl Future<Output = ()> + Send;
 }
 
-/// Why a check found no fit server.
+/// The reason why a check found no fit server.
 #[derive(Debug)]
 pub enum Unfit {
     /// It could not be checked.
@@ -86,9 +86,9 @@ struct Watcher<P: Probe> {
     reporter: Reporter,
     probe: P,
     connection: Option<Connection>,
-    /// Which server the sentinels named last.
+    /// The server that the sentinels named last.
     master: Option<Address>,
-    /// This connection's server was checked.
+    /// True when this connection's server was checked.
     is_checked: bool,
     pause: Duration,
 }
@@ -116,7 +116,7 @@ impl<P: Probe> Watcher<P> {
             let had_connection = self.connection.is_some();
             let mut round = self.round().await;
             if round.is_err() && had_connection {
-                // What was open may have been closed long ago; that alone means nothing.
+                // A connection that was open may have been closed long ago; that alone means nothing.
                 self.connection = None;
                 round = self.round().await;
             }

@@ -1,7 +1,7 @@
-//! The seam: what a user of the client hands in. Items wait in a queue; a flight turns them into requests,
-//! requests into commands, and hands back the replies.
+//! The seam: the part that a user of the client hands in. Items wait in a queue; a flight turns them into
+//! requests, requests into commands, and hands back the replies.
 //!
-//! Not here: when and on which connection commands are sent (`driver`), and what follows an error reply
+//! Not here: the time and connection of commands (`driver`), and the consequences of an error reply
 //! (`replies`).
 
 use std::fmt::Debug;
@@ -11,11 +11,11 @@ use crate::request::{Item, Planned, Request};
 use crate::shared::Shared;
 use crate::value::Value;
 
-/// How items become requests, requests commands, and replies answers.
+/// The conversion of items to requests, of requests to commands, and of replies to answers.
 pub trait Workload: Clone + Debug + Send + Sync + 'static {
-    /// What callers hand in.
+    /// A caller's call.
     type Item: Item;
-    /// What a flight carries.
+    /// One request of a flight.
     type Request: Request;
     /// Buffers of a flight, used again and again.
     type Buffers: Debug + Default + Send + 'static;
@@ -31,12 +31,12 @@ pub trait Workload: Clone + Debug + Send + Sync + 'static {
         buffers: &mut Self::Buffers,
     ) -> bool;
 
-    /// All items are added: decides what the request sends. False when its callers have been answered without
-    /// a server.
+    /// All items are added: decides the command of the request. False when its callers have been answered
+    /// without a server.
     fn prepare(&self, request: &mut Self::Request, buffers: &mut Self::Buffers, shared: &Shared) -> bool;
 
-    /// Writes one command for the first of `requests` and as many that follow as may share it; returns how
-    /// many those are, at least 1. `one_slot`: keys of different slots may not share a command.
+    /// Writes one command for the first of `requests` and as many that follow as may share it; returns their
+    /// number, at least 1. `one_slot`: keys of different slots may not share a command.
     fn write(
         &self,
         requests: &[Planned<Self::Request>],

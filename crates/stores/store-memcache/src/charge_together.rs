@@ -1,11 +1,11 @@
 //! Takes from several keys, all or nothing.
 //!
-//! memcached changes one item at a time, so this is: look at all keys; if `core` says that any take is
-//! denied, say so, and nothing was changed. Else charge each key, all its takes or none, and if another
-//! caller was faster somewhere, give back what was charged. What a limit denies is never admitted. Others may
-//! for a moment see permits taken that are given back (and be denied for it), never the other way round.
-//! Charges of several keys run to their end, whether their caller waits or not: else what one key has charged
-//! would stay charged though another denies.
+//! memcached changes one item at a time. So the store looks at all keys first; if `core` says that any take
+//! is denied, the batch is denied, and nothing was changed. Otherwise it charges each key, all its takes or
+//! none, and if another caller was faster somewhere, gives back the charges. A hit that a limit denies is
+//! never admitted. Others may for a moment see permits taken that are given back (and be denied for it),
+//! never the other way round. Charges of several keys run to their end, whether their caller waits or not:
+//! otherwise the charges of one key would stay though another denies.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Group<'a> {
     takes: Vec<usize>,
 }
 
-/// What a key's takes came to.
+/// The results of a key's takes.
 type Outcome = Result<Vec<Decision>, StoreError>;
 
 /// Charges the whole batch or nothing of it; held for as long as `hold` says. Keys whose server gives no
@@ -99,7 +99,7 @@ pub(crate) async fn charge(
 
 /// A key whose charge was sent.
 struct Charging {
-    /// Which of the groups.
+    /// Index of the group.
     nth: usize,
     key: Vec<u8>,
     quota: Quota,
@@ -131,7 +131,7 @@ impl Charged {
     }
 }
 
-/// Waits for all charges; where one denies, gives back what the others have charged.
+/// Waits for all charges; where one denies, gives back the charges of the others.
 async fn finish(client: &Client, charges: Vec<Charging>, now: Timestamp) -> Vec<Charged> {
     let mut settled = Vec::with_capacity(charges.len());
     for Charging { nth, key, quota, cost, pending } in charges {
@@ -151,7 +151,7 @@ async fn finish(client: &Client, charges: Vec<Charging>, now: Timestamp) -> Vec<
     settled
 }
 
-/// Gives back what these keys have charged; which of them could not be.
+/// Gives back the charges of these keys; returns those that could not be given back.
 async fn give_back<'a>(
     client: &Client,
     charged: impl Iterator<Item = &'a Charged>,
@@ -169,7 +169,7 @@ async fn give_back<'a>(
     lost
 }
 
-/// Gives back what the takes have charged, all at the same time; to its end, whether the caller waits or not.
+/// Gives back the charges of all takes at the same time; runs to its end, whether the caller waits or not.
 pub(crate) async fn give_all_back(
     client: &Arc<Client>,
     batch: &[Take<'_>],
@@ -207,7 +207,7 @@ fn by_key<'a>(batch: &[Take<'a>]) -> Vec<Group<'a>> {
     groups
 }
 
-/// What the takes of keys that were looked at would get one after another, if no other caller came.
+/// The decisions that the takes of the keys read would get one after another, if no other caller came.
 fn foresee(
     batch: &[Take<'_>],
     groups: &[Group<'_>],
@@ -224,7 +224,7 @@ fn foresee(
     }
 }
 
-/// Puts what each key's takes came to into the order of the batch.
+/// Puts the results of each key's takes into the order of the batch.
 fn deal(
     client: &Client,
     batch: &[Take<'_>],

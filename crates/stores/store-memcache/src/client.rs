@@ -1,5 +1,5 @@
-//! What all clones of a store share: its servers, and the queues of each runtime to them. Not here: what is
-//! asked (`transaction`), and batches (`charge_together`).
+//! The shared part of all clones of a store: its servers, and the queues of each runtime to them. Not here:
+//! requests (`transaction`), and batches (`charge_together`).
 
 use std::collections::HashMap;
 use std::io;
@@ -20,7 +20,7 @@ use crate::rendezvous::Rendezvous;
 use crate::request::{Answer, Claim, Op, Request};
 use crate::stats::Counters;
 
-/// What all clones of a store share.
+/// The shared part of all clones of a store.
 #[derive(Debug)]
 pub(crate) struct Client {
     pub(crate) name: StoreName,
@@ -41,7 +41,7 @@ pub(crate) enum Pending {
 }
 
 impl Pending {
-    /// Waits for it, until its deadline.
+    /// Waits for the answer, until its deadline.
     pub(crate) async fn answer(self, client: &Client) -> Result<Answer, StoreError> {
         let outcome = match self {
             Self::Settled(outcome) => outcome,
@@ -73,7 +73,7 @@ impl Client {
         })
     }
 
-    /// Whether there is a way to count by `quota` here.
+    /// Whether memcached's commands can count by `quota`.
     pub(crate) fn can_count(&self, quota: &Quota) -> bool {
         use Algorithm::{FixedWindow, SlidingWindowCounter, Unlimited};
         matches!(quota.algorithm(), FixedWindow { .. } | SlidingWindowCounter | Unlimited)

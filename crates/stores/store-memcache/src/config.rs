@@ -1,4 +1,4 @@
-//! What a store of counters in memcached must know: where the servers are and how long to wait.
+//! The settings of a store of counters in memcached: addresses of the servers, and waits.
 //!
 //! Not here: which server keeps a counter (`rendezvous`).
 
@@ -27,7 +27,7 @@ pub struct MemcacheConfig {
     /// The servers. Each counter is on one of them, chosen by its name and theirs: nodes that share counters
     /// list the same servers, in the same spelling; the order does not matter.
     pub servers: Vec<HostPort>,
-    /// What every item's name begins with. Nodes that share counters have the same.
+    /// Prefix of every item's name. Nodes that share counters have the same.
     pub prefix: String,
     /// Longest wait of a call, from the moment it is made.
     pub deadline: Duration,
@@ -35,12 +35,12 @@ pub struct MemcacheConfig {
     pub connect_timeout: Duration,
     /// Most calls that wait to be sent, per connection; one more fails at once.
     pub max_queued: usize,
-    /// Most keys that one round trip is about, per connection.
+    /// Most keys in one round trip, per connection.
     pub max_flight: usize,
-    /// When to stop asking.
+    /// The failures after which a server is not asked for a while.
     pub breaker: BreakerSettings,
-    /// How much longer than needed an item is kept: as much as the nodes' clocks may step back or differ
-    /// without a count being lost.
+    /// Additional lifetime of an item: as much as the nodes' clocks may step back or differ without a count
+    /// being lost.
     pub keep: Duration,
 }
 

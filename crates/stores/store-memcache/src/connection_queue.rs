@@ -1,11 +1,11 @@
 //! The requests of one runtime that wait for one server, the connection behind them, and the task that drives
 //! it.
 //!
-//! At most one round trip is in flight. What arrives meanwhile waits for the next one; everything that is
-//! asked of one key is one [`Transaction`]. When answers fail to come, the connection is closed and made
-//! anew; after a few failures in a row the breaker opens: callers fail at once, while the task keeps trying,
-//! with pauses. A new connection counts once it answers. Not here: what is sent (`transaction`), which server
-//! and which runtime (`client`).
+//! At most one round trip is in flight. Requests that arrive meanwhile wait for the next one; all requests
+//! for one key are one [`Transaction`]. When answers fail to come, the connection is closed and made anew;
+//! after a few failures in a row the breaker opens: callers fail at once, while the task keeps trying, with
+//! pauses. A new connection counts once it answers. Not here: the commands (`transaction`), the choice of
+//! server and runtime (`client`).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,19 +24,19 @@ use crate::request::Request;
 use crate::stats::Counters;
 use crate::transaction::{Next, Transaction};
 
-/// The callers' end.
+/// The callers' end of a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionQueue {
     requests: mpsc::Sender<(Box<[u8]>, Request)>,
     is_open: Arc<AtomicBool>,
 }
 
-/// Why a request was not accepted: nothing was sent.
+/// The reason why a request was not accepted: nothing was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rejected {
     /// The breaker is open.
     Breaker,
-    /// Too many wait.
+    /// Too many requests wait.
     Full,
     /// Its runtime is shutting down.
     Gone,
@@ -81,7 +81,7 @@ impl ConnectionQueue {
     }
 }
 
-/// The task's end.
+/// The task's end of a queue.
 struct Driver {
     incoming: mpsc::Receiver<(Box<[u8]>, Request)>,
     server: GuardedConnection,
@@ -93,7 +93,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Until the store is dropped.
+    /// Runs until the store is dropped.
     async fn run(mut self) {
         loop {
             if self.server.connection.is_none() {
@@ -227,7 +227,7 @@ impl Driver {
         }
     }
 
-    /// Until the next probe; requests meanwhile fail.
+    /// Waits until the next probe; requests meanwhile fail.
     async fn pause(&mut self) {
         let until = Instant::now() + self.server.pause();
         let why = self.server.why();

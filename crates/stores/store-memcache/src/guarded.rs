@@ -116,19 +116,19 @@ impl GuardedConnection {
         self.health.down(self.reporter, &why.to_string().into());
     }
 
-    /// How long to wait until the next attempt.
+    /// The wait until the next attempt.
     pub(crate) fn pause(&self) -> Duration {
         self.breaker.pause()
     }
 
-    /// What failed last.
+    /// The last error.
     pub(crate) fn why(&self) -> io::Error {
         copy(&self.why)
     }
 }
 
 impl Drop for GuardedConnection {
-    /// Also when the runtime ends: what this connection knew means nothing any more.
+    /// This also happens when the runtime ends: the state of this connection means nothing any more.
     fn drop(&mut self) {
         if self.connection.is_some() {
             self.counters.conn.connections.sub(1);

@@ -1,9 +1,9 @@
-//! How a counter's item is called in memcached: the prefix and the counter key, readable where it can be.
+//! The name of a counter's item in memcached: the prefix and the counter key, readable where it can be.
 //!
-//! memcached allows names of 250 bytes without spaces and control characters. What is not printable ASCII,
-//! and `%`, is written as `%` and two hexadecimal digits; a name that is too long then is `#` and the SHA-256
-//! of the key, in hexadecimal. No other name begins with `#`, which is written `%23`; so two keys share an
-//! item only by a collision of SHA-256.
+//! memcached allows names of 250 bytes without spaces and control characters. Bytes other than printable
+//! ASCII, and `%`, are written as `%` and two hexadecimal digits; a name that is too long then is `#` and the
+//! SHA-256 of the key, in hexadecimal. No other name begins with `#`, which is written `%23`; so two keys
+//! share an item only by a collision of SHA-256.
 
 use aws_lc_rs::digest::{SHA256, digest};
 

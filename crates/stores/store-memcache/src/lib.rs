@@ -1,14 +1,14 @@
 //! Window counters in memcached, shared by a fleet.
 //!
-//! memcached runs no scripts, so only what its own commands do in one step is counted here: `fixed_window` by
-//! `incr`, which returns the new count, and `sliding_window_counter` by `gets` and `cas`. Every answer is
-//! worked out by `core` from the previous state, as in any store. All other algorithms are rejected
-//! ([`supports`]). Time is the node's clock.
+//! memcached runs no scripts, so only two algorithms are counted here, those that its own commands do in one
+//! step: `fixed_window` by `incr`, which returns the new count, and `sliding_window_counter` by `gets` and
+//! `cas`. `core` computes every answer from the previous state, as in any store. All other algorithms are
+//! rejected ([`supports`]). Time is the node's clock.
 //!
-//! Read `transaction.rs` first: everything that is asked of one key at a time, as commands and replies
-//! without any I/O. `connection_queue.rs` drives transactions over a connection; `value.rs` is what memcached
-//! holds; `charge_together.rs` takes from several keys, all or nothing. Not here: evictions, which memcached
-//! does not report: give it the memory that the counters need.
+//! Read `transaction.rs` first: all requests for one key at a time, as commands and replies without any I/O.
+//! `connection_queue.rs` drives transactions over a connection; `value.rs` has the stored values;
+//! `charge_together.rs` takes from several keys, all or nothing. Not here: evictions, which memcached does
+//! not report: give it the memory that the counters need.
 
 mod charge_together;
 mod client;

@@ -1,42 +1,42 @@
-//! The few commands of memcached's text protocol that are used here, and what it answers to them.
+//! The few commands of memcached's text protocol that are used here, and the replies to them.
 //!
-//! Not here: reading and writing bytes (`connection`), and what the answers mean (`transaction`).
+//! Not here: reading and writing bytes (`connection`), and the meaning of the replies (`transaction`).
 
 use crate::value::Stored;
 
 /// memcached writes no longer line.
 const LONGEST_LINE: usize = 2048;
-/// Nothing of ours is longer; a foreign value may be, up to what memcached keeps by default.
+/// Nothing of ours is longer; a foreign value may be, up to memcached's default limit.
 const LONGEST_DATA: usize = 1 << 20;
 
 /// One command's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// To `incr` and `decr`.
+    /// The reply to `incr` and `decr`.
     Number(u64),
     Stored,
     NotStored,
     Exists,
     NotFound,
     Deleted,
-    /// To `gets`.
+    /// The reply to `gets` for an item that exists.
     Item {
         flags: u32,
         cas: u64,
         data: Box<[u8]>,
     },
-    /// To `gets` of what is not there.
+    /// The reply to `gets` for an item that does not exist.
     Missing,
     Version,
-    /// It says that the command cannot be, or that it cannot do it.
+    /// The command is invalid, or memcached cannot run it.
     Error(String),
 }
 
-/// The bytes are not an answer of memcached: what follows cannot be read either.
+/// The bytes are not a reply of memcached: later bytes cannot be read either.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Garbled;
 
-/// The first answer in `bytes` and its length; `None` while it is not all there.
+/// The first answer in `bytes` and its length; `None` while a part of it is missing.
 pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Garbled> {
     let Some((line, after)) = line(bytes)? else { return Ok(None) };
     if let Some(rest) = line.strip_prefix("VALUE ") {
@@ -73,7 +73,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Garbled> {
     Ok(Some((reply, after)))
 }
 
-/// The first line without its end, and where the next one begins.
+/// The first line without its end, and the beginning of the next one.
 fn line(bytes: &[u8]) -> Result<Option<(&str, usize)>, Garbled> {
     let Some(end) = bytes.windows(2).take(LONGEST_LINE).position(|pair| pair == b"\r\n") else {
         return if bytes.len() > LONGEST_LINE { Err(Garbled) } else { Ok(None) };
@@ -97,7 +97,7 @@ pub(crate) fn decr(out: &mut Vec<u8>, item: &[u8], by: u64) {
     command(out, &[b"decr", item, by.to_string().as_bytes()]);
 }
 
-/// `delete item`.
+/// Writes the command `delete item`.
 pub(crate) fn delete(out: &mut Vec<u8>, item: &[u8]) {
     command(out, &[b"delete", item]);
 }

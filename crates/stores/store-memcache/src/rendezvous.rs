@@ -1,7 +1,7 @@
-//! Which of several servers keeps an item: the one with the highest score, computed from its name and the
-//! item's (rendezvous hashing).
+//! The server of an item among several: the one with the highest score, computed from its name and the item's
+//! (rendezvous hashing).
 //!
-//! All nodes come to the same answer whatever the order of their lists, and a server that is added or removed
+//! All nodes come to the same answer for any order of their lists, and a server that is added or removed
 //! moves only the items that it gets or had. The score is the finaliser of splitmix64 over the FNV-1a hashes
 //! of both names; it stays as it is, since nodes of different versions must agree. It need not resist an
 //! attack: names that share a server gain nothing else.

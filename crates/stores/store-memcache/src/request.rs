@@ -1,6 +1,6 @@
-//! What is asked of one key, and what it comes to.
+//! The operations on one key, and their answers.
 //!
-//! The decisions are `core`'s: here they are only put together, one after another, on a state.
+//! `core` makes the decisions: here they are only put together, one after another, on a state.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -11,14 +11,14 @@ use tollgate_core::{Algorithm, Cost, Decision, Expiry, Quota, Shape, State, Time
 use tollgate_store::Inspection;
 use tollgate_store::remote::Failure;
 
-/// What is asked.
+/// An operation on one key.
 #[derive(Clone, Debug)]
 pub(crate) enum Op {
     Take(Cost),
     Charge(Cost),
     Pay(Cost),
     GiveBack(Cost),
-    /// All of these or none; held for as long as said, where that is said.
+    /// All of these takes or none; held if a wait is given.
     All {
         takes: Vec<(Quota, Cost)>,
         hold: Option<Duration>,
@@ -29,11 +29,11 @@ pub(crate) enum Op {
     Look,
 }
 
-/// What it came to.
+/// The answer to an operation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Answer {
     Decision(Decision),
-    /// One of each take, and whether they were charged.
+    /// One decision per take, and whether they were charged.
     All {
         decisions: Vec<Decision>,
         charged: bool,
@@ -56,8 +56,8 @@ pub(crate) struct Request {
     pub(crate) reply: oneshot::Sender<Result<Answer, Failure>>,
 }
 
-/// Who may still decide about a request: the caller, which may give up while nothing has been changed, or the
-/// task that sends it.
+/// The owner of a request: the caller, which may give up while nothing has been changed, or the task that
+/// sends it.
 #[derive(Debug, Default)]
 pub(crate) struct Claim(AtomicU8);
 
@@ -66,13 +66,13 @@ const CHANGING: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
 impl Claim {
-    /// Something is about to be changed; false when the caller has given up.
+    /// Called before a change; false when the caller has given up.
     pub(crate) fn change(&self) -> bool {
         let was = self.0.compare_exchange(UNTOUCHED, CHANGING, Ordering::AcqRel, Ordering::Acquire);
         was != Err(GIVEN_UP)
     }
 
-    /// Nothing was changed after all.
+    /// Called when nothing was changed after all.
     pub(crate) fn undo(&self) {
         let _ = self.0.compare_exchange(CHANGING, UNTOUCHED, Ordering::AcqRel, Ordering::Acquire);
     }
@@ -109,7 +109,7 @@ impl Request {
         }
     }
 
-    /// Fails it because of what happened while it was in flight.
+    /// Fails it because of an event while it was in flight.
     pub(crate) fn fail_silent(self, why: &std::io::Error) {
         let failure = if self.claim.is_changing() {
             Failure::Silent { waited: self.deadline }
@@ -119,7 +119,7 @@ impl Request {
         let _ = self.reply.send(Err(failure));
     }
 
-    /// Does it to `state`.
+    /// Applies the operation to `state`.
     fn step(&self, state: &mut State) -> Answer {
         let (quota, now) = (&self.quota, self.now);
         match &self.op {
@@ -157,7 +157,7 @@ impl Request {
     }
 }
 
-/// Does all `requests` to `state`, in order.
+/// Applies all `requests` to `state`, in order.
 pub(crate) fn replay(requests: &[Request], mut state: State) -> (State, Vec<Answer>) {
     let answers = requests.iter().map(|request| request.step(&mut state)).collect();
     (state, answers)
@@ -203,7 +203,7 @@ fn expires(state: &State) -> Expiry {
 }
 
 impl Request {
-    /// The answer where nothing is ever kept.
+    /// The answer for a quota that keeps nothing.
     pub(crate) fn without_a_state(&self) -> Answer {
         self.step(&mut self.quota.fresh())
     }

@@ -1,4 +1,4 @@
-//! What is counted of the store's work. Plain numbers; names of metrics are chosen where they are exported.
+//! Counters of the store's work. Plain numbers; names of metrics are chosen where they are exported.
 
 use tollgate_store::remote::{ConnCounters, ConnStats, Stat};
 
@@ -6,7 +6,7 @@ use tollgate_store::remote::{ConnCounters, ConnStats, Stat};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MemcacheStats {
-    /// What every remote store counts.
+    /// The counts that every remote store has.
     pub conn: ConnStats,
     /// Times another connection changed an item between our reading and our writing of it, so that both were
     /// done again.
@@ -16,7 +16,7 @@ pub struct MemcacheStats {
     pub left_counted: u64,
 }
 
-/// Where it is counted.
+/// The counters behind [`MemcacheStats`].
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) conn: ConnCounters,

@@ -1,5 +1,4 @@
-//! [`MemcacheStore`]: the trait [`Store`] over a client of memcached. Not here: what memcached is asked
-//! (`transaction`).
+//! [`MemcacheStore`]: the trait [`Store`] over a client of memcached. Not here: the commands (`transaction`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,10 +35,10 @@ pub struct MemcacheStore {
     client: Arc<Client>,
 }
 
-/// Whether memcached's commands can count by `quota`, shared so. What is local is not counted there.
+/// Whether memcached's commands can count by `quota`, shared so. Local counters are not counted there.
 ///
 /// # Errors
-/// Why not, and what to write instead; for the message at load.
+/// The reason, and the remedy; for the message at load.
 ///
 /// # Example
 /// ```
@@ -79,9 +78,8 @@ impl MemcacheStore {
         Ok(Self { client: Arc::new(Client::new(config)?) })
     }
 
-    /// Connects from the tokio runtime it is called in. Done by itself on first use; calling it at start
-    /// makes [`MemcacheStore::state`] tell the truth before the first request. Does nothing outside of a
-    /// runtime.
+    /// Connects from the tokio runtime it is called in. The first use does so too; calling it at startup
+    /// makes [`MemcacheStore::state`] right before the first request. Does nothing outside of a runtime.
     pub fn start(&self) {
         let _ = self.client.queues();
     }
@@ -92,7 +90,7 @@ impl MemcacheStore {
         self.client.health.state()
     }
 
-    /// Tells every change of [`MemcacheStore::state`].
+    /// Reports every change of [`MemcacheStore::state`].
     #[must_use]
     pub fn watch(&self) -> watch::Receiver<StoreState> {
         self.client.health.watch()
@@ -104,7 +102,7 @@ impl MemcacheStore {
         self.client.finisher.wait().await;
     }
 
-    /// What was counted since the start.
+    /// The counts since the start.
     #[must_use]
     pub fn stats(&self) -> MemcacheStats {
         self.client.counters.snapshot()

@@ -4,17 +4,18 @@
 //! All requests for a key that wait at the same time are done at once, in the order of arrival:
 //!
 //! - **Counting** (fixed windows): `incr` by the hits of all. The number that it returns gives the count
-//!   before, and by its mark the window; `core` works out each answer from there. Nothing there: `add` a
-//!   window. A window that has ended, or one whose end is not known: read, and continue from what is found.
-//! - **Changing** (everything else): `gets`, work out all answers, `cas`. If another connection was faster,
-//!   once more from the start.
+//!   before, and by its mark the window; `core` works out each answer from there. If the item is missing:
+//!   `add` a window. If the window has ended, or its end is not known: read it, and continue from the value
+//!   found.
+//! - **Changing** (everything else): `gets`, compute all answers, `cas`. If another connection was faster,
+//!   begin again.
 //! - **Lowering**: hits that were added and do not count (a batch that is all or nothing and was denied,
-//!   permits given back meanwhile, what is above the most that is counted) are taken off again by `gets` and
-//!   `cas`, in the same window only. So is a count that no number holds any longer written as text, from
-//!   where on it is changed as everything else.
+//!   permits given back meanwhile, hits above the largest count) are taken off again by `gets` and `cas`, in
+//!   the same window only. A count that no number holds any longer is in the same way rewritten as text; from
+//!   then on it is changed as any other state.
 //!
-//! A count is thus never lower than what was admitted, at any moment, whoever stops half-way: at worst it is
-//! too high until the window ends.
+//! A count is thus never lower than the permits admitted, at any moment, even if a caller stops half-way: at
+//! worst it is too high until the window ends.
 
 use tollgate_core::{Algorithm, Align, Cost, State, Timestamp, Word};
 use tollgate_store::remote::Failure;
@@ -29,7 +30,7 @@ const MOST_AT_ONCE: u64 = 1 << 20;
 /// Most attempts to lower a count; after that it stays too high.
 const LOWERINGS: u32 = 32;
 
-/// Everything that is asked of one key at a time.
+/// All requests for one key at a time.
 #[derive(Debug)]
 pub(crate) struct Transaction {
     item: Box<[u8]>,
@@ -48,11 +49,11 @@ enum Phase {
     Read,
     /// `incr` was sent; the window's end where it is known, and else `gets` was sent with it.
     Counting { hits: u64, end_ns: Option<u64> },
-    /// `gets` is next, to learn in what window `incr` counted.
+    /// `gets` is next, to learn the window in which `incr` counted.
     Locate { hits: u64, after: Counted },
-    /// A number that is not ours was raised: `decr` is next.
+    /// A number that is not ours was raised by `incr`: `decr` is next.
     Restore { hits: u64 },
-    /// This is what there is; the change is next. `cas` is `None` when there is nothing.
+    /// The item was read; the change is next. `cas` is `None` when there is no item.
     Change { base: State, cas: Option<u64> },
     /// The change was sent.
     Changing { answers: Vec<Answer> },
@@ -62,10 +63,10 @@ enum Phase {
     Lowering { by: u64, window: Window, cas: u64, answers: Vec<Answer>, tries: u32 },
 }
 
-/// What comes next.
+/// The next action of a transaction.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// [`Transaction::send`] again.
+    /// Call [`Transaction::send`] again.
     Send,
     /// All requests are answered.
     Done,
@@ -85,7 +86,7 @@ impl Transaction {
         self.requests.push(request);
     }
 
-    /// Appends the next commands; answers how many replies they will have. None: there is nothing left to do.
+    /// Appends the next commands; returns the number of their replies: 0 if there is nothing left to do.
     pub(crate) fn send(&mut self, out: &mut Vec<u8>) -> usize {
         match std::mem::replace(&mut self.phase, Phase::Read) {
             Phase::Begin => self.begin(out),
@@ -122,7 +123,7 @@ impl Transaction {
         }
     }
 
-    /// Takes the replies to what was last sent.
+    /// Takes the replies to the last commands.
     pub(crate) fn receive(&mut self, replies: &[Reply]) -> Next {
         let [first, rest @ ..] = replies else { return Next::Send };
         match std::mem::replace(&mut self.phase, Phase::Read) {
@@ -140,8 +141,8 @@ impl Transaction {
             Phase::Lower { by, end_ns, answers, tries } => match first {
                 Reply::Item { flags, cas, data } => {
                     match value::window(*flags, data, self.latest()) {
-                        // Another was faster, and wrote it as text; in `core`'s form it may end a little
-                        // later.
+                        // Another connection was faster, and wrote it as text; in `core`'s form it may end a
+                        // little later.
                         Some(window) if by == 0 && number(data).is_none() && window.end_ns >= end_ns => {
                             self.answer(answers)
                         }
@@ -196,7 +197,7 @@ impl Transaction {
         self.requests.drain(..).for_each(|request| request.fail_silent(why));
     }
 
-    /// How many requests it serves.
+    /// The number of requests that it serves.
     pub(crate) fn len(&self) -> usize {
         self.requests.len()
     }
@@ -206,7 +207,7 @@ impl Transaction {
         match self.hits() {
             Some(hits @ 1..=MOST_AT_ONCE) => {
                 self.claim_all();
-                // Whoever gave up at the last moment is not counted.
+                // A caller that gave up at the last moment is not counted.
                 let hits = self.hits().unwrap_or(hits);
                 if hits == 0 {
                     return self.begin(out);
@@ -238,7 +239,7 @@ impl Transaction {
         self.requests.retain(|request| request.claim.change());
     }
 
-    /// The end of the window that a hit would begin now, where that is a mark enough to know it again.
+    /// The end of the window that a hit would begin now, if that end is enough to recognize the window again.
     fn expected_end(&self) -> Option<u64> {
         let request = self.requests.iter().find(|request| request.hits().is_some_and(|hits| hits > 0))?;
         let Algorithm::FixedWindow { align: Align::Calendar } = request.quota.algorithm() else {
@@ -276,14 +277,14 @@ impl Transaction {
                 self.phase = Phase::Change { base: State::Word(Word::FRESH), cas: None };
                 Next::Send
             }
-            // Text: another algorithm's state, or foreign. Reading shows.
+            // The item is text: another algorithm's state, or foreign. Reading it will show.
             Reply::Error(line) if line.contains("non-numeric") => self.read(),
             Reply::Error(line) => self.reject(line),
             _ => self.reject("an unexpected answer to `incr`"),
         }
     }
 
-    /// `incr` counted in some window; `reply` is what was there soon after.
+    /// `incr` counted in some window; `reply` is the value soon after.
     fn located(&mut self, hits: u64, after: Counted, reply: &Reply) -> Next {
         if let Reply::Item { flags, data, .. } = reply
             && number(data).is_some_and(|it| it.mark == after.mark)
@@ -319,7 +320,7 @@ impl Transaction {
         Next::Send
     }
 
-    /// This is what there is.
+    /// The item was read.
     fn found(&mut self, reply: &Reply) -> Next {
         let (base, cas) = match reply {
             Reply::Item { flags, cas, data } => match value::read(*flags, data, self.latest()) {
@@ -394,7 +395,7 @@ impl Transaction {
     }
 }
 
-/// Whether it is the window that ends at `end_ns`, which `core` rounds where the count is great.
+/// Whether it is the window that ends at `end_ns`, which `core` rounds for great counts.
 fn is_end_of(window: Window, end_ns: u64) -> bool {
     window.end_ns == end_ns || Window::from_word(Window { end_ns, ..window }.to_word()) == Some(window)
 }

@@ -1,9 +1,9 @@
-//! What memcached holds: a state of `core` as an item's flags, data and life.
+//! The values in memcached: a state of `core` as an item's flags, data and life.
 //!
 //! A fixed window is a number, so that `incr` counts in it: `1` bit of ours, 27 bits of the window's end, 36
 //! bits of the count; the rest of the end is in the item's flags. The count has room for four times the most
-//! that is kept so, so that what is added before it is lowered or rewritten never runs into the end. Read as
-//! a decimal, it has 19 or 20 digits:
+//! that is kept in this form, so that hits added before it is lowered or rewritten never run into the end.
+//! Read as a decimal, it has 19 or 20 digits:
 //!
 //! ```text
 //! data   1 << 63 | (end >> 6 & 27 bits) << 36 | count      end: ns since the Unix epoch, modulo 2^59 (18
@@ -36,7 +36,7 @@ const NAME: &str = "sliding_window_counter";
 const WINDOW: &str = "fixed_window";
 /// First cell of the state of a sliding window counter.
 const TAG: u64 = 3;
-/// A longer life is meant as an instant by memcached.
+/// memcached reads a longer life as an instant.
 const LONGEST_SPAN: u64 = 30 * 86_400;
 
 /// A fixed window with hits in it.
@@ -46,7 +46,7 @@ pub(crate) struct Window {
     pub(crate) end_ns: u64,
 }
 
-/// What an item's data say without its flags.
+/// The content of an item's data without its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) count: u64,
@@ -98,7 +98,7 @@ impl Window {
     }
 }
 
-/// What memcached keeps: flags, data and life of an item.
+/// The stored form of a state: flags, data and life of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) flags: u32,
@@ -127,11 +127,11 @@ pub(crate) fn write(state: &State, now: Timestamp, keep: Duration) -> Option<Sto
     Some(Stored { flags, data, exptime: exptime(expires.seconds(), now.unix_seconds(), keep.as_secs()) })
 }
 
-/// `None` for what is not ours.
+/// `None` for a foreign value.
 pub(crate) fn read(flags: u32, data: &[u8], now: Timestamp) -> Option<State> {
     if let Some(mut window) = window(flags, data, now) {
         if window.end_ns <= now.as_nanos() {
-            // It has ended, and must not do so later since its end would be rounded.
+            // The window has ended, and must not end later since its end would be rounded.
             window.count = window.count.min(MOST_IN_NUMBER);
         }
         return Some(State::Word(window.to_word()));
@@ -176,7 +176,7 @@ mod tests {
 
     const KEEP: Duration = Duration::from_secs(60);
 
-    /// What `core` makes of a first take, kept and read again.
+    /// The state after a first take, and the same state after it was stored and read again.
     fn kept(quota: &Quota, cost: u64, now: Timestamp) -> (State, Option<State>) {
         let mut state = quota.fresh();
         let _ = quota.charge(&mut state, Cost(cost), now);

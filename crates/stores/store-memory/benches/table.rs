@@ -1,4 +1,4 @@
-//! The table beside governor's keyed limiter, in one run; what varies is the number of keys and of threads.
+//! The table beside governor's keyed limiter, in one run, with different numbers of keys and of threads.
 //!
 //! `cargo bench -p tollgate-store-memory` takes about a minute; `TOLLGATE_BENCH_KEYS=10000000` takes ten
 //! million keys instead, and some minutes. Every decision reads the clock, but in batches of 16, which read
@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-/// `cargo test --bench table`: everything once, to see that it works.
+/// For `cargo test --bench table`: everything once, to see that it works.
 fn is_smoke() -> bool {
     !std::env::args().any(|argument| argument == "--bench")
 }
@@ -61,8 +61,8 @@ struct Ours {
 }
 
 impl Ours {
-    /// Also says how long the longest decision took while the table grew, and what memory a key takes. The
-    /// same once more without growth shows what of it is the machine's.
+    /// Also prints the longest decision while the table grew, and the memory per key. The same once more
+    /// without growth shows the machine's part of it.
     fn full(keys: u64) -> Self {
         let ours = Self {
             store: MemoryStore::default(),
@@ -89,7 +89,7 @@ impl Ours {
                 texts.fill(|place| number + place as u64);
             }
             let text = &texts.0[place];
-            // So much at once that nothing expires before the end.
+            // So many keys that nothing expires before the end.
             timed_once(|| {
                 self.store
                     .take_one(Counter::new(Key(text.as_bytes()), &self.quota), Cost(1_000), self.clock.now())
@@ -148,7 +148,7 @@ impl Theirs {
     }
 }
 
-/// The five longest times, of this thread's processor time, and how many are above 20 and 50 µs.
+/// The five longest times, of this thread's processor time, and the numbers of times above 20 and 50 µs.
 fn each(times: u64, mut once: impl FnMut(u64) -> Duration) -> ([Duration; 5], [usize; 2]) {
     let (mut slowest, mut above) = ([Duration::ZERO; 5], [0; 2]);
     for number in 0..times {
@@ -164,7 +164,7 @@ fn each(times: u64, mut once: impl FnMut(u64) -> Duration) -> ([Duration; 5], [u
     (slowest, above)
 }
 
-/// Of this thread: what others do on the machine does not count.
+/// Processor time of this thread: other work of the machine does not count.
 fn timed_once<T>(once: impl FnOnce() -> T) -> Duration {
     let start = processor_time();
     black_box(once());
@@ -178,7 +178,7 @@ fn fresh_memory(bytes: usize) -> ([Duration; 5], [usize; 2]) {
     each((bytes / PAGE) as u64, |page| timed_once(|| memory[page as usize * PAGE] = 1))
 }
 
-/// Nanoseconds a decision, of all threads together. Making the keys is not counted.
+/// Nanoseconds per decision, of all threads together. Making the keys is not counted.
 fn timed(keys: u64, threads: u64, decide: impl Fn(&[String]) -> usize + Sync) -> f64 {
     let rounds = if is_smoke() { 2 } else { 400 };
     let start = Barrier::new(threads as usize);
@@ -241,8 +241,8 @@ fn resident_bytes() -> u64 {
     status.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
-/// So many decisions on a thousand keys and nothing else to speak of, for `valgrind --tool=callgrind`: run it
-/// with two counts and divide the difference.
+/// Decisions on a thousand keys and hardly anything else, for `valgrind --tool=callgrind`: run it with two
+/// counts and divide the difference.
 fn instructions(decisions: u64) {
     let ours = Ours {
         store: MemoryStore::default(),

@@ -1,10 +1,10 @@
 //! All or nothing over a batch.
 //!
-//! First every take is decided on copies of the states; only if all are admitted are they done. Calls of this
-//! kind exclude each other if they share keys, by locks on stripes of keys, taken in ascending order to avoid
-//! deadlock. Takes outside of such batches take no stripe and pay nothing. One of them may therefore come
-//! between deciding and doing; if a take is then denied, those already done are given back and the denial is
-//! returned.
+//! First every take is decided on copies of the states; the takes are done only if all are admitted. Calls of
+//! this kind exclude each other if they share keys, by locks on stripes of keys, taken in ascending order to
+//! avoid deadlock. Takes outside of such batches take no stripe and pay nothing. One of them may therefore
+//! come between deciding and doing; if a take is then denied, those already done are given back and the
+//! denial is returned.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -54,7 +54,7 @@ pub(crate) fn take(
     if !decided.iter().all(Decision::is_admitted) {
         for (take, key) in batch.iter().zip(&keys) {
             if take.counter.quota.starts_partial() && !take.cost.is_peek() {
-                // The first request starts its refill, admitted or not; see `Quota::start_refill`.
+                // The first request starts the refill, admitted or not; see `Quota::start_refill`.
                 let _never = states.take(*key, take.counter.quota, Cost(u64::MAX), now);
             }
         }

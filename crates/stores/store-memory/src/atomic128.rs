@@ -9,7 +9,7 @@
 
 use std::sync::atomic::Ordering;
 
-/// An atomic 128-bit word.
+/// A 128-bit word with atomic access.
 #[derive(Debug, Default)]
 #[repr(transparent)]
 pub(crate) struct AtomicU128(portable_atomic::AtomicU128);
@@ -22,8 +22,8 @@ impl AtomicU128 {
             return load_in_line(&self.0);
         }
         if cfg!(all(target_arch = "x86_64", not(miri))) {
-            // Not `load`: `portable-atomic` moves 16 bytes on every processor with AVX, also where its maker
-            // does not say that this is atomic.
+            // Not `load`: `portable-atomic` moves 16 bytes on every processor with AVX, even if its maker
+            // does not document that as atomic.
             let same = self.0.compare_exchange(0, 0, Ordering::AcqRel, Ordering::Acquire);
             return same.unwrap_or_else(|is| is);
         }
@@ -36,7 +36,7 @@ impl AtomicU128 {
     }
 
     /// # Errors
-    /// What is there instead of `old`.
+    /// The value found instead of `old`.
     #[inline]
     pub(crate) fn compare_exchange(
         &self,
@@ -131,7 +131,7 @@ impl InLine {
     }
 
     /// The word in two loads, the lower half first, so that the halves may be of different states. 1.5 ns
-    /// faster than one load of both, and a decision that swaps the word notices when they were.
+    /// faster than one load of both, and a decision that swaps the word notices if they were.
     #[inline]
     pub(crate) fn glance(self, word: &AtomicU128) -> u128 {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -158,7 +158,7 @@ impl InLine {
         return word.load(Ordering::Acquire);
     }
 
-    /// As [`AtomicU128::compare_exchange`].
+    /// Compares and exchanges, as [`AtomicU128::compare_exchange`].
     #[inline]
     pub(crate) fn replace(self, word: &AtomicU128, old: u128, new: u128) -> Result<u128, u128> {
         #[cfg(all(target_arch = "x86_64", not(miri)))]

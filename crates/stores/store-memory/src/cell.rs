@@ -1,9 +1,9 @@
-//! One state without a key: what a program keeps that limits itself as a whole.
+//! One state without a key, for a program that limits itself as a whole.
 //!
 //! A state of one word is changed by compare-and-swap, without a lock, with the same instructions as a slot
-//! of the table; a wide state is behind a lock of its own. A cell that was made for a token bucket keeps
-//! [64 bits](ShortBucket) in place of the word for as long as they say as much, and takes by that bucket swap
-//! them. Not here: which quota counts, what time it is.
+//! of the table; a wide state is behind a lock of its own. A cell that was made for a token bucket keeps [64
+//! bits](ShortBucket) in place of the word for as long as they hold as much, and takes by that bucket swap
+//! them. Not here: the choice of quota, the time.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 
@@ -31,16 +31,16 @@ use crate::table::{pack, unpack};
 #[derive(Debug)]
 #[repr(align(128))] // processors fetch lines in pairs: what else is read often stays out of both
 pub struct StateCell {
-    /// The state by `own`, or that it is in `word`: it never comes back from there.
+    /// The state in the form of `own`, or a mark that it is in `word`: it never comes back from there.
     short: AtomicU64,
     word: AtomicU128,
     in_line: Option<InLine>,
-    /// Also held by who moves the state to `word`.
+    /// Also held by a caller that moves the state to `word`.
     wide: Mutex<Wide>,
     own: Apart<Option<ShortBucket>>,
 }
 
-/// In lines of its own: what is only read stays in the cache of every processor.
+/// In lines of its own: data that is only read stays in the cache of every processor.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Apart<T>(T);
@@ -52,7 +52,7 @@ impl Default for StateCell {
 }
 
 impl StateCell {
-    /// The state of a quota that was never asked.
+    /// The state of a quota that was never asked for permits.
     #[must_use]
     pub fn new() -> Self {
         Self::with(None)
@@ -76,8 +76,8 @@ impl StateCell {
     }
 
     /// As [`take`](Self::take), where `quota` is the one that the cell was [made for](Self::made_for).
-    /// `answer` is in line where each outcome is known, so that a caller who looks at nothing else pays for
-    /// nothing else.
+    /// `answer` is in line where each outcome is known, so that a caller pays only for the parts that it
+    /// looks at.
     #[inline(always)]
     pub fn take_own<T>(
         &self,
@@ -118,15 +118,15 @@ impl StateCell {
         }
     }
 
-    /// Ends the fast path of a bucket: from here on nothing but [`update`](Self::update) changes the state.
+    /// Ends the fast path of a bucket: from here on only [`update`](Self::update) changes the state.
     pub fn close(&self) {
         if let Some(own) = &self.own.0 {
             self.move_to_word(own);
         }
     }
 
-    /// Takes `cost` permits if they fit. In line, so that what a caller does not look at need not be worked
-    /// out.
+    /// Takes `cost` permits if they fit. In line, so that parts that a caller does not look at need not be
+    /// computed.
     #[inline(always)]
     pub fn take(&self, quota: &Quota, cost: Cost, now: Timestamp) -> Decision {
         match self.take_fast(quota, cost, now, || true) {
@@ -165,8 +165,8 @@ impl StateCell {
         self.update(quota, |state| quota.take(state, cost, now))
     }
 
-    /// Runs `step` on the state and keeps what it made of it. `step` may be called again, with a newer state;
-    /// what the last call returned is the answer.
+    /// Runs `step` on the state and keeps its result. `step` may be called again, with a newer state; the
+    /// last call returns the answer.
     pub fn update<T>(&self, quota: &Quota, mut step: impl FnMut(&mut State) -> T) -> T {
         if let Step::Wide(_) = quota.step() {
             let mut wide = self.wide.lock();
@@ -216,7 +216,7 @@ impl StateCell {
         None
     }
 
-    /// For a state that `own` cannot say, or a quota that would not read it.
+    /// The slow path, for a state that `own` cannot hold, or a quota that would not read it.
     #[cold]
     fn move_to_word(&self, own: &ShortBucket) {
         let _only_writer_of_the_word = self.wide.lock();

@@ -1,4 +1,4 @@
-//! How large the table may become, and the secret that its places depend on.
+//! The size of the table, and the secret that its places depend on.
 
 /// Settings of a [`MemoryStore`](crate::MemoryStore).
 ///
@@ -35,12 +35,12 @@ impl MemoryConfig {
     }
 }
 
-/// Under what key names are hashed.
+/// The key under which key names are hashed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashKey {
     /// A new one per store, from the operating system: nobody can craft keys that collide.
     #[default]
     Random,
-    /// A given one, for tests that must run the same twice. Whoever knows it can craft collisions.
+    /// A given one, for tests that must run the same twice. A client that knows it can craft collisions.
     Fixed(u64),
 }

@@ -8,10 +8,10 @@
 //! h = k_length + k₁·c₁ + k₂·c₂ + …   modulo 2^128;   used are its highest 67 bits
 //! ```
 //!
-//! Keys of two lengths differ by the k of their lengths, which are uniform and independent. Of two keys of
-//! one length some byte differs, and every byte is among the lowest 7 of some word: the words differ by d =
-//! 2^t · odd with t < 56. That word's k is uniform and independent of the rest, so k·d is uniform over the
-//! multiples of 2^t, and the difference of the two hashes is uniform in bits 56 and above, which takes in
+//! Keys of two lengths differ by the k of their lengths, which are uniform and independent. Two keys of one
+//! length differ in some byte, and every byte is among the lowest 7 of some word: the words differ by d = 2^t
+//! · odd with t < 56. That word's k is uniform and independent of the rest, so k·d is uniform over the
+//! multiples of 2^t, and the difference of the two hashes is uniform in bits 56 and above, which include
 //! those used. Each hash by itself is uniform too. So any two keys, chosen by anyone who does not know k,
 //! agree in n of those bits with probability exactly 2^-n.
 //!
@@ -40,20 +40,19 @@ const LONGEST_INLINE: usize = 5 * CHARACTER;
 /// The name of a counter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct KeyHash {
-    /// What the table stores; its low half is never 0.
+    /// The part that the table stores; its low half is never 0.
     pub(crate) tag: u64,
     /// Three further bits, independent of the tag.
     pub(crate) extra: u32,
-    /// Where its quota came from, which decides the table that it is in. As its key does: no two counters
-    /// differ in it alone.
+    /// The source of its quota, which decides the table that it is in. No two counters differ only in it.
     pub(crate) origin: Origin,
 }
 
 #[derive(Debug)]
 pub(crate) struct KeyHasher {
-    /// One for each length, and one more for all above.
+    /// One number for each length, and one more for all longer keys.
     lengths: [u128; LONGEST_DIRECT + 2],
-    /// One for each word.
+    /// One number for each word.
     multipliers: [u128; CHARACTERS],
     /// Keys of the two hashes that shorten long keys.
     long: [Sip; 2],
@@ -120,7 +119,7 @@ impl KeyHasher {
         name(self.lengths[key.len().min(LONGEST_DIRECT + 1)].wrapping_add(sum))
     }
 
-    /// For keys from 8 to 252 bytes.
+    /// The hash of a key from 8 to 252 bytes.
     #[inline]
     fn words(&self, key: &[u8]) -> u128 {
         let mut sum = 0_u128;
@@ -146,14 +145,14 @@ impl KeyHasher {
 
 /// The numbers that make a hash secret.
 enum Secrets {
-    /// From the operating system: uniform and independent.
+    /// Random numbers from the operating system: uniform and independent.
     Random(std::vec::IntoIter<[u8; 16]>),
-    /// Worked out from a seed.
+    /// Numbers derived from a seed.
     Fixed { seed: u64, next: u64 },
 }
 
 impl Secrets {
-    /// How many a [`KeyHasher`] asks for.
+    /// Number of secrets that a [`KeyHasher`] asks for.
     const COUNT: usize = LONGEST_DIRECT + 2 + CHARACTERS + 2;
 
     #[expect(

@@ -1,7 +1,7 @@
 //! The states by the hashes of their keys: words in the table, wide states in their maps.
 //!
-//! A key has a state of one shape. One of each is possible where its rule's algorithm changed shape and back:
-//! then the word is the younger, and neither counts.
+//! A key has a state of one shape. It may have a state of both shapes if its rule's algorithm changed shape
+//! and back: then the word is the younger, and neither counts.
 
 use std::time::Duration;
 
@@ -25,8 +25,7 @@ pub(crate) struct States {
     of_requests: Room,
 }
 
-/// The room of counters whose quotas have one origin. What is in one never gives way for what is in the
-/// other.
+/// The room of counters whose quotas have one origin. Counters of one origin never evict those of the other.
 #[derive(Debug)]
 struct Room {
     words: Table,
@@ -107,7 +106,7 @@ impl States {
                 verdicts.push(Ok(self.pay(key, quota, cost, payment, now)));
                 continue;
             }
-            // Pushed in two places, so that the fast path writes its answer where it belongs.
+            // The push is in two places, so that the fast path writes its answer directly into the vector.
             match self.room(key).words.update_fast(line, key, FastTake { quota, cost, now }) {
                 Some(decision) => verdicts.push(Ok(decision)),
                 None => verdicts.push(Ok(self.take_slow(key, quota, cost, now))),
@@ -188,8 +187,8 @@ impl States {
         }
     }
 
-    /// Runs `step` on the state of `key`, of the shape that `quota` keeps. It may be called again; what the
-    /// last call returned is the answer.
+    /// Runs `step` on the state of `key`, of the shape that `quota` keeps. It may be called again; the last
+    /// call returns the answer.
     pub(crate) fn update<T>(
         &self,
         key: KeyHash,

@@ -2,16 +2,16 @@
 
 use std::ops::Add;
 
-/// A reading of the store's counters. They are read one after another, so that they may differ by what
-/// happened meanwhile.
+/// A reading of the store's counters. They are read one after another, so that they may differ by changes
+/// meanwhile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryStats {
     /// Keys that have a place in the store. Includes states that have expired and whose place was not reused
-    /// yet, so this is the most that there can be, not less.
+    /// yet, so this is an upper bound of the live keys.
     pub tracked_keys: u64,
     /// Bytes held for states.
     pub bytes: u64,
-    /// Bytes that may be held at most ([`MemoryConfig::max_bytes`](crate::MemoryConfig::max_bytes)).
+    /// The most bytes that may be held ([`MemoryConfig::max_bytes`](crate::MemoryConfig::max_bytes)).
     pub max_bytes: u64,
     /// States dropped before they expired, because the store was at its cap.
     pub evictions: u64,

@@ -17,7 +17,7 @@ use crate::table::BATCH;
 /// The store of counters in this process.
 ///
 /// The methods that end in `_now`, and [`take_one`](MemoryStore::take_one), are those of [`Store`] without a
-/// future. None of them fails: a store in memory is always there.
+/// future. None of them fails: a store in memory is always available.
 ///
 /// # Example
 /// ```
@@ -70,7 +70,7 @@ impl MemoryStore {
         }
     }
 
-    /// Decides a single take. In line, so that what a caller does not look at need not be worked out.
+    /// Decides a single take. In line, so that parts that a caller does not look at need not be computed.
     #[inline(always)]
     pub fn take_one(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Decision {
         self.states.take(self.states.hash(counter), counter.quota, cost, now)
@@ -109,8 +109,8 @@ impl MemoryStore {
         self.states.reset(self.states.hash(counter), now)
     }
 
-    /// Runs `step` on the state of `counter` and keeps what it made of it, in one piece: for what a store has
-    /// no call for. It may be called again, with a newer state; what the last call returned is the answer.
+    /// Runs `step` on the state of `counter` and keeps its result, atomically: for operations that a store
+    /// has no call for. It may be called again, with a newer state; the last call returns the answer.
     ///
     /// # Example
     /// ```
@@ -159,13 +159,13 @@ impl MemoryStore {
         self.states.update_slots(key, now, |state| slots.release(state, holder, now))
     }
 
-    /// How much is kept, and what had to go.
+    /// The keys and bytes that are kept, and the evictions so far.
     #[must_use]
     pub fn stats(&self) -> MemoryStats {
         self.stats_of(Origin::Rule) + self.stats_of(Origin::Request)
     }
 
-    /// The same of the counters whose quotas came from `origin`: their caps are apart
+    /// The same for counters whose quotas came from `origin`: each origin has its own cap
     /// ([`MemoryConfig::request_share`]).
     #[must_use]
     pub fn stats_of(&self, origin: Origin) -> MemoryStats {

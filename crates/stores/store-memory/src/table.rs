@@ -7,9 +7,9 @@
 //! - **A new key** takes the lock of its group of lines (48 slots) for some tens of instructions, so that two
 //!   callers that bring the same new key end in one counter. It may wait there for another new key, never for
 //!   a decision.
-//! - **Growth** ([`grow`]) moves one group at a time, in about a microsecond, as a part of what one new key
-//!   in two costs. A decision on a key of just that group waits for that microsecond; no other does. A new
-//!   key of a shard that is crowded all the same waits for its growth.
+//! - **Growth** ([`grow`]) moves one group at a time, in about a microsecond, as a part of the cost of one
+//!   new key in two. A decision on a key of just that group waits for that microsecond; no other does. If a
+//!   shard is crowded all the same, a new key waits for its growth.
 //! - **At the cap** a new key takes the place of an expired state nearby, else of the one nearby that expires
 //!   first.
 //!
@@ -43,7 +43,7 @@ pub(crate) use line::{Line, pack, unpack};
 use place::{Placed, Room};
 use shard::{Ladder, Shard, crowded};
 
-/// 2^3: the shard of a key is part of its identity.
+/// The shards are 2^3: the shard of a key is part of its identity.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 8 };
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(crate) struct TableStats {
 /// The fast path of a step; small enough to be inlined at both call sites, unlike a closure that is called
 /// twice.
 pub(crate) trait FastPath {
-    /// `None` where only the slow path will do.
+    /// `None` where only the slow path can decide.
     fn step(&self, word: Word) -> Option<FastStep>;
 }
 
@@ -120,8 +120,8 @@ impl Table {
         }
     }
 
-    /// Runs `step` on the state of `key`, or on a fresh one, and keeps what it made of it. The answer is that
-    /// of its last call.
+    /// Runs `step` on the state of `key`, or on a fresh one, and keeps its result. The last call returns the
+    /// answer.
     pub(crate) fn update<T>(
         &self,
         key: KeyHash,
@@ -201,7 +201,7 @@ impl Table {
                     let (word, answer) = step(unpack(packed));
                     match line.replace(slot, packed, pack(word, tag as u32)) {
                         Ok(()) => return answer,
-                        // By another decision on this key: the group is locked.
+                        // Another decision on this key swapped it: the group is locked.
                         Err(actual) => packed = actual,
                     }
                 }

@@ -2,7 +2,7 @@
 //!
 //! There are few of them compared with one-word states, and each costs more, so a lock around each part of
 //! them is enough: here a decision waits for another one on a key of the same part. Expired states are
-//! dropped a few at a time as new keys come, and first where room must be made.
+//! dropped a few at a time as new keys come, and before others where room must be made.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -16,7 +16,7 @@ use crate::sync::{AtomicU64, Mutex};
 
 /// States that a new key checks for expiry, and from which one is chosen for eviction at the cap.
 const SAMPLE: usize = 4;
-/// How long an expired state is kept while less than half of the room is used.
+/// Lifetime of an expired state while less than half of the room is used.
 const GRACE: Duration = Duration::from_secs(60);
 /// Bytes of a state besides its numbers: its entry, its place in the index, the allocation.
 const OVERHEAD_BYTES: u64 = 128;
@@ -35,7 +35,7 @@ pub(crate) struct WideStates {
 struct Part {
     index: HashMap<KeyHash, usize, BuildHasherDefault<AlreadyHashed>>,
     entries: Vec<(KeyHash, Wide)>,
-    /// Where the next new key begins to look for expired states.
+    /// The place where the next new key begins to look for expired states.
     hand: usize,
 }
 
@@ -147,7 +147,7 @@ impl WideStates {
         }
     }
 
-    /// Above the cap: drops, of a few states at a time, the one that expires first, `kept` last.
+    /// Above the cap: drops, from samples of a few states, the one that expires first, `kept` last.
     fn keep_within_cap(&self, part: &mut Part, kept: KeyHash) {
         while self.bytes.load(Relaxed) > self.max_bytes {
             let count = part.entries.len();

@@ -44,7 +44,7 @@ fn a_few_callers_on_a_few_keys_spend_each_permit_once_one_by_one_in_batches_and_
                 });
             }
         });
-        // What a batch gave back may be left.
+        // Some permits that a batch gave back may be left.
         let counter = |key: &'static str| Counter::new(Key(key.as_bytes()), &quota);
         let left: u64 =
             KEYS.map(|key| store.inspect_now(counter(key), NOON).decision.remaining()).iter().sum();

@@ -1,4 +1,4 @@
-//! What a key costs, counted and resident. A program of its own, so that no other test's memory is counted.
+//! The bytes of a key, counted and resident. A program of its own, so that no other test's memory is counted.
 #![cfg(not(loom))]
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ const LEAST: f64 = 64.0 / 3.0;
 /// docs/choosing.md: 29.9 bytes per key, and 3.9 that are an empty store's.
 const MOST: f64 = 34.0;
 
-/// Row 128
+/// Row 128 of the acceptance page.
 #[test]
 fn a_million_keys_cost_the_bytes_per_key_that_are_published() {
     let store = MemoryStore::new(MemoryConfig { hash_key: HashKey::Fixed(1), ..MemoryConfig::default() });
@@ -29,7 +29,7 @@ fn a_million_keys_cost_the_bytes_per_key_that_are_published() {
     assert_eq!((stats.tracked_keys, stats.evictions), (KEYS, 0));
     let counted = stats.bytes as f64 / KEYS as f64;
     assert!((LEAST..=MOST).contains(&counted), "{counted:.1} bytes per key are counted");
-    // What is counted and not resident: places of the map of a table of 1 GiB that no chunk has needed yet.
+    // Counted and not resident: places of the map of a table of 1 GiB that no chunk has needed yet.
     if cfg!(target_os = "linux") {
         assert!((LEAST..=counted + 2.0).contains(&resident), "{resident:.1} bytes per key are resident");
     }

@@ -155,7 +155,7 @@ fn callers_on_one_hot_key_admit_exactly_the_limit_while_others_flood_the_table()
     assert!(store.stats().evictions > 0);
 }
 
-/// Law I15.
+/// Law I15: keys in debt outlive a flood of nearly full ones.
 #[test]
 fn tracked_keys_never_exceed_the_cap_and_what_is_nearest_to_full_goes_first() {
     const MAX_BYTES: u64 = 4 << 20;
@@ -181,7 +181,7 @@ fn tracked_keys_never_exceed_the_cap_and_what_is_nearest_to_full_goes_first() {
 }
 
 /// Counters of rules and those whose quotas came with the request: a flood of either leaves all of the other,
-/// also where what floods is full last and what stays is spent and nearly full again.
+/// even if the flood is full last and the others are spent and nearly full again.
 #[test]
 fn a_flood_of_keys_with_their_own_rates_drops_no_counter_of_a_rule_and_the_other_way_round() {
     const MAX_BYTES: u64 = 4 << 20;

@@ -41,7 +41,7 @@ fn left(store: &MemoryStore, name: &str, quota: &Quota) -> u64 {
     store.inspect_now(Counter::new(Key(name.as_bytes()), quota), NOON).decision.remaining()
 }
 
-/// Runs both at once and returns what each said.
+/// Runs both at once and returns the result of each.
 fn both<A: 'static, B: 'static>(one: impl Fn() -> A + 'static, other: impl FnOnce() -> B) -> (A, B) {
     let one = thread::spawn(move || one());
     let other = other();

@@ -1,4 +1,5 @@
-//! What a key of each algorithm adds to an empty store, beside the tables of `docs/choosing.md`.
+//! The bytes that a key of each algorithm adds to an empty store, compared with the tables of
+//! `docs/choosing.md`.
 #![cfg(not(loom))]
 #![allow(clippy::expect_used, reason = "a test without its page or its quota has failed")]
 
@@ -18,7 +19,7 @@ fn page() -> String {
         .expect("the page")
 }
 
-/// Row 40
+/// Row 40 of the acceptance page.
 #[test]
 fn each_number_of_cells_costs_the_bytes_per_key_that_are_published() {
     let cells = [1, 2, 5, 10, 20, 60].map(Algorithm::sliding_window);
@@ -61,7 +62,7 @@ fn algorithms_of_several_words_cost_about_the_bytes_per_key_that_are_published()
     }
 }
 
-/// What a key with a full state adds, as the store counts it against its cap.
+/// The bytes that a key with a full state adds, as the store counts them against its cap.
 fn bytes_per_key(algorithm: Algorithm) -> f64 {
     let store = MemoryStore::new(MemoryConfig { hash_key: HashKey::Fixed(1), ..MemoryConfig::default() });
     let empty = store.stats().bytes;

@@ -1,6 +1,6 @@
 //! Callers of stores that are far away: `far_loop URL WAY_US LATE_OF_1000 LATE_MS STORES CALLERS RATE SECONDS
-//! [DEADLINE_MS]`. A proxy adds the way, each store has a thread of its own. RATE is in decisions a second
-//! and store, 0 is a closed loop. Prints what was not answered, and how long decisions took.
+//! [DEADLINE_MS]`. A proxy adds the delay; each store has a thread of its own. RATE is in decisions per
+//! second and store; 0 is a closed loop. Prints the calls without an answer, and the times of decisions.
 #![allow(
     clippy::print_stdout,
     clippy::expect_used,
@@ -27,7 +27,7 @@ struct Plan {
     deadline: Duration,
 }
 
-/// How long each decision took, and how many were not made by the store.
+/// The time of each decision, and the number of decisions not made by the store.
 #[derive(Default)]
 struct Seen {
     took_us: Vec<u64>,

@@ -1,22 +1,23 @@
-//! Questions to one key and their answers. Not here: how they become script calls ([`call`](crate::call)).
+//! Questions to one key and their answers. Not here: their conversion to script calls
+//! ([`call`](crate::call)).
 
 use std::time::Duration;
 
 use tollgate_core::{Cost, Decision, Quota};
 use tollgate_store::{Inspection, Payment, Take};
 
-/// One thing asked of one key.
+/// One question to one key.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// The whole Redis key, prefix and braces too: see [`redis_key`](crate::keys::redis_key).
     pub key: Vec<u8>,
     /// The quota that counts it.
     pub quota: Quota,
-    /// What is asked.
+    /// The operation on the key.
     pub kind: Kind,
 }
 
-/// What is asked of all keys of a batch.
+/// The operation on all keys of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BatchKind {
     Take,
@@ -24,7 +25,7 @@ pub(crate) enum BatchKind {
 }
 
 impl Kind {
-    /// What a take of a batch asks that is not charged together with others.
+    /// The operation of a take that is not charged together with others.
     pub(crate) const fn of(take: &Take<'_>) -> Self {
         match take.payment {
             Payment::Ahead => Self::Take(take.cost),
@@ -35,7 +36,7 @@ impl Kind {
 }
 
 impl BatchKind {
-    /// What is asked of one of the keys.
+    /// The operation on one of the keys.
     pub(crate) const fn of(self, cost: Cost) -> Kind {
         match self {
             Self::Take => Kind::Take(cost),
@@ -44,22 +45,22 @@ impl BatchKind {
     }
 }
 
-/// What is asked of a key.
+/// An operation on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As [`Store::take`](tollgate_store::Store::take).
+    /// A take, as [`Store::take`](tollgate_store::Store::take).
     Take(Cost),
-    /// As [`Store::reserve`](tollgate_store::Store::reserve), with the longest wait.
+    /// A reservation with its longest wait, as [`Store::reserve`](tollgate_store::Store::reserve).
     Reserve(Cost, Duration),
-    /// As [`Store::give_back`](tollgate_store::Store::give_back).
+    /// A return, as [`Store::give_back`](tollgate_store::Store::give_back).
     GiveBack(Cost),
-    /// As [`Store::charge`](tollgate_store::Store::charge).
+    /// A charge, as [`Store::charge`](tollgate_store::Store::charge).
     Charge(Cost),
-    /// As a take of [`Payment::After`](tollgate_store::Payment::After).
+    /// A take of [`Payment::After`](tollgate_store::Payment::After).
     Pay(Cost),
-    /// As [`Store::reset`](tollgate_store::Store::reset).
+    /// A reset, as [`Store::reset`](tollgate_store::Store::reset).
     Reset,
-    /// As [`Store::inspect`](tollgate_store::Store::inspect).
+    /// A look at the state, as [`Store::inspect`](tollgate_store::Store::inspect).
     Inspect,
 }
 
@@ -75,15 +76,15 @@ impl Ask {
 /// The answer to an [`Ask`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// To a take, a reservation, a charge, and a return.
+    /// The answer to a take, a reservation, a charge, and a return.
     Decision(Decision),
-    /// To a reset: true when the key was tracked.
+    /// The answer to a reset: true when the key was tracked.
     Reset(bool),
-    /// To an inspection.
+    /// The answer to an inspection.
     Inspection(Inspection),
 }
 
-/// Why an ask has no answer. No permit was taken.
+/// The reason why an ask has no answer. No permit was taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The key holds something that is not a counter of this store.
@@ -93,7 +94,7 @@ pub enum Fault {
     Foreign {
         /// The Redis key.
         key: String,
-        /// What it looks like.
+        /// A description of the value.
         found: String,
     },
     /// The numbers of this quota are beyond what a script can count.
@@ -101,7 +102,7 @@ pub enum Fault {
     Unsupported {
         /// Name of the algorithm.
         algorithm: &'static str,
-        /// Which number is too large or too small.
+        /// The number that is too large or too small.
         what: &'static str,
     },
     /// The reply is not one of the script's.

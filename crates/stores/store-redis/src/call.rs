@@ -1,14 +1,14 @@
 //! Asks become one script call, and its reply becomes their answers.
 //!
 //! A script changes the state atomically and returns the state before the change and the instant. The answers
-//! are then computed by `core`, from that state, in the order of the asks. So a script has the transition
-//! only, and nothing that callers see. Not here: how a call reaches a server, and how callers wait
+//! are then computed by `core`, from that state, in the order of the asks. So a script has only the
+//! transition, and no answers. Not here: the way of a call to a server, and the waits of callers
 //! ([`counting`](crate::counting)).
 //!
-//! Use: [`first`] (or [`together`]) returns what to run or, where no server is needed, the answers. The reply
-//! goes to [`answers`] (or [`together_answers`]) with the same asks, until that returns `Done`. More than two
-//! calls are needed only while other nodes change the same key's rule at the same time: give up after
-//! [`MOST_CALLS`].
+//! Use: [`first`] (or [`together`]) returns the script call or, where no server is needed, the answers. The
+//! reply goes to [`answers`] (or [`together_answers`]) with the same asks, until that returns `Done`. More
+//! than two calls are needed only while other nodes change the same key's rule at the same time: give up
+//! after [`MOST_CALLS`].
 
 mod replied;
 
@@ -23,7 +23,7 @@ use crate::config::StoreTime;
 use crate::script::{Script, Step, Swap, all, each};
 use crate::translate::{self, Read, StepReply, instant, int, read, step_of};
 
-/// How often to ask again for one group of asks before giving up; nothing was taken by then.
+/// The most calls for one group of asks before it fails; nothing was taken by then.
 pub const MOST_CALLS: u32 = 5;
 
 /// The step cannot read the key's value; nothing was changed.
@@ -34,15 +34,15 @@ const OUTSIDE: i64 = -2;
 /// One `EVALSHA`: `sha numkeys keys… args…`.
 #[derive(Clone, Debug)]
 pub struct ScriptCall {
-    /// What runs.
+    /// The script that runs.
     pub script: &'static Script,
-    /// Its `KEYS`.
+    /// The keys, as the script's `KEYS`.
     pub keys: Vec<Vec<u8>>,
-    /// Its `ARGV`.
+    /// The arguments, as the script's `ARGV`.
     pub args: Vec<Vec<u8>>,
 }
 
-/// What comes next.
+/// The next action for a group of asks.
 #[derive(Clone, Debug)]
 pub enum Next {
     /// Everything is answered: one answer per ask, in their order.
@@ -50,11 +50,11 @@ pub enum Next {
     /// Run this step on the key, with the [`argument`] for this instant; other keys may share the script
     /// call.
     Step(Step, Timestamp),
-    /// Run this, and pass its reply to `answers`.
+    /// Run this call, and pass its reply to `answers`.
     Again(ScriptCall),
 }
 
-/// What comes first for `asks`, which are of one key and by quotas that [join](Ask::joins), in order of
+/// The first action for `asks`, which are of one key and by quotas that [join](Ask::joins), in order of
 /// arrival. `out` takes the answers.
 pub fn first(asks: &[Ask], now: Timestamp, out: &mut Vec<Answer>) -> Next {
     match asks.first().and_then(|ask| step_of(&ask.quota)) {
@@ -66,7 +66,7 @@ pub fn first(asks: &[Ask], now: Timestamp, out: &mut Vec<Answer>) -> Next {
     }
 }
 
-/// Appends the argument of a step on the key of `asks`; half of it where it fails.
+/// Appends the argument of a step on the key of `asks`; on an error, only a part of it.
 pub fn argument(bytes: &mut Vec<u8>, asks: &[Ask], hint: Timestamp) -> Result<(), Fault> {
     match asks {
         [only] => translate::argument(bytes, &[only], hint),
@@ -215,7 +215,7 @@ struct OfKey<'a> {
     step: Step,
     asks: Vec<&'a Ask>,
     places: Vec<usize>,
-    /// They are of several classes of a bucket.
+    /// True when they are of several classes of a bucket.
     is_mixed: bool,
 }
 
@@ -277,14 +277,14 @@ fn replay(ask: &Ask, state: &mut State, existed: &mut bool, at: Timestamp) -> An
     Answer::Decision(decision)
 }
 
-/// What a peek would answer. A state that equals that of an unseen key does not count as tracked.
+/// The result of a peek. A state that equals that of an unseen key does not count as tracked.
 fn inspected(quota: &Quota, state: &State, existed: bool, at: Timestamp) -> Inspection {
     let decision = quota.take(&mut state.clone(), Cost::PEEK, at);
     let says_something = quota.starts_partial() || !decision.reset_after().is_zero();
     Inspection { decision, is_tracked: existed && says_something }
 }
 
-/// Answers where nothing is counted.
+/// The answers where nothing is counted.
 fn uncounted(asks: &[Ask], now: Timestamp, out: &mut Vec<Answer>) {
     out.extend(asks.iter().map(|ask| replay(ask, &mut ask.quota.fresh(), &mut false, now)));
 }

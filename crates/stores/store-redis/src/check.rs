@@ -1,16 +1,16 @@
-//! Whether a server is fit to keep counters: checked at startup, and reported with what to do about it.
+//! Whether a server is fit to keep counters: checked at startup, and reported with the remedy.
 
 use tokio::time::timeout;
 use tollgate_redis_link::{Cause, Connection, Node, Reply, ServerError, Shared, Value, explain};
 
 use crate::config::RedisConfig;
 
-/// How severe a finding is.
+/// The severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// Counters may be lost where the operator may not expect it; logged once.
     Warn,
-    /// The store must not be used so.
+    /// The store must not be used with this server.
     Reject,
     /// The server could not be checked: it is down, or the login failed. It may be checked later.
     Unknown,
@@ -19,9 +19,9 @@ pub enum Severity {
 /// Something about a server that the operator must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// How bad it is.
+    /// Decides whether the server may be used.
     pub severity: Severity,
-    /// What was found, why it matters and what to do; names the server, never a password.
+    /// The finding, its consequence, and the remedy; names the server, never a password.
     pub message: String,
 }
 
@@ -64,7 +64,7 @@ async fn one_server(shared: &Shared, config: &RedisConfig, node: Node) -> Result
     let (topology, dialer) = (shared.topology(), shared.dialer());
     let address = topology.find(node, dialer).await?;
     let mut connection = dialer.open_master(&address).await?;
-    // Also a server that is too slow now must be fit.
+    // A server that is too slow now must be fit, too.
     let limit = dialer.patience();
     let late = |_| ServerError::new(Cause::Silent, format!("{address}: no answer within {limit:?}"));
     let mut found = timeout(limit, look(&mut connection, config)).await.map_err(late)??;

@@ -1,5 +1,5 @@
-//! The store's client of Redis: sends what is counted, in time, and words failures as errors of this store.
-//! Not here: what is counted (`counting`), and how it travels (`redis-link`).
+//! The store's client of Redis: sends asks in time, and words failures as errors of this store. Not here: the
+//! asks (`counting`), and their way (`redis-link`).
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl RedisClient {
         self.shared().name()
     }
 
-    /// What all connections share.
+    /// The state that all connections share.
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         self.link.shared()
     }
@@ -57,28 +57,28 @@ impl RedisClient {
         self.live_nodes.get().max(1)
     }
 
-    /// How long an answer is waited for.
+    /// The wait for an answer.
     pub(crate) fn patience(&self) -> Duration {
         self.shared().patience()
     }
 
-    /// When a call that is made now has waited long enough.
+    /// The instant at which a call that is made now has waited long enough.
     pub(crate) async fn deadline(&self, traffic: Traffic, hash_slot: u16) -> Result<Instant, StoreError> {
         self.watch();
         self.link.deadline(traffic, hash_slot).await.map_err(|failure| self.error(failure))
     }
 
-    /// What a counter is called in Redis.
+    /// The Redis key of a counter.
     pub(crate) fn redis_key(&self, key: Key<'_>) -> Vec<u8> {
         redis_key(&self.config.prefix, self.config.hash_tag, key.0)
     }
 
-    /// In which hash slot of a Cluster a Redis key is.
+    /// The hash slot of a Redis key in a Cluster.
     pub(crate) fn hash_slot(&self, redis_key: &[u8]) -> u16 {
         self.shared().topology().slot(redis_key)
     }
 
-    /// Closes all connections; what waits fails.
+    /// Closes all connections; waiting calls fail.
     pub(crate) fn end(&self) {
         self.link.end();
     }
@@ -97,7 +97,7 @@ impl RedisClient {
         item: impl FnOnce(Waiter<T>) -> CountItem,
     ) -> Result<Asked<T>, StoreError> {
         self.watch();
-        // The item is made after the wait: what is kept over a wait is copied once more.
+        // The item is made after the wait: data that is kept over a wait is copied once more.
         let node = self.link.node_of(hash_slot, by).await.map_err(|failure| self.error(failure))?;
         let (to, answer) = oneshot::channel();
         match self.link.send(traffic, node, item(Waiter::new(to, by))) {
@@ -119,22 +119,22 @@ impl RedisClient {
         failure.into_error(self.name())
     }
 
-    /// Nothing was sent: the store cannot be asked now.
+    /// The failure of a call that was not sent, since the store cannot be asked now.
     pub(crate) fn unavailable(&self, why: &str) -> StoreError {
         self.error(ServerError::new(Cause::Unavailable, why).to_failure())
     }
 
-    /// Nothing was sent in time.
+    /// The failure of a call that was not sent in time.
     pub(crate) fn timed_out(&self, why: &str) -> StoreError {
         self.error(ServerError::new(Cause::Silent, why).to_failure())
     }
 
-    /// It was sent and not answered within the deadline of a call.
+    /// The failure of a call that was sent and not answered within its deadline.
     pub(crate) fn silent(&self) -> StoreError {
         self.error(self.shared().silent(self.config.link.deadline))
     }
 
-    /// The server rejected it, or answered what cannot be.
+    /// The error for a call that the server rejected, or answered with an impossible reply.
     pub(crate) fn rejected(&self, reason: &str) -> StoreError {
         self.error(self.shared().rejected(reason))
     }

@@ -1,5 +1,5 @@
-//! What a store of counters in Redis must know: how to reach the servers, what keys are called, and whose
-//! clock counts.
+//! The settings of a store of counters in Redis: the way to the servers, the names of keys, and the clock
+//! that counts.
 //!
 //! Not here: the form of URLs (`redis-link`), and whether the server is fit for counters (`check`).
 
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate_redis_link::{LinkSettings, Servers};
 use tollgate_store::remote::ConfigError;
 
-/// Whose clock counts.
+/// The clock that counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StoreTime {
     /// The Redis server's: one clock for all nodes.
@@ -18,7 +18,7 @@ pub enum StoreTime {
     Node,
 }
 
-/// What of a counter key goes between the braces, that is: which keys of a Cluster share a slot.
+/// The part of a counter key between the braces; keys of a Cluster with the same part share a slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HashTag {
     /// The whole counter key: counters spread evenly.
@@ -48,26 +48,26 @@ pub enum HashTag {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RedisConfig {
-    /// The servers, and how calls reach them.
+    /// The servers, and the settings of the connections to them.
     pub link: LinkSettings,
-    /// What every key begins with. Nodes that share counters have the same.
+    /// Prefix of every key. Nodes that share counters have the same.
     pub prefix: String,
-    /// Which keys of a Cluster share a slot.
+    /// The part of a counter key that chooses its slot in a Cluster.
     pub hash_tag: HashTag,
-    /// Whose clock counts.
+    /// The clock by which counters are counted.
     pub time: StoreTime,
-    /// Most leased keys that this node remembers; the least recently used make room, and what they hold is
+    /// Most leased keys that this node remembers; the least recently used make room, and their permits are
     /// given back.
     pub max_leased_keys: usize,
     /// Accept a server that may evict counters when its memory is full.
     pub allow_eviction: bool,
-    /// How long a node counts as alive after its last heartbeat; nodes send three in that time.
+    /// Time for which a node counts as alive after its last heartbeat; nodes send three in that time.
     pub node_timeout: Duration,
 }
 
 impl RedisConfig {
-    /// Settings for `servers`, everything else as by default: 1 s for a call and 2 s to connect, so that a
-    /// store in another region works; the others of [`LinkSettings::new`], prefix `tollgate:`, the server's
+    /// Settings for `servers`, with defaults for everything else: 1 s for a call and 2 s to connect, so that
+    /// a store in another region works; the others of [`LinkSettings::new`], prefix `tollgate:`, the server's
     /// clock, 100,000 leased keys, nodes alive for 3 s.
     #[must_use]
     pub fn new(servers: Servers) -> Self {
@@ -90,8 +90,9 @@ impl RedisConfig {
         self
     }
 
-    /// The longest time to connect and log in, from 1 ms to 60 s; 2 s by default. That takes three round
-    /// trips, with TLS two more. Calls without a connection wait for it before their deadline begins.
+    /// The longest time to connect and log in, from 1 ms to 60 s; 2 s by default. Connecting takes three
+    /// round trips, and two more with TLS. Calls without a connection wait for it before their deadline
+    /// begins.
     #[must_use]
     pub const fn with_connect_timeout(mut self, timeout: Duration) -> Self {
         self.link.connect_timeout = timeout;

@@ -1,6 +1,6 @@
-//! What flights carry: asks of keys. Callers of one key become one step, whose answers are given out in the
-//! order of arrival; steps of one algorithm become one script call. Not here: when a flight is sent
-//! (`redis-link`), what a step does (`call`).
+//! The contents of flights: asks of keys. Callers of one key become one step, whose answers are given out in
+//! the order of arrival; steps of one algorithm become one script call. Not here: the moment when a flight is
+//! sent (`redis-link`), the work of a step (`call`).
 
 mod buffers;
 mod replies;
@@ -27,14 +27,14 @@ use crate::translate::instant;
 /// Most keys of one script call: the server serves no other client meanwhile.
 const MOST_KEYS: usize = 64;
 
-/// How counting uses a client of Redis.
+/// Counting as a workload of a Redis client.
 #[derive(Clone, Debug)]
 pub(crate) struct Counting {
-    /// Whose clock counts.
+    /// The clock that counts.
     pub(crate) time: StoreTime,
 }
 
-/// One caller's wish.
+/// One caller's request.
 #[derive(Debug)]
 pub(crate) enum CountItem {
     /// One ask, to be merged with others of its key.
@@ -171,18 +171,18 @@ impl Workload for Counting {
     }
 }
 
-/// How many requests, from the first on, may share its script call.
+/// The number of requests, from the first on, that may share its script call.
 fn alike(requests: &[Planned<Request>], most: usize, time: StoreTime) -> usize {
     let Some((first, others)) = requests.split_first() else { return 0 };
     let alike = |other: &&Planned<Request>| match (&first.request.next, &other.request.next) {
-        // With clocks of the callers', a call has one instant.
+        // With the callers' clocks, a call has one instant.
         (Next::Step(a, at, _), Next::Step(b, then, _)) => a == b && (time == StoreTime::Store || at == then),
         _ => false,
     };
     1 + others.iter().take(most - 1).take_while(alike).count()
 }
 
-/// One call that takes the step on each request's key. An argument that is the one before it is left empty.
+/// One call that takes the step on each request's key. An argument equal to the previous one is left empty.
 fn write_steps(
     bytes: &mut Vec<u8>,
     step: Step,

@@ -1,7 +1,7 @@
 //! Exact counting: one script per decision. Each call goes to the server that has its key, within the
 //! deadline of a call.
 //!
-//! Not here: what the scripts do ([`call`](crate::call)); leased permits ([`leased`](crate::leased)).
+//! Not here: the work of the scripts ([`call`](crate::call)); leased permits ([`leased`](crate::leased)).
 
 pub(crate) mod all_or_none;
 
@@ -18,7 +18,7 @@ use crate::client::{Asked, RedisClient};
 use crate::counting::CountItem;
 use crate::slots::{self, SlotAction, SlotReply};
 
-/// Counters that are decided by scripts. The connections end with it.
+/// Counters that are decided by scripts. Its connections end with it.
 #[derive(Debug)]
 pub(crate) struct Exact {
     client: Arc<RedisClient>,
@@ -95,7 +95,7 @@ impl Exact {
         slots::read(&reply).ok_or_else(|| self.unexpected(format!("{reply:?}")))
     }
 
-    /// Begins to ask one thing of one counter; the answer is awaited by [`Self::answer`].
+    /// Begins to ask one question of one counter; [`Self::answer`] waits for the answer.
     pub(crate) async fn begin(
         &self,
         counter: Counter<'_>,
@@ -108,7 +108,7 @@ impl Exact {
         self.send(hash_slot, |to| CountItem::Ask(ask, now, to)).await
     }
 
-    /// Waits for what was asked.
+    /// Waits for the answer to `asked`.
     pub(crate) async fn answer<T>(&self, asked: Result<Asked<T>, StoreError>) -> Result<T, StoreError> {
         self.client.receive(asked?).await
     }
@@ -120,7 +120,7 @@ impl Exact {
         }
     }
 
-    /// The error of a reply that does not answer the question.
+    /// The error for a reply that does not answer the question.
     pub(crate) fn unexpected(&self, reply: impl std::fmt::Display) -> StoreError {
         self.client.rejected(&format!("unexpected reply of a script: {reply}"))
     }

@@ -1,5 +1,5 @@
-//! What the watcher asks of a server: whether it is fit to keep counters, and how many nodes are alive, this
-//! one included.
+//! The watcher's questions to a server: whether it is fit to keep counters, and how many nodes are alive,
+//! this one included.
 
 use std::sync::{Arc, LazyLock};
 
@@ -22,7 +22,7 @@ pub(crate) struct Heartbeat {
     live_nodes: Arc<Stat>,
     /// The key of the set of nodes.
     key: String,
-    /// By which other nodes know this one.
+    /// The name by which other nodes know this one.
     id: String,
     has_warned: bool,
 }
@@ -53,7 +53,7 @@ impl Probe for Heartbeat {
         self.config.node_timeout / 3
     }
 
-    /// Warns once.
+    /// Rejects an unfit server; logs a warning only at the first check.
     async fn check(&mut self, connection: &mut Connection) -> Result<(), Unfit> {
         let findings = check::look(connection, &self.config).await?;
         if let Some(finding) = findings.iter().find(|finding| finding.severity == Severity::Reject) {
@@ -67,8 +67,9 @@ impl Probe for Heartbeat {
         Ok(())
     }
 
-    /// Sends a sign of life; learns the number of live nodes, by the server's clock. By a script that writes:
-    /// what keeps the server from deciding (full memory, a missing permission) is found here, too.
+    /// Sends a sign of life; learns the number of live nodes, by the server's clock. The script writes, so
+    /// that faults that keep the server from deciding (full memory, a missing permission) are found here,
+    /// too.
     async fn heartbeat(&mut self, connection: &mut Connection) -> Result<(), ServerError> {
         let alive = self.config.node_timeout.as_secs().max(1).to_string();
         let (sha, source) = (NODES.sha().as_bytes(), NODES.source().as_bytes());
@@ -92,7 +93,7 @@ impl Probe for Heartbeat {
         Err(ServerError::new(cause, format!("{}: {why}, when {} was written", connection.name(), self.key)))
     }
 
-    /// Nodes that share what this one held need not wait until it counts as dead.
+    /// Nodes that share the permits of this one need not wait until it counts as dead.
     async fn leave(&mut self, connection: &mut Connection) {
         let gone: [&[u8]; 3] = [b"ZREM", self.key.as_bytes(), self.id.as_bytes()];
         connection.ask_one(&gone).await.ok();

@@ -11,9 +11,9 @@ use tollgate_store::{Counter, Key};
 
 use crate::config::HashTag;
 
-/// Bytes of the longest counter key that is a name as it is.
+/// Bytes of the longest counter key that is used as a name unchanged.
 pub(crate) const LONGEST_KEY: usize = 1024;
-/// Bytes of a long key that stay readable, at most: its domain and first entry, which decide the slot.
+/// The most bytes of a long key that stay readable: its domain and first entry, which decide the slot.
 const LONGEST_HEAD: usize = 512;
 /// Begins the digest of a long key. Rules escape `%` as `%25`, and keys that come with their own limit begin
 /// with a control character; so no key that is short has it.

@@ -8,7 +8,7 @@
 //! Everything that touches a leased key goes through its ledger or its lease, under a Redis key of its own,
 //! so a rule that changes between `exact` and `leased` never misreads a state; it starts afresh.
 //!
-//! Not here: what a lease may pay for ([`tollgate_lease`]); which limits are leased
+//! Not here: the rules of a lease ([`tollgate_lease`]); the choice of limits to lease
 //! ([`mixed`](crate::mixed)).
 
 mod central;
@@ -54,7 +54,7 @@ pub(crate) struct Leased {
 /// An operation on a ledger that was sent.
 struct Operation {
     op: Op,
-    /// Of the counter, as the table of leased keys has it.
+    /// The counter's key in the table of leased keys.
     key: Vec<u8>,
     shared: Arc<SharedTerms>,
     /// Permits that this node held in addition.
@@ -68,7 +68,7 @@ struct Operation {
 pub(crate) enum BegunPay {
     /// The lease paid, or its last news says that nothing is left.
     Done(Result<Decision, StoreError>),
-    /// What the lease lacks is on its way to the ledger.
+    /// The part that the lease lacks is on its way to the ledger.
     Sent(Box<SentPay>),
 }
 
@@ -129,7 +129,7 @@ impl Leased {
         })
     }
 
-    /// Begins to count permits that are used already: first from the lease, and what it lacks at the ledger.
+    /// Begins to count permits that are used already: first from the lease, and the rest at the ledger.
     /// `None`: the quota cannot be leased.
     pub(crate) async fn begin_pay(
         &self,
@@ -227,13 +227,13 @@ impl Leased {
         Some(was_tracked)
     }
 
-    /// Gives back all that is held, and waits until the ledger knows, each request for a call's deadline at
-    /// most.
+    /// Gives back all permits held, and waits until the ledgers have confirmed, for at most a call's deadline
+    /// per request.
     pub(crate) async fn give_all_back(&self) {
         tasks::give_all_back(&self.local).await;
     }
 
-    /// What was counted.
+    /// The counts since the start.
     pub(crate) fn stats(&self) -> LeaseStats {
         self.local.stats()
     }
@@ -253,7 +253,7 @@ impl Leased {
         })
     }
 
-    /// Does something with a key. `None`: the quota cannot be leased.
+    /// Runs an operation on a key. `None`: the quota cannot be leased.
     fn with<T>(
         &self,
         counter: Counter<'_>,
@@ -266,7 +266,7 @@ impl Leased {
         done
     }
 
-    /// An operation that cannot be denied; the answer is what is there afterwards.
+    /// An operation that cannot be denied; the answer is the state afterwards.
     async fn operate_and_peek(
         &self,
         counter: Counter<'_>,
@@ -317,31 +317,31 @@ impl Leased {
         Ok(Operated { shared, reply, held })
     }
 
-    /// Until when a call that begins now may take.
+    /// The instant until which a call that begins now may take.
     fn deadline(&self) -> Instant {
         Instant::now() + self.local.client.patience()
     }
 }
 
 impl Operated {
-    /// What a peek would answer now: what the ledger has, and what is held here.
+    /// The result of a peek now: from the ledger's permits and those held here.
     fn peek(&self) -> Decision {
         self.shared.terms.decision(&self.here(), 0)
     }
 
-    /// What is left, or owed, after permits that were used already.
+    /// The permits left, or owed, after a payment for permits that were used already.
     fn used(&self) -> Decision {
         self.shared.terms.used(&self.here())
     }
 
-    /// The ledger's reply, as if what is held here was there.
+    /// The ledger's reply, with the permits held here added to the ledger's.
     fn here(&self) -> LedgerReply {
         let held = self.held.saturating_mul(self.shared.terms.interval());
         LedgerReply { taken: self.reply.taken.saturating_sub(held), ..self.reply }
     }
 }
 
-/// The same decision, if nothing is denied that was reported as used.
+/// The same decision, except that permits reported as used are never denied.
 fn as_paid(decision: Decision, payment: Payment) -> Decision {
     if payment == Payment::Consumed { decision.admitted() } else { decision }
 }

@@ -1,4 +1,4 @@
-//! Counters in Redis or Valkey, shared by a fleet: one atomic script a decision, or permits leased ahead of
+//! Counters in Redis or Valkey, shared by a fleet: one atomic script per decision, or permits leased ahead of
 //! time.
 #![deny(missing_docs)] // it is published
 

@@ -1,4 +1,4 @@
-//! Batches in which a limit is leased: each take goes where its counter is kept.
+//! Batches with leased limits: each take goes to the place where its counter is kept.
 //!
 //! All or none across leases and scripts is charged one by one and given back where one denies: no limit
 //! admits more than it has. For a moment, other callers may not find permits that are given back. Leases
@@ -68,8 +68,8 @@ impl Mixed {
         verdicts.extend(outcomes.into_iter().map(|outcome| outcome.result));
     }
 
-    /// The same, where leases pay for permits that are used already: those go on their way before the others
-    /// are decided, unless they are of one key.
+    /// The same, if leases pay for permits that are used already: those payments are sent before the other
+    /// takes are decided, unless they are of one key.
     async fn take_each_and_pay(&self, batch: &[Take<'_>], now: Timestamp, verdicts: &mut Verdicts) {
         let is_twice = |(at, take): (usize, &Take<'_>)| {
             batch[..at].iter().any(|before| before.counter.key == take.counter.key)
@@ -87,7 +87,7 @@ impl Mixed {
                 false => None,
             };
             if pays.is_none() {
-                // Of what cannot be leased, none is; it is counted exactly.
+                // A counter that cannot be leased is counted exactly.
                 let is_exact = is_leased(take.counter) && take.payment.is_after();
                 let sharing = if is_exact { Sharing::Exact } else { take.counter.sharing };
                 others.push(Take { counter: take.counter.shared(sharing), ..*take });
@@ -128,7 +128,8 @@ impl Mixed {
             (own, outcomes)
         };
         let unheard = move |(own, outcomes): (OwnBatch, Vec<Outcome>)| async move {
-            // The caller has left, so nobody decides the takes without an answer: this is no admission.
+            // The caller has left, so the takes without an answer cannot be decided: this is not an
+            // admission.
             if outcomes.iter().any(|outcome| outcome.result.is_err()) && !outcomes.iter().any(Outcome::denies)
             {
                 undoes.undo(&own.takes(), &outcomes, now).await;
@@ -138,8 +139,8 @@ impl Mixed {
         verdicts.extend(outcomes.into_iter().map(|outcome| outcome.result));
     }
 
-    /// Reserves all of a batch in which nothing is leased, or none of it. What is held for a caller that has
-    /// left is given back: one call may ask for many requests.
+    /// Reserves all of a batch without leased counters, or none of it. Permits held for a caller that has
+    /// left are given back: one call may ask for many requests.
     pub(crate) async fn reserve_exact(
         &self,
         batch: &[Take<'_>],
@@ -169,7 +170,7 @@ impl Mixed {
         verdicts.append(&mut decided);
     }
 
-    /// Gives back what the takes have charged, all at the same time; to its end, whether the caller waits or
+    /// Gives back the charges of all takes at the same time; runs to its end, whether the caller waits or
     /// not.
     pub(crate) async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
         let (mixed, own) = (self.clone(), OwnBatch::of(batch));
@@ -177,7 +178,7 @@ impl Mixed {
         self.exact.finisher().run(work, |_| ready(())).await
     }
 
-    /// Charges a batch of which `begun` has begun; gives back what was charged where one of it denies.
+    /// Charges a batch of which `begun` has begun; where one take denies, gives back the charges.
     async fn charge_or_undo(
         &self,
         batch: &[Take<'_>],
@@ -246,7 +247,7 @@ impl Mixed {
         None
     }
 
-    /// Waits for all that has begun; `others` are the answers to what is not leased.
+    /// Waits for all takes that have begun; `others` are the answers to the takes that are not leased.
     async fn outcomes(&self, begun: Vec<Option<Begun>>, others: Verdicts) -> Vec<Outcome> {
         let mut others = others.into_iter();
         let mut outcomes = Vec::with_capacity(begun.len());
@@ -264,10 +265,10 @@ impl Mixed {
         outcomes
     }
 
-    /// Gives back what was charged. What cannot be given back, because the store has stopped answering, stays
-    /// taken: that denies too much and never admits too much.
+    /// Gives back the charges. If the store has stopped answering, they stay: that denies too much and never
+    /// admits too much.
     async fn undo(&self, batch: &[Take<'_>], outcomes: &[Outcome], now: Timestamp) {
-        // Where one of those that are not leased denies, none of them is charged.
+        // If a take that is not leased denies, none of them is charged.
         let exact_charged = !outcomes.iter().any(|outcome| !outcome.is_leased && outcome.denies());
         let is_charged = |outcome: &Outcome| outcome.is_admitted() && (outcome.is_leased || exact_charged);
         let charged: Vec<_> = batch
@@ -300,7 +301,7 @@ impl Mixed {
     }
 }
 
-/// What happens to a hit that a window denies, in a batch that is charged together.
+/// The treatment of a hit that a window denies, in a batch that is charged together.
 const fn denied_hit(kind: BatchKind) -> DeniedHit {
     match kind {
         BatchKind::Take => DeniedHit::TakenBack,
@@ -308,7 +309,7 @@ const fn denied_hit(kind: BatchKind) -> DeniedHit {
     }
 }
 
-/// What a take answers after a denial of its window in the same batch: that hit counts for as long as the
+/// The answer to a take after a denial of its window in the same batch: that hit counts for as long as the
 /// batch lasts.
 fn denied_after(denial: &Decision, take: &Take<'_>) -> Option<Decision> {
     let is_window = matches!(take.counter.quota.algorithm(), Algorithm::FixedWindow { .. });
@@ -323,7 +324,7 @@ fn denied_after(denial: &Decision, take: &Take<'_>) -> Option<Decision> {
     })
 }
 
-/// Those that are not leased.
+/// The takes that are not leased.
 fn exact<'a>(batch: &[Take<'a>], begun: &[Option<Begun>]) -> Vec<Take<'a>> {
     batch.iter().zip(begun).filter(|(_, begun)| begun.is_none()).map(|(take, _)| *take).collect()
 }

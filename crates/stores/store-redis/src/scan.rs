@@ -1,5 +1,5 @@
-//! Lists counters by `SCAN`, a page per call, over a connection of its own: no decision waits behind it.
-//! Not here: what the parts of a counter's key are (`policy`).
+//! Lists counters by `SCAN`, a page per call, over a connection of its own: no decision waits behind it. Not
+//! here: the parts of a counter's key (`policy`).
 
 use tokio::time::{Duration, Instant, timeout_at};
 use tollgate_redis_link::{Connection, Reply, ServerError, Value};
@@ -11,13 +11,13 @@ use crate::keys::up_to_bar;
 use crate::leased::ledger_script;
 use crate::slots;
 
-/// Keys that the server looks at per command, about: it answers nobody else meanwhile.
+/// Keys that the server looks at per command, about: it serves no other client meanwhile.
 const STEP: usize = 250;
 /// Most commands of one page, so that a page of few counters among many keys ends too.
 const MOST_STEPS: usize = 400;
 /// Bytes of keys of one page, about: it travels in one message.
 const MOST_BYTES: usize = 512 << 10;
-/// How long one page takes, about; the next one continues where it ends.
+/// Time for one page, about; the next one continues where it ends.
 const BUDGET: Duration = Duration::from_secs(1);
 
 /// The counters of one page.
@@ -96,7 +96,7 @@ async fn step(
     Ok((next, keys.iter().filter_map(bytes).collect()))
 }
 
-/// Which Redis keys hold counters whose keys begin with `start` and a bar.
+/// The pattern of the Redis keys of counters whose keys begin with `start` and a bar.
 fn pattern(config: &RedisConfig, start: &[u8]) -> Vec<u8> {
     let whole = [start, b"|"].concat();
     let end = match config.hash_tag {

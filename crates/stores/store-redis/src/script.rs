@@ -40,14 +40,14 @@ const STEPS: [Step; 8] = [
     Step::Priority,
 ];
 
-/// What happens before the step.
+/// A replacement of foreign values before the step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Swap {
-    /// Nothing.
+    /// No value is replaced.
     None,
     /// Strings that another rate has written are replaced by what the caller has computed.
     Strings,
-    /// The same for lists.
+    /// Lists that another rate has written are replaced by what the caller has computed.
     Lists,
 }
 
@@ -101,7 +101,7 @@ impl Step {
     }
 }
 
-/// What a step counts with.
+/// The numbers with which a step counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Arithmetic {
     Doubles,
@@ -115,7 +115,7 @@ const TIME: &str = include_str!("lua/time.lua");
 const LIMBS: &str = include_str!("lua/limbs.lua");
 const BIG: &str = include_str!("lua/big.lua");
 
-/// What these steps need before them.
+/// The libraries that these steps need before them.
 fn needed(steps: impl Iterator<Item = Step> + Clone) -> String {
     let has = |arithmetic| steps.clone().any(|step| step.arithmetic() == arithmetic);
     let source = |arithmetic, source| if has(arithmetic) { source } else { "" };

@@ -1,5 +1,5 @@
 //! Slots of concurrency in Redis: acquired and released by one script, on the server's clock. A sorted set of
-//! holders under the counter's key and `|slots`. Not here: what a slot is ([`Slots`]).
+//! holders under the counter's key and `|slots`. Not here: the meaning of a slot ([`Slots`]).
 
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -16,12 +16,12 @@ static SCRIPT: LazyLock<Script> = LazyLock::new(|| Script::of(&[include_str!("lu
 /// Suffix of the keys of slots. No counter's key ends with it.
 pub(crate) const SUFFIX: &[u8] = b"|slots";
 
-/// What to do with a holder's slot.
+/// An action on a holder's slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotAction {
     /// Takes a slot, or renews it.
     Acquire,
-    /// Frees it.
+    /// Frees the slot.
     Release,
 }
 

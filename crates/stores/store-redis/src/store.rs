@@ -1,5 +1,5 @@
 //! [`RedisStore`]: the trait [`Store`] over counters that are exact, leased, or both in one batch. Not here:
-//! how each is counted.
+//! the counting itself.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -81,7 +81,7 @@ impl RedisStore {
         self.client().shared().health().watch()
     }
 
-    /// What was counted since the start.
+    /// The counts since the start.
     #[must_use]
     pub fn stats(&self) -> RedisStats {
         RedisStats {
@@ -101,7 +101,8 @@ impl RedisStore {
         self.leased().give_all_back().await;
     }
 
-    /// How many nodes share these counters, this one included, as last reported by the server; at least 1.
+    /// The number of nodes that share these counters, this one included, as last reported by the server; at
+    /// least 1.
     #[must_use]
     pub fn live_nodes(&self) -> u32 {
         u32::try_from(self.client().live_nodes()).unwrap_or(u32::MAX)
@@ -151,7 +152,8 @@ impl Store for RedisStore {
                 verdicts.push(self.exact().decide(take.counter, Kind::of(take), now).await);
             }
             (Charge::Each, _) => self.exact().take_each(batch, now, verdicts).await,
-            // Also of one take: a denial leaves no trace, which matters to windows that count every hit.
+            // This holds also for one take: a denial leaves no trace, which matters to windows that count
+            // every hit.
             (Charge::Together, _) => self.exact().all_or_none(batch, BatchKind::Take, now, verdicts).await,
         }
     }

@@ -1,4 +1,5 @@
-//! Between states of `core` and the values of Redis keys: the arguments of a step, and its reply.
+//! The conversion between states of `core` and the values of Redis keys: the arguments of a step, and its
+//! reply.
 //!
 //! One module per form of state. Not here: the flow of calls ([`call`](crate::call)).
 
@@ -19,7 +20,7 @@ use self::arguments::Packed;
 use crate::ask::{Ask, Fault};
 use crate::script::Step;
 
-/// Which step counts this quota; `None` where nothing is counted.
+/// The step that counts this quota; `None` where nothing is counted.
 pub(crate) fn step_of(quota: &Quota) -> Option<Step> {
     match quota.step_params() {
         StepParams::Bucket(_) => Some(Step::Bucket),
@@ -34,8 +35,8 @@ pub(crate) fn step_of(quota: &Quota) -> Option<Step> {
     }
 }
 
-/// Appends the argument of the step: the quota's numbers, then the asks, equal ones in a row as one group.
-/// Leaves half of it where it fails.
+/// Appends the argument of the step: the quota's numbers, then the asks, equal ones in a row as one group. On
+/// an error, only a part of it.
 pub(crate) fn argument(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Timestamp) -> Result<(), Fault> {
     let Some(first) = asks.first() else { return Ok(()) };
     let mut packed = Packed(bytes);
@@ -73,7 +74,7 @@ pub(crate) fn argument_of_classes(bytes: &mut Vec<u8>, asks: &[&Ask], hint: Time
     Ok(())
 }
 
-/// What the key held, from the step's reply.
+/// The value of the key before the step, from the step's reply.
 pub(crate) fn read(quota: &Quota, reply: StepReply<'_>, at: Timestamp) -> Result<Read, Fault> {
     let StepReply { status, first, second } = reply;
     match quota.step_params() {

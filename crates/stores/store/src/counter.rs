@@ -2,8 +2,8 @@
 
 use tollgate_core::Quota;
 
-/// What a state is kept under: bytes that no two counters share. The limiter makes them, escaped, so that no
-/// value chosen by a client can equal another counter's key.
+/// The key of a counter's state: bytes that no two counters share. The limiter makes them, escaped, so that
+/// no value chosen by a client can equal another counter's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key<'a>(pub &'a [u8]);
 
@@ -23,18 +23,18 @@ pub struct Key<'a>(pub &'a [u8]);
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Counter<'a> {
-    /// What its state is kept under.
+    /// The key of its state.
     pub key: Key<'a>,
-    /// What it is counted by.
+    /// The quota that it is counted by.
     pub quota: &'a Quota,
-    /// Where it is kept.
+    /// The place where it is kept.
     pub sharing: Sharing,
-    /// Where its quota came from.
+    /// The source of its quota.
     pub origin: Origin,
 }
 
 impl<'a> Counter<'a> {
-    /// The counter of `key`, counted by `quota`, which is a rule's, and kept as [`Sharing::Exact`] says.
+    /// The counter of `key`, counted by `quota`, which is a rule's, and kept as [`Sharing::Exact`].
     #[must_use]
     pub const fn new(key: Key<'a>, quota: &'a Quota) -> Self {
         Self { key, quota, sharing: Sharing::Exact, origin: Origin::Rule }
@@ -47,7 +47,7 @@ impl<'a> Counter<'a> {
         self
     }
 
-    /// The same counter, kept as `sharing` says.
+    /// The same counter, kept as `sharing`.
     #[must_use]
     pub const fn shared(mut self, sharing: Sharing) -> Self {
         self.sharing = sharing;
@@ -55,7 +55,7 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// What the slots of a limit on concurrency are kept under, and where.
+/// The key of the slots of a concurrency limit, and the place where they are kept.
 ///
 /// # Example
 /// ```
@@ -65,20 +65,20 @@ impl<'a> Counter<'a> {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotKey<'a> {
-    /// The key.
+    /// The key of the slots.
     pub key: Key<'a>,
-    /// Where they are kept. Slots are never leased: [`Sharing::Leased`] means [`Sharing::Exact`].
+    /// The place where they are kept. Slots are never leased: [`Sharing::Leased`] means [`Sharing::Exact`].
     pub sharing: Sharing,
 }
 
 impl<'a> SlotKey<'a> {
-    /// Slots of `key`, kept as [`Sharing::Exact`] says.
+    /// Slots of `key`, kept as [`Sharing::Exact`].
     #[must_use]
     pub const fn new(key: Key<'a>) -> Self {
         Self { key, sharing: Sharing::Exact }
     }
 
-    /// The same slots, kept as `sharing` says.
+    /// The same slots, kept as `sharing`.
     #[must_use]
     pub const fn shared(mut self, sharing: Sharing) -> Self {
         self.sharing = sharing;
@@ -86,19 +86,19 @@ impl<'a> SlotKey<'a> {
     }
 }
 
-/// Who chose the quota of a counter. A store that must drop counters for lack of room bounds those that its
+/// The author of a counter's quota. A store that must drop counters for lack of room bounds those that its
 /// callers make as they like, and drops none of the others for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Origin {
-    /// A rule.
+    /// A rule: the quota is known before the request.
     #[default]
     Rule,
     /// The caller: the quota came with the request.
     Request,
 }
 
-/// Where a counter is kept when several nodes run. The arithmetic is the same; a store that only one node
-/// uses ignores this.
+/// The place of a counter when several nodes run. The arithmetic is the same; a store that only one node uses
+/// ignores this.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Sharing {
     /// In the store, with a call per decision.

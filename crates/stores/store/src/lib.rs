@@ -1,9 +1,9 @@
-//! What a store of counters must do; the suite and the reference model that every store is held to.
+//! The interface of a store of counters; the suite and the reference model that every store is held to.
 //!
 //! A store keeps one state per key and decides atomically: batch in, decisions out. It knows nothing of
-//! rules; it is handed a [`Counter`] with every call, and never reads a state's bits itself.
-//! [`routed`] puts a shared store and a local one together.
-//! Not here: any store that counts in production. `store-memory` and its siblings each implement [`Store`].
+//! rules; it gets a [`Counter`] with every call, and never reads a state's bits itself. [`routed`] puts a
+//! shared store and a local one together. Not here: any store that counts in production. `store-memory` and
+//! its siblings each implement [`Store`].
 #![deny(missing_docs)] // it is published
 
 mod counter;
@@ -34,7 +34,7 @@ use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp
 
 /// Counters by key, decided atomically.
 ///
-/// What holds for every store, and is tested by the suite (feature `suite`) against [`ModelStore`]:
+/// These laws hold for every store, and are tested by the suite (feature `suite`) against [`ModelStore`]:
 /// - an unseen key, a forgotten one and an expired one answer alike: a fresh quota;
 /// - a key goes with one quota at a time (or its successors, [`Quota::migrated_from`]), or with any that keep
 ///   instants ([`Quota::keeping_instants`]); handing in a quota of another shape starts afresh;
@@ -42,11 +42,11 @@ use tollgate_core::{Acquired, Cost, Decision, Holder, Released, Slots, Timestamp
 /// - time is an argument and may step back: nothing is minted, nothing freezes for longer than the step. A
 ///   shared store may prefer its own server's clock.
 pub trait Store: Send + Sync + 'static {
-    /// How messages and metrics call this store.
+    /// The name of this store in messages and metrics.
     fn name(&self) -> StoreName;
 
-    /// How many nodes count here together, this one included, as far as is known; at least 1. What a node may
-    /// admit by itself while this store gives no answer is worked out from it.
+    /// The number of nodes that count here together, this one included, as far as is known; at least 1. It
+    /// determines the share that a node may admit by itself while this store gives no answer.
     fn live_nodes(&self) -> u32 {
         1
     }
@@ -63,8 +63,8 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
-    /// Decides every take of the batch, in order, and pushes one answer each onto `verdicts` (what is there
-    /// already stays).
+    /// Decides every take of the batch, in order, and pushes one answer each onto `verdicts` (its earlier
+    /// contents stay).
     ///
     /// Takes of one key within a batch see each other, in order. With [`Charge::Each`] every take stands
     /// alone, and may be [paid for](Payment) before or after. With [`Charge::Together`] either all are
@@ -73,9 +73,9 @@ pub trait Store: Send + Sync + 'static {
     /// counts when it denies). Other callers never see the batch half done.
     ///
     /// A store of several servers may lack the answers of one: those takes are errors. With
-    /// [`Charge::Together`] the others then are charged, or none of them is where any denies. Whoever asked
-    /// decides the rest, and gives back with [`Store::give_all_back`] what must not stand. When the future is
-    /// dropped before its end, no part of such a batch stays charged: at most all of it.
+    /// [`Charge::Together`] the others then are charged, or none of them is where any denies. The caller
+    /// decides about the rest, and gives back with [`Store::give_all_back`] the charges that must not stay.
+    /// When the future is dropped before its end, no part of such a batch stays charged: at most all of it.
     ///
     /// # Errors
     /// Each answer may be a [`StoreError`], which says what became of its permits.
@@ -87,7 +87,7 @@ pub trait Store: Send + Sync + 'static {
         verdicts: &mut Verdicts,
     ) -> impl Future<Output = ()> + Send;
 
-    /// Gives `cost` permits back to `counter`, never above a full quota; answers what is there afterwards.
+    /// Gives `cost` permits back to `counter`, never above a full quota; returns the state afterwards.
     ///
     /// # Errors
     /// [`StoreError`], which says whether the permits may have been given back.
@@ -98,8 +98,8 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
 
-    /// Gives back what the takes of `batch` have charged. Stores that must be waited for carry it to its end
-    /// once it has begun, also when the future is dropped.
+    /// Gives back the charges of the takes of `batch`. Stores that must be waited for run it to its end once
+    /// it has begun, also when the future is dropped.
     ///
     /// # Errors
     /// [`StoreError`] when some was not given back, or may not have been: it counts as used.
@@ -117,12 +117,12 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// Holds the permits of every take of the batch, or none: as [`Store::take`] with [`Charge::Together`],
-    /// but where a quota can promise permits that are not there yet, a take is admitted too when they will be
-    /// within `max_wait`; the decision's [`delay`](Decision::delay) says when ([`Quota::reserve`]). Pushes
-    /// one answer each onto `verdicts`.
+    /// but if a quota can promise permits that are not available yet, a take is also admitted if they will be
+    /// available within `max_wait`; the decision's [`delay`](Decision::delay) is the time until then
+    /// ([`Quota::reserve`]). Pushes one answer each onto `verdicts`.
     ///
-    /// What is held is given back with [`Store::give_back`]. When the future is dropped before its end, what
-    /// it held is given back, or counts as used where the store cannot do that by itself.
+    /// Held permits are given back with [`Store::give_back`]. When the future is dropped before its end, the
+    /// permits that it held are given back, or count as used where the store cannot do that by itself.
     ///
     /// # Errors
     /// Each answer may be a [`StoreError`], which says what became of its permits.
@@ -134,8 +134,8 @@ pub trait Store: Send + Sync + 'static {
         verdicts: &mut Verdicts,
     ) -> impl Future<Output = ()> + Send;
 
-    /// Takes `cost` permits of `counter` whether they are there or not: what was used turned out to be more
-    /// than what was held. Later permits repay the debt. Answers what is there afterwards.
+    /// Takes `cost` permits of `counter` even if they are not available: the work turned out to use more
+    /// permits than it held. Later permits repay the debt. Returns the state afterwards.
     ///
     /// # Errors
     /// [`StoreError`], which says whether the permits may have been taken.
@@ -146,8 +146,8 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> impl Future<Output = Result<Decision, StoreError>> + Send;
 
-    /// Forgets `counter`, so that its next take finds a fresh quota. True when there was something to forget:
-    /// a state that has not expired.
+    /// Forgets `counter`, so that its next take finds a fresh quota. True when there was a state that had not
+    /// expired.
     ///
     /// # Errors
     /// [`StoreError`], which says whether the counter may have been forgotten.
@@ -157,7 +157,7 @@ pub trait Store: Send + Sync + 'static {
         now: Timestamp,
     ) -> impl Future<Output = Result<bool, StoreError>> + Send;
 
-    /// What is kept of `counter`, and what a peek would answer; changes nothing.
+    /// The stored state of `counter`, and the decision that a peek would get; changes nothing.
     ///
     /// # Errors
     /// [`StoreError`] when the store cannot say.
@@ -169,8 +169,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Lists counters whose keys begin with `start` and a bar, such as `shop` or `shop|user=ann`: at most
     /// [`MAX_SCANNED`] from `cursor` on, which is empty for the first page. A page may be empty without being
-    /// the last. A counter that is there from the first page to the last is listed; one that comes or goes
-    /// meanwhile may be.
+    /// the last. A counter that exists from the first page to the last is listed; one that comes or goes
+    /// meanwhile may be listed.
     ///
     /// # Errors
     /// [`ScanError::Unsupported`] unless the store says otherwise.
@@ -196,7 +196,7 @@ pub trait Store: Send + Sync + 'static {
         ready(Err(StoreError::Unsupported { store: self.name(), algorithm: "concurrency" }))
     }
 
-    /// Frees the slot of `holder`, once, however often it is asked to.
+    /// Frees the slot of `holder`; further calls change nothing.
     ///
     /// # Errors
     /// [`StoreError`], which says whether the slot may have been freed; [`StoreError::Unsupported`] unless

@@ -1,8 +1,8 @@
-//! The reference model: a map behind one lock, so plain that it is believed by reading it.
+//! The reference model: a map behind one lock, simple enough to be verified by reading.
 //!
 //! Every store must answer as this one does; the suite (feature `suite`) compares them. It forgets nothing,
-//! so that a state that a store drops too early shows.
-//! Not here: speed, a cap, or anything for production.
+//! so that the comparison shows states that a store drops too early. Not here: speed, a cap, or anything for
+//! production.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub struct ModelStore {
 }
 
 impl ModelStore {
-    /// How many keys have a state, also an expired one.
+    /// The number of keys with a state, including expired ones.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().len()
@@ -48,13 +48,13 @@ impl ModelStore {
         self.lock().is_empty()
     }
 
-    /// When the state of `key` expires; `None` if it has no state.
+    /// The expiry of the state of `key`; `None` if it has no state.
     #[must_use]
     pub fn expiry(&self, key: Key<'_>) -> Option<Expiry> {
         self.lock().get(key.0).map(State::expires)
     }
 
-    /// Drops every state that has expired at `now`, as any store may at any time: no answer changes by it.
+    /// Drops every state that has expired at `now`, as any store may at any time: that changes no answer.
     pub fn forget_expired(&self, now: Timestamp) {
         self.lock().retain(|_, state| !state.expires().is_past(now));
     }
@@ -163,7 +163,7 @@ fn on_wide<T>(states: &mut States, key: Key<'_>, change: impl FnOnce(&mut Wide) 
     answer
 }
 
-/// Runs `change` on the state of `counter`, or on a fresh one, and keeps what it made of it.
+/// Runs `change` on the state of `counter`, or on a fresh one, and keeps the result.
 fn step(states: &mut States, counter: Counter<'_>, change: impl FnOnce(&mut State) -> Decision) -> Decision {
     let old = find(states, counter);
     let mut new = old.clone();
@@ -174,7 +174,7 @@ fn step(states: &mut States, counter: Counter<'_>, change: impl FnOnce(&mut Stat
     decision
 }
 
-/// After a denial that changes nothing else: a bucket that does not start full begins to fill.
+/// The effect of a denial that changes nothing else: a bucket that does not start full begins to fill.
 fn begin(states: &mut States, batch: &[Take<'_>], now: Timestamp) {
     for take in batch.iter().filter(|take| take.counter.quota.starts_partial() && !take.cost.is_peek()) {
         let _peek = step(states, take.counter, |state| {

@@ -1,4 +1,4 @@
-//! What stores behind a network have in common (feature `remote`): addresses, the breaker, health, counters
+//! The common parts of stores behind a network (feature `remote`): addresses, the breaker, health, counters
 //! of their work, errors, and work that must run to its end.
 //!
 //! Not here: any connection; each store speaks its own protocol.

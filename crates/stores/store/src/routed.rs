@@ -1,7 +1,7 @@
-//! A shared store and this node's memory behind one [`Store`]: each counter is kept where its sharing says.
+//! A shared store and this node's memory behind one [`Store`]: each counter is kept as its sharing says.
 //!
 //! [`RoutedStore`] sends counters of [`Sharing::Local`] to the local store and all others to the shared one,
-//! and puts the answers back into the order of the batch. Not here: what happens to a take that the shared
+//! and puts the answers back into the order of the batch. Not here: the decision on a take that the shared
 //! store does not answer (`limiter`), counting (the two stores).
 
 mod all_or_none;
@@ -44,8 +44,8 @@ pub struct RoutedStore<S, L> {
 }
 
 impl<S: Store, L: Store> RoutedStore<S, L> {
-    /// Counts in `shared`, and in `local` what is local. `local` must be memory: its futures must be ready
-    /// when they are first polled, since giving back must not wait.
+    /// Counts local counters in `local`, and all others in `shared`. `local` must be memory: its futures must
+    /// be ready when they are first polled, since giving back must not wait.
     #[must_use]
     pub const fn new(shared: S, local: L) -> Self {
         Self { shared, local }
@@ -73,7 +73,7 @@ macro_rules! route {
 }
 
 impl<S: Store, L: Store> Store for RoutedStore<S, L> {
-    /// The shared store's: what goes wrong goes wrong there.
+    /// The shared store's name: faults happen there.
     fn name(&self) -> StoreName {
         self.shared.name()
     }
@@ -121,7 +121,8 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
         route!(self, give_back(counter, cost, now))
     }
 
-    /// Memory first, which is not waited for: also where the future is dropped, nothing stays charged there.
+    /// Gives back in memory first, without waiting: even if the future is dropped, nothing stays charged
+    /// there.
     async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
         let parts = split(batch);
         if !parts.local.is_empty() {
@@ -161,7 +162,7 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
         route!(self, inspect(counter, now))
     }
 
-    /// Those of the shared store: memory keeps no names.
+    /// The counters of the shared store: memory keeps no names.
     async fn scan(&self, start: &[u8], cursor: &str) -> Result<Scanned, ScanError> {
         self.shared.scan(start, cursor).await
     }

@@ -8,25 +8,25 @@ pub const MAX_SCANNED: usize = 5_000;
 /// A part of the counters of one listing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scanned {
-    /// In no order. A key may come twice, also on two pages.
+    /// The counters, in no order. A key may come twice, also on two pages.
     pub keys: Vec<ScannedKey>,
-    /// Where the next page begins; `None` after the last.
+    /// The beginning of the next page; `None` after the last.
     pub next: Option<String>,
 }
 
 /// One counter of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScannedKey {
-    /// The counter's key, or what the store keeps of one that is long.
+    /// The counter's key, or the stored form of a long one.
     pub key: Vec<u8>,
-    /// What is kept under it.
+    /// The kind of record under the key.
     pub kept: Kept,
 }
 
-/// What a store keeps under a key.
+/// The kind of record that a store keeps under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kept {
-    /// The counter.
+    /// The state of a counter.
     Counter,
     /// The ledger of a leased counter.
     Ledger,
@@ -35,7 +35,7 @@ pub enum Kept {
 }
 
 impl Kept {
-    /// As replies name it.
+    /// The name in replies.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,17 +46,17 @@ impl Kept {
     }
 }
 
-/// Why a store does not list its counters.
+/// The reason why a store does not list its counters.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScanError {
-    /// It keeps hashes of keys, or has no command that lists them.
+    /// The store keeps hashes of keys, or has no command that lists them.
     #[error("store {store} cannot list its keys; only a Redis store can")]
     Unsupported {
-        /// Which store.
+        /// The store that was asked.
         store: StoreName,
     },
-    /// The cursor is not of this store as it is now.
+    /// The cursor is not one of this store in its present state.
     #[error(
         "invalid cursor {0:?}: expected `next` of the page before; if a server was replaced, begin again"
     )]
@@ -64,9 +64,9 @@ pub enum ScanError {
     /// The store did not answer.
     #[error("store {store} does not list its keys: {reason}")]
     Failed {
-        /// Which store.
+        /// The store that was asked.
         store: StoreName,
-        /// What it said.
+        /// The store's message.
         reason: String,
     },
 }

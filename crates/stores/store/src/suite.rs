@@ -1,9 +1,9 @@
 //! The suite that every store is held to: random histories compared answer by answer with
 //! [`ModelStore`](crate::ModelStore), shrunk when they differ, and checks with many callers at once.
 //!
-//! For tests of store crates (feature `suite`).
-//! Not here: what the right arithmetic is (`core` and its oracle say that) and speed. That the suite would
-//! notice is itself tested: `tests/mutations.rs` breaks the model in known ways, and each must turn it red.
+//! For tests of store crates (feature `suite`). Not here: the right arithmetic (`core` and its oracle have
+//! it) and speed. The suite is itself tested: `tests/mutations.rs` breaks the model in known ways, and the
+//! suite must fail for each.
 //!
 //! ```
 //! use tollgate_store::{ModelStore, suite};
@@ -25,17 +25,17 @@ pub use self::outage::{Down, Outage, OutageStore};
 pub use self::setup::{Executor, Failure, Options, Parked};
 use crate::Store;
 
-/// Holds the stores that `make` makes to everything in the suite; each check begins with a new one.
+/// Checks the stores that `make` makes by everything in the suite; each check begins with a new one.
 ///
 /// # Panics
-/// With the first [`Failure`].
+/// Panics with the first [`Failure`].
 pub fn run<S: Store>(executor: &impl Executor, make: impl Fn() -> S, options: &Options) {
     if let Err(failure) = check(executor, make, options) {
         panic!("{failure}");
     }
 }
 
-/// As [`run`], but answers.
+/// As [`run`], but returns the failure.
 ///
 /// # Errors
 /// The first [`Failure`].
@@ -68,8 +68,8 @@ pub fn check<S: Store>(
     slots::holders_at_once_are_never_more_than_the_slots(executor, &[make()], options)
 }
 
-/// Holds several stores that count together, as nodes of a fleet do, to what callers at once may see of
-/// slots.
+/// Checks that several stores that count together, as nodes of a fleet do, keep the laws of slots with many
+/// callers at once.
 ///
 /// # Errors
 /// The first [`Failure`].

@@ -1,4 +1,4 @@
-//! What goes into a store and what comes out.
+//! The input and output of a store: takes, decisions and inspections.
 
 use tollgate_core::{Cost, Decision, Quota, State, Timestamp};
 
@@ -7,29 +7,29 @@ use crate::{Counter, StoreError};
 /// One take of a batch ([`Counter::take`], [`Counter::pay`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Take<'a> {
-    /// From which counter.
+    /// The counter that is charged.
     pub counter: Counter<'a>,
-    /// How many permits; zero peeks.
+    /// Number of permits; zero peeks.
     pub cost: Cost,
-    /// Whether they are for what comes, or are used already.
+    /// Whether the permits are for work to come, or are used already.
     pub payment: Payment,
 }
 
-/// When permits are paid for: before they are used, or after.
+/// The time of payment for permits: before they are used, or after.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Payment {
     /// Before: all of them, or none ([`Quota::take`]).
     #[default]
     Ahead,
-    /// After: all of them, whatever is left; denied if nothing was left before ([`Quota::pay`]). Zero asks
-    /// whether anything is left.
+    /// After: all of them, even if too few are left; denied if nothing was left before ([`Quota::pay`]). Zero
+    /// asks whether anything is left.
     After,
     /// After, and never denied ([`Quota::charge`]).
     Consumed,
 }
 
 impl Payment {
-    /// The step of `cost` permits that are paid for so.
+    /// The step of `cost` permits with this payment.
     pub fn step(self, quota: &Quota, state: &mut State, cost: Cost, now: Timestamp) -> Decision {
         match self {
             Self::Ahead => quota.take(state, cost, now),
@@ -60,7 +60,7 @@ impl<'a> Counter<'a> {
     }
 }
 
-/// What becomes of the other takes of a batch when one is denied.
+/// The treatment of the other takes of a batch when one is denied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Charge {
     /// Every take is charged on its own.
@@ -71,15 +71,15 @@ pub enum Charge {
     Together,
 }
 
-/// The answers to a batch, in its order. Kept by the caller and used again, so that a decision allocates
+/// The answers to a batch, in its order. The caller keeps and reuses the vector, so that a decision allocates
 /// nothing.
 pub type Verdicts = Vec<Result<Decision, StoreError>>;
 
-/// What a store keeps of one counter.
+/// The stored state of one counter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
-    /// What a peek would answer.
+    /// The decision that a peek would get.
     pub decision: Decision,
-    /// False when nothing is kept, so that the answer is that of a fresh quota.
+    /// False when no state is kept, so that the decision is that of a fresh quota.
     pub is_tracked: bool,
 }

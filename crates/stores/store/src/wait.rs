@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
-/// Runs `future` on this thread, which sleeps while there is nothing to do. Enough for stores that need no
-/// runtime.
+/// Runs `future` on this thread, which sleeps while there is nothing to do. It is enough for stores that need
+/// no runtime.
 ///
 /// # Example
 /// ```
@@ -34,8 +34,8 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// What `future` comes to when it is polled once; `None` where it has to be waited for. For what must not
-/// wait, such as a drop.
+/// The output of `future` if the first poll completes it; `None` where it has to be waited for. For code that
+/// must not wait, such as a drop.
 ///
 /// # Example
 /// ```

@@ -1,5 +1,5 @@
-//! A state that has expired says the same as none: a store that drops such states at once answers as one that
-//! keeps them.
+//! An expired state is equivalent to none: a store that drops such states at once answers as one that keeps
+//! them.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The suite itself is tested: the model passes, and each known fault turns it red, by the law that it
+//! The suite itself is tested: the model passes, and the suite fails for each known fault, by the law that it
 //! breaks.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
@@ -67,7 +67,7 @@ fn each_known_fault_turns_the_suite_red() {
     }
 }
 
-/// By the law of slots alone: they pass every check before it, which takes long.
+/// Only the law of slots finds them: they pass every check before it, which takes long.
 #[test]
 fn each_known_fault_of_slots_at_once_turns_their_law_red() {
     for fault in [Fault::OneSlotTooMany, Fault::AcquireIsNotAtomic] {

@@ -12,7 +12,7 @@ use tollgate_store::{
 };
 use tollgate_store_memory::MemoryStore;
 
-/// Where the counter of a key is kept.
+/// The place of the counter of a key.
 type Route = fn(Key<'_>) -> Sharing;
 
 /// A routed store that counts each key where `route` says.
@@ -108,9 +108,9 @@ fn with_all_counters_local_it_answers_as_the_model_does() {
 #[test]
 fn with_both_in_one_batch_it_answers_as_the_model_does() {
     let by_length: Route = |key| if key.0.len() % 2 == 0 { Sharing::Exact } else { Sharing::Local };
-    // What memory gives back, since the other store has denied, leaves traces that only these show: a window
-    // that began with that hit stays begun, a window that slides gives back its oldest hits and keeps the
-    // later ones, and after a step back of the clock the refill counts from then.
+    // Permits that memory gives back, since the other store has denied, leave traces that only these show: a
+    // window that began with that hit stays begun, a window that slides gives back its oldest hits and keeps
+    // the later ones, and after a step back of the clock the refill counts from then.
     let unsupported = &["first_hit", "sliding_window_log", "sliding_window"];
     let options = Options { is_split: true, unsupported, steps_back: false, ..Options::default() };
     run(&Parked, || ByKey::new(by_length), &options);

@@ -31,7 +31,7 @@ pub(crate) const MOST_BESIDE_NANOS: u64 = (1 << (64 - SUBSECOND_BITS)) - 1;
 /// A window with a greater count ends at a multiple of this.
 const STEP_NS: u64 = 20_000_000;
 const STEPS: u64 = NANOS_PER_SECOND / STEP_NS;
-/// How many parts of a count fit beside a step, above all nanoseconds within a second.
+/// Number of parts of a count that fit beside a step, above all nanoseconds within a second.
 const PARTS: u64 = (SUBSECOND + 1 - NANOS_PER_SECOND) / STEPS;
 const GREAT: u64 = 1 << 63;
 const _: () = assert!(MAX_COUNT / PARTS < GREAT >> SUBSECOND_BITS);
@@ -47,7 +47,7 @@ pub(crate) struct FixedWindow {
 #[derive(Clone, Debug)]
 enum Windows {
     Calendar(Calendar),
-    /// So many ns from a key's first hit.
+    /// Length of a window, in ns from a key's first hit.
     FirstHit(u64),
 }
 
@@ -95,8 +95,8 @@ impl FixedWindow {
         pack(hits, stored_end(hits, end_ns))
     }
 
-    /// Adds `cost` hits to a window in force; the decision says whether they pass. `None` where none is, and
-    /// for great counts.
+    /// Adds `cost` hits to a window in force; the decision says whether they pass. `None` where no window is
+    /// in force, and for great counts.
     #[inline(always)]
     pub(crate) fn take_fast(&self, word: Word, cost: Cost, now: Timestamp) -> Option<FastStep> {
         let subsecond = word.value & SUBSECOND;
@@ -104,7 +104,7 @@ impl FixedWindow {
         if subsecond >= NANOS_PER_SECOND {
             return None;
         }
-        // No expiry, and a sticky one, are not of a window's making.
+        // A fixed window never writes the expiry of no state, or a sticky one.
         let second_before = word.expires.to_bits().wrapping_sub(1);
         if second_before >= Expiry::LATEST_SECOND {
             return None;
@@ -128,9 +128,9 @@ impl FixedWindow {
         Some(FastStep { write, decision })
     }
 
-    /// Any word: begins a window where none is in force.
+    /// For any word: begins a window where none is in force.
     pub(crate) fn take_slow(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
-        // Hits above a small limit say nothing that is worth a rounding of the end.
+        // The exact number of hits above a small limit is not worth a rounding of the end.
         let most = if self.limit < MOST_BESIDE_NANOS { MOST_BESIDE_NANOS } else { MAX_COUNT };
         let (counted, end) = self.counted(word, cost, most, now);
         let left_ns = end - now.as_nanos();
@@ -148,7 +148,7 @@ impl FixedWindow {
         Decision::admit(self.limit, self.limit - counted, reset_ns)
     }
 
-    /// `count` is before the hits that are denied.
+    /// `count` is the number of hits before the denied ones.
     #[inline(always)]
     fn deny(&self, count: u64, left_ns: u64, cost: Cost) -> Decision {
         let denied = match cost.permits() > self.limit {
@@ -202,7 +202,7 @@ impl FixedWindow {
     }
 }
 
-/// The end of a window as the word of this count says it.
+/// The end of a window as a word with this count holds it.
 #[inline]
 const fn stored_end(count: u64, end_ns: u64) -> u64 {
     if count <= MOST_BESIDE_NANOS { end_ns } else { end_ns.div_ceil(STEP_NS).saturating_mul(STEP_NS) }

@@ -1,8 +1,8 @@
 //! Token bucket that gets a period's worth back at the end of each period, counted from the key's first take.
 //!
 //! Over any span t at most burst + overdraft + limit·(whole periods in t, plus one) are admitted. A key that
-//! is full again is as one never seen: its next take begins a new count of periods. So a state may be dropped
-//! once it is full.
+//! is full again is equivalent to an unseen one: its next take begins a new count of periods. So a state may
+//! be dropped once it is full.
 //!
 //! The cells: a tag, the instant at which the current period began, in ns; permits that are missing from a
 //! full bucket.
@@ -72,7 +72,7 @@ impl IntervalBucket {
         self.initial < self.burst
     }
 
-    /// When the current period began, and what is missing at `now`.
+    /// The beginning of the current period, and the permits that are missing at `now`.
     fn refilled(&self, state: &Wide, now: Timestamp) -> (u64, u64) {
         let [_, began, missing] = state.cells[..] else {
             return (now.as_nanos(), self.burst - self.initial);
@@ -109,7 +109,7 @@ impl IntervalBucket {
         state.expires = if self.starts_partial() { expires.sticky() } else { expires };
     }
 
-    /// From the beginning of the period until `permits` have come back.
+    /// Time from the beginning of the period until `permits` have come back.
     fn span_ns(&self, permits: u64) -> u64 {
         permits.div_ceil(self.limit).saturating_mul(self.period_ns)
     }

@@ -1,10 +1,11 @@
-//! Leaky bucket as a queue: what fits is admitted with a delay, so that the outflow is steady.
+//! Leaky bucket as a queue: takes that fit are admitted with a delay, so that the outflow is steady.
 //!
-//! The bucket is a [token bucket](super::token_bucket) seen in a mirror: its debt is what the bucket holds. A
-//! take that finds n permits in it acts n intervals later, less the `delay_after` that pass at once. At most
-//! capacity at once are held; the outflow is the limit's rate exactly, except for those that pass at once.
+//! The bucket is a [token bucket](super::token_bucket) seen in a mirror: its debt is the content of the
+//! bucket. A take that finds n permits in it acts n intervals later, less the `delay_after` that pass at
+//! once. At most capacity at once are held; the outflow is the limit's rate exactly, except for those that
+//! pass at once.
 //!
-//! A denied take changes nothing, and hears as its delay the wait that it would have had.
+//! A denied take changes nothing, and reports as its delay the wait that it would have had.
 
 use core::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 pub(crate) struct LeakyQueue {
     bucket: TokenBucket,
-    /// What may be in the bucket without a delay, in units.
+    /// The most units in the bucket that pass without a delay.
     undelayed: u128,
 }
 
@@ -27,7 +28,7 @@ impl LeakyQueue {
         Self { bucket, undelayed }
     }
 
-    /// What may be in the bucket without a delay, in units.
+    /// The most units in the bucket that pass without a delay.
     pub(crate) const fn undelayed(&self) -> u128 {
         self.undelayed
     }
@@ -43,7 +44,7 @@ impl LeakyQueue {
         WordStep { word: step.word, decision: step.decision.with_delay(delay_ns) }
     }
 
-    /// How long a take would have to wait, in ns.
+    /// The wait of a take at `now`, in ns.
     pub(crate) fn delay(&self, word: Word, now: Timestamp) -> u64 {
         self.delay_ns(self.bucket.debt(word, now).units)
     }
@@ -63,7 +64,7 @@ impl LeakyQueue {
         self.bucket.granted(word, cost, owed, now + wait, now)
     }
 
-    /// How long until `cost` permits may be used that were promised before the `behind` last ones, in ns.
+    /// The wait until `cost` permits may be used that were promised before the `behind` last ones, in ns.
     pub(crate) fn wait_of_promised_ns(&self, word: Word, cost: Cost, behind: Cost, now: Timestamp) -> u64 {
         let after = Cost(behind.permits().saturating_add(cost.permits()));
         self.delay_ns(self.bucket.owed_before(word, after, now))
@@ -73,7 +74,7 @@ impl LeakyQueue {
         self.bucket.migrate_from(&old.bucket, at);
     }
 
-    /// How long a take has to wait that finds `held` units in the bucket.
+    /// The wait of a take that finds `held` units in the bucket, in ns.
     fn delay_ns(&self, held: u128) -> u64 {
         self.bucket.units().nanos_in_any(held.saturating_sub(self.undelayed))
     }

@@ -1,17 +1,17 @@
 //! Priority buckets: one parent of `limit` permits per period and `burst` at once, split over classes by
-//! weight. A class takes from its own bucket alone, and may borrow what the others leave idle.
+//! weight. A class takes from its own bucket alone, and may borrow the idle permits of the others.
 //!
 //! - Class k has the rate limit·w_k/sum(w), exactly, and a burst of burst·w_k/sum(w), rounded so that the
 //!   bursts are whole, at least 1, and sum to the parent's.
-//! - What flows to a class that is full flows on to the classes that are not, by weight. So a class gets at
-//!   least its own rate and burst whatever the others do, a single busy class gets the whole rate, and what
-//!   all have at once is never above `burst`: over any span t all classes together are admitted at most
-//!   burst + limit·t/period. What a class has saved is never lent.
+//! - The inflow of a full class is split by weight over the classes that are not full. So a class gets at
+//!   least its own rate and burst whatever the others do, a single busy class gets the whole rate, and the
+//!   permits of all classes at one instant are never above `burst`: over any span t all classes together are
+//!   admitted at most burst + limit·t/period. The saved permits of a class are never lent.
 //!
-//! Levels are whole numbers of units of at most 2^-32 permits, in which all rates are whole too. What flows
-//! in is divided down to whole units, and the units that remain (fewer than one per class) go to the first
-//! classes that are not full: the parent's rate and each class's own rate are exact, and of what is borrowed
-//! a class gets its part up to one unit per step.
+//! Levels are whole numbers of units of at most 2^-32 permits, in which all rates are whole too. The inflow
+//! is divided down to whole units, and the units that remain (fewer than one per class) go to the first
+//! classes that are not full: the parent's rate and each class's own rate are exact, and a class gets its
+//! part of the borrowed units up to one unit per step.
 //!
 //! The cells: a tag, the last instant in ns, units of a permit (two cells), and per class the units that are
 //! missing (two cells each).
@@ -52,7 +52,7 @@ struct Parent {
     inflow: u128,
 }
 
-/// What the classes lack, as of an instant.
+/// The units that each class is missing, as of an instant.
 #[derive(Clone, Copy)]
 struct Levels {
     last: u64,
@@ -87,12 +87,12 @@ impl PriorityBuckets {
         Ok(Self { class, burst: own, parent })
     }
 
-    /// What this class may have at once.
+    /// The most permits that this class has at once.
     pub(crate) const fn burst(&self) -> u64 {
         self.burst
     }
 
-    /// What each class may have at once.
+    /// The most permits that each class has at once.
     pub(crate) fn bursts(&self) -> &[u64] {
         &self.parent.bursts
     }
@@ -117,7 +117,7 @@ impl PriorityBuckets {
         self.parent.inflow
     }
 
-    /// What another rule wrote, in units of this one.
+    /// A state that another rule wrote, in units of this rule.
     pub(crate) fn carried(&self, state: &Wide, now: Timestamp) -> Wide {
         let mut after = Wide::default();
         let _peek = self.write(&mut after, &self.stored(state, now), now);
@@ -183,15 +183,15 @@ impl PriorityBuckets {
         (full.saturating_sub(levels.missing[self.class]) / self.parent.permit) as u64
     }
 
-    /// Until this class lacks no more than `room` units. Worked out from what is stored, as the take that
-    /// comes then will be: two steps may round another way than one.
+    /// The wait until this class lacks no more than `room` units. Computed from the stored state, as the take
+    /// that comes then will be: two steps may round differently from one.
     fn until(&self, stored: &Levels, room: u128, now: Timestamp) -> u64 {
         let need = stored.missing[self.class].saturating_sub(room);
         let wait = if need == 0 { 0 } else { self.parent.wait_ns(&stored.missing, self.class, need) };
         if wait == 0 { 0 } else { stored.last.saturating_add(wait).saturating_sub(now.as_nanos()) }
     }
 
-    /// What the classes lacked when the state was written; nothing as of now where nothing is stored.
+    /// The missing units of each class when the state was written; zero as of `now` for an empty state.
     fn stored(&self, state: &Wide, now: Timestamp) -> Levels {
         let parent = &*self.parent;
         let mut missing = [0; MAX_CLASSES];
@@ -206,7 +206,7 @@ impl PriorityBuckets {
         Levels { last: *last, missing }
     }
 
-    /// What they lack at `now`; nothing flows while the clock is behind.
+    /// The missing units at `now`; nothing flows in while the clock is behind.
     fn filled(&self, stored: &Levels, now: Timestamp) -> Levels {
         let mut levels = *stored;
         levels.last = levels.last.max(now.as_nanos());
@@ -232,8 +232,7 @@ impl Parent {
             *missing = [0; MAX_CLASSES];
             return;
         }
-        // A class that its part fills is full in the end: what it leaves only makes the parts of the others
-        // larger.
+        // A class that its part fills is full in the end: the rest only makes the parts of the others larger.
         let mut weight: u64 = self.open(missing).map(|(_, weight)| weight).sum();
         let mut filled = true;
         while filled {
@@ -251,7 +250,7 @@ impl Parent {
             *missing -= part;
             rest -= part;
         }
-        // Every part was below what is missing, so one unit more fits.
+        // Every part was below the missing units, so one unit more fits.
         for missing in missing.iter_mut().filter(|missing| **missing > 0) {
             let more = rest.min(1);
             *missing -= more;
@@ -264,13 +263,13 @@ impl Parent {
         missing.iter().copied().zip(self.weights.iter().copied()).filter(|(missing, _)| *missing > 0)
     }
 
-    /// Until `need` units have flowed to `class`, which lacks at least as many.
+    /// The time until `need` units have flowed to `class`, which lacks at least as many.
     fn wait_ns(&self, missing: &Missing, class: usize, need: u128) -> u64 {
         // While this class gets `need`, every other gets as much by weight, and no more than it lacks.
         let own = self.weights[class];
         let flows = self.open(missing).map(|(missing, weight)| part_of_any(need, weight, own).min(missing));
         let inflow = flows.fold(0, u128::saturating_add);
-        // Off by the units of the rounding, which are fewer than those of a nanosecond.
+        // The result is off by the units of the rounding, which are fewer than those of a nanosecond.
         let first = clamped(inflow / self.inflow).saturating_sub(1);
         let has_it = |ns: u64| {
             let mut after = *missing;
@@ -296,12 +295,13 @@ impl Parent {
     }
 }
 
-/// Of what all classes lack: more than 2^128 takes longer to flow in than anybody waits.
+/// The missing units of all classes together. The sum saturates: more than 2^128 units take longer to flow in
+/// than any caller waits.
 fn sum(missing: &[u128]) -> u128 {
     missing.iter().copied().fold(0, u128::saturating_add)
 }
 
-/// A state with these numbers; says nothing of when it expires.
+/// A state with these numbers; its expiry is not set.
 pub(crate) fn state(last: u64, permit: u128, missing: &[u128]) -> Wide {
     let mut state = Wide::default();
     write_cells(&mut state.cells, last, permit, missing);
@@ -345,7 +345,7 @@ const fn part_of_any(total: u128, own: u64, sum: u64) -> u128 {
 }
 
 /// `burst` split by weight: whole numbers of at least 1 that sum to it. The permits that rounding down leaves
-/// go to the largest remainders; what a class lacks of 1 comes from the largest.
+/// go to the largest remainders; a class with less than 1 is filled up from the largest.
 fn split(burst: u64, weights: &[u32]) -> Vec<u64> {
     let sum: u128 = weights.iter().map(|weight| u128::from(*weight)).sum();
     let exact = |weight: u32| u128::from(burst) * u128::from(weight);

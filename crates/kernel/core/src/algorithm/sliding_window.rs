@@ -1,9 +1,9 @@
 //! Sliding window of cells, strict: never more than the limit in any window, wherever it begins.
 //!
-//! The window has N cells. Counted are the cell of now, the N - 1 before it and the one that is leaving,
-//! whole until all of it is outside. That is what makes it strict; the price is a sustained throughput of at
-//! least N/(N+1) of the limit. A denied take changes nothing. Giving back empties the oldest cells first: the
-//! bound then holds whichever take is undone.
+//! The window has N cells. The current cell, the N - 1 before it and the leaving one count; the leaving one
+//! counts whole until all of it is outside. That makes the window strict; the price is a sustained throughput
+//! of at least N/(N+1) of the limit. A denied take changes nothing. Giving back empties the oldest cells
+//! first: the bound then holds whichever take is undone.
 //!
 //! Where the cell that is leaving does not count, the ring has one counter less: no more than the limit
 //! passes in any N cells, and all of it does. A window that begins within a cell lies in two such rings, so
@@ -31,7 +31,7 @@ const NEWEST: usize = 2;
 const SUM: usize = 3;
 /// Number of the newest cell with something in it; nothing empties it before the others.
 const LAST: usize = 4;
-/// Number of a cell before which all are empty: what was passed once is not looked at again.
+/// Number of a cell before which all are empty: cells once passed are not looked at again.
 const FIRST: usize = 5;
 const RING: usize = 6;
 
@@ -97,7 +97,7 @@ impl SlidingWindow {
         state
     }
 
-    /// Number of the latest cell and what is in each, oldest first, as of `now`.
+    /// Number of the latest cell and the permits in each, oldest first, as of `now`.
     pub(crate) fn taken(&self, mut state: Wide, now: Timestamp) -> (u64, Vec<(u64, u64)>) {
         self.advance(&mut state, now);
         if state.cells.is_empty() {
@@ -152,7 +152,7 @@ impl SlidingWindow {
         Decision::admit(self.limit, self.limit.saturating_sub(sum), self.reset_ns(state, now))
     }
 
-    /// Empties the cells that have left by `now`; gives the sum of the others.
+    /// Empties the cells that have left by `now`; returns the sum of the others.
     fn advance(&self, state: &mut Wide, now: Timestamp) -> u64 {
         if state.cells.is_empty() {
             return 0;
@@ -162,7 +162,7 @@ impl SlidingWindow {
         }
         let number = now.as_nanos() / self.cell_ns;
         let newest = state.cells[NEWEST];
-        // A clock that stepped back stands still here.
+        // For a clock that stepped back, time stops here.
         if number > newest {
             if number - newest >= self.ring {
                 state.cells[SUM] = 0;
@@ -179,7 +179,7 @@ impl SlidingWindow {
         state.cells[SUM]
     }
 
-    /// The rule had other cells: each counts in our cell that its last instant lies in.
+    /// The rule had other cells: each counts in the cell of this rule that contains its last instant.
     #[cold]
     fn recut(&self, state: &mut Wide, now: Timestamp) {
         let mut old = core::mem::take(&mut state.cells);
@@ -224,7 +224,7 @@ impl SlidingWindow {
         Decision::admit(self.limit, self.limit.saturating_sub(sum), reset_ns)
     }
 
-    /// Until `permits` have left the window.
+    /// The time until `permits` have left the window.
     fn wait_ns(&self, state: &mut Wide, permits: u64, now: Timestamp) -> u64 {
         let (older, newer) = state.cells[RING..].split_at(self.place(self.oldest(state)) - RING);
         let (mut left, mut first) = (0_u64, None);
@@ -245,7 +245,7 @@ impl SlidingWindow {
         if state.cells.is_empty() || state.cells[SUM] == 0 { 0 } else { self.gone_ns(state.cells[LAST], now) }
     }
 
-    /// Until all of the cell with this number is outside the window.
+    /// The time until all of the cell with this number is outside the window.
     fn gone_ns(&self, number: u64, now: Timestamp) -> u64 {
         number.saturating_add(self.ring).saturating_mul(self.cell_ns).saturating_sub(now.as_nanos())
     }

@@ -1,6 +1,6 @@
 //! Sliding window counter: two windows on the grid, the older weighted by its overlap and rounded down.
 //!
-//! `floor(previous × (window - elapsed) / window) + current + cost ≤ limit`. Three numbers a key whatever the
+//! `floor(previous × (window - elapsed) / window) + current + cost ≤ limit`. Three numbers per key for any
 //! limit; it assumes that the previous window was even, so an adversary gets just under twice the limit in a
 //! window, and an even client is sometimes denied early. A denied take changes nothing.
 //!
@@ -30,7 +30,7 @@ struct Counts {
     window: u64,
     current: u64,
     previous: u64,
-    /// Since the window began.
+    /// Nanoseconds since the window began.
     elapsed_ns: u64,
 }
 
@@ -82,7 +82,7 @@ impl SlidingWindowCounter {
         Wide { cells, expires: Expiry::at(Timestamp::from_nanos(began.saturating_add(zero))) }
     }
 
-    /// What goes on counting of a state that another length of window wrote.
+    /// The permits that keep counting of a state that another length of window wrote.
     pub(crate) fn carried(&self, state: &Wide, now: Timestamp) -> u64 {
         self.counts(state, now).current
     }
@@ -101,7 +101,7 @@ impl SlidingWindowCounter {
             return Counts { window, current, previous: 0, elapsed_ns };
         }
         match window.checked_sub(stored) {
-            // A clock that stepped back stands still at the beginning of the window.
+            // For a clock that stepped back, time stops at the beginning of the window.
             None => Counts { window: stored, current, previous, elapsed_ns: 0 },
             Some(0) => Counts { window, current, previous, elapsed_ns },
             Some(1) => Counts { window, current: 0, previous: current, elapsed_ns },
@@ -134,12 +134,12 @@ impl SlidingWindowCounter {
         Decision::admit(self.limit, self.limit.saturating_sub(self.estimate(counts)), reset_ns)
     }
 
-    /// Until the estimate is zero.
+    /// The time until the estimate is zero.
     fn reset_ns(&self, counts: Counts, now: Timestamp) -> u64 {
         if counts.current == 0 && counts.previous == 0 { 0 } else { self.fits_ns(counts, 0, now) }
     }
 
-    /// Until the estimate is at most `room`.
+    /// The time until the estimate is at most `room`.
     fn fits_ns(&self, counts: Counts, room: u64, now: Timestamp) -> u64 {
         let begins = counts.window.saturating_mul(self.window_ns);
         let at = if counts.current <= room {
@@ -151,7 +151,7 @@ impl SlidingWindowCounter {
         at.saturating_sub(now.as_nanos())
     }
 
-    /// How long after the beginning of a window the weighted `previous` is at most `room`.
+    /// The time from the beginning of a window until the weighted `previous` is at most `room`.
     fn elapsed_when(&self, previous: u64, room: u64) -> u64 {
         if previous <= room {
             return 0;

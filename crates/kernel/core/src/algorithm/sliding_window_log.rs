@@ -5,10 +5,10 @@
 //! a client that does not back off stays denied. Giving back empties the oldest entries first: the bound then
 //! holds whichever take is undone.
 //!
-//! While the younger entries alone are above the limit, nothing fits, whenever the oldest leaves: it joins
-//! the next one. So charges of any number keep few entries, and nothing that is owed is lost.
+//! While the younger entries alone are above the limit, nothing fits even after the oldest has left, so the
+//! oldest joins the next one. Thus any number of charges keeps few entries, and no debt is lost.
 //!
-//! The cells: a tag, where the first entry stands, the sum of all entries, then pairs of instant in ns and
+//! The cells: a tag, the place of the first entry, the sum of all entries, then pairs of instant in ns and
 //! permits, oldest first.
 
 use alloc::vec;
@@ -99,7 +99,7 @@ impl SlidingWindowLog {
         Decision::admit(self.limit, self.limit.saturating_sub(sum), self.reset_ns(state, now))
     }
 
-    /// Drops what has left the window by `now`; gives the sum of the rest.
+    /// Drops the entries that have left the window by `now`; returns the sum of the rest.
     fn expire(&self, state: &mut Wide, now: Timestamp) -> u64 {
         if state.cells.len() < FIRST {
             state.cells.clear();
@@ -114,8 +114,8 @@ impl SlidingWindowLog {
         state.cells[SUM]
     }
 
-    /// Closes the gap before the first entry once it is as long as the entries: each is moved once on
-    /// average.
+    /// Closes the gap before the first entry once it is as long as the entries: on average each entry is
+    /// moved once.
     fn compact(&self, state: &mut Wide, head: usize) {
         let (gap, entries) = (head - FIRST, state.cells.len() - head);
         if gap > 0 && gap >= entries {
@@ -127,16 +127,16 @@ impl SlidingWindowLog {
         }
     }
 
-    /// Logs a take that does not fit: an entry grows to the limit and one at most, since more says no more
-    /// about whether anything fits. One that is above that, by a charge or an older, higher limit, stays as
-    /// it is.
+    /// Logs a take that does not fit: an entry grows to the limit and one at most, since a larger one has no
+    /// other effect on later takes. An entry above that, by a charge or an older, higher limit, stays as it
+    /// is.
     fn log_denied_take(&self, state: &mut Wide, permits: u64, now: Timestamp) {
         let newest = self.newest_at(state, now).map_or(0, |entry| state.cells[entry + 1]);
         self.log(state, permits.min((self.limit + 1).saturating_sub(newest)), now);
         self.join_oldest(state);
     }
 
-    /// Where the newest entry stands, if a take at `now` shares it. A clock that stepped back stands still
+    /// The place of the newest entry, if a take at `now` shares it. For a clock that stepped back, time stops
     /// at the newest entry.
     fn newest_at(&self, state: &Wide, now: Timestamp) -> Option<usize> {
         let newest = state.cells.len() - 2;
@@ -170,7 +170,7 @@ impl SlidingWindowLog {
         self.compact(state, head);
     }
 
-    /// Until `permits` have left the window.
+    /// The time until `permits` have left the window.
     fn wait_ns(&self, state: &Wide, permits: u64, now: Timestamp) -> u64 {
         let mut left = 0;
         for entry in state.cells[state.cells[HEAD] as usize..].chunks_exact(2) {
@@ -182,7 +182,7 @@ impl SlidingWindowLog {
         self.reset_ns(state, now)
     }
 
-    /// Until the newest entry has left the window.
+    /// The time until the newest entry has left the window.
     fn reset_ns(&self, state: &Wide, now: Timestamp) -> u64 {
         let end = state.cells.len();
         if state.cells[HEAD] >= end as u64 {

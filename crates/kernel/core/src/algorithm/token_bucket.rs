@@ -1,17 +1,17 @@
 //! Token bucket with continuous refill, as the generic cell rate algorithm: one number per key.
 //!
 //! The number is the instant at which the key will be full again (its theoretical arrival time, TAT). A key's
-//! *debt* is how far that lies ahead of now. Taking `cost` permits moves it `cost` intervals later; a take
-//! fits while the debt stays within `burst` intervals. Over any span t at most burst + overdraft +
-//! limit·t/period are admitted.
+//! *debt* is the time from now until then. Taking `cost` permits moves it `cost` intervals later; a take fits
+//! while the debt stays within `burst` intervals. Over any span t at most burst + overdraft + limit·t/period
+//! are admitted.
 //!
 //! The word: TAT in the quota's [units](crate::rational) modulo 2^60, then four bits that say which
 //! generation of the rule wrote it, so that counts survive a change of the rate. The word's expiry is the TAT
-//! rounded up to a second (a sticky one to four), which makes the whole of it known; [`history`] reads what
-//! another rate wrote. A bucket that [keeps instants](crate::Quota::keeping_instants) writes instead by how
-//! much its TAT is before the expiry, as a fraction that every rate reads.
+//! rounded up to a second (a sticky one to four), which makes the whole of it known; [`history`] reads the
+//! words of other rates. A bucket that [keeps instants](crate::Quota::keeping_instants) writes instead the
+//! time from its TAT to the expiry, as a fraction that every rate reads.
 //!
-//! Debts of takes fit 64 bits of units. [`large`] counts in 128: what is owed by charges, at any rate until
+//! Debts of takes fit 64 bits of units. [`large`] counts in 128: debts from charges, at any rate until
 //! [`Expiry::LATEST`], and buckets of very many permits.
 //!
 //! Not here: refill by the period ([`interval_bucket`](super::interval_bucket)), delays
@@ -37,19 +37,19 @@ use crate::time::{NANOS_PER_SECOND, Timestamp, nanos};
 /// The largest debt that is counted in 64 bits, in units.
 const MAX_DEBT: u64 = 2 * MAX_UNITS;
 
-/// Words are those of this quota alone, and of its predecessors.
+/// Marks words that only this quota and its predecessors write.
 const ALONE: u64 = 0;
-/// Words are those of any rate.
+/// Marks words that quotas of any rate write.
 const ANY_RATE: u64 = u64::MAX;
 
 /// Which quotas write the words of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WordsOf {
-    /// One, and those before it.
+    /// This quota, and its predecessors.
     This,
-    /// Any that keeps instants.
+    /// Any quota that keeps instants.
     AnyRate,
-    /// Those of its rate and burst with at most this overdraft.
+    /// Any quota of the same rate and burst with at most this overdraft.
     Classes { overdraft: u64 },
 }
 
@@ -83,17 +83,17 @@ pub(crate) struct TokenBucket {
     history: History,
 }
 
-/// What a cost within the capacity asks for, worked out.
+/// A cost within the capacity, converted to units and ns.
 #[derive(Clone, Copy, Debug)]
 struct Ask {
     units: u64,
     /// The same in nanoseconds, rounded up.
     nanos: u64,
-    /// Whole seconds of it, and the units that are left.
+    /// Whole seconds of the cost, and the units that are left.
     seconds: u64,
     rest: u64,
-    /// It fits while no more units than these are owed. Going into overdraft needs a level of at least zero
-    /// first; without overdraft the span of the bucket is the smaller bound anyway.
+    /// The cost fits while no more units than these are owed. Going into overdraft needs a level of at least
+    /// zero first; without overdraft the span of the bucket is the smaller bound anyway.
     highest: u64,
 }
 
@@ -124,8 +124,8 @@ impl TokenBucket {
         Self::of_words(ALONE, limit, period, burst, initial, overdraft)
     }
 
-    /// As [`new`](Self::new), with words that all quotas of this rate and burst read whose capacity is at
-    /// most `words_of`.
+    /// As [`new`](Self::new), with words that all quotas of this rate and burst can read if their capacity is
+    /// at most `words_of`.
     fn of_words(
         words_of: u64,
         limit: u64,
@@ -162,21 +162,21 @@ impl TokenBucket {
         })
     }
 
-    /// Its units do not fit 64 bits.
+    /// True when the bucket's units do not fit 64 bits.
     const fn is_large(&self) -> bool {
         self.bucket_span == 0
     }
 
-    /// For a bucket that starts full, a cost that can fit, and a word that the rate in force wrote: only
-    /// arithmetic, so that a store can inline it. `None` otherwise.
+    /// The fast path, for a bucket that starts full, a cost that can fit, and a word that the rate in force
+    /// wrote: only arithmetic, so that a store can inline it. `None` otherwise.
     ///
-    /// Where the key owes something, the new word comes from the old one alone: its TAT moves by the units
-    /// that are asked for, its expiry by their whole seconds, and by one more where the rest reaches beyond
-    /// that second.
+    /// Where the key owes something, the new word comes from the old one alone: its TAT moves by the units of
+    /// the cost, its expiry by their whole seconds, and by one more where the rest reaches beyond that
+    /// second.
     #[inline(always)]
     pub(crate) fn take_fast(&self, word: Word, cost: Cost, now: Timestamp) -> Option<FastStep> {
-        // Also `None`: a peek, and a bucket that does not start full or keeps instants: its `fast_capacity`
-        // is 0. (Both forms of words in line would cost each decision 60 instructions.)
+        // Also `None` for a peek, and for a bucket that does not start full or keeps instants, since its
+        // `fast_capacity` is 0. (Both forms of words in line would cost each decision 60 instructions.)
         if cost.permits().wrapping_sub(1) >= self.fast_capacity {
             return None;
         }
@@ -184,8 +184,8 @@ impl TokenBucket {
         let expires = word.expires.to_bits();
         let (expires_ns, now_ns) = (u64::from(expires) * NANOS_PER_SECOND, now.as_nanos());
         if expires_ns > now_ns {
-            // A second and more: another rate has written the word. (The bits of a sticky expiry are beyond
-            // every horizon.)
+            // Off by a second or more: another rate has written the word. (The bits of a sticky expiry are
+            // beyond every horizon.)
             let behind = self.behind_own(word.value, u64::from(expires));
             let left_ns = expires_ns - now_ns;
             if left_ns > self.horizon_ns || behind >= self.per_second {
@@ -209,7 +209,7 @@ impl TokenBucket {
         Some(FastStep { write: Some(self.word_own(tat, now_ns.saturating_add(ask.nanos))), decision })
     }
 
-    /// Any cost and any word.
+    /// The slow path, for any cost and any word.
     #[inline]
     pub(crate) fn take_slow(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         self.take_owing(word, self.debt(word, now), cost, now)
@@ -240,7 +240,7 @@ impl TokenBucket {
         }
     }
 
-    /// Admits what is asked for, with the units that are then owed, or denies it.
+    /// Admits the cost, with the units that are then owed, or denies it.
     #[inline(always)]
     fn decide(&self, debt: u64, ask: Ask) -> Result<(u64, Decision), Decision> {
         if debt > ask.highest {
@@ -252,19 +252,19 @@ impl TokenBucket {
         Ok((owed, Decision::admit(self.limit, self.remaining(owed), self.units.nanos_in(owed))))
     }
 
-    /// What a cost within the capacity asks for.
+    /// Converts a cost within the capacity.
     #[inline]
     fn ask(&self, cost: Cost) -> Ask {
         Ask::of(cost.permits(), &self.units, self.full, self.bucket_span)
     }
 
-    /// What any word owes at `now`.
+    /// The debt of any word at `now`.
     #[inline]
     pub(crate) fn debt(&self, word: Word, now: Timestamp) -> Debt {
         let (seconds, now_ns) = (word.expires.seconds(), now.as_nanos());
         let expires_ns = seconds * NANOS_PER_SECOND;
         if expires_ns <= now_ns {
-            // A sticky word never says the same as none: past its instant, its key is full.
+            // A sticky word is never equivalent to no state: past its instant, its key is full.
             let units = if word.expires.is_sticky() { 0 } else { self.initial_debt() };
             return Debt { units, is_current: true };
         }
@@ -277,8 +277,8 @@ impl TokenBucket {
         Debt { units: left.saturating_sub(u128::from(behind)), is_current: true }
     }
 
-    /// How far the TAT of a word is behind its expiry, in units: less than a second, or
-    /// [`MAX_BEHIND_SECONDS`] where words are sticky. More where another rate has written the word.
+    /// Units by which the TAT of a word is behind its expiry: less than a second, or [`MAX_BEHIND_SECONDS`]
+    /// where words are sticky. More where another rate has written the word.
     #[inline]
     fn behind(&self, value: u64, expires_seconds: u64) -> u64 {
         if self.keeps_instants() {
@@ -288,7 +288,7 @@ impl TokenBucket {
         }
     }
 
-    /// The same of a word that does not keep an instant.
+    /// The same for a word that does not keep an instant.
     #[inline(always)]
     fn behind_own(&self, value: u64, expires_seconds: u64) -> u64 {
         let value_then =
@@ -327,13 +327,13 @@ impl TokenBucket {
             return self.word_own(tat, full_again_ns);
         }
         let expires = Expiry::at(Timestamp::from_nanos(full_again_ns));
-        // Less than a second; more where the expiry cannot be as late as the TAT.
+        // The difference is less than a second; more where the expiry cannot be as late as the TAT.
         let behind = expires.seconds().wrapping_mul(self.per_second).wrapping_sub(tat);
         let behind = if behind < self.per_second { behind } else { 0 };
         Word { value: self.units.fraction_of(behind), expires }
     }
 
-    /// The same of a bucket that does not keep instants.
+    /// The same for a bucket that does not keep instants.
     #[inline(always)]
     fn word_own(&self, tat: u64, full_again_ns: u64) -> Word {
         let expires = Expiry::at(Timestamp::from_nanos(full_again_ns));
@@ -356,7 +356,7 @@ impl TokenBucket {
     }
 
     /// This bucket with words that are the same for every bucket of its rate and burst whose capacity is at
-    /// most `most`. It has no rates before yet.
+    /// most `most`. It has no earlier rates yet.
     pub(crate) fn with_words_up_to(&self, period: Duration, most: u64) -> Result<Self, QuotaError> {
         let burst = self.burst();
         let initial = burst - self.lacking;
@@ -378,7 +378,8 @@ impl TokenBucket {
         }
     }
 
-    /// Of the quotas that write the same words; its own where that is unknown.
+    /// The largest capacity among the quotas that write the same words; this bucket's own where that is
+    /// unknown.
     pub(crate) fn largest_capacity(&self) -> u64 {
         match self.words_of {
             ANY_RATE => self.capacity,
@@ -386,7 +387,7 @@ impl TokenBucket {
         }
     }
 
-    /// Goes on from `old`: its states keep the permits they owed at `at`.
+    /// Continues from `old`: its states keep the permits that they owed at `at`.
     pub(crate) fn migrate_from(&mut self, old: &Self, at: Timestamp) {
         if self.keeps_instants() {
             return; // it reads them as they are
@@ -398,7 +399,7 @@ impl TokenBucket {
         };
     }
 
-    /// It may still be asked once `other` has successors, and then reads what they wrote.
+    /// It may still be asked once `other` has successors, and then reads their words.
     pub(crate) fn share_successors_of(&self, other: &Self) {
         self.history.share_lineage_of(&other.history);
     }
@@ -416,7 +417,7 @@ impl TokenBucket {
         self.owing(how.missing(debt, old_full, self.full()), now)
     }
 
-    /// The same rates before, the same generation now, and words of the same quotas.
+    /// True when both have the same earlier rates, the same generation now, and words of the same quotas.
     pub(crate) fn has_history_of(&self, other: &Self) -> bool {
         self.history.is_that_of(&other.history) && self.words_of == other.words_of
     }
@@ -429,7 +430,7 @@ impl TokenBucket {
         &self.units
     }
 
-    /// What an unseen key lacks, in units.
+    /// The debt of an unseen key, in units.
     pub(crate) const fn initial_debt(&self) -> u128 {
         self.units.of_any(self.lacking)
     }
@@ -439,7 +440,7 @@ impl TokenBucket {
         self.units.of_any(self.capacity)
     }
 
-    /// What the bucket holds when it is full, in units.
+    /// The content of a full bucket, in units.
     pub(crate) const fn full(&self) -> u128 {
         self.units.of_any(self.burst)
     }

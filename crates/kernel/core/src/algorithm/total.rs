@@ -1,4 +1,4 @@
-//! A quota that never refills by itself: the word counts what was taken, and never expires.
+//! A quota that never refills by itself: the word counts the permits taken, and never expires.
 //!
 //! At most the limit is admitted, ever. A denied take changes nothing; only giving back makes room.
 
@@ -7,12 +7,12 @@ use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::state::{Expiry, Word, WordStep};
 
-/// What stands for "never" where a span is asked for.
+/// Stands for "never" in a span.
 const NEVER_NS: u64 = u64::MAX;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Total {
-    /// What decisions state as the limit.
+    /// The limit that decisions state.
     limit: u64,
     stock: u64,
 }

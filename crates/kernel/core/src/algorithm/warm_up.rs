@@ -1,8 +1,8 @@
-//! Limiters whose takes pay for the ones before, as in Guava: a rate that warms up, and one that bursts.
+//! Limiters whose takes pay for the previous ones, as in Guava: a rate that warms up, and one that bursts.
 //!
 //! A key has an instant from which on it is *free*, and permits that it stores while it is free and unused. A
-//! take passes once the key is free, whatever it asks for; its price moves the instant, so that the next take
-//! pays by waiting. Stored permits are spent first.
+//! take of any cost passes once the key is free; its price moves the instant, so that the next take pays by
+//! waiting. Stored permits are spent first.
 //!
 //! - Warm-up: a full store is a cold key. With the interval s of a permit, the warm-up W and the cold factor
 //!   c, permits above W/2s cost more, up to c·s for the first: a steady load warms up within W. A fresh key
@@ -11,15 +11,15 @@
 //!
 //! The store is counted as the time that it lacks of being full, which shrinks as fast as time passes: W for
 //! an empty store of a warm-up. Both numbers are in units that make s and the span of a stored permit whole.
-//! What is charged for being cold is a whole-number function of the store: its difference before and after a
+//! The surcharge for a cold key is a whole-number function of the store: its difference before and after a
 //! take. So the prices of any split add up to that of one take, nothing drifts, and permits are given back
 //! for exactly their price.
 //!
-//! A key that is free lacks at most a whole store. While it is not, what it took beyond what was stored
-//! counts as lacking too: with that, giving back knows what was stored and what was not.
+//! A key that is free lacks at most a whole store. While it is not free, permits beyond the stored ones count
+//! as lacking too: so a refund knows which permits came from the store.
 //!
 //! The cells: a tag, units in a nanosecond, units of a whole store, the instant from which on the key is free
-//! as nanoseconds and units, what its store lacks in units, saturating.
+//! as nanoseconds and units, the missing units of its store, saturating.
 
 use core::time::Duration;
 
@@ -36,7 +36,7 @@ use crate::time::{NANOS_PER_SECOND, Timestamp, nanos};
 pub(crate) const WARM_UP_TAG: u64 = 5;
 pub(crate) const BURSTY_TAG: u64 = 6;
 
-/// How far ahead of now a take may make a key free at most, in units. (A charge may do so until
+/// The most units ahead of now at which a take may make a key free. (A charge may do so until
 /// [`Expiry::LATEST`].)
 pub(crate) const MOST_OWED: u64 = 1 << 60;
 /// The largest store, in units: its square times a cold factor is less than 2^128.
@@ -46,12 +46,12 @@ const MOST_SCALE: u64 = 1 << 27;
 /// The least units in an interval that is not exact: rounding is then less than 1 ppm.
 const MIN_ROUNDED_INTERVAL: u128 = 1_000_000;
 
-/// What a permit costs that was stored.
+/// The price of a stored permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stored {
     /// Its interval, and more while the store is above its threshold.
     Warming { cold_factor: u32 },
-    /// Nothing.
+    /// No time at all.
     Free,
 }
 
@@ -63,20 +63,20 @@ pub(crate) struct WarmUp {
     scale: u64,
     /// Units of a permit.
     interval: u64,
-    /// Units until a permit more is stored.
+    /// Units until one more permit is stored.
     refill: u64,
     /// Units of a whole store.
     full: u64,
-    /// A take above this never passes.
+    /// A take above this number of permits never passes.
     most: u64,
 }
 
 /// A key at an instant.
 #[derive(Clone, Copy, Debug)]
 struct Level {
-    /// Free from here on, in units since the Unix epoch; not before now.
+    /// The key is free from this instant on, in units since the Unix epoch; not before now.
     free: u128,
-    /// What its store lacks.
+    /// Units by which the store is short of full.
     missing: u128,
 }
 
@@ -179,7 +179,7 @@ impl WarmUp {
         }
     }
 
-    /// What another rate wrote, as of `now`.
+    /// A state that another rate wrote, as of `now` and in units of this rate.
     pub(crate) fn carried(&self, state: &Wide, now: Timestamp) -> Wide {
         let mut after = Wide::default();
         self.write(&mut after, self.level(state, now));
@@ -190,7 +190,7 @@ impl WarmUp {
         self.reserve(state, cost, Duration::ZERO, now)
     }
 
-    /// Passes as soon as the key is free, if that is within `max_wait`.
+    /// Takes as soon as the key is free, if that is within `max_wait`.
     pub(crate) fn reserve(
         &self,
         state: &mut Wide,
@@ -237,20 +237,20 @@ impl WarmUp {
         self.admit(state, Some(after).filter(|_| back > 0), level, now)
     }
 
-    /// How long until permits may be used that were reserved with the last `behind` ones, in ns.
+    /// The wait until permits may be used that were reserved with the last `behind` ones, in ns.
     pub(crate) fn wait_of_reserved_ns(&self, state: &Wide, reserved: u64, now: Timestamp) -> u64 {
         let before = self.given_back(self.level(state, now), reserved);
         self.nanos(before.free.saturating_sub(self.units(now)))
     }
 
-    /// A bursty key begins to store with its first take, also with one that never passes.
+    /// A bursty key begins to store with its first take, even one that never passes.
     pub(crate) fn remember_start(&self, state: &mut Wide, cost: Cost, now: Timestamp) {
         if state.cells.is_empty() && self.stored == Stored::Free && !cost.is_peek() {
             self.write(state, self.level(state, now));
         }
     }
 
-    /// The state at `at` of a key that `old` counted: what it owes stays, in time.
+    /// The state at `at` of a key that `old` counted: its debt stays, in time.
     pub(crate) fn inherit(&self, state: &Wide, old: &Self, how: Inherit, at: Timestamp) -> Wide {
         let level = old.level(state, at);
         let (was_missing, old_full) = (level.missing.min(old.full.into()), u128::from(old.full));
@@ -258,7 +258,7 @@ impl WarmUp {
         let full = u128::from(self.full);
         let missing = match how {
             Inherit::Taken | Inherit::Proportional => (was_missing * full).div_ceil(old_full.max(1)),
-            // Both in permits, times the refill of both.
+            // Both are in permits, times the refill of both.
             _ => how.missing(was_missing * refill, old_full * refill, full * old_refill).div_ceil(old_refill),
         };
         let missing = missing.min(full);
@@ -305,14 +305,14 @@ impl WarmUp {
         Level { free: level.free + self.price(permits, level.missing, missing), missing }
     }
 
-    /// As if the last `permits` had not been taken. It may be free before now then.
+    /// The key as if its last `permits` had not been taken. It may be free before now then.
     fn given_back(&self, level: Level, permits: u64) -> Level {
         let permits = u128::from(permits).min(level.missing / u128::from(self.refill));
         let missing = level.missing - permits * u128::from(self.refill);
         Level { free: level.free.saturating_sub(self.price(permits, missing, level.missing)), missing }
     }
 
-    /// What permits cost that make the store lack `after` where it lacks `before`.
+    /// The price of permits that take the store from `before` missing units to `after`.
     fn price(&self, permits: u128, before: u128, after: u128) -> u128 {
         match self.stored {
             Stored::Warming { .. } => {
@@ -322,10 +322,10 @@ impl WarmUp {
         }
     }
 
-    /// What all permits above the threshold cost more than others, rounded down.
+    /// The surcharge of all permits above the threshold, rounded down, in units.
     ///
-    /// With z units above it, that is (c - 1)(5 + c)²z² / 16(1 + c)W. A whole store has 4W / (5 + c) above
-    /// it.
+    /// With z units above the threshold, that is (c - 1)(5 + c)²z² / 16(1 + c)W. A whole store has 4W / (5 +
+    /// c) above it.
     fn coldness(&self, missing: u128) -> u128 {
         let Stored::Warming { cold_factor } = self.stored else { return 0 };
         let (full, cold) = (u128::from(self.full), u128::from(cold_factor));
@@ -387,7 +387,7 @@ impl WarmUp {
     }
 }
 
-/// Of the fraction in its lowest terms.
+/// Denominator of the fraction in its lowest terms.
 const fn denominator(numerator: u128, denominator: u128) -> u128 {
     denominator / gcd(numerator, denominator)
 }

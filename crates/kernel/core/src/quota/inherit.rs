@@ -1,6 +1,6 @@
-//! States that go from one quota to the next.
+//! States that pass from one quota to the next.
 //!
-//! Not here: which states are changed, and when (the library and its stores).
+//! Not here: the choice of states to change, and the time of the change (the library and its stores).
 
 use core::mem::discriminant;
 
@@ -14,7 +14,7 @@ use crate::step::{Step, WordKind};
 use crate::time::Timestamp;
 
 impl Quota {
-    /// What `state` becomes at `at`, when this quota replaces `old`. Where this one is the
+    /// Converts `state` at `at`, when this quota replaces `old`. Where this one is the
     /// [successor](Quota::migrated_from) of `old`, it may have taken from the state already.
     ///
     /// # Example
@@ -44,7 +44,7 @@ impl Quota {
         let is_limited = !self.is_unlimited() && !old.is_unlimited();
         if how == Inherit::Reset || !is_limited || (how == Inherit::Taken && !is_of_its_kind) {
             return match self.step() {
-                // Whoever had no limit has nothing to warm up for.
+                // A key without a limit has nothing to warm up for.
                 Step::Wide(new) if how != Inherit::Reset && old.is_unlimited() => {
                     State::Wide(new.after_no_limit(at))
                 }
@@ -57,7 +57,7 @@ impl Quota {
             return State::Wide(after);
         }
         if [self, old].iter().any(|it| matches!(it.algorithm(), Algorithm::WarmUp { .. })) {
-            return self.fresh(); // how cold a key is says nothing about how many permits it has
+            return self.fresh(); // a number of permits does not show how cold the key is
         }
         if let (Step::Word(new), Step::Word(old)) = (self.step(), old.step()) {
             let word = match (&new.0, &old.0) {
@@ -100,7 +100,7 @@ impl Quota {
         matches!(self.step(), Step::Word(word) if matches!(word.0, WordKind::Unlimited))
     }
 
-    /// Whole permits that a key lacks of a full quota, also what it owes beyond that.
+    /// Whole permits that a key lacks of a full quota, including its debt beyond that.
     fn missing(&self, state: &State, now: Timestamp) -> u64 {
         let left_with = |back: u64| {
             let mut state = state.clone();
@@ -113,7 +113,7 @@ impl Quota {
         if left > 0 || self.burst() == 0 {
             return self.burst() - left;
         }
-        // As many as leave something when they are given back, less that one.
+        // The least number of permits that, given back, leaves some available, less one.
         let (mut owed, mut enough) = (0, 1);
         while left_with(enough) == 0 && enough < MAX_COUNT {
             (owed, enough) = (enough, enough * 2);

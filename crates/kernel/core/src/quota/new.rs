@@ -1,4 +1,4 @@
-//! How a quota is made: every number is checked here, once.
+//! The constructors of a quota: every number is checked here, once.
 
 use core::time::Duration;
 
@@ -28,10 +28,10 @@ impl Quota {
 
     /// `limit` permits per `period`, counted by `algorithm`.
     ///
-    /// A limit of 0 admits nothing; of a token bucket with a `burst`, that burst once.
+    /// A limit of 0 admits nothing; with a `burst`, a token bucket admits that burst once.
     ///
     /// # Errors
-    /// [`QuotaError`] says which number is out of its bounds, and the bound.
+    /// [`QuotaError`] names the number that is out of its bounds, and the bound.
     pub fn new(limit: u64, period: Period, algorithm: Algorithm) -> Result<Self, QuotaError> {
         if matches!(algorithm, Algorithm::Unlimited) {
             return Ok(Self { period, ..Self::unlimited() });
@@ -52,7 +52,7 @@ impl Quota {
     /// A token bucket of `limit` permits per `span`, full at first, `limit` at once.
     ///
     /// # Errors
-    /// As [`Quota::new`].
+    /// The errors of [`Quota::new`].
     pub fn token_bucket(limit: u64, span: Duration) -> Result<Self, QuotaError> {
         let algorithm =
             Algorithm::TokenBucket { burst: None, initial: None, overdraft: 0, refill: Refill::Continuous };
@@ -62,7 +62,7 @@ impl Quota {
     /// `limit` hits per calendar window of `span`, on the grid of the Unix epoch.
     ///
     /// # Errors
-    /// As [`Quota::new`].
+    /// The errors of [`Quota::new`].
     pub fn fixed_window(limit: u64, span: Duration) -> Result<Self, QuotaError> {
         Self::new(limit, Period::Span(span), Algorithm::FixedWindow { align: Align::Calendar })
     }
@@ -86,7 +86,7 @@ impl Quota {
     }
 }
 
-/// The algorithm with its numbers worked out; the limit and the period are within their bounds.
+/// The algorithm with its computed numbers; the limit and the period are within their bounds.
 fn step(limit: u64, period: &Period, algorithm: &Algorithm) -> Result<Step, QuotaError> {
     let span = || match period {
         Period::Span(span) => Ok(*span),
@@ -140,7 +140,7 @@ fn step(limit: u64, period: &Period, algorithm: &Algorithm) -> Result<Step, Quot
         Algorithm::LeakyBucket { capacity, form } => {
             let capacity = at_least_one("capacity", *capacity, limit)?;
             if limit == 0 {
-                // Nothing ever leaks out, so nothing is let in.
+                // Nothing ever leaks out, so nothing is admitted.
                 return Ok(word(WordKind::Total(Total::new(0, 0))));
             }
             let bucket = TokenBucket::new(limit, span()?, capacity, capacity, 0)?;
@@ -151,7 +151,7 @@ fn step(limit: u64, period: &Period, algorithm: &Algorithm) -> Result<Step, Quot
                 }
             }
         }
-        // Nothing ever comes, so nothing is let in.
+        // No permit ever comes, so nothing is admitted.
         Algorithm::WarmUp { .. } | Algorithm::SmoothBursty { .. } if limit == 0 => {
             word(WordKind::Total(Total::new(0, 0)))
         }
@@ -179,7 +179,7 @@ const fn within_bounds(permits: u64) -> Result<(), QuotaError> {
     if permits > LARGEST_LIMIT { Err(QuotaError::LargeLimit(permits)) } else { Ok(()) }
 }
 
-/// `given`, or the limit where nothing is given, which may be 0.
+/// `given`, or the limit if that is `None`; may be 0.
 fn at_least_one(name: &'static str, given: Option<u64>, limit: u64) -> Result<u64, QuotaError> {
     if given == Some(0) {
         return Err(QuotaError::Empty(name));

@@ -7,20 +7,19 @@ use crate::period::Period;
 use crate::step::Step;
 
 impl Quota {
-    /// What one of `nodes` nodes may admit by itself, so that all of them together admit about what this
-    /// quota does.
+    /// The share that one of `nodes` nodes may admit by itself, so that all of them together admit about as
+    /// much as this quota does.
     ///
     /// - Where permits flow (token bucket, leaky bucket, warm-up, smooth bursty) the rate is an exact n-th:
     ///   the same limit over a period `nodes` times as long, or a smaller limit where that period would be
-    ///   too long. What can be had at once (burst, capacity) is divided.
+    ///   too long. The permits available at once (burst, capacity) are divided.
     /// - Everywhere else the limit is divided.
     ///
-    /// A number that is divided is rounded down, and 1 where that were 0 and it was not: a rule that admits
-    /// something admits something on every node. So n nodes together admit at most what one quota with
-    /// max(limit, n) for its limit and max(burst, n) for its burst would (`sliding_window_counter`: and one
-    /// permit a node, since each rounds its older window down; `priority_buckets`: at least one permit of
-    /// burst per class and node). An initial fill and an overdraft are rounded
-    /// down also to 0.
+    /// A divided number is rounded down, but to at least 1 unless it was 0: a rule that admits something
+    /// admits something on every node. So n nodes together admit at most what one quota with max(limit, n)
+    /// for its limit and max(burst, n) for its burst would (`sliding_window_counter`: and one permit per
+    /// node, since each rounds its older window down; `priority_buckets`: at least one permit of burst per
+    /// class and node). An initial fill and an overdraft are rounded down also to 0.
     ///
     /// The share knows nothing of states that another share wrote: keep each under a key of its own, unless
     /// it [keeps instants](Self::keeping_instants).
@@ -83,7 +82,7 @@ impl Quota {
             }
             ref windowed => ((part(self.limit), self.period.clone()), windowed.clone()),
         };
-        // Smaller numbers at a slower rate than what is a quota already: it is one.
+        // Smaller numbers at a slower rate than a quota that is already valid: this one is valid too.
         let share = Self::new(limit, period, algorithm).unwrap_or_else(|_| self.clone());
         let Step::Word(step) = &self.step else { return share };
         match step.words_of() {

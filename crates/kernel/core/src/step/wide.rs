@@ -30,7 +30,7 @@ pub(crate) enum WideKind {
 }
 
 impl WideAlgorithm {
-    /// Takes `cost` permits if they fit; otherwise takes none and returns when they would.
+    /// Takes `cost` permits if they fit; otherwise takes none and returns the wait until they would.
     pub fn take(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let state = self.own(state);
         match &self.0 {
@@ -69,8 +69,8 @@ impl WideAlgorithm {
         }
     }
 
-    /// Counts `cost` permits that are used already if there are any, and says whether one was left before;
-    /// see [`Quota::pay`](crate::Quota::pay).
+    /// Counts `cost` permits that are used already if `cost` is not zero, and says whether a permit was left
+    /// before; see [`Quota::pay`](crate::Quota::pay).
     pub fn pay(&self, state: &mut Wide, cost: Cost, now: Timestamp) -> Decision {
         let before = self.charge(state, Cost::PEEK, now);
         if !cost.is_peek() {
@@ -85,7 +85,8 @@ impl WideAlgorithm {
     }
 
     /// As [`take`](Self::take), except that a denial changes nothing, not even a log of denied takes. Only a
-    /// warm-up and a bursty limiter promise permits that are not there yet, for `max_wait` from now at most.
+    /// warm-up and a bursty limiter promise permits that are not available yet, for `max_wait` from now at
+    /// most.
     pub fn reserve(&self, state: &mut Wide, cost: Cost, max_wait: Duration, now: Timestamp) -> Decision {
         if let WideKind::WarmUp(warm_up) = &self.0 {
             return warm_up.reserve(self.own(state), cost, max_wait, now);
@@ -99,7 +100,7 @@ impl WideAlgorithm {
         decision
     }
 
-    /// How long until `cost` permits of a reservation may be used, if `behind` permits were reserved after
+    /// The wait until `cost` permits of a reservation may be used, if `behind` permits were reserved after
     /// them; `None` for an algorithm that promises nothing.
     #[must_use]
     pub fn wait_of_reserved(
@@ -114,8 +115,7 @@ impl WideAlgorithm {
         Some(Duration::from_nanos(warm_up.wait_of_reserved_ns(state, reserved, now)))
     }
 
-    /// What a denial changes that changes nothing else: see
-    /// [`Quota::start_refill`](crate::Quota::start_refill).
+    /// The only change that a denial makes: see [`Quota::start_refill`](crate::Quota::start_refill).
     pub fn start_refill(&self, state: &mut Wide, now: Timestamp) {
         match &self.0 {
             WideKind::IntervalBucket(bucket) if bucket.starts_partial() => {
@@ -134,8 +134,8 @@ impl WideAlgorithm {
         }
     }
 
-    /// What the state of a key becomes at `at` whose quota this one replaces; `None` where permits say it
-    /// all.
+    /// Converts the state of a key at `at` when this quota replaces `old`; `None` where the number of permits
+    /// is enough for that.
     pub(crate) fn inherit(&self, state: &Wide, old: &Self, how: Inherit, at: Timestamp) -> Option<Wide> {
         match (&self.0, &old.0) {
             (WideKind::WarmUp(new), WideKind::WarmUp(old)) if new.tag() == old.tag() => {
@@ -145,7 +145,7 @@ impl WideAlgorithm {
         }
     }
 
-    /// The most permits that are there at once.
+    /// The most permits that are available at once.
     pub(crate) const fn stores(&self, limit: u64) -> u64 {
         match &self.0 {
             WideKind::WarmUp(warm_up) => warm_up.burst(),

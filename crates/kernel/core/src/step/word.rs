@@ -27,7 +27,7 @@ pub(crate) enum WordKind {
 }
 
 impl WordAlgorithm {
-    /// Takes `cost` permits if they fit; otherwise takes none and returns when they would.
+    /// Takes `cost` permits if they fit; otherwise takes none and returns the wait until they would.
     #[inline]
     pub fn take(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         match self.take_fast(word, cost, now) {
@@ -48,8 +48,8 @@ impl WordAlgorithm {
         }
     }
 
-    /// The slow path of [`take`](Self::take), which answers for every word and cost: where both answer,
-    /// alike.
+    /// The slow path of [`take`](Self::take), which answers for every word and cost: where both answer, they
+    /// agree.
     #[inline]
     pub fn take_slow(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         match &self.0 {
@@ -83,8 +83,8 @@ impl WordAlgorithm {
         }
     }
 
-    /// Counts `cost` permits that are used already if there are any, and says whether one was left before;
-    /// see [`Quota::pay`](crate::Quota::pay).
+    /// Counts `cost` permits that are used already if `cost` is not zero, and says whether a permit was left
+    /// before; see [`Quota::pay`](crate::Quota::pay).
     pub fn pay(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         let before = self.charge(word, Cost::PEEK, now).decision;
         if cost.is_peek() {
@@ -102,9 +102,10 @@ impl WordAlgorithm {
         WordStep { word, decision: if before.remaining() == 0 { decision.denied() } else { decision } }
     }
 
-    /// Reserves `cost` permits for the first instant at which they are there, if that is at most `max_wait`
-    /// away. A token bucket promises permits ahead of time, a queue does so in its order; any other algorithm
-    /// grants what it has now. Never granted above the burst; without a limit, always.
+    /// Reserves `cost` permits for the first instant at which they are available, if that is at most
+    /// `max_wait` away. A token bucket promises permits ahead of time, a queue does so in its order; any
+    /// other algorithm grants only permits that are available now. Never granted above the burst; without a
+    /// limit, always.
     ///
     /// # Example
     /// ```
@@ -138,7 +139,7 @@ impl WordAlgorithm {
     /// [`promise`](Self::promise) as a decision: admitted with a [`delay`](Decision::delay) of at most
     /// `max_wait`, or denied with the wait until the same reservation would be granted.
     ///
-    /// What [`take`](Self::take) would admit without a delay is reserved without one.
+    /// A cost that [`take`](Self::take) would admit without a delay is reserved without a wait.
     pub fn reserve(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> WordStep {
         let step = self.take(word, cost, now);
         let taken = step.decision;
@@ -160,8 +161,8 @@ impl WordAlgorithm {
         let decision = match (taken.retry_after(), &self.0) {
             (RetryAfter::Never, _) => taken,
             (RetryAfter::Now, _) => denied(until_near),
-            // A bucket grants what is there as well as what will be near enough; a queue must have room, and
-            // its end be near.
+            // A bucket grants permits that are available now or will be soon enough; a queue must have room,
+            // and its end be near.
             (RetryAfter::After(until_room), WordKind::TokenBucket(_)) if is_ever => {
                 denied(nanos(until_room).min(until_near))
             }
@@ -173,8 +174,8 @@ impl WordAlgorithm {
         WordStep { word: self.start_refill(word, now), decision }
     }
 
-    /// How long until `cost` permits of a promise may be used, if `behind` permits were promised after them;
-    /// `None` for an algorithm that promises nothing. Sooner than the promise said where one before it was
+    /// The wait until `cost` permits of a promise may be used, if `behind` permits were promised after them;
+    /// `None` for an algorithm that promises nothing. Shorter than the promise said if an earlier one was
     /// given back since.
     #[must_use]
     pub fn wait_of_promised(&self, word: Word, cost: Cost, behind: Cost, now: Timestamp) -> Option<Duration> {
@@ -199,7 +200,7 @@ impl WordAlgorithm {
         }
     }
 
-    /// Reads what the successors of `other` write.
+    /// Reads the states of the successors of `other`.
     pub(crate) fn share_successors_of(&self, other: &Self) {
         if let (WordKind::TokenBucket(this), WordKind::TokenBucket(other)) = (&self.0, &other.0) {
             this.share_successors_of(other);
@@ -223,7 +224,7 @@ impl WordAlgorithm {
         Ok(())
     }
 
-    /// Which quotas write its words.
+    /// The quotas that write its words.
     pub(crate) fn words_of(&self) -> WordsOf {
         match &self.0 {
             WordKind::TokenBucket(bucket) => bucket.words_of(),
@@ -242,7 +243,7 @@ impl WordAlgorithm {
         matches!(&self.0, WordKind::TokenBucket(bucket) if bucket.keeps_instants())
     }
 
-    /// True when both remember the same rates before.
+    /// True when both remember the same earlier rates.
     pub(crate) fn has_history_of(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (WordKind::TokenBucket(a), WordKind::TokenBucket(b)) => a.has_history_of(b),

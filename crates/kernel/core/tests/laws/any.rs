@@ -24,7 +24,7 @@ impl Plain {
         Quota::new(self.limit, period, self.algorithm.clone()).expect("small numbers")
     }
 
-    /// What a fresh key may get at once.
+    /// The permits that a fresh key may get at once.
     pub(crate) fn at_once(&self) -> u64 {
         match self.algorithm {
             Algorithm::TokenBucket { burst, initial, .. } => initial.or(burst).unwrap_or(self.limit),
@@ -34,7 +34,7 @@ impl Plain {
         }
     }
 
-    /// What a key may hold in the end.
+    /// The most permits that a key may hold in the end.
     pub(crate) fn burst(&self) -> u64 {
         match self.algorithm {
             Algorithm::TokenBucket { burst, .. } => burst.unwrap_or(self.limit),
@@ -160,12 +160,11 @@ pub(crate) fn smooth_bursty() -> impl Strategy<Value = Plain> {
     })
 }
 
-/// Every algorithm.
 pub(crate) fn any_quota() -> impl Strategy<Value = Plain> {
     prop_oneof![10 => any_bounded(), 1 => warm_up(), 1 => smooth_bursty()]
 }
 
-/// Every algorithm by which a take fits that is not above what remains, and no other.
+/// Every algorithm in which exactly the takes fit that are not above the remaining permits.
 pub(crate) fn any_bounded() -> impl Strategy<Value = Plain> {
     prop_oneof![
         token_bucket(),
@@ -183,8 +182,7 @@ pub(crate) fn any_bounded() -> impl Strategy<Value = Plain> {
     ]
 }
 
-/// One take of a history: how long after the one before, in parts of the quota's period, and how many
-/// permits.
+/// One take of a history: the time since the previous one, in parts of the quota's period, and the permits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Visit {
     pub(crate) gap: f64,

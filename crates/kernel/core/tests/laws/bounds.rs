@@ -1,4 +1,4 @@
-//! Never too much: what is admitted over any span, summed up afterwards.
+//! Never too much: the admitted permits of any span, summed up afterwards.
 
 use proptest::prelude::*;
 use tollgate_core::{Algorithm, Align, Cost, LeavingCell};
@@ -28,7 +28,7 @@ fn most_in_any_window(admitted: &[(i128, i128)], window: i128) -> i128 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// I1
+    /// I1, for buckets and queues.
     #[test]
     fn admitted_cost_never_exceeds_burst_plus_limit_per_window(
         plain in prop_oneof![any::token_bucket(), any::interval_bucket(), any::leaky(false), any::leaky(true)],
@@ -49,7 +49,7 @@ proptest! {
         }
     }
 
-    /// I2, strict
+    /// I2, strict: a limit for any window.
     #[test]
     fn a_strict_window_never_admits_above_the_limit_in_any_window(
         plain in prop_oneof![any::sliding_window(), any::sliding_window_log(false), any::sliding_window_log(true)],

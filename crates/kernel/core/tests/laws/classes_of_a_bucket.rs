@@ -51,7 +51,7 @@ fn bucket() -> impl Strategy<Value = Bucket> {
         })
 }
 
-/// What is there, in parts of a permit: at most the burst, and negative while it is overdrawn.
+/// The permits in the bucket, in parts of a permit: at most the burst, and negative while it is overdrawn.
 struct Level {
     parts: i128,
     at: u64,
@@ -68,7 +68,7 @@ impl Level {
     }
 }
 
-/// One request: its class, how long after the one before, in periods, and its cost.
+/// One request: its class, the time since the previous one, in periods, and its cost.
 fn requests() -> impl Strategy<Value = Vec<(prop::sample::Index, f64, u64)>> {
     let gap = prop_oneof![Just(0.0), 0.0..0.5, 0.0..5.0];
     prop::collection::vec((any::<prop::sample::Index>(), gap, prop_oneof![0_u64..8, 0_u64..80]), 1..14)
@@ -77,9 +77,9 @@ fn requests() -> impl Strategy<Value = Vec<(prop::sample::Index, f64, u64)>> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Both sides, through any number of reloads that change the rate, the burst, the overdraft of classes, and
-    /// their number: each class is admitted exactly where one bucket has what it asks for, and what it may have
-    /// in advance.
+    /// Both sides, through any number of reloads that change the rate, the burst, the overdraft of classes,
+    /// and their number: each class is admitted exactly where one bucket has the cost, or may lend it in
+    /// advance.
     #[test]
     fn a_bucket_of_several_classes_never_admits_more_than_its_rate(
         reloads in prop::collection::vec((bucket(), requests()), 1..7),
@@ -87,8 +87,8 @@ proptest! {
         let mut classes: Vec<Quota> = Vec::new();
         let (mut state, mut now) = (State::Word(Word::FRESH), any::NOON);
         let mut level = Level { parts: i128::from(reloads[0].0.burst) * PARTS, at: now };
-        // How far the words may be behind the level: units that were rounded up, and at each reload less than
-        // one unit. They are never ahead of it.
+        // The most by which the words may be behind the level: units that were rounded up, and at each reload
+        // less than one unit. They are never ahead of it.
         let mut behind = 0;
         let mut burst_before = reloads[0].0.burst;
         for (bucket, requests) in &reloads {
@@ -97,7 +97,7 @@ proptest! {
                 None => new,
                 Some(old) => new.into_iter().map(|new| new.migrated_from(old, any::at(now))).collect(),
             };
-            // What is missing of the full bucket stays missing.
+            // The missing part of the full bucket stays missing.
             level.parts += (i128::from(bucket.burst) - i128::from(burst_before)) * PARTS;
             burst_before = bucket.burst;
             behind += PARTS / 1_000;
@@ -124,7 +124,7 @@ proptest! {
                 if decision.is_admitted() {
                     level.parts -= asked;
                 } else if let RetryAfter::After(wait) = decision.retry_after() {
-                    // The wait is enough for this class, whatever the others may have.
+                    // The wait is enough for this class, whatever overdraft the others have.
                     let mut later = state.clone();
                     let then = any::at(now) + wait;
                     prop_assert!(classes[place].take(&mut later, Cost(*cost), then).is_admitted());
@@ -133,7 +133,7 @@ proptest! {
         }
     }
 
-    /// What is given back, charged or reserved by one class is there for the others as if it were theirs.
+    /// Permits that one class gave back, charged or reserved count for the others as if they were theirs.
     #[test]
     fn classes_read_what_others_returned_charged_and_reserved(
         bucket in bucket(), steps in prop::collection::vec((0_u8..4, any::<prop::sample::Index>(), 0.0..1.5, 0_u64..40), 1..20),
@@ -161,8 +161,8 @@ proptest! {
     }
 }
 
-/// The trap: 7 a day, 10,000 at once. Its permits come at whole sevenths of a nanosecond; with an overdraft of
-/// 5,000 there is no room for such fine units.
+/// The trap: 7 a day, 10,000 at once. Its permits come at whole sevenths of a nanosecond; with an overdraft
+/// of 5,000 there is no room for such fine units.
 #[test]
 fn a_class_reads_the_word_of_one_with_a_larger_overdraft_in_its_units() {
     let bucket =

@@ -8,8 +8,8 @@ use crate::any;
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
-    /// At every instant, what was admitted so far is at most what a clock that stops instead of going
-    /// back admits.
+    /// At every instant, the permits admitted so far are at most those that a clock that stops instead of
+    /// going back admits.
     #[test]
     fn a_clock_that_steps_back_never_admits_more_than_one_that_stops(
         plain in any::any_quota(),

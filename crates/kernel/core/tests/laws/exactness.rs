@@ -75,7 +75,7 @@ proptest! {
         decides_as_the_oracle(&plain, &visits, start)?;
     }
 
-    /// What is remaining under a log of denied takes is not compared: entries grow to the limit and one.
+    /// The remaining permits under a log of denied takes are not compared: entries grow to the limit and one.
     #[test]
     fn sliding_window_log_of_denied_takes_admits_as_the_exact_model(plain in any::sliding_window_log(true), visits in any::visits(20), start in any::start()) {
         let (quota, mut oracle) = (plain.quota(), Oracle::new(&plain));

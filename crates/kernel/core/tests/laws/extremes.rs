@@ -1,4 +1,4 @@
-//! Nothing overflows, nothing panics, whatever comes in.
+//! Nothing overflows, nothing panics, for any input.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ proptest! {
         }
     }
 
-    /// The slowest and fastest rates: what a drained bucket gets back after a while is exact to 1 ppm.
+    /// The slowest and fastest rates: the refill of a drained bucket after a while is exact to 1 ppm.
     #[test]
     fn rates_from_one_a_year_to_a_thousand_million_a_second_are_exact_to_one_ppm(
         limit in prop_oneof![Just(1_u64), 1_u64..1_000_000_000, Just(1_000_000_000)],

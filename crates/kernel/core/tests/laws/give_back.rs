@@ -63,7 +63,7 @@ proptest! {
             prop_assert!(sum <= plain.limit, "{sum} in the window before {now}");
             if let Some(back) = undo.filter(|&back| back < kept.len()) {
                 let (at, cost) = kept.remove(kept.len() - 1 - back);
-                // What has left the window cannot be given back: nobody holds it any more.
+                // Permits that have left the window cannot be given back: they count for nobody any more.
                 if now - at < plain.period_ns {
                     let _ = quota.give_back(&mut state, Cost(cost), any::at(now));
                 }

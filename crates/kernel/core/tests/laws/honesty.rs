@@ -1,4 +1,4 @@
-//! What a decision says of the future and of the state is true.
+//! The statements of a decision about the future and the state are true.
 
 use proptest::prelude::*;
 use tollgate_core::{Cost, RetryAfter, State};
@@ -19,7 +19,7 @@ const fn any_at(ns: u64) -> tollgate_core::Timestamp {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
-    /// I7
+    /// I7, for takes.
     #[test]
     fn waiting_retry_after_is_enough_and_one_nanosecond_less_is_not(
         plain in any::any_quota(), visits in any::visits(30), start in any::start(),
@@ -72,7 +72,7 @@ proptest! {
         }
     }
 
-    /// I11
+    /// I11, except for algorithms that admit any cost.
     #[test]
     fn what_is_remaining_can_be_taken_at_once_and_no_more(
         plain in any::any_bounded(), visits in any::visits(30), start in any::start(),
@@ -146,7 +146,7 @@ proptest! {
         }
     }
 
-    /// I10
+    /// I10, for states in memory.
     #[test]
     fn the_history_of_one_key_never_changes_another(
         plain in any::any_quota(), visits in any::visits(30), other in any::visits(30),

@@ -1,17 +1,17 @@
-//! What each algorithm must answer, worked out from the whole history.
+//! The answer that each algorithm must give, worked out from the whole history.
 
 use tollgate_core::{Algorithm, Align, LeavingCell, Refill};
 
 use crate::any::Plain;
 
-/// What a decision must say.
+/// The expected decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
     pub(crate) admitted: bool,
     pub(crate) remaining: u64,
 }
 
-/// What a decision on permits that are used already must say.
+/// The expected decision on permits that are used already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Paid {
     pub(crate) admitted: bool,
@@ -76,7 +76,7 @@ impl Oracle {
         Paid { admitted: before > 0, remaining: part(after), owed: part(-after) }
     }
 
-    /// Whole permits that are there; negative where some are owed, also a part of one.
+    /// Whole permits that are available; negative where some are owed, also a part of one.
     fn left(&self, now: i128) -> i128 {
         match &self.plain.algorithm {
             Algorithm::TokenBucket { .. } | Algorithm::LeakyBucket { .. } => {
@@ -138,8 +138,8 @@ impl Oracle {
         let (limit, period) = (i128::from(self.plain.limit), i128::from(self.plain.period_ns));
         let full = i128::from(self.plain.burst()) * period;
         let mut level = i128::from(self.plain.at_once()) * period;
-        // A key begins to fill at its first take; peeks do not count as one, except for a denied check of
-        // what is paid for afterwards.
+        // A key begins to fill at its first take; peeks do not count as one, except for a denied check of a
+        // payment afterwards.
         let Some(mut last) = self.begun else { return level };
         let refill = match self.plain.algorithm {
             Algorithm::TokenBucket { refill, .. } => refill,

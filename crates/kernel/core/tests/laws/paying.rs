@@ -1,4 +1,4 @@
-//! What is paid for afterwards: every permit is counted, and nothing is admitted while any is owed.
+//! Payment afterwards: every permit is counted, and nothing is admitted while any is owed.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tollgate_core::{Algorithm, Cost, Expiry, MAX_COUNT, Period, Quota, Refill, R
 use crate::any::{self, Plain};
 use crate::oracle::{Oracle, Paid};
 
-/// What comes at one instant.
+/// An event at one instant.
 #[derive(Clone, Copy, Debug)]
 enum What {
     Take,
@@ -21,7 +21,7 @@ fn what() -> impl Strategy<Value = What> {
     prop_oneof![3 => Just(What::Take), 3 => Just(What::Pay), 2 => Just(What::Charge), 2 => Just(What::Check)]
 }
 
-/// Quotas that have nothing but their limits: an overdraft would admit what is not there.
+/// Quotas that have nothing but their limits: an overdraft would admit permits that are not available.
 fn without_overdraft() -> impl Strategy<Value = Plain> {
     any::any_bounded().prop_map(|mut plain| {
         if let Algorithm::TokenBucket { overdraft, .. } = &mut plain.algorithm {
@@ -102,8 +102,8 @@ proptest! {
     ) {
         let (quota, mut oracle) = (plain.quota(), Oracle::new(&plain));
         let mut state = quota.fresh();
-        // Oldest entries of a log join the next one, so that what is owed may stay for longer. Those of
-        // denied takes are cut too.
+        // The oldest entries of a log join the next one, so that a debt may stay for longer. Those of denied
+        // takes are cut too.
         let is_log = matches!(plain.algorithm, Algorithm::SlidingWindowLog { .. });
         let is_cut = matches!(plain.algorithm, Algorithm::SlidingWindowLog { log_denied: true });
         for ((now, cost), what) in any::times(&plain, &visits, start).into_iter().zip(whats) {
@@ -146,7 +146,7 @@ proptest! {
         }
     }
 
-    /// 2^64 - 1, twice, and whatever else.
+    /// Costs of 2^64 - 1, twice, then any others.
     #[test]
     fn charges_saturate_and_never_wrap(quota in of_any_rate(), costs in prop::collection::vec(prop_oneof![Just(u64::MAX), edgy()], 1..8)) {
         let (mut state, mut owed) = (quota.fresh(), 0);
@@ -200,7 +200,7 @@ proptest! {
         }
     }
 
-    /// In whatever parts and order requests tell their costs, between checks and denied takes: all is
+    /// Requests may report their costs in any parts and order, between checks and denied takes: all is
     /// counted.
     #[test]
     fn no_order_of_checks_and_charges_loses_any(
@@ -237,7 +237,7 @@ proptest! {
         }
     }
 
-    /// What was charged by one rate is owed, in permits, by the next.
+    /// Permits charged at one rate are owed, in permits, at the next.
     #[test]
     fn a_change_of_rate_keeps_what_is_owed(
         first in prop_oneof![any::token_bucket(), any::leaky(false)], limit in 1_u64..1_000, burst in 1_u64..1_000,

@@ -1,5 +1,5 @@
-//! Classes of one parent: both sums, the parent's bound over all of them, what each is promised, and what one
-//! may borrow.
+//! Classes of one parent: both sums, the parent's bound over all of them, the guaranteed part of each, and
+//! the part that one may borrow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ fn parent() -> impl Strategy<Value = Parent> {
     )
 }
 
-/// A request: how long after the one before, in parts of the period (also back), which class, and its cost.
+/// A request: the time since the previous one, in parts of the period (also back), its class, and its cost.
 type Ask = (f64, usize, u64);
 
 fn asks() -> impl Strategy<Value = Vec<Ask>> {
@@ -98,8 +98,8 @@ impl Bucket {
     }
 }
 
-/// All levels, filled in phases: until the next of the classes is full, what flows in is divided by weight
-/// among those that are not. In parts of a permit of 2^-40, so that its own roundings do not matter.
+/// All levels, filled in phases: until the next of the classes is full, the inflow is divided by weight among
+/// those that are not. In parts of a permit of 2^-40, so that the model's own roundings do not matter.
 #[derive(Clone)]
 struct Fluid {
     missing: Vec<i128>,
@@ -205,8 +205,8 @@ proptest! {
         }
     }
 
-    /// What a class borrows it owes to nobody: beside its own bucket alone it is never behind by a whole
-    /// request.
+    /// A class owes nobody the permits that it borrows: compared with its own bucket alone, it is never
+    /// behind by a whole request.
     #[test]
     fn a_class_gets_at_least_its_own_rate_and_burst_whatever_the_others_do(
         parent in parent(), asks in asks(), start in start(),
@@ -215,7 +215,7 @@ proptest! {
         let mut state = quotas[0].fresh();
         let weight = |class: usize| u64::from(parent.weights[class]);
         let own = |class: usize| Bucket::new(quotas[class].burst(), weight(class), &parent, start);
-        // One that pays what the class has got, and one that lives alone.
+        // One bucket pays the admissions of the class, and one lives alone.
         let mut paying: Vec<Bucket> = (0..quotas.len()).map(own).collect();
         let mut alone: Vec<Bucket> = (0..quotas.len()).map(own).collect();
         let (mut got, mut got_alone, mut largest) = (vec![0; quotas.len()], vec![0; quotas.len()], 1);
@@ -240,7 +240,7 @@ proptest! {
         }
     }
 
-    /// From both sides: what the fluid has is admitted, what it lacks is denied.
+    /// From both sides: a cost that the fluid covers is admitted, any other is denied.
     #[test]
     fn what_the_others_leave_idle_is_lent_by_weight(parent in parent(), asks in asks(), start in start()) {
         let quotas = parent.classes();
@@ -383,7 +383,7 @@ proptest! {
             let _ = quotas[class].take(&mut state, Cost(cost), at(then));
             now = then.max(now);
         }
-        // Written as of now, so that the new rate has no part in what has flowed.
+        // Written as of now, so that the new rate has no part in the earlier inflow.
         let _ = quotas[0].charge(&mut state, Cost::ONE, at(now));
         for (was, is) in quotas.iter().zip(new.classes()) {
             let missing = was.burst() - was.take(&mut state.clone(), Cost::PEEK, at(now)).remaining();

@@ -1,4 +1,4 @@
-//! Reservations and places in a queue, against a model that counts what is missing in 128 bits.
+//! Reservations and places in a queue, against a model that counts missing permits in 128 bits.
 
 use std::time::Duration;
 
@@ -75,7 +75,7 @@ proptest! {
         for (now, cost) in any::times(&plain, &visits, any::NOON) {
             let before = model.at(&plain, now);
             let decision = quota.take(&mut state, Cost(cost), any::at(now));
-            // Denied or not: what it waits, or would have waited.
+            // Denied or not: the wait that it has, or would have had.
             prop_assert_eq!(decision.delay(), Duration::from_nanos(wait_ns(&plain, before, undelayed)));
             if decision.is_admitted() {
                 model.missing = before + i128::from(cost) * i128::from(plain.period_ns);
@@ -83,7 +83,7 @@ proptest! {
         }
     }
 
-    /// A charge above what is there is repaid before anything else is granted.
+    /// A charge above the available permits is repaid before anything else is granted.
     #[test]
     fn a_charge_is_owed_until_it_is_repaid(plain in any::token_bucket().prop_map(full_at_first), charge in 0_u64..500) {
         let (quota, mut state) = (plain.quota(), plain.quota().fresh());

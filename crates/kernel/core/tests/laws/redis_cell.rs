@@ -1,4 +1,4 @@
-//! A quota that keeps instants counts as redis-cell does, whatever rate each request brings.
+//! A quota that keeps instants counts as redis-cell does, for any rate of each request.
 
 use std::time::Duration;
 

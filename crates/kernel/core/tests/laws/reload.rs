@@ -1,4 +1,4 @@
-//! I12: a change of the rule keeps what was counted.
+//! I12: a change of the rule keeps the counts.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use tollgate_core::{Algorithm, Cost, LeavingCell, Quota, State};
 
 use crate::any::{self, Plain};
 
-/// An exact bucket that counts what is missing, in parts of a permit, through changes of the rate.
+/// An exact bucket that counts the missing permits, in parts of a permit, through changes of the rate.
 struct Missing {
-    /// (permits, of how many parts): rounded up at each change, by less than one part in 2^60.
+    /// (permits, parts in a permit): rounded up at each change, by less than one part in 2^60.
     parts: i128,
     at: i128,
 }
@@ -36,8 +36,7 @@ fn any_index() -> impl Strategy<Value = prop::sample::Index> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_000))]
 
-    /// Through any number of reloads: what is missing stays missing in permits, and flows back at the rate in
-    /// force.
+    /// Through any number of reloads: missing permits stay missing, and flow back at the rate in force.
     #[test]
     fn counts_survive_a_change_of_rate_and_burst(
         plains in prop::collection::vec(prop_oneof![any::token_bucket(), any::leaky(false)], 1..9),
@@ -57,7 +56,7 @@ proptest! {
         let mut state = quota.fresh();
         let mut model = Missing { parts: 0, at: 0 };
         let mut now = any::NOON;
-        // What is owed goes on in whole units of the next rate, rounded up.
+        // A debt continues in whole units of the next rate, rounded up.
         let mut rounded = 0;
         for (turn, plain) in plains.iter().enumerate() {
             if turn > 0 {
@@ -73,8 +72,7 @@ proptest! {
                 let cost = cost.min(plain.burst());
                 let decision = quota.take(&mut state, Cost(cost), any::at(now));
                 let room = i128::from(plain.burst()) * PARTS - model.parts - i128::from(cost) * PARTS;
-                // Within a millionth of a permit of the edge either answer will do; what was rounded up only
-                // denies.
+                // Within a millionth of a permit of the edge either answer will do; rounding up only denies.
                 let edge = PARTS / 1_000_000;
                 if cost > 0 && (room < -edge || room > edge + rounded) {
                     prop_assert_eq!(decision.is_admitted(), room > 0, "turn {}: room {} of {}, {:?}", turn, room, PARTS, decision);
@@ -86,7 +84,7 @@ proptest! {
         }
     }
 
-    /// Decisions that changes of the rate have overtaken read what later rates wrote, and later ones read
+    /// Decisions that changes of the rate have overtaken read the words of later rates, and later ones read
     /// theirs: in permits, all count as one.
     #[test]
     fn decisions_that_are_overtaken_count_with_the_others(
@@ -128,7 +126,7 @@ proptest! {
         prop_assert_eq!(decision.is_admitted(), used < lower);
     }
 
-    /// Windows count permits whatever the limit, so the state stays as it is.
+    /// Windows count permits at any limit, so the state stays as it is.
     #[test]
     fn counts_survive_a_change_of_limit_in_windows(
         plain in prop_oneof![

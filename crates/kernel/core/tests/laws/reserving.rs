@@ -1,4 +1,4 @@
-//! Permits held for a while: what is promised is kept, and what is given back mints nothing (I1, I2, I7, I8).
+//! Permits held for a while: promises are kept, and returns mint nothing (I1, I2, I7, I8).
 
 use std::time::Duration;
 
@@ -27,19 +27,19 @@ fn any_quota() -> impl Strategy<Value = Plain> {
     any::any_quota().prop_map(full_at_first)
 }
 
-/// What the permits of one call are used for.
+/// The use of the permits of one call.
 #[derive(Clone, Copy, Debug)]
 struct Use {
     reserved: u64,
     used: u64,
-    /// After how many of the others' takes it is settled.
+    /// Number of the others' takes after which it is settled.
     settled_after: usize,
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1_500))]
 
-    /// I7
+    /// I7, for reservations.
     #[test]
     fn a_denied_reservation_is_granted_after_its_wait_and_one_nanosecond_earlier_is_not(
         plain in any::any_quota(), visits in any::visits(30), patience in prop::collection::vec(0.0..2.0, 80),
@@ -86,8 +86,8 @@ proptest! {
         }
     }
 
-    /// I8 and the bounds of all algorithms: a world in which the call took what it used, and no more, would
-    /// have let every later request pass that passes here.
+    /// I8 and the bounds of all algorithms: a world in which the call took only the permits that it used
+    /// would have let every later request pass that passes here.
     #[test]
     fn what_is_given_back_never_lets_more_pass_than_if_it_had_never_been_taken(
         plain in any_quota(), visits in any::visits(20), before in any::visits(5),
@@ -103,7 +103,7 @@ proptest! {
                 | Algorithm::FixedWindow { align: Align::FirstHit }
         );
         prop_assume!(is_like);
-        // A decision tells times to the nanosecond, which is several permits of a rate above 10^9 a second.
+        // A decision states times to the nanosecond, which is several permits of a rate above 10^9 a second.
         prop_assume!(plain.limit <= plain.period_ns);
         let call = Use { reserved, used: used.min(reserved), settled_after };
         let quota = plain.quota();
@@ -132,8 +132,8 @@ proptest! {
         }
     }
 
-    /// And nothing is lost while nobody else comes: a bucket ends where it would have been, except for the
-    /// part of a permit.
+    /// And nothing is lost while no other caller comes: a bucket ends where it would have been, except for
+    /// the part of a permit.
     #[test]
     fn what_is_given_back_to_a_bucket_that_nobody_else_uses_leaves_it_as_if_it_had_never_been_taken(
         plain in prop_oneof![any::token_bucket(), any::leaky(false), any::leaky(true), any::warm_up()].prop_map(full_at_first),
@@ -152,8 +152,8 @@ proptest! {
         }
     }
 
-    /// A reservation keeps its place: it may be used when it was promised, and earlier by exactly what those
-    /// before it gave back, as if they had never been made. What comes after it changes nothing.
+    /// A reservation keeps its place: it may be used when it was promised, and earlier by exactly the time
+    /// that reservations before it gave back, as if they had never been made. Later calls change nothing.
     #[test]
     fn a_reservation_waits_as_if_those_given_back_before_it_had_never_been_made(
         plain in prop_oneof![any::token_bucket(), any::leaky(true), any::warm_up(), any::smooth_bursty()]

@@ -1,4 +1,4 @@
-//! Nodes that cannot ask each other: what their shares admit together.
+//! Nodes that cannot ask each other: the permits that their shares admit together.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ proptest! {
         }
         let (whole, n) = (plain.quota(), u64::from(nodes));
         let share = whole.share_of(nodes);
-        // At once.
+        // A burst at one instant.
         let once = greedy(&share, &times[..1]) * n;
         let most = greedy(&whole, &times[..1]).max(n) + plain.overdraft();
         prop_assert!(once <= most, "{} at once by {:?}", once, share);

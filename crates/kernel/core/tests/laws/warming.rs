@@ -1,4 +1,4 @@
-//! Takes that pay for those before: the prices, their sums, and what is given back of them.
+//! Takes that pay for the previous ones: the prices, their sums, and refunds.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn within_a_minute(mut plain: Plain) -> Plain {
     plain
 }
 
-/// How long until the key is free, in ns.
+/// The wait until the key is free, in ns.
 fn owed(quota: &Quota, state: &State, now: u64) -> u64 {
     let decision = quota.reserve(&mut state.clone(), Cost::ONE, FOREVER, any::at(now));
     assert!(decision.is_admitted(), "patience without end");
@@ -158,7 +158,7 @@ proptest! {
         prop_assert_eq!(u128::from(owed(&quota, &state, any::NOON)), warm_up.as_nanos() + u128::from(7 * interval));
     }
 
-    /// To the last bit, whatever the numbers.
+    /// Exact to the last bit, for any numbers.
     #[test]
     fn the_prices_of_a_split_add_up_to_that_of_the_whole(
         plain in smooth(), visits in any::visits(20), costs in prop::collection::vec(0_u64..50, 1..20),
@@ -177,7 +177,7 @@ proptest! {
         prop_assert_eq!(whole, state);
     }
 
-    /// Never too much: all but the last take of any span are paid for within it, except what was stored.
+    /// Never too much: all but the last take of any span are paid for within it, except for stored permits.
     #[test]
     fn what_passes_is_paid_for_by_the_time_until_the_next(plain in smooth(), visits in any::visits(20)) {
         let quota = plain.quota();
@@ -201,7 +201,8 @@ proptest! {
         }
     }
 
-    /// No needless denial: who asks again whenever told to gets the rate of the limit, less the warm-up once.
+    /// No needless denial: a caller that asks again at each named instant gets the rate of the limit, less
+    /// the warm-up once.
     #[test]
     fn a_steady_load_passes_at_the_rate_of_the_limit_once_it_is_warm(
         plain in any::warm_up(), permits in 200_u64..400,
@@ -247,7 +248,7 @@ proptest! {
         prop_assert_eq!(state, without);
     }
 
-    /// A state in place, read by the next rate, is as one that was carried over, while the warm-up stays.
+    /// A state in place, read by the next rate, equals one that was carried over, while the warm-up stays.
     #[test]
     fn a_state_is_read_by_another_rate_as_if_it_had_been_carried_over(
         plain in any::warm_up(), limit in 1_u64..40, visits in any::visits(20), gap in 0.0..3.0,
@@ -265,7 +266,8 @@ proptest! {
             let _ = new.reserve(state, Cost(3), FOREVER, any::at(later));
         }
         let (here, there) = (owed(&new, &here, later), owed(&new, &there, later));
-        // What the store lacks is rounded up to a unit at each change, of which the coldest cost the most.
+        // The units that the store is missing are rounded up at each change, and the coldest units cost the
+        // most.
         let off = 30 + here / 1_000_000;
         prop_assert!(here.abs_diff(there) <= off, "{} and {}", here, there);
     }

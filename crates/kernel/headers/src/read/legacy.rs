@@ -9,7 +9,7 @@ use super::moment::span_or_moment;
 use super::reading::{Generation, Reading};
 use crate::structured::{Bare, list};
 
-/// What the names of a family begin with.
+/// Prefix of the field names of each family.
 const FAMILIES: [(&str, Generation); 3] = [
     ("ratelimit-", Generation::Draft03),
     ("x-ratelimit-", Generation::Legacy),

@@ -1,4 +1,4 @@
-//! What the fields of a reply say about the server's limits.
+//! A server's limits, as read from the fields of its reply.
 
 use std::time::Duration;
 
@@ -18,23 +18,24 @@ pub enum Generation {
     RetryAfter,
 }
 
-/// What a server reported. Of several limits it is the one with the fewest permits left.
+/// A server's limits, as it reported them. If it reported several, this is the one with the fewest permits
+/// left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reading {
-    /// The form in which it did.
+    /// The form of the server's report.
     pub generation: Generation,
     /// The limit's name.
     pub name: Option<String>,
     /// Permits per window.
     pub limit: Option<u64>,
-    /// The window.
+    /// Length of the window, where the server reported it.
     pub window: Option<Duration>,
-    /// Permits left.
+    /// Permits left, where the server reported them.
     pub remaining: Option<u64>,
-    /// Until there are more, or all, depending on the server.
+    /// Time until there are more permits, or all, depending on the server.
     pub reset_after: Option<Duration>,
-    /// Until a retry can succeed, where the server reported it.
+    /// Time until a retry can succeed, where the server reported it.
     pub retry_after: Option<Duration>,
 }
 
@@ -51,8 +52,7 @@ impl Reading {
         }
     }
 
-    /// How long to hold back: for as long as the server asked, otherwise until the reset when no permit is
-    /// left.
+    /// The time to hold back: as long as the server asked, otherwise until the reset when no permit is left.
     ///
     /// `Retry-After` comes first, as the IETF drafts ask.
     #[must_use]

@@ -118,7 +118,7 @@ impl World<'_> {
                 } else if decision.retry_after() == tollgate_core::RetryAfter::Now {
                     return Err("I7: a denial without a wait".into());
                 } else {
-                    // A paused host has not received what came meanwhile.
+                    // A paused host has not received the messages that came meanwhile.
                     let awake_since = self.hosts[host].paused_until;
                     self.checker.denied_here(cost, self.clock_us(), self.now, awake_since)?;
                     self.served.denied(cost, self.now);
@@ -279,7 +279,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// A host that asks nobody decides by its share of the quota.
+    /// A host that sends no requests decides by its share of the quota.
     fn take_of_share(&mut self, host: usize, cost: u64) {
         let at = Timestamp::from_nanos(self.mono(host).0);
         if self.local.take(&mut self.hosts[host].share, Cost(cost), at).is_admitted() {

@@ -54,7 +54,7 @@ impl World<'_> {
         Ok(())
     }
 
-    /// Of each whole window, in which twice the limit is asked for, one permit at a time:
+    /// Checks each whole window, in which twice the limit is asked for, one permit at a time:
     /// `docs/guarantees.md` derives both laws.
     fn measure_windows(&mut self, from: u64, until: u64) -> Result<(), Broken> {
         let limit = self.plan.limit;
@@ -74,12 +74,12 @@ impl World<'_> {
         Ok(())
     }
 
-    /// How long after the ledger has nothing left nodes have used up all that they hold, and what came back
-    /// of it.
+    /// The time from an empty ledger until nodes have used up all permits that they hold, and those that came
+    /// back of them.
     fn used_up_within_ns(&self) -> f64 {
         let (horizon, delay) = (self.plan.timing.horizon.as_nanos() as f64, self.plan.delay_ns.1 as f64);
         let a_ns = 2.0 * self.plan.limit as f64 / self.plan.period_ns as f64 / self.plan.hosts as f64;
-        // What a node holds at most that is asked for `a_ns`, and for one more in a horizon: its need in a
+        // The most that a node holds with one take per `a_ns`, and one more in a horizon: its need in a
         // horizon and two round trips, with the deviations that it covers.
         let need = (a_ns + 1.0 / horizon) * (horizon + 4.0 * delay);
         let held = need + 1.28 * need.sqrt() + 1.0;

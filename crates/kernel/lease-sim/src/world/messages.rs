@@ -1,4 +1,4 @@
-//! Messages: how they travel, and what the ledger and the hosts do when they come.
+//! Messages: their ways, and their handling by the ledger and the hosts.
 
 use tollgate_core::Timestamp;
 use tollgate_lease::{LeaseRequest, LedgerCall, LedgerReply, Mono, Op, Verdict};
@@ -32,7 +32,7 @@ impl World<'_> {
         let window_ends_us = terms.window_ends_us(quota, Timestamp::from_nanos(there));
         let message = Message { number: self.numbers, call: LedgerCall { op, window_ends_us }, rule };
         self.note(|| format!("h{host} sends #{} {op:?}", message.number));
-        // What must not come twice goes by a connection that sends it once.
+        // A message that must not come twice uses a connection that sends it once.
         let is_repeatable = !matches!(op, Op::GiveBack { .. } | Op::Charge { .. });
         for at in self.deliveries(host, is_repeatable) {
             self.at(at, Event::ToLedger { host, life, message });
@@ -84,7 +84,7 @@ impl World<'_> {
         self.checker.stood(&self.ledger, terms, self.now);
         match message.call.op {
             Op::Take { cost, times } if !reply.rejected => {
-                // I5: what is there and not held is not denied.
+                // I5: permits that are available and not held are not denied.
                 let room = terms.full().saturating_sub(reply.taken) / terms.interval();
                 if reply.admitted < times && room >= cost && cost > 0 {
                     return Err(format!("I5: denied {cost} with {room} there"));

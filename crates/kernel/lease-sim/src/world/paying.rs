@@ -7,7 +7,7 @@ use super::{Event, Host, Message, World};
 use crate::checker::Broken;
 
 impl World<'_> {
-    /// A caller asks whether its work may begin, of which it does not know the cost.
+    /// A caller asks whether its work may begin, whose cost it does not know yet.
     pub(super) fn check(&mut self, host: usize, cost: u64) -> Result<(), Broken> {
         let now = self.mono(host);
         let Host { node, rule, .. } = &mut self.hosts[host];

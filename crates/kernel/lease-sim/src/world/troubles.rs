@@ -1,4 +1,4 @@
-//! Troubles: what befalls machines and clocks, and what an adversary does.
+//! Troubles: faults of machines and clocks, and the acts of an adversary.
 
 use tollgate_lease::{Ledger, LedgerCall, Op};
 
@@ -87,7 +87,7 @@ impl World<'_> {
                 }
             }
             Trouble::Edge { host } => {
-                // First it is planned, then it is there.
+                // The first event plans the trouble, the next one makes it.
                 let left_us = self.ledger.ends_us.saturating_sub(self.clock_us());
                 let early_us = self.plan.delay_ns.1 / 1_000 + 20;
                 if left_us > early_us && left_us <= self.rules[0].terms.tau_us() {

@@ -1,5 +1,5 @@
-//! Why what is out never passes the burst: nodes that hoard the whole of it, and then promises, could spend
-//! both in one instant, since a refill that is held up never pays for a promise.
+//! The reason why the permits leased out never pass the burst: nodes that hoard the whole of it, and then
+//! promises, could spend both in one instant, since a refill that is held up never pays for a promise.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use tollgate_lease::{Fault, LeaseRequest, Ledger, LedgerCall, Mono, Node, Op, Te
 
 const BURST: u64 = 100;
 
-/// What can be spent in one instant, a horizon after ten nodes hoarded the burst and ten others asked for
-/// more.
+/// The permits that can be spent in one instant, a horizon after ten nodes hoarded the burst and ten others
+/// asked for more.
 fn spent_at_once(terms: &Terms) -> u64 {
     let (mut ledger, mut now_us) = (Ledger::default(), 1_780_000_000_000_000);
     let mut apply = |now_us, request: LeaseRequest| {

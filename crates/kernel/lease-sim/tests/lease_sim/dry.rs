@@ -1,4 +1,4 @@
-//! What an exhausted key costs: once the ledger has said that there is nothing, nodes deny by themselves for
+//! The price of an exhausted key: once the ledger has reported that it is empty, nodes deny by themselves for
 //! a horizon at most.
 
 use tollgate_core::{Algorithm, Align, Refill};

@@ -1,6 +1,6 @@
 //! Fleets under load, without faults: uneven and changing demand, costs above 1, two rates at once, up to 64
-//! nodes. What leases admit is compared with one exact bucket under the same arrivals, between the nodes, and
-//! with the calls that it took.
+//! nodes. The admissions of leases are compared with one exact bucket under the same arrivals, between the
+//! nodes, and with the number of calls.
 
 mod laws;
 mod rows;
@@ -20,7 +20,7 @@ const MEASURED_TAKES: f64 = 1_500.0;
 /// More takes a second make a run longer, and show nothing else.
 const MOST_TAKES: f64 = 4_000.0;
 
-/// Takes of one node, per second, and what they cost.
+/// Takes of one node, per second, and their costs.
 #[derive(Clone, Debug)]
 struct Load {
     takes: f64,
@@ -32,18 +32,18 @@ struct Fleet {
     name: String,
     seed: u64,
     rate: u64,
-    /// Of the nodes in turn, where they differ.
+    /// Rates of the nodes in turn, where they differ.
     rates: Vec<u64>,
     burst: u64,
     loads: Vec<Load>,
     /// One way of a message, in microseconds.
     way_us: u64,
-    /// How much longer one way of the first node's messages takes.
+    /// Additional time of one way of the first node's messages, in microseconds.
     far_us: u64,
-    /// Of a fixed window; 0: a bucket.
+    /// Length of a fixed window; 0: a bucket.
     window_ms: u64,
     gaps: Gaps,
-    /// How often loads move to other nodes; 0: never.
+    /// Period after which loads move to other nodes; 0: never.
     turns_ms: u64,
     troubles: Vec<(u64, Trouble)>,
     measured_ns: u64,
@@ -72,9 +72,10 @@ impl Fleet {
         }
     }
 
-    /// What a seed makes.
+    /// The fleet of a seed.
     fn of(seed: u64) -> Self {
         let mut rng = Rng::new(seed ^ 0xF1EE7);
+        // Each draw changes the ones after it, so a change here gives known seeds other fleets.
         let nodes = rng.pick(&[2, 2, 3, 4, 8, 16, 32, 64]);
         let rate = rng.pick(&[20, 50, 100, 200, 500, 1_000, 5_000]);
         let burst = (rate * rng.pick(&[2, 5, 10, 10, 20]) / 10).max(10);
@@ -170,6 +171,7 @@ impl Fleet {
             costs: Costs::OneOf(load.costs.clone()),
         };
         let nodes = self.loads.len();
+        // Each turn gives every host the load of the next one.
         let turn_ns = if self.turns_ms > 0 { self.turns_ms * MS } else { end_ns };
         let phases = (0..end_ns.div_ceil(turn_ns)).flat_map(|turn| {
             let (from_ns, until_ns) = (turn * turn_ns, (turn + 1) * turn_ns);

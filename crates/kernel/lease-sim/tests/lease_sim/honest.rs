@@ -1,5 +1,5 @@
-//! Decisions are true: a ledger asked call by call answers as `core` does, and what a lease's decisions
-//! report can be taken.
+//! Decisions are true: a ledger asked call by call answers as `core` does, and the permits that a lease's
+//! decisions report can be taken.
 
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ fn a_ledger_asked_call_by_call_answers_as_core_does() {
             let call = LedgerCall { op, window_ends_us: terms.window_ends_us(&quota, now) };
             let mut reply = ledger.apply(&terms, call, now_us);
             if !matches!(op, Op::Take { .. }) {
-                reply.admitted = 1; // core tells a charge and a return as admitted, whatever is owed
+                reply.admitted = 1; // core reports charges and returns as admitted, with any debt
             }
             let theirs = terms.decision(&reply, cost);
             let told = |decision: &Decision| (decision.is_admitted(), decision.limit(), decision.remaining());
@@ -127,7 +127,8 @@ fn a_ledger_asked_call_by_call_answers_as_core_does() {
     }
 }
 
-/// How far a ledger is ever from core, in permits, with charges that are owed for seconds up to years.
+/// The greatest difference between a ledger and core, in permits, with charges that are owed for seconds up
+/// to years.
 fn furthest_in_deep_debt(quota: &Quota, fault: Option<Fault>, seed: u64) -> u64 {
     let mut rng = Rng::new(seed);
     let terms = Terms::of(quota).expect("can be leased");
@@ -137,7 +138,7 @@ fn furthest_in_deep_debt(quota: &Quota, fault: Option<Fault>, seed: u64) -> u64 
     for _ in 0..400 {
         now_us += rng.pick(&[0, 1, 1_000, 400_000, 3_600_000_000, 86_400_000_000]);
         let now = Timestamp::from_nanos(now_us * 1_000);
-        // What an hour, a day or a year brings back, and less.
+        // The refill of an hour, a day or a year, and less.
         let spans = [1, 1, 3_600, 86_400, 365 * 86_400].map(Duration::from_secs);
         let Period::Span(period) = quota.period() else { panic!("a span") };
         let most = rng.pick(&spans).as_nanos() * u128::from(quota.limit()) / period.as_nanos();
@@ -163,7 +164,8 @@ fn furthest_in_deep_debt(quota: &Quota, fault: Option<Fault>, seed: u64) -> u64 
     furthest
 }
 
-/// Debts beyond what units can say are time, which comes back as fast, through returns of any size.
+/// Debts beyond the range of units are written as time, which comes back as fast, through returns of any
+/// size.
 #[test]
 fn a_debt_deeper_than_units_is_owed_as_in_core() {
     let quotas = [
@@ -216,7 +218,7 @@ fn merged_takes_are_answered_as_if_they_had_come_one_after_another() {
         let reply = ledger.apply(&terms, call, BEGIN_US);
         for nth in 0..5 {
             let one = quota.take(&mut state, Cost(3), now);
-            // All but what a denial found, which the ledger does not know.
+            // Everything except the state that a denial found, which the ledger does not know.
             let answer = |of: Decision| {
                 (of.outcome(), of.limit(), of.remaining(), of.delay(), of.retry_after(), of.reset_after())
             };
@@ -273,7 +275,8 @@ fn what_a_leasing_node_reports_can_be_taken() {
     }
 }
 
-/// A host that stood still, say: what it held is not lost to others for the rest of the window.
+/// For example a host that was suspended: the permits that it held are not lost to others for the rest of the
+/// window.
 #[test]
 fn permits_that_lapse_unspent_are_reported_and_come_back() {
     let mut alone = Alone::new(window(3_000, Duration::from_secs(60), Align::Calendar));
@@ -292,8 +295,8 @@ fn permits_that_lapse_unspent_are_reported_and_come_back() {
     assert_eq!(alone.node.on_time(&alone.terms, now), None, "it is reported once");
 }
 
-/// Those that the ledger does not know of go back to the lease, and only the others to the ledger, whose book
-/// has the first as out.
+/// Permits that the ledger does not know of go back to the lease, and only the others to the ledger, whose
+/// book has the first as out.
 #[test]
 fn what_is_given_back_in_part_to_the_lease_is_all_there_again() {
     let mut alone = Alone::new(window(3_000, Duration::from_secs(60), Align::Calendar));
@@ -312,7 +315,7 @@ fn what_is_given_back_in_part_to_the_lease_is_all_there_again() {
     assert_eq!((reply.out, reply.taken), (0, takes - spent), "only what was taken centrally");
 }
 
-/// A lease ends a little before its window does: what is granted then can never be spent.
+/// A lease ends a little before its window does: permits granted then can never be spent.
 #[test]
 fn right_before_a_windows_end_takes_go_to_the_ledger() {
     let mut alone = Alone::new(window(3_000, Duration::from_secs(1), Align::Calendar));
@@ -328,8 +331,8 @@ fn right_before_a_windows_end_takes_go_to_the_ledger() {
     assert!(alone.take(1).is_admitted() && alone.ledger.taken < 500, "the next window");
 }
 
-/// What a window denied meanwhile does not swallow what comes back, and what comes back forgives nothing of
-/// what was charged beyond the window.
+/// Hits that a window denied do not swallow the permits that come back, and those permits forgive nothing of
+/// the charges beyond the window.
 #[test]
 fn what_comes_back_to_a_full_window_can_be_taken_again() {
     let mut alone = Alone::new(window(10, Duration::from_secs(1), Align::Calendar));
@@ -341,7 +344,7 @@ fn what_comes_back_to_a_full_window_can_be_taken_again() {
         alone.call(Op::Lease(LeaseRequest { seq: 2, spent: 1, want: 0, need: 0, least: 0, ..request }));
     assert_eq!((back.taken, back.out), (8, 0), "one is spent, three are back, and one was charged");
     assert_eq!(alone.call(Op::Take { cost: 1, times: 20 }).admitted, 2);
-    // A return of what was taken is set against all that was counted, as in core.
+    // A return of taken permits is set against all that was counted, as in core.
     assert_eq!(alone.call(Op::GiveBack { cost: 1 }).taken, 27);
 }
 
@@ -361,7 +364,7 @@ fn a_node_for_which_the_ledger_has_no_place_takes_centrally() {
     assert_eq!((alone.ledger.entries.len(), alone.from_leases), (MOST_NODES, 0));
 }
 
-/// A double holds every whole number up to 2^53: what the script works with stays below.
+/// A double holds every whole number up to 2^53: the script's numbers stay below.
 #[test]
 fn terms_fit_a_double_and_are_never_faster_than_their_quota() {
     let (mut rng, mut leased) = (Rng::new(1), 0);
@@ -377,7 +380,7 @@ fn terms_fit_a_double_and_are_never_faster_than_their_quota() {
         let Some(terms) = Terms::of(&quota) else { continue };
         leased += 1;
         assert!(terms.full() + terms.max_promised() + terms.per_us() < 1 << 53, "{quota:?}");
-        // Units in a permit's time, for what they should be.
+        // The actual number of units in a permit's time, and the intended one.
         let ours = u128::from(terms.interval()) * u128::from(limit) * 1_000;
         let asked = u128::from(terms.per_us()) * u128::from(period_ns);
         assert!(ours >= asked, "too fast: {quota:?}");

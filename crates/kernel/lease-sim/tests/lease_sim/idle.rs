@@ -1,4 +1,5 @@
-//! What does not last: permits of nodes that are idle, dead or unreachable, and accounts of another rule.
+//! The end of permits and accounts: permits of nodes that are idle, dead or unreachable, and accounts of
+//! another rule.
 
 use std::time::Duration;
 
@@ -39,6 +40,8 @@ fn a_take_of_the_whole_burst_waits_for_idle_nodes_no_longer_than_stated() {
         let mut phases: Vec<Phase> = (loads.iter().enumerate())
             .map(|(host, (takes, costs))| phase(host, 0, end_ns, *takes, costs))
             .collect();
+        // All loads end; 20 ms later only the first host asks, for the whole burst at a time, until the
+        // stated time is over.
         phases.push(phase(0, end_ns + 20 * MS, end_ns + within_ns, 100.0, &[burst]));
         let plan = Plan {
             seed: 1,
@@ -93,7 +96,7 @@ fn apply(ledger: &mut Ledger, terms: &Terms, op: Op, now_us: u64) -> LedgerReply
     ledger.apply(terms, LedgerCall { op, window_ends_us }, now_us)
 }
 
-/// A rule that becomes a bucket does not wait until the end of the day for what a dead node held.
+/// A rule that becomes a bucket does not wait until the end of the day for the permits of a dead node.
 #[test]
 fn what_a_dead_node_held_of_a_window_is_not_out_for_long_in_a_bucket() {
     let day = Period::Span(Duration::from_secs(86_400));
@@ -111,7 +114,7 @@ fn what_a_dead_node_held_of_a_window_is_not_out_for_long_in_a_bucket() {
     assert_eq!(apply(&mut ledger, &terms, Op::Take { cost: 1_000, times: 1 }, later).admitted, 1);
 }
 
-/// What a request gave back that was lost is given back by the next, also when no take arrives.
+/// If a request that gave permits back was lost, the next request gives them back, also when no take arrives.
 #[test]
 fn what_was_given_back_in_vain_is_given_back_again() {
     for fault in [None, Some(Fault::ForgetsLostNews)] {

@@ -1,7 +1,7 @@
 //! Nodes, ledger and network in one process and on made-up clocks, from one seed: the laws of leases under
 //! every fault.
 //!
-//! A budget of time says how many seeds are tried (`TOLLGATE_SIM_SECONDS=600` for a long run), or
+//! The number of seeds follows from a budget of time (`TOLLGATE_SIM_SECONDS=600` for a long run), or is
 //! `TOLLGATE_SIM_SEEDS=100000`; `TOLLGATE_SIM_SEED=17` runs one and prints its trace.
 
 #![allow(
@@ -97,7 +97,7 @@ fn shrunk(seed: u64, fault: Option<Fault>) -> (Plan, Outcome) {
             });
         }
         for mut plan in attempts {
-            // What was dropped from an earlier attempt stays dropped where it can.
+            // A part that an earlier attempt dropped stays dropped where it can.
             plan.slow = plan.slow.min(best.slow);
             plan.loss = plan.loss.min(best.loss);
             plan.twice = plan.twice.min(best.twice);
@@ -164,8 +164,8 @@ fn every_law_holds_for_every_seed() {
     }
 }
 
-/// Half of the work is paid for afterwards, at many nodes, beside takes: nothing that was used is lost, and
-/// nothing passes while any is owed. Except for what a node had not reported when it crashed.
+/// Half of the work is paid for afterwards, at many nodes, beside takes: no used permit is lost, except for
+/// those that a node had not reported when it crashed; and nothing passes while any is owed.
 #[test]
 fn every_law_holds_where_work_is_paid_for_afterwards() {
     if let Some((seed, law)) = first_broken(&Seeds::exactly(LEAST), Kind::Paid, None, &|_, _| {}) {

@@ -1,6 +1,6 @@
-//! What leases cost and yield when demand steps up: 2,000 permits a second with a burst of 1,000, shared by 8
-//! and by 32 nodes; three quiet seconds at half the rate, then two at five times it; messages take 2 ms each
-//! way.
+//! The cost and yield of leases when demand steps up: 2,000 permits a second with a burst of 1,000, shared by
+//! 8 and by 32 nodes; three quiet seconds at half the rate, then two at five times it; messages take 2 ms
+//! each way.
 
 use std::time::Duration;
 

@@ -1,18 +1,18 @@
-//! How many permits a request gets. `ledger.lua` repeats it number by number, with the same names.
+//! The number of permits that a request gets. `ledger.lua` repeats it number by number, with the same names.
 
 use super::Ledger;
 use crate::{Fault, LeaseRequest, Terms};
 
-/// How long nothing is promised after a node found all of the burst out.
+/// Span in which nothing is promised after a node found all of the burst leased out.
 const CROWDED_US: u64 = 3_000_000;
 
 impl Ledger {
-    /// How many permits a request gets: for callers that wait, what is there; beyond that its share of it;
-    /// and where not enough is there, its share of what will be, behind what others were promised. Never less
-    /// than is of use: parts that no caller can take would stay with the nodes, and in the end all of the
-    /// burst with them.
+    /// The number of permits that a request gets. Callers that wait get the available permits; beyond that
+    /// the node gets its share of them. Where too few are available, it gets its share of the refill, behind
+    /// the promises to others. A grant is never too small to be used: parts that no caller can take would
+    /// stay with the nodes, and in the end all of the burst with them.
     ///
-    /// `kept`: what the node holds and keeps. `active`: nodes that lease, this one included.
+    /// `kept`: permits that the node holds and keeps. `active`: nodes that lease, this one included.
     pub(super) fn grant(
         &mut self,
         terms: &Terms,
@@ -37,11 +37,11 @@ impl Ledger {
             // Out never exceeds the burst, so that the refill that pays for a promise is never held up.
             let no_cap = terms.has(Fault::NoCapOnPromises);
             let uncommitted = if no_cap { u64::MAX } else { terms.burst.saturating_sub(held_by_all) };
-            // A place in the queue for what comes back: one for each node, and at its end.
+            // A place in the queue for the refill: one for each node, and at its end.
             let queued = self.taken.saturating_sub(terms.full());
             let has_place = queued < turn * active * terms.interval;
             // Nodes hold all that is owed, unspent, so that refill is held up: they are asked too seldom for
-            // what they hold.
+            // their permits.
             let held_up = need > 0 && room < least && self.taken < terms.units(held_by_all + 1);
             // There are fewer places than nodes, and a node that has one keeps it.
             let no_places = uncommitted < least && active.saturating_mul(least) > terms.burst;

@@ -1,4 +1,5 @@
-//! What callers get without a message: by what the node holds, and by the ledger's last reply.
+//! The answers that callers get without a message: by the permits that the node holds, and by the ledger's
+//! last reply.
 
 use tollgate_core::{Cost, Decision};
 
@@ -6,12 +7,12 @@ use super::last_reply::LastReply;
 use super::{Node, TakeStep, Verdict};
 use crate::{Fault, LeaseRequest, LedgerReply, Mono, Terms};
 
-/// What decisions report besides yes and no.
+/// The figures that a decision reports besides yes and no.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Left {
     /// Permits that an immediate take could still get.
     pub(super) permits: u64,
-    /// Nanoseconds until all is there again.
+    /// Nanoseconds until the key is full again.
     pub(super) reset_ns: u64,
 }
 
@@ -35,7 +36,7 @@ impl Node {
         TakeStep { verdict: known.map_or(Verdict::Central, Verdict::Decided), send }
     }
 
-    /// By what is held and the ledger's last reply.
+    /// The figures from the permits held and the ledger's last reply.
     pub(super) fn left(&self, terms: &Terms, now: Mono) -> Left {
         let valid = self.holding.valid(terms, now);
         let Some(last) = &self.last_reply else { return Left { permits: valid, reset_ns: 0 } };
@@ -69,7 +70,7 @@ impl Node {
             && self.last_reply.is_none_or(|last| terms.room(last.reply.taken) < missing)
     }
 
-    /// The answer to permits that are used already, by what is held and the ledger's last reply.
+    /// The answer to permits that are used already, from the permits held and the ledger's last reply.
     pub(super) fn used(&self, terms: &Terms, now: Mono) -> Decision {
         let left = self.left(terms, now);
         if left.permits > 0 {
@@ -91,7 +92,7 @@ impl Node {
         if self.holding.permits == 0 {
             return last.received.after_us(wait_us);
         }
-        // What is promised here becomes valid by a clock that may be faster.
+        // A promise becomes valid here by a clock that may be faster.
         last.received.after(terms.stretched(wait_us))
     }
 
@@ -100,7 +101,7 @@ impl Node {
         let last = self.last_reply.as_ref()?;
         if cost > terms.burst {
             let is_recent = now < last.asked.after_us(terms.horizon_us);
-            // A window counts what it denies.
+            // A window counts the hits that it denies.
             return (!terms.is_window() && is_recent).then(|| {
                 let left = self.left(terms, now);
                 Decision::never(terms.limit, left.permits, left.reset_ns)
@@ -115,19 +116,19 @@ impl Node {
     }
 }
 
-/// A window counts what it denies, until it owes more than it ever had: from then on, a denial here changes
-/// nothing there.
+/// A window counts the hits that it denies, until it owes more than it ever had: from then on, a denial here
+/// changes nothing there.
 fn counts_denied(terms: &Terms, reply: &LedgerReply, is_hit: bool) -> bool {
     let full = terms.full();
     terms.is_window() && (reply.taken < full || is_hit && reply.taken == full)
 }
 
-/// Until when it is believed that the ledger has no room for `cost`: as long as time alone brings none,
-/// counted from when it was asked, and at most for a horizon. What others give back is not withheld for
-/// longer.
+/// The instant until which a node believes that the ledger has no room for `cost`: as long as time alone
+/// brings none, counted from the request, and at most for a horizon. Permits that others give back are not
+/// withheld for longer.
 fn short_until(terms: &Terms, last: &LastReply, cost: u64) -> Mono {
     let LastReply { reply, asked, .. } = last;
-    // Where many ask, what comes back by then is gone by then: each asks in its turn.
+    // Where many ask, the permits that come back by then are gone by then: each asks in its turn.
     let crowd = if terms.has(Fault::ForgetsTheCrowd) { 0 } else { reply.crowd };
     let wait_us = terms.wait_us(reply, cost).saturating_mul(crowd.max(1));
     let longest_us = if crowd > 0 { terms.tau_us / 2 } else { terms.horizon_us };

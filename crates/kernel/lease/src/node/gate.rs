@@ -15,10 +15,10 @@ struct View {
 
 impl Node {
     /// The gate: a lease must be worth its message, and the quota large enough to be shared out. It closes at
-    /// half of what opens it.
+    /// half of the threshold that opens it.
     ///
-    /// Where `cost` is not there and others are promised what comes back, it is open to every node: central
-    /// takes find nothing for as long as others queue.
+    /// If `cost` is not available and the refill is promised to others, the gate is open to every node:
+    /// central takes find nothing for as long as others queue.
     pub(super) fn worth_leasing(&mut self, terms: &Terms, cost: u64, now: Mono) -> bool {
         if self.is_window_ending(terms, now) {
             return false;
@@ -61,12 +61,12 @@ impl Node {
         (comes_back || is_there) && terms.burst >= share.saturating_mul(4)
     }
 
-    /// The burst covers some round trips of the refill: what is spent counts as out until it is reported.
+    /// The burst covers some round trips of the refill: spent permits count as out until they are reported.
     fn is_near(&self, terms: &Terms, factor: u64) -> bool {
         terms.full() >= (4 * factor * self.round_trip_ns / 1_000).saturating_mul(terms.per_us)
     }
 
-    /// Nodes queue for what comes back, and this one joins them.
+    /// Nodes queue for the refill, and this one joins them.
     fn queues(&self, terms: &Terms, view: View, is_scarce: bool, now: Mono) -> bool {
         let is_contended = now < self.contended_until;
         let is_crowded = self.last_reply.is_some_and(|last| last.reply.crowd > 0);
@@ -75,9 +75,9 @@ impl Node {
             && !terms.has(Fault::NeverQueues)
     }
 
-    /// What nodes that queue hold does not fill the burst, or refill would be held up. Where all nodes are as
-    /// this one, they hold the rate times how long a permit waits for its take (Little's law), or what each
-    /// holds at most. And what a take costs comes back soon.
+    /// The permits that queueing nodes hold do not fill the burst; otherwise the refill would be held up. If
+    /// all nodes are like this one, they hold the rate times a permit's wait for its take (Little's law), or
+    /// the most that each may hold. And the permits of a take come back soon.
     fn is_spent_soon(&self, terms: &Terms, active: u64, now: Mono) -> bool {
         let typical = terms.units(self.demand.typical_cost());
         let unspent = terms.per_us.saturating_mul(self.demand.gap_ns() / 1_000);
@@ -86,8 +86,8 @@ impl Node {
         is_soon && unspent.min(most).saturating_add(typical) <= terms.full() / 2
     }
 
-    /// Remembers for a while that others are promised what comes back: by time alone there would soon be
-    /// room, but they take it.
+    /// Remembers for a while that the refill is promised to others: by time alone there would soon be room,
+    /// but they take it.
     pub(super) fn note_contention(&mut self, terms: &Terms, now: Mono) {
         let Some(LastReply { reply, .. }) = &self.last_reply else { return };
         let has_others = reply.active > u64::from(now < self.listed_until);

@@ -11,7 +11,7 @@ use crate::{Fault, LedgerReply, Mono, Terms};
 pub(super) struct Holding {
     /// Permits held, including those not yet valid.
     pub(super) permits: u64,
-    /// Of those, at most this many are not yet valid: all are at `all_valid_at`.
+    /// At most this many of them are not yet valid: all are at `all_valid_at`.
     promised: u64,
     pub(super) all_valid_at: Mono,
     overcommit: Overcommit,
@@ -19,7 +19,7 @@ pub(super) struct Holding {
     pub(super) expires: Mono,
 }
 
-/// What the ledger owed beyond a full bucket, in units, when that reply was received: as it is paid, promises
+/// The ledger's debt beyond a full bucket, in units, when that reply was received: as it is paid, promises
 /// become valid.
 #[derive(Clone, Copy, Debug, Default)]
 struct Overcommit {
@@ -28,7 +28,7 @@ struct Overcommit {
 }
 
 impl Overcommit {
-    /// What of it is not paid for certain at `now`.
+    /// The part of it that may still be unpaid at `now`.
     fn unpaid(self, terms: &Terms, now: Mono) -> u64 {
         let elapsed_us = terms.shrunk_us(now.ns_since(self.since));
         self.units.saturating_sub(elapsed_us.saturating_mul(terms.per_us))
@@ -56,12 +56,12 @@ impl Holding {
         self.overcommit.paid_at(terms, terms.units(self.permits - permits))
     }
 
-    /// Adds what `reply` granted, received at `now`; all that is held then lives from `began`.
+    /// Adds the permits that `reply` granted, received at `now`; all permits held then live from `began`.
     pub(super) fn grant(&mut self, terms: &Terms, reply: &LedgerReply, began: Mono, now: Mono) {
         self.expires = expiry(terms, reply, began);
         self.promised = self.not_yet_valid(terms, now) + reply.granted;
         self.permits += reply.granted;
-        // All that was promised is there once the ledger's debt is down to what a full bucket may owe.
+        // All promises are valid once the ledger's debt is down to that of a full bucket.
         let overcommit = Overcommit { units: reply.taken.saturating_sub(terms.full()), since: now };
         let all_valid_at = overcommit.paid_at(terms, 0);
         if reply.granted > 0 || all_valid_at < self.all_valid_at {
@@ -69,7 +69,7 @@ impl Holding {
         }
     }
 
-    /// Drops all; how many permits that were.
+    /// Drops all permits; returns their number.
     pub(super) const fn drop_all(&mut self) -> u64 {
         self.promised = 0;
         std::mem::replace(&mut self.permits, 0)

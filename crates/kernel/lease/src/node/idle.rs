@@ -1,5 +1,5 @@
-//! What a node does while no take arrives: it gives back what it holds, or keeps it where others queue. No
-//! safety rests on this.
+//! A node's behaviour while no take arrives: it gives back the permits that it holds, or keeps them where
+//! others queue. No safety rests on this.
 
 use super::Node;
 use crate::{LeaseRequest, Mono, Terms};
@@ -8,8 +8,8 @@ use crate::{LeaseRequest, Mono, Terms};
 const KEPT_GAPS: u64 = 4;
 
 impl Node {
-    /// To be called when [`Node::wakes_at`] has come: gives back what is not needed, reports what was spent,
-    /// and keeps alive what is held for the next take of a node that is seldom asked.
+    /// To be called when [`Node::wakes_at`] has come: gives back permits that are not needed, reports those
+    /// spent, and keeps alive the permits for the next take of a node that is seldom asked.
     pub fn on_time(&mut self, terms: &Terms, now: Mono) -> Option<LeaseRequest> {
         self.lapse(now);
         if self.wakes_at(terms).is_none_or(|at| at > now) {
@@ -18,8 +18,8 @@ impl Node {
         if now < self.idle_at(terms) { Some(self.request(terms, now)) } else { self.give_up(terms, now) }
     }
 
-    /// When no take will have arrived for long enough to give back what is held, or when its lease is to be
-    /// prolonged until then; `None` when nothing is held or unreported.
+    /// The instant at which no take will have arrived for long enough to give the permits back, or at which
+    /// their lease is to be prolonged until then; `None` when nothing is held or unreported.
     #[must_use]
     pub fn wakes_at(&self, terms: &Terms) -> Option<Mono> {
         if !self.has_news() || self.in_flight.is_some() {
@@ -41,8 +41,8 @@ impl Node {
     }
 
     /// When held permits are returned because no take arrives: after half of tau. Where all that comes back
-    /// is promised, a node that is seldom asked keeps its permit or two for longer, or it would never
-    /// have one for its next take.
+    /// is promised, a node that is seldom asked keeps its permit or two for longer, or it would never have
+    /// one for its next take.
     fn idle_at(&self, terms: &Terms) -> Mono {
         let least_us = terms.tau_us / 2;
         let idle_us = if self.last_take < self.contended_until {

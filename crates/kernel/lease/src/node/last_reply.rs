@@ -18,7 +18,7 @@ impl LastReply {
         now.ns_since(self.received) / 1_000
     }
 
-    /// What is owed now, if nothing was taken since.
+    /// The debt now, if nothing was taken since.
     #[inline]
     pub(super) fn taken_now(&self, terms: &Terms, now: Mono) -> u64 {
         terms.taken_after(&self.reply, self.age_us(now))

@@ -1,9 +1,9 @@
-//! When a node asks for permits, and for how many. No safety rests on this.
+//! The time and size of a node's requests for permits. No safety rests on this.
 
 use super::{InFlight, Node};
 use crate::{Fault, LeaseRequest, LedgerReply, Mono, Terms};
 
-/// What a request asks for: see [`LeaseRequest`].
+/// The numbers of a request: see [`LeaseRequest`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Wish {
     want: u64,
@@ -12,14 +12,14 @@ struct Wish {
 }
 
 impl Node {
-    /// A request ahead of exhaustion, or to keep alive what is still needed.
+    /// A request ahead of exhaustion, or to keep alive the permits that are still needed.
     pub(super) fn ask_ahead(&mut self, terms: &Terms, now: Mono) -> Option<LeaseRequest> {
         if self.in_flight.is_some() || now < self.no_ahead_before {
             return None;
         }
         let soon_ns = 2 * self.round_trip_ns;
         if self.holding.all_valid_at.0 > now.0.saturating_add(soon_ns) {
-            // Others may have given back since: then what is promised here is valid sooner.
+            // Others may have given back since: then a promise made now is valid sooner.
             let long_us = terms.tau_us / 4 * 3;
             let is_old = self.last_reply.is_some_and(|last| last.asked.after_us(long_us) <= now);
             return is_old.then(|| self.report(now));
@@ -30,8 +30,8 @@ impl Node {
         is_wanted.then(|| self.request(terms, now))
     }
 
-    /// A request for a caller whose take is above what is held: parts of what it needs are of no use to it,
-    /// and go back, so that the ledger sees all that there is.
+    /// A request for a caller whose take is above the permits held: a part of its cost is of no use to it,
+    /// and goes back, so that the ledger sees all permits.
     pub(super) fn request_for(&mut self, terms: &Terms, cost: u64, now: Mono) -> LeaseRequest {
         if terms.has(Fault::GrantsParts) {
             return self.request(terms, now);
@@ -45,7 +45,8 @@ impl Node {
     /// The same request, right before it is sent, for all callers that wait: together they want `all`, and
     /// `first` is the cost of the one that is dealt to next. [`Node::retake`] knows only of the first.
     ///
-    /// The reply then answers each of them: where it grants less, no caller asks again for what is not there.
+    /// The reply then answers each of them: where it grants less, no caller asks again for permits that are
+    /// not available.
     pub fn cover(&mut self, terms: &Terms, mut request: LeaseRequest, first: u64, all: u64) -> LeaseRequest {
         let held = self.holding.permits;
         request.need = request.need.max(all.saturating_sub(held).min(terms.burst));
@@ -61,11 +62,12 @@ impl Node {
         request
     }
 
-    /// A request for what keeps a node from asking for a while.
+    /// A request for enough permits to keep a node from asking for a while.
     pub(super) fn request(&mut self, terms: &Terms, now: Mono) -> LeaseRequest {
         let need = self.unmet.saturating_sub(self.holding.permits).min(terms.burst);
         let target = self.target(terms, now);
-        // What is far beyond it came for a caller that left, or before demand fell; it is of use elsewhere.
+        // Permits far beyond the target came for a caller that left, or before demand fell; they are of use
+        // elsewhere.
         let kept = target.saturating_mul(2).max(self.unmet);
         let surplus = self.holding.permits.saturating_sub(kept);
         self.holding.permits -= surplus;
@@ -76,19 +78,19 @@ impl Node {
         self.send(Wish { want, need, least }, now)
     }
 
-    /// A request that asks for nothing: it reports what was spent, and keeps alive what is held.
+    /// A request that asks for nothing: it reports the permits spent, and keeps alive those held.
     pub(super) fn report(&mut self, now: Mono) -> LeaseRequest {
         self.send(Wish::default(), now)
     }
 
-    /// What is held may be used up before more could be here.
+    /// The permits held may be used up before more could arrive.
     pub(super) fn is_low(&self, terms: &Terms, now: Mono) -> bool {
         let awaited_ns = 2 * self.round_trip_ns + self.queue_us(terms, now).unwrap_or(0) * 1_000;
         let low = self.demand.covering(awaited_ns, terms.horizon_ns());
         self.holding.permits <= low.max(self.demand.typical_cost() - 1)
     }
 
-    /// How many permits to hold: for a horizon, the way to the ledger and back, and the queue there.
+    /// The number of permits to hold: for a horizon, the way to the ledger and back, and the queue there.
     pub(super) fn target(&self, terms: &Terms, now: Mono) -> u64 {
         let queue_ns = self.queue_us(terms, now).map_or(0, |queue_us| (queue_us + terms.tau_us / 2) * 1_000);
         let span_ns = terms.horizon_ns() + 2 * self.round_trip_ns + queue_ns;
@@ -100,14 +102,14 @@ impl Node {
         if now >= self.contended_until {
             return terms.burst;
         }
-        // What is held here unspent, the others cannot have: if all hold as much, not more than half of the
+        // Permits held here unspent are missing elsewhere: if all hold as much, not more than half of the
         // burst.
         let active = self.last_reply.map_or(1, |last| last.reply.active.max(1));
         (terms.burst / (2 * active)).max(terms.turn(active)).max(self.demand.typical_cost())
     }
 
-    /// How long the queue for what comes back was at the ledger's last reply; `None` where nodes do not
-    /// queue.
+    /// Length of the queue for the refill at the ledger's last reply, in microseconds; `None` where nodes do
+    /// not queue.
     fn queue_us(&self, terms: &Terms, now: Mono) -> Option<u64> {
         let last = self.last_reply.as_ref().filter(|_| now < self.contended_until)?;
         last.reply.taken.saturating_sub(terms.full()).checked_div(terms.per_us)
@@ -124,8 +126,8 @@ impl Node {
         now: Mono,
     ) {
         let until = now.after_us(pause_us(terms, reply));
-        // Also for callers that came since it was sent: where nothing more is there, they are not to ask one
-        // after another.
+        // This holds also for callers that came since it was sent: where nothing more is available, they are
+        // not to ask one after another.
         let is_dry = terms.room(reply.taken) == 0;
         if reply.granted < request.need || reply.granted < unmet && is_dry {
             self.no_grant_before = until;
@@ -146,9 +148,9 @@ impl Node {
     }
 }
 
-/// How long it makes no sense to ask a ledger that granted too little: until its queue of promises has a
-/// place again, or what others hold may have been settled. No longer than a horizon: others may give back, or
-/// reset the key.
+/// Microseconds for which a ledger that granted too little is not asked: until its queue of promises has a
+/// place again, or the permits of others may have been settled. No longer than a horizon: others may give
+/// back, or reset the key.
 fn pause_us(terms: &Terms, reply: &LedgerReply) -> u64 {
     if terms.is_window() {
         return reply.ends_in_us().min(terms.horizon_us);

@@ -1,5 +1,5 @@
-//! What the flights of one queue share: their buffers, their numbers, and the scripts that are still to be
-//! loaded.
+//! The shared state of one queue's flights: their buffers, their numbers, and the scripts that are still to
+//! be loaded.
 
 use tokio::time::Instant;
 
@@ -12,20 +12,20 @@ use crate::workload::Workload;
 /// Most flights whose buffers are kept.
 const MOST_PARKED: usize = 4;
 
-/// What the flights of one queue share.
+/// The shared state of one queue's flights.
 pub(super) struct Departures<W: Workload> {
     parked: Vec<(Flight<W>, Vec<Reply>)>,
     /// Taken from the queue for the next flight; empty between two flights.
     pub(super) entries: Vec<Entry<W>>,
     /// Scripts to load before the next commands.
     pub(super) unknown: Vec<&'static Script>,
-    /// Which flight last loaded a script.
+    /// Number of the flight that last loaded a script.
     loads: Vec<(&'static Script, u64)>,
-    /// Flights that were sent.
+    /// Number of flights sent.
     pub(super) sent: u64,
-    /// When the last one was sent.
+    /// The instant at which the last one was sent.
     pub(super) sent_at: Instant,
-    /// Nothing is sent before.
+    /// Nothing is sent before this instant.
     pub(super) not_before: Option<Instant>,
 }
 
@@ -42,7 +42,7 @@ impl<W: Workload> Departures<W> {
         }
     }
 
-    /// A flight with its buffers, those of an earlier one where there are any.
+    /// A flight, with the buffers of an earlier one where there are any.
     pub(super) fn unpark(&mut self) -> (Flight<W>, Vec<Reply>) {
         self.parked.pop().unwrap_or_default()
     }
@@ -54,8 +54,8 @@ impl<W: Workload> Departures<W> {
         }
     }
 
-    /// Notes which scripts to load: those that a flight found missing that was sent after the last load of
-    /// it, or before there was any.
+    /// Notes the scripts to load: those that were missing for a flight that was sent after their last load,
+    /// or before there was any.
     pub(super) fn load(&mut self, unknown: Vec<&'static Script>, number: u64, shared: &Shared) {
         for script in unknown {
             let is = |known: &&'static Script| std::ptr::eq(*known, script);

@@ -1,5 +1,5 @@
-//! One poll of the pipeline does what can be done at that instant: handles replies, sends flights, fails
-//! callers whose time is over. What it waits for are replies, room to send, calls put into the queue, and one
+//! One poll of the pipeline does all work that is possible at that instant: handles replies, sends flights,
+//! fails callers whose time is over. It waits for replies, room to send, new calls in the queue, and one
 //! timer.
 
 use std::task::{Context, Poll};
@@ -14,7 +14,7 @@ use crate::request::Request as _;
 use crate::server_error::{Cause, ServerError};
 use crate::workload::Workload;
 
-/// Pause before a call is sent again whose keys are moving to another node.
+/// Pause before a call is repeated because its keys are moving to another node.
 const MOVING_KEYS: Duration = Duration::from_millis(1);
 /// This many late answers in a row are as bad as one that does not come at all.
 const LATE_A_FAILURE: u32 = 10;
@@ -46,7 +46,7 @@ impl<W: Workload> Driver<W> {
             let waits = self.send_flights(now);
             self.tend_connections(now);
             if before != self.progress() {
-                continue; // what was launched is sent at once
+                continue; // the launched flight is sent at once
             }
             if !self.queue.rest(cx.waker(), waits.count) {
                 continue;
@@ -58,7 +58,7 @@ impl<W: Workload> Driver<W> {
         }
     }
 
-    /// Changes when there is something new to send on, or to send.
+    /// A value that changes when there is something new to send, or a new connection to send on.
     fn progress(&self) -> (u64, usize, bool) {
         (self.departures.sent, self.connections.len(), self.spares.opening.is_some())
     }
@@ -107,8 +107,8 @@ impl<W: Workload> Driver<W> {
         }
     }
 
-    /// A flight was answered. A late answer also shows that the server works, but not one after another for
-    /// ever.
+    /// A flight was answered. A late answer also shows that the server works, but not if late answers follow
+    /// one another for ever.
     fn answered(&mut self, took: Duration) {
         let shared = self.shared().clone();
         self.missed = None;
@@ -143,9 +143,9 @@ impl<W: Workload> Driver<W> {
         queue.push_front(Entry::Again(Box::new(planned)));
     }
 
-    /// Closes a connection. What was sent on it and not answered is lost; what was not sent is sent again, in
-    /// order. It counts as a failure, except of one that had nothing to do beside others, and of one that was
-    /// silent: there each miss has counted.
+    /// Closes a connection. Requests sent on it without a reply are lost; requests not yet sent are sent
+    /// again, in order. It counts as a failure, except for a connection that had nothing to do beside others,
+    /// and for one that was silent: there each miss has counted.
     pub(super) fn lose(&mut self, connection: usize, error: Option<&ServerError>) {
         let mut lost = self.connections.remove(connection);
         let is_spare = lost.in_flight() == 0 && !self.connections.is_empty();
@@ -174,8 +174,8 @@ impl<W: Workload> Driver<W> {
         self.spares.opening = None;
     }
 
-    /// Fails callers whose time is over, in flight and in the queue. Where nothing was answered in time for
-    /// as long as a call may take, that is one failure, however many calls it concerns.
+    /// Fails callers whose time is over, in flight and in the queue. If no reply came in time for as long as
+    /// a call may take, that is one failure, for any number of calls.
     pub(super) fn expire(&mut self, now: Instant) {
         let shared = self.shared().clone();
         let mut any = self.queue.expire(now);

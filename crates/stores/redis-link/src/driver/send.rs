@@ -1,4 +1,4 @@
-//! When the next flight is sent, and on which connection.
+//! The time of the next flight, and its connection.
 
 use tokio::time::{Duration, Instant};
 
@@ -8,15 +8,15 @@ use crate::pace::Pace;
 use crate::pipelined::InFlight;
 use crate::workload::Workload;
 
-/// A second flight to a server nearby is sent only when this many calls wait: fewer do better to share
+/// A second flight to a server nearby is sent only when this many calls wait: fewer calls had better share
 /// commands with those that come until the first is answered.
 const WORTH_A_SECOND: usize = 32;
 
-/// What may let the next flight be sent, besides one that is answered.
+/// The conditions, besides an answered flight, under which the next flight may be sent.
 pub(super) struct Waits {
-    /// This many calls that wait.
+    /// At least this many calls wait.
     pub(super) count: usize,
-    /// This instant.
+    /// This instant has come, with any number of calls.
     pub(super) until: Option<Instant>,
 }
 
@@ -72,8 +72,8 @@ impl<W: Workload> Driver<W> {
         }
     }
 
-    /// On which connection the next flight is sent: of those whose answers are not overdue, the one with the
-    /// fewest in flight.
+    /// The connection for the next flight: of those whose answers are not overdue, the one with the fewest in
+    /// flight.
     fn place(&self, now: Instant, waiting: usize) -> Result<usize, Waits> {
         let patience = self.shared().patience();
         let (mut in_flight, mut best, mut base) = (0, None, Duration::MAX);

@@ -1,6 +1,6 @@
 //! Connections beside the first: opened while answers on the others are late, or ahead of that where the
-//! server is far away; closed when they are not needed. And when there is something to do though nothing
-//! arrives.
+//! server is far away; closed when they are not needed. Also the next time at which there is something to do
+//! although nothing arrives.
 
 use std::task::{Context, Poll};
 
@@ -16,16 +16,16 @@ use crate::workload::Workload;
 
 /// Most connections of a queue. All except the first are used while answers on others are late.
 const MOST_CONNECTIONS: usize = 4;
-/// How long a connection that is not needed stays open.
+/// Lifetime of an unneeded connection.
 const KEPT_IDLE: Duration = Duration::from_secs(10);
 
 impl<W: Workload> Driver<W> {
-    /// Opens another connection where answers on those that are open are overdue, or soon may be; closes what
-    /// is not needed.
+    /// Opens another connection where answers on the open ones are overdue, or soon may be; closes
+    /// connections that are not needed.
     pub(super) fn tend_connections(&mut self, now: Instant) {
         let patience = self.shared().patience();
         let silence = self.longest_silence();
-        // One that has been silent for this long is given up.
+        // A connection that has been silent for this long is given up.
         let is_dead = |connection: &PipelinedConnection<W>| {
             connection.silent_since().is_some_and(|since| since + silence <= now)
         };
@@ -58,13 +58,13 @@ impl<W: Workload> Driver<W> {
         })
     }
 
-    /// How many connections are kept ready.
+    /// The number of connections that are kept ready.
     fn ready(&self) -> usize {
         let base = self.connections.iter().map(PipelinedConnection::base).min().unwrap_or_default();
         Pace::of(base, self.shared().patience()).ready
     }
 
-    /// How many connections are missing now.
+    /// The number of connections that are missing now.
     fn wanted(&self, now: Instant, patience: Duration) -> usize {
         let is_free = |it: &&PipelinedConnection<W>| it.overdue_at(patience).is_none_or(|at| at > now);
         let free = self.connections.iter().filter(is_free).count();
@@ -82,7 +82,7 @@ impl<W: Workload> Driver<W> {
                 self.connections.push(PipelinedConnection::new(self.queue.shared(), connection, now));
             }
             Err(_) => {
-                // What is wrong shows on the others, too, or it passes.
+                // A fault of the server shows on the other connections, too, or it passes.
                 let shared = self.shared();
                 shared.counters().conn.connect_failures.add(1);
                 self.spares.may_open = now + jittered(shared.settings().breaker.longest_pause);
@@ -90,7 +90,7 @@ impl<W: Workload> Driver<W> {
         }
     }
 
-    /// When there is something to do though nothing arrives.
+    /// The next instant at which there is something to do although nothing arrives.
     pub(super) fn next_alarm(&self, now: Instant, waits: &Waits) -> Option<Instant> {
         let patience = self.shared().patience();
         let silence = self.longest_silence();

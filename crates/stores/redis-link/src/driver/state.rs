@@ -1,4 +1,4 @@
-//! What the task behind a queue remembers.
+//! The state of the task behind a queue.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -27,14 +27,14 @@ pub(crate) struct Driver<W: Workload> {
     pub(super) workload: W,
     pub(super) route: Route<W>,
     pub(super) breaker: Breaker,
-    /// When calls last failed for want of an answer, unless one has come in time since: this counted as a
-    /// failure then.
+    /// The instant at which calls last failed for want of an answer, unless one has come in time since: this
+    /// counted as a failure then.
     pub(super) missed: Option<Instant>,
     /// Late answers in a row.
     pub(super) late: u32,
     pub(super) connections: Vec<PipelinedConnection<W>>,
     pub(super) departures: Departures<W>,
-    /// Nothing is sent any more, once what is in flight is answered: why.
+    /// The reason why no more is sent; the task ends once all flights are answered.
     pub(super) stopping: Option<Stopped>,
     pub(super) spares: Spares,
     pub(super) alarm: Alarm,
@@ -46,11 +46,11 @@ pub(super) type Opening = Pin<Box<dyn Future<Output = Result<Connection, ServerE
 /// Connections beside the first.
 pub(super) struct Spares {
     pub(super) opening: Option<Opening>,
-    /// Another one may be tried from then on.
+    /// Another connection may be tried from this instant on.
     pub(super) may_open: Instant,
 }
 
-/// Why no more flights are sent.
+/// The reason why no more flights are sent.
 #[derive(Debug)]
 pub(super) enum Stopped {
     /// The queue has ended.
@@ -89,7 +89,7 @@ impl<W: Workload> Driver<W> {
 #[derive(Debug, Default)]
 pub(super) struct Alarm {
     sleep: Option<Pin<Box<Sleep>>>,
-    /// When it fires; never where there is no such instant.
+    /// The instant at which it fires; `None` for never.
     at: Option<Instant>,
 }
 

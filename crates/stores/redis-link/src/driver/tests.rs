@@ -1,4 +1,4 @@
-//! What the breaker does to calls, without any server.
+//! The effect of the breaker on calls, without any server.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::request::Waiter;
 use crate::settings::LinkSettings;
 use crate::shared::Shared;
 
-/// As one that another node sent here, or that was in flight when the connection broke.
+/// As a call that another node sent here, or that was in flight when the connection broke.
 #[tokio::test]
 async fn a_call_that_comes_back_to_an_open_breaker_fails_at_once() {
     let mut settings = LinkSettings::parse_url("redis://127.0.0.1:1").expect("a URL");

@@ -13,7 +13,7 @@ use tollgate_store::remote::Failure;
 use super::server::Said;
 use super::{Chance, Far, TICK, Tested, ask, run, store, warm};
 
-/// Calls 1 ms apart, each of which leaves at once where the server is far away.
+/// Calls 1 ms apart, each of which is sent at once where the server is far away.
 async fn one_by_one(store: &Tested, many: usize) -> Vec<JoinHandle<Result<(), Failure>>> {
     let mut calls = Vec::new();
     for nth in 0..many {
@@ -99,7 +99,8 @@ fn whatever_happens_a_call_is_answered_with_its_own_reply_or_not_at_all() {
     }
 }
 
-/// What is sent and not answered is lost; what waits behind it is sent again by another connection, in time.
+/// Requests sent without a reply are lost; requests that wait behind them are sent again by another
+/// connection, in time.
 #[test]
 fn of_flights_on_a_connection_that_is_cut_those_not_sent_are_sent_again_and_no_other() {
     let far = Far::away(Duration::from_millis(8));
@@ -110,7 +111,7 @@ fn of_flights_on_a_connection_that_is_cut_those_not_sent_are_sent_again_and_no_o
         let ran = far.set().ran;
         let reads_from = Instant::now() + Duration::from_millis(16);
         far.set().reads_from = Some(reads_from);
-        // Each connection goes on waiting for what it waits for; from the next read on it does as told.
+        // Each connection continues waiting for its replies; from the next read on it follows the new rule.
         let _ = ends(one_by_one(&store, 2).await).await;
         far.set().cuts_after = Some(0);
         far.set().reads_from = Some(Instant::now() + Duration::from_millis(16));

@@ -1,4 +1,4 @@
-//! How many calls are answered in time by a server that is far away, or answers some of them late.
+//! The number of calls that are answered in time by a server that is far away, or answers some of them late.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,7 +10,7 @@ use tollgate_store::remote::ConnStats;
 
 use super::{Chance, Far, TICK, ask, run, store, timed, warm};
 
-/// What callers saw: calls, those without an answer, and the longest wait.
+/// The results of callers: calls, those without an answer, and the longest wait.
 #[derive(Debug)]
 struct Seen {
     calls: u64,
@@ -25,7 +25,7 @@ impl Seen {
     }
 }
 
-/// Callers in a closed loop, or calls at `rate` a second by chance, on keys of their own.
+/// Callers in a closed loop, or calls at random times at `rate` a second, on keys of their own.
 fn load(far: &Arc<Far>, callers: u64, rate: u64, lasts: Duration, late: (u64, Duration)) -> Seen {
     run(LocalSet::new().run_until(async {
         let store = store(far, |_| {});
@@ -115,7 +115,7 @@ fn late_answers_cost_the_decisions_that_rode_on_them_and_hardly_another() {
     }
 }
 
-/// Not even those that come while it is awaited.
+/// This holds even for calls that come while the reply is awaited.
 #[test]
 fn one_late_answer_costs_one_flight() {
     for ms in [1, 2, 3, 4, 6] {

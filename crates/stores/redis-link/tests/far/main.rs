@@ -1,5 +1,5 @@
 //! A client of a server that is far away, is paused, forgets or lies, in a time that passes only while
-//! nothing else can happen: what is measured here is the order of events, not the machine.
+//! nothing else can happen: the tests measure the order of events, not the machine.
 #![expect(
     clippy::expect_used,
     reason = "a failed step of a test must say which, and what was counted is shown"
@@ -27,7 +27,7 @@ use tollgate_store::remote::{ConnStats, Failure};
 use echo::{Call, Echo};
 use server::Far;
 
-/// Of the runtime's timers.
+/// Resolution of the runtime's timers.
 const TICK: Duration = Duration::from_millis(1);
 
 /// Runs `what` on this thread, in a time of its own.
@@ -72,7 +72,7 @@ impl Tested {
     }
 }
 
-/// One call.
+/// Sends one call and waits for its answer.
 async fn ask(store: &Tested, key: &str) -> Result<(), Failure> {
     let by = Instant::now() + store.shared().patience();
     store.send(Traffic::Foreground, key.as_bytes(), by).await
@@ -102,7 +102,7 @@ impl Chance {
     }
 }
 
-/// How long it took.
+/// The output of `what`, and the time that it took.
 async fn timed<T>(what: impl Future<Output = T>) -> (T, Duration) {
     let began = Instant::now();
     (what.await, began.elapsed())

@@ -1,4 +1,4 @@
-//! A server that is far away: what it says, and when it arrives.
+//! A server that is far away: its replies, and the times at which they arrive.
 
 use std::collections::HashSet;
 use std::io;
@@ -13,14 +13,14 @@ use tollgate_redis_link::{Address, Network, Script, Wire};
 
 use super::Chance;
 
-/// What it does with a command that a test looks at.
+/// The reply to a command that a test looks at.
 pub(super) enum Said {
-    /// What it usually says.
+    /// The usual reply.
     Usual,
     Bytes(Vec<u8>),
     /// The connection is cut before anything more of this read is said.
     Cut,
-    /// Nothing, ever.
+    /// No reply, ever.
     Nothing,
 }
 
@@ -31,18 +31,18 @@ pub(super) struct Far {
 }
 
 pub(super) struct State {
-    /// Of a request and its reply together.
+    /// Time of a request and its reply together.
     pub(super) round_trip: Duration,
-    /// Of a thousand reads, how many are answered later, and by how much.
+    /// Number of reads per thousand that are answered later, and the delay.
     pub(super) late_share: u64,
     pub(super) late_by: Duration,
-    /// Nothing arrives before.
+    /// Nothing arrives before this instant.
     pub(super) stalled_until: Option<Instant>,
-    /// Scripts it knows, by their hash; all where there is none.
+    /// Scripts it knows, by their hash; all scripts where `None`.
     pub(super) knows: Option<HashSet<Vec<u8>>>,
     pub(super) says: Option<Says>,
     pub(super) connections: usize,
-    /// Bytes that are on their way at most, and until when it reads none.
+    /// The most bytes that are on their way, and the instant until which it reads none.
     pub(super) buffer: usize,
     pub(super) reads_from: Option<Instant>,
     /// Cuts a connection after this number of reads.
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Far {
     }
 }
 
-/// What connects to it, in place of the network.
+/// Connects clients to it, in place of the network.
 #[derive(Debug)]
 pub(super) struct To(pub(super) Arc<Far>);
 
@@ -101,7 +101,7 @@ impl Far {
         self.state.lock()
     }
 
-    /// What the test looks at: the number of the connection, and each command.
+    /// Sets the reply of the test, by the number of the connection and each command.
     pub(super) fn says(&self, says: impl FnMut(usize, &[Vec<u8>]) -> Said + Send + 'static) {
         self.set().says = Some(Box::new(says));
     }

@@ -1,5 +1,5 @@
-//! A server that hangs or answers no scripts: no call waits longer than its deadline, nothing is kept,
-//! and all is well afterwards.
+//! A server that hangs or answers no scripts: no call waits longer than its deadline, nothing is kept, and
+//! all is well afterwards.
 
 use tokio::time::{Duration, Instant};
 use tollgate_redis_link::Traffic;
@@ -134,7 +134,7 @@ fn leases_and_decisions_hold_each_other_up_no_longer_than_their_own_answers_take
     });
 }
 
-/// As under `CLIENT PAUSE … WRITE`: whatever writes waits, `PING` is answered.
+/// As under `CLIENT PAUSE … WRITE`: every command that writes waits, `PING` is answered.
 #[test]
 fn a_server_that_answers_no_scripts_opens_the_breaker_until_it_does() {
     let far = Far::away(Duration::ZERO);

@@ -1,5 +1,5 @@
-//! Races played through: several connections work on one key, in any order, any of them may fall silent at
-//! any command.
+//! Races played through: several connections work on one key, in any order, and any of them may fail to
+//! answer at any command.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const DEADLINE: Duration = Duration::from_millis(10);
 const KEEP: Duration = Duration::from_secs(60);
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 
-/// A memcached of one item: what its manual says of the few commands that are used.
+/// A memcached of one item: the few commands that are used, as its manual describes them.
 #[derive(Debug, Default)]
 struct Memcached {
     item: Option<(u32, String, u64)>,
@@ -30,7 +30,7 @@ impl Memcached {
         Reply::Stored
     }
 
-    /// Answers the first command of `text`, and what follows it.
+    /// Answers the first command of `text`, and returns the rest.
     fn answer<'t>(&mut self, text: &'t str) -> (Reply, &'t str) {
         let (line, mut rest) = text.split_once("\r\n").expect("a line");
         let words: Vec<_> = line.split(' ').collect();
@@ -131,7 +131,7 @@ fn caller(quota: &Quota, ops: &[Op], now: Timestamp) -> Caller {
 }
 
 impl Caller {
-    /// One round trip. `lost` says whether the answers to it are.
+    /// One round trip; `lost` is true if the answers to it are lost.
     fn trip(&mut self, memcached: &mut Memcached, lost: bool) {
         let mut out = Vec::new();
         let expected = self.work.send(&mut out);
@@ -184,7 +184,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
     prop::collection::vec(op, 1..4)
 }
 
-/// What finished work takes, and checks before it.
+/// Payments for finished work, and the checks before it.
 fn payments() -> impl Strategy<Value = Op> {
     let cost = prop_oneof![1..4_u64, 600..900_u64, Just(MOST_AT_ONCE + 1)].prop_map(Cost);
     (cost, 0..4_u8).prop_map(|(cost, kind)| match kind {
@@ -197,8 +197,8 @@ fn payments() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// Nobody resets or gives back here, so what was admitted never passes the limit, and what is counted is
-    /// never less than that.
+    /// Nobody resets or gives back here, so the admitted permits never pass the limit, and the count is never
+    /// less than those.
     #[test]
     fn whatever_is_lost_the_count_covers_what_was_admitted(
         quota in quotas(),
@@ -208,7 +208,7 @@ proptest! {
     ) {
         let mut memcached = Memcached::default();
         if ended {
-            // A window before, used up.
+            // The previous window, used up.
             let mut before = caller(&quota, &[Op::Charge(Cost(9))], Timestamp::from_unix_seconds(1_699_990_000));
             before.finish(&mut memcached);
         }
@@ -263,7 +263,7 @@ proptest! {
         }
     }
 
-    /// Work that was done is counted, whoever was faster and in whichever form the count is kept.
+    /// Work that was done is counted, even if another caller was faster, and in each form of the count.
     #[test]
     fn charges_are_all_counted_in_every_race(
         quota in quotas(),
@@ -325,8 +325,8 @@ proptest! {
     }
 }
 
-/// Whichever answer is lost: what may have been counted is not sent again, and the caller gets an error that
-/// says so.
+/// Any answer may be lost: a request that may have been counted is not sent again, and the caller gets an
+/// error that says so.
 #[test]
 fn what_may_have_been_counted_is_never_sent_again() {
     let minute = Period::Span(Duration::from_secs(60));
@@ -393,7 +393,7 @@ fn what_was_denied_in_a_window_is_not_taken_off_the_next() {
     assert_eq!(memcached.count(later), Some(5));
 }
 
-/// What `item` holds, as memcached shows it.
+/// The data of `item`, as memcached shows it.
 fn data(memcached: &Memcached) -> &str {
     memcached.item.as_ref().map_or("", |(_, data, _)| data)
 }

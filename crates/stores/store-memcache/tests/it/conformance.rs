@@ -9,7 +9,7 @@ use tollgate_testkit::redis::Memcached;
 
 use crate::helpers::{NOON, Nodes, config, hourly, store};
 
-/// What memcached's commands cannot count.
+/// Algorithms that memcached's commands cannot count.
 pub(crate) const UNSUPPORTED: &[&str] = &[
     "token_bucket",
     "leaky_bucket",
@@ -65,7 +65,8 @@ fn it_does_with_64_callers_of_eight_nodes_at_once() {
     assert_eq!(made.iter().map(|store| store.stats().left_counted).sum::<u64>(), 0);
 }
 
-/// Who looks and finds enough, and then loses the race for one key, gives all back that it took from another.
+/// A caller that looks and finds enough, and then loses the race for one key, gives all back that it took
+/// from another.
 #[test]
 fn a_batch_that_loses_a_race_gives_back_every_take_of_a_key() {
     const NODES: usize = 6;

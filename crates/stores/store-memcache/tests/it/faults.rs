@@ -1,4 +1,4 @@
-//! The server dies, hangs, comes back; the network loses what passes.
+//! The server dies, hangs, comes back; the network loses messages.
 
 use std::time::Duration;
 
@@ -19,12 +19,12 @@ fn settings(url: &str) -> MemcacheConfig {
     config
 }
 
-/// What takes came to. The first may be answered after the fault was set: a stopped process goes on for a
+/// The results of takes. The first may be answered after the fault was set: a stopped process runs on for a
 /// moment.
 #[derive(Debug, Default)]
 struct Told {
     admitted: u64,
-    /// Nobody knows what became of the hit.
+    /// The fate of the hit is unknown.
     silent: u64,
     unreachable: u64,
 }
@@ -203,7 +203,7 @@ fn calls_beyond_the_queue_fail_while_the_server_is_still_silent() {
             tokio::task::yield_now().await;
         }
         calls.extend((1..100).map(call));
-        // One is in flight and four wait. The others end although no byte comes from the server.
+        // One request is in flight and four wait. The others end although no byte comes from the server.
         let began = Instant::now();
         while calls.iter().filter(|call| call.is_finished()).count() < 95 {
             assert!(began.elapsed() < Duration::from_secs(300), "{:?}", store.stats());

@@ -79,7 +79,7 @@ fn what_memcached_has_forgotten_begins_afresh() {
             assert_eq!(take(&store, "ann", &quota).await.expect("an answer").remaining(), remaining);
         }
         assert!(!take(&store, "ann", &quota).await.expect("an answer").is_admitted());
-        // As an eviction would.
+        // The key is gone as after an eviction.
         assert_eq!(memcached.command(&format!("delete {item}")), "DELETED");
         assert_eq!(take(&store, "ann", &quota).await.expect("an answer").remaining(), 1);
     });

@@ -61,7 +61,7 @@ pub(crate) async fn take(store: &MemcacheStore, key: &str, quota: &Quota) -> Res
     verdicts.remove(0)
 }
 
-/// Waits until the store says so of itself.
+/// Waits until the store reports this state.
 pub(crate) async fn until(store: &MemcacheStore, so: impl Fn(&StoreState) -> bool) {
     let mut states = store.watch();
     let changed = tokio::time::timeout(Duration::from_secs(300), states.wait_for(so));

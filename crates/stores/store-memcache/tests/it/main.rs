@@ -1,4 +1,4 @@
-//! The store on a real memcached: held to the suite of all stores, and looked at while its server fails.
+//! The store on a real memcached: held to the suite of all stores, and tested while its server fails.
 
 mod conformance;
 mod faults;

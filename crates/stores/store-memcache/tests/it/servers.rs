@@ -64,7 +64,7 @@ fn counters_are_spread_and_a_dead_server_takes_only_its_own_along() {
             }
         }
         assert!(dead > 5 && alive > 20, "{dead} dead, {alive} alive");
-        // What lives is charged together; what is dead is for whoever asked.
+        // Keys of live servers are charged together; the caller decides about keys of dead ones.
         let batch: Vec<_> =
             keys.iter().map(|key| Counter::new(Key(key.as_bytes()), &quota).take(Cost::ONE)).collect();
         let mut verdicts = Vec::new();

@@ -1,5 +1,5 @@
-//! Batches over several servers: what becomes of the healthy ones while one hangs, and of all when the
-//! caller leaves half-way.
+//! Batches over several servers: the outcome on the healthy ones while one hangs, and on all when the caller
+//! leaves half-way.
 #![expect(clippy::expect_used, reason = "a helper that fails must say why, as a test does")]
 
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn over(servers: &[Memcached], deadline_ms: u64) -> MemcacheConfig {
     config
 }
 
-/// A key that the stopped server of three keeps, and two that others keep.
+/// A key on the stopped server of three, and two on the others.
 async fn apart(store: &MemcacheStore, stopped: &Memcached, name: &str) -> [String; 3] {
     stopped.stop();
     let (mut answer, mut silent) = (Vec::new(), None);
@@ -69,7 +69,7 @@ async fn used(store: &MemcacheStore, key: &str, quota: &Quota) -> u64 {
     panic!("it does not answer")
 }
 
-/// Polls so often at most, and then drops it.
+/// Polls this many times at most, and then drops it.
 async fn polled<T>(future: impl Future<Output = T>, most: usize) -> Option<T> {
     let (mut future, mut polls) = (Box::pin(future), 0);
     std::future::poll_fn(move |cx| {
@@ -162,7 +162,7 @@ fn callers_that_lose_a_race_and_leave_leave_nothing_charged() {
             let batch = on(&keys, &quotas, &costs);
             let mut late = Box::pin(together(&store, &batch));
             assert!(polled(&mut late, 1).await.is_none(), "it looks");
-            // On the same connections, so after that look.
+            // Over the same connections, so after that look.
             for (key, quota) in keys.iter().zip(&quotas) {
                 assert_eq!(used(&store, key, quota).await, 0);
             }

@@ -1,9 +1,9 @@
-//! Where lines lie: chunks of a few groups, made one by one as they are needed and given back only with the
-//! whole table.
+//! The places of lines: chunks of a few groups, made one by one as they are needed and given back only with
+//! the whole table.
 //!
-//! Chunks that a growth has emptied are used again by the next. That a chunk is never freed is what lets a
-//! reader that was held up look into any line without a lock: what it finds there may belong elsewhere by
-//! now, but it is always a line, and a key's tag tells whose slot it is.
+//! Chunks that a growth has emptied are used again by the next. Since a chunk is never freed, a reader that
+//! was held up can look into any line without a lock: the line may belong elsewhere by now, but it is always
+//! a line, and the tag of a slot identifies its key.
 
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::line::Line;
 use crate::sync::{AtomicPtr, AtomicU64, Mutex};
 
-/// Lines that share a lock, that move together, and in which a key that finds its home full looks first for a
+/// Lines that share a lock and move together, and in which a key with a full home line looks first for a
 /// place.
 pub(crate) const GROUP_LINES: usize = if cfg!(loom) { 2 } else { 16 };
 pub(crate) const CHUNK_GROUPS: usize = if cfg!(loom) { 1 } else { 8 };
@@ -23,10 +23,10 @@ const LINE_BYTES: usize = 64;
 
 pub(crate) type Chunk = [Line; CHUNK_LINES];
 
-/// The chunks of a shard, and which of them belong to which generation.
+/// The chunks of a shard, and their generations.
 #[derive(Debug)]
 pub(crate) struct Chunks {
-    /// Owns them; one that is made stays where it is until the end.
+    /// Owns the chunks; each stays at its address until the end.
     all: Box<[OnceLock<Box<Chunk>>]>,
     /// The chunk by place, for even and odd generations; null where there is no chunk. Always one of `all`.
     maps: [Box<[AtomicPtr<Chunk>]>; 2],
@@ -38,14 +38,14 @@ pub(crate) struct Chunks {
 struct Stock {
     made: u32,
     free: Vec<u32>,
-    /// What is in the maps, as the chunk's number in `all` plus one; 0 where there is no chunk.
+    /// The contents of the maps, as the chunk's number in `all` plus one; 0 where there is no chunk.
     numbers: [Box<[u32]>; 2],
 }
 
 impl Chunks {
     /// Room for a table of up to `most` chunks.
     pub(crate) fn new(most: usize) -> Self {
-        // One place more for what the last group cannot hold; while growing two tables overlap by a few
+        // One place more for keys that the last group cannot hold; while growing two tables overlap by a few
         // chunks.
         let map = || (0..=most).map(|_| AtomicPtr::default()).collect();
         let numbers = || (0..=most).map(|_| 0).collect();

@@ -5,8 +5,8 @@
 //! to grow, so that a stream of short-lived keys does not grow the table. From then on every second new key
 //! moves one group, five times faster than new keys arrive.
 //!
-//! Whoever does that may be interrupted for as long as others bring thousands of keys. So in a shard that is
-//! crowded in spite of it, a new key waits for the upkeep, and does a step itself: before the cap, no live
+//! The thread that does so may be interrupted while others bring thousands of keys. So in a shard that is
+//! crowded nevertheless, a new key waits for the upkeep, and does a step itself: before the cap, no live
 //! state is evicted.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -35,8 +35,8 @@ pub(super) fn do_upkeep(shard: &Shard, ladder: &Ladder, tag: u64, now: Timestamp
     }
 }
 
-/// Does a step of upkeep for a key that has found no room, after whoever does one now. Called with no lock
-/// held. False if none is due or possible: there will be no more room.
+/// Does a step of upkeep for a key that has found no room, after another caller's step that runs now. Called
+/// with no lock held. False if no step is due or possible: there will be no more room.
 pub(super) fn make_room(shard: &Shard, ladder: &Ladder, now: Timestamp) -> bool {
     step(shard, ladder, &mut shard.upkeep.lock(), now)
 }
@@ -93,7 +93,7 @@ fn move_group(shard: &Shard, ladder: &Ladder, stage: Stage, now: Timestamp) -> b
         .filter_map(|line| shard.line(generation, group * GROUP_LINES + line))
         .map(|line| line.reach())
         .max();
-    // A distance of a whole group and more leads into the next groups.
+    // A distance of a whole group or more leads into the next groups.
     let spilled = reach.unwrap_or(0) / GROUP_LINES;
     let _guards: [Option<MutexGuard<'_, ()>>; SPILL_GROUPS] = std::array::from_fn(|further| {
         if (1..=spilled).contains(&further) { shard.lock_group(generation, group + further) } else { None }
@@ -184,7 +184,7 @@ mod tests {
     const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 
     /// As if the thread that does the upkeep was interrupted: another one brings ten times as many keys as
-    /// there is room for.
+    /// fit.
     #[test]
     fn new_keys_wait_for_a_growth_that_is_interrupted_and_evict_no_live_state() {
         let table = Table::new(1 << 24);

@@ -17,7 +17,8 @@ pub(crate) const EMPTY: u128 = 0;
 #[repr(C, align(64))]
 pub(crate) struct Line {
     slots: [AtomicU128; SLOTS],
-    /// High halves of the slots' tags. One is changed only while its slot is empty and the group is locked.
+    /// High halves of the slots' tags. A half is changed only while its slot is empty and the group is
+    /// locked.
     tags: [AtomicU32; SLOTS],
     /// Distance, in lines, of the farthest key that has its home here.
     reach: AtomicU8,
@@ -25,7 +26,7 @@ pub(crate) struct Line {
     pub(super) lock: Mutex<()>,
 }
 
-/// A slot with something in it, as it was read.
+/// A slot that is not empty, as it was read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found<'a> {
     pub(crate) line: &'a Line,
@@ -34,9 +35,9 @@ pub(crate) struct Found<'a> {
 }
 
 impl Line {
-    /// The slot of `tag` and what is in it, if a first look finds it in this line. Its two halves may have
-    /// been read one after the other, so what was found must be confirmed: by swapping it, or by another look
-    /// at it.
+    /// The slot of `tag` and its contents, if a first look finds it in this line. Its two halves may have
+    /// been read one after the other, so the contents must be confirmed: by swapping them, or by another look
+    /// at them.
     #[inline(always)]
     pub(crate) fn glance(&self, in_line: InLine, tag: u64) -> Option<(&AtomicU128, u128)> {
         // Selects the slot without a branch: which slot a key has cannot be predicted, and a misprediction
@@ -45,7 +46,8 @@ impl Line {
         let (is_at_1, is_at_2) = (is_at(1), is_at(2));
         let slot = if is_at_2 { 2 } else { usize::from(is_at_1) };
         let packed = in_line.glance(&self.slots[slot]);
-        // The tag's high half after that: a reading before may have been of the slot's tenant before.
+        // The tag's high half is read after that: an earlier reading may have been of the slot's previous
+        // key.
         let is_of_tag = low_half(packed) == tag as u32 && self.tags[slot].load(Relaxed) == (tag >> 32) as u32;
         is_of_tag.then_some((&self.slots[slot], packed))
     }
@@ -54,7 +56,8 @@ impl Line {
     pub(crate) fn find(&self, tag: u64) -> Option<Found<'_>> {
         (0..SLOTS).find_map(|slot| {
             let packed = self.slots[slot].load(Acquire);
-            // The tag's high half after that: a reading before may have been of the slot's tenant before.
+            // The tag's high half is read after that: an earlier reading may have been of the slot's previous
+            // key.
             let is_of_tag =
                 low_half(packed) == tag as u32 && self.tags[slot].load(Relaxed) == (tag >> 32) as u32;
             is_of_tag.then_some(Found { line: self, slot, packed })
@@ -66,13 +69,13 @@ impl Line {
         self.slots[slot].load(Acquire)
     }
 
-    /// The whole tag of what `packed` was read from. Only right while the group is locked.
+    /// The whole tag of the slot that `packed` was read from. Only right while the group is locked.
     pub(crate) fn tag(&self, slot: usize, packed: u128) -> u64 {
         u64::from(self.tags[slot].load(Relaxed)) << 32 | u64::from(low_half(packed))
     }
 
     /// # Errors
-    /// What is there instead of `old`.
+    /// The slot holds another value than `old`: that value.
     #[inline]
     pub(crate) fn replace(&self, slot: usize, old: u128, new: u128) -> Result<(), u128> {
         self.slots[slot].compare_exchange(old, new, AcqRel, Acquire).map(|_| ())
@@ -89,7 +92,7 @@ impl Line {
         usize::from(self.reach.load(Acquire))
     }
 
-    /// Only while the group is locked.
+    /// To be called only while the group is locked.
     pub(crate) fn set_reach(&self, reach: usize) {
         self.reach.store(u8::try_from(reach).unwrap_or(u8::MAX), Release);
     }

@@ -1,4 +1,4 @@
-//! Which slot a new key gets, and which key is evicted for it.
+//! The choice of a slot for a new key, and of the key that is evicted for it.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -12,7 +12,7 @@ use crate::sync::MutexGuard;
 /// Lines that are searched once the table may not grow.
 const LINES_AT_THE_CAP: usize = if cfg!(loom) { 2 } else { 8 };
 
-/// Where a new key was placed.
+/// The place of a new key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placed {
     InEmpty,
@@ -23,14 +23,14 @@ pub(super) enum Placed {
     Nowhere,
 }
 
-/// Which slots a new key may have.
+/// The slots that a new key may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
-    /// One that is empty, or whose state has expired.
+    /// A slot that is empty, or whose state has expired.
     Free,
-    /// Otherwise that of a live state.
+    /// Otherwise the slot of a live state.
     Any,
-    /// The same, of those nearby only: the table may not grow.
+    /// Otherwise the slot of a live state nearby: the table may not grow.
     AtTheCap,
 }
 

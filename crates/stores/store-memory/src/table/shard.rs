@@ -2,8 +2,8 @@
 //!
 //! Lines are in the order of the tags that have their home in them, so a shard grows by moving one group of
 //! lines after another from the table of one [generation](Ladder) to that of the next, which is a quarter
-//! larger. Which groups have been moved is one number beside the generation; both are one atomic word, and a
-//! tag's home follows from it.
+//! larger. The number of groups that have been moved is beside the generation; both are one atomic word, and
+//! a tag's home follows from it.
 //!
 //! A key lies in its home or in one of the next lines around its group; a group that is full spills over into
 //! the next ones.
@@ -14,9 +14,9 @@ use super::chunk::{CHUNK_GROUPS, CHUNK_LINES, Chunks, GROUP_LINES};
 use super::line::{Found, Line, SLOTS};
 use crate::sync::{AtomicU64, Mutex, MutexGuard};
 
-/// Groups that a key may lie in: that of its home, and those into which it spills over. 768 slots: where
-/// growth ends, at 82 of a hundred slots in use, a run of that many full slots is five and a half standard
-/// deviations away.
+/// Number of groups that a key may lie in: that of its home, and those into which it spills over. 768 slots:
+/// where growth ends, at 82 of a hundred slots in use, a run of that many full slots is five and a half
+/// standard deviations away.
 pub(crate) const SPILL_GROUPS: usize = if cfg!(loom) { 4 } else { 16 };
 
 /// Lines of a shard, by generation.
@@ -48,14 +48,14 @@ impl Ladder {
     }
 }
 
-/// Generation (one of fewer than 100), and how many of its groups have been moved to the next.
+/// Generation (one of fewer than 100), and the number of its groups that have been moved to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stage {
     pub(crate) generation: usize,
     pub(crate) moved: usize,
 }
 
-/// Where a tag has its home: generation and line.
+/// The home of a tag: generation and line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Home {
     pub(crate) generation: usize,
@@ -107,7 +107,7 @@ impl Shard {
         Stage { generation, moved: moved_lines / GROUP_LINES }
     }
 
-    /// Only by the holder of `upkeep`.
+    /// Called only by the holder of `upkeep`.
     pub(super) fn set_stage(&self, ladder: &Ladder, stage: Stage) {
         self.stage.store(pack_stage(ladder, stage), Release);
     }
@@ -144,7 +144,7 @@ impl Shard {
         (1..=reach).find_map(|distance| self.chunks.line(home.generation, home.probe(distance))?.find(tag))
     }
 
-    /// Locks the group of the tag's home, which then cannot move; nobody else adds or drops a key there.
+    /// Locks the group of the tag's home, which then cannot move; no other caller adds or drops a key there.
     pub(crate) fn lock_home(&self, ladder: &Ladder, tag: u64) -> (Home, MutexGuard<'_, ()>) {
         loop {
             let home = self.home(ladder, tag);
@@ -194,7 +194,7 @@ const STAGE_MASK: u64 = (1 << STAGE_BITS) - 1;
 struct Packed {
     generation: usize,
     moved_lines: usize,
-    /// Of the generation.
+    /// Lines of the generation, moved or not.
     lines: usize,
 }
 
@@ -215,7 +215,8 @@ pub(super) fn threshold(lines: usize) -> u64 {
     (lines * SLOTS * 25 / 32) as u64
 }
 
-/// Slots in use above which new keys wait for its growth: 27 of 32, a little more than where growth ends.
+/// Slots in use above which new keys wait for the shard's growth: 27 of 32, a little more than where growth
+/// ends.
 pub(super) fn crowded(lines: usize) -> u64 {
     (lines * SLOTS * 27 / 32) as u64
 }

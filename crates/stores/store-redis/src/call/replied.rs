@@ -1,4 +1,4 @@
-//! Replies of `each.lua`, key by key. Not here: what they mean.
+//! Replies of `each.lua`, key by key. Not here: their meaning.
 
 use std::borrow::Cow;
 
@@ -23,15 +23,15 @@ enum Parts<'a> {
     Words(&'a [Value]),
 }
 
-/// What a reply says about one key.
+/// The part of a reply about one key.
 pub enum Part<'a> {
     /// The step's reply.
     Held {
         /// The step's status.
         status: i64,
-        /// When the key was to expire, or its list.
+        /// The key's expiry before the step, or its list.
         first: Cow<'a, Value>,
-        /// What it held.
+        /// The key's value before the step.
         second: Cow<'a, Value>,
     },
     /// A command failed; nothing of this key was changed.

@@ -1,4 +1,4 @@
-//! What one flight needs and the next one uses again, so that it is allocated once.
+//! The buffers of one flight, which the next one uses again, so that they are allocated once.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ const SPARE_CAPACITY: usize = 4;
 /// The lists of a request that is over.
 type Emptied = (Vec<Ask>, Vec<Option<Waiter<Answer>>>);
 
-/// What one flight needs and the next one uses again.
+/// The buffers of one flight, which the next one uses again.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     /// Arguments of steps.

@@ -1,4 +1,4 @@
-//! What the replies to a flight mean: answers, or another call. Not here: error replies (`redis-link`).
+//! The meaning of the replies to a flight: answers, or another call. Not here: error replies (`redis-link`).
 
 use tollgate_redis_link::{Planned, Replies, Request as _, Value};
 
@@ -8,7 +8,7 @@ use crate::ask::Fault;
 use crate::call::{self, MOST_CALLS, Part, Replied};
 use crate::config::StoreTime;
 
-/// The reply to a call on `count` keys, each of which is answered by itself, or to a request's own call.
+/// The reply to a call on `count` keys, each of which gets its own answer, or to a request's own call.
 pub(super) fn on_reply(
     time: StoreTime,
     mut requests: impl Iterator<Item = Planned<Request>>,
@@ -69,7 +69,7 @@ fn on_steps(
     }
 }
 
-/// Answers the request, or sends what it needs next.
+/// Answers the request, or sends its next call.
 fn go_on(
     mut planned: Planned<Request>,
     next: Result<call::Next, Fault>,

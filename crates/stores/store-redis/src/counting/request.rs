@@ -1,4 +1,4 @@
-//! What is asked of one key, or of keys together, and the callers that wait for the answers.
+//! Requests for one key, or for keys together, and the callers that wait for the answers.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::call::{self, ScriptCall};
 use crate::config::StoreTime;
 use crate::script::{Step, Swap, each};
 
-/// What is asked of one key, or of keys together, and the callers that wait for the answers.
+/// A request for one key, or for keys together, and the callers that wait for the answers.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(super) work: Work,
@@ -22,12 +22,12 @@ pub(crate) struct Request {
     pub(super) calls: u32,
 }
 
-/// What a request sends next.
+/// The next call of a request.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// It is not decided yet.
+    /// The next call is not decided yet.
     Unknown,
-    /// A step on its key, for this instant; its argument is there in the flight's arguments.
+    /// A step on its key, for this instant, with the place of its argument in the flight's arguments.
     Step(Step, Timestamp, Range<usize>),
     /// A call of its own.
     Call(ScriptCall),
@@ -41,7 +41,7 @@ pub(super) enum Work {
 }
 
 impl RequestOfLink for Request {
-    /// Steps of one algorithm are neighbours.
+    /// Sorts steps of one algorithm next to each other.
     type Order = Option<Step>;
 
     fn order(&self) -> Option<Step> {
@@ -88,8 +88,8 @@ impl Request {
         Self { work, next: Next::Unknown, calls: 0 }
     }
 
-    /// Decides what to send where that is open, and adds the argument of a step. False when all is answered
-    /// without.
+    /// Decides the next call where that is open, and adds the argument of a step. False when all is answered
+    /// without a call.
     pub(super) fn prepare(
         &mut self,
         arguments: &mut Vec<u8>,
@@ -138,7 +138,7 @@ impl Request {
         }
     }
 
-    /// Fails all callers because of what was asked or found.
+    /// Fails all callers because of a fault of the asks or of the key's value.
     pub(super) fn fault(&mut self, fault: &Fault, shared: &Shared) {
         self.fail(|| match fault {
             Fault::Unsupported { algorithm, .. } => Failure::Unsupported { algorithm },
@@ -146,7 +146,7 @@ impl Request {
         });
     }
 
-    /// For messages.
+    /// The keys, as messages show them.
     fn keys(&self) -> String {
         let text = |key: &Vec<u8>| String::from_utf8_lossy(key).into_owned();
         match (&self.work, &self.next) {

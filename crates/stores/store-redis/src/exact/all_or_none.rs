@@ -1,12 +1,12 @@
 //! All or none, over any number of keys that are counted exactly.
 //!
-//! Keys of one hash slot are one script, which is atomic. Across the hash slots of a Cluster each one's share
-//! is charged on its own, and given back where another denies: no limit admits more than it has. For a
+//! Keys of one hash slot are one script, which is atomic. Across the hash slots of a Cluster each slot's
+//! share is charged on its own, and given back where another denies: no limit admits more than it has. For a
 //! moment, other callers may not find permits that are given back. A hash slot that gives no answer denies
 //! nothing: the other shares are charged, and the caller decides about them.
 //!
-//! What has begun runs to its end, whether its caller waits or not. Otherwise what one hash slot has charged
-//! would stay charged though another denies.
+//! A call that has begun runs to its end, whether its caller waits or not. Otherwise the charges of one hash
+//! slot would stay though another denies.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ struct Share {
     asks: Vec<Ask>,
 }
 
-/// What the asks of a share were answered.
+/// The answers to the asks of a share.
 type Answers = Result<Vec<Answer>, StoreError>;
 
 /// A share of several that was asked for.
@@ -70,7 +70,8 @@ impl Exact {
         let (exact, undoes) = (self.clone(), self.clone());
         let work = async move { exact.charge_apart(shares, now).await };
         let unheard = move |charged: Vec<ChargedShare>| async move {
-            // The caller has left, so nobody decides the shares without an answer: this is no admission.
+            // The caller has left, so the shares without an answer cannot be decided: this is not an
+            // admission.
             if charged.iter().any(|share| share.answers.is_err()) && !charged.iter().any(ChargedShare::denies)
             {
                 undoes.undo(&charged, now).await;
@@ -79,7 +80,7 @@ impl Exact {
         self.finisher().run(work, unheard).await
     }
 
-    /// Charges each hash slot's share by itself; where one denies, gives back what the others have charged.
+    /// Charges each hash slot's share by itself; where one denies, gives back the charges of the others.
     async fn charge_apart(&self, shares: Vec<Share>, now: Timestamp) -> Vec<ChargedShare> {
         let mut asked = Vec::with_capacity(shares.len());
         for Share { hash_slot, places, asks } in shares {
@@ -98,8 +99,8 @@ impl Exact {
         charged
     }
 
-    /// Gives back what was charged. What cannot be given back, because the store has stopped answering, stays
-    /// taken: that denies too much and never admits too much.
+    /// Gives back the charges. If the store has stopped answering, they stay: that denies too much and never
+    /// admits too much.
     async fn undo(&self, charged: &[ChargedShare], now: Timestamp) {
         let mut asked = Vec::new();
         for share in charged.iter().filter(|share| share.is_charged()) {
@@ -155,7 +156,7 @@ impl Exact {
 }
 
 impl ChargedShare {
-    /// Every take of it was admitted.
+    /// True when every take of the share was admitted.
     fn is_charged(&self) -> bool {
         let admitted =
             |answer: &Answer| matches!(answer, Answer::Decision(decision) if decision.is_admitted());
@@ -167,7 +168,7 @@ impl ChargedShare {
     }
 }
 
-/// What gives back what these asks charge.
+/// The asks that give back the charges of these asks.
 fn returns(asks: &[Ask]) -> Vec<Ask> {
     let give_back = |ask: &Ask| match ask.kind {
         Kind::Take(cost) | Kind::Reserve(cost, _) if !cost.is_peek() => {

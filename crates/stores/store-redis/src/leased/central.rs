@@ -27,8 +27,8 @@ pub(super) struct MergedTake {
 }
 
 impl LocalLeases {
-    /// All takes of a key that wait to be sent to the ledger, equal ones merged. Without any, its task is to
-    /// end.
+    /// All takes of a key that wait to be sent to the ledger, equal ones merged. If none waits, its task is
+    /// to end.
     pub(super) fn next_merged_takes(&self, key: &[u8]) -> Vec<MergedTake> {
         let now = self.clock.now();
         let mut shard = self.table.shard(key);
@@ -88,7 +88,7 @@ impl LocalLeases {
         for (nth, waiter) in (0..).zip(waiters) {
             let decision = match take.hit {
                 DeniedHit::Counts => terms.decision_of(&reply, cost, nth, times),
-                // What would never fit has one answer, whether hits count or not.
+                // A cost that would never fit has one answer, whether hits count or not.
                 DeniedHit::None if cost <= terms.burst() => {
                     terms.decision_of(&reply, cost, nth, reply.admitted)
                 }
@@ -107,7 +107,7 @@ impl LocalLeases {
         }
     }
 
-    /// Remembers what the ledger replied to an operation, if the key still has these terms.
+    /// Remembers the ledger's reply to an operation, if the key still has these terms.
     pub(super) fn note_reply(&self, key: &[u8], shared: &Arc<SharedTerms>, reply: &LedgerReply, sent: Mono) {
         if let Some(found) = self.table.shard(key).keys.get_mut(key)
             && Arc::ptr_eq(&found.shared, shared)
@@ -116,7 +116,7 @@ impl LocalLeases {
         }
     }
 
-    /// The same operation again, where the ledger is in another window than this node thought.
+    /// The same operation again, if the ledger is in another window than this node thought.
     pub(super) fn call_in_window(&self, key: &[u8], op: Op, reply: &LedgerReply) -> Option<ScriptCall> {
         let now = self.clock.now();
         let mut shard = self.table.shard(key);

@@ -17,7 +17,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// This instant, `now`, with the time of day as the ledger had it.
+    /// This instant, `now`, with the ledger's time of day.
     pub(super) fn of_ledger(reply: &LedgerReply, now: Mono) -> Self {
         Self { time: Timestamp::from_nanos(reply.now_us.saturating_mul(1_000)), mono: now }
     }
@@ -34,7 +34,7 @@ impl Moment {
 pub(super) struct NodeClock {
     counts: StoreTime,
     began: Instant,
-    /// The latest time that a caller passed, where that is what counts.
+    /// The latest time that a caller passed, where callers' time counts.
     latest: AtomicU64,
 }
 

@@ -1,5 +1,4 @@
-//! What a node decides about one key: takes that its lease can pay for, and for what each of the others
-//! waits.
+//! The decisions of a node about one key: takes that its lease can pay for, and the waits of the others.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -73,7 +72,8 @@ impl LocalLeases {
         Begun::Waits(PendingTake { answer, sent, by })
     }
 
-    /// Deals out what is there, in order of arrival; after a request has ended, or the lease was dropped.
+    /// Deals out the available permits, in order of arrival; after a request has ended, or the lease was
+    /// dropped.
     pub(super) fn deal(&self, key: &mut LeasedKey, now: Mono, sends: &mut PendingSends) {
         let (mut request, mut is_answered) = (None, false);
         while let Some(waiter) = key.waiting.front() {
@@ -110,7 +110,7 @@ fn answer(key: &mut LeasedKey, waiter: WaitingTake, decision: Decision, now: Mon
     if let Err(Ok(decision)) = waiter.to.send(Ok(decision))
         && decision.is_admitted()
     {
-        // The caller has just stopped waiting: others can have what it took.
+        // The caller has just stopped waiting: others can have its permits.
         key.node.give_back(&key.shared.terms, cost, now).ok();
     }
 }

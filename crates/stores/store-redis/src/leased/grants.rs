@@ -1,4 +1,4 @@
-//! What becomes of requests for permits: grants, failures, and returns of what is idle.
+//! The outcomes of requests for permits: grants, failures, and returns of idle permits.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::local::LocalLeases;
 use super::outgoing::{OutgoingRequest, PendingSends};
 use super::table::{LeasedKey, RequestId};
 
-/// How long no request ahead of need is sent after one has failed.
+/// Pause of requests ahead of need after one has failed.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(20);
-/// How long a key that holds nothing is kept after its last use, in taus.
+/// Lifetime of a key that holds nothing after its last use, in taus.
 const KEPT_TAUS: u32 = 20;
 
 impl LocalLeases {
-    /// Handles the result of a lease request. What is to be sent then includes the next request, where
-    /// callers still wait.
+    /// Handles the result of a lease request. The pending sends then include the next request, where callers
+    /// still wait.
     pub(super) fn on_lease_reply(
         &self,
         request: &OutgoingRequest,
@@ -62,7 +62,7 @@ impl LocalLeases {
         }
     }
 
-    /// Gives back what is idle in one shard; `evicts`: also removes the keys that were long not used.
+    /// Gives back the idle permits of one shard; `evicts`: also removes the keys that were long not used.
     pub(super) fn reap(&self, shard: usize, evicts: bool) -> PendingSends {
         let now = self.clock.now();
         let mut sends = PendingSends::default();
@@ -86,7 +86,7 @@ impl LocalLeases {
         sends
     }
 
-    /// The requests that give back all that is held.
+    /// The requests that give back all permits held.
     pub(super) fn give_all_back(&self) -> Vec<OutgoingRequest> {
         let now = self.clock.now();
         let mut requests = Vec::new();

@@ -1,5 +1,5 @@
-//! Calls of the ledger's script on their way to Redis and back. Not here: which calls are made, and what
-//! their replies mean.
+//! Calls of the ledger's script on their way to Redis and back. Not here: the choice of calls, and the
+//! meaning of their replies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl LedgerClient {
         self.client.config().link.max_queued
     }
 
-    /// How long a caller waits.
+    /// The longest wait of a caller.
     pub(super) fn patience(&self) -> Duration {
         self.client.patience()
     }
@@ -110,8 +110,8 @@ impl LedgerClient {
         self.client.rejected(reason)
     }
 
-    /// The error of a caller that waited for permits: whatever became of the request for them, nothing was
-    /// taken for that caller.
+    /// The error of a caller that waited for permits: whatever the outcome of the request for them, nothing
+    /// was taken for that caller.
     pub(super) fn nothing_taken(&self, error: &StoreError) -> StoreError {
         match error {
             StoreError::Silent { waited, .. } => {

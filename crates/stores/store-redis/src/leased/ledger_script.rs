@@ -10,14 +10,14 @@ use tollgate_redis_link::Value;
 use crate::call::ScriptCall;
 use crate::script::Script;
 
-/// What every call runs.
+/// The script of every call.
 pub(crate) static SCRIPT: LazyLock<Script> =
     LazyLock::new(|| Script::of(&[include_str!("../lua/ledger.lua")]));
 
 /// Suffix of leased keys: `tollgate:{shop|user=ann|minute}|leased`. No counter's key ends with it.
 pub(crate) const SUFFIX: &[u8] = b"|leased";
 
-/// What the script is to do.
+/// The job of one run of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LedgerJob {
     /// A call of the ledger.
@@ -26,7 +26,7 @@ pub enum LedgerJob {
     Reset,
 }
 
-/// Why a reply is not the ledger's. Nothing was changed.
+/// The reason why a reply is not the ledger's. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LedgerReplyError {
     /// The key holds something else.
@@ -52,7 +52,7 @@ pub fn pack(terms: &Terms) -> Vec<u8> {
     ])
 }
 
-/// One script call. `now_us`: the caller's time, where it counts and not the server's.
+/// One script call. `now_us`: the caller's time, where that counts instead of the server's.
 pub fn encode(key: Vec<u8>, terms: Vec<u8>, job: LedgerJob, now_us: Option<u64>) -> ScriptCall {
     let (window_ends_us, numbers) = match job {
         LedgerJob::Reset => (0, [5, 0, 0, 0, 0, 0, 0, 0]),
@@ -109,7 +109,7 @@ pub fn decode(value: &Value) -> Result<LedgerReply, LedgerReplyError> {
     })
 }
 
-/// Whole numbers as the script unpacks them. Those beyond 2^53 lose their last digits, which no cap lets
+/// Whole numbers as the script unpacks them. Numbers beyond 2^53 lose their last digits; no cap lets them
 /// through.
 fn doubles(numbers: &[u64]) -> Vec<u8> {
     numbers.iter().flat_map(|number| (*number as f64).to_le_bytes()).collect()

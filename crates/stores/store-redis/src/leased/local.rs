@@ -1,5 +1,5 @@
-//! The leased keys of a node, each decided under the short lock of one shard: no I/O. What must be sent is
-//! put into [`PendingSends`]. Not here: what a lease may pay for ([`tollgate_lease`]); the tasks that send.
+//! The leased keys of a node, each decided under the short lock of one shard: no I/O. Messages to send are
+//! put into [`PendingSends`]. Not here: the rules of a lease ([`tollgate_lease`]); the tasks that send.
 
 use std::sync::atomic::AtomicBool;
 
@@ -22,7 +22,7 @@ pub(super) struct LocalLeases {
     pub(super) client: LedgerClient,
     pub(super) timing: Timing,
     pub(super) clock: NodeClock,
-    /// A task that gives back what is idle is running.
+    /// A task that gives back idle permits is running.
     pub(super) has_reaper: AtomicBool,
     pub(super) table: Table,
     pub(super) counts: Counts,
@@ -78,7 +78,7 @@ impl LocalLeases {
         Some(begun)
     }
 
-    /// Does something with a key. `None`: the quota cannot be leased.
+    /// Runs an operation on a key. `None`: the quota cannot be leased.
     pub(super) fn with<T>(
         &self,
         counter: Counter<'_>,
@@ -102,7 +102,7 @@ impl LocalLeases {
         self.deal(key, now, sends);
     }
 
-    /// What was counted here.
+    /// The counts of this node.
     pub(super) fn stats(&self) -> LeaseStats {
         let now = self.clock.now();
         let mut stats = LeaseStats {
@@ -128,7 +128,7 @@ impl LocalLeases {
         stats
     }
 
-    /// The key of the table: changed to `quota` where it had another, or added. `None`: the quota cannot be
+    /// The key in the table: changed to `quota` if it had another, or added. `None`: the quota cannot be
     /// leased.
     fn find<'a>(
         &self,

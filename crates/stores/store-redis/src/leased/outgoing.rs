@@ -1,4 +1,4 @@
-//! What a decision leaves to be sent.
+//! The messages that a decision leaves to be sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::call::ScriptCall;
 /// Most round trips of one key's central takes that overlap.
 const MOST_CENTRAL_TASKS: usize = 8;
 
-/// What is to be sent once the shard's lock is free again: a task that cannot begin, since its runtime ends,
+/// Messages to send once the shard's lock is free again: a task that cannot begin, since its runtime ends,
 /// takes the lock to report that.
 #[derive(Debug, Default)]
 pub(super) struct PendingSends {
@@ -38,7 +38,7 @@ impl PendingSends {
         }
     }
 
-    /// Has the central takes of the key sent, by one more task where another may overlap.
+    /// Has the central takes of the key sent, by one more task if another may overlap.
     pub(super) fn start_central(&mut self, key: &mut LeasedKey) {
         if key.central_tasks < most_central_tasks(key.node.round_trip()) {
             key.central_tasks += 1;
@@ -47,8 +47,9 @@ impl PendingSends {
     }
 }
 
-/// How many round trips of one key's central takes may overlap. Where a round trip is short, one at a time
-/// merges the most takes. Where it is long, a take is not to wait for an earlier call and then for its own.
+/// The number of round trips of one key's central takes that may overlap. Where a round trip is short, one at
+/// a time merges the most takes. Where it is long, a take is not to wait for an earlier call and then for its
+/// own.
 fn most_central_tasks(round_trip: Duration) -> usize {
     (2 * round_trip.as_millis() as usize).clamp(1, MOST_CENTRAL_TASKS)
 }

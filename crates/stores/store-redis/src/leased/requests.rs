@@ -55,7 +55,7 @@ impl LocalLeases {
         }
     }
 
-    /// Sends what keys give back that have left the table.
+    /// Sends the returns of keys that have left the table.
     pub(super) fn send_returns(
         &self,
         returns: Vec<(LeasedKey, LeaseRequest)>,

@@ -1,5 +1,5 @@
 //! The leased keys of one node, in shards behind locks that are held for one decision. Bounded: where a shard
-//! is full, the keys that were used longest ago make room, and what they held goes back to the ledger.
+//! is full, the least recently used keys make room, and their permits go back to the ledger.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasher as _, RandomState};
@@ -14,7 +14,7 @@ use super::clock::Moment;
 use super::ledger_script;
 use super::take::WaitingTake;
 
-/// Locks, so that threads seldom meet.
+/// Number of shards, each with a lock, so that threads seldom meet.
 pub(super) const SHARDS: usize = 64;
 /// Node ids are below this: a double holds them.
 const NODE_IDS: u64 = 1 << 53;
@@ -43,7 +43,7 @@ pub(super) struct Shard {
     pub(super) evicted: u64,
 }
 
-/// What keys of one quota share.
+/// The shared part of all keys of one quota.
 #[derive(Debug)]
 pub(super) struct SharedTerms {
     pub(super) quota: Quota,
@@ -61,17 +61,17 @@ pub(super) struct LeasedKey {
     pub(super) node: Node,
     /// The lease request in flight.
     pub(super) in_flight: Option<RequestId>,
-    /// No request ahead of need before this: the last one failed.
+    /// No request ahead of need before this instant: the last one failed.
     pub(super) pause_until: Mono,
     /// Takes that wait for a grant, in order of arrival.
     pub(super) waiting: VecDeque<WaitingTake>,
     /// Takes that the ledger decides, in order of arrival.
     pub(super) central: VecDeque<WaitingTake>,
-    /// How many tasks send those.
+    /// Number of tasks that send those takes.
     pub(super) central_tasks: usize,
     /// It is in [`Shard::watched`].
     pub(super) is_watched: bool,
-    /// The time of day as it was last known.
+    /// The last known time of day.
     pub(super) clock: Moment,
     pub(super) used: Mono,
 }
@@ -162,7 +162,7 @@ impl Shard {
         }
     }
 
-    /// What keys of this quota share. `None`: it cannot be leased.
+    /// The shared part of all keys of this quota; `None` if it cannot be leased.
     pub(super) fn shared_terms(&mut self, quota: &Quota, timing: Timing) -> Option<Arc<SharedTerms>> {
         if let Some(newest) = self.newest.as_ref().filter(|shared| shared.quota.is_equivalent_to(quota)) {
             return Some(newest.clone());
@@ -174,7 +174,8 @@ impl Shard {
         Some(shared)
     }
 
-    /// Removes a quarter of the idle keys: those used longest ago. The requests give back what they held.
+    /// Removes a quarter of the idle keys: the least recently used ones. The requests give their permits
+    /// back.
     pub(super) fn make_room(&mut self, now: Mono) -> Vec<(LeasedKey, LeaseRequest)> {
         let mut used: Vec<Mono> =
             self.keys.values().filter(|key| key.is_idle()).map(|key| key.used).collect();
@@ -190,7 +191,7 @@ impl Shard {
         returns
     }
 
-    /// Removes the idle keys of which `which` is true. The requests give back what they held.
+    /// Removes the idle keys of which `which` is true. The requests give their permits back.
     pub(super) fn remove_idle(
         &mut self,
         now: Mono,
@@ -209,12 +210,12 @@ impl Shard {
 }
 
 impl LeasedKey {
-    /// Nothing is in flight and no caller waits.
+    /// True when nothing is in flight and no caller waits.
     fn is_idle(&self) -> bool {
         self.in_flight.is_none() && self.central_tasks == 0 && self.waiting.is_empty()
     }
 
-    /// Permits that callers wait for: the first, and all together. Those who have left want none.
+    /// Permits that callers wait for: of the first, and of all together. Callers that have left do not count.
     pub(super) fn permits_waited_for(&self) -> (u64, u64) {
         let stay = self.waiting.iter().filter(|waiter| !waiter.to.is_closed());
         let mut costs = stay.map(|waiter| waiter.take.cost.permits());
@@ -229,7 +230,7 @@ impl LeasedKey {
         self.clock = now;
     }
 
-    /// Switches to a quota that counts in another way. The request returns what is held.
+    /// Switches to a quota that counts in another way. The request returns the permits held.
     pub(super) fn change(&mut self, shared: Arc<SharedTerms>, now: Mono) -> Option<LeaseRequest> {
         self.shared = shared;
         self.in_flight = None;

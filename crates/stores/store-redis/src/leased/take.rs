@@ -12,16 +12,16 @@ use tollgate_store::StoreError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LeasedTake {
     pub(crate) cost: Cost,
-    /// What happens to the hit where a window denies the take.
+    /// The treatment of the hit where a window denies the take.
     pub(crate) hit: DeniedHit,
 }
 
-/// What happens to the hit when a window denies a take.
+/// The treatment of the hit when a window denies a take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum DeniedHit {
     /// It is counted.
     Counts,
-    /// It is answered as if it were counted, and is not: of limits that are charged together.
+    /// It is answered as if it were counted, but is not: for limits that are charged together.
     TakenBack,
     /// A reservation makes no hit.
     None,

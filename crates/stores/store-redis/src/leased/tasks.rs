@@ -1,5 +1,5 @@
 //! The tasks that talk to the ledger while callers continue: requests for permits, central takes, returns of
-//! what is idle. Each runs in the runtime of the caller that needed it. When a runtime ends in the middle,
+//! idle permits. Each runs in the runtime of the caller that needed it. When a runtime ends in the middle,
 //! the callers that wait get an error, and nothing stays in flight forever.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -18,19 +18,19 @@ use super::local::LocalLeases;
 use super::outgoing::{OutgoingRequest, PendingSends};
 use super::table::SHARDS;
 
-/// How often the table is looked through for what is idle, in a tau.
+/// Searches of the table for idle permits, per tau.
 const LOOKS_PER_TAU: u32 = 5;
 /// One look in this many, at each shard, removes the keys that were not used for long.
 const LOOKS_PER_EVICTION: usize = 16;
-/// Most returns in flight when all is given back.
+/// Most returns in flight when all permits are given back.
 const MOST_RETURNS: usize = 256;
-/// How long the reply to a request for permits is awaited, on links that take longer than a call may. A
-/// quarter of tau.
+/// The wait for the reply to a request for permits, on links that take longer than a call may. A quarter of
+/// tau.
 const LEASE_PATIENCE: Duration = Duration::from_millis(125);
-/// Tries to begin a window whose end the ledger sees elsewhere.
+/// Attempts to begin a window whose end the ledger sees elsewhere.
 const TRIES: u32 = 3;
 
-/// Sends what is to be sent, as tasks of this thread's runtime. Not to be called with a shard's lock.
+/// Sends the pending messages, as tasks of this thread's runtime. Not to be called with a shard's lock.
 #[inline]
 pub(super) fn dispatch(local: &Arc<LocalLeases>, sends: PendingSends) {
     if !sends.requests.is_empty() || !sends.central.is_empty() {
@@ -61,7 +61,8 @@ fn spawn(local: &Arc<LocalLeases>, sends: PendingSends) {
     }
 }
 
-/// Gives back all that is held, and waits until the ledger knows, each request for a call's deadline at most.
+/// Gives back all permits held, and waits until the ledgers have confirmed, for at most a call's deadline per
+/// request.
 pub(super) async fn give_all_back(local: &Arc<LocalLeases>) {
     let mut in_flight = JoinSet::new();
     for request in local.give_all_back() {
@@ -112,7 +113,7 @@ impl LeaseRequestTask {
         }
     }
 
-    /// Ends a request; the one that follows from it.
+    /// Ends a request; returns the one that follows from it.
     fn end(
         &self,
         request: &OutgoingRequest,
@@ -133,7 +134,7 @@ impl Drop for LeaseRequestTask {
     }
 }
 
-/// Takes one key's takes to the ledger, those that wait at the same time together.
+/// Takes the takes of one key to the ledger, those that wait at the same time together.
 struct CentralTakeTask {
     local: Arc<LocalLeases>,
     key: Arc<[u8]>,
@@ -170,7 +171,7 @@ impl Drop for CentralTakeTask {
     }
 }
 
-/// Gives back what is idle, as long as the table is in use.
+/// Gives back idle permits, as long as the table is in use.
 struct IdleReaper(Weak<LocalLeases>);
 
 impl IdleReaper {

@@ -9,17 +9,16 @@ pub(super) const TOO_MANY: u64 = MAX_COUNT + 1;
 /// The most whole parts of a span: later than every expiry.
 const MOST_PARTS: u128 = 1 << 52;
 
-/// Runs of equal takes or reservations, and everything else one by one.
+/// Runs of equal takes or reservations; all other asks one by one.
 pub(super) fn groups<'a>(asks: &'a [&'a Ask]) -> impl Iterator<Item = (u64, Kind)> + 'a {
     let alike = |a: &&Ask, b: &&Ask| a.kind == b.kind && matches!(a.kind, Kind::Take(_) | Kind::Reserve(..));
     asks.chunk_by(alike).map(|run| (run.len() as u64, run[0].kind))
 }
 
-/// The groups of every step except the bucket's: how many (or what else), cost, and whether a denial changes
-/// nothing.
+/// The groups of every step except the bucket's: a number of takes or a code, the cost, and whether a denial
+/// changes nothing.
 ///
-/// What else: 0 is a charge, -1 is given back, -2 forgets the key, -3 looks at it, -4 asks whether a permit
-/// is left.
+/// The codes: 0 charges, -1 gives back, -2 forgets the key, -3 looks at it, -4 asks whether a permit is left.
 pub(super) fn push_counts(packed: &mut Packed, asks: &[&Ask], third: impl Fn(Cost, bool) -> f64) {
     for (n, kind) in groups(asks) {
         let most = |cost: Cost, most: u64| cost.permits().min(most);

@@ -1,11 +1,11 @@
 //! Buckets: one whole number, and the key's expiry.
 //!
 //! The key expires at the ms at or after which it is full again (and 30 days later, where it does not start
-//! full). The number says by how much that ms is later than the instant itself, and at which rate the instant
-//! is counted, so that a node of any rate can read it. A rate writes [its own form](Form), which is exact,
-//! until it meets another rate; from then on, and until the key is full, all rates write whole ns. What a key
-//! of another rate owes is computed by the step; its reply is in units of the caller's rate. Rates that keep
-//! instants take the instant as it is, and so may each write its own form.
+//! full). The number holds the time from the instant itself to that ms, and the rate by which the instant is
+//! counted, so that a node of any rate can read it. A rate writes [its own form](Form), which is exact, until
+//! it meets another rate; from then on, and until the key is full, all rates write whole ns. The step
+//! computes the debt of a key of another rate; its reply is in units of the caller's rate. Rates that keep
+//! instants take the instant as it is, so each may write its own form.
 
 mod code;
 

@@ -1,4 +1,5 @@
-//! Windows with one entry per instant: a list whose head says what wrote it and how much has left.
+//! Windows with one entry per instant: a list whose head names its writer and the number of permits that have
+//! left.
 
 use tollgate_core::{CellParams, LogParams, Quota, State, Timestamp};
 use tollgate_redis_link::Value;
@@ -36,12 +37,12 @@ pub(super) fn log_argument(packed: &mut Packed, log: LogParams<'_>, asks: &[&Ask
     push_counts(packed, asks, holds);
 }
 
-/// The lengths of what counts and of a cell, in ns.
+/// The length of the counted span and of a cell, in ns.
 fn tag(cells: &CellParams<'_>) -> String {
     format!("{}/{}", cells.counted() * cells.cell_ns(), cells.cell_ns())
 }
 
-/// What the reply shows of a list.
+/// The part of a list that the reply shows.
 struct List {
     tag: String,
     newest_ns: u64,
@@ -49,8 +50,8 @@ struct List {
     taken: Vec<(u64, u64)>,
 }
 
-/// From the elements after the head; `None` when another program has written them. `since` is how many
-/// permits had left by the first of them.
+/// From the elements after the head; `None` when another program has written them. `since` is the number of
+/// permits that had left by the first of them.
 fn list(head: &str, since: Option<u64>, elements: &[Value]) -> Result<Option<List>, Fault> {
     let Some((tag, rest)) = head.split_once(' ') else { return Ok(None) };
     let Some([newest_ms, newest_ns, base]) = numbers(rest) else { return Ok(None) };

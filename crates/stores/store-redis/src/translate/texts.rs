@@ -9,7 +9,7 @@ use super::values::{Read, foreign, int, numbers, text};
 use crate::ask::{Ask, Fault, Kind};
 use crate::script::Swap;
 
-/// How long the key of a bucket that does not start full is kept after it is full: 30 days.
+/// Lifetime of the key of a bucket that does not start full, after it is full: 30 days.
 const KEPT_MS: u64 = 30 * 86_400_000;
 
 pub(super) fn interval_argument(

@@ -1,4 +1,4 @@
-//! Values of replies: numbers, texts, and what is not a state of this store.
+//! Values of replies: numbers, texts, and values that are not a state of this store.
 
 use tollgate_core::State;
 use tollgate_redis_link::Value;
@@ -6,13 +6,13 @@ use tollgate_redis_link::Value;
 use crate::ask::Fault;
 use crate::script::Swap;
 
-/// What a key held before a step.
+/// The value of a key before a step.
 pub(crate) enum Read {
     /// A state, and whether there was one at all.
     State(State, bool),
-    /// Another rule has written it: how to replace it.
+    /// Another rule has written it: the call that replaces it.
     Odd(Swap, Vec<Vec<u8>>),
-    /// Not a state of this store; what it looks like.
+    /// Not a state of this store; a description of it.
     Foreign(String),
 }
 
@@ -20,9 +20,9 @@ pub(crate) enum Read {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StepReply<'a> {
     pub(crate) status: i64,
-    /// When the key was to expire, or its list.
+    /// The key's expiry before the step, or its list.
     pub(crate) first: &'a Value,
-    /// What it held.
+    /// The key's value before the step.
     pub(crate) second: &'a Value,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn int(value: &Value) -> Result<i64, Fault> {
     }
 }
 
-/// How a value that is not a state of this store is shown.
+/// The excerpt of a value that is not a state of this store.
 pub(super) fn foreign(text: &str) -> Read {
     const SHOWN: usize = 40;
     let shown: String = text.chars().take(SHOWN).flat_map(char::escape_default).collect();

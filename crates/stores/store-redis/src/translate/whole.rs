@@ -11,9 +11,9 @@ use super::values::{Read, foreign, int, numbers, text};
 use crate::ask::{Ask, Fault, Kind};
 use crate::script::Swap;
 
-/// How long the key of a state that is kept past its expiry lives on: 30 days.
+/// Additional lifetime of the key of a state that is kept past its expiry: 30 days.
 const KEPT_MS: u64 = 30 * 86_400_000;
-/// What the limbs of `big.lua` hold.
+/// Base of the limbs in `big.lua`.
 const LIMB: u64 = 10_000_000;
 const MS_PER_SECOND: u64 = 1_000;
 
@@ -39,7 +39,7 @@ pub(super) fn warm_up_argument(packed: &mut Packed, warm_up: WarmUpParams<'_>, a
     }
 }
 
-/// What each state of this rate begins with.
+/// The beginning of each state of this rate.
 fn warm_up_head(warm_up: WarmUpParams<'_>) -> String {
     let [tag, scale, full] = warm_up.head();
     format!("{tag} {scale} {full} ")
@@ -72,7 +72,7 @@ pub(super) fn priority_argument(packed: &mut Packed, parent: PriorityParams<'_>,
     for weight in parent.weights() {
         packed.count(*weight);
     }
-    // Asks in a row of one class and one kind; the classes of a parent may come in one call.
+    // A run of asks of one class and one kind; the classes of a parent may come in one call.
     for run in asks.chunk_by(|a, b| a.quota.algorithm() == b.quota.algorithm()) {
         let Some(StepParams::Priority(params)) = run.first().map(|ask| ask.quota.step_params()) else {
             continue;
@@ -92,12 +92,12 @@ pub(super) fn priority_argument(packed: &mut Packed, parent: PriorityParams<'_>,
     }
 }
 
-/// What each state of this parent begins with.
+/// The beginning of each state of this parent.
 fn priority_head(parent: PriorityParams<'_>) -> String {
     format!("{PRIORITY} {} ", parent.units_per_permit())
 }
 
-/// What the states of all parents begin with.
+/// The beginning of the states of all parents.
 const PRIORITY: u64 = PriorityParams::TAG;
 
 pub(super) fn read_priority(
@@ -125,7 +125,7 @@ pub(super) fn read_priority(
     replaced(text, expires, &to_be, &carried)
 }
 
-/// What replaces the `text` that another rule wrote.
+/// The call that replaces the `text` that another rule wrote.
 fn replaced(text: String, expires: &Value, to_be: &str, state: &Wide) -> Result<Read, Fault> {
     let keep_ms = if state.expires.is_sticky() { KEPT_MS } else { 0 };
     let expires_ms = state.expires.seconds().saturating_mul(MS_PER_SECOND).saturating_add(keep_ms);
@@ -134,8 +134,8 @@ fn replaced(text: String, expires: &Value, to_be: &str, state: &Wide) -> Result<
     Ok(Read::Odd(Swap::Strings, words.into()))
 }
 
-/// A value that is not a state of these: the rule's limit may have been 0, and a total counted. Nothing of it
-/// counts here.
+/// A value of no state of these algorithms: the rule's limit may have been 0, and a total counted. Nothing of
+/// it counts here.
 fn of_total(text: String) -> Result<Read, Fault> {
     match text.parse::<u64>() {
         Ok(used) if used <= MAX_COUNT => {

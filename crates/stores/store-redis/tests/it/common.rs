@@ -1,4 +1,4 @@
-//! What the tests share.
+//! The helpers that the tests share.
 
 use std::future::Future;
 use std::time::Duration;
@@ -16,14 +16,14 @@ pub(crate) fn run<T>(what: impl Future<Output = T>) -> T {
     runtime.block_on(what)
 }
 
-/// Runs `what` on this thread and what it spawns on another, so that a test may wait for a server without
+/// Runs `what` on this thread and its spawned tasks on another, so that a test may wait for a server without
 /// holding its callers up.
 pub(crate) fn run_beside<T>(what: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build();
     runtime.expect("a runtime").block_on(what)
 }
 
-/// Settings for tests on a busy machine: what a test waits for takes as long as it takes.
+/// Settings for tests on a busy machine: the wait of a test takes as long as it takes.
 pub(crate) fn patient(url: &str) -> RedisConfig {
     let mut config = RedisConfig::parse_url(url).expect(url);
     config.link.deadline = Duration::from_secs(2);
@@ -35,7 +35,7 @@ pub(crate) fn store(config: RedisConfig) -> RedisStore {
     RedisStore::new(config).expect("settings that can work")
 }
 
-/// Waits until the store's state is as wanted.
+/// Waits until the store has the wanted state.
 pub(crate) async fn until(
     store: &RedisStore,
     what: &str,
@@ -53,7 +53,7 @@ pub(crate) async fn until_up(store: &RedisStore) {
     until(store, "the store to be up", StoreState::is_up).await;
 }
 
-/// Waits until it is down, and says why.
+/// Waits until the store is down, and returns the reason.
 pub(crate) async fn until_down(store: &RedisStore) -> String {
     match until(store, "the store to be down", |state| matches!(state, StoreState::Down { .. })).await {
         StoreState::Down { why, .. } => why.to_string(),
@@ -72,21 +72,21 @@ pub(crate) async fn wait(what: &str, mut so: impl AsyncFnMut() -> bool) {
     panic!("waited too long for {what}");
 }
 
-/// So many permits and never more: each that is taken can be seen.
+/// A quota of this many permits and never more: each permit taken can be counted.
 pub(crate) fn total(limit: u64) -> Quota {
     Quota::new(limit, Period::Span(Duration::from_secs(86_400)), Algorithm::Total).expect("a quota")
 }
 
-/// What callers were answered.
+/// The answers to callers, counted by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) admitted: u64,
     pub(crate) denied: u64,
-    /// Nobody knows what became of the permit.
+    /// The fate of the permit is unknown.
     pub(crate) silent: u64,
     /// Nothing was taken: not sent.
     pub(crate) unreachable: u64,
-    /// Nothing was taken: the server said no.
+    /// Nothing was taken: the server rejected the call.
     pub(crate) refused: u64,
 }
 
@@ -109,8 +109,8 @@ impl Told {
         self.refused += other.refused;
     }
 
-    /// No count is lost: what is gone is what callers were admitted, and at most those with an unknown
-    /// outcome besides.
+    /// No count is lost: the permits gone are those that callers were admitted, and at most those with an
+    /// unknown outcome besides.
     pub(crate) fn explains(self, used: u64) {
         let range = self.admitted..=self.admitted + self.silent;
         assert!(range.contains(&used), "{used} permits are gone, and {self:?}");
@@ -124,7 +124,7 @@ pub(crate) async fn take(store: &RedisStore, key: &str, quota: &Quota) -> Result
     verdicts.pop().expect("an answer")
 }
 
-/// So many takes at once.
+/// Runs this many takes at once.
 pub(crate) async fn take_many(store: &RedisStore, key: &str, quota: &Quota, many: u64) -> Told {
     let tasks: Vec<_> = (0..many)
         .map(|_| {
@@ -139,7 +139,7 @@ pub(crate) async fn take_many(store: &RedisStore, key: &str, quota: &Quota, many
     told
 }
 
-/// How many permits of a [`total`] are gone, asked until there is an answer.
+/// The number of permits of a [`total`] that are gone, asked until there is an answer.
 pub(crate) async fn used(store: &RedisStore, key: &str, quota: &Quota, limit: u64) -> u64 {
     used_of(store, Counter::new(Key(key.as_bytes()), quota), limit).await
 }

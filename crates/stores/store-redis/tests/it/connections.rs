@@ -1,4 +1,4 @@
-//! Every kind of server and login is reached; what cannot work is reported with what to do.
+//! Every kind of server and login is reached; a fault is reported with its remedy.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -22,7 +22,7 @@ fn worst(findings: &[Finding]) -> Option<&Finding> {
         .max_by_key(|finding| finding.severity)
 }
 
-/// It is fit, and becomes up by being watched.
+/// Asserts that the server is fit, and that the store becomes up once it is watched.
 fn works(what: &str, config: RedisConfig) {
     run(async {
         let store = store(config);
@@ -33,7 +33,7 @@ fn works(what: &str, config: RedisConfig) {
     });
 }
 
-/// It is not: `check` says so in these words, and so does the state once it is watched.
+/// Asserts that the server is not fit: `check` reports these words, and so does the state once it is watched.
 fn fails(what: &str, config: RedisConfig, severity: Severity, words: &[&str]) {
     run(async {
         let store = store(config);
@@ -234,14 +234,14 @@ fn a_server_that_may_forget_counters_is_rejected_unless_allowed() {
     let mut config = patient(&redis.url());
     config.allow_eviction = true;
     works("eviction allowed", config);
-    // What was wrong is set right while it runs.
+    // The fault is corrected while the store runs.
     run(async {
         let mut config = patient(&redis.url());
         config.node_timeout = std::time::Duration::from_millis(300);
         let store = store(config);
         store.start();
         until_down(&store).await;
-        // Its own connections would carry a call; what keeps it back is that the store is barred.
+        // Its own connections would carry a call; only the barred store keeps it back.
         for _ in 0..20 {
             match take(&store, "k", &total(100)).await {
                 Err(StoreError::Unreachable { source, .. }) => {
@@ -269,7 +269,7 @@ fn a_server_that_may_forget_counters_is_rejected_unless_allowed() {
 
 #[test]
 fn a_server_too_old_names_its_version_the_command_it_lacks_and_the_way_out() {
-    // What Redis 6.2.14 answers.
+    // The replies of Redis 6.2.14.
     let url = fake(|command, client| match command {
         "INFO" => client.write_all(b"$35\r\nredis_version:6.2.14\r\nrole:master\r\n\r\n"),
         "COMMAND" => client.write_all(b"*2\r\n_\r\n*1\r\n$7\r\nevalsha\r\n"),

@@ -1,12 +1,12 @@
-//! A server that says what a test wants, where a real one says it at another moment or never.
+//! A server whose replies a test chooses, where a real one would send them at another moment or never.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 
-/// Listens on a port of its own; the URL. `says` gets the name of each command that comes, on whatever
-/// connection, and answers it: a connection ends with its error. The script that only reports a live node
-/// is named `beat`.
+/// Listens on a port of its own; returns the URL. `says` gets the name of each command, on any connection,
+/// and answers it: a connection ends with its error. The script that only reports a live node is named
+/// `beat`.
 pub(crate) fn fake(
     says: impl Fn(&str, &mut TcpStream) -> std::io::Result<()> + Send + Sync + 'static,
 ) -> String {
@@ -49,7 +49,7 @@ fn number(input: &mut BufReader<TcpStream>) -> std::io::Result<usize> {
     line.get(1..).and_then(|rest| rest.trim_end().parse().ok()).ok_or(std::io::ErrorKind::InvalidData.into())
 }
 
-/// What a server says that is fit, keeps no key and is alone.
+/// The replies of a server that is fit, keeps no key and is alone.
 pub(crate) fn usual(command: &str, client: &mut TcpStream) -> std::io::Result<()> {
     let info = "redis_version:7.0.15\r\nrole:master\r\nconnected_slaves:1\r\naof_enabled:1\r\nmaxmemory_policy:noeviction\r\n";
     let info = format!("${}\r\n{info}\r\n", info.len());

@@ -1,5 +1,5 @@
-//! What a server or the way to it can do to a call: each fault is reported clearly, no call hangs, no count
-//! is lost, and when it is over nothing fails any more.
+//! Faults of the server or of the way to it: each is reported clearly, no call hangs, no count is lost, and
+//! when it is over nothing fails any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -16,7 +16,7 @@ use crate::common::{
 };
 
 const LIMIT: u64 = 10_000_000;
-/// Of the runtime's timers.
+/// Resolution of the runtime's timers.
 const TICK: Duration = Duration::from_millis(1);
 
 /// Its script asks for the time at which a key expires.
@@ -63,7 +63,7 @@ impl Callers {
         Self { ended, tasks }
     }
 
-    /// What they were answered, all together.
+    /// The answers to all of them together.
     pub(crate) async fn end(self) -> Told {
         self.ended.store(true, Relaxed);
         let mut told = Told::default();
@@ -128,13 +128,13 @@ fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
             let told = callers.end().await;
             told.explains(used(&store, &key, &quota, LIMIT).await - before);
             assert!(told.unreachable > 0 && told.denied == 0, "{fault:?}: {told:?}");
-            // Where connections are cut, what is in flight may be an answer already.
+            // Where connections are cut, a reply may already be in flight.
             assert!(told.silent > 0 || matches!(fault, Fault::Refuse), "{fault:?}: {told:?}");
         });
     }
 }
 
-/// In a time that stops while anything happens, and otherwise jumps to the next timer.
+/// Runs in a time that stops while anything happens, and otherwise jumps to the next timer.
 #[test]
 fn a_call_without_a_reply_takes_its_deadline_and_at_most_a_tick_more() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -153,7 +153,7 @@ fn a_call_without_a_reply_takes_its_deadline_and_at_most_a_tick_more() {
             let asked = Instant::now();
             let error = take(&store, "k", &quota).await.expect_err("nobody answers");
             let took = asked.elapsed();
-            // Others may find another connection that was open before, or none.
+            // Other calls may find another connection that was open before, or none.
             assert!(nth > 0 || matches!(error, StoreError::Silent { .. }), "{error:?}");
             assert!(took <= config.link.deadline + TICK, "{took:?} of {:?}", config.link.deadline);
             assert!(
@@ -205,7 +205,7 @@ fn permits_whose_replies_are_lost_are_reported_as_unknown_and_counted() {
         let warm = async || take_many(&store, "k", &quota, 10).await.admitted == 10;
         wait("the first answers", warm).await;
         let before = used(&store, "k", &quota, LIMIT).await;
-        // Half open: the server hears all, the node nothing.
+        // Half open: the server receives everything, the node nothing.
         proxy.set(Fault::DropReplies);
         let told = take_many(&store, "k", &quota, 10).await;
         assert!(
@@ -246,8 +246,8 @@ fn scripts_that_a_server_forgets_are_loaded_again_within_the_call() {
         let before = used(&store, "k", &quota, LIMIT).await;
         let callers = Callers::begin(&store, &["k"], &quota, 4).await;
         for _ in 0..20 {
-            // So that the server knows the script by now: else this would come before the load that is on its
-            // way.
+            // By this the server knows the script; otherwise its load would be in flight together with the
+            // call.
             assert!(take(&store, "k", &quota).await.expect("it answers").is_admitted());
             let reloads = store.stats().flights.script_loads;
             redis.command(&["SCRIPT", "FLUSH"]);
@@ -304,7 +304,7 @@ fn a_server_that_cannot_save_takes_nothing_and_is_used_again_once_it_can() {
         config.node_timeout = Duration::from_millis(600);
         let (store, quota) = (store(config), total(LIMIT));
         all_is_well(&store, "k", &quota).await;
-        // Where its file belongs there is a folder.
+        // A folder has the name of its file.
         let file = redis.folder().join("dump.rdb");
         std::fs::create_dir(&file).expect("made");
         redis.command(&["CONFIG", "SET", "save", "3600 1"]);
@@ -316,7 +316,7 @@ fn a_server_that_cannot_save_takes_nothing_and_is_used_again_once_it_can() {
             .await;
         };
         saved("err").await;
-        // The server says it of a call, or of whether it is well, whichever comes first.
+        // The server reports it for a call, or for the health check, whichever comes first.
         let error = take(&store, "k", &quota).await.expect_err("it takes no writes");
         let reason = match &error {
             StoreError::Unreachable { source, .. } => source.to_string(),

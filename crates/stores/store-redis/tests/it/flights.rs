@@ -16,7 +16,7 @@ use tollgate_testkit::redis::{Cluster, Fault, Options, Proxy, Redis};
 use crate::common::{NOW, patient, run, store, take, take_many, total, until_up, used};
 use crate::one_slot::OneSlot;
 
-/// So far ahead that no key expires by the server's clock: 2050.
+/// Far enough ahead that no key expires by the server's clock: 2050.
 pub(crate) const AHEAD: Timestamp = Timestamp::from_unix_seconds(2_524_608_000);
 
 struct Threads(Runtime);
@@ -41,7 +41,7 @@ pub(crate) fn suite_over<S: tollgate_store::Store>(
     options: &Suite,
 ) {
     let nth = AtomicU32::new(0);
-    // One runtime a store, and that before the store: its connections end with it.
+    // One runtime per store, made before the store: its connections end with it.
     let threads = Threads::new();
     let make = || {
         let mut config = patient(url);
@@ -117,7 +117,7 @@ fn the_hash_tag_decides_which_counters_share_a_slot() {
     }
 }
 
-/// Row 28: what one node holds, another cannot.
+/// Row 28: a slot that one node holds cannot be held by another.
 #[test]
 fn nodes_share_the_slots_of_a_key_and_hold_no_more_than_there_are() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -207,8 +207,8 @@ fn keys_of_one_algorithm_share_a_script_call_and_a_foreign_one_among_them_harms_
             }
             let stats = store.stats();
             if round > 1 {
-                // 200 totals, 100 windows, 100 buckets, at most 64 a call; more only if they did not all fly
-                // at once.
+                // 200 totals, 100 windows, 100 buckets, at most 64 per call; more only if they were not all
+                // in flight at once.
                 assert!(stats.conn.calls - calls <= 12, "{} calls", stats.conn.calls - calls);
             }
             calls = stats.conn.calls;

@@ -1,6 +1,6 @@
 //! The conformance suite over leased keys: one node, whose callers come one after another, or many at once.
 //!
-//! What leases cannot obey is left out by the suite's options; `docs/guarantees.md` says why.
+//! Laws that leases cannot obey are left out by the suite's options; `docs/guarantees.md` says why.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use tollgate_testkit::redis::{Options, Redis};
 
 use crate::flights::{AHEAD, suite_over};
 
-/// Asks everything of leased counters.
+/// Asks only leased counters.
 #[derive(Debug)]
 struct Leasing {
     store: RedisStore,
-    /// Before each call, what is held is given back and what is in flight has ended. A history's time jumps,
-    /// of which a node that would give back what is idle knows nothing; and what is being granted at this
-    /// moment is not reported.
+    /// Before each call, the permits held are given back and all requests in flight have ended. A history's
+    /// time jumps, but a node that would give back idle permits does not notice that; and permits being
+    /// granted at this moment are not reported.
     settles: bool,
     /// Set once permits have lapsed, which they do by real time: the machine stalled for half a second.
     has_stalled: Arc<AtomicBool>,
@@ -109,7 +109,7 @@ impl Store for Leasing {
     }
 }
 
-/// What is never leased is exact, and tested elsewhere.
+/// Algorithms that are never leased: they are counted exactly, and tested elsewhere.
 const NOT_LEASED: &[&str] = &[
     "sliding_window",
     "sliding_window_counter",
@@ -135,8 +135,8 @@ fn leases_of_one_node_answer_as_the_model_does() {
         tick: Duration::from_micros(1),
         steps_back: false,
         promises: false,
-        // A hit that its node denies by itself is not counted. And an empty account is not kept, or a batch
-        // that is denied as a whole would begin a window by what it gives back.
+        // A hit that its node denies by itself is not counted. And an empty account is not kept; otherwise a
+        // batch that is denied as a whole would begin a window by its returns.
         whole_windows: false,
         most: 1_000,
         ..Suite::default()
@@ -151,7 +151,8 @@ fn leases_of_one_node_answer_as_the_model_does() {
             redis.command(&["FLUSHALL"]); // the next begins with the same names
             match result {
                 Ok(()) => break,
-                // The model knows nothing of leases that end in the middle of a history: once more.
+                // The model does not know leases that end in the middle of a history: the history is run once
+                // more.
                 Err(_) if has_stalled.load(Relaxed) && tries_left > 0 => {}
                 Err(panic) => resume_unwind(panic),
             }

@@ -1,5 +1,5 @@
-//! Leased keys on a real server: what a lost node, server or message costs, how seldom the store is asked,
-//! and what several nodes admit together.
+//! Leased keys on a real server: the cost of a lost node, server or message, the number of calls to the
+//! store, and the permits that several nodes admit together.
 
 mod together;
 
@@ -65,7 +65,7 @@ async fn admits(store: &RedisStore, quota: &Quota, cost: u64) -> bool {
     take(store, quota, cost).await.expect("an answer").is_admitted()
 }
 
-/// Takes one at a time until denied; how many.
+/// Takes one at a time until denied; returns the number admitted.
 async fn drain(store: &RedisStore, quota: &Quota) -> u64 {
     let mut count = 0;
     while admits(store, quota, 1).await {
@@ -168,7 +168,7 @@ fn a_node_that_ends_gives_back_what_it_holds_and_one_that_crashes_loses_it_for_a
         assert!((1_900..=1_901).contains(&got), "{got}: what was given back is there at once");
         assert!(store.reset(leased(KEY, &quota), now()).await.expect("an answer"));
         let held = spend(true);
-        // What a crashed node held counts as spent, and comes back only as the bucket fills.
+        // Permits that a crashed node held count as spent, and come back only as the bucket fills.
         let got = drain(&store, &quota).await;
         assert!((1_900 - held..=1_901 - held).contains(&got), "{got} besides {held} lost");
         let inspection = store.inspect(leased(KEY, &quota), now()).await.expect("an answer");
@@ -214,14 +214,14 @@ fn in_an_outage_the_lease_is_used_up_first_and_then_calls_fail_and_afterwards_al
         for _ in 0..5_000 {
             admitted += f64::from(u8::from(take(&store, &quota, 1).await.expect("normal").is_admitted()));
         }
-        // The key was lost: a burst more, and no more than that.
+        // The key was lost: one burst more is admitted, and no more than that.
         let most = 2.0 * 2_000.0 + 2_000.0 * began.elapsed().as_secs_f64();
         assert!(admitted <= most, "{admitted} of {most}");
     });
 }
 
-/// Time is what the callers say, 5 ms a turn, and the runtime has one thread: until this test waits, nothing
-/// is sent or heard. So the server is late by as many turns as this test takes, however fast the machine is.
+/// The callers set the time, 5 ms a turn, and the runtime has one thread: until this test waits, nothing is
+/// sent or received. So the server is late by as many turns as this test takes, on a machine of any speed.
 #[test]
 fn a_late_server_is_not_waited_for_as_long_as_the_lease_lasts() {
     const LEARNT: u32 = 5; // turns; until then it learns the demand and how late answers come
@@ -328,7 +328,7 @@ fn what_is_given_back_charged_and_reset_counts() {
         let decision = other.charge(leased(KEY, &quota), Cost(100), now()).await.expect("an answer");
         assert_eq!(decision.remaining(), 0);
         assert!(!admits(&other, &quota, 1).await);
-        // Forgotten by one, fresh for all.
+        // The key is forgotten by one node, and fresh for all.
         assert!(one.reset(leased(KEY, &quota), now()).await.expect("an answer"));
         assert!(
             !one.reset(leased(KEY, &quota), now()).await.expect("an answer"),
@@ -347,8 +347,9 @@ fn a_reset_voids_the_leases_of_others() {
         let quota = bucket(2_000, SECOND, 2_000);
         assert_eq!(drain_n(&other, &quota, 300).await, 300);
         assert!(other.stats().leases.permits_held > 0);
-        // What it holds it may spend for a tau at most; then a reply shows that the ledger knows nothing of
-        // it. Where it had spent all of it by then, there was nothing to lose, and it is tried again.
+        // The node may spend the permits that it holds for a tau at most; then a reply shows that the ledger
+        // knows nothing of them. Where it had spent all of them by then, there was nothing to lose, and it is
+        // tried again.
         let began = Instant::now();
         while other.stats().leases.permits_lost == 0 && began.elapsed() < Duration::from_secs(300) {
             one.reset(leased(KEY, &quota), now()).await.expect("an answer");

@@ -9,7 +9,7 @@ use tollgate_testkit::redis::{Options, Redis};
 
 use crate::common::{NOW, patient, run, store, until_up};
 
-/// Bytes of the longest name: the prefix, the braces, a counter key of a kibibyte, and what is counted there.
+/// Bytes of the longest name: the prefix, the braces, a counter key of a kibibyte, and the suffix.
 const LONGEST_NAME: usize = "tollgate:{}|leased".len() + 1024;
 
 /// Takes `cost` from each counter, all together or each by itself.
@@ -20,7 +20,7 @@ async fn take(store: &RedisStore, counters: &[Counter<'_>], charge: Charge, cost
     assert!(verdicts.iter().all(|verdict| verdict.as_ref().is_ok_and(Decision::is_admitted)), "{verdicts:?}");
 }
 
-/// The permits left in each.
+/// The permits left in each counter.
 async fn left(store: &RedisStore, counters: [Counter<'_>; 2]) -> [u64; 2] {
     let mut left = [0; 2];
     for (left, counter) in left.iter_mut().zip(counters) {
@@ -34,7 +34,7 @@ fn a_value_of_a_megabyte_is_counted_under_a_name_of_a_kibibyte_and_no_two_values
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let x = "x".repeat(1 << 20);
     let keys = ["a", "b"].map(|end| {
-        // A rule's; a rule's whose first entry is short; one that came with its own limit.
+        // A rule's key; a rule's key whose first entry is short; a key that came with its own limit.
         [
             format!("shop|user={x}{end}|minute"),
             format!("shop|ip=1|path={x}{end}|minute"),

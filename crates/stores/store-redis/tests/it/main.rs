@@ -1,5 +1,4 @@
-//! The store against real servers: what it counts, how it connects, what becomes of calls when things go
-//! wrong.
+//! The store against real servers: its counts, its connections, and the fate of calls when faults happen.
 #![allow(
     clippy::expect_used,
     clippy::print_stdout,

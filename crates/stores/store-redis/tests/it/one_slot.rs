@@ -1,5 +1,5 @@
-//! A store whose keys all share one slot of a Cluster: what is charged together is one script there. Across
-//! slots it is not atomic, and the suite would tell.
+//! A store whose keys all share one slot of a Cluster: a batch that is charged together is one script there.
+//! Across slots it is not atomic, and the suite would notice.
 
 use std::time::Duration;
 

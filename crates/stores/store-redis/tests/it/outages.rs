@@ -15,7 +15,8 @@ use crate::faults::{Callers, all_is_well};
 
 const LIMIT: u64 = 10_000_000;
 
-/// Looks after servers often. A call waits as long as a busy machine may need: a server that ends says so.
+/// Settings that look after servers often. A call waits as long as a busy machine may need: a server that
+/// ends says so.
 fn quick(url: &str) -> RedisConfig {
     let mut config = patient(url);
     config.link.connect_timeout = Duration::from_secs(1);
@@ -23,7 +24,7 @@ fn quick(url: &str) -> RedisConfig {
     config
 }
 
-/// The same with a deadline that is met soon, where a server says nothing.
+/// The same with a short deadline, for servers that send nothing.
 fn impatient(url: &str) -> RedisConfig {
     let mut config = quick(url);
     config.link.deadline = Duration::from_millis(400);
@@ -135,8 +136,8 @@ fn the_sentinels_next_master_is_followed() {
     });
 }
 
-/// What the sentinels tell is through the proxy; the node on the master's side of the cut knows it by its own
-/// port.
+/// The sentinels report the proxy's address; the node on the master's side of the cut knows the master by its
+/// own port.
 #[test]
 fn a_master_that_is_cut_off_is_left_for_the_next_and_admits_at_most_the_limit_once_more() {
     const FEW: u64 = 200;
@@ -169,7 +170,7 @@ fn a_master_that_is_cut_off_is_left_for_the_next_and_admits_at_most_the_limit_on
             "what the replica had heard of is kept"
         );
 
-        // Where the setting is there, the lag that it allows has passed by now.
+        // Where the server has the setting, the lag that it allows has passed by now.
         for (name, value) in [("min-replicas-max-lag", "1"), ("min-replicas-to-write", "1")] {
             old.command(&["CONFIG", "SET", name, value]);
         }
@@ -178,7 +179,7 @@ fn a_master_that_is_cut_off_is_left_for_the_next_and_admits_at_most_the_limit_on
 
         proxy.set(Fault::None);
         wait("the old master to follow", async || old.info("role").as_deref() == Some("slave")).await;
-        // It was down before, for want of a replica of its own.
+        // The master was down before, for want of a replica of its own.
         let is_replica =
             async || matches!(far.state(), StoreState::Down { why, .. } if why.contains("is a replica"));
         wait("it to be told for a replica", is_replica).await;
@@ -195,7 +196,7 @@ fn a_master_that_is_cut_off_is_left_for_the_next_and_admits_at_most_the_limit_on
     });
 }
 
-/// How often the nodes have said so.
+/// The number of times that the nodes have returned this error.
 fn told(cluster: &Cluster, error: &str) -> u64 {
     let said = |node: &Redis| {
         let stats = node.command(&["INFO", "errorstats"]).text();
@@ -226,11 +227,11 @@ fn slots_that_move_in_use_lose_no_count_and_fail_no_call() {
             cluster.begin_move(slot, to);
             let flights = store.stats().conn.flights;
             wait("calls while it moves", async || store.stats().conn.flights > flights + 20).await;
-            // A key that is not there yet is the new owner's (ASK).
+            // A key that does not exist yet belongs to the new owner (ASK).
             let (asked, fresh) = (told(&cluster, "ASK"), format!("a|fresh{both}"));
             all_is_well(&store, &fresh, &quota).await;
             assert!(told(&cluster, "ASK") > asked);
-            // Neither has both keys, until the slot has moved (TRYAGAIN).
+            // Neither node has both keys, until the slot has moved (TRYAGAIN).
             let tried = told(&cluster, "TRYAGAIN");
             let together = tokio::spawn({
                 let (store, quota) = (store.clone(), quota.clone());
@@ -267,7 +268,7 @@ fn nodes_that_send_each_other_a_slot_without_end_are_not_followed_without_end() 
         let slot = cluster.slot("tollgate:{lost}");
         let (owner, number) = (cluster.owner(slot), slot.to_string());
         let id = |node: usize| cluster.nodes[node].command(&["CLUSTER", "MYID"]).text();
-        // The owner says that the next node has it, and that one, that the owner has.
+        // The owner redirects to the next node, and that one back to the owner.
         let says = |of: &str| {
             let reply = cluster.nodes[owner].command(&["CLUSTER", "SETSLOT", &number, "NODE", of]);
             assert_eq!(reply.text(), "OK");
@@ -289,7 +290,7 @@ fn nodes_that_send_each_other_a_slot_without_end_are_not_followed_without_end() 
 #[test]
 fn a_clusters_dead_master_is_replaced_and_the_others_serve_throughout() {
     // Without this a Cluster that lacks one node answers for no slot, and a dead master is replaced before
-    // anybody looks.
+    // the test looks.
     let options =
         Options::new().set("cluster-require-full-coverage", "no").set("cluster-replica-no-failover", "yes");
     let Some(mut cluster) = Cluster::start_with(&options, true) else { return };

@@ -1,5 +1,5 @@
-//! Proxies in front of Redis, and servers that are too old, are told apart: what `check` says, and which of
-//! them ends the start.
+//! Proxies in front of Redis are distinguished from servers that are too old: by the findings of `check`, and
+//! by which of them end the start.
 
 use std::io::{Error, Result, Write as _};
 use std::net::TcpStream;
@@ -10,7 +10,7 @@ use tollgate_store_redis::{Finding, Secret, Severity};
 use crate::common::{patient, run, store, until_down, until_up};
 use crate::fake::{fake, usual};
 
-/// What a server says to a command; `None` closes the connection.
+/// The reply of a server to a command; `None` closes the connection.
 type Says = fn(&str) -> Option<&'static str>;
 
 fn speaking(says: Says) -> String {
@@ -113,6 +113,7 @@ fn a_proxy_in_front_of_redis_must_not_be_used_and_is_not_taken_for_an_old_redis_
         config.link.login.password = password.map(Secret::new);
         run(async {
             let store = store(config);
+            // The check and the watcher must both find the fault, and neither may show the password.
             let findings = store.check().await;
             let [found] = &findings[..] else { panic!("{what}: {findings:?}") };
             assert_eq!(found.severity, Severity::Reject, "{what}: {found}");

@@ -1,5 +1,5 @@
-//! What a server may say that no real one can be brought to say at the right moment: when the breaker opens,
-//! and replies that nobody asked for.
+//! Replies that no real server can be brought to send at the right moment: while the breaker opens, and
+//! replies to no request.
 
 use std::io::{ErrorKind, Write as _};
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use tollgate_testkit::redis::free_port;
 use crate::common::{patient, run, store, take, total, wait};
 use crate::fake::{fake, unseen, usual};
 
-/// Later than anything on a machine however busy.
+/// Longer than any delay on a busy machine.
 const LATE: Duration = Duration::from_secs(20);
 
-/// So many failures in a row open the breaker.
+/// This many failures in a row open the breaker.
 fn allows(failures: u32, url: &str) -> RedisConfig {
     let mut config = patient(url);
     config.link.deadline = LATE;
@@ -68,8 +68,8 @@ fn failures_in_a_row_open_the_breaker_one_after_a_probe_opens_it_anew_and_an_ans
     }
 }
 
-/// Once the store has taken a reply for what it is not, every answer is another call's: it must not be
-/// believed once.
+/// Once the store has matched a reply to the wrong call, every later answer belongs to another call: it must
+/// not be believed once.
 #[test]
 fn a_server_that_says_more_than_it_was_asked_is_believed_no_further() {
     let over = AtomicBool::new(false);
@@ -122,7 +122,7 @@ fn a_single_server_sends_no_call_to_another() {
     run(told_wrong(&store, ErrorKind::InvalidData, "is asked to go to 127.0.0.1:9, and cannot"));
 }
 
-/// As when the sentinels cannot reach the old one, which goes on answering.
+/// As when the sentinels cannot reach the old master, which still answers.
 #[test]
 fn a_master_that_the_sentinels_have_replaced_is_left_though_it_answers() {
     let port = |url: &str| url.rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).expect("a port");
@@ -158,7 +158,7 @@ fn a_master_that_the_sentinels_have_replaced_is_left_though_it_answers() {
     });
 }
 
-/// Or a busy machine would start beside a store that forgets.
+/// Otherwise a busy machine would start beside a store that forgets.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "its slowness is the matter")]
 fn a_server_that_is_too_slow_for_calls_is_looked_at_all_the_same() {
@@ -184,14 +184,14 @@ fn a_server_that_is_too_slow_for_calls_is_looked_at_all_the_same() {
     );
 }
 
-/// However many failures the breaker allows, and however much time there is.
+/// This holds for any number of failures that the breaker allows, and any amount of time.
 #[test]
 fn callers_waiting_for_a_connection_fail_at_once_when_there_is_none() {
     let store = store(allows(1000, &format!("redis://127.0.0.1:{}", free_port())));
     run(told_wrong(&store, ErrorKind::NotConnected, "refused"));
 }
 
-/// Long before the time to connect is over.
+/// That is long before the time to connect is over.
 #[test]
 fn a_server_that_accepts_and_says_nothing_opens_the_breaker_by_the_calls_that_wait() {
     let url = fake(|_, _| Ok(()));

@@ -81,7 +81,7 @@ fn files_that_are_exchanged_are_read_again_for_the_next_connection() {
         let (store, quota) = (store(config), total(LIMIT));
         all_is_well(&store, "k", &quota).await;
 
-        // The server comes back with all of another authority.
+        // The server comes back with certificates of another authority.
         let next = Authority::new();
         next.issue("redis", 2100).write(redis.folder());
         write(&redis.authority_file(), &next.pem());
@@ -95,7 +95,7 @@ fn files_that_are_exchanged_are_read_again_for_the_next_connection() {
         until_up(&store).await;
         all_is_well(&store, "k", &quota).await;
 
-        // What cannot be used leaves what was read before in use.
+        // A file that cannot be used leaves the previous contents in use.
         write(&authority, "no certificate");
         let connects = store.stats().conn.connects;
         redis.command(&["CLIENT", "KILL", "TYPE", "normal"]);

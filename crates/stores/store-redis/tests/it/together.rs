@@ -1,5 +1,5 @@
-//! Several limits on several masters of a Cluster, charged together: what becomes of the healthy ones while
-//! one is silent, and of all when the caller leaves half-way.
+//! Several limits on several masters of a Cluster, charged together: the outcome on the healthy ones while
+//! one is silent, and on all when the caller leaves half-way.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -25,7 +25,7 @@ fn apart(cluster: &Cluster, name: &str) -> [String; 3] {
     })
 }
 
-/// The others are served while one hangs, however long that takes.
+/// The other servers are served while one hangs, for any time.
 fn cluster() -> Option<Cluster> {
     Cluster::start_with(&Options::new().set("cluster-require-full-coverage", "no"), false)
 }
@@ -35,7 +35,7 @@ fn on<'a>(keys: &'a [String], quotas: &'a [Quota], costs: &'a [u64]) -> Vec<Take
     takes.map(|((key, quota), cost)| counter(key, quota).take(Cost(*cost))).collect()
 }
 
-/// A bucket is leased, all else is exact.
+/// A bucket is leased, any other quota is exact.
 fn counter<'a>(key: &'a str, quota: &'a Quota) -> Counter<'a> {
     let is_bucket = matches!(quota.algorithm(), Algorithm::TokenBucket { .. });
     let sharing = if is_bucket { Sharing::Leased } else { Sharing::Exact };
@@ -53,12 +53,12 @@ async fn together(store: &RedisStore, batch: &[Take<'_>], holds: bool) -> Verdic
     verdicts
 }
 
-/// As an answer to each: admitted, denied, or none.
+/// Each answer as admitted, denied, or none.
 fn told(verdicts: &Verdicts) -> Vec<Option<bool>> {
     verdicts.iter().map(|it| it.as_ref().ok().map(tollgate_core::Decision::is_admitted)).collect()
 }
 
-/// Polls so often at most, and then drops it.
+/// Polls this many times at most, and then drops it.
 async fn polled<T>(future: impl Future<Output = T>, most: usize) -> Option<T> {
     let (mut future, mut polls) = (Box::pin(future), 0);
     std::future::poll_fn(move |cx| {
@@ -91,7 +91,7 @@ fn the_limits_of_healthy_slots_hold_while_another_gives_no_answer() {
                 wanted[0] = Some(false);
             }
             let said = told(&together(&store, &batch, round % 2 == 1).await);
-            // From the sixth on `k0` denies, and soon others, each by what it has.
+            // From the sixth on `k0` denies, and soon others, each by its own permits.
             assert_eq!(said[0], wanted[0], "round {round}: {said:?}");
             assert_eq!(said[3], None, "round {round}: {said:?}");
             assert!(round >= 5 || said == wanted, "round {round}: {said:?}");
@@ -136,7 +136,7 @@ fn a_silent_master_switches_no_limit_of_the_others_off() {
     });
 }
 
-/// A caller leaves after the first poll, the second, and so on until one hears its answer.
+/// A caller leaves after the first poll, the second, and so on until one gets its answer.
 #[test]
 fn a_caller_that_leaves_at_any_moment_leaves_all_charged_or_nothing() {
     let Some(cluster) = cluster().map(Arc::new) else { return };
@@ -182,7 +182,7 @@ fn a_caller_that_leaves_at_any_moment_leaves_all_charged_or_nothing() {
                 }
                 let all = gone == costs;
                 let none = gone == [0; 3];
-                // What is held for nobody is given back.
+                // Permits held for nobody are given back.
                 assert!(
                     if denies || holds && heard.is_none() { none } else { all || none },
                     "{name}, {most} polls: {gone:?} of {costs:?}"
@@ -225,7 +225,7 @@ fn what_is_reserved_for_a_caller_that_leaves_is_given_back() {
     });
 }
 
-/// How much a fresh one admits at once.
+/// The number of permits that a fresh counter admits at once.
 fn whole(quota: &Quota) -> u64 {
     match quota.algorithm() {
         Algorithm::TokenBucket { burst: Some(burst), .. } => *burst,
@@ -233,7 +233,7 @@ fn whole(quota: &Quota) -> u64 {
     }
 }
 
-/// Nobody is there to decide what the silent limit lacks.
+/// No caller is left to decide about the silent limit.
 #[test]
 fn a_caller_that_leaves_while_a_master_is_silent_leaves_nothing_on_the_others() {
     let Some(cluster) = cluster() else { return };
@@ -285,8 +285,8 @@ fn a_caller_that_leaves_while_a_master_is_silent_leaves_nothing_on_the_others() 
     });
 }
 
-/// Many callers with deadlines of their own, some of 0 ms, while a master hangs now and then: whatever
-/// was charged on one master was charged on all.
+/// Many callers with deadlines of their own, some of 0 ms, while a master hangs now and then: every charge on
+/// one master was made on all.
 #[test]
 fn impatient_callers_leave_nothing_half_charged() {
     let Some(cluster) = cluster() else { return };

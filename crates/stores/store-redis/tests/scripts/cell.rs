@@ -1,4 +1,5 @@
-//! Quotas that keep instants: the key says when it is full, whatever rate has written it, as in redis-cell.
+//! Quotas that keep instants: the key holds the instant at which it is full, written at any rate, as in
+//! redis-cell.
 
 use tollgate_testkit::redis_cell::{
     CellAnswer, CellRate, CellStep, answers_alike, is_less_than_one_ns_late_for_each_change,

@@ -5,8 +5,8 @@ use tollgate_store_redis::internals::Ask;
 
 use super::*;
 
-/// What the script rounds up, where one rate's debt becomes another's: a few ns, and of a rate that
-/// counts in parts of a ns one part in 10^8.
+/// The most by which the script rounds up when one rate's debt becomes another's: a few ns, and for a rate
+/// that counts in parts of a ns one part in 10^8.
 const ROUNDED: Duration = Duration::from_micros(5);
 
 fn is_same(got: &Decision, want: &Decision) -> bool {
@@ -22,7 +22,7 @@ fn is_same(got: &Decision, want: &Decision) -> bool {
         && (got.remaining() == want.remaining() || got.remaining() + 1 == want.remaining())
 }
 
-/// From one quota to its successor, and what both stores say before and after.
+/// From one quota to its successor, with the answers of both stores before and after.
 fn continues_as_the_model(redis: &Redis, from: &Quota, to: &Quota, gap: Duration) {
     let (store, model) = (store(redis, StoreTime::Node), ModelStore::default());
     let changed_at = AHEAD + gap;
@@ -146,8 +146,8 @@ fn charging_together_continues_from_other_rates_too() {
     assert_eq!(left(&asks(&faster, &cells(5))), [1, 1], "both denied");
 }
 
-/// A log whose limit goes up and down, with penalties and refunds of any size at the same instants: what is
-/// owed by a higher limit of before stays owed.
+/// A log whose limit goes up and down, with penalties and refunds of any size at the same instants: a debt
+/// from an earlier, higher limit stays.
 #[test]
 fn a_log_whose_limit_changes_owes_what_the_model_owes() {
     let Some(redis) = Redis::start(&Options::new()) else { return };

@@ -1,5 +1,5 @@
-//! A store for tests: each ask is one call over a plain connection, at once. It shows what the scripts do,
-//! without the flights.
+//! A store for tests: each ask is one call over a plain connection, at once. It shows the effect of the
+//! scripts, without the flights.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tollgate_store_redis::internals::{
 use tollgate_store_redis::{HashTag, StoreTime};
 use tollgate_testkit::redis::{Client, Reply};
 
-/// A store of its own keys.
+/// A store with keys of its own.
 pub(crate) struct Direct {
     server: SocketAddr,
     prefix: String,

@@ -1,5 +1,5 @@
-//! What random histories seldom meet: how long keys live, what is begun and given back at once, rates that
-//! change meanwhile, slots.
+//! Edges that random histories seldom meet: the lifetime of keys, takes that begin a key and are given back
+//! at once, rates that change meanwhile, slots.
 
 use tollgate_core::{Holder, Slots};
 use tollgate_store_redis::internals::{
@@ -18,7 +18,7 @@ fn name(store: &Direct) -> String {
     store.text_key(b"k")
 }
 
-/// Law: a key lives as long as it says anything. (That it lives not much longer is seen in `server_time`.)
+/// Law: a key lives as long as its state matters. (`server_time` shows that it lives not much longer.)
 #[test]
 fn a_key_lives_as_long_as_it_says_anything() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -85,8 +85,8 @@ fn a_list_holds_what_counts_and_no_more() {
     }
 }
 
-/// The last instant that a state can say is in January 2072. A debt that ends later ends then, and its key stays
-/// one of ours.
+/// The last instant that a state can hold is in January 2072. A debt that ends later ends then, and its key
+/// stays one of ours.
 #[test]
 fn a_debt_that_ends_after_2072_ends_then_and_its_key_can_be_read() {
     const DAY: Duration = Duration::from_secs(86_400);
@@ -122,7 +122,7 @@ fn a_debt_that_ends_after_2072_ends_then_and_its_key_can_be_read() {
             }
         }
     }
-    // One that an earlier version has left.
+    // A value that an earlier version has left.
     let (store, quota) = (store(&redis, StoreTime::Node), of(1, 29));
     store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], now).expect("an answer");
     store.command(&["PEXPIREAT", &name(&store), &(LATEST_MS + 1_000_000_000).to_string()]);
@@ -131,7 +131,7 @@ fn a_debt_that_ends_after_2072_ends_then_and_its_key_can_be_read() {
     assert_eq!(now + seen.reset_after(), Timestamp::from_unix_seconds(LATEST_MS as u64 / 1_000));
 }
 
-/// What is taken and all given back in one call has begun all the same, where beginning matters.
+/// A take that is given back in the same call has begun the key all the same, where beginning matters.
 #[test]
 fn what_is_begun_and_given_back_at_once_has_begun() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -161,7 +161,7 @@ fn what_is_begun_and_given_back_at_once_has_begun() {
 }
 
 /// While rules change, nodes ask by the old rate and by the new one at the same time, and each continues from
-/// what the other wrote.
+/// the other's state.
 #[test]
 fn two_rates_at_once_lose_no_count() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -206,8 +206,8 @@ fn a_window_begins_by_the_servers_clock_whatever_the_caller_believes() {
     assert!(ends.iter().all(|end| *end == ends[0]), "{ends:?}");
 }
 
-/// By the server's clock: the key of slots outlives the last of them, also when that is not the one that was
-/// taken last.
+/// By the server's clock: the key of slots lives at least until the last of them expires, also when that slot
+/// was not taken last.
 #[test]
 fn slots_are_kept_until_the_last_of_them_lapses() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -302,7 +302,7 @@ fn a_caller_whose_clock_is_years_off_gets_the_right_cell() {
     }
 }
 
-/// A list that is never empty counts on and on: before a double loses permits it is written afresh.
+/// A list that is never empty counts on and on: it is rewritten before a double loses permits.
 #[test]
 fn a_list_that_has_counted_too_many_is_written_afresh() {
     let Some(redis) = Redis::start(&Options::new()) else { return };

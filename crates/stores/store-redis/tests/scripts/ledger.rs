@@ -15,13 +15,13 @@ const KEY: &[u8] = b"tollgate:{shop|user=ann|minute}|leased";
 /// Far in the future, so that nothing expires meanwhile.
 const START_US: u64 = 2_524_608_000_000_000;
 
-/// One call, before it is known what the ledger knows.
+/// One call, drawn before the state of the ledger is known.
 #[derive(Clone, Debug)]
 struct Drawn {
     terms: usize,
     op: u8,
     node: u64,
-    /// Differences to what is plausible.
+    /// Differences to the plausible numbers.
     odds: [u8; 3],
     size: u64,
     times: u64,
@@ -69,8 +69,8 @@ fn quotas() -> Vec<[Quota; 2]> {
     ]
 }
 
-/// The call that was drawn, beside what the ledger knows: mostly a plausible one, sometimes late, repeated or
-/// from nowhere.
+/// The call that was drawn, adjusted to the state of the ledger: mostly a plausible one, sometimes late,
+/// repeated or from nowhere.
 fn call(drawn: &Drawn, ledger: &Ledger, now_us: u64) -> LedgerJob {
     let [late, hoards, lies] = drawn.odds;
     let cost = drawn.size;
@@ -105,7 +105,7 @@ fn run(client: &mut Client, call: &ScriptCall) -> Result<LedgerReply, LedgerRepl
     decode(&value(client.command(&words).expect("an answer")))
 }
 
-/// What is kept; that of an unseen key where nothing is.
+/// The stored ledger; that of an unseen key where none is stored.
 fn kept(client: &mut Client) -> Ledger {
     let fields = client.command(&[b"HGETALL".as_slice(), KEY]).expect("an answer");
     let (mut ledger, mut beyond) = (Ledger::default(), [0; 2]);
@@ -207,7 +207,7 @@ fn on_the_servers_clock_a_key_lives_as_long_as_it_matters() {
     let reply = run(&mut client, &encode(KEY.to_vec(), pack(&terms), lease, None)).expect("a reply");
     assert_eq!((reply.granted, reply.active), (100, 1));
     let expires_ms = client.command(&[b"PEXPIRETIME".as_slice(), KEY]).expect("an answer").int() as u64;
-    // To the epoch's end, one epoch more, and until what was taken is back.
+    // To the epoch's end, one epoch more, and until the permits taken are back.
     let want_us = reply.ends_us + terms.tau_us() + 100_000;
     assert!((want_us..=want_us + 1_000).contains(&(expires_ms * 1_000)), "{expires_ms} {want_us}");
 }

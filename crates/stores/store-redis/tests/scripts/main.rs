@@ -28,12 +28,12 @@ use tollgate_testkit::redis::{Options, Redis};
 
 use crate::direct::Direct;
 
-/// So far ahead that no key expires by the server's clock: 2050.
+/// Far enough ahead that no key expires by the server's clock: 2050.
 const AHEAD: Timestamp = Timestamp::from_unix_seconds(2_524_608_000);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// A store of its own keys.
+/// A store with keys of its own.
 fn store(redis: &Redis, time: StoreTime) -> Direct {
     static STORES: AtomicU32 = AtomicU32::new(0);
     Direct::new(redis.address(), format!("t{}:", STORES.fetch_add(1, Relaxed)), time)
@@ -47,7 +47,7 @@ fn quota(limit: u64, span: Duration, algorithm: Algorithm) -> Quota {
     Quota::new(limit, Period::Span(span), algorithm).expect("a quota")
 }
 
-/// One of each kind, small enough that takes are denied.
+/// One quota of each kind, small enough that takes are denied.
 fn each(span: Duration) -> Vec<Quota> {
     [
         (5, bucket(None, None, 0, Refill::Continuous)),
@@ -90,7 +90,7 @@ fn scripts_answer_as_the_model_does() {
     suite::run(&suite::Parked, || store(&redis, StoreTime::Node), &options);
 }
 
-/// Nodes whose clocks differ ask for one key: what the one behind has counted still counts for it.
+/// Nodes whose clocks differ ask for one key: the counts of a node that is behind still count for it.
 #[test]
 fn a_look_by_a_clock_that_is_ahead_deletes_nothing() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -229,8 +229,8 @@ fn what_is_not_ours_is_named_and_left_alone() {
     }
 }
 
-/// Law I6: a clock that steps back admits no more than one that stops; one that steps forward admits
-/// once what the step brings, and no more.
+/// Law I6: a clock that steps back admits no more than one that stops; one that steps forward admits once the
+/// refill of the step, and no more.
 #[test]
 fn a_clock_that_steps_mints_nothing() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -239,7 +239,7 @@ fn a_clock_that_steps_mints_nothing() {
         let count = |answers: &[Answer]| {
             answers.iter().filter(|it| matches!(it, Answer::Decision(it) if it.is_admitted())).count()
         };
-        // As many as a model admits that sees the same takes.
+        // As many as a model admits that gets the same takes.
         for (hours, steps_back) in [(1, false), (0, true), (1, true), (2, false), (1, true)] {
             let (now, kinds) = (AHEAD + HOUR * hours, [Kind::Take(Cost(1)); 40]);
             let asks = kinds.map(|kind| store.ask(b"k", &quota, kind));

@@ -1,9 +1,9 @@
-//! What a key costs the server.
+//! The server's memory for one key.
 
 use super::*;
 
 const KEYS: u32 = 20_000;
-/// PERFORMANCE: bytes a key above its name.
+/// PERFORMANCE: bytes per key, without its name.
 const MOST: f64 = 115.0;
 
 fn used_memory(store: &Direct) -> i64 {
@@ -12,8 +12,8 @@ fn used_memory(store: &Direct) -> i64 {
     line.trim().parse().expect("a number")
 }
 
-/// A log of many entries that are over, or that a large cost has to wait for, is searched and not walked:
-/// nobody holds up the server.
+/// A log of many entries that are over, or that a large cost has to wait for, is searched and not walked: no
+/// caller holds up the server.
 #[test]
 fn a_long_list_costs_a_few_steps() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -56,7 +56,7 @@ fn a_key_of_one_word_costs_no_more_than_115_bytes_above_its_name() {
         quota(100, day, window),
         quota(100, day, Algorithm::Total),
     ] {
-        // A server each: tables that have grown do not shrink at once.
+        // One server per case: tables that have grown do not shrink at once.
         let Some(redis) = Redis::start(&Options::new()) else { return };
         let store = store(&redis, StoreTime::Store);
         let name = |nth: u32| format!("shop|user=user-{nth:08}|token_bucket");

@@ -1,5 +1,5 @@
-//! Several rates on one key: callers of all of them get at most what the most generous rule admits, and about
-//! what the least generous one would admit at least, whoever comes when.
+//! Several rates on one key: callers of all of them get at most what the most generous rule admits, and at
+//! least about what the least generous one would admit, in any order of callers.
 
 use tollgate_core::RetryAfter;
 
@@ -25,7 +25,7 @@ fn rule(limit: u64, period: Duration, burst: u64) -> Rule {
     }
 }
 
-/// Which of them has the higher rate, and which the lower.
+/// The rule with the higher rate, and the one with the lower.
 fn extremes(rules: &[Rule]) -> (&Rule, &Rule) {
     let interval = |rule: &&Rule| rule.period.as_nanos() * 1_000_000_000 / u128::from(rule.limit);
     (rules.iter().min_by_key(interval).expect("a rule"), rules.iter().max_by_key(interval).expect("a rule"))
@@ -55,7 +55,7 @@ impl Most {
         }
     }
 
-    /// Takes it; by how many permits it is too much.
+    /// Takes it; returns the number of permits by which it is too much.
     fn admit(&mut self, cost: u64, now: Timestamp) -> f64 {
         let passed = u128::from(now.as_nanos() - self.at.as_nanos());
         self.at = now;
@@ -95,7 +95,7 @@ fn decision(store: &Direct, quota: &Quota, kind: Kind, now: Timestamp) -> tollga
     }
 }
 
-/// Takes at these instants by these rules: what was admitted, and the two bounds.
+/// Takes at these instants by these rules: the permits admitted, and the two bounds.
 struct Run {
     admitted: u64,
     least: u64,
@@ -198,8 +198,7 @@ fn rates() -> impl Strategy<Value = (u64, Duration)> {
 fn takes_by_several_rates_stay_between_the_least_and_the_most_generous() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let rules = prop::collection::vec((rates(), prop_oneof![1..12_u64, 12..5_000_u64]), 2..4);
-    // How much more is asked for than the highest rate gives, in tenths; what takes cost; how long each
-    // rate's turn is.
+    // Demand in tenths of the highest rate; costs of takes; lengths of each rate's turn.
     let plan = (
         rules,
         2..40_u64,
@@ -210,7 +209,7 @@ fn takes_by_several_rates_stay_between_the_least_and_the_most_generous() {
     );
     let config = Config { cases: cases(48), failure_persistence: None, ..Config::default() };
     let law = TestRunner::new(config).run(&plan, |(rates, demand, mixed, turn, seed, by_chance)| {
-        // One by one no key is asked more often than every µs, about.
+        // One by one, no key is asked more often than about every µs.
         let fastest_ns = |unit: u64| {
             let of = |((limit, period), _): &((u64, Duration), u64)| {
                 u128::from(unit) * period.as_nanos() / u128::from(*limit)
@@ -226,7 +225,7 @@ fn takes_by_several_rates_stay_between_the_least_and_the_most_generous() {
             })
             .map(|((limit, period), burst)| rule(*limit, *period, burst * unit))
             .collect();
-        // What one rate owes is owed at the others too, and no debt may end after 2072.
+        // A debt at one rate is owed at the others too, and no debt may end after 2072.
         let most_owed = rules.iter().map(|rule| u128::from(rule.burst)).max().unwrap_or_default();
         let interval_ns = |rule: &Rule| rule.period.as_nanos() / u128::from(rule.limit);
         let slowest_ns = rules.iter().map(interval_ns).max().unwrap_or_default();
@@ -263,9 +262,8 @@ fn takes_by_several_rates_stay_between_the_least_and_the_most_generous() {
     law.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// Law: at one instant a key owes permits, whichever rate they were taken at: what one node took, gave back
-/// or charged, every other finds. A rate whose interval is no whole number of ns may find a part of a permit
-/// more.
+/// Law: at one instant a key owes permits, taken at any rate: takes, returns and charges of one node are seen
+/// by every other. A rate whose interval is no whole number of ns may find a part of a permit more.
 #[test]
 fn every_rate_finds_the_permits_that_the_others_took() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -273,8 +271,8 @@ fn every_rate_finds_the_permits_that_the_others_took() {
     let plan = (prop::collection::vec((rates(), 1..60_u64), 3), prop::collection::vec(step, 1..40));
     let config = Config { cases: cases(64), failure_persistence: None, ..Config::default() };
     let law = TestRunner::new(config).run(&plan, |(rates, steps)| {
-        // What is rounded up are ns: at rates of a permit in a few of them it is permits.
-        // (And a debt ends in 2072.)
+        // Rounding up adds ns: at rates of a permit in a few of them it adds permits. (And a debt ends in
+        // 2072.)
         let rules: Vec<Rule> = rates
             .iter()
             .map(|((limit, period), burst)| {
@@ -326,8 +324,8 @@ fn every_rate_finds_the_permits_that_the_others_took() {
     law.unwrap_or_else(|failure| panic!("{failure}"));
 }
 
-/// After the last node has the new rule, what it admits is what the new rule says, also where permits are
-/// used up all the time and the key is never full.
+/// After the last node has the new rule, its admissions follow the new rule, also where permits are used up
+/// all the time and the key is never full.
 #[test]
 fn once_all_nodes_have_the_new_rate_it_holds() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -353,7 +351,7 @@ fn once_all_nodes_have_the_new_rate_it_holds() {
     }
 }
 
-/// What a rate cannot tell stays owed: a million permits are three thousand years of one a day.
+/// A debt that a rate cannot express stays: a million permits are three thousand years of one a day.
 #[test]
 fn a_debt_beyond_all_time_is_kept_for_the_rate_that_can_pay_it() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -372,7 +370,8 @@ fn a_debt_beyond_all_time_is_kept_for_the_rate_that_can_pay_it() {
     assert_eq!(left(&fast, Kind::Take(Cost(1))), 99_999);
 }
 
-/// A bucket that does not start full is kept for long, and one that does is not: each reads the other's.
+/// The key of a bucket that does not start full lives on for long, that of another bucket does not: each
+/// reads the other's.
 #[test]
 fn how_a_bucket_starts_may_change_with_its_rate() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -392,8 +391,8 @@ fn how_a_bucket_starts_may_change_with_its_rate() {
     }
 }
 
-/// Two rates that write the same digits, which differ by less than a thousandth: by no more than that of the
-/// burst are they mistaken.
+/// Two rates that write the same digits, which differ by less than a thousandth: reading one as the other is
+/// off by at most that part of the burst.
 #[test]
 fn rates_that_are_taken_for_one_exceed_the_burst_by_what_they_differ() {
     let Some(redis) = Redis::start(&Options::new()) else { return };

@@ -19,7 +19,7 @@ fn at_ms(ms: u64) -> Timestamp {
     Timestamp::from_nanos(ms * 1_000_000)
 }
 
-/// When the key expires: at or after the end of what it says (`reset_after`), and not long after.
+/// The expiry of the key: at or after the end that it states (`reset_after`), and not long after.
 #[test]
 fn keys_expire_when_they_say_nothing_any_more() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
@@ -42,7 +42,7 @@ fn keys_expire_when_they_say_nothing_any_more() {
         let longer_ms = match quota.algorithm() {
             // A weighted window counts until the end of the next one at most.
             Algorithm::SlidingWindowCounter => day.as_millis() as u64,
-            // A key that owes nothing any more gets cold at most for as long as it warms up.
+            // A key that owes nothing any more gets cold for at most its warm-up.
             Algorithm::WarmUp { warm_up, .. } => warm_up.as_millis() as u64,
             _ => 0,
         };
@@ -56,8 +56,8 @@ fn keys_expire_when_they_say_nothing_any_more() {
     }
 }
 
-/// Whatever the node's clock shows: it is a hint. Only what the server counts is admitted, and windows are
-/// the server's.
+/// The node's clock may show any time: it is a hint. Only the server's counts admit, and windows are the
+/// server's.
 #[test]
 fn the_nodes_clock_may_be_wrong_by_hours() {
     let Some(redis) = Redis::start(&Options::new()) else { return };

@@ -1,11 +1,12 @@
-//! Where a server is: host and port, and how they are written. Not here: URLs, whose form each store chooses.
+//! Addresses of servers: host and port, and their written form. Not here: URLs, whose form each store
+//! chooses.
 
 /// Host and port of one server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct HostPort {
     /// Name or address; an IPv6 address without its brackets.
     pub host: String,
-    /// Port.
+    /// TCP port of the server.
     pub port: u16,
 }
 
@@ -19,7 +20,7 @@ impl HostPort {
     /// Reads `host`, `host:port`, `[::1]` or `[::1]:port`.
     ///
     /// # Errors
-    /// [`AddressError`] says what is wrong with it and does not repeat it: it may be the rest of a password.
+    /// [`AddressError`] names the fault and does not repeat the address: it may be the rest of a password.
     ///
     /// # Example
     /// ```
@@ -53,7 +54,7 @@ impl HostPort {
     }
 }
 
-/// Why a text is not an address.
+/// The reason why a text is not an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {

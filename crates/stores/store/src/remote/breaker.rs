@@ -1,6 +1,7 @@
-//! When to stop asking a server that does not answer, and when to try again. Reads no clock.
+//! The rule for when a server that does not answer is no longer asked, and when it is tried again. Reads no
+//! clock.
 //!
-//! Not here: what counts as a failure, and how a server is probed (each store).
+//! Not here: the events that count as failures, and the probing of a server (each store).
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use super::jittered;
 /// Pause after a first failure; each failure that follows doubles it.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 
-/// When to stop asking a server that does not answer.
+/// The failures after which a server is not asked for a while.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BreakerSettings {
     /// Failures in a row that open it: broken connections and answers that did not come in time.
@@ -20,14 +21,14 @@ pub struct BreakerSettings {
 }
 
 impl Default for BreakerSettings {
-    /// 3 failures; 400 ms.
+    /// Defaults: 3 failures; 400 ms.
     fn default() -> Self {
         Self { failures: 3, longest_pause: Duration::from_millis(400) }
     }
 }
 
 impl BreakerSettings {
-    /// Why these settings cannot work; `None` where they can.
+    /// The reason why these settings cannot work; `None` where they can.
     #[must_use]
     pub const fn fault(&self) -> Option<&'static str> {
         if self.failures == 0 || self.longest_pause.is_zero() {
@@ -57,7 +58,7 @@ pub struct Breaker {
     is_open: bool,
 }
 
-/// What a failure did.
+/// The effect of a failure on the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
     /// Too few failures in a row so far.
@@ -100,7 +101,7 @@ impl Breaker {
         Failed::Opened
     }
 
-    /// Counts one failure that is enough by itself.
+    /// Counts one failure that opens the breaker by itself.
     pub fn trip(&mut self) -> Failed {
         self.failures = self.failures.max(self.settings.failures - 1);
         self.failed()

@@ -1,4 +1,4 @@
-//! Why a remote store cannot be set up, and why a call to it failed.
+//! The errors of a remote store's settings, and of calls to it.
 
 use std::io;
 use std::sync::Arc;
@@ -6,26 +6,26 @@ use std::time::Duration;
 
 use crate::{StoreError, StoreName};
 
-/// Why settings cannot work. Never shows a password.
+/// The reason why settings cannot work. Never shows a password.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
     /// A URL that cannot be read.
     #[error("store URL: {what}")]
     Url {
-        /// What is wrong, and what to write instead.
+        /// The problem, and the remedy.
         what: String,
     },
     /// A setting's value.
     #[error("store: {what}")]
     Setting {
-        /// What is wrong, and what to write instead.
+        /// The problem, and the remedy.
         what: String,
     },
     /// A certificate or key that cannot be used.
     #[error("store TLS: {what}")]
     Tls {
-        /// What is wrong, and in which file.
+        /// The problem, and the file that has it.
         what: String,
     },
 }
@@ -44,19 +44,19 @@ impl ConfigError {
     }
 }
 
-/// Why a call has no answer, and what became of it; a [`StoreError`] without the store's name.
+/// The reason why a call has no answer, and its outcome; a [`StoreError`] without the store's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// It failed before anything was sent, or its effect was ruled out: nothing was changed.
     NotSent {
-        /// What kind of error the caller gets.
+        /// The kind of error for the caller.
         kind: io::ErrorKind,
-        /// What failed; names the server, never a password.
+        /// The step that failed; names the server, never a password.
         why: Arc<str>,
     },
     /// It was sent and not answered in time: something may have been changed.
     Silent {
-        /// How long the caller waited.
+        /// Time that the caller waited.
         waited: Duration,
     },
     /// The server rejected it: nothing was changed.
@@ -69,7 +69,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Nothing was sent.
+    /// A failure before anything was sent.
     #[must_use]
     pub fn not_sent(kind: io::ErrorKind, why: impl Into<Arc<str>>) -> Self {
         Self::NotSent { kind, why: why.into() }

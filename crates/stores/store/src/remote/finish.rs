@@ -1,8 +1,7 @@
-//! Work that is never left half done: charges that are given back unless all of them stand.
+//! Work that is never left half done: charges that are given back unless all of them stay.
 //!
-//! A caller may leave at any await: a deadline passes, a connection closes. What has been charged by then
-//! would stay charged for ever if the work stopped there. Not here: what is charged, and how it is given back
-//! (each store).
+//! A caller may leave at any await: a deadline passes, a connection closes. The charges made by then would
+//! stay for ever if the work stopped there. Not here: the charges, and giving them back (each store).
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,7 +14,7 @@ use tollgate_core::{Cost, Quota};
 
 use crate::{Counter, Key, Origin, Payment, Sharing, Take};
 
-/// Runs work to its end, also where its caller leaves: what is left of it then continues in a task of the
+/// Runs work to its end, also where its caller leaves: the rest of it then continues in a task of the
 /// caller's runtime.
 ///
 /// While the caller stays there is no task, only a box. Clones share the number of tasks.
@@ -50,7 +49,7 @@ impl Default for Finisher {
 
 impl Finisher {
     /// Awaits `work`. Where this future is dropped after it was first polled, the rest of `work` continues in
-    /// a task, and then what `abandoned` makes of its result.
+    /// a task, and then `abandoned` gets its result.
     ///
     /// The rest is lost only with its runtime, or where there is no runtime.
     pub async fn run<W, U, R>(&self, work: W, abandoned: U) -> W::Output
@@ -64,7 +63,7 @@ impl Finisher {
         poll_fn(|cx| running.poll(cx)).await
     }
 
-    /// How many are finished in tasks of their own now.
+    /// The number of calls that are now finished in tasks of their own.
     #[must_use]
     pub fn unfinished(&self) -> usize {
         *self.left.borrow()
@@ -83,7 +82,7 @@ where
     U: FnOnce(W::Output) -> R + Send + 'static,
     R: Future<Output = ()> + Send + 'static,
 {
-    /// Absent when it is done, or has panicked.
+    /// `None` when the work is done, or has panicked.
     parts: Option<(Pin<Box<W>>, U)>,
     runtime: Option<Handle>,
     left: &'a Arc<watch::Sender<usize>>,

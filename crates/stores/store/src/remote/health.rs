@@ -1,5 +1,5 @@
-//! What connections report about their servers, and the store's state from it: up, or down and why; one log
-//! line per change.
+//! The state of a store, up or down with the reason, from the reports of connections about their servers; one
+//! log line per change.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,23 +36,23 @@ pub struct Health {
     reporters: AtomicU64,
 }
 
-/// A connection, or whatever else knows how one server is.
+/// A connection, or another reporter of one server's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reporter {
     server: usize,
     number: u64,
 }
 
-/// One server, or all of a store that are logged as one.
+/// One server, or all servers of a store that are logged as one.
 #[derive(Debug)]
 struct Server {
     name: String,
-    /// By number: nothing from a reporter that reaches the server, else why it does not.
+    /// By number: `None` from a reporter that reaches the server, otherwise the reason.
     reports: BTreeMap<u64, Option<Arc<str>>>,
     logged: Logged,
 }
 
-/// What was last logged of a server.
+/// The state of a server that was last logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Logged {
     Nothing,
@@ -61,12 +61,12 @@ enum Logged {
 }
 
 impl Server {
-    /// Why it is down, by the eldest of the reporters that say so.
+    /// The reason why it is down, from the oldest of the reporters that say so.
     fn why(&self) -> Option<&Arc<str>> {
         self.reports.values().flatten().next()
     }
 
-    /// Logs a change. Without reporters, as at the end, nothing is known any more and nothing is logged.
+    /// Logs a change. Without reporters, as at the end, the state is unknown and nothing is logged.
     fn log(&mut self) {
         let store = &self.name;
         match (self.logged, self.why()) {
@@ -90,7 +90,7 @@ impl Server {
 }
 
 impl Health {
-    /// Nothing is known yet. Each name is one server, logged by itself; it must not hold a password.
+    /// A health without reports. Each name is one server, logged by itself; it must not hold a password.
     pub fn new(servers: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let server = |name: String| Server { name, reports: BTreeMap::new(), logged: Logged::Nothing };
         Self {

@@ -14,9 +14,9 @@ pub enum StoreState {
     Up,
     /// At least one server that is needed does not answer, or must not be used.
     Down {
-        /// Since when.
+        /// The instant at which it went down.
         since: Instant,
-        /// What the last attempt found; names the server, never a password.
+        /// Result of the last attempt; names the server, never a password.
         why: Arc<str>,
     },
 }
@@ -28,7 +28,7 @@ impl StoreState {
         matches!(self, Self::Up)
     }
 
-    /// As programs read it: `trying`, `up` or `down`.
+    /// The state as programs read it: `trying`, `up` or `down`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -38,13 +38,13 @@ impl StoreState {
         }
     }
 
-    /// How long the store has been down; `None` unless it is.
+    /// Time since the store went down; `None` unless it is down.
     #[must_use]
     pub fn down_for(&self) -> Option<Duration> {
         if let Self::Down { since, .. } = self { Some(since.elapsed()) } else { None }
     }
 
-    /// Why the store is down; `None` unless it is.
+    /// The reason why the store is down; `None` unless it is.
     #[must_use]
     pub const fn why(&self) -> Option<&Arc<str>> {
         if let Self::Down { why, .. } = self { Some(why) } else { None }

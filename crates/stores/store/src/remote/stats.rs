@@ -1,5 +1,4 @@
-//! What a remote store counts of its work. Plain numbers; names of metrics are chosen where they are
-//! exported.
+//! The counts of a remote store's work. Plain numbers; names of metrics are chosen where they are exported.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use std::time::Duration;
 pub struct Stat(AtomicU64);
 
 impl Stat {
-    /// Adds `n`.
+    /// Adds `n` to the count.
     pub fn add(&self, n: u64) {
         if n > 0 {
             self.0.fetch_add(n, Relaxed);
@@ -35,21 +34,21 @@ impl Stat {
 
 macro_rules! conn_stats {
     ($($(#[$doc:meta])* $field:ident,)*) => {
-        /// What one store's connections did; all except the gauges only grow.
+        /// The work of one store's connections; all counts except the gauges only grow.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct ConnStats {
             $($(#[$doc])* pub $field: u64,)*
         }
 
-        /// Where [`ConnStats`] are counted.
+        /// The counters behind [`ConnStats`].
         #[derive(Debug, Default)]
         pub struct ConnCounters {
             $($(#[$doc])* pub $field: Stat,)*
         }
 
         impl ConnCounters {
-            /// What was counted since the start.
+            /// The counts since the start.
             #[must_use]
             pub fn snapshot(&self) -> ConnStats {
                 ConnStats { $($field: self.$field.get(),)* }
@@ -67,7 +66,7 @@ conn_stats! {
     keys,
     /// Requests that shared the count of a key with another request.
     merged,
-    /// Round trips.
+    /// Round trips to the server.
     flights,
     /// Connections made, the first ones included.
     connects,
@@ -89,7 +88,7 @@ conn_stats! {
     breakers_open,
     /// Gauge: connections that are open now.
     connections,
-    /// Gauge: recent mean round trip in microseconds; 0 of memcached.
+    /// Gauge: recent mean round trip in microseconds; 0 for memcached.
     round_trip_us,
 }
 

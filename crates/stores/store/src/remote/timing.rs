@@ -1,8 +1,8 @@
-//! How long to wait: for an answer, and before the next try.
+//! The waits of remote stores: for an answer, and before the next try.
 
 use std::time::Duration;
 
-/// How long to wait for an answer so that a call ends at `deadline`, or 1 ms after it at the latest: tokio's
+/// The wait for an answer after which a call ends at `deadline`, or 1 ms after it at the latest: tokio's
 /// timers fire at whole milliseconds, and so does the operating system's wait: together up to 2 ms late. At
 /// least 1 ms.
 ///

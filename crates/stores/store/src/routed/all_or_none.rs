@@ -1,11 +1,11 @@
 //! All or none of a batch over two stores.
 //!
 //! Memory is charged first, since it can be given back for certain. If it denies, the shared store decides
-//! without charging anything, so that the longest of all waits is known. If the shared store denies, what
-//! memory has charged is given back. Between the two another request of this node may find permits missing
+//! without charging anything, so that the longest of all waits is known. If the shared store denies, the
+//! charges of memory are given back. Between the two another request of this node may find permits missing
 //! that come back: it may be denied needlessly, never admitted wrongly.
 //!
-//! A future that is dropped leaves nothing half charged: what memory has charged goes back with it
+//! A future that is dropped leaves nothing half charged: the charges of memory go back with it
 //! ([`LocalCharge`]), and the shared store settles its own part ([`Store::take`]). Nothing is awaited between
 //! the shared store's answer and that. Not here: all or none within one store, which that store does itself.
 
@@ -16,12 +16,12 @@ use tollgate_core::{Algorithm, Cost, Decision, Timestamp};
 use super::parts::{Parts, merge, split};
 use crate::{Charge, Store, Take, Verdicts, at_once};
 
-/// How a batch is charged.
+/// The operation by which a batch is charged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     /// [`Store::take`] with [`Charge::Together`].
     Take,
-    /// [`Store::reserve`].
+    /// [`Store::reserve`], for at most `max_wait`.
     Reserve { max_wait: Duration },
 }
 
@@ -78,7 +78,8 @@ pub(crate) async fn take_all_or_none(
     merge(batch, of_local, of_shared, verdicts);
 }
 
-/// What this node's memory has charged while the shared store decides: given back on drop, unless it is kept.
+/// The charges of this node's memory while the shared store decides: given back on drop, unless they are
+/// kept.
 struct LocalCharge<'a, L: Store> {
     store: &'a L,
     takes: &'a [Take<'a>],

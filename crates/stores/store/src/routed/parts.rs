@@ -13,7 +13,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) shared: Vec<Take<'a>>,
 }
 
-/// Partitions `batch`.
+/// Partitions `batch` by store.
 pub(crate) fn split<'a>(batch: &[Take<'a>]) -> Parts<'a> {
     let (local, shared) = batch.iter().copied().partition(|take| is_local(take.counter));
     Parts { local, shared }

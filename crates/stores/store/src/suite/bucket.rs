@@ -33,7 +33,7 @@ enum Step {
     Reset(usize),
     Advance(Duration),
     Rewind(Duration),
-    /// Other overdrafts from now on, of the same numbers.
+    /// Changes the overdrafts, with the same numbers otherwise.
     Reload(usize),
 }
 
@@ -191,8 +191,8 @@ fn same(
     Ok(())
 }
 
-/// Callers of all classes at once, each alone and several together: what passed is never more than the bucket
-/// and the overdraft have, what is left is exactly what did not pass, and no class is denied what is left.
+/// Callers of all classes at once, each alone and several together: the admitted permits are never more than
+/// the bucket and the overdraft have, all others are left, and no class is denied permits that are left.
 pub(super) fn classes_at_once_share_one_bucket<S: Store>(
     executor: &impl Executor,
     make: impl Fn() -> S,
@@ -219,7 +219,7 @@ pub(super) fn classes_at_once_share_one_bucket<S: Store>(
         }
         0
     });
-    // Each class takes what it may still have, one after another.
+    // Each class takes the permits that it may still have, one after another.
     for class in [2, 1, 0] {
         while passes(executor, &store, &[take(class)], Charge::Each, options.begins) {
             left.fetch_sub(costs[class].cast_signed(), Relaxed);
@@ -228,7 +228,7 @@ pub(super) fn classes_at_once_share_one_bucket<S: Store>(
     let (left, deepest) = (left.load(Relaxed), OVERDRAFTS[0][2].cast_signed());
     let deepest = if options.unsupported.contains(&"overdraft") { 0 } else { deepest };
     expect(LAW, left >= -deepest, || format!("{left} are left of {burst}, {deepest} may be overdrawn"))?;
-    // The one that may overdraw the deepest was denied last with a cost of five.
+    // The class with the deepest overdraft was denied last with a cost of five.
     expect(LAW, left <= 0, || format!("{left} are left of {burst}, and were denied"))?;
     let counter = Counter::new(KEY, &classes[0]);
     let back = executor.block_on(store.give_back(counter, Cost((1 - left).cast_unsigned()), options.begins));

@@ -24,7 +24,7 @@ enum Step {
     Charge(usize, u64),
     Advance(Duration),
     Rewind(Duration),
-    /// The rule has its weights the other way round from now on: same sum, so the same units.
+    /// Reverses the weights of the rule from now on: same sum, so the same units.
     Turn,
 }
 

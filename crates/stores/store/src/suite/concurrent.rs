@@ -1,4 +1,4 @@
-//! Many callers at once. What they may see depends on chance; what must come out in the end does not.
+//! Many callers at once. The answers on the way depend on chance; the final state does not.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -40,7 +40,7 @@ pub(super) fn callers_at_once_admit_exactly_the_limit<S: Store>(
     Ok(())
 }
 
-/// Two limits taken together: the smaller one decides, and the larger one is charged only for what passed.
+/// Two limits taken together: the smaller one decides, and the larger one is charged only for admitted takes.
 pub(super) fn together_charges_all_or_nobody<S: Store>(
     executor: &impl Executor,
     make: impl Fn() -> S,
@@ -68,7 +68,7 @@ pub(super) fn together_charges_all_or_nobody<S: Store>(
 }
 
 /// Batches over three limits in every order, mixed with takes on their own, never pass any of the limits, and
-/// what is left of each is exactly what was not admitted.
+/// the permits left of each are exactly those that were not admitted.
 pub(super) fn together_in_any_order_never_passes_a_limit<S: Store>(
     executor: &impl Executor,
     make: impl Fn() -> S,
@@ -108,8 +108,8 @@ pub(super) fn together_in_any_order_never_passes_a_limit<S: Store>(
     Ok(())
 }
 
-/// Callers that check, work, and report afterwards what it cost: whatever comes between, all is counted; and
-/// what passes is at most what was left, and one piece of work for each caller.
+/// Callers that check, work, and report the cost afterwards: all is counted, in any order; and the admitted
+/// work is at most the permits that were left, and one piece of work for each caller.
 pub(super) fn charges_at_once_are_all_counted<S: Store>(
     executor: &impl Executor,
     make: impl Fn() -> S,
@@ -175,9 +175,9 @@ pub(super) fn giving_back_at_once_loses_and_mints_nothing<S: Store>(
     })
 }
 
-/// Callers that reserve ahead, two counters at a time, and let some of it go: each promised instant is one
-/// caller's, and what one counter denied is left in the other. Not for stores without buckets, which
-/// have nothing to promise.
+/// Callers that reserve ahead, two counters at a time, and give some of them back: each promised instant is
+/// one caller's, and permits that one counter denied are left in the other. Not for stores without buckets,
+/// which have nothing to promise.
 pub(super) fn reserving_at_once_promises_no_permit_twice<S: Store>(
     executor: &impl Executor,
     make: impl Fn() -> S,
@@ -189,7 +189,7 @@ pub(super) fn reserving_at_once_promises_no_permit_twice<S: Store>(
     }
     let many = u64::from(options.takes) * options.threads as u64;
     let fail = |error: tollgate_core::QuotaError| Failure { law: LAW, details: error.to_string() };
-    // One permit a second and as many at once as a second brings; within `max_wait` a quarter of all finds a
+    // One permit per second, and a burst of one second's worth; within `max_wait` a quarter of all finds a
     // place.
     let narrow = Quota::token_bucket(1, Duration::from_secs(1)).map_err(fail)?;
     let (wide, places) = (slow_quota(LAW, many + 1, options)?, many / 4);
@@ -224,13 +224,13 @@ pub(super) fn reserving_at_once_promises_no_permit_twice<S: Store>(
     let rest = left(executor, &store, b, options.begins);
     let want = wide.limit() - kept;
     expect(LAW, rest == want, || format!("{kept} are kept, yet {rest} instead of {want} are left"))?;
-    // What is owed now is what was kept: one second for each until all are there.
+    // The debt now equals the permits kept: one second for each until all are there.
     let inspection = executor.block_on(store.inspect(a, options.begins));
     let owed = inspection.map_or(u64::MAX, |it| it.decision.reset_after().as_secs());
     expect(LAW, owed == kept, || format!("{kept} are kept, and {owed} are owed"))
 }
 
-/// Runs `call(thread, round)` from many threads that begin together; the sum of what it answers.
+/// Runs `call(thread, round)` from many threads that begin together; returns the sum of its results.
 pub(super) fn at_once(options: &Options, call: impl Fn(usize, u32) -> u64 + Sync) -> u64 {
     let barrier = Barrier::new(options.threads);
     let sum = AtomicU64::new(0);
@@ -260,7 +260,7 @@ pub(super) fn passes(
     verdicts.iter().all(|verdict| verdict.as_ref().is_ok_and(|decision| decision.is_admitted()))
 }
 
-/// What a peek says is left; `u64::MAX` when the store gives no answer.
+/// The permits left according to a peek; `u64::MAX` when the store gives no answer.
 fn left(executor: &impl Executor, store: &impl Store, counter: Counter<'_>, now: Timestamp) -> u64 {
     executor.block_on(store.inspect(counter, now)).map_or(u64::MAX, |it| it.decision.remaining())
 }

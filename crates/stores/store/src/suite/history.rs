@@ -17,7 +17,7 @@ const LAW: &str = "every_store_answers_as_the_model_does";
 const LONGEST_MEETING: Duration = Duration::from_secs(3_600);
 /// Quotas of one history; few, so that their counters meet each other.
 const QUOTAS: usize = 3;
-/// Keys of each of them.
+/// Number of keys per quota.
 const KEYS: usize = 3;
 /// Key `k` goes with quota `k % QUOTAS`; those that a careless store takes for one have the same quota.
 const KEY_BYTES: [&[u8]; QUOTAS * KEYS] =
@@ -25,7 +25,7 @@ const KEY_BYTES: [&[u8]; QUOTAS * KEYS] =
 
 /// One step of a history; `key` indexes [`KEY_BYTES`]. `Meet` goes to the instant that the last decision
 /// named (when the cost fits, or `reset`: when all is there again), or a nanosecond before or after it;
-/// `Drain` takes what is left, and no more: there a `<` for a `<=` shows.
+/// `Drain` takes exactly the permits left: there a `<` for a `<=` shows.
 #[derive(Clone, Debug)]
 enum Step {
     Take { charge: Charge, takes: Vec<(usize, Cost, Payment)> },
@@ -40,7 +40,7 @@ enum Step {
     Rewind(Duration),
 }
 
-/// A history: which quotas (indices into all of them), when it begins, what happens.
+/// A history: its quotas (indices into all of them), its beginning, and its steps.
 #[derive(Clone, Debug)]
 struct History {
     quotas: [prop::sample::Index; QUOTAS],
@@ -135,8 +135,8 @@ fn spans() -> impl Strategy<Value = Duration> {
     ]
 }
 
-/// Every quota at its edges: used up to the last permit, looked at together with another, asked a nanosecond
-/// before and at the instant that it named. What random histories meet too seldom.
+/// Every quota at its edges, which random histories meet too seldom: used up to the last permit, looked at
+/// together with another, asked a nanosecond before and at the instant that it named.
 pub(super) fn each_quota_at_its_edges<S: Store>(
     executor: &impl Executor,
     make: impl Fn() -> S,
@@ -177,7 +177,7 @@ fn edges() -> Vec<Step> {
     steps
 }
 
-/// What is asked of a batch.
+/// The operation on a batch.
 #[derive(Clone, Copy)]
 enum Ask {
     Take(Charge),
@@ -222,7 +222,7 @@ fn replay<S: Store>(
             other => other,
         })?;
     }
-    // At the end every key must stand as in the model, also those that no step looked at.
+    // At the end the state of every key must be that of the model, also of keys that no step looked at.
     (0..KEY_BYTES.len()).try_for_each(|key| replay.step(&Step::Inspect { key }))
 }
 
@@ -294,12 +294,12 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
 
     fn batch(&mut self, takes: &[(usize, Cost, Payment)], how: Ask) -> Result<(), TestCaseError> {
         let take = |&(key, cost, payment): &(usize, Cost, Payment)| {
-            // As much as the store may count at once.
+            // The most that the store may count at once.
             let cost = if payment.is_after() { cost.min(Cost(self.options.most)) } else { cost };
             Take { payment, ..self.counter(key).take(cost) }
         };
         let batch: Vec<Take<'_>> = takes.iter().map(take).collect();
-        // What a caller already holds must stay.
+        // Verdicts that a caller already holds must stay.
         let earlier = || StoreError::Failed { store: StoreName::new("suite"), reason: "earlier".into() };
         let (mut got, mut want): (Verdicts, Verdicts) = (vec![Err(earlier())], vec![Err(earlier())]);
         self.executor.block_on(how.of(self.store, &batch, self.now, &mut got));
@@ -317,7 +317,7 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
         Ok(())
     }
 
-    /// The same answer, except for how far a window is past its limit where not every denied hit is counted.
+    /// The same answer, except for a window's excess over its limit where not every denied hit is counted.
     fn alike(
         &self,
         counter: Counter<'_>,
@@ -411,7 +411,7 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
         }
     }
 
-    /// A store that does not count each hit that a window denies does not know what a denial found.
+    /// A store that does not count each hit that a window denies does not know the state that a denial found.
     fn are_same(&self, got: &Decision, want: &Decision) -> bool {
         let is_told = self.options.whole_windows || got.is_admitted();
         let parts = |it: &Decision| {
@@ -421,7 +421,7 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
     }
 
     /// A state that expired at the latest time may be gone or not when the clock steps back before that: both
-    /// are right, so both stores forget it and go on alike.
+    /// are right, so both stores forget it and continue equally.
     fn forget_what_a_store_may_have_dropped(&self) {
         for counter in (0..KEY_BYTES.len()).map(|key| self.counter(key)) {
             if self.model.expiry(counter.key).is_some_and(|expiry| expiry.is_past(self.latest)) {

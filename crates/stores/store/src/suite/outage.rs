@@ -13,15 +13,15 @@ use crate::{
     Charge, Counter, Inspection, Key, ModelStore, SlotKey, Store, StoreError, StoreName, Take, Verdicts,
 };
 
-/// Which keys are not answered.
+/// The keys that are not answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Down {
-    /// None: the store is up.
+    /// No key: the store is up.
     #[default]
     Nothing,
-    /// All of them.
+    /// Every key: the store is down.
     All,
-    /// Those that hold this text, as while one node of a cluster is down.
+    /// Keys that contain this text, as while one node of a cluster is down.
     Holding(&'static str),
 }
 
@@ -46,12 +46,12 @@ impl Default for Outage {
 }
 
 impl Outage {
-    /// From now on these keys are not answered.
+    /// Stops answering these keys from now on.
     pub fn set(&self, down: Down) {
         *self.down.lock() = down;
     }
 
-    /// How many nodes it reports.
+    /// Sets the number of nodes that it reports.
     pub fn set_nodes(&self, nodes: u32) {
         self.nodes.store(nodes, SeqCst);
     }
@@ -61,7 +61,7 @@ impl Outage {
         self.keeps_all.store(keeps_all, SeqCst);
     }
 
-    /// How many takes were to be given back.
+    /// The number of takes that were to be given back.
     #[must_use]
     pub fn given_back(&self) -> u32 {
         self.given_back.load(SeqCst)
@@ -70,8 +70,7 @@ impl Outage {
 
 /// A store around another one, the model by default, that fails when a test says so.
 ///
-/// What it charges it charges with its answer; what it is to give back as a batch, it gives back once it has
-/// begun.
+/// A charge takes effect together with its answer; a batch to give back is given back once that has begun.
 #[derive(Debug, Default)]
 pub struct OutageStore<S = ModelStore> {
     inner: S,
@@ -87,35 +86,35 @@ impl<S: Store> OutageStore<S> {
         Self { inner, outage: Arc::default(), waits: 0, is_unable: false }
     }
 
-    /// It is down from the beginning.
+    /// A store that is down from the beginning.
     #[must_use]
     pub fn down(self) -> Self {
         self.outage.set(Down::All);
         self
     }
 
-    /// It reports this many nodes.
+    /// A store that reports this many nodes.
     #[must_use]
     pub fn with_nodes(self, nodes: u32) -> Self {
         self.outage.set_nodes(nodes);
         self
     }
 
-    /// Each call is pending for as many polls before it is answered.
+    /// A store whose calls are pending for this many polls before they are answered.
     #[must_use]
     pub const fn with_waits(mut self, polls: u32) -> Self {
         self.waits = polls;
         self
     }
 
-    /// It cannot count what it is asked to take.
+    /// A store that cannot count the quota that it is asked to take from.
     #[must_use]
     pub const fn unable(mut self) -> Self {
         self.is_unable = true;
         self
     }
 
-    /// Its switches.
+    /// The switches that fail it.
     #[must_use]
     pub const fn outage(&self) -> &Arc<Outage> {
         &self.outage
@@ -155,7 +154,8 @@ impl<S: Store> OutageStore<S> {
         if self.is_down(key) { Err(self.error()) } else { Ok(&self.inner) }
     }
 
-    /// Those that are up, and then one answer for each take.
+    /// Pushes the answers to the takes that are up, and an error for each of the others, in the batch's
+    /// order.
     fn merge(&self, batch: &[Take<'_>], answers: Verdicts, verdicts: &mut Verdicts) {
         let mut answers = answers.into_iter();
         verdicts.extend(batch.iter().map(|take| match self.is_down(take.counter.key) {

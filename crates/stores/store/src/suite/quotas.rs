@@ -24,7 +24,7 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
         (3, Duration::from_nanos(1_234_567_891), bucket(None, None, 0, Refill::Interval)),
         (4, second, Algorithm::FixedWindow { align: Align::Calendar }),
         (4_294_967_295, minute, Algorithm::FixedWindow { align: Align::Calendar }),
-        // Counts and units beyond 64 bits, or beyond what a word or a double holds.
+        // Counts and units beyond 64 bits, or beyond the range of a word or a double.
         (1_000_000_000_000, minute, Algorithm::FixedWindow { align: Align::Calendar }),
         (
             Quota::LARGEST_LIMIT,

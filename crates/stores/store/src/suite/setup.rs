@@ -1,4 +1,4 @@
-//! What the suite needs from a store's tests, and what it reports.
+//! The suite's requirements on the tests of a store, and its report.
 
 use std::future::Future;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use tollgate_core::Timestamp;
 
 use crate::wait::block_on;
 
-/// Runs a store's futures to their end: [`Parked`] for stores that need no runtime, the store's own test's
-/// runtime else.
+/// Runs a store's futures to their end: [`Parked`] for stores that need no runtime, otherwise a runtime of
+/// the store's own test.
 pub trait Executor: Sync {
     /// Runs `future` to its end, on any thread of the suite.
     fn block_on<F: Future>(&self, future: F) -> F::Output;
@@ -24,7 +24,7 @@ impl Executor for Parked {
     }
 }
 
-/// How much to try, and what the store says it cannot do.
+/// The number of attempts, and the limits of the store.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Random histories to compare with the model.
@@ -33,29 +33,29 @@ pub struct Options {
     pub steps: usize,
     /// Callers at once.
     pub threads: usize,
-    /// Takes of each of them.
+    /// Takes per caller.
     pub takes: u32,
-    /// Where virtual time begins. A store whose server drops keys by its own clock needs a beginning far
+    /// The beginning of virtual time. A store whose server drops keys by its own clock needs a beginning far
     /// ahead of that.
     pub begins: Timestamp,
     /// Names of algorithms, as in rule files, that the store cannot count; `first_hit` for windows that begin
     /// with their first hit, `overdraft` for classes of a bucket that have one (then they are checked by
     /// callers at once only).
     pub unsupported: &'static [&'static str],
-    /// What the store counts time in: histories move by whole ticks, and only quotas are tried whose permits
-    /// come at whole ticks.
+    /// The store's unit of time: histories move by whole ticks, and only quotas are tried whose permits come
+    /// at whole ticks.
     pub tick: Duration,
     /// Time may step back in histories, as it does where the caller's clock counts.
     pub steps_back: bool,
-    /// A hold is promised permits that are not there yet, where the quota can; else all holds of histories
-    /// are for now.
+    /// A hold is promised permits that are not available yet, where the quota can do so; otherwise all holds
+    /// of histories are for now.
     pub promises: bool,
-    /// A fixed window counts each hit that it denies, says how many of them found room, and keeps its end
-    /// when all of its hits were given back. Else histories give nothing back to a window that is past its
-    /// limit, and one that is empty again is forgotten by the store and by the model.
+    /// A fixed window counts each hit that it denies, reports the number of them that found room, and keeps
+    /// its end when all of its hits were given back. Else histories give nothing back to a window that is
+    /// past its limit, and one that is empty again is forgotten by the store and by the model.
     pub whole_windows: bool,
-    /// Counters are in two places, and what was given back may leave an empty state behind. Quotas that do
-    /// not start full are left out: of these such a state begins to fill.
+    /// Counters are in two places, and a return may leave an empty state behind. Quotas that do not start
+    /// full are left out: their empty states begin to fill.
     pub is_split: bool,
     /// Quotas with a larger limit are left out, and no history charges more at once.
     pub most: u64,
@@ -64,8 +64,8 @@ pub struct Options {
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 
 impl Default for Options {
-    /// 256 histories of up to 60 steps; 4 callers of 500 takes; from November 2023 on; every algorithm, to
-    /// the nanosecond.
+    /// Defaults: 256 histories of up to 60 steps; 4 callers of 500 takes; from November 2023 on; every
+    /// algorithm, to the nanosecond.
     fn default() -> Self {
         Self {
             cases: 256,
@@ -84,12 +84,12 @@ impl Default for Options {
     }
 }
 
-/// In what a store differs from what it must do.
+/// A difference between a store and the laws.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The law that does not hold.
     pub law: &'static str,
-    /// What was done, as short as shrinking could make it, and how the answers differ.
+    /// The steps, as short as shrinking could make them, and the difference between the answers.
     pub details: String,
 }
 

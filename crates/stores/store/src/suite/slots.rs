@@ -13,11 +13,11 @@ use super::concurrent::expect;
 use super::setup::{Executor, Failure, Options};
 use crate::{Key, ModelStore, SlotKey, Store};
 
-/// Half a minute: longer than any check takes on a server's own clock, too.
+/// Half a minute: longer than any check takes, by a server's own clock too.
 const TTL: Duration = Duration::from_secs(30);
 /// Rounds of callers at once, at most.
 const ROUNDS: u32 = 100;
-/// Who tries for a slot while all are held.
+/// The holders that try for a slot while all are held.
 const ONE_MORE: u128 = u128::MAX;
 const KEYS: [&[u8]; 2] = [b"export", b"import"];
 
@@ -32,7 +32,8 @@ enum Step {
         holder: u128,
     },
     Advance(Duration),
-    /// The clock steps back, by less than a slot lasts in all: what has expired since is not asked for again.
+    /// The clock steps back, by less than a slot lasts in all: slots that have expired since are not
+    /// requested again.
     Back(Duration),
     /// To the instant at which, by the last decision, a slot lapses (or `all` have), or a microsecond before
     /// or after it.
@@ -67,7 +68,7 @@ pub(super) fn slots_are_as_the_model_has_them<S: Store>(
         .run(&prop::collection::vec(step(), 1..=options.steps), |steps| {
             let (store, model, mut now) = (make(), ModelStore::default(), options.begins);
             let mut latest = now;
-            // When a slot lapses, and when all have.
+            // The instants at which a slot lapses, and at which all have.
             let mut lapses = [now; 2];
             for (index, step) in steps.iter().enumerate() {
                 let (got, want) = match *step {
@@ -145,7 +146,7 @@ pub(super) fn holders_at_once_are_never_more_than_the_slots<S: Store>(
     };
     let together = Barrier::new(options.threads);
     let (holding, unreleased) = (AtomicU64::new(0), AtomicU64::new(0));
-    // By round: how many held a slot while all had tried, and whether one more got one.
+    // By round: the number of callers that held a slot when all had tried, and whether one more got one.
     let seen = Mutex::new(Vec::new());
     let call = |thread: usize| {
         for round in 0..options.takes.min(ROUNDS) {

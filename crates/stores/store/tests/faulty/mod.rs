@@ -10,7 +10,7 @@ use tollgate_store::{
     Verdicts,
 };
 
-/// What is wrong.
+/// The mistake of a faulty store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     DeniedIsCharged,
@@ -56,7 +56,7 @@ pub(crate) enum Fault {
 pub(crate) struct Faulty {
     fault: Fault,
     model: Mutex<ModelStore>,
-    /// Latest time seen, and permits given back beyond full.
+    /// Latest time seen, and permits given back beyond a full quota.
     memory: Mutex<(Timestamp, u64)>,
 }
 
@@ -69,7 +69,7 @@ impl Faulty {
         self.fault == fault
     }
 
-    /// The time that it believes in.
+    /// The time that the faulty store believes in.
     fn time(&self, now: Timestamp) -> Timestamp {
         let mut memory = self.memory.lock();
         let latest = memory.0;
@@ -104,7 +104,7 @@ impl Faulty {
         let mut batch = self.batch(batch);
         for take in batch.iter_mut().filter(|take| take.payment.is_after()) {
             match self.fault {
-                // What does not fit is refused and forgotten.
+                // A charge that does not fit is dropped and forgotten.
                 Fault::PayAsksFirst if !take.cost.is_peek() => take.payment = Payment::Ahead,
                 Fault::CheckTakesOne if take.cost.is_peek() => take.cost = Cost::ONE,
                 Fault::PayIsNeverDenied => take.payment = Payment::Consumed,
@@ -225,7 +225,7 @@ impl Store for Faulty {
             && take.counter.key == Key(b"worked")
             && !take.cost.is_peek()
         {
-            // Reads what is left, and writes it in a second step that another caller may come before.
+            // Reads the permits left, and writes them in a second step that another caller may come before.
             let seen = self.take_now(&[Take { cost: Cost::PEEK, ..*take }], charge, now).remove(0);
             let seen = seen.expect("the model has no errors");
             std::thread::yield_now();
@@ -288,7 +288,7 @@ impl Store for Faulty {
         let batch = self.batch(batch);
         let is_atomic = !(self.is(Fault::ReserveIsNotAtomic) && batch[0].counter.key == Key(b"wide"));
         if !is_atomic {
-            // What is denied late is given back, but not what others lacked meanwhile.
+            // Permits denied late are given back, but others lacked them meanwhile.
             let mut seen = Verdicts::new();
             for take in &batch {
                 let model = self.model.lock();

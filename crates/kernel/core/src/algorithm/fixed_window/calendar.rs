@@ -1,4 +1,4 @@
-//! Which window an instant lies in: on the grid of the Unix epoch, or in the units of a time zone.
+//! The calendar window of an instant: on the grid of the Unix epoch, or in the units of a time zone.
 //!
 //! A day of a time zone has 23 or 25 hours where its clocks are set. Working that out takes microseconds, so
 //! the window asked for last is kept: a memo of a pure function of the instant.
@@ -19,7 +19,7 @@ pub(super) struct Calendar {
 
 #[derive(Clone, Debug)]
 enum Windows {
-    /// On the multiples of this many ns; the memo is the end in ns.
+    /// Windows end at multiples of this many ns; the memo is the end in ns.
     Grid(u64),
     /// Units of a time zone; the memo is the end in s, then 32 bits of length in s.
     Civil(CivilUnit, TimeZone),
@@ -40,7 +40,7 @@ impl Calendar {
         Self { windows, memo: AtomicU64::new(0) }
     }
 
-    /// End of the window that `now_ns` lies in, in ns; later than now (but at the end of time).
+    /// End of the window that `now_ns` lies in, in ns; later than now, except at the end of time.
     #[inline]
     pub(super) fn end_ns(&self, now_ns: u64) -> u64 {
         let memo = self.memo.load(Ordering::Relaxed);
@@ -70,7 +70,7 @@ impl Calendar {
         let begin = match &self.windows {
             Windows::Grid(period_ns) => now_ns - now_ns % period_ns,
             Windows::Civil(..) => {
-                // `end_ns` has just remembered the length, unless the end is beyond what can be.
+                // `end_ns` has just remembered the length, unless the end is beyond the last instant.
                 let memo = self.memo.load(Ordering::Relaxed);
                 let (memo_end, length) = (memo >> 32, memo & u64::from(u32::MAX));
                 let begin = memo_end.saturating_sub(length) * NANOS_PER_SECOND;

@@ -1,11 +1,11 @@
-//! The rates that a rule had before, and what a word owes that one of them wrote.
+//! The earlier rates of a rule, and the debt of a word that one of them wrote.
 //!
 //! The word of a bucket: the instant at which its key is full again (TAT) in the units of the rate that wrote
-//! it, modulo 2^60, then four bits that say which generation of the rule that rate was. The word's expiry
-//! tells the TAT to a few seconds and its value the rest, so the TAT is known in full, in 128 bits.
+//! it, modulo 2^60, then four bits for the generation of the rule that had that rate. The word's expiry gives
+//! the TAT to a few seconds and its value gives the rest, so the TAT is known in full, in 128 bits.
 //!
-//! A decision that a change of the rate overtakes reads what a later rate has written: generations that
-//! follow one another share their [`Lineage`], which knows those too.
+//! A decision that a change of the rate overtakes reads the words of a later rate: generations that follow
+//! one another share their [`Lineage`], which knows those too.
 
 mod lineage;
 
@@ -20,8 +20,8 @@ use crate::rational::Units;
 use crate::state::Word;
 use crate::time::Timestamp;
 
-/// How far a TAT may be behind the expiry of its word: that is rounded up to a second, and to four where it
-/// is sticky.
+/// The most seconds by which a TAT may be behind the expiry of its word: the expiry is rounded up to a
+/// second, and to four where it is sticky.
 pub(super) const MAX_BEHIND_SECONDS: u64 = 5;
 
 /// The generation of the rate in force, the rates before it, and those that may have followed.
@@ -43,7 +43,7 @@ struct Past {
     until: Timestamp,
 }
 
-/// What a key lacks of a full bucket.
+/// The units that a key is missing of a full bucket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Debt {
     /// In units of the rate in force.
@@ -84,14 +84,14 @@ impl History {
         }
     }
 
-    /// From here on it knows the rates that follow `other`.
+    /// From here on this history knows the rates that follow `other`.
     pub(super) fn share_lineage_of(&self, other: &Self) {
         if let Some(lineage) = other.lineage.get() {
             let _unless_it_has_one = self.lineage.set(Box::new(Arc::clone(lineage)));
         }
     }
 
-    /// The same rates before, and the same generation now.
+    /// True when both have the same earlier rates, and the same generation now.
     pub(super) fn is_that_of(&self, other: &Self) -> bool {
         self.generation == other.generation && self.past == other.past
     }
@@ -101,15 +101,15 @@ impl History {
         self.past.first().is_some_and(|past| past.generation == old.generation && past.units == units)
     }
 
-    /// What a word owes at `now` that the rate in force, whose units are `units`, has not written. A word of
-    /// an unknown rate owes what its expiry says, but at most `bucket_span`.
+    /// The debt at `now` of a word that the rate in force, whose units are `units`, has not written. A word
+    /// of an unknown rate owes the time until its expiry, but at most `bucket_span`.
     #[cold]
     pub(super) fn debt(&self, word: Word, units: &Units, bucket_span: u128, now: Timestamp) -> Debt {
         let now_units = |units: &Units, at: Timestamp| u128::from(at.as_nanos()) * u128::from(units.scale());
         let written = word.value % GENERATIONS;
         let later = self.lineage.get().and_then(|lineage| lineage.later(self.generation, written));
         if let Some(later) = later {
-            // Rounded up in the later rate's units and in these: never less than it owes.
+            // Rounded up in the later rate's units and in these: never less than the debt.
             let owed = tat(word, &later).saturating_sub(now_units(&later, now));
             let units =
                 owed.saturating_mul(u128::from(units.interval())).div_ceil(u128::from(later.interval()));
@@ -120,8 +120,8 @@ impl History {
             let units = latest.saturating_sub(now_units(units, now)).min(bucket_span);
             return Debt { units, is_current: false };
         };
-        // What it owed when its rate ended is owed in permits at the next rate, and so on; the last leg is in
-        // force.
+        // The debt at the end of a rate is converted to permits of the next rate, and so on; the last leg is
+        // in force.
         let Past { units: mut rate, until: mut at, .. } = self.past[first];
         let mut debt = tat(word, &rate).saturating_sub(now_units(&rate, at));
         let younger = self.past[..first].iter().rev().map(|past| (past.units, past.until));

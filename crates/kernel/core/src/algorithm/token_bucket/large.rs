@@ -1,6 +1,6 @@
-//! What a bucket owes, in 128 bits: what charges and promises add, and very many permits.
+//! The debt of a bucket in 128 bits: charges, promises, and very large costs.
 //!
-//! A debt ends at [`Expiry::LATEST`] at the latest, since a word says no later instant.
+//! A debt ends at [`Expiry::LATEST`] at the latest, since a word holds no later instant.
 
 use core::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::state::{Expiry, Word, WordStep};
 use crate::time::Timestamp;
 
 impl TokenBucket {
-    /// A take of any cost, whatever is owed.
+    /// A take of any cost, with any debt.
     #[cold]
     #[inline(never)]
     pub(super) fn take_large(&self, word: Word, debt: Debt, cost: Cost, now: Timestamp) -> WordStep {
@@ -41,7 +41,7 @@ impl TokenBucket {
         WordStep { word: if is_first { self.word_owing(owed, now) } else { word }, decision: denied }
     }
 
-    /// Adds `cost` to the debt whether it fits or not.
+    /// Adds `cost` to the debt, even if it does not fit.
     pub(crate) fn charge(&self, word: Word, cost: Cost, now: Timestamp) -> WordStep {
         let mut owed = self.debt(word, now).units;
         if !cost.is_peek() {
@@ -71,7 +71,8 @@ impl TokenBucket {
         self.owing(owed, now)
     }
 
-    /// `cost` permits for the first instant at which they are all there, if that is within `max_wait`.
+    /// Promises `cost` permits for the first instant at which all of them are available, if that is within
+    /// `max_wait`.
     pub(crate) fn promise(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> Promise {
         let asked = self.units.of_any(cost.permits());
         let owed = self.debt(word, now).units.saturating_add(asked);
@@ -86,12 +87,12 @@ impl TokenBucket {
         self.granted(word, cost, owed, now + wait, now)
     }
 
-    /// How long until permits may be used that were promised before the `behind` last ones, in ns.
+    /// The wait until permits may be used that were promised before the `behind` last ones, in ns.
     pub(crate) fn wait_of_promised_ns(&self, word: Word, behind: Cost, now: Timestamp) -> u64 {
         self.units.nanos_in_any(self.owed_before(word, behind, now).saturating_sub(self.full()))
     }
 
-    /// What was owed before the `behind` last permits were promised.
+    /// The debt before the `behind` last permits were promised, in units.
     pub(crate) fn owed_before(&self, word: Word, behind: Cost, now: Timestamp) -> u128 {
         self.debt(word, now).units.saturating_sub(self.units.of_any(behind.permits()))
     }
@@ -109,7 +110,7 @@ impl TokenBucket {
         Promise::granted(after, cost, act_at)
     }
 
-    /// Owes `owed` units from now on, or until the last instant that a word can say.
+    /// Owes `owed` units from now on, or until the last instant that a word can hold.
     pub(super) fn owing(&self, owed: u128, now: Timestamp) -> WordStep {
         let owed = owed.min(self.latest(now));
         let reset_ns = self.units.nanos_in_any(owed);
@@ -128,7 +129,7 @@ impl TokenBucket {
         self.units.of_any(MAX_COUNT)
     }
 
-    /// The largest debt that a word can say at `now`, in units.
+    /// The largest debt that a word can hold at `now`, in units.
     pub(crate) fn latest(&self, now: Timestamp) -> u128 {
         let left_ns = Expiry::LATEST.as_nanos().saturating_sub(now.as_nanos());
         u128::from(left_ns) * u128::from(self.units.scale())

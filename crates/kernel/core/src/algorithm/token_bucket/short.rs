@@ -1,10 +1,10 @@
 //! A bucket whose state is one number of 64 bits: for a limiter that keeps a single state.
 //!
-//! A [`Word`] of a bucket says its instant modulo 2^60 units, and needs its expiry besides. Here the instant
-//! at which the key is full again is counted in units since the bucket was made, so that 64 bits say all of
+//! A [`Word`] of a bucket holds its instant modulo 2^60 units, and needs its expiry besides. Here the instant
+//! at which the key is full again is counted in units since the bucket was made, so that 64 bits hold all of
 //! it, and a processor swaps them in half the time. That is good for one rate, for takes that fit into the
-//! bucket, and until the number is used up (years at most rates); for anything else, the state is made into
-//! the word that it stands for.
+//! bucket, and until the number is used up (years at most rates); for anything else, the state is converted
+//! to the word that it stands for.
 
 use super::{Ask, MAX_DEBT, TokenBucket};
 use crate::cost::Cost;
@@ -33,13 +33,13 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug)]
 pub struct ShortBucket {
     bucket: TokenBucket,
-    /// States count from here.
+    /// The instant from which states count.
     begins_ns: u64,
-    /// For so long.
+    /// The time for which states are valid, from then on.
     lasts_ns: u64,
 }
 
-/// What [`ShortBucket::take`] makes of a state; [`ShortBucket::decision`] says it in permits and spans, which
+/// The result of [`ShortBucket::take`]; [`ShortBucket::decision`] converts it to permits and spans, which
 /// costs more than the take.
 #[derive(Clone, Copy, Debug)]
 #[must_use]
@@ -51,18 +51,18 @@ pub struct ShortStep {
 }
 
 impl ShortBucket {
-    /// Not a state, and no take reads it as one: for whoever keeps states to say that there is none.
+    /// A value that no state has and no take reads as one: marks the absence of a state.
     pub const NO_STATE: u64 = u64::MAX;
 
-    /// `quota` with states that count from `now`. `None` where it is no token bucket that starts full, or one
-    /// that is [keeping instants](Quota::keeping_instants), or one of too many permits for 64 bits.
+    /// `quota` with states that count from `now`. `None` unless `quota` is a token bucket that starts full;
+    /// also `None` if it is [keeping instants](Quota::keeping_instants), or has too many permits for 64 bits.
     #[must_use]
     pub fn of(quota: &Quota, now: Timestamp) -> Option<Self> {
         let Step::Word(WordAlgorithm(WordKind::TokenBucket(bucket))) = quota.step() else { return None };
         if bucket.starts_partial() || bucket.keeps_instants() || bucket.is_large() {
             return None;
         }
-        // No state reaches `NO_STATE`, and every word says its instant.
+        // No state reaches `NO_STATE`, and every word has an instant.
         let begins_ns = now.as_nanos();
         let until_latest = Expiry::LATEST.as_nanos().saturating_sub(bucket.horizon_ns);
         let lasts_ns =
@@ -70,14 +70,14 @@ impl ShortBucket {
         (lasts_ns > 0).then(|| Self { bucket: bucket.clone(), begins_ns, lasts_ns })
     }
 
-    /// Whether `quota` means the same by the words of this bucket. (It may allow more or less.)
+    /// Whether the words of this bucket mean the same to `quota`. (It may allow more or less.)
     #[must_use]
     pub fn is_read_by(&self, quota: &Quota) -> bool {
         let Step::Word(WordAlgorithm(WordKind::TokenBucket(other))) = quota.step() else { return false };
         self.bucket.units == other.units && self.bucket.has_history_of(other) && !other.starts_partial()
     }
 
-    /// Takes `cost` permits if they fit, as [`Quota::take`] does. `None` for what only a word can answer: a
+    /// Takes `cost` permits if they fit, as [`Quota::take`] does. `None` where only a word has the answer: a
     /// cost of 0, or one that never fits; a clock far from where it was; [`Self::NO_STATE`].
     #[inline(always)]
     #[must_use]
@@ -132,7 +132,7 @@ impl ShortBucket {
         (state != Self::NO_STATE && self.word(state) == word).then_some(state)
     }
 
-    /// In units since the Unix epoch.
+    /// The instant from which states count, in units since the Unix epoch.
     fn begins(&self) -> u128 {
         u128::from(self.begins_ns) * u128::from(self.bucket.units.scale())
     }

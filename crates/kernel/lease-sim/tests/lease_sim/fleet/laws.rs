@@ -1,4 +1,4 @@
-//! The laws of liveness, by arithmetic of their own: what one exact bucket admits, and max-min shares.
+//! The laws of liveness, by arithmetic of their own: the admissions of one exact bucket, and max-min shares.
 
 use parking_lot::Mutex;
 use tollgate_lease::Fault;
@@ -16,7 +16,8 @@ const LONG: u64 = 2_000;
 /// Figures of a run that the laws compare.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Figures {
-    /// Admitted, of what one exact bucket at the lower rate admits; and of the higher.
+    /// Permits admitted, as a part of the admissions of one exact bucket at the lower rate; and at the
+    /// higher.
     pub(super) of_lower: f64,
     pub(super) of_higher: f64,
     /// The worst node's share of its fair share.
@@ -59,7 +60,7 @@ impl Fleet {
         let (nodes, largest) = (self.loads.len() as u64, self.largest_cost());
 
         let exact = served.exact(&plan, if plan.is_window() { plan.limit } else { self.lowest() });
-        // What nodes have come to hold is not lost; and one take more may fall into the span or not.
+        // Permits that nodes have come to hold are not lost; and one more take may fall into the span or not.
         let held = served.held.1.saturating_sub(served.held.0);
         let slack = (2 * largest + held) as f64;
         let is_roomy = 4 * nodes * largest * self.gaps.at_once() <= self.burst && self.turns_ms == 0;
@@ -104,8 +105,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Where max-min shares are promised: a bucket, of which every node can hold some takes at once, that
-    /// come back soon; one rate, a demand that stays what it is, and nodes that are equally far from the
+    /// Whether max-min shares are promised: a bucket, of which every node can hold some takes at once, that
+    /// come back soon; one rate, a demand that does not change, and nodes that are equally far from the
     /// store.
     fn is_shared_fairly(&self) -> bool {
         let holds = 8 * self.largest_cost() * self.loads.len() as u64 <= self.burst;
@@ -143,8 +144,8 @@ fn first_unserved(seeds: &Seeds, fault: Option<Fault>) -> Option<(u64, Broken)> 
     found.into_inner()
 }
 
-/// 300, or 2,000 with `TOLLGATE_SIM_SECONDS`, or `TOLLGATE_SIM_FLEETS=5000`; `TOLLGATE_SIM_FLEET=17` runs one
-/// and prints its trace. Of the first 3,000, one breaks L1 (2230: 87 %).
+/// Runs 300 fleets, or 2,000 with `TOLLGATE_SIM_SECONDS`, or `TOLLGATE_SIM_FLEETS=5000`;
+/// `TOLLGATE_SIM_FLEET=17` runs one and prints its trace. Among the first 3,000, one breaks L1 (2230: 87 %).
 #[test]
 fn every_fleet_is_served_as_one_exact_bucket_would() {
     let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());

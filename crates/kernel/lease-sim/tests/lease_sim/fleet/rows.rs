@@ -1,4 +1,4 @@
-//! Loads that once starved nodes of a fleet, and what each must reach.
+//! Loads that once starved nodes of a fleet, and the result that each must reach.
 
 use tollgate_lease::Fault;
 
@@ -6,7 +6,7 @@ use super::{Fleet, Load, SECOND, even};
 use crate::run;
 use tollgate_lease_sim::{Gaps, Rng};
 
-/// What must be reached: share of the exact bucket, the worst node's share, and calls per take.
+/// The required result: share of the exact bucket, the worst node's share, and calls per take.
 struct Row {
     fleet: Fleet,
     of_exact: f64,
@@ -26,8 +26,8 @@ fn hot_in_turns() -> Row {
     Row { fleet, of_exact: 0.95, worst: 0.0, calls: 1.3 }
 }
 
-/// Nodes of a long window that end and start ten times a second: what they held counts as spent, and they are
-/// forgotten.
+/// Nodes of a long window that end and start ten times a second: the permits that they held count as spent,
+/// and they are forgotten.
 fn churn() -> Row {
     let mut fleet = Fleet::new("window of 60,000, nodes come and go", 1_000, 60_000, even(10, 100.0, &[1]));
     fleet.window_ms = 60_000;
@@ -85,6 +85,7 @@ fn rows() -> Vec<Row> {
         worst: 0.0,
         calls: 1.3,
     };
+    // Takes per second of each node, so that all nodes together ask for three times the rate.
     let evenly = |rate: f64, nodes: f64, cost: f64| 3.0 * rate / nodes / cost;
     let mixed: Vec<u64> = (1..=50).collect();
     vec![
@@ -130,7 +131,7 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// The rows that miss what they must reach, with their figures: of all rows, or of one.
+/// The rows that miss their required result, with their figures: of all rows, or of one.
 pub(super) fn short_rows(fault: Option<Fault>, only: Option<&str>) -> Vec<(String, String)> {
     let mut short = Vec::new();
     for Row { fleet, of_exact, worst, calls } in rows() {

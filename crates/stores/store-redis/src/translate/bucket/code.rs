@@ -5,7 +5,7 @@
 use crate::translate::arguments::Packed;
 
 const NANOS_PER_MS: u64 = 1_000_000;
-/// How long the key of a bucket that does not start full is kept after it is full: 30 days.
+/// Lifetime of the key of a bucket that does not start full, after it is full: 30 days.
 const KEPT_MS: u64 = 30 * 86_400_000;
 /// Digits of an instant within a ms, in whole ns.
 const WHOLE: u32 = 6;
@@ -19,16 +19,16 @@ const SHARED: u32 = 16;
 /// The least exponent of an interval: 2^-27 ns is the shortest.
 const LEAST: i32 = -9;
 
-/// How one rate writes its states.
+/// The form in which one rate writes its states.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     scale: u64,
     interval: u64,
     starts_partial: bool,
-    /// As this rate alone writes it; `None`: in whole ns too.
+    /// The form that only this rate writes; `None`: whole ns too.
     own: Option<Code>,
-    /// In whole ns. The interval is rounded up, and such an instant is counted by it: never faster
-    /// than the rate.
+    /// The form in whole ns. The interval is rounded up, and the instant is counted by it: never faster than
+    /// the rate.
     whole: Code,
 }
 
@@ -39,7 +39,7 @@ impl Form {
         let own = if digits == WHOLE && whole.is(scale, interval) {
             Some(whole)
         } else {
-            // Rounded down: a reader never takes what is owed for less.
+            // Rounded down: a reader never takes a debt for less.
             (digits <= MOST).then(|| Code::new(scale, interval, digits.max(WHOLE + 1), false))
         };
         Self { scale, interval, starts_partial, own, whole }
@@ -50,8 +50,8 @@ impl Form {
         self.scale * NANOS_PER_MS
     }
 
-    /// What the step gets of it. `owed`: by an unseen key. `keeps_instants`: whatever rate has written the
-    /// key, its instant carries over.
+    /// Writes the arguments that the step gets of it. `owed`: by an unseen key. `keeps_instants`: whatever
+    /// rate has written the key, its instant carries over.
     pub(super) fn pack(&self, packed: &mut Packed, owed: u128, keeps_instants: bool) {
         let (interval, step) = if keeps_instants {
             (0.0, 1.0 / self.scale as f64)
@@ -87,7 +87,7 @@ const fn digits_below(scale: u64) -> u32 {
 struct Code {
     exponent: i32,
     mantissa: u64,
-    /// Of the instant behind it.
+    /// Digits of the instant that follows.
     digits: u32,
 }
 
@@ -118,7 +118,7 @@ impl Code {
         self.places() as i32 - 1 - self.exponent
     }
 
-    /// Nothing was rounded.
+    /// True when nothing was rounded.
     fn is(&self, scale: u64, interval: u64) -> bool {
         let power = |of: i32| 10_u128.pow(of.unsigned_abs());
         let coded = u128::from(self.mantissa) * u128::from(scale) * power(self.shift().min(0));
@@ -141,8 +141,8 @@ impl Code {
     }
 
     /// All digits with an instant of 0; or, where that is more than a script's number holds, those behind the
-    /// head: how many digits the instant has, less 5, and the rest of the mantissa. (Its first digit is not
-    /// 0, so these are a number too.)
+    /// head: the number of digits of the instant, less 5, and the rest of the mantissa. (Its first digit is
+    /// not 0, so these are a number too.)
     const fn mark(&self) -> u64 {
         if self.digits == WHOLE {
             return (self.exponent_digits() * 10_u64.pow(OF_WHOLE) + self.mantissa) * 10_u64.pow(WHOLE);
@@ -186,7 +186,7 @@ mod tests {
             }
         }
 
-        /// Law: a number has 16 digits, or 19, and then 15 behind the head, whatever the instant.
+        /// Law: a number has 16 digits, or 19, and then 15 behind the head, for any instant.
         #[test]
         fn every_number_has_sixteen_or_nineteen_digits(
             scale in 1_u64..1 << 27, small in 0_u32..27, interval in 1_u64..1 << 60, short in 0_u32..60,
@@ -214,12 +214,12 @@ mod tests {
             }
         }
 
-        /// Law: two rates that write the same digits differ by less than a step of them.
+        /// Law: two rates that write the same digits differ by less than a step of the digits.
         #[test]
         fn rates_of_the_same_digits_are_as_good_as_one(
             scale in 1_u64..10_000_000, interval in 1_u64..1 << 50, other in 1_u64..10_000_000, nearly in 0_u64..2_000,
         ) {
-            // One that is near: the same number of units in a ns, nearly, and nearly the same interval.
+            // A rate that is near: nearly the same number of units in a ns, and nearly the same interval.
             let near = (u128::from(interval) * u128::from(other) / u128::from(scale)) as u64;
             prop_assume!(near < 1 << 58);
             let near = near.saturating_add(nearly).max(1);

@@ -1,5 +1,5 @@
-//! Several nodes at once: what they admit together, against the clock. A node is a store of its own with a
-//! thread and a runtime of its own.
+//! Several nodes at once: the permits that they admit together, against the clock. A node is a store of its
+//! own with a thread and a runtime of its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use crate::common::{patient, run, store};
 /// An admission: when it was asked for and when it was answered, in seconds.
 type Admission = (f64, f64);
 
-/// Callers of one node, on a thread of its own, as fast as they can until the time is over: when they asked,
-/// and what was admitted.
+/// Callers of one node, on a thread of its own, as fast as they can until the time is over: the times of
+/// their calls, and the admissions.
 fn callers(
     config: RedisConfig,
     quota: Quota,
@@ -52,13 +52,13 @@ fn callers(
     })
 }
 
-/// Of all callers, or of all nodes.
+/// Joins the results of all callers, or of all nodes.
 fn together(each: Vec<(Vec<f64>, Vec<Admission>)>) -> (Vec<f64>, Vec<Admission>) {
     let (asked, admissions): (Vec<_>, Vec<_>) = each.into_iter().unzip();
     (asked.concat(), admissions.concat())
 }
 
-/// What one bucket that all ask admits, full in the beginning.
+/// The number of takes that one bucket, full in the beginning, would admit of all of them.
 fn ideal(mut asked: Vec<f64>, burst: f64, rate: f64) -> f64 {
     asked.sort_by(f64::total_cmp);
     let (mut level, mut last, mut count) = (burst, 0.0, 0.0);
@@ -72,14 +72,14 @@ fn ideal(mut asked: Vec<f64>, burst: f64, rate: f64) -> f64 {
     count
 }
 
-/// Tries until all is as it should be: where a rate is measured, a busy machine may hold up whoever asks,
+/// Tries until all is as it should be: where a rate is measured, a busy machine may hold up the callers,
 /// though hardly three times.
 fn one_of_three_tries(mut is_right: impl FnMut() -> bool) {
     assert!((0..3).any(|_| is_right()), "wrong three times");
 }
 
-/// In no span more than the burst and what the span brings. An admission counts in a span that it lies in as
-/// a whole.
+/// No span has more than the burst and the refill of the span. An admission counts in a span that it lies in
+/// as a whole.
 fn assert_bound(mut admissions: Vec<Admission>, burst: f64, rate: f64) {
     admissions.sort_by(|a, b| a.1.total_cmp(&b.1));
     for &(from, _) in admissions.iter().step_by(7) {
@@ -108,8 +108,8 @@ fn several_nodes_never_admit_more_than_one_would_and_hardly_less() {
         let (burst, rate, many) = (burst as f64, rate as f64, asked.len());
         let (ideal, got) = (ideal(asked, burst, rate), admissions.len() as f64);
         assert_bound(admissions, burst, rate);
-        // All but what `docs/guarantees.md` says: 5 % of r · t, and r · h; and what nodes hold at the end,
-        // two permits each.
+        // All except the part that `docs/guarantees.md` allows: 5 % of r · t, and r · h; and the permits that
+        // nodes hold at the end, two each.
         let least = ideal - 0.05 * rate * span.as_secs_f64() - 0.1 * rate - 2.0 * 4.0;
         println!("{got} admitted, {ideal} by one bucket, at least {least}, {many} asked for");
         got >= least
@@ -127,8 +127,9 @@ fn exhaustion_is_exact_over_several_nodes() {
             thread::spawn(move || {
                 run(async {
                     let store = store(patient(&url));
-                    // Looked at again and again, with a pause that is part of the matter: what another node
-                    // holds and does not spend comes back when that node was not asked for half of a tau.
+                    // Looked at again and again, with a pause that is part of the matter: permits that
+                    // another node holds and does not spend come back when that node was not asked for half
+                    // of a tau.
                     while total.load(SeqCst) < 2_000 && began.elapsed() < Duration::from_secs(10) {
                         total.fetch_add(drain(&store, &quota).await, SeqCst);
                         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -155,7 +156,7 @@ fn a_window_is_never_passed_by_leases_of_two_nodes() {
     let (_, admissions) = together(nodes.into_iter().map(|node| node.join().expect("a node")).collect());
     let (mut windows, mut either) = (BTreeMap::<u64, u64>::new(), BTreeMap::<u64, u64>::new());
     for (asked, heard) in admissions {
-        // What may have been decided on either side of an end counts in neither.
+        // A decision that may have been made on either side of an end counts in neither window.
         let (asked, heard) = ((offset + asked - 0.002) as u64, (offset + heard + 0.002) as u64);
         if asked == heard {
             *windows.entry(asked).or_default() += 1;
@@ -166,7 +167,7 @@ fn a_window_is_never_passed_by_leases_of_two_nodes() {
     }
     println!("{windows:?}, on either side {either:?}");
     assert!(windows.values().all(|count| *count <= limit), "{windows:?}");
-    // Of the windows that lie in the time as a whole, all of the limit.
+    // The windows that lie in the time as a whole admit all of the limit.
     let whole: Vec<_> = windows.iter().skip(1).take(windows.len().saturating_sub(2)).collect();
     assert!(whole.len() >= 2, "{windows:?}");
     for (window, count) in whole {

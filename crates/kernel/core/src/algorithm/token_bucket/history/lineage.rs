@@ -6,20 +6,20 @@ use portable_atomic::AtomicU64;
 
 use crate::rational::Units;
 
-/// The low bits of a word, which say the generation of the rate that wrote it.
+/// The low bits of a word: the generation of the rate that wrote it.
 pub(crate) const GENERATION_BITS: u32 = 4;
 pub(super) const GENERATIONS: u64 = 1 << GENERATION_BITS;
 
 /// The rates whose generations have different bits in a word. A decision that was overtaken by changes of the
-/// rate finds here what it needs to read what the later rates have written.
+/// rate finds here the units of the later rates.
 #[derive(Debug)]
 pub(super) struct Lineage {
     newest: AtomicU64,
-    /// Of generation n at n modulo 16.
+    /// The rate of generation n is at index n modulo 16.
     rates: [Rate; GENERATIONS as usize],
 }
 
-/// Units, of which none are 0 once they are known.
+/// Units of a rate; neither number is 0 once they are known.
 #[derive(Debug, Default)]
 struct Rate {
     scale: AtomicU64,
@@ -34,7 +34,7 @@ impl Lineage {
         lineage
     }
 
-    /// `generation` has the rate of `units`.
+    /// Records that `generation` has the rate of `units`.
     pub(super) fn add(&self, generation: u64, units: &Units) {
         self.rate(generation).set(units);
         self.newest.fetch_max(generation, Ordering::AcqRel);
