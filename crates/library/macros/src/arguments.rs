@@ -1,4 +1,4 @@
-//! What is written between the parentheses of the attribute.
+//! Arguments between the parentheses of the attribute.
 
 use proc_macro2::Span;
 use syn::ext::IdentExt;
@@ -10,7 +10,7 @@ use crate::rate;
 
 const NAMES: [&str; 8] = ["app", "name", "need_permits", "desc", "quota", "key", "template", "fallback"];
 
-/// What a template may be filled in with.
+/// Placeholders of templates.
 const PLACEHOLDERS: [&str; 11] = [
     "retry_after",
     "retry_after_ms",
@@ -37,7 +37,7 @@ pub(crate) struct Arguments {
     pub(crate) fallback: Option<Path>,
 }
 
-/// An argument of the function, or what can be reached from one: `id`, `user.id`.
+/// An argument of the function, or a field of one: `id`, `user.id`.
 pub(crate) struct Key {
     pub(crate) text: LitStr,
     pub(crate) value: Expr,

@@ -12,7 +12,7 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> TokenStream {
     match limited(arguments, item.clone()) {
         Ok(function) => function,
         Err(error) => {
-            // The function stays, so that its uses are no errors besides.
+            // The function stays, so that its uses are not reported as further errors.
             let error = error.to_compile_error();
             quote!(#error #item)
         }
@@ -56,7 +56,7 @@ fn option(value: Option<&impl ToTokens>) -> TokenStream {
     }
 }
 
-/// The expression of the key; the empty one where all calls share.
+/// The expression of the key; an empty text if all calls share permits.
 fn key(arguments: &Arguments, function: &ItemFn) -> syn::Result<TokenStream> {
     let Some(key) = &arguments.key else { return Ok(quote!("")) };
     let is_argument = key.root().is_some_and(|root| {
@@ -82,7 +82,7 @@ fn has(tokens: TokenStream, name: &str) -> bool {
     })
 }
 
-/// What a denied call returns.
+/// The value that a denied call returns.
 fn on_denied(arguments: &Arguments, function: &ItemFn) -> syn::Result<TokenStream> {
     if let Some(fallback) = &arguments.fallback {
         return Ok(quote!(#fallback(denied)));
@@ -92,7 +92,7 @@ fn on_denied(arguments: &Arguments, function: &ItemFn) -> syn::Result<TokenStrea
             function.sig.ident.span(),
             "a denied call has nothing to return: let the function return a Result, or write fallback = path",
         )),
-        // Where the return type is, so that an error about it shows the place.
+        // Span of the return type, so that an error about it shows the place.
         ReturnType::Type(_, output) => {
             Ok(quote_spanned!(output.span()=> ::tollgate::registry::FromDenied::from_denied(denied)))
         }
@@ -174,7 +174,7 @@ mod tests {
         ] {
             let error = expanded(arguments, function).expect_err(arguments);
             assert!(error.to_string().contains(want), "{arguments} {function}: {error}");
-            // The compiler underlines what is wrong, or the attribute where something is missing.
+            // The compiler underlines the wrong argument, or the attribute if an argument is missing.
             let underlined = error.span().source_text().unwrap_or_default();
             assert_eq!(underlined, place, "{arguments} {function}: {error}");
         }

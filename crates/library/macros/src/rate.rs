@@ -1,5 +1,5 @@
-//! Whether a text is a quota that `tollgate::Quota` will read at run time: the same bounds, and for rates
-//! that nobody writes on purpose narrower ones.
+//! Whether a text is a quota that `tollgate::Quota` will read at run time: the same bounds, and narrower ones
+//! for rates that cannot be intended.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use tollgate_human_text::{NotARate, parse_rate, rate_meant_by};
 
 const LARGEST: u64 = (1 << 53) - 2;
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
-/// A bucket takes at most so long to fill.
+/// Longest time that a bucket may take to fill.
 const LONGEST_FILL: Duration = Duration::from_secs(30 * 365 * 86_400);
 
-/// What is wrong with a quota such as `100/s burst 200`.
+/// The error in a quota such as `100/s burst 200`.
 pub(crate) fn fault(text: &str) -> Option<String> {
     let rate = match parse_rate(text) {
         Ok(rate) => rate,

@@ -1,32 +1,32 @@
-//! What the service answers.
+//! Answers of the service.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// A decision.
+/// Decision about a question, with the numbers of the limit that decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Answer {
     /// Whether the permits were taken.
     pub is_admitted: bool,
-    /// The most permits that can be there; `None` where no limit applies.
+    /// The most permits that can be available at once; `None` where no limit applies.
     pub limit: Option<u64>,
     /// Permits that are left.
     pub remaining: Option<u64>,
-    /// Permits that were used beyond all that there were, of hits that are reported after they were used.
+    /// Permits used beyond those available, for hits that are reported after they were used.
     pub owed: u64,
-    /// How much later to act: zero, except for rules that pace.
+    /// Delay after which to act: zero, except for rules that pace.
     pub delay: Duration,
-    /// When a retry passes: zero if admitted, and `None` where no wait helps.
+    /// Time until a retry passes: zero if admitted, and `None` where no wait helps.
     pub retry_after: Option<Duration>,
     /// The path of the rule that decided.
     pub rule: Option<String>,
-    /// Who decided.
+    /// The party that decided.
     pub decided_by: DecidedBy,
 }
 
-/// Who made a decision.
+/// The party that made a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecidedBy {
@@ -34,8 +34,7 @@ pub enum DecidedBy {
     Service,
     /// The service, while its store was unavailable, as the rule says.
     ServiceWithoutStore,
-    /// This program, by permits that it had leased of the service. Such an answer shows no numbers and no
-    /// rule.
+    /// This program, by permits leased from the service. Such an answer shows no numbers and no rule.
     Lease,
     /// This program, because the service did not answer.
     OnFailure,
@@ -48,7 +47,7 @@ pub(crate) struct Decision {
     limit: Option<u64>,
     remaining: Option<u64>,
     delay_ms: u64,
-    /// The part of it that the request has waited at the service.
+    /// Part of the delay that the request has waited at the service already.
     #[serde(default)]
     waited_ms: u64,
     retry_after_ms: Option<u64>,

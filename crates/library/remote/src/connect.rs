@@ -1,4 +1,5 @@
-//! Where the service is, and how a connection to it begins: plain, or encrypted. Not here: what is spoken.
+//! Address of the service, and the beginning of a connection to it, plain or encrypted. Not here: the
+//! protocols.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +16,12 @@ use crate::error::AddressError;
 
 /// Calls that may wait at a time.
 pub(crate) const MAX_WAITING: usize = 10_000;
-/// No connection is tried for longer, whatever callers still wait.
+/// Longest time of an attempt to connect, whatever callers still wait.
 pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// No new connection is tried for so long after one that failed.
+/// Pause after a failed attempt in which no new connection is tried.
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 
-/// What the service speaks.
+/// Protocol of the service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http,
@@ -32,7 +33,7 @@ pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
-/// An address, and what it takes to connect to it.
+/// An address, and the settings to connect to it.
 #[derive(Debug)]
 pub(crate) struct Connector {
     pub(crate) protocol: Protocol,

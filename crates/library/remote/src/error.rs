@@ -1,15 +1,15 @@
-//! Why the service has not answered, and what became of the permits.
+//! Reasons why the service has not answered, and the fate of the permits.
 
 use std::time::Duration;
 
 use tollgate_tls::TlsError;
 
-/// What became of the permits of a call that failed.
+/// Fate of the permits of a call that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Permits {
-    /// None was taken: a retry is safe.
+    /// No permit was taken: a retry is safe.
     Untaken,
-    /// They may have been taken: a retry may take them twice.
+    /// Permits may have been taken: a retry may take them twice.
     Unknown,
 }
 
@@ -20,25 +20,25 @@ pub enum RemoteError {
     /// There is no connection to it, or there was none a moment ago.
     #[error("the service is unreachable; no permits were taken: {cause}")]
     Unreachable {
-        /// What the connection failed with.
+        /// The error of the attempt to connect.
         cause: String,
     },
     /// The deadline passed before the question was sent.
     #[error("the question was not sent within {waited:?}; no permits were taken")]
     NotSent {
-        /// The deadline.
+        /// The deadline of the call.
         waited: Duration,
     },
     /// The deadline passed after the question was sent.
     #[error("no answer within {waited:?}; permits may have been taken")]
     NoAnswer {
-        /// The deadline.
+        /// The deadline of the call.
         waited: Duration,
     },
-    /// The connection broke after the question was sent, or the answer makes no sense.
+    /// The connection broke after the question was sent, or the answer is invalid.
     #[error("the answer was lost; permits may have been taken: {cause}")]
     Lost {
-        /// What broke.
+        /// The error of the connection, or the fault in the answer.
         cause: String,
     },
     /// The service rejected the question: a domain or key that is too long, for example.
@@ -46,19 +46,19 @@ pub enum RemoteError {
     Rejected {
         /// The status: of HTTP, or of gRPC (below 100).
         status: u16,
-        /// What the service said.
+        /// The service's own message.
         detail: String,
     },
-    /// As many calls wait already as may.
+    /// The most calls wait already.
     #[error("{waiting} calls wait for the service already; no permits were taken")]
     Busy {
-        /// How many wait.
+        /// Number of calls that wait.
         waiting: usize,
     },
 }
 
 impl RemoteError {
-    /// What became of the permits.
+    /// Says whether permits may have been taken.
     #[must_use]
     pub const fn permits(&self) -> Permits {
         match self {
@@ -72,10 +72,10 @@ impl RemoteError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// Not the address of a service.
+    /// The text is not an address of a service.
     #[error("invalid address {0:?}: expected something like http://127.0.0.1:8080 or grpcs://tollgate:8081")]
     Invalid(String),
-    /// There are files for TLS, and the address is one without.
+    /// There are files for TLS, but the address is not encrypted.
     #[error("{0:?} is not encrypted, so that TLS files mean nothing; expected grpcs:// or https://")]
     NotEncrypted(String),
     /// A file for TLS cannot be used.

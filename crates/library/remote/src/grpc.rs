@@ -1,6 +1,6 @@
 //! Questions over gRPC: each is a call, and all calls share one connection. Calls that come together leave in
 //! one write, and the service decides those that have arrived together. A call may wait for its turn at the
-//! service, since no other waits with it.
+//! service, since it holds up no other call.
 
 mod line;
 mod messages;
@@ -28,11 +28,12 @@ const CHECK: &str = "/tollgate.check.v1.CheckService/Check";
 const LEASE: &str = "/tollgate.check.v1.CheckService/Lease";
 const RETURN: &str = "/tollgate.check.v1.CheckService/Return";
 
-/// More than any service decides by its rules. What is smaller, and too large for it, the service answers.
+/// Longer than any request that a service decides by its rules. The service rejects shorter ones that are too
+/// large for it.
 const MAX_MESSAGE: usize = 64 << 20;
 /// Bytes before each message: one flag and four of length.
 const PREFIX: usize = 5;
-/// Connections on which the service says that it has not begun a call, before the call fails.
+/// Number of connections on which a service may report a call as not begun before the call fails.
 const MOST_ATTEMPTS: usize = 3;
 
 /// Codes of gRPC.
@@ -59,7 +60,7 @@ pub(crate) struct Channel {
 #[derive(Debug, Default)]
 struct State {
     line: Option<Arc<Line>>,
-    /// Until when no connection is tried, and what the last attempt failed with.
+    /// End of the pause in which no connection is tried, and the error of the last attempt.
     down: Option<(Instant, String)>,
 }
 
@@ -74,7 +75,7 @@ impl Channel {
         self.most - self.places.available_permits()
     }
 
-    /// Asks within `deadline`; also what the service offers to lease.
+    /// Asks within `deadline`; also returns the service's offer of a lease.
     pub(crate) async fn check(
         self: &Arc<Self>,
         question: &Question<'_>,
@@ -106,7 +107,8 @@ impl Channel {
         self.call::<ReturnResponse>(RETURN, &ReturnRequest { id, used }, deadline).await.map(drop)
     }
 
-    /// Calls within `deadline`. Permits are taken only if the error says that they may have been.
+    /// Makes a call within `deadline`. After an error, permits are taken only if it says that they may have
+    /// been.
     async fn call<A: Message + Default>(
         self: &Arc<Self>,
         path: &str,
@@ -125,7 +127,7 @@ impl Channel {
             Err(_) => match asked {
                 None => Err(RemoteError::NotSent { waited: deadline }),
                 Some((line, replies)) => {
-                    // A service that answers no call at all has gone without a word.
+                    // A service that answers no call at all has disappeared without closing the connection.
                     if line.replies() == replies {
                         self.discard(&line);
                     }
@@ -135,8 +137,8 @@ impl Channel {
         }
     }
 
-    /// Sends a message, and reads what comes back. `asked` is set while permits may have been taken: the
-    /// connection, and the replies that had come over it.
+    /// Sends a message, and reads the reply. `asked` is set while permits may have been taken: the
+    /// connection, and the number of replies over it so far.
     async fn exchange(
         self: &Arc<Self>,
         path: &str,
@@ -194,7 +196,7 @@ impl Channel {
         }
     }
 
-    /// The connection, or why there is none yet; `None` if one is to be tried.
+    /// The connection, or the error of the last attempt; `None` if a connection is to be tried.
     fn known(&self) -> Option<Result<Arc<Line>, RemoteError>> {
         let state = self.state.lock();
         match (&state.line, &state.down) {
@@ -206,7 +208,7 @@ impl Channel {
         }
     }
 
-    /// No further call uses the connection.
+    /// Makes further calls use another connection.
     fn discard(&self, line: &Arc<Line>) {
         let mut state = self.state.lock();
         if state.line.as_ref().is_some_and(|current| Arc::ptr_eq(current, line)) {
@@ -241,7 +243,7 @@ fn read<A: Message + Default>(body: &[u8]) -> Result<A, RemoteError> {
     A::decode(message).map_err(|error| lost(&error.to_string()))
 }
 
-/// What a status other than OK says.
+/// The error of a status other than OK.
 fn failed(status: u32, message: String) -> RemoteError {
     match status {
         code::OK => RemoteError::Lost { cause: "the reply has no message".to_owned() },

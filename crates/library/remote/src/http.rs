@@ -1,4 +1,4 @@
-//! Questions over HTTP/1.1: one connection carries batches, and those that may wait for their turn at the
+//! Questions over HTTP/1.1: one connection carries batches, and questions that may wait for their turn at the
 //! service have connections of their own.
 
 pub(crate) mod alone;
@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use crate::connect::Connector;
 use crate::error::RemoteError;
 
-/// No reply is longer.
+/// Longest reply, in bytes.
 const MAX_REPLY: usize = 4 << 20;
 
 type Sender = SendRequest<Full<Bytes>>;
@@ -35,7 +35,7 @@ async fn exchange(sender: &mut Sender, connector: &Connector, body: Vec<u8>) -> 
         .map_err(|error| RemoteError::Rejected { status: 400, detail: error.to_string() })?;
     let response = sender.send_request(request).await.map_err(|error| {
         let cause = error.to_string();
-        // Never written, since the service had closed the connection.
+        // The request was never written, since the service had closed the connection.
         if error.is_canceled() { RemoteError::Unreachable { cause } } else { RemoteError::Lost { cause } }
     })?;
     let status = response.status();

@@ -1,10 +1,10 @@
 //! Permits that this program holds ahead of its calls, and hands out without asking the service.
 //!
 //! Leased permits were taken from the bucket of their limit. They stop being good at the rate at which the
-//! bucket refills, counted from before the service took them. So what is leased and still good shrinks at
-//! least as fast as what is missing from the bucket: over all programs it is never more than that, and every
-//! permit that is handed out here is one that the bucket could give at that instant. Not here: how the
-//! service is asked, and what it offers (half of each burst is never leased).
+//! bucket refills, counted from before the service took them. So the leased permits that are still good
+//! shrink at least as fast as the permits missing from the bucket. Over all programs they are never more than
+//! those, and the bucket could give every permit that is handed out here at that instant. Not here: calls to
+//! the service, and its offers (half of each burst is never leased).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// Demand is counted in spans of this length, and a lease is to last for one.
+/// Demand is counted in spans of this length, and a lease is meant to last for one.
 const SLOT: Duration = Duration::from_millis(100);
-/// Permits of a lease that will be used, at least: fewer are not worth two calls.
+/// Fewest permits of a lease that will be used: fewer are not worth two calls.
 const FEWEST: u64 = 8;
-/// Keys whose demand is counted.
+/// Most keys whose demand is counted.
 const MOST_KEYS: usize = 10_000;
 
-/// What the service offers: permits at most, and how long the limit takes to refill as many.
+/// Offer of the service: most permits of a lease, and the time in which the limit refills the same number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) permits: u64,
@@ -31,11 +31,11 @@ pub(crate) struct Offer {
 pub(crate) struct Lease {
     pub(crate) id: String,
     pub(crate) permits: u64,
-    /// How long the limit takes to refill them.
+    /// Time in which the limit refills them.
     pub(crate) refill: Duration,
-    /// Before the service took them.
+    /// An instant before the service took the permits.
     pub(crate) began: Instant,
-    /// Those that were handed out.
+    /// Permits that were handed out.
     pub(crate) used: u64,
 }
 
@@ -43,18 +43,18 @@ pub(crate) struct Lease {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Over {
     pub(crate) id: String,
-    /// Permits that go back.
+    /// Permits to give back.
     pub(crate) good: u64,
-    /// All others of the lease.
+    /// All other permits of the lease.
     pub(crate) used: u64,
 }
 
-/// What becomes of a call.
+/// Source of the permits of a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Taken {
     /// Its permits are from a lease.
     Here,
-    /// It asks the service. A lease that was not enough is over.
+    /// The caller has to ask the service. A lease with too few permits is over.
     Ask(Option<Over>),
 }
 
@@ -76,11 +76,11 @@ impl Lease {
     }
 }
 
-/// A key that was asked for.
+/// A key with calls.
 #[derive(Debug)]
 struct Demand {
     slot: Instant,
-    /// Permits that were asked for in this slot, and in the one before.
+    /// Permits of calls in this slot, and in the one before.
     asked: u64,
     before: u64,
     lease: Option<Lease>,
@@ -128,17 +128,17 @@ impl Leases {
             lease.used += n;
             return Taken::Here;
         }
-        // What is left here must not be missing there.
+        // Permits that are left here must not be missing at the service.
         Taken::Ask(demand.lease.take_if(|_| n > 0).map(|lease| lease.over(now)))
     }
 
-    /// How many permits to lease of what the service offers. Then [`Leases::keep`] has to follow.
+    /// Number of permits to lease of the service's offer. The caller has to call [`Leases::keep`] afterwards.
     pub(crate) fn want(&self, key: &str, offer: Offer, now: Instant) -> Option<u64> {
         let mut keys = self.0.lock();
         let demand = keys.get_mut(key).filter(|demand| demand.lease.is_none() && !demand.is_asked)?;
         demand.count(0, now);
         let used = u128::from(demand.before);
-        // In a slot, as many stop being good as the limit refills.
+        // In a slot, as many permits stop being good as the limit refills.
         let gone = u128::from(offer.permits) * SLOT.as_nanos() / offer.refill.as_nanos().max(1);
         let permits = (used + gone).min(u128::from(offer.permits));
         let is_worth_it = used > 0 && used * permits / (used + gone) >= u128::from(FEWEST);
@@ -146,7 +146,7 @@ impl Leases {
         is_worth_it.then(|| u64::try_from(permits).unwrap_or(u64::MAX))
     }
 
-    /// Keeps what the service has leased.
+    /// Keeps a lease of the service; `None` if it has leased nothing.
     pub(crate) fn keep(&self, key: &str, lease: Option<Lease>) {
         if let Some(demand) = self.0.lock().get_mut(key) {
             demand.is_asked = false;

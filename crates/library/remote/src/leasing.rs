@@ -1,4 +1,4 @@
-//! Checks over gRPC, from leases where there are some.
+//! Checks over gRPC, from leases if there are any.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::grpc::{Channel, LeaseRequest};
 use crate::lease::{Lease, Leases, Offer, Over, Taken};
 use crate::question::Question;
 
-/// What leases are asked for and returned within.
+/// Time limit of a request for a lease, and of the return of one.
 const WITHIN: Duration = Duration::from_secs(1);
 
-/// A service, and what was leased of it.
+/// A service, and the leases from it.
 #[derive(Debug)]
 pub(crate) struct Leasing {
     pub(crate) channel: Arc<Channel>,
@@ -40,10 +40,10 @@ impl Leasing {
             Taken::Ask(None) => {}
             Taken::Ask(Some(Over { id, good, used })) => {
                 let channel = Arc::clone(&self.channel);
-                // Permits that cannot be returned count as used.
+                // Permits whose return fails count as used.
                 let returned = self.runtime.spawn(async move { channel.give_back(id, used, WITHIN).await });
                 if good > 0 {
-                    // The service must not miss them for this question.
+                    // The bucket of the service must not lack them for this question.
                     drop(tokio::time::timeout_at(ends, returned).await);
                 }
             }
@@ -56,7 +56,7 @@ impl Leasing {
         Ok(answer)
     }
 
-    /// Leases what is worth it of an offer, while the caller continues.
+    /// Leases the permits of an offer that are worth it, while the caller continues.
     fn lease(self: &Arc<Self>, key: &str, question: &Question<'_>, offer: Offer) {
         let began = Instant::now();
         let Some(permits) = self.leases.want(key, offer, began) else { return };
@@ -64,7 +64,7 @@ impl Leasing {
         self.runtime.spawn(async move {
             let lease = match leasing.channel.lease(&wanted, WITHIN).await {
                 Ok(Some((id, refill))) => Some(Lease { id, permits, refill, began, used: 0 }),
-                // What was taken nevertheless counts as used.
+                // Permits that were taken nevertheless count as used.
                 Ok(None) | Err(_) => None,
             };
             leasing.leases.keep(&key, lease);

@@ -9,7 +9,7 @@ use crate::error::RemoteError;
 use crate::question::Question;
 use crate::service::Service;
 
-/// What decides while the service does not answer.
+/// Choice for decisions while the service does not answer.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub enum OnFailure {
@@ -35,7 +35,7 @@ enum Failing {
 /// The shortest wait between two questions.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
-/// How long a denial says to wait while the service does not answer.
+/// Wait that a denial reports while the service does not answer.
 const RETRY: Duration = Duration::from_secs(1);
 
 /// The limits of a service on one key, such as `api_key`; each of its values has counters of its own, which
@@ -61,7 +61,7 @@ pub enum AcquireError {
     /// The rule admits the call, but only after the deadline. Its permits are used.
     #[error("the rule admits the call only in {delay:?}, after the deadline; its permits are used")]
     DelayedTooLong {
-        /// How much later it may act.
+        /// Delay after which it may act.
         delay: Duration,
     },
     /// The rule can never give that many permits.
@@ -86,8 +86,8 @@ impl Service {
 }
 
 impl RemoteRateLimiter {
-    /// What decides while the service does not answer; [`OnFailure::Error`] if nothing is set. A question
-    /// that the service rejects is always an error.
+    /// Sets the choice for decisions while the service does not answer; [`OnFailure::Error`] if nothing is
+    /// set. A question that the service rejects is always an error.
     ///
     /// # Errors
     /// [`QuotaError`]: a number of the local quota is out of its bounds.
@@ -104,12 +104,12 @@ impl RemoteRateLimiter {
     /// Takes one permit of `value` if it has one.
     ///
     /// # Errors
-    /// [`RemoteError`] says what became of the permit; a denial is not an error.
+    /// [`RemoteError`] says whether the permit may have been taken; a denial is not an error.
     pub async fn check(&self, value: &str) -> Result<Answer, RemoteError> {
         self.check_n(value, 1).await
     }
 
-    /// Takes `n` permits of `value` if it has all of them. 0 takes nothing, and shows what is left.
+    /// Takes `n` permits of `value` if it has all of them. 0 takes nothing, and shows the permits left.
     ///
     /// # Errors
     /// As [`RemoteRateLimiter::check`].
@@ -126,8 +126,8 @@ impl RemoteRateLimiter {
     /// Counts `n` permits of `value` that are used already, in full, whether they are there or not.
     ///
     /// # Errors
-    /// [`RemoteError`], also with [`OnFailure::Allow`] and [`OnFailure::Deny`]: they are not counted, and
-    /// they may be reported again. [`OnFailure::Local`] counts them in this program.
+    /// [`RemoteError`], also with [`OnFailure::Allow`] and [`OnFailure::Deny`]: the permits are not counted
+    /// then, and may be reported again. [`OnFailure::Local`] counts them in this program.
     pub async fn consume(&self, value: &str, n: u64) -> Result<Answer, RemoteError> {
         let counted = self.service.consume(&self.domain, &[(&*self.key, value)], n).await;
         match (counted, &self.failing) {
@@ -142,15 +142,15 @@ impl RemoteRateLimiter {
         }
     }
 
-    /// Asks for permits, and holds a place at the service for a rule that queues, for at most `left`.
+    /// Asks for permits. If the rule queues, it holds a place at the service for at most `left`.
     async fn wait(&self, value: &str, n: u64, left: Duration) -> Result<Answer, RemoteError> {
-        // The service is to answer before the caller stops listening.
+        // The service has to answer before the caller stops listening.
         let max_wait = left.saturating_sub(self.service.usual().min(left / 2));
         let entries = [(&*self.key, value)];
         let question = self.question(&entries, n, max_wait);
         match self.service.ask_within(&question, left).await {
             Err(RemoteError::Rejected { status, detail }) => Err(RemoteError::Rejected { status, detail }),
-            // A caller in a hurry learns nothing of the service.
+            // A timeout this short says nothing about the service.
             Err(error @ (RemoteError::NotSent { .. } | RemoteError::NoAnswer { .. }))
                 if left <= self.service.usual() =>
             {
@@ -170,7 +170,7 @@ impl RemoteRateLimiter {
         Question { domain: &self.domain, entries, hits, is_consumed: false, max_wait }
     }
 
-    /// What `value` has left; takes nothing.
+    /// Permits that `value` has left; takes nothing.
     ///
     /// # Errors
     /// As [`RemoteRateLimiter::check`].
@@ -178,13 +178,13 @@ impl RemoteRateLimiter {
         self.check_n(value, 0).await
     }
 
-    /// Waits for up to `timeout` until `n` permits of `value` are taken; how long it waited.
+    /// Waits for up to `timeout` until `n` permits of `value` are taken; returns the time that it waited.
     ///
     /// A call of a rule with `on_limit: queue` holds its place in the line of the service, for at most
     /// `timeout` less the time of an answer (the [deadline](Service::deadline), or half of a shorter
-    /// timeout). Without a queue it waits here and asks again, and others may be faster. Over HTTP at most 64
-    /// calls hold places; the others wait as without a queue. Over gRPC a call that is dropped leaves its
-    /// place; over HTTP it keeps it until its turn, and uses its permits, or until its timeout.
+    /// timeout). Without a queue it waits here and asks again, and other callers may be faster. Over HTTP at
+    /// most 64 calls hold places; the others wait as without a queue. Over gRPC a call that is dropped leaves
+    /// its place; over HTTP it keeps it until its turn, and uses its permits, or until its timeout.
     ///
     /// # Errors
     /// [`AcquireError`]; nothing was taken, unless the error says otherwise.
@@ -201,7 +201,7 @@ impl RemoteRateLimiter {
                 tokio::time::sleep(answer.delay).await;
                 return Ok(began.elapsed());
             }
-            // Never at once: the service would be asked without a pause.
+            // Never without a pause: the service would be flooded.
             let wait = answer.retry_after.ok_or(AcquireError::NeverFits)?.max(SHORTEST_WAIT);
             if wait > left {
                 return Err(AcquireError::TooLong { retry_after: wait });

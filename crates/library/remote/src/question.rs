@@ -1,4 +1,4 @@
-//! What is asked.
+//! Questions to the service.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub(crate) struct Question<'a> {
     pub(crate) hits: u64,
     /// The hits are used already.
     pub(crate) is_consumed: bool,
-    /// How long it may wait at the service for its turn; zero for not at all.
+    /// Longest wait at the service for its turn; zero for no wait.
     pub(crate) max_wait: Duration,
 }
 
@@ -40,7 +40,7 @@ struct Body<'a> {
 }
 
 impl Question<'_> {
-    /// Different for each domain and descriptor.
+    /// Unique to each domain and descriptor.
     pub(crate) fn key(&self) -> String {
         let mut key = String::with_capacity(64);
         let texts = self.entries.iter().flat_map(|&(key, value)| [key, value]);
@@ -51,7 +51,7 @@ impl Question<'_> {
         key
     }
 
-    /// As the HTTP API reads it. Of several in one request none can wait.
+    /// The question as the HTTP API reads it. If a request has several questions, none of them can wait.
     pub(crate) fn json(&self) -> Result<Vec<u8>, RemoteError> {
         let entries: Vec<_> = self.entries.iter().map(|&(key, value)| Entry { key, value }).collect();
         let max_wait = (!self.max_wait.is_zero()).then_some(self.max_wait);

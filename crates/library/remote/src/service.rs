@@ -1,4 +1,4 @@
-//! A service, as its callers hold it.
+//! A service, as its callers use it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::question::Question;
 
 const DEADLINE: Duration = Duration::from_millis(100);
 
-/// A Tollgate service. Clones share its connections; the last one that is dropped closes them.
+/// A Tollgate service. Clones share its connections; dropping the last clone closes them.
 #[derive(Clone, Debug)]
 pub struct Service {
     transport: Transport,
@@ -37,7 +37,7 @@ impl Service {
     /// the system. Connects with the first call, and again whenever the connection is lost.
     ///
     /// # Errors
-    /// [`AddressError`]: it is not an address, or there is no runtime.
+    /// [`AddressError`]: the address is invalid, or there is no runtime.
     pub fn at(address: &str) -> Result<Self, AddressError> {
         Self::with_tls(address, TlsClientFiles::default())
     }
@@ -65,19 +65,19 @@ impl Service {
         Ok(Self { transport, deadline: DEADLINE, leases: false })
     }
 
-    /// How long a call may take in all; 100 ms if nothing is set. Calls that wait say themselves how long.
+    /// Sets the deadline of a call; 100 ms if nothing is set. Calls that wait have a timeout of their own.
     #[must_use]
     pub const fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Takes permits ahead and hands them out in this program, where the rule allows it: over gRPC, of a
+    /// Takes permits ahead and hands them out in this program, where the rule allows it: over gRPC, from a
     /// token bucket with `sharing: leased`, while more than half of its burst is there.
     ///
     /// Never more is admitted than without leases. Leased permits stop being good at the rate of the limit,
-    /// and count as used then: so leases pay for a few busy programs on limits that are far from reached, and
-    /// others can count on half of the burst. Answers of a lease have [`DecidedBy::Lease`].
+    /// and count as used then: so leases pay off for a few busy programs on limits that are far from reached,
+    /// and other programs can count on half of the burst. Answers from a lease have [`DecidedBy::Lease`].
     ///
     /// [`DecidedBy::Lease`]: crate::DecidedBy::Lease
     #[must_use]
@@ -86,12 +86,12 @@ impl Service {
         self
     }
 
-    /// How long a call may take if it says nothing.
+    /// Deadline of a call that sets none.
     pub(crate) const fn usual(&self) -> Duration {
         self.deadline
     }
 
-    /// How many calls wait: over HTTP to be sent, over gRPC for their answers.
+    /// Number of calls that wait: over HTTP to be sent, over gRPC for their answers.
     #[must_use]
     pub fn waiting(&self) -> usize {
         match &self.transport {
@@ -100,7 +100,7 @@ impl Service {
         }
     }
 
-    /// Asks for `hits` permits of a descriptor; 0 takes nothing, and shows what is left.
+    /// Asks for `hits` permits of a descriptor; 0 takes nothing, and shows the permits left.
     ///
     /// Dropped before it is sent, the question takes nothing; afterwards its permits count as used.
     ///
@@ -116,8 +116,8 @@ impl Service {
         self.ask_within(&question, self.deadline).await
     }
 
-    /// Counts `hits` of a descriptor that are used already, in full, whether they are there or not: what a
-    /// request has cost is known only afterwards. No limit denies it; the answer says what is left or
+    /// Counts `hits` of a descriptor that are used already, in full, whether they are there or not: for
+    /// requests whose cost is known only afterwards. No limit denies it; the answer says what is left or
     /// [owed](Answer::owed).
     ///
     /// # Errors
@@ -132,7 +132,8 @@ impl Service {
         self.ask_within(&question, self.deadline).await
     }
 
-    /// Asks within `deadline`. Without a wait in the question, the answer is what the counters say now.
+    /// Asks within `deadline`. Without a wait in the question, the answer is the present state of the
+    /// counters.
     pub(crate) async fn ask_within(
         &self,
         question: &Question<'_>,
@@ -166,7 +167,7 @@ impl Service {
     ) -> Result<Answer, RemoteError> {
         let (answer, answered) = oneshot::channel();
         let claim = Arc::new(Claim::default());
-        // Given up when this is dropped.
+        // Gives the question up when it is dropped.
         let caller = Caller(Arc::clone(&claim));
         let ends = tokio::time::Instant::now() + deadline;
         if asks.try_send(Ask { json, claim, ends, answer }).is_err() {

@@ -139,7 +139,7 @@ fn is_smoke() -> bool {
     !std::env::args().any(|argument| argument == "--bench")
 }
 
-/// What follows `name` on the command line.
+/// The argument after `name` on the command line.
 fn argument(name: &str) -> Option<String> {
     std::env::args().skip_while(|argument| argument != name).nth(1)
 }

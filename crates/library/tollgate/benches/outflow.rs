@@ -1,7 +1,7 @@
-//! How evenly jobs leave a `LeakyExecutor`, in real time; what varies is the rate and the batch.
+//! Evenness of the jobs that leave a `LeakyExecutor`, in real time; the variables are the rate and the batch.
 //!
-//! `cargo bench -p tollgate --bench outflow` takes about fifteen seconds. Late: how long after its turn a job
-//! began. Gap: the time between a batch and the next. Nothing here is asserted: it depends on the machine.
+//! `cargo bench -p tollgate --bench outflow` takes about fifteen seconds. Late: time from a job's turn to its
+//! start. Gap: the time between a batch and the next. Nothing here is asserted: it depends on the machine.
 #![allow(clippy::print_stdout, clippy::expect_used, clippy::disallowed_methods, reason = "a bench")]
 
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Sorted {
         Self(all)
     }
 
-    /// In microseconds.
+    /// The value below which `share` of all values are, in microseconds.
     fn at(&self, share: f64) -> f64 {
         let index = ((self.0.len() as f64 * share) as usize).min(self.0.len().saturating_sub(1));
         self.0.get(index).map_or(0.0, |time| time.as_secs_f64() * 1e6)

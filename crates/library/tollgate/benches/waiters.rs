@@ -1,5 +1,5 @@
-//! What a caller costs that waits: bytes, and nanoseconds to join, to be served and to go on; what varies is
-//! how many wait for one key, and for as many keys.
+//! Cost of a caller that waits: bytes, and nanoseconds to join, to be served and to continue; the variable is
+//! the number of callers that wait for one key, and for as many keys.
 //!
 //! `cargo bench -p tollgate --bench waiters` takes about twenty seconds. A waiter is one `acquire` in a box,
 //! as in a task, with the waker of a task; the runtime's own part is left out. All of them are served at one

@@ -34,7 +34,7 @@ const TRACE: [Row; 40] = [
     (2_889, 1_312, 65), (2_889, 1_095, 50), (2_925, 4_083, 49),
 ];
 
-/// What a limiter did with a trace.
+/// Result of a limiter for a trace.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Seen {
     answered: u64,

@@ -9,19 +9,19 @@ pub enum AcquireError {
     /// The permits cannot be there in time; this is known at once.
     #[error("the permits are not there in time; the same call would pass in {retry_after:?}")]
     TooLong {
-        /// When the same call would pass, if nothing else is taken or given up meanwhile.
+        /// Time until the same call would pass, if nothing else is taken or given up meanwhile.
         retry_after: Duration,
     },
-    /// More than the quota can ever hold.
+    /// The request is for more permits than the quota can ever hold.
     #[error("no wait helps: at most {burst} permits are there at once; ask for fewer")]
     NeverFits {
-        /// The most at once.
+        /// Most permits at once.
         burst: u64,
     },
-    /// As many wait already as may.
+    /// The most callers wait already.
     #[error("{waiting} callers wait already; raise the bound with set_max_waiting, or retry later")]
     QueueFull {
-        /// How many wait.
+        /// Number of callers that wait.
         waiting: usize,
     },
     /// A penalty, a block, a new quota or a clock that was set back has made the wait longer than the caller

@@ -1,4 +1,4 @@
-//! Limits on what runs at the same time that are learned from how long it takes.
+//! Limits on concurrent calls that are learned from their latencies.
 //!
 //! | limit | lowers itself when | needs |
 //! |---|---|---|

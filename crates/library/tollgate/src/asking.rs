@@ -1,7 +1,7 @@
-//! Engines whose keys have quotas of their own: when they ask, and what becomes of a key whose answer
-//! changes.
+//! Engines whose keys have quotas of their own: when they ask, and how the counts of a key follow a changed
+//! answer.
 //!
-//! The function is called with nothing locked; what it says is learned.
+//! The function is called while no lock is held; then its answer is stored.
 
 use tollgate_core::{Clock, Cost, Inherit, QuotaError, Timestamp};
 
@@ -49,7 +49,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         self.learn(tiers, key, answer.as_ref(), turn)
     }
 
-    /// Remembers an answer. A key whose quota is another one now keeps what it may, also its waiters.
+    /// Remembers an answer. A key whose quota has changed keeps the counts that it may keep, and its waiters.
     fn learn(&self, tiers: &Tiers<S>, key: &[u8], answer: Option<&crate::Quota>, turn: u32) -> u16 {
         let tier = tiers.meant_by(answer);
         let is_other = |before: Option<Answer>| before.is_some_and(|before| before.tier != tier);

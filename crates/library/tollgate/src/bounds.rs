@@ -1,10 +1,10 @@
-//! What a quota allows, for replies to clients.
+//! Bounds of a quota, for replies to clients.
 
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, CivilUnit, Period, Quota};
 
-/// What the quota of a limiter allows, for replies to clients.
+/// Bounds of the quota of a limiter, for replies to clients.
 ///
 /// # Example
 /// ```
@@ -20,7 +20,7 @@ use tollgate_core::{Algorithm, CivilUnit, Period, Quota};
 pub struct Bounds {
     /// Permits per window; [`u64::MAX`] without a limit.
     pub limit: u64,
-    /// The most permits that can be there at once.
+    /// The most permits that can be available at once.
     pub burst: u64,
     /// The window; the longest of its kind for a unit of a calendar. `None` for a total, and without a limit.
     pub window: Option<Duration>,

@@ -1,4 +1,4 @@
-//! Limits how much runs at the same time, in this process: slots that guards hold.
+//! Caps concurrency in this process, with slots that guards hold.
 //!
 //! Not here: slots that a fleet shares. The server's rules with `algorithm: concurrency` have those.
 
@@ -20,7 +20,7 @@ use self::guard::ConcurrencyGuard;
 use self::room::{Room, Rooms};
 use crate::key::LimitKey;
 
-/// Limits how much runs at the same time: calls of a database, threads of a pool, requests of a caller.
+/// Caps concurrency: calls of a database, threads of a pool, requests of a caller.
 ///
 /// A call holds a slot by a [`ConcurrencyGuard`], which gives it up when it is dropped. Clones share their
 /// slots. Taking a slot that is free takes no lock and needs no runtime.
@@ -86,14 +86,14 @@ impl ConcurrencyLimiter {
         Ok(ConcurrencyGuard::new(Arc::clone(&self.room), n))
     }
 
-    /// Takes a slot also where none is free.
+    /// Takes a slot even if no slot is free.
     fn enter_beyond(&self) -> ConcurrencyGuard {
         self.room.enter_beyond();
         ConcurrencyGuard::new(Arc::clone(&self.room), 1)
     }
 
     /// Waits for `n` slots, first in, first out: in the order in which the calls were first polled. A caller
-    /// that waits for many slots holds up those behind it, or it would never get them.
+    /// that waits for many slots holds up those behind it; otherwise it would never get its slots.
     ///
     /// Dropped while it waits, it leaves the line and takes nothing. Works on every runtime.
     ///
@@ -160,9 +160,8 @@ impl ConcurrencyLimiter {
         self.room.shared.limit()
     }
 
-    /// Another number of slots from here on, for all clones. Where more are in use than that, no call gets
-    /// one until enough of them are given up. Callers that wait for more than there are now get
-    /// [`EnterError::NeverFits`].
+    /// Sets another number of slots, for all clones. If more are in use, no call gets a slot until enough are
+    /// given up. Callers that wait for more slots than there are now get [`EnterError::NeverFits`].
     ///
     /// # Example
     /// ```
@@ -181,12 +180,12 @@ impl ConcurrencyLimiter {
         self.set_limit_to(|| limit);
     }
 
-    /// As [`set_limit`](Self::set_limit), where `limit` is read when no other change is made.
+    /// As [`set_limit`](Self::set_limit); `limit` is called while no other change is made.
     pub(crate) fn set_limit_to(&self, limit: impl FnOnce() -> u64) {
         self.room.shared.set_limit(limit, |_| Arc::clone(&self.room));
     }
 
-    /// Slots in use, those of leaked guards too.
+    /// Slots in use, including those of leaked guards.
     #[must_use]
     pub fn in_use(&self) -> u64 {
         self.room.in_use()
@@ -198,15 +197,15 @@ impl ConcurrencyLimiter {
         self.room.shared.peak()
     }
 
-    /// Whether callers that come from here on are served before those that wait already: last in, first out.
-    /// Under overload the callers that came last still wait for an answer; those that came first may wait for
-    /// good, so use it with [`enter_within`](Self::enter_within) or
-    /// [`set_max_waiting`](Self::set_max_waiting). First in, first out if nothing is set.
+    /// Sets whether later callers are served before those that wait already: last in, first out. Under
+    /// overload the callers that came last still wait for an answer; those that came first may wait for good,
+    /// so use it with [`enter_within`](Self::enter_within) or [`set_max_waiting`](Self::set_max_waiting).
+    /// First in, first out if nothing is set.
     pub fn set_last_first(&self, last_first: bool) {
         self.room.shared.last_first.store(last_first, Relaxed);
     }
 
-    /// How many callers wait now.
+    /// Number of callers that wait now.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.room.shared.waiting.count()
@@ -219,10 +218,11 @@ impl ConcurrencyLimiter {
     }
 }
 
-/// Limits how much runs at the same time for each key: users, addresses, tenants.
+/// Caps concurrency per key: users, addresses, tenants.
 ///
-/// `K` is what it counts by, as in [`KeyedRateLimiter`](crate::KeyedRateLimiter). A key is kept while a slot
-/// of it is held or waited for, so memory is bounded by the guards and waiters. Clones share their slots.
+/// `K` is the type of the keys, as in [`KeyedRateLimiter`](crate::KeyedRateLimiter). A key is kept while a
+/// slot of it is held or waited for, so memory is bounded by the guards and waiters. Clones share their
+/// slots.
 pub struct KeyedConcurrencyLimiter<K: ?Sized> {
     rooms: Arc<Rooms>,
     key: PhantomData<fn(&K)>,
@@ -324,7 +324,7 @@ impl<K: ?Sized> KeyedConcurrencyLimiter<K> {
         self.rooms.shared.limit()
     }
 
-    /// Another number of slots for every key; see [`ConcurrencyLimiter::set_limit`].
+    /// Sets another number of slots for every key; see [`ConcurrencyLimiter::set_limit`].
     pub fn set_limit(&self, limit: u64) {
         self.rooms.shared.set_limit(|| limit, |key| self.rooms.room(key));
     }
@@ -341,7 +341,7 @@ impl<K: ?Sized> KeyedConcurrencyLimiter<K> {
         self.rooms.len()
     }
 
-    /// How many callers wait now, of all keys together.
+    /// Number of callers that wait now, of all keys together.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.rooms.shared.waiting.count()

@@ -9,7 +9,7 @@ use tollgate_core::{Decision, RetryAfter};
 pub struct Admitted(Decision);
 
 impl Admitted {
-    /// How much later to act: zero, except where the quota paces ([`Quota::leaky_queue`](crate::Quota)).
+    /// Delay after which to act: zero, except where the quota paces ([`Quota::leaky_queue`](crate::Quota)).
     #[must_use]
     #[inline]
     pub const fn delay(&self) -> Duration {
@@ -23,14 +23,14 @@ impl Admitted {
         self.0.remaining()
     }
 
-    /// The decision, with what a reply to a client may state besides: limit, time until full.
+    /// The decision, with further numbers for replies to clients: limit, time until full.
     #[inline]
     pub const fn decision(&self) -> Decision {
         self.0
     }
 }
 
-/// The limit said no. Nothing was taken (a fixed window has counted the attempt).
+/// A limit denied the request. Nothing was taken (a fixed window has counted the attempt).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Denied(Decision);
 
@@ -41,8 +41,8 @@ impl Denied {
         if decision.is_admitted() { Ok(Admitted(decision)) } else { Err(Self(decision)) }
     }
 
-    /// How long until the same permits would be there, if nothing else is taken meanwhile: a retry after
-    /// exactly this span passes. `None` when they never are: more than the quota can ever hold.
+    /// Time until the same permits would be there, if nothing else is taken meanwhile: a retry after exactly
+    /// this span passes. `None` when they never are: more than the quota can ever hold.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         match self.0.retry_after() {
@@ -52,7 +52,7 @@ impl Denied {
         }
     }
 
-    /// The decision, with what a reply to a client may state: limit, remaining permits, time until full.
+    /// The decision, with the numbers for replies to clients: limit, remaining permits, time until full.
     pub const fn decision(&self) -> Decision {
         self.0
     }
@@ -69,7 +69,7 @@ impl std::fmt::Display for Denied {
 
 impl std::error::Error for Denied {}
 
-/// As people read it: `main` prints errors so, and `unwrap`.
+/// The text for people: `main` and `unwrap` print errors in this form.
 impl std::fmt::Debug for Denied {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Denied")
@@ -90,13 +90,13 @@ impl std::fmt::Debug for Admitted {
     }
 }
 
-/// One of several limits said no. Nothing was taken of any.
+/// One of several limits denied. Nothing was taken from any limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("limit {index} of those asked: {denied}")]
 pub struct DeniedBy {
-    /// Which of the requests, counted from 0.
+    /// Index of the request, counted from 0.
     pub index: usize,
-    /// Its denial.
+    /// Denial of that request.
     #[source]
     pub denied: Denied,
 }

@@ -58,7 +58,7 @@ impl RateLimiter {
     }
 
     /// A limiter with permits of its own for each key: by one quota for all of them, or by [`Quotas`], which
-    /// say which key has which.
+    /// give each key its quota.
     ///
     /// # Errors
     /// As [`RateLimiter::direct`].
@@ -101,7 +101,7 @@ impl<C: Clock + 'static> RateLimiter<C> {
         self.engine.now()
     }
 
-    /// What the quota in force allows.
+    /// Bounds of the quota in force.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds::of(&self.engine.in_force().quota)
@@ -109,8 +109,7 @@ impl<C: Clock + 'static> RateLimiter<C> {
 
     /// Takes one permit if there is one.
     ///
-    /// A quota that paces ([`Quota::leaky_queue`]) admits with a [`delay`](Admitted::delay): act that much
-    /// later.
+    /// A quota that paces ([`Quota::leaky_queue`]) admits with a [`delay`](Admitted::delay): act after it.
     ///
     /// # Errors
     /// [`Denied`] says when the next permit is there. Nothing was taken (a fixed window has counted the
@@ -120,7 +119,7 @@ impl<C: Clock + 'static> RateLimiter<C> {
         self.engine.check(b"", 1)
     }
 
-    /// Takes `n` permits if all of them are there. 0 takes nothing, and shows what is left.
+    /// Takes `n` permits if all of them are there. 0 takes nothing, and shows the permits left.
     ///
     /// # Errors
     /// [`Denied`] says when they are there; never, for more than the burst. Nothing was taken, except in a
@@ -131,7 +130,7 @@ impl<C: Clock + 'static> RateLimiter<C> {
         self.engine.check(b"", n)
     }
 
-    /// What is left; takes nothing.
+    /// Permits left, and when more come; takes nothing.
     pub fn peek(&self) -> Decision {
         self.engine.peek(b"", 0)
     }
@@ -150,7 +149,7 @@ impl<C: Clock + 'static> RateLimiter<C> {
         self.engine.take_at_most(b"", n)
     }
 
-    /// Gives `n` permits back that were taken and not used, never above a full quota.
+    /// Gives back `n` permits that were taken and not used, never above a full quota.
     pub fn give_back(&self, n: u64) {
         self.engine.give_back(b"", n)
     }
@@ -172,9 +171,9 @@ impl<C: Clock + 'static> RateLimiter<C> {
         self.engine.penalise(b"", n)
     }
 
-    /// For work whose cost is known only afterwards: asks with 0 whether anything is left, which takes
-    /// nothing, and reports with any other number what was used. That always counts in full; what was not
-    /// there is owed, and repaid before anything passes.
+    /// For work whose cost is known only afterwards: 0 asks whether anything is left and takes nothing; any
+    /// other number reports the permits used. They always count in full; missing permits become a debt, which
+    /// is repaid before anything passes.
     ///
     /// # Errors
     /// [`Denied`]: nothing is left, or nothing was left before. It says when a permit is left again.
@@ -198,23 +197,23 @@ impl<C: Clock + 'static> RateLimiter<C> {
         self.engine.pay(b"", n)
     }
 
-    /// Denies everything until then, whatever is left. An instant that has passed lifts the block.
+    /// Denies everything until that instant, whatever is left. An instant in the past lifts the block.
     pub fn block(&self, until: Timestamp) {
         self.engine.block(b"", until);
     }
 
-    /// Forgets what was taken. A [block](RateLimiter::block) stays.
+    /// Forgets all counts. A [block](RateLimiter::block) stays.
     pub fn reset(&self) {
         self.engine.reset(b"");
     }
 
-    /// What was counted, as a value.
+    /// The counts of the limiter, as a value.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.engine.snapshot(b"")
     }
 
-    /// Counts on from `snapshot`, in place of what was counted here.
+    /// Continues with the counts of `snapshot` in place of the present ones.
     ///
     /// # Errors
     /// [`RestoreError`]: the snapshot is of another quota.
@@ -222,8 +221,8 @@ impl<C: Clock + 'static> RateLimiter<C> {
         self.engine.restore(b"", snapshot)
     }
 
-    /// Counts by `quota` from here on, for all clones. Permits that were taken stay taken; where the
-    /// algorithm is another one, counting begins anew.
+    /// Counts by `quota` from now on, for all clones. Permits that were taken stay taken; if the algorithm
+    /// changes, counting begins anew.
     ///
     /// # Errors
     /// As [`RateLimiter::direct`]; the quota before stays in force.
@@ -241,8 +240,8 @@ impl<C: Clock + 'static> RateLimiter<C> {
         self.reconfigure_as(quota, Inherit::Taken)
     }
 
-    /// Counts by `quota` from here on, for all clones, and keeps what `inherit` says. Callers that wait keep
-    /// their places as long as the algorithm stays the same; otherwise they get
+    /// Counts by `quota` from now on, for all clones, and keeps the counts that `inherit` says. Callers that
+    /// wait keep their places as long as the algorithm stays the same; otherwise they get
     /// [`AcquireError::Reconfigured`]. A quota without a limit, and one that admits nothing, are algorithms
     /// of their own.
     ///
@@ -277,7 +276,7 @@ impl<C: Clock + 'static> RateLimiter<C> {
         Reservation::new(&self.engine, b"", n, max_wait)
     }
 
-    /// Waits for `n` permits on this thread, first in, first out; how long it waited. See
+    /// Waits for `n` permits on this thread, first in, first out; returns the time that it waited. See
     /// [`acquire`](RateLimiter::acquire).
     ///
     /// # Errors
@@ -294,7 +293,7 @@ impl<C: Clock + 'static> RateLimiter<C> {
         self.engine.blocking_acquire(b"", n, timeout)
     }
 
-    /// How many callers wait now.
+    /// Number of callers that wait now.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.engine.waiting()
@@ -309,11 +308,11 @@ impl<C: Clock + 'static> RateLimiter<C> {
 
 #[cfg(feature = "tokio")]
 impl<C: Clock + 'static> RateLimiter<C> {
-    /// Waits for `n` permits; how long it waited. First in, first out: in the order in which the
+    /// Waits for `n` permits; returns the time that it waited. First in, first out: in the order in which the
     /// calls were first polled.
     ///
-    /// Dropped while it waits, it leaves the line and gives its permits back, which is a gain for those
-    /// behind it. Needs a tokio runtime with time enabled.
+    /// Dropped while it waits, it leaves the line and gives its permits back, so that those behind it wait
+    /// less. Needs a tokio runtime with time enabled.
     ///
     /// # Errors
     /// [`AcquireError`] says why there was nothing to wait for. Nothing was taken.

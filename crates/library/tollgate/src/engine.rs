@@ -1,7 +1,8 @@
-//! What limiters with and without keys do alike: one quota in force, states, a clock, blocked keys.
+//! The common part of limiters with and without keys: one quota in force, states, a clock, blocked keys.
 //!
 //! The fast path of a check reads one flag, the quota that the limiter was made with, and the state. Once the
-//! quota was changed, a key blocked or a window waited for, checks take a path that looks for all of them.
+//! quota was changed, a key was blocked or a caller waited for a window, checks take a path that looks for
+//! all of these.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -27,12 +28,12 @@ const BLOCKS_BYTES: u64 = 16 << 20;
 
 #[derive(Debug)]
 pub(crate) struct Engine<S, C> {
-    /// Set for good once `first` is not all that there is to look at.
+    /// Set for good once a check has to look at more than `first`.
     is_special: AtomicBool,
     first: InForce<S>,
     latest: ArcSwap<InForce<S>>,
-    /// Changes of the quota, also one that is being made: by a quota of before no state is changed any more,
-    /// since it would misread what the new one has written.
+    /// Changes of the quota, including the one being made. An earlier quota no longer changes any state,
+    /// since it would misread the states of the new one.
     changes: AtomicU64,
     changing: Mutex<()>,
     blocks: OnceLock<Table>,
@@ -50,7 +51,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         Self::of(InForce::new(quota, states), Arc::new(latest), None, clock)
     }
 
-    /// An engine whose keys have quotas of their own; `quota` is that of the others.
+    /// An engine whose keys have quotas of their own; `quota` is that of all other keys.
     pub(crate) fn with_tiers(
         quota: crate::Quota,
         states: S,
@@ -82,12 +83,12 @@ impl<S: States, C: Clock> Engine<S, C> {
         self.clock.now()
     }
 
-    /// What counts now, except where keys have quotas of their own.
+    /// The quota and states in force, except where keys have quotas of their own.
     pub(crate) fn in_force(&self) -> Guard<Arc<InForce<S>>> {
         self.latest.load()
     }
 
-    /// What counts `key` now, with all that is known of it.
+    /// The quota and states that count `key` now, with all that is known of it.
     pub(crate) fn in_force_of(&self, key: &[u8], now: Timestamp) -> Guard<Arc<InForce<S>>> {
         if let Some(tiers) = &self.tiers {
             return Guard::from_inner(tiers.of_key(key));
@@ -97,7 +98,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         in_force
     }
 
-    /// What counts those who wait for `key`.
+    /// The quota and states that count callers that wait for `key`.
     pub(crate) fn in_force_in(&self, queue: &Queue, key: &[u8]) -> Guard<Arc<InForce<S>>> {
         match &self.tiers {
             Some(tiers) => Guard::from_inner(match queue.tier_of(key) {
@@ -113,7 +114,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         self.check_or_else(key, n, |now| self.check_special(key, n, now))
     }
 
-    /// As [`check`](Self::check), where `special` is for what does not take the fast path.
+    /// As [`check`](Self::check); `special` decides the requests that do not take the fast path.
     #[inline(always)]
     pub(crate) fn check_or_else(
         &self,
@@ -149,8 +150,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         })
     }
 
-    /// Runs `step` on the state of `key` with what counts it now, and keeps what it made of it. `step` may be
-    /// called again, also with another quota: where it is changed meanwhile.
+    /// Runs `step` on the state of `key` with its present quota, and keeps the new state. `step` may be
+    /// called again, also with another quota if that changes meanwhile.
     pub(crate) fn update<T>(
         &self,
         key: &[u8],
@@ -180,7 +181,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         taken.permits()
     }
 
-    /// What a check would answer; nothing is taken.
+    /// The decision of a check, without taking permits.
     pub(crate) fn peek(&self, key: &[u8], n: u64) -> Decision {
         let now = self.clock.now();
         let in_force = self.in_force_of(key, now);
@@ -191,7 +192,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         quota.take(&mut in_force.get(key), Cost(n), now)
     }
 
-    /// Takes `n` permits if they fit; otherwise nothing changes, also where a check would count a denial.
+    /// Takes `n` permits if they fit; otherwise nothing changes, also if a check would count the denial.
     pub(crate) fn take_or_leave(&self, key: &[u8], n: u64) -> Decision {
         let now = self.clock.now();
         if let Some(denial) = self.held_up(key, n, &self.in_force_of(key, now), now) {
@@ -225,7 +226,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         self.after_loss(key);
     }
 
-    /// Asks with 0 whether anything is left; counts any other number, whatever holds the key up.
+    /// 0 asks whether anything is left; any other number is counted, even if the key is blocked or has
+    /// waiters.
     pub(crate) fn pay(&self, key: &[u8], n: u64) -> Result<Admitted, Denied> {
         let now = self.clock.now();
         let held_up = self.held_up(key, n.min(1), &self.in_force_of(key, now), now);
@@ -260,7 +262,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         self.update(key, now, |in_force, state| step(&in_force.quota, state, now))
     }
 
-    /// Puts a state in place of that of `key`. What waiters have reserved is still owed.
+    /// Puts a state in place of that of `key`. Permits that waiters have reserved are still owed.
     fn replace<E>(&self, key: &[u8], new: impl Fn(&Quota) -> Result<State, E>) -> Result<(), E> {
         let mut queue = self.waiting.lock();
         let now = self.look(&mut queue);
@@ -280,7 +282,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         Ok(())
     }
 
-    /// Denies `key` until then, whatever is left of its quota.
+    /// Denies `key` until that instant, whatever is left of its quota.
     pub(crate) fn block(&self, key: &[u8], until: Timestamp) {
         let (now, quota) = (self.clock.now(), Quota::unlimited());
         let blocks = self.blocks.get_or_init(|| Table::new(BLOCKS_BYTES));
@@ -291,12 +293,12 @@ impl<S: States, C: Clock> Engine<S, C> {
         self.after_loss(key);
     }
 
-    /// Makes checks look for lines from here on, where permits of those who wait are not owed yet.
+    /// Makes checks look for lines from now on, where permits of waiters are not owed yet.
     pub(crate) fn watch_lines(&self) {
         self.is_special.store(true, Ordering::Release);
     }
 
-    /// The denial of a caller that may not even ask: its key is blocked, or others wait for it.
+    /// The denial of a caller that may not take permits: its key is blocked, or others wait for it.
     #[inline]
     pub(crate) fn held_up(
         &self,
@@ -315,7 +317,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         Some(Decision::deny(quota.limit(), 0, wait_ns, wait_ns))
     }
 
-    /// Until when `key` was blocked last.
+    /// The instant until which `key` was last blocked.
     pub(crate) fn blocked_until(&self, key: &[u8]) -> Option<Timestamp> {
         match self.blocks.get()?.get(key, &Quota::unlimited()) {
             State::Word(word) => Some(Timestamp::from_nanos(word.value)),
@@ -323,8 +325,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
     }
 
-    /// Counts by `quota` from here on; `how` says what keys keep. Calls that are decided at this instant may
-    /// be counted by either.
+    /// Counts by `quota` from now on; `how` says which counts keys keep. Calls that are decided at this
+    /// instant may be counted by either.
     pub(crate) fn reconfigure(&self, quota: &crate::Quota, how: Inherit) -> Result<(), QuotaError> {
         if let Some(tiers) = &self.tiers {
             return self.replace_otherwise(tiers, quota, how);
@@ -336,14 +338,14 @@ impl<S: States, C: Clock> Engine<S, C> {
         let old = self.latest.load_full();
         let counts_alike = old.quota.counts_as(&quota);
         let quota = if counts_alike { quota.migrated_from(&old.quota, now) } else { quota };
-        // What a slower bucket owes would outlive its state in the table.
+        // The debt of a slower bucket would outlive its state in the table.
         let stays = how == Inherit::Taken && !(owes_ahead(&quota) && is_slower(&quota, &old.quota));
         let is_in_place = counts_alike && (!S::HAS_KEYS || (stays && !old.has_past()));
         let states = if is_in_place { Arc::clone(&old.states) } else { Arc::new(old.states.another()) };
         let mut new = InForce::new(quota, states);
         new.changes = old.changes + 1;
-        // Before the state is changed, or read to be carried over: whoever still has the old quota then waits
-        // for the change.
+        // Before the state is changed, or read to be carried over: callers that still have the old quota then
+        // wait for the change.
         self.is_special.store(true, Ordering::Release);
         self.changes.store(new.changes, Ordering::Release);
         old.states.close();
@@ -376,19 +378,19 @@ impl<S: States, C: Clock> Engine<S, C> {
         Ok(())
     }
 
-    /// Shows `new` as what counts now.
+    /// Publishes `new` as the quota in force.
     pub(crate) fn replace_latest(&self, new: Arc<InForce<S>>) {
         self.latest.store(new);
     }
 
-    /// The keys whose states must be carried over at once: all where there is one, otherwise those that
-    /// callers wait for.
+    /// The keys whose states have to be carried over at once: the only one of a limiter without keys,
+    /// otherwise the keys with waiters.
     fn keys_to_carry(&self, queue: &Locked<'_>) -> Vec<Arc<[u8]>> {
         if S::HAS_KEYS { queue.keys() } else { vec![Arc::default()] }
     }
 
-    /// Makes a state of the quota before into one of `new`. What waiters have reserved is kept as it is, or
-    /// is gone with them.
+    /// Makes a state of the quota before into one of `new`. Permits that waiters have reserved are kept as
+    /// they are, or leave with them.
     fn inherit(
         &self,
         new: &Quota,
@@ -410,7 +412,7 @@ impl<S: States, C: Clock> Engine<S, C> {
     }
 }
 
-/// Whether a permit that was taken before a change of the quota is one permit after it.
+/// Whether a permit that was taken before a change of the quota is worth one permit after it.
 pub(crate) const fn keeps_permits(counts_alike: bool, how: Inherit) -> bool {
     counts_alike && matches!(how, Inherit::Taken | Inherit::AsIs | Inherit::Additive)
 }

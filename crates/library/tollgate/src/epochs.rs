@@ -1,4 +1,4 @@
-//! How many times counting began anew: what was taken before is not given back to what counts now.
+//! Numbers of restarts of counting: permits taken before a restart are not given back to later counts.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
@@ -13,8 +13,8 @@ pub(crate) fn stripe_of(key: &[u8]) -> usize {
     (u64::from_le_bytes(word).wrapping_mul(ODD) >> (64 - STRIPES.ilog2())) as usize
 }
 
-/// A number for each key, which changes when its counting begins anew; that of other keys may change with it,
-/// and then less is given back to them than could be.
+/// A number for each key, which changes when its counting begins anew. The numbers of other keys may change
+/// with it; then less is given back to them than could be.
 #[derive(Debug)]
 pub(crate) struct Epochs {
     stripes: [AtomicU32; STRIPES],
@@ -25,17 +25,17 @@ impl Epochs {
         Self { stripes: [const { AtomicU32::new(0) }; STRIPES] }
     }
 
-    /// Read before permits are taken: what begins anew meanwhile is not given back.
+    /// The number of a key, read before permits are taken: if it changes, they are not given back.
     pub(crate) fn of(&self, key: &[u8]) -> u32 {
         self.stripes[stripe_of(key)].load(SeqCst)
     }
 
-    /// `key` is counted anew.
+    /// Notes that `key` is counted anew.
     pub(crate) fn begin(&self, key: &[u8]) {
         self.stripes[stripe_of(key)].fetch_add(1, SeqCst);
     }
 
-    /// All keys are.
+    /// Notes that all keys are counted anew.
     pub(crate) fn begin_all(&self) {
         for stripe in &self.stripes {
             stripe.fetch_add(1, SeqCst);

@@ -28,11 +28,11 @@ use crate::tokio_clock::TokioClock;
 /// Runs jobs at a constant rate, whatever the rate at which they come: a leaky bucket with workers behind it.
 /// Jobs wait in a queue that is bounded; a full queue rejects.
 ///
-/// For calls of a third party that must be evenly spaced, mails, orders that are worked off. In any span `t`
-/// the turns of at most `batch + rate · t` jobs come, and exactly `rate · t` while jobs wait. No job leaves
-/// before its turn. Timers of tokio have a resolution of a millisecond, so that is how late a job may leave
-/// on an idle machine. That does not delay the next one, unless it is later than the time of a batch: turns
-/// that are missed so are lost, and never made up for by a burst.
+/// It suits evenly spaced calls of a third party, mails and orders. In any span `t` the turns of at most
+/// `batch + rate · t` jobs come, and exactly `rate · t` while jobs wait. No job leaves before its turn.
+/// Timers of tokio have a resolution of a millisecond, so that is how late a job may leave on an idle
+/// machine. That does not delay the next one, unless it is later than the time of a batch: turns missed in
+/// this way are lost, and never made up for by a burst.
 ///
 /// A job that panics ends with an error, and the others run. When all clones are dropped, the jobs that wait
 /// are discarded, as by [`shutdown`](Self::shutdown); those that run are not stopped.
@@ -64,7 +64,7 @@ pub struct LeakyExecutor {
     handle: Arc<Closes>,
 }
 
-/// What all clones hold; the last one to go closes.
+/// Handle that all clones hold; the last one to go closes.
 struct Closes(Arc<Shared>);
 
 impl Drop for Closes {
@@ -101,9 +101,9 @@ pub struct LeakyExecutorBuilder {
 }
 
 impl LeakyExecutorBuilder {
-    /// The most jobs that leave together: with 10 at a rate of 100 per second, ten every 100 ms while as many
-    /// wait, and never more than ten after a pause. A high rate needs one: timers fire once a millisecond,
-    /// and later on a busy machine.
+    /// The most jobs that leave together: with 10 at a rate of 100 per second, ten every 100 ms while ten
+    /// wait, and never more than ten after a pause. A high rate needs a batch: timers fire once a
+    /// millisecond, and later on a busy machine.
     pub const fn batch(mut self, jobs: usize) -> Self {
         self.batch = jobs;
         self
@@ -115,8 +115,8 @@ impl LeakyExecutorBuilder {
         self
     }
 
-    /// The most jobs that may run at the same time. While as many run, none leaves, and the turns that come
-    /// meanwhile are lost, except for a batch.
+    /// The most jobs that may run at the same time. While that number runs, no job leaves, and the turns that
+    /// come meanwhile are lost, except for one batch.
     pub const fn workers(mut self, jobs: usize) -> Self {
         self.workers = jobs;
         self
@@ -128,8 +128,8 @@ impl LeakyExecutorBuilder {
         self
     }
 
-    /// The longest that a job may wait. One whose turn comes at that instant still runs; otherwise it ends
-    /// then, with [`JobError::Expired`], and uses no turn.
+    /// The longest that a job may wait. A job whose turn comes at that instant still runs. Otherwise the job
+    /// ends then with [`JobError::Expired`], and uses no turn.
     pub const fn max_wait(mut self, max_wait: Duration) -> Self {
         self.max_wait = Some(max_wait);
         self
@@ -166,7 +166,7 @@ impl LeakyExecutor {
         LeakyExecutorBuilder { rate, per, batch, capacity, workers, order: Order::Fifo, max_wait: None }
     }
 
-    /// Adds a job, which runs when its turn comes, also if the ticket is dropped.
+    /// Adds a job, which runs at its turn, even if the ticket is dropped.
     ///
     /// # Errors
     /// [`SubmitError`] says why not. The job is dropped.
@@ -199,8 +199,8 @@ impl LeakyExecutor {
         })
     }
 
-    /// Takes no more jobs, and waits until those that wait have left in their turn and all have ended. After
-    /// that every ticket has its result. Dropped, it changes nothing: the jobs still leave.
+    /// Takes no more jobs, and waits until all waiting jobs have left in their turn and all jobs have ended.
+    /// After that every ticket has its result. Dropping it changes nothing: the jobs still leave.
     ///
     /// For a bounded time, wrap it in `tokio::time::timeout`, and then call [`shutdown`](Self::shutdown).
     pub async fn drain(&self) -> ExecutorStats {
@@ -221,7 +221,7 @@ impl LeakyExecutor {
         self.stats()
     }
 
-    /// What it has done so far, and what waits and runs.
+    /// Numbers of jobs so far, and of jobs that wait and run.
     #[must_use]
     pub fn stats(&self) -> ExecutorStats {
         self.handle.0.stats()

@@ -1,7 +1,7 @@
-//! The quota in force and its states, and what of the states before has not been carried over yet.
+//! The quota in force and its states, and the earlier states that have not been carried over yet.
 //!
-//! A table keeps no keys, so a change of all of them at once is not possible: each is carried over when it is
-//! asked for next, as of the instant of the change. Then the states before no longer hold it.
+//! A table keeps no keys, so they cannot be changed all at once: each is carried over when it is asked for
+//! next, as of the instant of the change. Then the earlier states no longer have it.
 
 use std::sync::Arc;
 
@@ -19,12 +19,12 @@ const MOST_CHANGES: usize = 4;
 pub(crate) struct InForce<S> {
     pub(crate) quota: Quota,
     pub(crate) states: Arc<S>,
-    /// How many changes of the quota were before it.
+    /// Number of changes of the quota before it.
     pub(crate) changes: u64,
     /// Its number where keys have quotas of their own: names of its states begin with it.
     pub(crate) tier: Option<u16>,
-    /// The same without what a denial counts, where that is several numbers: callers that wait in a line have
-    /// not been denied.
+    /// The quota without the log of denials, if that differs: callers that wait in a line have not been
+    /// denied.
     patient: Option<Box<Quota>>, // apart: what each check reads stays close together
     before: ArcSwapOption<Before<S>>,
 }
@@ -59,7 +59,7 @@ impl<S: States> InForce<S> {
         self.named(key, |name| self.states.take(name, &self.quota, cost, now))
     }
 
-    /// Runs `step` on the state of `key` and keeps what it made of it. `step` may be called again.
+    /// Runs `step` on the state of `key` and keeps the new state. `step` may be called again.
     pub(crate) fn update<T>(&self, key: &[u8], now: Timestamp, step: impl FnMut(&mut State) -> T) -> T {
         self.named(key, |name| self.states.update(name, &self.quota, now, step))
     }
@@ -82,12 +82,12 @@ impl<S: States> InForce<S> {
         with(&short[..length])
     }
 
-    /// What counts for those who wait in a line.
+    /// The quota for callers that wait in a line.
     pub(crate) fn for_lines(&self) -> &Quota {
         self.patient.as_deref().unwrap_or(&self.quota)
     }
 
-    /// The same, of which what `old` has counted until `at` is still to be carried over.
+    /// Follows `old`, whose counts until `at` are still to be carried over.
     pub(crate) fn following(self, old: Arc<Self>, how: Inherit, at: Timestamp) -> Self {
         let mut link = Arc::clone(&old);
         for _ in 1..MOST_CHANGES {
@@ -99,12 +99,12 @@ impl<S: States> InForce<S> {
         self
     }
 
-    /// Whether states before may still have to be carried over.
+    /// Whether earlier states may still have to be carried over.
     pub(crate) fn has_past(&self) -> bool {
         self.before.load().is_some()
     }
 
-    /// Carries over what is known of `key` from before.
+    /// Carries over the earlier counts of `key`.
     #[inline]
     pub(crate) fn carry(&self, key: &[u8], now: Timestamp) {
         if let Some(before) = &*self.before.load() {
@@ -121,8 +121,8 @@ impl<S: States> InForce<S> {
         }
         let _one_at_a_time = carrying.lock();
         let Some(state) = kept() else { return };
-        // The key has been carried already, if it has a state: what came after that is of a call that ran
-        // during the change, and must not replace what has been counted since.
+        // If the key has a state, it has been carried already. A state that `old` has even so is from a call
+        // that ran during the change, and must not replace newer counts.
         if is_fresh(&self.get(key)) && old.has_something(&state, *at) {
             self.put(key, &self.quota.inherit(state, &old.quota, *how, *at), now);
         }
@@ -133,12 +133,12 @@ impl<S: States> InForce<S> {
         self.update(key, now, |it| it.clone_from(state));
     }
 
-    /// False for the state of a key that is as one never seen at `at`.
+    /// False for the state of a key that equals an unseen key at `at`.
     pub(crate) fn has_something(&self, state: &State, at: Timestamp) -> bool {
         if is_fresh(state) {
             return false;
         }
-        // So is one that is full again, except that a free one may still be warm.
+        // A full state is like an unseen one, except that a free warm-up state may still be warm.
         let left = self.quota.take(&mut state.clone(), Cost::PEEK, at);
         let warms_up = matches!(self.quota.algorithm(), Algorithm::WarmUp { .. });
         warms_up || self.quota.starts_partial() || !left.reset_after().is_zero()

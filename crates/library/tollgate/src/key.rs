@@ -1,11 +1,11 @@
-//! What a keyed limiter counts by: text, bytes, numbers and addresses, as bytes.
+//! Keys of keyed limiters: text, bytes, numbers and addresses, as bytes.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Deref;
 
-/// A key as bytes: borrowed, or a few of its own. Equal keys have equal bytes, and different keys of one type
-/// have different bytes.
+/// A key as bytes: borrowed, or a few owned bytes. Equal keys have equal bytes, and different keys of one
+/// type have different bytes.
 #[derive(Clone, Debug)]
 pub struct KeyBytes<'a>(Bytes<'a>);
 
@@ -24,7 +24,7 @@ impl<'a> KeyBytes<'a> {
         Self(Bytes::Borrowed(bytes))
     }
 
-    /// Bytes that were made for the key, such as several parts of it in one.
+    /// Bytes made for the key, such as several parts joined.
     #[must_use]
     pub const fn owned(bytes: Vec<u8>) -> Self {
         Self(Bytes::Owned(bytes))
@@ -53,7 +53,7 @@ impl Deref for KeyBytes<'_> {
     }
 }
 
-/// What a [`KeyedRateLimiter`](crate::KeyedRateLimiter) counts by.
+/// A key of a [`KeyedRateLimiter`](crate::KeyedRateLimiter).
 ///
 /// # Example
 /// ```

@@ -24,11 +24,10 @@ use crate::waiting::driver::Acquire;
 
 /// Limits each key by itself: users, addresses, API keys.
 ///
-/// `K` is what it counts by: `str` where keys are texts, `IpAddr`, `u64`, or a type of your own with
-/// [`LimitKey`]. A key takes 25 to 34 bytes while it has something to count; after that its place is free
-/// for other keys, but the table does not shrink. Keys themselves are not kept, only a hash of them that two
-/// keys never share in practice. Checks of a known key take no lock and allocate nothing. Clones share their
-/// permits.
+/// `K` is the type of the keys: `str` for texts, `IpAddr`, `u64`, or a type of your own with [`LimitKey`]. A
+/// key takes 25 to 34 bytes while it has something to count; after that its place is free for other keys, but
+/// the table does not shrink. Keys themselves are not kept, only a hash of them that two keys never share in
+/// practice. Checks of a known key take no lock and allocate nothing. Clones share their permits.
 ///
 /// # Example
 /// ```
@@ -69,9 +68,9 @@ impl<K: ?Sized, C: Clock> KeyedRateLimiter<K, C> {
         Self::with_memory(quota, clock, MemoryConfig::default().max_bytes)
     }
 
-    /// The same with room of its own: `max_bytes` for all keys together (at least 64 KiB; otherwise 1 GiB).
-    /// At the bound a new key takes the place of one nearby that is nearest to its full quota, as
-    /// [`memory`](KeyedRateLimiter::memory) shows.
+    /// As [`with_clock`](KeyedRateLimiter::with_clock), with `max_bytes` of memory for all keys together
+    /// instead of 1 GiB; at least 64 KiB. At the bound a new key takes the place of one nearby that is
+    /// nearest to its full quota, as [`memory`](KeyedRateLimiter::memory) shows.
     ///
     /// # Errors
     /// As [`KeyedRateLimiter::with_clock`].
@@ -91,7 +90,7 @@ impl<K: ?Sized, C: Clock> KeyedRateLimiter<K, C> {
         self.engine.now()
     }
 
-    /// What the quota in force allows: that of the keys that have none of their own.
+    /// Bounds of the quota in force for the keys that have none of their own.
     #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds::of(&self.engine.in_force().quota)
@@ -104,7 +103,7 @@ impl<K: ?Sized, C: Clock> KeyedRateLimiter<K, C> {
         }
     }
 
-    /// What is known of the quotas of keys.
+    /// Numbers about the quotas of keys.
     #[must_use]
     pub fn quota_stats(&self) -> QuotaStats {
         let Some(tiers) = &self.engine.tiers else {
@@ -120,7 +119,7 @@ impl<K: ?Sized, C: Clock> KeyedRateLimiter<K, C> {
         }
     }
 
-    /// How many keys are tracked, the memory that they take, and how many had to give way.
+    /// Tracked keys, the memory that they take, and the number of evicted keys.
     #[must_use]
     pub fn memory(&self) -> MemoryStats {
         self.engine.in_force().states.stats()
@@ -128,7 +127,7 @@ impl<K: ?Sized, C: Clock> KeyedRateLimiter<K, C> {
 }
 
 impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
-    /// The bytes of `key`, whose quota is known then.
+    /// The bytes of `key`, whose quota is known after the call.
     #[inline]
     fn known<'a>(&self, key: &'a K) -> KeyBytes<'a> {
         let bytes = key.key_bytes();
@@ -146,7 +145,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         (bytes, quota)
     }
 
-    /// What the quota of `key` allows.
+    /// Bounds of the quota of `key`.
     ///
     /// # Example
     /// ```
@@ -161,8 +160,8 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         Bounds::of(&self.engine.in_force_of(&self.known(key), self.now()).quota)
     }
 
-    /// Asks the function of [`Quotas`] again what the quota of `key` is, before `key` is decided next. (Of
-    /// other keys, one in 64 is asked about again as well.)
+    /// Asks the function of [`Quotas`] again for the quota of `key`, before `key` is decided next. (One in 64
+    /// of the other keys is asked about again as well.)
     ///
     /// # Example
     /// ```
@@ -187,8 +186,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
 
     /// Takes one permit of `key` if it has one.
     ///
-    /// A quota that paces ([`Quota::leaky_queue`]) admits with a [`delay`](Admitted::delay): act that much
-    /// later.
+    /// A quota that paces ([`Quota::leaky_queue`]) admits with a [`delay`](Admitted::delay): act after it.
     ///
     /// # Errors
     /// [`Denied`] says when its next permit is there. Nothing was taken (a fixed window has counted the
@@ -198,7 +196,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         self.check_n(key, 1)
     }
 
-    /// Takes `n` permits of `key` if it has all of them. 0 takes nothing, and shows what is left.
+    /// Takes `n` permits of `key` if it has all of them. 0 takes nothing, and shows the permits left.
     ///
     /// # Errors
     /// [`Denied`] says when they are there; never, for more than the burst. Nothing was taken, except in a
@@ -214,7 +212,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         })
     }
 
-    /// What is left of `key`; takes nothing.
+    /// Permits of `key` left, and when more come; takes nothing.
     pub fn peek(&self, key: &K) -> Decision {
         self.engine.peek(&self.known(key), 0)
     }
@@ -225,7 +223,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         self.engine.take_at_most(&self.known(key), n)
     }
 
-    /// Gives `n` permits of `key` back that were taken and not used, never above a full quota.
+    /// Gives back `n` permits of `key` that were taken and not used, never above a full quota.
     pub fn give_back(&self, key: &K, n: u64) {
         self.engine.give_back(&self.known(key), n)
     }
@@ -236,9 +234,9 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         self.engine.penalise(&self.known(key), n)
     }
 
-    /// For work whose cost is known only afterwards: asks with 0 whether anything is left, which takes
-    /// nothing, and reports with any other number what was used. That always counts in full; what was not
-    /// there is owed, and repaid before anything passes.
+    /// For work whose cost is known only afterwards: 0 asks whether anything is left and takes nothing; any
+    /// other number reports the permits used. They always count in full; missing permits become a debt, which
+    /// is repaid before anything passes.
     ///
     /// # Errors
     /// [`Denied`]: nothing is left, or nothing was left before. It says when a permit is left again.
@@ -262,10 +260,9 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         self.engine.pay(&self.known(key), n)
     }
 
-    /// Denies `key` everything until then, whatever it has left. An instant that has passed lifts the block.
+    /// Denies `key` until that instant, whatever it has left. An instant in the past lifts the block.
     ///
-    /// About half a million keys can be blocked at a time; beyond, a new block takes the place of one that
-    /// ends soon.
+    /// About half a million keys can be blocked at a time; beyond, a new block replaces one that ends soon.
     ///
     /// # Example
     /// ```
@@ -282,18 +279,18 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         self.engine.block(&key.key_bytes(), until);
     }
 
-    /// Forgets what `key` has taken. A [block](KeyedRateLimiter::block) stays.
+    /// Forgets the counts of `key`. A [block](KeyedRateLimiter::block) stays.
     pub fn reset(&self, key: &K) {
         self.engine.reset(&self.known(key));
     }
 
-    /// What was counted for `key`, as a value.
+    /// The counts of `key`, as a value.
     #[must_use]
     pub fn snapshot(&self, key: &K) -> Snapshot {
         self.engine.snapshot(&self.known(key))
     }
 
-    /// Counts on from `snapshot`, in place of what was counted for `key`.
+    /// Continues with the counts of `snapshot` in place of those of `key`.
     ///
     /// # Errors
     /// [`RestoreError`]: the snapshot is of another quota.
@@ -301,8 +298,8 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         self.engine.restore(&self.known(key), snapshot)
     }
 
-    /// Counts all keys by `quota` from here on. Permits that were taken stay taken; where the algorithm is
-    /// another one, counting begins anew.
+    /// Counts all keys by `quota` from now on. Permits that were taken stay taken; if the algorithm changes,
+    /// counting begins anew.
     ///
     /// # Errors
     /// As [`KeyedRateLimiter::with_clock`]; the quota before stays in force.
@@ -310,14 +307,14 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         self.reconfigure_as(quota, Inherit::Taken)
     }
 
-    /// Counts all keys by `quota` from here on, except those that have [a quota of their own](Quotas); each
-    /// keeps what `inherit` says, as of now, also where it is asked for much later. A key that has nothing
-    /// taken counts as never seen: it is full. So does one that is not asked for while the quota changes four
-    /// times.
+    /// Counts all keys by `quota` from now on, except those that have [a quota of their own](Quotas). Each
+    /// keeps the counts that `inherit` says, as of now, even if it is asked for much later. A key that has
+    /// nothing taken counts as never seen: it is full. So does a key that is not asked for while the quota
+    /// changes four times.
     ///
-    /// Until then the states before are kept beside the new ones, in room of the same size each. (Where some
-    /// keys have quotas of their own, a key keeps it as of when it is asked for, and `inherit` also says what
-    /// is kept from then on when an answer changes.)
+    /// Until then the earlier states are kept beside the new ones, in the same amount of memory each. (Where
+    /// some keys have quotas of their own, a key keeps its counts as of when it is asked for, and `inherit`
+    /// also applies to later changes of answers.)
     ///
     /// # Errors
     /// As [`KeyedRateLimiter::with_clock`]; the quota before stays in force.
@@ -351,8 +348,8 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         Reservation::new(&self.engine, &self.known(key), n, max_wait)
     }
 
-    /// Waits for `n` permits of `key` on this thread, first in, first out; how long it waited. See
-    /// [`acquire`](KeyedRateLimiter::acquire).
+    /// Waits for `n` permits of `key` on this thread, first in, first out; returns the time that it waited.
+    /// See [`acquire`](KeyedRateLimiter::acquire).
     ///
     /// # Errors
     /// [`AcquireError`] says why there was nothing to wait for. Nothing was taken.
@@ -368,7 +365,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
         self.engine.blocking_acquire(&self.known(key), n, timeout)
     }
 
-    /// How many callers wait now.
+    /// Number of callers that wait now.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.engine.waiting()
@@ -383,11 +380,11 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
 
 #[cfg(feature = "tokio")]
 impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
-    /// Waits for `n` permits of `key`; how long it waited. First in, first out, for each key: in the order in
-    /// which the calls were first polled.
+    /// Waits for `n` permits of `key`; returns the time that it waited. First in, first out, for each key: in
+    /// the order in which the calls were first polled.
     ///
-    /// Dropped while it waits, it leaves the line and gives its permits back, which is a gain for those
-    /// behind it. Needs a tokio runtime with time enabled.
+    /// Dropped while it waits, it leaves the line and gives its permits back, so that those behind it wait
+    /// less. Needs a tokio runtime with time enabled.
     ///
     /// # Errors
     /// [`AcquireError`] says why there was nothing to wait for. Nothing was taken.

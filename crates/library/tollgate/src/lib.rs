@@ -121,7 +121,8 @@
 //! ```
 //!
 //! [`Quotas`] give some keys a quota of their own: a function is asked once per key, and its answer is
-//! remembered. When the answer changes, what the key has taken stays taken, or what else [`Inherit`] says:
+//! remembered. When the answer changes, the permits that the key has taken stay taken, unless [`Inherit`]
+//! says otherwise:
 //!
 //! ```
 //! use std::time::Duration;
@@ -245,7 +246,7 @@
 //!
 //! # Change a quota at run time
 //!
-//! What was taken stays taken, or what else [`Inherit`] says:
+//! Permits that were taken stay taken, unless [`Inherit`] says otherwise:
 //!
 //! ```
 //! use tollgate::{Inherit, Quota, RateLimiter};

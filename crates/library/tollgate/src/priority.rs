@@ -16,13 +16,13 @@ use crate::states::States;
 pub(crate) mod keyed;
 
 /// Limits one thing whose callers have priorities: each class has a part of the rate and of the burst by its
-/// weight, and may borrow what the others leave idle.
+/// weight, and may borrow the permits that the others leave idle.
 ///
 /// A class is a number, counted from 0 in the order of the weights. Its burst is its part of the whole one,
 /// rounded so that all of them sum to it, and at least 1. It is never denied while it stays within its own
-/// part, whatever the others do. What flows to a class that is full flows on to those that are not, by
-/// weight, so that a class that is busy alone gets the whole rate. All classes together never exceed the
-/// quota. Clones share their permits.
+/// part, whatever the others do. Permits for a full class flow on to the other classes, by weight, so that a
+/// single busy class gets the whole rate. All classes together never exceed the quota. Clones share their
+/// permits.
 ///
 /// # Example
 /// ```
@@ -104,14 +104,14 @@ impl<C: Clock> PriorityLimiter<C> {
         self.shared.clock.now()
     }
 
-    /// How many classes there are.
+    /// Number of classes.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.shared.classes.len()
     }
 
-    /// What `class` may take: its own burst, and the rate of all, which it has while the others are idle.
-    /// `None` if there is no such class.
+    /// Bounds of `class`: its own burst, and the rate of all, which it has while the others are idle. `None`
+    /// if there is no such class.
     #[must_use]
     pub fn bounds(&self, class: usize) -> Option<Bounds> {
         self.shared.bounds(class)
@@ -125,7 +125,7 @@ impl<C: Clock> PriorityLimiter<C> {
         self.check_n(class, 1)
     }
 
-    /// Takes `n` permits of `class` if it has all of them. 0 takes nothing, and shows what is left.
+    /// Takes `n` permits of `class` if it has all of them. 0 takes nothing, and shows the permits left.
     ///
     /// # Errors
     /// [`Denied`] says when they are there; never, for more than the burst of the class or if there is no
@@ -134,12 +134,12 @@ impl<C: Clock> PriorityLimiter<C> {
         Denied::unless_admitted(self.shared.decide(b"", class, n))
     }
 
-    /// What is left of `class`; takes nothing.
+    /// Permits of `class` left, and when more come; takes nothing.
     pub fn peek(&self, class: usize) -> Decision {
         self.shared.decide(b"", class, 0)
     }
 
-    /// Gives `n` permits of `class` back that were taken and not used, never above its burst.
+    /// Gives back `n` permits of `class` that were taken and not used, never above its burst.
     pub fn give_back(&self, class: usize, n: u64) {
         self.shared.give_back(b"", class, n);
     }
@@ -160,7 +160,7 @@ impl<S: States, C: Clock> Shared<S, C> {
             let algorithm = Algorithm::PriorityBuckets { burst, weights: weights.clone(), class };
             tollgate_core::Quota::new(quota.limit(), quota.period().clone(), algorithm)
         };
-        // A limiter of no class has an error too.
+        // A limiter without classes is an error, too.
         let classes = (0..weights.len().max(1)).map(class).collect::<Result<_, _>>()?;
         Ok(Self { states, classes, clock })
     }

@@ -1,4 +1,4 @@
-//! How much a limiter admits: a value that is written in one line, and checked when a limiter is made of it.
+//! The quota of a limiter: a value that is written in one line, and checked when a limiter is made of it.
 //!
 //! Not here: the arithmetic (`core`).
 
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tollgate_core::{Algorithm, Align, LeakyForm, Period, QuotaError, Refill};
 use tollgate_human_text::{NotARate, clip, parse_rate, rate_meant_by, show_duration};
 
-/// How much a limiter admits.
+/// Number of permits that a limiter admits, per period and at once.
 ///
 /// [`per_second`](Quota::per_second) and its siblings are token buckets: permits come back one by one, at a
 /// steady rate, and up to the burst may be taken at once. The burst is the limit unless
@@ -29,7 +29,7 @@ pub struct Quota {
     limit: u64,
     period: Period,
     algorithm: Algorithm,
-    /// The first setting that the algorithm does not have.
+    /// The first setting that the algorithm does not support.
     fault: Option<QuotaError>,
 }
 
@@ -85,8 +85,8 @@ impl Quota {
     }
 
     /// A leaky bucket that paces: a take that must come later is admitted with a
-    /// [`delay`](crate::Decision::delay), so that the output is steady. [`burst`](Quota::burst) says how many
-    /// it holds.
+    /// [`delay`](crate::Decision::delay), so that the output is steady. [`burst`](Quota::burst) sets the
+    /// number of permits that it holds.
     #[must_use]
     pub const fn leaky_queue(limit: u64, period: Duration) -> Self {
         let algorithm = Algorithm::LeakyBucket { capacity: None, form: LeakyForm::Queue { delay_after: 0 } };
@@ -120,9 +120,9 @@ impl Quota {
         Self::new(limit, Period::Span(period), Algorithm::WarmUp { warm_up, cold_factor: 3 })
     }
 
-    /// `limit` permits per `period`, of which a second's worth is kept while the limiter is not used, or
-    /// [`burst`](Quota::burst). A take of any number passes as soon as those before it are paid for, and the
-    /// next one waits for it, as in Guava. It begins with nothing kept.
+    /// `limit` permits per `period`, of which a second's worth, or [`burst`](Quota::burst), is kept while the
+    /// limiter is not used. A take of any number passes as soon as those before it are paid for, and the next
+    /// one waits for it, as in Guava. It begins with nothing kept.
     ///
     /// # Example
     /// ```
@@ -185,8 +185,8 @@ impl Quota {
         Self { limit, period, algorithm, fault: None }
     }
 
-    /// The same bucket, of which at most `permits` may be taken at once: a token bucket's burst, what a leaky
-    /// bucket holds, or what a smooth bursty limiter keeps.
+    /// The same bucket with this capacity, the most that may be taken at once: the burst of a token bucket,
+    /// the permits that a leaky bucket holds, or those that a smooth bursty limiter keeps.
     #[must_use]
     pub fn burst(mut self, permits: u64) -> Self {
         match &mut self.algorithm {
@@ -228,7 +228,7 @@ impl Quota {
         self
     }
 
-    /// Numbers that equal quotas have in common, and different ones seldom.
+    /// Numbers that are the same for equal quotas, and seldom for different ones.
     pub(crate) const fn numbers(&self) -> [u64; 2] {
         let burst = match self.algorithm {
             Algorithm::TokenBucket { burst: Some(burst), .. } => burst,
@@ -237,7 +237,7 @@ impl Quota {
         [self.limit, burst]
     }
 
-    /// The quota as its arithmetic takes it.
+    /// The quota in the form that its arithmetic reads.
     pub(crate) fn checked(&self) -> Result<tollgate_core::Quota, QuotaError> {
         match &self.fault {
             Some(fault) => Err(fault.clone()),
@@ -250,12 +250,12 @@ impl Quota {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ParseQuotaError {
-    /// It is not a rate.
+    /// The text is not a rate.
     #[error("invalid rate \"{text}\": {hint}")]
     NotARate {
         /// The text, shortened.
         text: String,
-        /// What to write.
+        /// Text to write in its place.
         hint: String,
     },
     /// A number is out of its bounds.
@@ -263,7 +263,7 @@ pub enum ParseQuotaError {
     OutOfBounds {
         /// The text, shortened.
         text: String,
-        /// Which number, and its bounds.
+        /// The number, and its bounds.
         source: QuotaError,
     },
 }

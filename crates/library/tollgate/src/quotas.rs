@@ -1,4 +1,4 @@
-//! Quotas by key: a function says which key has which.
+//! Quotas by key: a function returns the quota of each key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::tiers::Asking;
 
 pub(crate) type Resolver<K> = Arc<dyn Fn(&K) -> Option<Quota> + Send + Sync>;
 
-/// The quotas of a keyed limiter: one for all keys, or a function that says which key has which.
+/// The quotas of a keyed limiter: one for all keys, or a function that returns the quota of each key.
 ///
 /// The function is asked when a key comes that it has not been asked about, and its answer is remembered, so
 /// that a check of a known key neither asks nor allocates nor locks. It is called on the thread of the
-/// caller, with nothing locked: it may use the limiter, and what it panics with reaches the caller, with
-/// nothing taken. An answer that is not a valid quota, or the 10,001st different one, counts as `None`;
+/// caller, with nothing locked: it may use the limiter, and a panic reaches the caller, with nothing taken.
+/// An answer that is not a valid quota, or the 10,001st different one, counts as `None`;
 /// [`quota_stats`](crate::KeyedRateLimiter::quota_stats) shows that.
 ///
 /// An answer that has changed, when the function [is asked again](crate::KeyedRateLimiter::ask_again),
@@ -48,7 +48,7 @@ impl<K: ?Sized> Quotas<K> {
         self.resolver.is_some()
     }
 
-    /// The quota that `of` says for a key, or `otherwise` where it says `None`.
+    /// The quota that `of` returns for a key, or `otherwise` if it returns `None`.
     pub fn by(otherwise: Quota, of: impl Fn(&K) -> Option<Quota> + Send + Sync + 'static) -> Self {
         Self { resolver: Some(Arc::new(of)), ..Self::from(otherwise) }
     }
@@ -90,7 +90,7 @@ impl<K: ?Sized> Quotas<K> {
         self
     }
 
-    /// What a key keeps when its answer changes; [`Inherit::Taken`] if nothing is set.
+    /// Sets the counts that a key keeps when its answer changes; [`Inherit::Taken`] if nothing is set.
     #[must_use]
     pub const fn inherit(mut self, inherit: Inherit) -> Self {
         self.asking.how = inherit;
@@ -122,18 +122,18 @@ impl<K: ?Sized> fmt::Debug for Quotas<K> {
     }
 }
 
-/// What a limiter knows of the quotas of its keys.
+/// Numbers about the quotas of a limiter's keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct QuotaStats {
     /// Keys whose answers are remembered.
     pub remembered_keys: u64,
-    /// Answers that had to give way to those about other keys before they were a day old.
+    /// Answers that were evicted by those about other keys before they were a day old.
     pub evicted_keys: u64,
-    /// Different quotas so far, with the one of all other keys.
+    /// Different quotas so far, including that of all other keys.
     pub quotas: usize,
     /// Answers that could not be used.
     pub unusable: u64,
-    /// Why, for the last of them.
+    /// The error of the last of these answers.
     pub last_fault: Option<QuotaError>,
 }

@@ -1,5 +1,5 @@
-//! Rules of this program by app and name: what [`rate_limit`](crate::rate_limit) registers, and where its
-//! quotas are set at run time.
+//! Rules of this program by app and name: the rules that [`rate_limit`](crate::rate_limit) registers, and
+//! their quotas, which can be set at run time.
 //!
 //! A rule without a quota admits everything. It is registered when its function is called for the first time;
 //! a quota may be set before.
@@ -24,7 +24,7 @@ static RULES: Mutex<BTreeMap<(String, String), Arc<Rule>>> = Mutex::new(BTreeMap
 
 #[derive(Debug, Default)]
 struct Rule {
-    /// Of the function that registered it first.
+    /// Site of the function that registered it first.
     site: OnceLock<(u64, &'static str)>,
     limiter: OnceLock<KeyedRateLimiter<[u8]>>,
 }
@@ -33,17 +33,17 @@ struct Rule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleInfo {
-    /// Whose it is.
+    /// The app that it belongs to.
     pub app: String,
     /// Its name within the app.
     pub name: String,
     /// Permits that one call takes.
     pub need_permits: u64,
-    /// What it is for.
+    /// Purpose of the rule, for people; as the attribute's `desc`.
     pub desc: &'static str,
     /// Whether a function has registered it, and not only [`set_quota`] named it.
     pub is_registered: bool,
-    /// What its quota allows; `None` without a quota, so that everything is admitted.
+    /// Bounds of its quota; `None` without a quota, so that everything is admitted.
     pub bounds: Option<Bounds>,
 }
 
@@ -122,7 +122,7 @@ impl Rule {
 
     fn register(&self, site: &Site) {
         self.site.get_or_init(|| (site.need_permits, site.desc));
-        // What was set at run time goes before what the attribute says.
+        // A quota set at run time precedes that of the attribute.
         if let Some(quota) = site.quota.and_then(|text| text.parse::<Quota>().ok())
             && let Ok(limiter) = RateLimiter::keyed(quota)
         {
@@ -131,7 +131,7 @@ impl Rule {
     }
 }
 
-/// Where a function is limited: made by [`rate_limit`](crate::rate_limit), one for each function.
+/// Site of a limited function: made by [`rate_limit`](crate::rate_limit), one for each function.
 #[derive(Debug)]
 pub struct Site {
     app: &'static str,
@@ -179,7 +179,7 @@ impl Site {
     }
 }
 
-/// The limit of a function said no. Nothing was taken, and the function was not run.
+/// A limit denied a call of a function. Nothing was taken, and the function was not run.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleDenied {
     site: &'static Site,
@@ -188,7 +188,7 @@ pub struct RuleDenied {
 }
 
 impl RuleDenied {
-    /// Whose rule.
+    /// The app that the rule belongs to.
     #[must_use]
     pub const fn app(&self) -> &'static str {
         self.site.app
@@ -200,7 +200,7 @@ impl RuleDenied {
         self.site.name
     }
 
-    /// What it is for.
+    /// Purpose of the rule, for people.
     #[must_use]
     pub const fn desc(&self) -> &'static str {
         self.site.desc
@@ -218,7 +218,7 @@ impl RuleDenied {
         self.denied
     }
 
-    /// What the quota allows.
+    /// Bounds of the rule's quota.
     #[must_use]
     pub const fn bounds(&self) -> Bounds {
         self.bounds
@@ -247,7 +247,7 @@ impl From<RuleDenied> for Denied {
     }
 }
 
-/// What a limited function returns when its limit said no.
+/// Return value of a limited function when its limit denies the call.
 ///
 /// A `Result` whose error can be made from [`RuleDenied`] or is a `Box<dyn Error>`, and an `Option`. With the
 /// feature `http` also a `Response` with a body of text, such as axum's. Any other type needs
@@ -259,7 +259,7 @@ impl From<RuleDenied> for Denied {
             or write `fallback = path` in the attribute"
 )]
 pub trait FromDenied {
-    /// What is returned for this denial.
+    /// The value that is returned for this denial.
     fn from_denied(denied: RuleDenied) -> Self;
 }
 

@@ -65,25 +65,25 @@ impl Reservation {
         Ok(Self { permits: n, act_at, held })
     }
 
-    /// From when on the permits may be used.
+    /// The instant from which the permits may be used.
     #[must_use]
     pub const fn act_at(&self) -> Timestamp {
         self.act_at
     }
 
-    /// How many permits are reserved.
+    /// Number of permits reserved.
     #[must_use]
     pub const fn permits(&self) -> u64 {
         self.permits
     }
 
-    /// `used` permits were used: the rest is given back, and more than were reserved is owed, to be repaid
-    /// before anything else is admitted.
+    /// Ends the reservation with `used` permits used. Unused permits are given back; permits beyond the
+    /// reservation become a debt, which is repaid before anything else is admitted.
     pub fn commit(mut self, used: u64) {
         self.held.commit(used);
     }
 
-    /// Nothing was used: all is given back.
+    /// Ends the reservation without use: all permits are given back.
     pub fn cancel(self) {
         drop(self);
     }
@@ -98,7 +98,7 @@ impl fmt::Debug for Reservation {
     }
 }
 
-/// What is held, of any engine. Dropped without a commit, it is given back.
+/// Permits held, of any engine. Dropped without a commit, they are given back.
 trait Held: Send + Sync {
     fn commit(&mut self, used: u64);
 }
@@ -109,7 +109,7 @@ impl<S: States, C: Clock> Held for Place<S, C> {
     }
 }
 
-/// Permits that were there at once.
+/// Permits that were available at once.
 struct Permits<S: States, C: Clock> {
     engine: Arc<Engine<S, C>>,
     key: Box<[u8]>,

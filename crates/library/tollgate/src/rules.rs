@@ -1,7 +1,7 @@
 //! Limits by rules: those of rule files, or the same ones built in code, in this process or shared by a
 //! fleet.
 //!
-//! Not here: what rules mean (`policy`, `limiter`), where counters are kept (the stores).
+//! Not here: the meaning of rules (`policy`, `limiter`), the counters (the stores).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use tollgate_store_memory::MemoryStore;
 
 use crate::direct::RateLimiter;
 
-/// Buffers that are kept between decisions, at most.
+/// Most buffers that are kept between decisions.
 const MOST_SCRATCHES: usize = 64;
 
-/// Limits requests by rules: what is known of a request are entries, and the rules say which limits apply.
+/// Limits requests by rules: entries describe a request, and the rules decide which limits apply.
 ///
 /// Made by [`RateLimiter::from_rules`] from files, or by [`RuleLimiter::new`] from a [`Policy`] that
 /// [`PolicyBuilder`](crate::rule::PolicyBuilder) made in code. Its counters are in this process until
@@ -59,12 +59,12 @@ pub struct RuleLimiter<C = SystemClock> {
 struct Inner<C> {
     limiter: Kept,
     clock: C,
-    /// Where the rules were read.
+    /// Paths from which the rules were read.
     path: Option<PathBuf>,
     scratches: Mutex<Vec<Scratch>>,
 }
 
-/// Where the counters are kept.
+/// The stores of the counters.
 enum Kept {
     Here(Box<Limiter<MemoryStore, ()>>),
     #[cfg(feature = "redis")]
@@ -85,44 +85,44 @@ pub struct RuleAdmitted {
 }
 
 impl RuleAdmitted {
-    /// What is left of the limit that has least left; [`u64::MAX`] where no limit applies.
+    /// Permits left of the limit that has least left; [`u64::MAX`] where no limit applies.
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         self.remaining
     }
 
-    /// Permits that were used beyond all that there were, where hits are reported after they were used: the
-    /// most of any limit.
+    /// Permits used beyond those available, for hits that are reported after they were used: the most of any
+    /// limit.
     #[must_use]
     pub const fn owed(&self) -> u64 {
         self.owed
     }
 
-    /// How much later to act: zero, except where a rule paces.
+    /// Delay after which to act: zero, except where a rule paces.
     #[must_use]
     pub const fn delay(&self) -> Duration {
         self.delay
     }
 
-    /// How it was decided where the shared store did not answer, as the rule's `on_store_failure` says;
-    /// `None` where it did.
+    /// The choice of the rule's `on_store_failure`, where it decided because the shared store did not answer;
+    /// `None` where the store did.
     #[must_use]
     pub const fn degraded(&self) -> Option<Degraded> {
         self.degraded
     }
 }
 
-/// Why a request may not pass.
+/// Reason why a request may not pass.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// A limit said no. Limits that are charged each by itself may have counted the attempt, as the rule
-    /// files say (`charge`).
+    /// A limit denied the request. Limits that are charged separately may have counted the attempt, as the
+    /// rule files say (`charge`).
     #[error("rate limit exceeded: {rule}")]
     Denied {
         /// The path of the rule; empty where a request that no rule matches is denied.
         rule: String,
-        /// When the same request would pass; `None` if no wait helps.
+        /// Time until the same request would pass; `None` if no wait helps.
         retry_after: Option<Duration>,
     },
     /// The shared store did not answer, and the rule denies then. The permits may or may not have been taken.
@@ -136,14 +136,14 @@ pub enum RuleError {
     Invalid(#[from] tollgate_limiter::RequestError),
 }
 
-/// Why rules cannot be read again.
+/// Reason why rules cannot be read again.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReloadError {
-    /// They are faulty. Those before stay in force.
+    /// The new rules are faulty. The previous ones stay in force.
     #[error(transparent)]
     Load(#[from] LoadError),
-    /// They were built in code.
+    /// The rules were built in code, not read from files.
     #[error("these rules were built in code; put others in force with replace")]
     NoPath,
 }
@@ -224,12 +224,12 @@ impl<C: Clock> RuleLimiter<C> {
     /// end, the permits may or may not be taken.
     ///
     /// # Errors
-    /// [`RuleError`] says which rule denies, and what became of the permits.
+    /// [`RuleError`] names the rule that denies, and says whether permits may have been taken.
     pub async fn check(&self, domain: &str, entries: &[(&str, &str)]) -> Result<RuleAdmitted, RuleError> {
         self.check_all(domain, &[entries], 1).await
     }
 
-    /// Takes `n` permits from each limit; 0 takes nothing, and shows what is left.
+    /// Takes `n` permits from each limit; 0 takes nothing, and shows the permits left.
     ///
     /// # Errors
     /// As [`RuleLimiter::check`].
@@ -256,8 +256,8 @@ impl<C: Clock> RuleLimiter<C> {
         self.decide(domain, descriptors, n, false).await
     }
 
-    /// Counts `n` permits of each limit that are used already, in full, whether they are there or not: what a
-    /// request has cost is known only afterwards. No limit denies it.
+    /// Counts `n` permits of each limit that are used already, in full, whether they are there or not: for
+    /// requests whose cost is known only afterwards. No limit denies it.
     ///
     /// # Errors
     /// [`RuleError::Denied`] where a rule denies whatever is left; nothing was counted. Otherwise as
@@ -329,7 +329,7 @@ impl<C: Clock> RuleLimiter<C> {
         }
     }
 
-    /// Reads the rules again that [`RateLimiter::from_rules`] has read, and puts them in force.
+    /// Reads the rules of [`RateLimiter::from_rules`] again, and puts them in force.
     ///
     /// # Errors
     /// [`ReloadError`]; the rules before stay in force.
@@ -353,8 +353,8 @@ impl<C: Clock> RuleLimiter<C> {
 #[cfg(feature = "redis")]
 impl<C: Clock + Clone> RuleLimiter<C> {
     /// The same rules, whose counters are in the Redis or Valkey at `url`, together with those of all others
-    /// that share it: `redis://host:port`, and the other forms of the server's `--store`. What was counted in
-    /// this process is not carried over.
+    /// that share it: `redis://host:port`, and the other forms of the server's `--store`. Counts of this
+    /// process are not carried over.
     ///
     /// Opens no connection yet, and the server may be down: each rule says what happens then
     /// (`on_store_failure`; without it requests pass). The nodes of a fleet and the server `tollgate` count

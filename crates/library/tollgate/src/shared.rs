@@ -52,12 +52,12 @@ impl SharedStore {
     }
 }
 
-/// A limit per key whose counters are in a [`SharedStore`]: all that use the same store and name take from
-/// the same permits. [`KeyedRateLimiter::shared`] makes one.
+/// A limit per key whose counters are in a [`SharedStore`]: all limiters with the same store and name take
+/// from the same permits. [`KeyedRateLimiter::shared`] makes one.
 ///
 /// The quota of a key is that of the limiter that it was made of, also after a change there, and also where
-/// [`Quotas`](crate::Quotas) say it: each process asks its own function. While a change has not reached all
-/// of them, each decides by the quota that it knows; what was taken stays taken. Blocks, waiters and counts
+/// [`Quotas`](crate::Quotas) say it: each process asks its own function. Until a change has reached all
+/// processes, each decides by the quota that it knows; permits taken stay taken. Blocks, waiters and counts
 /// of that limiter are its own and play no part here.
 ///
 /// A call must be made within a tokio runtime. It waits no longer than the deadline of the store's settings
@@ -84,16 +84,16 @@ impl SharedStore {
 /// ```
 pub struct SharedRateLimiter<K: ?Sized, C = MonotonicClock> {
     store: SharedStore,
-    /// What its keys begin with.
+    /// Beginning of its keys in the store.
     head: Arc<[u8]>,
     here: KeyedRateLimiter<K, C>,
 }
 
-/// Why a shared limit gave no permits.
+/// Reason why a shared limit gave no permits.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SharedError {
-    /// The limit said no. Nothing was taken (a fixed window has counted the attempt).
+    /// The limit denied the request. Nothing was taken (a fixed window has counted the attempt).
     #[error(transparent)]
     Denied(#[from] Denied),
     /// The store cannot be reached, or answered with an error. Nothing was taken or changed; a retry is safe.
@@ -105,7 +105,7 @@ pub enum SharedError {
     /// The store cannot count such a quota. Nothing was taken; a retry fails the same way.
     #[error("a shared store cannot count {algorithm}; use another algorithm, or a limiter of this process")]
     Unsupported {
-        /// The algorithm.
+        /// Name of the quota's algorithm.
         algorithm: &'static str,
     },
 }
@@ -124,8 +124,8 @@ impl From<StoreError> for SharedError {
 }
 
 impl<K: LimitKey + ?Sized, C: Clock + 'static> KeyedRateLimiter<K, C> {
-    /// The same limit, counted in `store` under `name`, together with all that share it by that name. What
-    /// was counted in this process is not carried over.
+    /// The same limit, counted in `store` under `name`, together with all that share it by that name. Counts
+    /// of this process are not carried over.
     ///
     /// See [`SharedRateLimiter`] for an example.
     #[must_use]
@@ -152,7 +152,7 @@ impl Named {
 }
 
 impl<K: LimitKey + ?Sized, C: Clock + 'static> SharedRateLimiter<K, C> {
-    /// The limiter that says the quotas: change them there.
+    /// The limiter that supplies the quotas: change them there.
     #[must_use]
     pub const fn here(&self) -> &KeyedRateLimiter<K, C> {
         &self.here
@@ -177,20 +177,20 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> SharedRateLimiter<K, C> {
     /// Takes one permit of `key` if it has one.
     ///
     /// # Errors
-    /// [`SharedError`] says why not, and what became of the permit.
+    /// [`SharedError`] says why not, and whether the permit may have been taken.
     pub async fn check(&self, key: &K) -> Result<Admitted, SharedError> {
         self.check_n(key, 1).await
     }
 
-    /// Takes `n` permits of `key` if it has all of them. 0 takes nothing, and shows what is left.
+    /// Takes `n` permits of `key` if it has all of them. 0 takes nothing, and shows the permits left.
     ///
     /// # Errors
-    /// [`SharedError`] says why not, and what became of the permits.
+    /// [`SharedError`] says why not, and whether the permits may have been taken.
     pub async fn check_n(&self, key: &K, n: u64) -> Result<Admitted, SharedError> {
         Ok(Denied::unless_admitted(self.take(key, n).await?)?)
     }
 
-    /// What is left of `key`; takes nothing.
+    /// Permits of `key` left, and when more come; takes nothing.
     ///
     /// # Errors
     /// [`SharedError`], but never a denial.
@@ -198,7 +198,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> SharedRateLimiter<K, C> {
         self.take(key, 0).await
     }
 
-    /// Gives `n` permits of `key` back that were taken and not used, never above a full quota.
+    /// Gives back `n` permits of `key` that were taken and not used, never above a full quota.
     ///
     /// # Errors
     /// [`SharedError`], but never a denial; [`SharedError::Unknown`] where they may have been given back.
@@ -219,7 +219,7 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> SharedRateLimiter<K, C> {
         Ok(())
     }
 
-    /// Forgets what `key` has taken.
+    /// Forgets the counts of `key`.
     ///
     /// # Errors
     /// [`SharedError`], but never a denial.

@@ -1,4 +1,4 @@
-//! What a limiter has counted, as a value.
+//! The counts of a limiter, as a value.
 //!
 //! Not here: a form to write to a disk.
 
@@ -6,8 +6,8 @@ use tollgate_core::{Cost, Quota, State, StepParams, Timestamp, nanos};
 
 use crate::quota::Described;
 
-/// What was counted for one key, to be [restored](crate::RateLimiter::restore) later, in the same limiter or
-/// in another one with the same quota. Time passes in between: what has come back by then has come back.
+/// Counts of one key, to be [restored](crate::RateLimiter::restore) later, in the same limiter or in another
+/// one with the same quota. Time passes in between: permits that have come back by then are back.
 ///
 /// # Example
 /// ```
@@ -29,8 +29,8 @@ pub struct Snapshot {
 
 #[derive(Clone, Debug)]
 enum Kept {
-    /// When a bucket is full again, in ns since the Unix epoch. (Its word says something only to the quota
-    /// that wrote it, which may have changed since.)
+    /// The instant at which a bucket is full again, in ns since the Unix epoch. (Its word has a meaning only
+    /// for the quota that wrote it, which may have changed since.)
     FullAt(u64),
     /// Any other state, which every quota of the same numbers reads alike.
     State(State),
@@ -40,12 +40,12 @@ enum Kept {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// It is of a limiter with another quota.
+    /// The snapshot is of a limiter with another quota.
     #[error("the snapshot is of another quota, {snapshot}; this limiter has {limiter}")]
     OtherQuota {
-        /// What the snapshot was counted by.
+        /// Quota by which the snapshot was counted.
         snapshot: String,
-        /// What the limiter counts by.
+        /// Quota of the limiter.
         limiter: String,
     },
 }
@@ -63,7 +63,7 @@ impl Snapshot {
         Self { quota: quota.clone(), kept }
     }
 
-    /// The state that it is for `quota`.
+    /// The state of this snapshot for `quota`.
     pub(crate) fn state_for(&self, quota: &Quota) -> Result<State, RestoreError> {
         let own = &self.quota;
         if (own.limit(), own.period(), own.algorithm()) != (quota.limit(), quota.period(), quota.algorithm())

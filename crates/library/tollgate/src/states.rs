@@ -11,8 +11,8 @@ pub(crate) trait States: Send + Sync {
 
     fn take(&self, key: &[u8], quota: &Quota, cost: Cost, now: Timestamp) -> Decision;
 
-    /// What `answer` makes of a [`take`](Self::take) by the quota that the states were made for. `None` if
-    /// that takes another path, or `is_own` has become false; nothing was taken then.
+    /// Applies `answer` to a [`take`](Self::take) by the quota that the states were made for. `None` if that
+    /// takes another path, or `is_own` has become false; nothing was taken then.
     #[inline(always)]
     fn take_own<T>(
         &self,
@@ -30,13 +30,13 @@ pub(crate) trait States: Send + Sync {
     /// No [`take_own`](Self::take_own) changes a state from here on.
     fn close(&self) {}
 
-    /// Runs `step` on the state of `key` and keeps what it made of it. `step` may be called again.
+    /// Runs `step` on the state of `key` and keeps the new state. `step` may be called again.
     fn update<T>(&self, key: &[u8], quota: &Quota, now: Timestamp, step: impl FnMut(&mut State) -> T) -> T;
 
     /// A copy of the state of `key`.
     fn get(&self, key: &[u8], quota: &Quota) -> State;
 
-    /// An empty one of the same size.
+    /// An empty instance of the same size.
     fn another(&self) -> Self;
 }
 

@@ -1,10 +1,10 @@
-//! Which quota counts each key, where a function says it: its answers, remembered by key.
+//! The quota of each key, where a function returns it: its answers, remembered by key.
 //!
 //! Each different quota is a tier, whose states lie beside those of the others in one table. So a call that
 //! is decided while its key changes tiers is counted by the one or the other, and never reads a state that it
 //! cannot understand. The answers are in a table as well: looking one up takes no lock and allocates nothing.
 //!
-//! The function is never called here, nor while anything is locked: what it says is learned.
+//! The function is never called here, nor while a lock is held: its answers are passed in.
 
 use std::collections::HashMap;
 use std::hash::{Hash, Hasher};
@@ -21,20 +21,20 @@ use crate::epochs::{STRIPES, stripe_of};
 use crate::in_force::InForce;
 use crate::states::{States, Table};
 
-/// The most tiers that answers make. (A quota that replaces the one of all other
-/// keys is a tier as well.)
+/// Most tiers made by answers. (A quota that replaces that of all other keys is a tier as well.)
 const MOST_TIERS: usize = 10_000;
-/// The most tiers.
+/// Most tiers in all.
 const MOST_PLACES: usize = CHUNKS * CHUNK;
 const CHUNKS: usize = 80;
 const CHUNK: usize = 128;
-/// Room in the table for one answer, with what the table keeps free.
+/// Room in the table for one answer, with its part of the free room.
 const BYTES_PER_ANSWER: u64 = 48;
 /// An answer is kept for a day, or two windows of its quota, at least. A key that comes back later may find
-/// that what was counted is forgotten with it.
+/// that its counts are forgotten with the answer.
 const KEPT: Duration = Duration::from_secs(86_400);
 
-/// How answers are remembered, and what becomes of a key whose answer changes.
+/// Settings for answers: how long they are remembered, and the counts that a key keeps when its answer
+/// changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asking {
     pub(crate) remember_for: Duration,
@@ -47,9 +47,9 @@ pub(crate) struct Tiers<S> {
     list: List<S>,
     changing: Mutex<Changing>,
     answers: Table,
-    /// What the table of answers takes its words for.
+    /// The quota by which the table of answers reads its words.
     reads: Quota,
-    /// For the keys of each stripe, how many times their answers became old.
+    /// Number of times that the answers of the keys of each stripe became old.
     turns: [AtomicU32; STRIPES],
     remember_for: Duration,
     began: Timestamp,
@@ -58,7 +58,7 @@ pub(crate) struct Tiers<S> {
 
 type Chunk<S> = Box<[OnceLock<Arc<InForce<S>>>]>;
 
-/// All tiers by their numbers. One that is in the list stays there, so that it is found without a lock.
+/// All tiers by their numbers. A tier in the list stays there, so that it is found without a lock.
 #[derive(Debug)]
 struct List<S> {
     first: Arc<InForce<S>>,
@@ -70,7 +70,7 @@ impl<S> List<S> {
         Self { first: Arc::new(first), chunks: [const { OnceLock::new() }; CHUNKS] }
     }
 
-    /// The tier; the first one in place of one that is not there, which no answer names.
+    /// The tier; the first tier for a number that does not exist, which no answer contains.
     #[inline]
     fn get(&self, tier: u16) -> &Arc<InForce<S>> {
         let (chunk, place) = (usize::from(tier) / CHUNK, usize::from(tier) % CHUNK);
@@ -106,9 +106,10 @@ impl Hash for ByNumbers {
 /// The answer about a key: a word of the table, from the highest bits down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Answer {
-    /// Old from this second on, counted from when the limiter was made. 28 bits: the last one never comes.
+    /// The second from which the answer is old, counted from the beginning of the limiter. 28 bits; the
+    /// largest value means never.
     until: u64,
-    /// The turn of its stripe in which it was asked for. 20 bits.
+    /// The turn of its stripe at which it was asked for. 20 bits.
     pub(crate) turn: u32,
     pub(crate) tier: u16,
 }
@@ -127,7 +128,7 @@ impl Answer {
 }
 
 impl<S: States> Tiers<S> {
-    /// With one tier, that of `first`, for all keys.
+    /// Starts with one tier, that of `first`, for all keys.
     pub(crate) fn new(first: &InForce<S>, quota: crate::Quota, asking: Asking, now: Timestamp) -> Self {
         let otherwise = InForce::of_tier(first.quota.clone(), Arc::clone(&first.states), 0);
         let numbers = HashMap::from([(ByNumbers(quota), 0)]);
@@ -143,7 +144,7 @@ impl<S: States> Tiers<S> {
         }
     }
 
-    /// What counts the keys that have no quota of their own.
+    /// The quota and states of the keys that have no quota of their own.
     pub(crate) fn otherwise(&self) -> Arc<InForce<S>> {
         self.get(self.changing.lock().otherwise)
     }
@@ -157,7 +158,7 @@ impl<S: States> Tiers<S> {
         self.list.get(tier)
     }
 
-    /// What a key keeps whose answer changes.
+    /// The counts that a key keeps when its answer changes.
     pub(crate) fn how(&self) -> Inherit {
         self.changing.lock().how
     }
@@ -167,14 +168,14 @@ impl<S: States> Tiers<S> {
         self.number(quota, MOST_PLACES)
     }
 
-    /// Puts a tier in the place of that of all other keys, which it returns.
+    /// Replaces the tier of all other keys, and returns the previous one.
     pub(crate) fn replace_otherwise(&self, tier: u16, how: Inherit) -> u16 {
         let mut changing = self.changing.lock();
         changing.how = how;
         std::mem::replace(&mut changing.otherwise, tier)
     }
 
-    /// What counts `key`, as far as is known.
+    /// The quota and states of `key`, as far as is known.
     pub(crate) fn of_key(&self, key: &[u8]) -> Arc<InForce<S>> {
         self.answer(key).map_or_else(|| self.otherwise(), |answer| self.get(answer.tier))
     }
@@ -216,7 +217,7 @@ impl<S: States> Tiers<S> {
         self.answers.update(key, &self.reads, now, |state| *state = State::Word(Word { value, expires }));
     }
 
-    /// Notes that `key` has changed tiers. When it is asked for again stays as it is.
+    /// Notes that `key` has changed tiers. The time at which it is asked for again does not change.
     pub(crate) fn correct(&self, key: &[u8], tier: u16, now: Timestamp) {
         self.answers.update(key, &self.reads, now, |state| {
             if let State::Word(word) = state
@@ -227,7 +228,7 @@ impl<S: States> Tiers<S> {
         });
     }
 
-    /// The tier of a quota, which may be a new one.
+    /// The tier of a quota; makes a new one if needed.
     fn number(&self, quota: &crate::Quota, most: usize) -> Result<u16, QuotaError> {
         let mut changing = self.changing.lock();
         let named = ByNumbers(quota.clone());
@@ -248,7 +249,7 @@ impl<S: States> Tiers<S> {
         Ok(number)
     }
 
-    /// The tier that an answer means. One that is not valid means that of all other keys.
+    /// The tier of an answer. An invalid answer means the tier of all other keys.
     pub(crate) fn meant_by(&self, answer: Option<&crate::Quota>) -> u16 {
         match answer.map(|quota| self.number(quota, MOST_TIERS)) {
             Some(Ok(tier)) => tier,
@@ -262,7 +263,7 @@ impl<S: States> Tiers<S> {
         }
     }
 
-    /// Makes the answer about `key` an old one.
+    /// Makes the answer about `key` old, so that the function is asked again.
     pub(crate) fn ask_again(&self, key: &[u8]) {
         self.stripe(key).fetch_add(1, Ordering::SeqCst);
     }
@@ -273,8 +274,7 @@ impl<S: States> Tiers<S> {
         }
     }
 
-    /// How many answers are remembered, how many tiers there are, how many answers were not valid, and the
-    /// last fault.
+    /// Numbers of remembered answers, of tiers and of answers that were not valid, and the last fault.
     pub(crate) fn stats(&self) -> (MemoryStats, usize, u64, Option<QuotaError>) {
         let (fault, tiers) = {
             let changing = self.changing.lock();

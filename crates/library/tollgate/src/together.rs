@@ -1,11 +1,11 @@
 //! Permits of several limiters and keys, all or nothing.
 //!
 //! First every request is decided without taking anything; only if all fit are they taken, one after another.
-//! A check in between may have been faster: then what was taken already is given back. Fixed windows come
-//! last: they count what they deny, so a permit that is given back to them may have been denied to a caller
+//! A check in between may have been faster: then the permits taken so far are given back. Fixed windows come
+//! last: they count denied requests, so a permit that is given back to them may have been denied to a caller
 //! for the rest of the window.
 //!
-//! Of several denials the one with the longest wait is returned: before its end no retry passes. Requests of
+//! Of several denials the one with the longest wait is returned: no retry passes before its end. Requests of
 //! one limiter and key are one request for their sum, since only the sum says how long all of them wait.
 
 use std::fmt;
@@ -17,13 +17,13 @@ use crate::engine::Engine;
 use crate::key::KeyBytes;
 use crate::states::States;
 
-/// What one request asks of an engine.
+/// The operations that one request needs of an engine.
 trait Limit: Send + Sync {
     fn peek(&self, key: &[u8], n: u64) -> Decision;
-    /// Whether an attempt counts that is denied.
+    /// Whether a denied attempt is counted.
     fn counts_denials(&self, key: &[u8]) -> bool;
     fn take_or_leave(&self, key: &[u8], n: u64) -> Decision;
-    /// Has a key that does not start full begin to fill.
+    /// Makes a key that does not start full begin to fill.
     fn start_refill(&self, key: &[u8]);
     fn give_back(&self, key: &[u8], n: u64);
 }
@@ -83,8 +83,8 @@ impl fmt::Debug for Request<'_> {
 /// with the longest wait. A retry after exactly this wait passes if nothing else is taken meanwhile. Nothing
 /// was taken of any, also where a check would have counted the attempt.
 ///
-/// Of several fixed windows, one may lose a permit for the rest of its window: where this call has taken it,
-/// a check is denied and counted meanwhile, and another of the windows then turns out to be full.
+/// With several fixed windows, one of them may lose a permit for the rest of its window: while this call
+/// holds the permit, a check is denied and counted, and then another of the windows turns out to be full.
 ///
 /// # Example
 /// ```
@@ -120,7 +120,7 @@ pub fn check_all(requests: &[Request<'_>]) -> Result<(), DeniedBy> {
                 let Request { limit, key, .. } = &requests[index];
                 limit.give_back(key, sum);
             }
-            // Others were faster, maybe also at limits that come behind this one.
+            // Other callers were faster, maybe also at limits further down.
             let denied = DeniedBy { index, denied };
             return Err(longer(Some(denied), longest_denial(requests)).unwrap_or(denied));
         }
@@ -128,7 +128,7 @@ pub fn check_all(requests: &[Request<'_>]) -> Result<(), DeniedBy> {
     Ok(())
 }
 
-/// The first request of each limiter and key, and how many permits all requests of these want together.
+/// The first request of each limiter and key, with the sum of the permits of all its requests.
 fn sums<'a>(requests: &'a [Request<'_>]) -> impl Iterator<Item = (usize, u64)> + 'a {
     let sum = |first: &Request<'_>| {
         let same = requests.iter().filter(|request| request.is_of_the_same(first));
@@ -152,7 +152,7 @@ fn longest_denial(requests: &[Request<'_>]) -> Option<DeniedBy> {
     longest
 }
 
-/// Which of the requests of the same limiter and key as the one at `first` is the first that does not fit.
+/// Index of the first request that does not fit, among those of the limiter and key at `first`.
 #[cold]
 fn first_denied(requests: &[Request<'_>], first: usize) -> usize {
     let Request { limit, key, .. } = &requests[first];
@@ -169,7 +169,7 @@ fn first_denied(requests: &[Request<'_>], first: usize) -> usize {
     last
 }
 
-/// The one that waits longer; the first of equals.
+/// The denial with the longer wait; the first one if the waits are equal.
 fn longer(first: Option<DeniedBy>, second: Option<DeniedBy>) -> Option<DeniedBy> {
     let wait = |denied: &DeniedBy| denied.denied.decision().retry_after();
     match (first, second) {
@@ -184,7 +184,7 @@ mod tests {
 
     use super::*;
 
-    /// Shows permits to whoever looks; whether it has any is another matter.
+    /// Reports permits to a look, whether it has any or not.
     struct Shows {
         counts_denials: bool,
         has_any: bool,

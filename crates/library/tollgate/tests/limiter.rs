@@ -1,4 +1,4 @@
-//! What the limiters promise: with and without keys, on a clock that the test moves.
+//! Promises of the limiters: with and without keys, on a clock that the test moves.
 #![allow(clippy::expect_used, reason = "helpers of a test count as no test to clippy")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -300,8 +300,8 @@ fn resized(quota: &Quota, limit: u64) -> Quota {
 }
 
 proptest! {
-    /// Of a bucket, with the parts of permits that have come back; with and without keys alike, however
-    /// late the key is asked for.
+    /// For a bucket, with the parts of permits that have come back; with and without keys alike, however late
+    /// the key is asked for.
     #[test]
     fn what_is_left_after_a_change_is_never_more_and_never_a_permit_less(
         (old_limit, limit) in (1_u64..1_000, 1_u64..1_000),

@@ -1,5 +1,5 @@
-//! What a `RateLimitLayer` adds to a request, and a `ConcurrencyLayer`; what varies is the key and the fields,
-//! and the limit.
+//! Overhead of a `RateLimitLayer` for a request, and of a `ConcurrencyLayer`; the variables are the key and
+//! the fields, and the limit.
 //!
 //! `cargo bench -p tollgate-tower` takes a few seconds. Both sides alternate within each repeat, and the
 //! median of the repeats is shown. `--only NAME` runs one line.

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tollgate_tower::{Key, Limit, PostPaidLayer, Quota, Used};
 
-/// What a model has answered, and how many tokens that took.
+/// The answer of a model, with a report of the tokens that it took.
 async fn answer(Extension(used): Extension<Used>) -> &'static str {
     used.add(900); // in a stream: again and again, as its parts are made
     "an answer of 900 tokens"

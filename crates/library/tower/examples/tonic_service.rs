@@ -22,7 +22,7 @@ use tonic::{Code, Response, Status};
 use tonic_prost::ProstCodec;
 use tower::Service;
 
-/// What `tonic-build` writes for `service Echo { rpc Say(StringValue) returns (StringValue); }`.
+/// Code as `tonic-build` writes it for `service Echo { rpc Say(StringValue) returns (StringValue); }`.
 #[derive(Clone)]
 struct Echo;
 

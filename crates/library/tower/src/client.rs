@@ -30,8 +30,8 @@ use crate::limit::Paid;
 ///
 /// It reads what servers say about their limits: `Retry-After`, `Retry-After-Ms`, `X-RateLimit-…` and every
 /// generation of the IETF fields, and gRPC's `RetryInfo`. While a server wants no requests, they wait here,
-/// or fail at once with [`Limited`], without being sent. What the server says holds, whatever
-/// [limit of its own](ClientLayer::own_limit) the client keeps: that one only spares needless requests.
+/// or fail at once with [`Limited`], without being sent. The server's answers apply whatever [limit of its
+/// own](ClientLayer::own_limit) the client keeps: that limit only spares needless requests.
 ///
 /// A request counts as denied by the server when the status is 429, when it is 503 with a wait, or when
 /// gRPC's is `RESOURCE_EXHAUSTED`. Such a request is sent again only if [`retry`](ClientLayer::retry) says
@@ -135,8 +135,8 @@ impl<C: Clock + Clone + 'static> ClientLayer<NoReplay, C> {
 }
 
 impl<P, C: Clock + 'static> ClientLayer<P, C> {
-    /// What a server's limit is for; the authority of the target (`api.example:8080`) if nothing is set. Use
-    /// a header where the server counts by an API key, and the client has several.
+    /// Sets the scope of a server's limit; the authority of the target (`api.example:8080`) if nothing is
+    /// set. Use a header where the server counts by an API key, and the client has several.
     #[must_use]
     pub fn scope(mut self, scope: Key) -> Self {
         self.change(|shared| shared.scope = scope);
@@ -158,7 +158,7 @@ impl<P, C: Clock + 'static> ClientLayer<P, C> {
         self
     }
 
-    /// How long to hold back where the server names no wait, and how much waits vary.
+    /// Sets the waits where the server names none, and the variation of all waits.
     #[must_use]
     pub fn backoff(mut self, backoff: Backoff) -> Self {
         self.change(|shared| shared.backoff = backoff);
@@ -175,8 +175,8 @@ impl<P, C: Clock + 'static> ClientLayer<P, C> {
     }
 
     /// A limit that the client keeps for itself, for each [scope](ClientLayer::scope): its requests wait
-    /// here, or fail, before the server has to deny them. It is advice; the server's answers hold beside it.
-    /// There is one: called again, the new limit replaces the one before.
+    /// here, or fail, before the server has to deny them. It is an estimate; the server's answers apply as
+    /// well. A second call replaces the limit.
     ///
     /// # Errors
     /// [`QuotaError`] says which number of the quota is out of its bounds, and the bound.
@@ -195,9 +195,9 @@ impl<P, C: Clock + 'static> ClientLayer<P, C> {
         self
     }
 
-    /// Sends a request again that the server denied, up to `retries` times, as long as the waits fit into
-    /// [`wait_up_to`](ClientLayer::wait_up_to). `replay` makes the body once more: [`ReplayClone`], or a
-    /// [`Replay`] of your own.
+    /// Sends denied requests again, up to `retries` times, as long as the waits fit into
+    /// [`wait_up_to`](ClientLayer::wait_up_to). `replay` copies the body: [`ReplayClone`], or a [`Replay`] of
+    /// your own.
     #[must_use]
     pub fn retry<R>(mut self, retries: u32, replay: R) -> ClientLayer<R, C> {
         self.change(|shared| shared.retries = retries);
@@ -265,8 +265,8 @@ impl<S: std::fmt::Debug, P, C> std::fmt::Debug for Client<S, P, C> {
 }
 
 impl<C: Clock + 'static> Shared<C> {
-    /// Waits until a request may be sent, for as long as `patience` lasts, of which it takes what it waited.
-    /// Returns the permit of the client's own limit.
+    /// Waits until a request may be sent, for at most `patience`, which it reduces by the time that it
+    /// waited. Returns the permit of the client's own limit.
     async fn wait(
         &self,
         scope: &KeyBytes,
@@ -280,14 +280,14 @@ impl<C: Clock + 'static> Shared<C> {
             paid = Some(Paid::new(own, scope.clone(), 1));
             *patience = patience.saturating_sub(waited);
         }
-        // Last, since a server may have answered meanwhile.
+        // Last, since a server may have denied other requests meanwhile.
         let waited = self.held.try_acquire(scope.as_slice(), 1, *patience).await;
         let waited = waited.map_err(|error| limited(error, LimitedBy::Server, *patience, was_sent))?;
         *patience = patience.saturating_sub(waited);
         Ok(paid)
     }
 
-    /// Heeds what a server says, and returns what it said of a denied request.
+    /// Applies the limits that a server reports; returns the denial if it denied the request.
     fn heed<B>(&self, scope: &KeyBytes, response: &Response<B>, attempt: u32) -> Option<Denial> {
         let fields = response.headers();
         let now = self.held.now();
@@ -381,6 +381,7 @@ where
     let mut attempt = 0;
     loop {
         let paid = shared.wait(&scope, &mut patience, attempt > 0).await?;
+        // Copied before the call, which consumes the request.
         let again = if attempt < shared.retries { replay::copy(&replay, &request) } else { None };
         std::future::poll_fn(|context| inner.poll_ready(context)).await.map_err(ClientError::Service)?;
         let response = inner.call(request);
@@ -393,6 +394,7 @@ where
                 None => response.map(Body::inner),
             });
         };
+        // Unlike a 429, a 503 may come after the work has begun, so only idempotent requests are repeated.
         let may_repeat = denial.status != StatusCode::SERVICE_UNAVAILABLE || is_idempotent;
         match again.filter(|_| may_repeat && denial.wait <= patience) {
             Some(again) => request = again,

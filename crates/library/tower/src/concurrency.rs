@@ -1,4 +1,4 @@
-//! Limits how many requests a service works on at the same time.
+//! Caps the number of requests that a service works on at the same time.
 
 mod body;
 mod judge;
@@ -30,12 +30,12 @@ use crate::replies::busy;
 const NO_SLOT: &str = "too many requests are in flight; retry later";
 const BUSY: &str = "too many requests wait already; retry later";
 
-/// Limits how many requests a service works on at the same time: a fixed number, a number for each caller, or
-/// as many as do not slow it down. A request without a slot gets 503 with `Retry-After`, or `UNAVAILABLE`
-/// with a `RetryInfo`, at once or after a wait; the service does not see it.
+/// Caps the number of requests that a service works on at the same time: a fixed number, a number per caller,
+/// or the number that does not slow it down. A request without a slot gets 503 with `Retry-After`, or
+/// `UNAVAILABLE` with a `RetryInfo`, at once or after a wait; the service does not see it.
 ///
-/// A request holds its slot from when it is passed on until its response is read to the end, or dropped. Time
-/// is measured for as long. A request that is dropped gives its slot back, or leaves the line.
+/// A request holds its slot from when it is passed on until its response is read to the end, or dropped. Its
+/// latency is measured until then. A request that is dropped gives its slot back, or leaves the line.
 ///
 /// # What an adaptive limit learns from
 ///
@@ -93,14 +93,14 @@ impl ConcurrencyLayer {
         Self::new(ConcurrencyLimiter::direct(limit))
     }
 
-    /// Slots of `limiter`, which other code may share, and whose number may be changed.
+    /// Uses the slots of `limiter`, which other code may share, and whose number may be changed.
     #[must_use]
     pub fn new(limiter: ConcurrencyLimiter) -> Self {
         Self::of(Slots::Fixed(limiter))
     }
 
-    /// At most `limit` requests for each value of `key`, such as each caller: one that is slow or asks for
-    /// too much takes no places of the others. Requests without the key share the slots of one.
+    /// At most `limit` requests for each value of `key`, such as each caller: a slow or greedy caller takes
+    /// no slots of the others. Requests without the key share the slots of one key.
     #[must_use]
     pub fn per_key(limit: u64, key: Key) -> Self {
         let limiter: KeyedConcurrencyLimiter<[u8]> = ConcurrencyLimiter::keyed(limit);
@@ -109,7 +109,7 @@ impl ConcurrencyLayer {
 }
 
 impl<C: Clock> ConcurrencyLayer<C> {
-    /// As many requests as `limiter` finds right. Other code may share its slots.
+    /// Admits the number of requests that `limiter` has learned. Other code may share its slots.
     #[must_use]
     pub fn adaptive(limiter: AdaptiveLimiter<C>) -> Self {
         Self::of(Slots::Adaptive(limiter))
@@ -140,7 +140,7 @@ impl<C: Clock> ConcurrencyLayer<C> {
         self
     }
 
-    /// What rejected clients get as `Retry-After`, in whole seconds rounded up; 1 s if nothing is set, and no
+    /// Sets the `Retry-After` of rejected clients, in whole seconds rounded up; 1 s if nothing is set, and no
     /// field if zero. No layer knows when a slot will be free.
     #[must_use]
     pub const fn retry_after(mut self, span: Duration) -> Self {
@@ -187,9 +187,9 @@ impl<C: Clock> ConcurrencyLayer<C> {
         self
     }
 
-    /// Decides which errors of the type `E` are an overload, besides those that are timeouts: an `io::Error`
-    /// of the kind `TimedOut`, tokio's `Elapsed`, and a boxed error with one of them among its causes. Called
-    /// again, for another type.
+    /// Decides which errors of the type `E` are an overload, besides timeouts: an `io::Error` of the kind
+    /// `TimedOut`, tokio's `Elapsed`, and a boxed error with one of them among its causes. Called again, for
+    /// another type.
     ///
     /// # Example
     /// ```

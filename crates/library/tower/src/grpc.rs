@@ -25,7 +25,7 @@ pub(crate) enum Code {
     Unauthenticated = 16,
 }
 
-/// `google.rpc.Status`.
+/// The message `google.rpc.Status`.
 #[derive(Clone, PartialEq, Message)]
 struct Status {
     #[prost(int32, tag = "1")]
@@ -36,7 +36,7 @@ struct Status {
     details: Vec<prost_types::Any>,
 }
 
-/// `google.rpc.RetryInfo`.
+/// The message `google.rpc.RetryInfo`.
 #[derive(Clone, PartialEq, Message)]
 struct RetryInfo {
     #[prost(message, optional, tag = "1")]
@@ -48,17 +48,17 @@ pub(crate) fn is_call(fields: &HeaderMap) -> bool {
     fields.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// The status that the fields or trailers of a response say.
+/// The status in the fields or trailers of a response.
 pub(crate) fn status(fields: &HeaderMap) -> Option<&[u8]> {
     fields.get(STATUS).map(HeaderValue::as_bytes)
 }
 
-/// True where the fields of a response say that the call exceeded a limit.
+/// True if the fields of a response say that the call exceeded a limit.
 pub(crate) fn is_exhausted(fields: &HeaderMap) -> bool {
     status(fields) == Some(b"8")
 }
 
-/// The wait that the fields of a response name in its details.
+/// The wait in the details of a response's fields.
 pub(crate) fn retry_delay(fields: &HeaderMap) -> Option<Duration> {
     let details = STANDARD_NO_PAD.decode(fields.get(DETAILS)?.as_bytes().trim_ascii_end()).ok()?;
     let status = Status::decode(details.as_slice()).ok()?;
@@ -69,7 +69,7 @@ pub(crate) fn retry_delay(fields: &HeaderMap) -> Option<Duration> {
 
 /// Adds a status to the fields of a response.
 pub(crate) fn write(code: Code, message: &str, retry_after: Option<Duration>, fields: &mut HeaderMap) {
-    /// What gRPC wants escaped: all but printable ASCII, and the percent sign.
+    /// Characters that gRPC wants escaped: all but printable ASCII, and the percent sign.
     const ESCAPED: &AsciiSet = &CONTROLS.add(b'%');
     fields.insert(CONTENT_TYPE, GRPC);
     fields.insert(STATUS, HeaderValue::from(code as u16));

@@ -1,4 +1,4 @@
-//! What requests are counted by: one property of a request, or several together.
+//! Keys by which requests are counted: one property of a request, or several together.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -13,13 +13,13 @@ use tollgate_headers::forwarded_client;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Head<'a> {
-    /// Its method.
+    /// Method of the request.
     pub method: &'a Method,
-    /// Its target.
+    /// Target of the request, as it was sent.
     pub uri: &'a Uri,
-    /// Its header fields.
+    /// Header fields of the request.
     pub headers: &'a HeaderMap,
-    /// What layers and the framework have attached to it.
+    /// Data that layers and the framework have attached to the request.
     pub extensions: &'a Extensions,
 }
 
@@ -62,7 +62,7 @@ enum Kind {
     Custom(Arc<Custom>),
 }
 
-/// Where an address comes from.
+/// Source of an address.
 #[derive(Clone, Debug)]
 enum Origin {
     Peer,
@@ -76,7 +76,7 @@ type Custom = dyn Fn(&Head<'_>, &mut KeyBytes) -> Option<()> + Send + Sync;
 /// Longer keys are on the heap.
 pub(crate) type KeyBytes = SmallVec<[u8; 48]>;
 
-/// How much of an IPv6 address counts: what one customer of a provider has at least.
+/// Bits of an IPv6 address that count: the smallest network that one customer of a provider has.
 const IPV6_PREFIX: u8 = 64;
 
 impl Key {
@@ -127,8 +127,8 @@ impl Key {
         Self(Kind::Address { of: Arc::new(of), ipv6_prefix: IPV6_PREFIX, from })
     }
 
-    /// How many bits of an IPv6 address count, 1 to 128; more reads as 128 and 0 as 1. Without effect on
-    /// other keys.
+    /// Sets the number of bits of an IPv6 address that count, 1 to 128; more reads as 128 and 0 as 1. Without
+    /// effect on other keys.
     #[must_use]
     pub fn ipv6_prefix(mut self, bits: u8) -> Self {
         if let Kind::Address { ipv6_prefix, .. } = &mut self.0 {
@@ -149,13 +149,13 @@ impl Key {
         Self(Kind::Path)
     }
 
-    /// The method.
+    /// The method, such as `GET`.
     #[must_use]
     pub const fn method() -> Self {
         Self(Kind::Method)
     }
 
-    /// An extension of the request that a layer before has set, such as the user who is logged in.
+    /// An extension of the request that an earlier layer has set, such as the logged-in user.
     #[must_use]
     pub fn extension<K: LimitKey + Send + Sync + 'static>() -> Self {
         let write = Arc::new(|head: &Head<'_>, out: &mut KeyBytes| {
@@ -165,7 +165,7 @@ impl Key {
         Self(Kind::Extension { write, name: std::any::type_name::<K>() })
     }
 
-    /// Whatever `key` makes of a request; `None` is a missing key, and so is an empty one.
+    /// The value that `key` returns for a request; `None` is a missing key, and so is an empty value.
     #[must_use]
     pub fn from_fn<K: LimitKey>(key: impl Fn(&Head<'_>) -> Option<K> + Send + Sync + 'static) -> Self {
         Self(Kind::Custom(Arc::new(move |head, out| {
@@ -191,7 +191,7 @@ impl Key {
         (out.len() > before).then_some(())
     }
 
-    /// Whether each request has one if the service is set up well, so that no client can leave it out.
+    /// Whether each request has a value if the service is set up well, so that no client can leave it out.
     pub(crate) const fn is_of_server(&self) -> bool {
         matches!(self.0, Kind::Address { .. } | Kind::Extension { .. })
     }
@@ -200,7 +200,7 @@ impl Key {
         self.write(head, &mut KeyBytes::new()).is_none()
     }
 
-    /// Why a request may lack it, and what to do.
+    /// Possible reason why a request lacks it, and the remedy.
     pub(crate) fn why_missing(&self) -> String {
         match &self.0 {
             Kind::Address { from: Origin::Peer, .. } => {
@@ -249,7 +249,7 @@ impl fmt::Debug for Key {
 }
 
 /// The values of a request as one key, and whether all of them are there. Without any `keys`, all requests
-/// have the same.
+/// have the same key.
 #[inline]
 pub(crate) fn key_of(keys: &[Key], head: &Head<'_>) -> (KeyBytes, bool) {
     let mut bytes = KeyBytes::new();
@@ -283,7 +283,7 @@ pub(crate) fn key_of(keys: &[Key], head: &Head<'_>) -> (KeyBytes, bool) {
     (bytes, is_whole)
 }
 
-/// In the place of a length.
+/// Stands in place of a length.
 const MISSING: u32 = u32::MAX;
 
 fn first_bits(address: Ipv6Addr, bits: u8) -> [u8; 16] {

@@ -1,4 +1,4 @@
-//! Limits the requests that reach a service: at once, yes or no.
+//! Limits the requests that reach a service: admits or denies them at once.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -76,17 +76,17 @@ impl<C> RateLimitLayer<C> {
         Self { shared: Arc::new(Shared { limits: vec![limit], replies: Replies::default() }) }
     }
 
-    /// One limit more: a request takes from all of them, or from none.
+    /// Adds a limit: a request takes from all limits, or from none.
     ///
-    /// A quota that paces ([`Quota::leaky_queue`]) holds requests only where it is a layer's only limit; here
-    /// it admits at once what it would admit with a delay.
+    /// A quota that paces ([`Quota::leaky_queue`]) holds requests only where it is a layer's only limit;
+    /// beside others it admits at once the requests that it would delay.
     #[must_use]
     pub fn and(mut self, limit: Limit<C>) -> Self {
         Arc::make_mut(&mut self.shared).limits.push(limit);
         self
     }
 
-    /// What clients get.
+    /// Sets the fields and replies that clients get.
     #[must_use]
     pub fn replies(mut self, replies: Replies) -> Self {
         Arc::make_mut(&mut self.shared).replies = replies;
@@ -142,12 +142,12 @@ impl<S: Clone, C> Clone for RateLimit<S, C> {
     }
 }
 
-/// What each limit that counted a request has decided, by its place among the limits.
+/// Decision of each limit that counted a request, by its place among the limits.
 type Counted = SmallVec<[(usize, Stated); 1]>;
 
 enum Verdict<C: Clock + 'static> {
     Pass(Counted),
-    /// Admitted, to be acted on later.
+    /// The request is admitted, and acts later.
     Later(Box<(Counted, Duration, Paid<C>)>),
     Reply(Reply),
 }
@@ -162,7 +162,7 @@ impl<C: Clock + 'static> Shared<C> {
         match limit.place(head) {
             Place::Counted(key) => match limit.limiter().check_n(&key, limit.permits()) {
                 Ok(admitted) => {
-                    // Nobody looks at what has no fields.
+                    // Without fields, no reply needs the decision.
                     let counted = match self.replies.has_fields() {
                         true => Counted::from_buf([(0, limit.stated(&key, admitted.decision()))]),
                         false => Counted::new(),
@@ -272,8 +272,8 @@ impl<S, C> RateLimit<S, C> {
 }
 
 impl<S: Clone, C> RateLimit<S, C> {
-    /// The service that is ready, so that what it has reserved in order to be ready does not stay reserved
-    /// when it is not called. In its place is one that has to become ready.
+    /// Takes out the ready service, so that a reservation that made it ready does not stay when it is not
+    /// called. A clone takes its place, which has to become ready.
     fn take_ready(&mut self) -> S {
         let fresh = self.inner.clone();
         std::mem::replace(&mut self.inner, fresh)
@@ -291,7 +291,7 @@ pin_project! {
     {
         #[pin]
         state: State<S, Q, C>,
-        // What fields say, where there are any.
+        // The decisions that fields report, if there are any.
         marks: Option<(Arc<Shared<C>>, Counted)>,
     }
 }

@@ -1,4 +1,4 @@
-//! One limit on requests: a quota, what it counts by, and what becomes of requests without that.
+//! One limit on requests: a quota, its keys, and the treatment of requests without a key.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use tollgate_headers::LimitState;
 
 use crate::key::{Head, Key, KeyBytes, key_of};
 
-/// What becomes of a request that lacks the key of a limit, or has one that is not valid.
+/// Treatment of a request that lacks the key of a limit, or has one that is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MissingKey {
@@ -18,7 +18,7 @@ pub enum MissingKey {
     Share,
     /// The limit does not count it.
     Admit,
-    /// It is rejected with this status, and takes no permits.
+    /// The request is rejected with this status, and takes no permits.
     Reject(StatusCode),
 }
 
@@ -43,9 +43,9 @@ pub struct Limit<C = MonotonicClock> {
     name: Box<str>,
     limiter: KeyedRateLimiter<[u8], C>,
     keys: Vec<Key>,
-    /// `None`: as the keys say.
+    /// `None`: the keys decide.
     missing: Option<MissingKey>,
-    /// It was logged that requests lack the key.
+    /// Whether a missing key was logged already.
     is_logged: Arc<AtomicBool>,
     cost: u64,
     /// Keys may have quotas of their own.
@@ -53,7 +53,7 @@ pub struct Limit<C = MonotonicClock> {
 }
 
 impl Limit {
-    /// A limit that all requests share, until [`by`](Limit::by) says what to count by.
+    /// A limit that all requests share, until [`by`](Limit::by) sets a key.
     ///
     /// # Errors
     /// [`QuotaError`] says which number of the quota is out of its bounds, and the bound.
@@ -109,15 +109,15 @@ impl<C: Clock + 'static> Limit<C> {
         self
     }
 
-    /// Counts by `key`. Called again, by each combination of the keys.
+    /// Counts by `key`. After further calls, by each combination of the keys.
     #[must_use]
     pub fn by(mut self, key: Key) -> Self {
         self.keys.push(key);
         self
     }
 
-    /// What becomes of requests without the key. If nothing is set, that depends on the key, and the first
-    /// such request is logged:
+    /// Sets the treatment of requests without the key. If nothing is set, that depends on the key, and the
+    /// first such request is logged:
     ///
     /// - An address or an [extension](Key::extension) is there if the service is set up well. A request
     ///   without it gets 500, since a limit that all clients share would let one shut out the others.
@@ -136,8 +136,9 @@ impl<C: Clock + 'static> Limit<C> {
         self
     }
 
-    /// What counts the requests, for other code: it penalises, blocks, shows what is left, or changes the
-    /// quota. A limit without [keys](Limit::by) counts under the empty key; address keys are the octets.
+    /// The limiter that counts the requests, for other code: it penalises, blocks, shows what is left, or
+    /// changes the quota. A limit without [keys](Limit::by) counts under the empty key; address keys are the
+    /// octets.
     #[must_use]
     pub const fn limiter(&self) -> &KeyedRateLimiter<[u8], C> {
         &self.limiter
@@ -147,7 +148,7 @@ impl<C: Clock + 'static> Limit<C> {
         self.cost
     }
 
-    /// Which counter a request takes from.
+    /// The counter of a request, if it has one.
     #[inline]
     pub(crate) fn place(&self, head: &Head<'_>) -> Place {
         let (key, is_whole) = key_of(&self.keys, head);
@@ -160,7 +161,7 @@ impl<C: Clock + 'static> Limit<C> {
         }
     }
 
-    /// Where a request is counted whose key lacks some part, and no one has said what becomes of it.
+    /// The counter of a request whose key lacks a part, if no treatment is set.
     #[cold]
     fn place_without_key(&self, key: KeyBytes, head: &Head<'_>) -> Place {
         let of_server = self.keys.iter().find(|key| key.is_of_server() && key.is_missing(head));
@@ -187,14 +188,14 @@ impl<C: Clock + 'static> Limit<C> {
         Paid::new(&self.limiter, key, self.cost)
     }
 
-    /// `decision` for `key`, with what its reply needs.
+    /// `decision` for `key`, with the bounds that its reply needs.
     #[inline]
     pub(crate) fn stated(&self, key: &[u8], decision: Decision) -> Stated {
         let own = self.has_own_quotas.then(|| Box::new(self.limiter.bounds_of(key)));
         Stated { decision, own }
     }
 
-    /// What the fields of a reply say of a decision.
+    /// Values of the fields of a reply for a decision.
     pub(crate) fn state(&self, Stated { decision, own }: &Stated) -> LimitState<'_> {
         let bounds = own.as_ref().map_or_else(|| self.limiter.bounds(), |own| **own);
         LimitState {
@@ -205,13 +206,13 @@ impl<C: Clock + 'static> Limit<C> {
 }
 
 /// A decision, with the bounds of the key's own quota where keys have one: on the heap, since it is moved
-/// with the requests of all.
+/// with each request.
 pub(crate) struct Stated {
     decision: Decision,
     own: Option<Box<Bounds>>,
 }
 
-/// Where a request is counted.
+/// Counter of a request.
 #[derive(Debug)]
 pub(crate) enum Place {
     Counted(KeyBytes),

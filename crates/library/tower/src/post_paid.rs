@@ -1,4 +1,4 @@
-//! Limits what requests turn out to use: tokens, bytes, seconds.
+//! Limits the actual use of requests: tokens, bytes, seconds.
 
 mod body;
 mod used;
@@ -26,19 +26,20 @@ use crate::key::{Head, KeyBytes};
 use crate::limit::{Limit, Place, Stated};
 use crate::replies::{Replies, rejection};
 
-/// Limits what requests turn out to use, such as the tokens of a model or the bytes of a transfer: a request
-/// passes while anything is left of every limit, and what it has used counts in full once it is known. What
-/// was not there is owed, and requests are denied until it is repaid. What passes is at most the limit, and
-/// what the requests in flight turn out to use.
+/// Limits the actual use of requests, such as the tokens of a model or the bytes of a transfer: a request
+/// passes while anything is left of every limit, and its use counts in full once it is known. Missing permits
+/// become a debt, and requests are denied until it is repaid. The total use is at most the limit plus the use
+/// of the requests in flight.
 ///
-/// Three ways to say what was used, which add up:
+/// There are three ways to report the use, which add up:
 ///
 /// - The service calls [`Used::add`], which each request has among its extensions.
 /// - [`used`](Self::used) reads it from the status and the fields of the response, and from its trailers.
 /// - [`bytes`](Self::bytes) counts the bytes of the response's body.
 ///
-/// Each counts at once, while a body is still sent: a client that goes away has used what it got. Clones, and
-/// all services that they wrap, count together. Each permit that was used takes [`Limit::cost`] of them.
+/// Each counts at once, while a body is still sent: a client that goes away has used the part that it
+/// received. Clones, and all services that they wrap, count together. Each permit that was used takes
+/// [`Limit::cost`] of them.
 ///
 /// # Example
 /// ```
@@ -87,21 +88,20 @@ impl<C> PostPaidLayer<C> {
         Self { shared: Arc::new(shared) }
     }
 
-    /// One limit more: a request passes while something is left of all of them, and what it has used counts
-    /// in each.
+    /// Adds a limit: a request passes while something is left of all limits, and its use counts in each.
     #[must_use]
     pub fn and(self, limit: Limit<C>) -> Self {
         self.with(|shared| shared.limits.push(limit))
     }
 
-    /// What clients get. The fields of a response say what was left before it.
+    /// Sets the fields and replies that clients get. The fields of a response say what was left before it.
     #[must_use]
     pub fn replies(self, replies: Replies) -> Self {
         self.with(|shared| shared.replies = replies)
     }
 
-    /// Counts what `used` finds: it gets the fields of the head, and once more those of the trailers if there
-    /// are any. The numbers of both add up.
+    /// Counts the permits that `used` returns: it gets the fields of the head, and once more those of the
+    /// trailers if there are any. The numbers of both add up.
     ///
     /// # Example
     /// ```
@@ -185,13 +185,13 @@ impl<S: Clone, C> Clone for PostPaid<S, C> {
 /// A request that may start.
 struct Started<C: Clock + 'static> {
     used: Used,
-    /// What was left of each limit, by its place among them.
+    /// Permits left of each limit, by its place among them.
     left: SmallVec<[(usize, Stated); 1]>,
     shared: Arc<Shared<C>>,
 }
 
 impl<C: Clock + 'static> Shared<C> {
-    /// Whether anything is left of all limits; otherwise the reply to the client.
+    /// Whether something is left of all limits; otherwise the reply to the client.
     fn start(self: &Arc<Self>, head: &Head<'_>) -> Result<Started<C>, Box<Response<Bytes>>> {
         let mut places: SmallVec<[(usize, KeyBytes); 1]> = SmallVec::new();
         for (index, limit) in self.limits.iter().enumerate() {
@@ -233,7 +233,7 @@ impl<C: Clock + 'static> Shared<C> {
 }
 
 impl<C: Clock + 'static> Started<C> {
-    /// The response with its fields, and what counts what it still uses.
+    /// The response with its fields, and the counting of its further use.
     fn finish<R>(self, mut response: Response<R>) -> Response<MeteredBody<R>> {
         let Self { used, left, shared } = self;
         let status = response.status();
@@ -272,7 +272,7 @@ where
                 PostPaidFuture { state: State::Called { future, started } }
             }
             Err(response) => {
-                // What the service has reserved in order to be ready does not stay reserved.
+                // A reservation that made the service ready does not stay.
                 let fresh = self.inner.clone();
                 drop(std::mem::replace(&mut self.inner, fresh));
                 PostPaidFuture { state: State::Replied { response: Some(response) } }

@@ -17,7 +17,7 @@ use crate::key::{Head, KeyBytes};
 use crate::limit::{Limit, Paid, Place};
 use crate::replies::{Replies, rejection};
 
-/// Lets requests wait for their turn, first in, first out for each key, for at most a time. A request whose
+/// Lets requests wait for their turn, first in, first out for each key, for a limited time. A request whose
 /// turn cannot come in time is denied at once, and the service does not see it.
 ///
 /// A request that is dropped while it waits leaves the line and gives its permits back. Clones, and all
@@ -55,7 +55,7 @@ struct Shared<C> {
 }
 
 impl<C: Clock + 'static> QueueLayer<C> {
-    /// Requests wait for at most `max_wait`.
+    /// Makes requests wait for at most `max_wait`.
     #[must_use]
     pub fn new(limit: Limit<C>, max_wait: Duration) -> Self {
         Self { shared: Arc::new(Shared { limit, max_wait, replies: Replies::default() }) }
@@ -69,7 +69,7 @@ impl<C: Clock + 'static> QueueLayer<C> {
         self
     }
 
-    /// What clients get.
+    /// Sets the fields and replies that clients get.
     #[must_use]
     pub fn replies(self, replies: Replies) -> Self {
         let Shared { limit, max_wait, .. } = &*self.shared;

@@ -1,4 +1,4 @@
-//! What clients get: fields on responses that pass, and the reply to a request that does not.
+//! Replies to clients: fields on responses that pass, and the reply to a request that does not.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::grpc::{self, Code};
 
 const PROBLEM: HeaderValue = HeaderValue::from_static(PROBLEM_JSON);
 
-/// What clients get: which fields, and the status and body of a denial.
+/// Replies to clients: which fields, and the status and body of a denial.
 ///
 /// Calls of gRPC get the status `RESOURCE_EXHAUSTED` with a `RetryInfo` instead, and the same fields.
 ///
@@ -56,26 +56,26 @@ pub enum BodyError {
 }
 
 impl Replies {
-    /// Which fields responses have, admitted or denied; `legacy` if nothing is set, that is `X-RateLimit-…`
-    /// and, on a denial, `Retry-After`. [`Style::OFF`] sends none.
+    /// Sets the fields of all responses; `legacy` if nothing is set, that is `X-RateLimit-…` and, on a
+    /// denial, `Retry-After`. [`Style::OFF`] sends none.
     #[must_use]
     pub const fn headers(mut self, style: Style) -> Self {
         self.style = style;
         self
     }
 
-    /// The status of a denial; 429 if nothing is set.
+    /// Sets the status of a denial; 429 if nothing is set.
     #[must_use]
     pub const fn status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self
     }
 
-    /// The body of a denial, with placeholders such as `{{retry_after}}`, `{{limit}}`, `{{policy}}` and
+    /// Sets the body of a denial, with placeholders such as `{{retry_after}}`, `{{limit}}`, `{{policy}}` and
     /// `{{detail}}`; `application/problem+json` if nothing is set.
     ///
     /// # Errors
-    /// [`BodyError`] says what is wrong with the type or the text.
+    /// [`BodyError`]: the type or the text is invalid.
     pub fn body(mut self, content_type: &str, template: &str) -> Result<Self, BodyError> {
         let value = HeaderValue::try_from(content_type)
             .map_err(|_| BodyError::ContentType(content_type.to_owned()))?;

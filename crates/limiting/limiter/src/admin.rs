@@ -8,7 +8,7 @@ use tollgate_store::{Counter, Key, ScanError, Scanned, Sharing, Store, StoreErro
 
 use crate::limiter::Limiter;
 
-/// What is kept for one limit of the rule that a descriptor falls under.
+/// The stored state of one limit of the rule that a descriptor falls under.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct KeyReport {
@@ -18,17 +18,17 @@ pub struct KeyReport {
     pub limit: String,
     /// The counter's key, in the spelling of `tollgate_human_text::show_bytes`.
     pub key: String,
-    /// What a peek answers. It includes [`excess`](Self::excess).
+    /// Decision of a peek. It includes [`excess`](Self::excess).
     pub decision: Decision,
     /// Permits that the limit admits beyond its number.
     pub excess: u64,
-    /// Whether a state is kept; without one the decision is that of a fresh quota. Of a reset: whether there
-    /// was one to forget.
+    /// Whether a state is kept; without one the decision is that of a fresh quota. After a reset: whether
+    /// there was a state to forget.
     pub is_tracked: bool,
-    /// The most permits that can be there.
+    /// Most permits that can be available at once.
     pub burst: u64,
-    /// Permits that are there, of a bucket that refills steadily: negative when it is overdrawn. Of all
-    /// others what remains.
+    /// Permits available now, for a bucket that refills steadily; negative when it is overdrawn. For all
+    /// other algorithms the remaining permits.
     pub tokens: i64,
     /// Kept in this node's memory: other nodes have their own.
     pub is_local: bool,
@@ -46,7 +46,7 @@ pub enum KeyError {
     /// No rule limits the descriptor.
     #[error("no rule of domain {domain:?} limits {asked}")]
     NoRule {
-        /// The domain.
+        /// Name of the domain.
         domain: String,
         /// The entries, as `key=value`.
         asked: String,
@@ -154,7 +154,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 }
 
-/// How many permits a counter has: a decision's `remaining` counts those that may be taken in advance.
+/// Permits that a counter has: a decision's `remaining` also counts those that may be taken in advance.
 fn tokens(limit: &Limit, decision: &Decision) -> i64 {
     let remaining = i64::try_from(decision.remaining()).unwrap_or(i64::MAX);
     match limit.quota.algorithm() {

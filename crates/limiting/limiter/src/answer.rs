@@ -1,4 +1,4 @@
-//! What a transport gets: the answer to a request.
+//! The answer to a request, as transports get it.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub struct Answer<'s, O: Observer = Metrics> {
     pub(crate) overall: Outcome,
     pub(crate) is_shadowed: bool,
     pub(crate) waited_ns: u64,
-    /// Of which only the results are read. One reference, since answers are moved a lot.
+    /// Only the results are read. One reference, since answers are moved a lot.
     pub(crate) scratch: &'s Scratch,
 }
 
@@ -26,13 +26,14 @@ pub struct Answer<'s, O: Observer = Metrics> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct LimitAnswer<'a> {
-    /// The limit.
+    /// The limit, as the rule defines it or as it came with the request.
     pub limit: &'a Limit,
-    /// Whether the limit itself admits. What the request, or a rule in shadow mode, makes of it is not here.
+    /// Whether the limit itself admits. The effect on the request, and shadow mode of the rule, are not
+    /// included.
     pub outcome: Outcome,
     /// Permits left; 0 if it denies.
     pub remaining: u64,
-    /// How it was decided without the store.
+    /// The choice that decided without the store; `None` if the store answered.
     pub degraded: Option<Degraded>,
     /// The limit that [`DescriptorAnswer::limit`] shows.
     pub is_shown: bool,
@@ -40,13 +41,13 @@ pub struct LimitAnswer<'a> {
 }
 
 impl LimitAnswer<'_> {
-    /// How long until the full quota is restored.
+    /// Time until the full quota is restored.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.decision.as_ref().map_or(Duration::ZERO, Decision::reset_after)
     }
 
-    /// How long until this cost fits.
+    /// Time until this cost fits.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
         retry_after(self.decision.as_ref(), self.outcome, self.degraded)
@@ -68,7 +69,7 @@ pub struct DescriptorAnswer<'a> {
     pub decision: Option<Decision>,
     /// Permits asked for.
     pub hits: u64,
-    /// By what it is limited, or why by nothing.
+    /// Kind of the limit, or the reason why there is none.
     pub kind: Kind,
     /// A soft limit: the request is denied only when all its soft limits deny.
     pub is_quota: bool,
@@ -78,10 +79,9 @@ pub struct DescriptorAnswer<'a> {
     pub is_charged: bool,
     /// It was admitted above a limit, within the excess of that limit.
     pub in_excess: bool,
-    /// Set if the store did not answer: how the rule then decided.
+    /// The choice of the rule that decided, if the store did not answer.
     pub degraded: Option<Degraded>,
-    /// How long the request has waited for its turn, if its rule queues: a part of
-    /// [`delay`](Self::delay).
+    /// Time that the request has waited for its turn, if its rule queues: a part of [`delay`](Self::delay).
     pub waited: Duration,
     remaining: u64,
 }
@@ -99,27 +99,28 @@ impl DescriptorAnswer<'_> {
         self.remaining
     }
 
-    /// Permits that were used beyond all that there were, where the hits were used already: by a post-paid
-    /// limit, or reported as consumed.
+    /// Permits used beyond those available, where the hits were used already: by a post-paid limit, or
+    /// reported as consumed.
     #[must_use]
     pub fn owed(&self) -> u64 {
         self.decision.as_ref().map_or(0, Decision::owed)
     }
 
-    /// How long until the full quota is restored; zero if no counter was asked.
+    /// Time until the full quota is restored; zero if no counter was asked.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.decision.as_ref().map_or(Duration::ZERO, Decision::reset_after)
     }
 
-    /// How long until this cost fits. This is the counter's answer, also if a shadow rule admits the request.
+    /// Time until this cost fits. This is the counter's answer, also if a shadow rule admits the request.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
         retry_after(self.decision.as_ref(), self.outcome, self.degraded)
     }
 
-    /// How much later than it came an admitted request should act; zero except with pacing rules, and with
-    /// rules that queue: there the request has [`waited`](Self::waited) for so long already.
+    /// Delay after which an admitted request should act, counted from its arrival; zero except with pacing
+    /// rules, and with rules that queue: there the request has [`waited`](Self::waited) for that long
+    /// already.
     #[must_use]
     pub fn delay(&self) -> Duration {
         self.waited + self.decision.as_ref().map_or(Duration::ZERO, Decision::delay)
@@ -145,7 +146,7 @@ impl<O: Observer> Answer<'_, O> {
         self.is_shadowed
     }
 
-    /// How long until a retry can pass: the longest wait of the descriptors that deny. `Now` if it is
+    /// Time until a retry can pass: the longest wait of the descriptors that deny. `Now` if the request is
     /// admitted.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
@@ -156,14 +157,14 @@ impl<O: Observer> Answer<'_, O> {
         }
     }
 
-    /// How long it has waited for its turn, since a rule queues.
+    /// Time that the request has waited for its turn, because a rule queues.
     #[must_use]
     pub const fn waited(&self) -> Duration {
         Duration::from_nanos(self.waited_ns)
     }
 
-    /// How it was decided without the store; `None` if the store answered everything. Of several descriptors,
-    /// the greatest [`Degraded`] is reported.
+    /// The choice that decided without the store; `None` if the store answered everything. Of several
+    /// descriptors, the greatest [`Degraded`] is reported.
     #[must_use]
     pub fn degraded(&self) -> Option<Degraded> {
         self.scratch.statuses.iter().filter_map(|status| status.degraded).max()
@@ -218,8 +219,8 @@ impl<O: Observer> Answer<'_, O> {
         })
     }
 
-    /// The limits of the descriptor at `index`, in the order of its rule, if that has several: those that
-    /// could bind it. Empty where none was asked, and where [`DescriptorAnswer::limit`] is the only one.
+    /// The limits of the descriptor at `index`, in the order of its rule, if it has several: those that could
+    /// bind it. Empty where no limit was asked, and where [`DescriptorAnswer::limit`] is the only one.
     pub fn limits(&self, index: usize) -> impl Iterator<Item = LimitAnswer<'_>> {
         let status = self.scratch.statuses.get(index);
         let rule = self.domain().zip(status.and_then(|status| status.rule));

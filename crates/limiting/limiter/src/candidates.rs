@@ -1,16 +1,16 @@
 //! Versions that are being rolled out, and are judged by counters of their own.
 //!
-//! Nodes with the version before share the counters of a store with those that have the new one. The version
-//! before refills them, so they do not show what the new one would deny by itself. Each limit of a candidate
-//! is therefore charged twice: on the shared counter, which decides, and on one that only nodes with this
-//! version use, which decides nothing.
+//! Nodes with the previous version share the counters of a store with nodes that have the new version. The
+//! previous version refills these counters, so they do not show what the new version would deny by itself.
+//! Each limit of a candidate is therefore charged twice: on the shared counter, which decides, and on a
+//! counter that only nodes with this version use, which decides nothing.
 
 use hashbrown::HashMap;
 
 /// Most domains that are judged at the same time; others are decided as usual, and not judged.
 const MOST: usize = 10_000;
 
-/// By domain, the version that is judged.
+/// The version that is judged, by domain.
 #[derive(Debug, Default)]
 pub(crate) struct Candidates(HashMap<Box<str>, u64>);
 

@@ -1,9 +1,9 @@
 //! Charging the items of one request: each alone, or all together or none.
 //!
 //! Items that cannot deny the request (soft ones) are never charged together with others: they are charged
-//! alone, and only when the request is. Items of what was used already come before all others: each is
-//! charged alone, and in any case. Not here: what is asked for (`plan`), takes that the store did not
-//! answer (`outage`).
+//! alone, and only when the request is. Items for hits that were used already come before all others: each is
+//! charged alone, and in any case. Not here: what is asked for (`plan`), takes that the store did not answer
+//! (`outage`).
 
 use tollgate_core::{Algorithm, Cost, Decision, Timestamp};
 use tollgate_observe::{Observer, Status};
@@ -25,18 +25,18 @@ pub(crate) struct Batch<'a, 't> {
     pub(crate) now: Timestamp,
 }
 
-/// What became of a batch, beside its verdicts.
+/// Result of charging a batch, without its verdicts.
 pub(crate) struct Charged {
-    /// Whether what was admitted is in fact charged.
+    /// Whether the admitted takes are in fact charged.
     pub(crate) is_charged: bool,
-    /// What became of the first items, where the store did not answer all.
+    /// Results of the first items, where the store did not answer all.
     results: Vec<ItemResult>,
 }
 
 impl Charged {
     const ALL_ANSWERED: Self = Self { is_charged: true, results: Vec::new() };
 
-    /// That of a batch that was answered as a whole.
+    /// The result for a batch that the store answered as a whole.
     pub(crate) fn answered(is_charged: bool) -> Self {
         Self { is_charged, ..Self::ALL_ANSWERED }
     }
@@ -97,14 +97,14 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         self.charge_soft(batch, operation, charged).await
     }
 
-    /// What became of the hard items, of which the store has given the verdicts.
+    /// Settles the hard items, for which the store has returned the verdicts.
     pub(crate) async fn settle_hard(&self, batch: Batch<'_, '_>, operation: Operation) -> Charged {
         let mode = Mode { operation, is_together: true };
         self.settle_from(0, batch, mode, Charged::ALL_ANSWERED).await
     }
 
-    /// What became of the items from `first` on, of which the store has given the verdicts; those before were
-    /// `charged`.
+    /// Settles the items from `first` on, for which the store has returned the verdicts; the items before
+    /// them were `charged`.
     async fn settle_from(
         &self,
         first: usize,
@@ -182,8 +182,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         charged.is_charged = !denies;
     }
 
-    /// As [`charge_together`](Self::charge_together), except that the windows which deny are charged all the
-    /// same: each counts what goes over it, as envoyproxy/ratelimit does.
+    /// As [`charge_together`](Self::charge_together), except that windows that deny are charged all the same:
+    /// each counts the hits above its limit, as envoyproxy/ratelimit does.
     #[cold]
     pub(crate) async fn charge_sparing_others(&self, batch: Batch<'_, '_>) -> Charged {
         let Batch { domain, items, takes, statuses, verdicts, now } = batch;
@@ -217,7 +217,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         }
     }
 
-    /// Decides those of the takes from `first` on that the store did not answer, as their rules say.
+    /// Decides the takes from `first` on that the store did not answer, as their rules say.
     async fn fall_back_on(&self, batch: Batch<'_, '_>, mode: Mode, first: usize, charged: &mut Charged) {
         let Batch { domain, items, takes, statuses, verdicts, now } = batch;
         // All of those before were answered, unless their results are there.

@@ -1,4 +1,4 @@
-//! One decision, step by step: plan what to take, take it, settle what it means.
+//! One decision, step by step: plan the takes, make them, settle their results.
 
 use std::future::{Future, Ready};
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use crate::settle;
 impl<S: Store, O: Observer> Limiter<S, O> {
     /// Decides `request` at `now`.
     ///
-    /// Allocates nothing once `scratch` has grown to the size of the requests that come. When the future is
-    /// dropped before its end, the permits may or may not have been taken; of limits that are charged
-    /// together, all or none.
+    /// Allocates nothing once `scratch` has grown to the size of the requests. When the future is dropped
+    /// before its end, the permits may or may not have been taken; limits that are charged together are
+    /// charged all or none.
     ///
     /// # Errors
     /// [`RequestError`]: the request is invalid; no permit was taken. A store that does not answer is not an
@@ -120,11 +120,11 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 
     /// Counts the hits of `request` in full, in every limit of every descriptor, since they are used already:
-    /// the cost of a request was known only afterwards. What was not there is owed
+    /// the cost of a request was known only afterwards. Missing permits become a debt
     /// ([`Decision::owed`](tollgate_core::Decision::owed)).
     ///
-    /// No limit denies it. Denied is what a rule or an operator denies whatever its limits say, of which
-    /// nothing is counted, and what the store did not count while its rule says `deny`.
+    /// No limit denies it. It is denied only if a rule or an operator denies it whatever its limits say, and
+    /// then nothing is counted; or if the store did not count it and its rule says `deny`.
     ///
     /// # Errors
     /// As [`decide`](Self::decide); nothing was counted.
@@ -169,8 +169,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         Ok(self.conclude(rules, domain, request, overall, now, scratch))
     }
 
-    /// Checks what only the rules in force know of a request: whether a rule with slots matches it. For the
-    /// requests of a batch, so that none is charged where another is invalid.
+    /// Checks whether a rule with slots matches a request, which only the rules in force know. For the
+    /// requests of a batch, so that no request is charged if another one is invalid.
     ///
     /// # Errors
     /// [`RequestError::NeedsHolder`], as [`decide`](Self::decide) would return it.
@@ -187,7 +187,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 
     /// Denies a request for which no rule matches, if its domain or the settings say so. `scratch` has its
-    /// plan, in which nothing is to be taken.
+    /// plan, which has no takes.
     #[cold]
     pub(crate) fn decide_unmatched(&self, domain: &Domain, request: &Request<'_>, scratch: &mut Scratch) {
         let unmatched = domain.unmatched().unwrap_or(self.settings.unmatched);
@@ -227,7 +227,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         Answer { rules, domain: None, overall, is_shadowed, waited_ns: 0, scratch }
     }
 
-    /// Reports what became of the request, and makes the answer of it.
+    /// Reports the decided request, and makes its answer.
     #[inline(always)]
     pub(crate) fn conclude<'s>(
         &self,

@@ -18,7 +18,7 @@ use crate::interventions::InForce;
 /// Most other rules that are listed beside the one that applies, and most names of a list to choose from.
 const MOST: usize = 10;
 
-/// What a descriptor meets in the rules.
+/// Explanation of the treatment of a descriptor by the rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -26,15 +26,15 @@ pub struct Explanation {
     pub domain: String,
     /// The entries asked about, in order, each as `key=value`.
     pub asked: Vec<String>,
-    /// How the entries were matched, from the first on; shorter than `asked` if one matches nothing.
+    /// Kinds of match of the entries, from the first on; shorter than `asked` if an entry matches nothing.
     pub steps: Vec<Matched>,
-    /// What an operator has said, whatever the rules say; `None` where rules are explained that are not in
-    /// force.
+    /// The intervention of an operator, which applies whatever the rules say; `None` where rules are
+    /// explained that are not in force.
     pub intervention: Option<InForce>,
-    /// What applies, or why nothing does.
+    /// The rule that applies, or why there is none.
     pub verdict: Verdict,
-    /// What becomes of a request with this descriptor alone, as no rule matches it; `None` where a rule
-    /// applies, and for an exception.
+    /// Treatment of a request with this descriptor alone, as no rule matches it; `None` where a rule applies,
+    /// and for an exception.
     pub unmatched: Option<Unmatched>,
     /// Rules that begin with the same key and do not apply, and why: the ten nearest, first those that have
     /// most entries in common.
@@ -43,19 +43,19 @@ pub struct Explanation {
     pub more_others: usize,
 }
 
-/// What applies to a descriptor.
+/// The part of the rules that applies to a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Verdict {
-    /// This rule.
+    /// This rule applies.
     Rule(Box<Applied>),
-    /// No rule: no file is about the domain. The domains that there are.
+    /// No rule: no file is about the domain. The value has the known domains.
     UnknownDomain(Known),
-    /// No rule: none begins as it does. The rules that there are, where none even has the key.
+    /// No rule begins with the first entry. The value has the known rules, if no rule even has the key.
     NoRuleBegins(Known),
-    /// No rule: none takes the first entry after `steps`, and matching never backtracks.
+    /// No rule takes the first entry after `steps`, and matching never backtracks.
     Untaken,
-    /// No rule: all entries are taken, but none ends where they do.
+    /// All entries are taken, but no rule ends where they do.
     NoRuleEnds,
     /// Nothing limits it: the rules name it without a limit.
     Exception,
@@ -65,13 +65,13 @@ pub enum Verdict {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Known {
-    /// The first ten.
+    /// The first ten names.
     pub names: Vec<String>,
     /// Number of further names.
     pub more: usize,
 }
 
-/// The rule that applies, and what would be charged.
+/// The rule that applies, and the limits that would be charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Applied {
@@ -89,15 +89,15 @@ pub struct Applied {
     pub is_shadow: bool,
     /// It denies only when all quota rules of the request do.
     pub is_quota: bool,
-    /// Names of rules that it takes the place of.
+    /// Names of the rules that it replaces.
     pub replaces: Vec<String>,
     /// Whether other limits of the request are charged when one denies.
     pub charge: Charge,
-    /// Where it is counted beside other nodes.
+    /// Where its counters are kept if several nodes run.
     pub sharing: Sharing,
-    /// What it does when the store does not answer.
+    /// Its treatment of requests while the store does not answer.
     pub on_store_failure: OnStoreFailure,
-    /// How long a request that is over a limit waits for its turn, at most; `None`: it is denied at once.
+    /// Longest wait of a request that is over a limit for its turn; `None`: it is denied at once.
     pub max_wait: Option<Duration>,
     /// It has slots: a holder acquires one and releases it, and a check is an error.
     pub has_slots: bool,
@@ -119,7 +119,7 @@ pub struct Charged {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Other {
-    /// Its path.
+    /// Its path, such as `api_key → plan=gold`.
     pub path: String,
     /// Where it was written; `None` for a rule that was built without a text.
     pub place: Option<Place>,
@@ -127,8 +127,8 @@ pub struct Other {
     pub why: String,
 }
 
-/// What a descriptor of `entries` meets in the rules of `domain`. `unmatched` is what the
-/// [settings](crate::LimiterSettings::unmatched) say of requests for which no rule matches.
+/// Explains the treatment of a descriptor of `entries` by the rules of `domain`. `unmatched` is the
+/// [setting](crate::LimiterSettings::unmatched) for requests for which no rule matches.
 #[must_use]
 pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>], unmatched: Unmatched) -> Explanation {
     let mut explanation = Explanation {
@@ -165,6 +165,7 @@ pub fn explain(policy: &Policy, domain: &str, entries: &[Entry<'_>], unmatched: 
             why: why_not(other, rule, &explanation.steps, entries),
         })
         .collect();
+    // Ordered by how far the match got: the first case that holds is the reason.
     explanation.verdict = match rule {
         Some(rule) => Verdict::Rule(Box::new(applied(rules, rule, entries))),
         None if rules.is_exception(entries) => Verdict::Exception,
@@ -249,7 +250,7 @@ fn why_not(other: &Rule, rule: Option<&Rule>, taken: &[Matched], entries: &[Entr
     }
 }
 
-/// The number of levels, from the first on, on which `other` was taken as the descriptor was.
+/// The number of levels, from the first on, on which `other` matches as the descriptor does.
 fn levels_in_common(other: &Rule, rule: Option<&Rule>, taken: &[Matched], entries: &[Entry<'_>]) -> usize {
     let mut winner = rule.map(|rule| rule.path.split(PATH_SEPARATOR));
     let levels = other.path.split(PATH_SEPARATOR).zip(entries).zip(taken);
@@ -259,7 +260,7 @@ fn levels_in_common(other: &Rule, rule: Option<&Rule>, taken: &[Matched], entrie
             // A list takes its values exactly, under its own name.
             Matched::Exact => is_written(level, entry) || of_rule == Some(Some(*level)),
             Matched::Default => level.as_bytes() == entry.key,
-            // Where no rule applies, nothing says which of them it was.
+            // Without a rule that applies, the path of the descriptor through its level is unknown.
             Matched::Network | Matched::Pattern => of_rule.is_none_or(|it| it == Some(*level)),
         }
     };
@@ -272,7 +273,7 @@ fn is_written(level: &str, entry: &Entry<'_>) -> bool {
     value == Some(entry.value)
 }
 
-/// How near a rule is that does not apply; the nearest is the least.
+/// Nearness of a rule that does not apply; the nearest is the least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Nearness {
     /// Levels in common, the more the nearer.
@@ -376,7 +377,7 @@ impl Known {
     }
 }
 
-/// What would be charged, and what the rule says besides: the lines below the rule's own.
+/// Shows the charges and the other settings of the rule: the lines below the rule's own.
 impl fmt::Display for Applied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_unlimited {
@@ -437,7 +438,7 @@ impl fmt::Display for Applied {
     }
 }
 
-/// How an entry came to fall under one level of a rule.
+/// The reason why an entry falls under one level of a rule.
 fn why(level: &str, asked: &str, matched: Matched) -> String {
     match matched {
         Matched::Exact => format!("{asked} has a rule of its own"),

@@ -1,4 +1,4 @@
-//! Rules that change while requests are decided: takes what a source supplies, and puts it in force.
+//! Rules that change while requests are decided: takes the updates of a source, and puts them in force.
 //!
 //! Rules that cannot be used, or that lack too many of the previous ones, change nothing: the previous ones
 //! stay in force, and [`FollowState`], the log and the metrics show the error. Not here: where rules come

@@ -17,10 +17,11 @@ use crate::rules::{NO_SLOT, Rules};
 use crate::scratch::Scratch;
 
 impl<S: Store, O: Observer> Limiter<S, O> {
-    /// Puts `list` in force instead of the interventions before, whatever the rules say, and keeps it so when
-    /// rules change. Each ends by itself; the caps of this module drop what is above them.
+    /// Puts `list` in force in place of the earlier interventions, whatever the rules say, also when rules
+    /// change. Each ends by itself; interventions above the caps of this module are dropped.
     ///
-    /// What clients hold already stays: reservations, slots, permits that were leased to a program.
+    /// Permits and slots that clients hold already are not affected: reservations, slots, permits leased to a
+    /// program.
     ///
     /// # Example
     /// ```
@@ -54,10 +55,10 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         result
     }
 
-    /// Has these versions, by domain, charge counters of their own beside those that nodes share. They
-    /// replace the ones before. Such a counter binds nothing: what it would have denied is counted
-    /// ([`Totals::alone_denied`](tollgate_observe::Totals::alone_denied)), so that a version which is rolled
-    /// out is judged by its own numbers. Nothing is charged where this node shares no counters.
+    /// Makes these versions, by domain, charge counters of their own beside those that nodes share. They
+    /// replace the earlier list. Such a counter binds nothing: requests that it would have denied are counted
+    /// ([`Totals::alone_denied`](tollgate_observe::Totals::alone_denied)), so that a version in a rollout is
+    /// judged by its own numbers. Nothing is charged where this node shares no counters.
     pub fn judge(&self, candidates: Vec<(String, u64)>, now: Timestamp) {
         let candidates =
             if self.store.is_remote() { Candidates::new(candidates) } else { Candidates::default() };
@@ -66,7 +67,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         self.set_aside(now);
     }
 
-    /// To be called while `changing` is locked.
+    /// Has to be called while `changing` is locked.
     fn set_aside(&self, now: Timestamp) {
         let (interventions, candidates) = (self.interventions.load(), self.candidates.load());
         self.rules.load().set_aside((&interventions, &candidates), now);
@@ -79,8 +80,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         interventions.of(domain)?.find(rules.policy().domain(domain), entries, now)
     }
 
-    /// What a descriptor of `entries` meets in the rules in force, and the intervention that goes before
-    /// them.
+    /// Explains the treatment of a descriptor of `entries` by the rules in force, and by the intervention
+    /// that precedes them.
     #[must_use]
     pub fn explain(&self, domain: &str, entries: &[Entry<'_>], now: Timestamp) -> Explanation {
         let mut explanation = explain(self.rules.load().policy(), domain, entries, self.settings.unmatched);
@@ -88,8 +89,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         explanation
     }
 
-    /// Applies what operators say of a domain without rules to `scratch`; returns the outcome of the request,
-    /// which is `outcome` unless they say anything.
+    /// Applies interventions in a domain without rules to `scratch`; returns the outcome of the request,
+    /// which is `outcome` if there are no interventions.
     #[cold]
     pub(crate) fn intervene_without_rules(
         &self,
@@ -110,7 +111,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         if scratch.statuses.iter().any(denies) { Outcome::Deny } else { Outcome::Admit }
     }
 
-    /// Plans `request`, and returns its domain; `None` of a domain without rules.
+    /// Plans `request`, and returns its domain; `None` for a domain without rules.
     #[inline(always)]
     pub(crate) fn plan<'r>(
         &self,
@@ -142,7 +143,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let Some((domain, slot)) = rules.unusual(request.domain) else { return Ok(None) };
         let interventions = self.interventions.load();
         let of = interventions.at(slot, request.domain);
-        // What is only held may be given back, which a version's own counter would not learn of.
+        // Permits that are only held may be given back, which a version's own counter would not learn of.
         let candidate = if hits == Hits::Held { None } else { self.candidates.load().of(request.domain) };
         let hits = (hits, is_together(hits, domain));
         plan_with(domain, request, &self.settings, hits, candidate, scratch, |entries| {

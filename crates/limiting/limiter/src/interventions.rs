@@ -1,9 +1,9 @@
 //! Blocks and allowances by operators: a key, a caller or a whole domain, for a time, whatever the rules say.
 //!
 //! A request pays for them only where there are any for its domain ([`Rules::usual`](crate::rules::Rules)
-//! finds no other). Values are compared as they were sent, except that an address is every spelling of it,
-//! and of a list of addresses the one that the rules name. Not here: who may set them, and for how long (the
-//! control plane); quotas that come with a request, which belong to no domain.
+//! finds no other). Values are compared as they were sent, except that all spellings of an address are equal,
+//! and that a list of addresses counts as the address that the rules name. Not here: the rights to set them,
+//! and their durations (the control plane); quotas that come with a request, which belong to no domain.
 
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::time::Duration;
@@ -17,52 +17,52 @@ use tollgate_policy::{Domain, Entry, Seen, ValueRoom, seen_alone};
 pub const MAX_INTERVENTIONS: usize = 50_000;
 /// Most bytes of their texts together.
 pub const MAX_INTERVENTION_BYTES: usize = 32 << 20;
-/// Most entries of one.
+/// Most entries of one intervention.
 pub const MAX_INTERVENTION_ENTRIES: usize = 16;
-/// How long one holds at most.
+/// Longest time that an intervention is in force.
 pub const LONGEST_INTERVENTION: Duration = Duration::from_secs(30 * 86_400);
 
 /// Key and value of an entry.
 type OwnEntry = (Box<[u8]>, Box<[u8]>);
 
-/// A block or an allowance of what begins with `entries` in `domain`, until an instant.
+/// A block or an allowance of requests in `domain` that begin with `entries`, until an instant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Intervention {
-    /// The domain.
+    /// Name of the domain.
     pub domain: String,
     /// The first entries of a descriptor, as key and value; none for the whole domain.
     pub entries: Vec<(Vec<u8>, Vec<u8>)>,
-    /// What to do.
+    /// Whether to block or to allow.
     pub action: Intervened,
-    /// When it ends.
+    /// The instant at which it ends.
     pub until: Timestamp,
 }
 
-/// What became of a list of interventions.
+/// Result of putting a list of interventions in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Intervening {
-    /// In force.
+    /// Interventions that are in force now.
     pub in_force: usize,
-    /// Over already.
+    /// Interventions that were over already.
     pub ended: usize,
-    /// Not in force: above a cap.
+    /// Interventions above a cap, which are not in force.
     pub dropped: usize,
 }
 
-/// What applies to a descriptor.
+/// The intervention that applies to a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct InForce {
-    /// What to do.
+    /// Whether requests are blocked or allowed.
     pub action: Intervened,
-    /// How many of the descriptor's entries it names; 0 for the whole domain.
+    /// Number of the descriptor's entries that it names; 0 for the whole domain.
     pub entries: usize,
-    /// Until it ends.
+    /// Time until it ends.
     pub left: Duration,
 }
 
-/// All that are in force.
+/// All interventions in force.
 #[derive(Debug, Default)]
 pub(crate) struct Interventions {
     domains: Vec<OfDomain>,
@@ -70,11 +70,11 @@ pub(crate) struct Interventions {
     by_name: HashMap<Box<str>, usize>,
 }
 
-/// Those of one domain.
+/// The interventions in one domain.
 #[derive(Debug, Default)]
 pub(crate) struct OfDomain {
     name: Box<str>,
-    /// Bit `n`: some name `n` entries.
+    /// Bit `n` is set if an intervention names `n` entries.
     lengths: u32,
     table: HashTable<Kept>,
     hasher: DefaultHashBuilder,
@@ -90,7 +90,7 @@ struct Kept {
 }
 
 impl Kept {
-    /// Whether it is about `entries`, which the rules see as `seen`.
+    /// Whether it is about these `entries`; `seen` are the entries as the rules read them.
     #[inline]
     fn names(&self, entries: &[Entry<'_>], seen: &[Seen<'_>]) -> bool {
         let same = |(own, (entry, seen)): (&OwnEntry, (&Entry<'_>, &Seen<'_>))| {
@@ -115,8 +115,8 @@ fn kept_value(value: Vec<u8>) -> Box<[u8]> {
 }
 
 impl Interventions {
-    /// Those of `list` that are not over at `now`, as far as the caps allow. Of two that name the same, a
-    /// block goes before an allowance, and the later end before the earlier.
+    /// Takes the interventions of `list` that are not over at `now`, as far as the caps allow. Of two for the
+    /// same entries, a block precedes an allowance, and the later end precedes the earlier.
     pub(crate) fn new(list: Vec<Intervention>, now: Timestamp) -> (Self, Intervening) {
         let (mut all, mut result, mut bytes) = (Self::default(), Intervening::default(), 0);
         for one in list {
@@ -136,7 +136,7 @@ impl Interventions {
         (all, result)
     }
 
-    /// Whether it is one more.
+    /// Adds an intervention; returns whether it is a further one.
     fn insert(&mut self, one: Intervention, now: Timestamp) -> bool {
         let until = one.until.min(now + LONGEST_INTERVENTION);
         let next = self.domains.len();
@@ -168,12 +168,12 @@ impl Interventions {
         true
     }
 
-    /// Those of `domain`, if any is left.
+    /// The interventions in `domain`, if there are any.
     pub(crate) fn of(&self, domain: &str) -> Option<&OfDomain> {
         self.domains.get(*self.by_name.get(domain)?)
     }
 
-    /// As [`of`](Self::of), that are likely at `slot` of the list.
+    /// As [`of`](Self::of), for a domain that is probably at `slot` of the list.
     #[inline]
     pub(crate) fn at(&self, slot: usize, domain: &str) -> Option<&OfDomain> {
         match self.domains.get(slot) {
@@ -182,7 +182,7 @@ impl Interventions {
         }
     }
 
-    /// Where those of `domain` are in the list, if some are not over at `now`.
+    /// Slot of `domain` in the list, unless all of its interventions are over at `now`.
     pub(crate) fn slot(&self, domain: &str, now: Timestamp) -> Option<usize> {
         let slot = *self.by_name.get(domain)?;
         self.domains.get(slot).filter(|of| !of.is_over(now)).map(|_| slot)
@@ -195,8 +195,8 @@ impl OfDomain {
         now >= self.last
     }
 
-    /// What applies to a descriptor of `entries`: of several, the one that names the most of them. `rules`
-    /// are those of the domain, if it has any.
+    /// The intervention that applies to a descriptor of `entries`: of several, the one that names the most of
+    /// them. `rules` are those of the domain, if it has any.
     pub(crate) fn find(
         &self,
         rules: Option<&Domain>,
@@ -237,7 +237,7 @@ impl OfDomain {
     }
 }
 
-/// By what requests with these entries are seen as.
+/// Hash of the entries, read as those of a request.
 fn hash_of(hasher: &DefaultHashBuilder, entries: &[OwnEntry]) -> u64 {
     let (mut hasher, mut room) = (hasher.build_hasher(), ValueRoom::new());
     for (key, value) in entries {
@@ -254,7 +254,7 @@ fn write(hasher: &mut impl std::hash::Hasher, entry: &Entry<'_>) {
 }
 
 impl InForce {
-    /// Makes `status` that of a descriptor which this is about.
+    /// Makes `status` that of a descriptor with this intervention.
     pub(crate) fn apply(&self, status: &mut Status) {
         status.is_shadow_rule = false;
         match self.action {

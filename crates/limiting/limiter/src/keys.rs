@@ -2,8 +2,8 @@
 //! request.
 //!
 //! Such a key begins with a control character, with which no rule's key begins. It holds the rate, so that
-//! another rate is another counter, unless the quota keeps instants, which stand at any rate. Not here: keys
-//! of rules (`policy`).
+//! another rate is another counter, unless the quota keeps instants, which are valid at any rate. Not here:
+//! keys of rules (`policy`).
 
 use tollgate_core::{Period, Quota};
 use tollgate_store::{Counter, Key, Origin, Sharing};

@@ -1,9 +1,8 @@
 //! Policy, store and time together decide.
 //!
-//! A transport makes a [`Request`] of what it was sent, a [`Limiter`] finds the rule of each descriptor,
-//! takes from the store's counters and answers; the transport writes its own reply from the [`Answer`]. Not
-//! here: any wire format (transports), the grammar of rules (`policy`), counting (`core`), keeping counters
-//! (stores).
+//! A transport makes a [`Request`] of its input, a [`Limiter`] finds the rule of each descriptor, takes from
+//! the store's counters and answers; the transport writes its own reply from the [`Answer`]. Not here: any
+//! wire format (transports), the grammar of rules (`policy`), counting (`core`), keeping counters (stores).
 #![deny(missing_docs)] // it is published
 
 mod admin;
@@ -48,7 +47,7 @@ pub use scratch::Scratch;
 pub use settings::{LimiterSettings, Undecided};
 pub use shares::ReservationShare;
 pub use slots::{BadSlotId, SlotAnswer, SlotError, SlotId};
-/// What transports need of the crates below, so that they know only `limiter`.
+/// Items that transports need of the crates below, so that they know only `limiter`.
 pub use tollgate_observe::{
     CALL, DENIED, Degraded, DomainReport, Format, Intervened, Kind, Latency, Metrics, ObserveSettings,
     Observer, Rejected, Rejections, Report, RuleReport, RuleSeries, StoreStats, THROTTLE, Throttle,

@@ -27,10 +27,10 @@ pub const MAX_IN_FLIGHT: usize = 256;
 /// beside it: for rules that say `sharing: local`, and for those that say `on_store_failure: local` while the
 /// store does not answer.
 ///
-/// What it does is reported to its observer: [`Metrics`], or `()` for none.
+/// Its events are reported to its observer: [`Metrics`], or `()` for none.
 pub struct Limiter<S: Store, O: Observer = Metrics> {
     pub(crate) rules: ArcSwap<Rules<O>>,
-    /// What operators have blocked and allowed.
+    /// Blocks and allowances by operators.
     pub(crate) interventions: ArcSwap<Interventions>,
     /// Versions that are being rolled out.
     pub(crate) candidates: ArcSwap<Candidates>,
@@ -55,13 +55,13 @@ impl<S: Store> Limiter<S> {
         Self::with_observer(policy, store, settings, metrics)
     }
 
-    /// What is observed.
+    /// The metrics that it keeps.
     #[must_use]
     pub const fn metrics(&self) -> &Metrics {
         &self.observer
     }
 
-    /// What is in force, and what came of it.
+    /// Report of the rules in force and of the decisions by them.
     #[must_use]
     pub fn report(&self, now: Timestamp) -> Report {
         let rules = self.rules.load_full();
@@ -120,7 +120,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         self.lines.end();
     }
 
-    /// Reports that new rules were faulty; those in force stay.
+    /// Reports that new rules were faulty; the rules in force stay.
     pub fn reject(&self, now: Timestamp) {
         self.rejected(None, now);
     }
@@ -146,7 +146,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         self.observer.request_rejected(rejected);
     }
 
-    /// What holds whatever the rules say.
+    /// The settings, which apply whatever the rules say.
     #[must_use]
     pub const fn settings(&self) -> &LimiterSettings {
         &self.settings
@@ -158,7 +158,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         &self.observer
     }
 
-    /// The store.
+    /// The store that keeps the counters.
     pub const fn store(&self) -> &S {
         &self.store
     }

@@ -1,10 +1,10 @@
-//! What becomes of takes that the store did not answer.
+//! Decisions about takes that the store did not answer.
 //!
-//! Each rule says it: deny, allow, or `local`, which counts in this node's memory by a share of the quota
-//! ([`Quota::share_of`](tollgate_core::Quota::share_of)) for as many nodes as were alive when the store last
-//! answered. Of takes that are charged together, those that were answered stay charged unless anything
-//! denies; then they are given back, once: what the store does not take back counts as used. Not here: how
-//! the store is tried again (the stores).
+//! Each rule has a choice: deny, allow, or `local`, which counts in this node's memory by a share of the
+//! quota ([`Quota::share_of`](tollgate_core::Quota::share_of)) for as many nodes as were alive when the store
+//! last answered. Of takes that are charged together, the answered ones stay charged unless a take is denied.
+//! Then they are given back, once; permits that the store does not take back count as used. Not here: how the
+//! store is tried again (the stores).
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -19,15 +19,15 @@ use crate::limiter::Limiter;
 use crate::scratch::Item;
 use crate::settle::ItemResult;
 
-/// What a batch was asked for.
+/// The operation on a batch, and whether its takes stand together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mode {
     pub(crate) operation: Operation,
-    /// All or none are charged; else each take alone.
+    /// All takes are charged or none; otherwise each take is charged alone.
     pub(crate) is_together: bool,
 }
 
-/// How permits are charged.
+/// Kind of a charge.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     /// Now or not at all.
@@ -45,11 +45,11 @@ pub(crate) struct Failed<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// What became of such a batch.
+/// Result of a batch that the store did not answer as a whole.
 pub(crate) struct FellBack {
     /// One for each take.
     pub(crate) results: Vec<ItemResult>,
-    /// Whether what was admitted is charged; always true of takes that stand alone.
+    /// Whether the admitted takes are charged; always true of takes that are charged alone.
     pub(crate) is_charged: bool,
     /// The shares were only peeked at, since something else had denied.
     pub(crate) peeked: bool,
@@ -61,7 +61,7 @@ impl Mode {
 }
 
 impl<S: Store, O: Observer> Limiter<S, O> {
-    /// Decides the takes of `failed` that have no answer, by `rule` (what the rule of a take says about its
+    /// Decides the takes of `failed` that have no answer, by `rule` (the choice of a take's rule for its
     /// error), and gives back what must not stay charged.
     #[cold]
     pub(crate) async fn fall_back(
@@ -88,6 +88,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 }
             });
         }
+        // Once a take is denied, the shares are only peeked at: the request takes nothing anywhere.
         let peeked = !is_charged;
         if !shares.is_empty() {
             let cost = |at: usize| if peeked { Cost::PEEK } else { takes[at].cost };
@@ -106,6 +107,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 self.observer.charge_lost(take.cost.permits());
             }
         }
+        // The store has charged the takes that it answered, before this node denied another one.
         if was_charged && !is_charged {
             let answered = takes.iter().zip(verdicts).filter(|(_, verdict)| verdict.is_ok());
             let charged: Vec<_> = answered.map(|(take, _)| *take).collect();
@@ -118,7 +120,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         FellBack { results, is_charged, peeked }
     }
 
-    /// What this node counts itself of `counter`, if it does so by `way` while the store does not answer.
+    /// This node's own count of `counter`, if it counts by `way` while the store does not answer.
     #[cold]
     pub(crate) async fn inspect_share(
         &self,
@@ -133,7 +135,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         Some(self.store.inspect(share.counter(), now).await)
     }
 
-    /// Forgets what this node counted itself of `counter`.
+    /// Forgets this node's own count of `counter`.
     pub(crate) async fn reset_share(&self, counter: Counter<'_>, now: Timestamp) -> Result<(), StoreError> {
         if self.store.has_local() {
             let share = Share::new(counter, self.store.live_nodes());
@@ -142,7 +144,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         Ok(())
     }
 
-    /// Whether this node counts by its share, where `way` is what the rule says.
+    /// Whether this node counts by its share, if `way` is the choice of the rule.
     pub(crate) fn counts_shares(&self, way: OnStoreFailure) -> bool {
         way == OnStoreFailure::Local && self.store.has_local()
     }
@@ -164,7 +166,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         answers
     }
 
-    /// What the rule of `item` says for the case that the store did not answer, which is counted.
+    /// The choice of the rule of `item` for the case that the store did not answer. Counts the failure.
     pub(crate) fn way_without_store(
         &self,
         domain: &Domain,

@@ -10,10 +10,10 @@ use crate::scratch::{Item, Scratch};
 use crate::settings::LimiterSettings;
 use tollgate_observe::{Kind, LimitRef, Status};
 
-/// What the hits of a request are.
+/// Kind of the hits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hits {
-    /// What each limit takes them for: wanted, or used already if the limit is post-paid.
+    /// The limit decides: wanted, or used already if the limit is post-paid.
     Asked,
     /// Used already, whatever the limit is.
     Consumed,
@@ -32,8 +32,8 @@ impl Hits {
     }
 }
 
-/// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked; those
-/// that cannot deny the request last where all others are charged together.
+/// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked; where
+/// limits are charged together, those that cannot deny the request come last.
 #[inline(always)]
 pub(crate) fn plan(
     domain: &Domain,
@@ -45,8 +45,9 @@ pub(crate) fn plan(
     plan_with(domain, request, settings, (hits, is_together), None, scratch, |_| None)
 }
 
-/// As [`plan`], where operators intervene: what `intervention` finds for a descriptor goes before its rule.
-/// Limits of a `candidate`, a version that is rolled out, are charged once more on counters of its own.
+/// As [`plan`], where operators intervene: an intervention that `intervention` finds for a descriptor
+/// precedes its rule. Limits of a `candidate`, a version that is rolled out, are charged once more on
+/// counters of its own.
 #[inline(always)]
 pub(crate) fn plan_with(
     domain: &Domain,
@@ -62,12 +63,12 @@ pub(crate) fn plan_with(
     for (index, descriptor) in request.descriptors.iter().enumerate() {
         let rule = domain.find(descriptor.entries);
         let mut status = status(rule, first, descriptor, request.hits, settings);
-        // A rule with slots is asked for them in another way.
+        // Slots of a rule are taken in another way.
         if rule.is_none_or(|rule| rule.slots.is_none())
             && let Some(found) = intervention(descriptor.entries)
         {
             found.apply(&mut status);
-            // It is not limited; the rules whose place its own takes are not either.
+            // It is not limited, nor are the rules that its own rule replaces.
             any_replaces |= rule.is_some_and(|rule| !rule.replaces.is_empty());
         }
         let next = Next {
@@ -126,8 +127,8 @@ pub(crate) fn make_together(scratch: &mut Scratch) {
     put_in_order(scratch);
 }
 
-/// Drops all items where a rule denies the request whatever they say: of limits that are charged together
-/// none is charged then. Only what was used already is.
+/// Drops all items if a rule denies the request whatever they say: then no limit that is charged together is
+/// charged. Items for hits that were used already stay.
 #[cold]
 fn charge_nothing_if_denied(scratch: &mut Scratch) {
     let denies =
@@ -137,8 +138,8 @@ fn charge_nothing_if_denied(scratch: &mut Scratch) {
     }
 }
 
-/// Orders the items so that those which are charged together stand between those that were used already and
-/// those whose denial does not deny the request.
+/// Orders the items: hits used already, then the items that are charged together, then those whose denial
+/// does not deny the request.
 #[cold]
 fn put_in_order(scratch: &mut Scratch) {
     let Scratch { items, statuses, .. } = scratch;
@@ -222,7 +223,7 @@ fn replace(domain: &Domain, settings: &LimiterSettings, scratch: &mut Scratch) {
     items.retain(|item| statuses[item.descriptor as usize].kind != Kind::Replaced);
 }
 
-/// What the items of one descriptor share.
+/// The data that all items of one descriptor have in common.
 struct Next {
     descriptor: u32,
     rule: u32,
@@ -267,8 +268,8 @@ impl Next {
     }
 }
 
-/// Has the last item charged once more, on a counter that only this version uses. Where nodes share counters,
-/// those of the version before refill the other one, so it does not show what the version alone would deny.
+/// Charges the last item once more, on a counter that only this version uses. Nodes with the previous version
+/// refill the shared counter, so it does not show what the version alone would deny.
 #[cold]
 fn push_alone(version: u64, scratch: &mut Scratch) {
     let Some(item) = scratch.items.last().cloned() else { return };

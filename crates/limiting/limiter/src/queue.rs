@@ -2,16 +2,16 @@
 //!
 //! A request that such a rule denies joins the line of the rule's counter at this node. The first of a line
 //! asks the store, and the others wait for it. So a line costs the store one call for each request at most,
-//! and rules, outages and reloads mean what they mean for any other request. A request that would wait too
-//! long is denied at once, as far as the line shows.
+//! and rules, outages and reloads have the same effect as for any other request. A request that would wait
+//! too long is denied at once, as far as the line shows.
 //!
 //! Waiting takes no permit until [shortly](lines::AHEAD) before the turn. Then a bucket promises the permits
-//! for the turn: timers are late, and what flows into a full bucket meanwhile would be lost. Any other
+//! for the turn: timers are late, and permits that flow into a full bucket meanwhile would be lost. Any other
 //! counter is asked at the turn.
 //!
-//! All limits of a request that a rule with a queue matches are charged together or none is, whatever its
-//! domain says. Not here: the lines themselves (`lines`), what is granted ahead (`ahead`, `grants`), when
-//! permits come back (`pace`), timers (the caller's).
+//! If a rule with a queue matches, all limits of the request are charged or none, whatever its domain says.
+//! Not here: the lines themselves (`lines`), what is granted ahead (`ahead`, `grants`), when permits come
+//! back (`pace`), timers (the caller's).
 
 mod ahead;
 mod alike;
@@ -52,21 +52,21 @@ use crate::request::{Request, RequestError};
 use crate::scratch::{Item, Scratch, Settled};
 use crate::settle::{self, ItemResult};
 
-/// What a request was answered, or why it was not asked for.
+/// Result of asking for a request's permits, or the reason why they were not asked for.
 enum Asked {
-    /// Others come before it, or it gives up.
+    /// Other requests come before it, or its caller gives up.
     Not,
     /// It has its permits, from an instant on.
     Granted(Grant),
     /// It would have them at these instants, one for each claim; its statuses deny it.
     Until(Vec<Timestamp>),
-    /// Its turn has not come, and what it will be answered then is not known.
+    /// Its turn has not come, and the answer at its turn is not known.
     Unknown,
-    /// Its statuses say why. Of a denial: whether it would have its turn too late.
+    /// Its statuses say why. `is_late`: it is denied because its turn would come too late.
     Decided { overall: Outcome, is_late: bool },
 }
 
-/// What a request was answered for what it had used already.
+/// Results for the hits of a request that it had used already.
 struct Paid {
     statuses: Vec<Status>,
     settled: Vec<Settled>,
@@ -290,13 +290,13 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         }
     }
 
-    /// When a call to the store is answered that was made at `now`: waits count from then on, since the store
-    /// decided between the two.
+    /// The instant of the answer to a call to the store that was made at `now`. Waits count from it, since
+    /// the store decided between the two.
     fn answered_at(&self, now: Timestamp, clock: &(dyn Fn() -> Timestamp + Sync)) -> Timestamp {
         if self.store.is_remote() { now.max(clock()) } else { now }
     }
 
-    /// What the statuses of `scratch` say, as of `at`, of a request that may wait until `deadline`.
+    /// Decides by the statuses of `scratch`, as of `at`, about a request that may wait until `deadline`.
     fn asked(
         &self,
         domain: &Domain,
@@ -362,8 +362,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         settle::overall(&mut scratch.statuses)
     }
 
-    /// When a request that is denied would pass, if it is only denied by rules that queue and by counters
-    /// that answered.
+    /// When a denied request would pass, if only rules that queue and counters that answered deny it.
     fn due(
         &self,
         domain: &Domain,
@@ -387,8 +386,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         Some(due)
     }
 
-    /// Charges what the request of `scratch` has used already, once and before it waits; `Some` where that
-    /// denies it. What is left in `scratch` is everything else.
+    /// Charges the hits that the request of `scratch` has used already, once and before it waits; `Some` if
+    /// that denies it. All other items stay in `scratch`.
     async fn pay_before_queue(
         &self,
         domain: &Domain,
@@ -486,7 +485,7 @@ fn bind_hard(results: &[ItemResult], is_charged: bool, scratch: &mut Scratch) {
     }
 }
 
-/// When each of `claims` would be there, by the results of the hard items.
+/// The instants at which each of `claims` would be there, by the results of the hard items.
 fn dues(claims: &[Claim], scratch: &Scratch, results: &[ItemResult], at: Timestamp) -> Vec<Timestamp> {
     let wait = |result: &ItemResult| match ahead::decision(result).map(Decision::retry_after) {
         Some(RetryAfter::After(span)) => span,

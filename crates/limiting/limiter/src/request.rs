@@ -1,4 +1,4 @@
-//! What a transport asks of the limiter.
+//! Requests of transports to the limiter.
 
 use tollgate_core::QuotaError;
 use tollgate_policy::{Entry, Unit};
@@ -16,7 +16,7 @@ use tollgate_policy::{Entry, Unit};
 pub struct Request<'a> {
     /// The domain whose rules apply; not empty.
     pub domain: &'a str,
-    /// What is known of the request; at least one descriptor.
+    /// Descriptions of the request; at least one descriptor.
     pub descriptors: &'a [Descriptor<'a>],
     /// Permits for each descriptor without a number of its own, at most [`MAX_HITS`]; zero peeks. (Transports
     /// turn a missing number into one.)
@@ -26,7 +26,7 @@ pub struct Request<'a> {
 /// One description of a request: entries in order, from the general to the specific.
 #[derive(Clone, Copy, Debug)]
 pub struct Descriptor<'a> {
-    /// The entries.
+    /// Key and value of each entry, from the general to the specific.
     pub entries: &'a [Entry<'a>],
     /// Permits asked for by this descriptor; the request's where `None`. Zero peeks.
     pub hits: Option<u64>,
@@ -50,7 +50,7 @@ impl<'a> Descriptor<'a> {
 pub struct LimitOverride {
     /// Hits per window; zero denies everything.
     pub requests_per_unit: u32,
-    /// The window.
+    /// The window, by its unit.
     pub unit: Unit,
 }
 
@@ -64,13 +64,13 @@ pub enum RequestError {
     /// There is no descriptor.
     #[error("there is no descriptor; send at least one")]
     NoDescriptors,
-    /// The rule limits what runs at the same time, which needs a holder.
+    /// The rule caps concurrency, which needs a holder.
     #[error(
         "rule {rule} limits what runs at the same time, so there are no permits to take; acquire a slot and \
          release it (docs/concurrency.md)"
     )]
     NeedsHolder {
-        /// Its path.
+        /// Path of the rule, such as `api_key → plan=gold`.
         rule: String,
     },
     /// The request's own limit cannot be counted.
@@ -78,8 +78,8 @@ pub enum RequestError {
     Override(QuotaError),
 }
 
-/// The most permits that a descriptor asks for; a larger number counts as this one, since a client may have
-/// chosen it.
+/// The most permits that a descriptor asks for; larger numbers are reduced to it, since a client may have
+/// chosen them.
 pub const MAX_HITS: u64 = (1 << 63) - 1;
 
 impl Request<'_> {

@@ -1,4 +1,4 @@
-//! Reservations: hold the permits that a call may cost, then commit what it did cost, or cancel.
+//! Reservations: hold the permits that a call may cost, then commit its actual cost, or cancel.
 //!
 //! A reservation holds the permits of all limits of all its descriptors, or none. Where a bucket will have
 //! them within the time that the caller is willing to wait, they are held for that instant
@@ -26,26 +26,26 @@ use crate::answer::Answer;
 use crate::request::RequestError;
 use crate::shares::ReservationShare;
 
-/// How long to wait for permits, and how long to hold them.
+/// Longest wait for permits, and the time for which they are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReserveTerms {
-    /// Most time from now until the permits may be used; zero wants them now. More than
-    /// [`longest_reservation`](crate::LimiterSettings::longest_reservation) means that.
+    /// Most time from now until the permits may be used; zero wants them now. Longer times are reduced to
+    /// [`longest_reservation`](crate::LimiterSettings::longest_reservation).
     pub max_wait: Duration,
-    /// How long they are held from that instant on, before they count as used; not zero, and at most
+    /// Time for which they are held from that instant on, before they count as used; not zero, and at most
     /// [`longest_reservation`](crate::LimiterSettings::longest_reservation).
     pub ttl: Duration,
 }
 
 impl Default for ReserveTerms {
-    /// Now, and for a minute.
+    /// No wait, and held for a minute.
     fn default() -> Self {
         Self { max_wait: Duration::ZERO, ttl: Duration::from_secs(60) }
     }
 }
 
 /// The name of a reservation: 127 random bits, shown as 32 hexadecimal digits. A caller that knows it may
-/// settle it. (That of one that holds nothing is not random.)
+/// settle it. (The id of a reservation that holds nothing is not random.)
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ReservationId(pub(crate) u128);
 
@@ -87,9 +87,9 @@ pub struct Reserved<'s, O: Observer = Metrics> {
     /// The id to settle it by; `None` if it is denied. (If it is granted and holds nothing, settling it
     /// changes nothing.)
     pub id: Option<ReservationId>,
-    /// How long until the permits may be used; zero when they may at once.
+    /// Time until the permits may be used; zero if they may be used at once.
     pub delay: Duration,
-    /// When it counts as used, unless it is settled before.
+    /// The instant at which it counts as used, unless it is settled before.
     pub expires_at: Timestamp,
 }
 
@@ -115,7 +115,7 @@ pub enum ReserveError {
         "there is no room for another open reservation, of at most {most} ({most_bytes} bytes); no permit was taken"
     )]
     Full {
-        /// How many there may be.
+        /// Most reservations that may be open at a time.
         most: usize,
         /// Bytes that they may take together.
         most_bytes: u64,
@@ -127,9 +127,9 @@ pub enum ReserveError {
          bytes) are free; commit or cancel some; no permit was taken"
     )]
     Share {
-        /// Whose share it is.
+        /// Owner of the share.
         of: ReservationShare,
-        /// How many it has open.
+        /// Number of reservations that it has open.
         open: u64,
         /// Bytes that these take.
         bytes: u64,
@@ -145,7 +145,7 @@ pub enum ReserveError {
     LongKeys {
         /// Bytes of all keys.
         bytes: usize,
-        /// How many may be.
+        /// Most bytes of all keys.
         most: usize,
     },
     /// The operating system returned no random numbers for an id.
@@ -153,7 +153,7 @@ pub enum ReserveError {
     NoRandomness,
 }
 
-/// How a reservation ended.
+/// End of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// By a commit.
@@ -168,9 +168,9 @@ pub enum Ending {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Settled {
-    /// How it ended.
+    /// Kind of the end: a commit, or a cancel in time or too late.
     pub ending: Ending,
-    /// Permits reserved.
+    /// Permits that were reserved at first.
     pub reserved: u64,
     /// Permits that count as used.
     pub used: u64,
@@ -215,7 +215,7 @@ pub enum SettleError {
     /// The number of permits is 2^63 or more.
     #[error("{actual} permits are more than can be meant; the most is 2^63 - 1; the reservation stays open")]
     HugeActual {
-        /// The number.
+        /// The number of permits, as given.
         actual: u64,
     },
 }

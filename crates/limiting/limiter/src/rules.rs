@@ -10,16 +10,16 @@ use tollgate_policy::{Domain, Policy};
 use crate::candidates::Candidates;
 use crate::interventions::Interventions;
 
-/// The rules in force, and what was made ready for them.
+/// The rules in force, and the data prepared for them.
 pub struct Rules<O: Observer = Metrics> {
     pub(crate) policy: Policy,
-    /// What the observer has made ready for them.
+    /// Meters and the like that the observer has prepared for these rules.
     pub(crate) observed: O::Rules,
-    /// Counts the policies of one limiter.
+    /// Number of the policy among those of one limiter.
     pub(crate) generation: u64,
-    /// Where each domain is in the policy; beyond its end, as [`aside`] writes it, while operators intervene
-    /// in it, or a version of it is judged by counters of its own. So the check that each look-up makes
-    /// anyhow finds these domains, and decisions in others cost not one instruction more.
+    /// Place of each domain in the policy. It is beyond the end, as [`aside`] writes it, while operators
+    /// intervene in the domain or a version of it is judged by counters of its own. So the bounds check of
+    /// each look-up finds these domains, and decisions in other domains cost no further instruction.
     places: HashMap<String, AtomicU64>,
 }
 
@@ -46,7 +46,7 @@ impl<O: Observer> Rules<O> {
         rules
     }
 
-    /// The rules.
+    /// The rules, ready to be matched.
     #[must_use]
     pub const fn policy(&self) -> &Policy {
         &self.policy
@@ -58,14 +58,14 @@ impl<O: Observer> Rules<O> {
         self.places.get(name).and_then(|place| self.policy.domains().get(place.load(Relaxed) as usize))
     }
 
-    /// The domain of that name, and where its interventions may be in their list.
+    /// The domain of that name, and the likely slot of its interventions in their list.
     pub(crate) fn unusual(&self, name: &str) -> Option<(&Domain, usize)> {
         let place = self.places.get(name)?.load(Relaxed);
         let domain = self.policy.domains().get(place as u32 as usize)?;
         Some((domain, (place >> 32) as usize & NO_SLOT))
     }
 
-    /// Has [`usual`](Self::usual) pass over the domains that `interventions` and `candidates` are about.
+    /// Makes [`usual`](Self::usual) skip the domains that `interventions` and `candidates` are about.
     pub(crate) fn set_aside(
         &self,
         (interventions, candidates): (&Interventions, &Candidates),

@@ -15,21 +15,21 @@ use tollgate_observe::{Degraded, LimitRef, Status};
 pub struct Scratch {
     /// One for each descriptor of the request, in its order.
     pub(crate) statuses: Vec<Status>,
-    /// What is to be taken, in the order of descriptors and their limits.
+    /// The takes to be made, in the order of descriptors and their limits.
     pub(crate) items: Vec<Item>,
     /// The bytes of all keys.
     pub(crate) keys: Vec<u8>,
     /// Limits that came with the request.
     pub(crate) overrides: Vec<Override>,
     pub(crate) verdicts: Verdicts,
-    /// What became of each limit that binds, in the order of descriptors and limits; only where a rule has
+    /// Result of each limit that binds, in the order of descriptors and limits; only where a rule has
     /// several.
     pub(crate) settled: Vec<Settled>,
     /// A rule with several limits matches.
     pub(crate) several: bool,
     /// A rule with a queue matches.
     pub(crate) queues: bool,
-    /// Where each key ends, of quotas that came with the request.
+    /// End of each key, for quotas that came with the request.
     pub(crate) ends: Vec<usize>,
     /// Empty between decisions; only its room is kept.
     pub(crate) takes: Vec<Take<'static>>,
@@ -42,12 +42,12 @@ pub(crate) struct Item {
     /// Place of the rule in its domain; without meaning for an override.
     pub(crate) rule: u32,
     pub(crate) limit: LimitRef,
-    /// What the limit admits beyond its number.
+    /// Permits that the limit admits beyond its number.
     pub(crate) excess: u64,
     pub(crate) key: Range<u32>,
     /// Where its counter is kept.
     pub(crate) sharing: Sharing,
-    /// The request, for an override that no rule matches.
+    /// The origin of an override that no rule matches: the request.
     pub(crate) origin: Origin,
     pub(crate) cost: Cost,
     pub(crate) payment: Payment,

@@ -5,21 +5,20 @@ use std::time::Duration;
 use tollgate_observe::ObserveSettings;
 use tollgate_policy::{OnStoreFailure, Unmatched};
 
-/// What holds for every request, whatever the rules say.
+/// Settings for every request, whatever the rules say.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimiterSettings {
     /// Requests that would be denied pass; each descriptor still says that it is over.
     pub shadow_mode: bool,
     /// Every descriptor is a soft limit: a request is denied only when all its descriptors are over.
     pub quota_mode: bool,
-    /// What becomes of a request for which no rule matches, where its domain does not say it, or has no
-    /// rules.
+    /// Treatment of a request for which no rule matches, where its domain does not say it, or has no rules.
     pub unmatched: Unmatched,
-    /// How a quota that came with the request ([`Limiter::throttle`](crate::Limiter::throttle)) is decided
+    /// Treatment of a quota that came with the request ([`Limiter::throttle`](crate::Limiter::throttle))
     /// while the store does not answer.
     pub throttle_on_store_failure: OnStoreFailure,
-    /// Most reservations that may be open at a time. One domain and first entry has half of them at most, one
-    /// domain four fifths; less, if others want them too.
+    /// Most reservations that may be open at a time. One domain and first entry may have at most half of
+    /// them, one domain four fifths; less if others want some, too.
     pub max_reservations: usize,
     /// Longest time that a reservation may be held from its start on, and longest that one may wait for its
     /// start.
@@ -27,18 +26,18 @@ pub struct LimiterSettings {
     /// Most requests that wait for their turn at a time, of rules that queue; further ones are denied at
     /// once. One that waits for several counters counts as several.
     pub max_queued: usize,
-    /// What a surface answers to a request that it cannot decide.
+    /// Reply of surfaces to a request that they cannot decide.
     pub undecided: Undecided,
-    /// What is observed, where the limiter has the usual observer.
+    /// Settings of the usual observer.
     pub observe: ObserveSettings,
 }
 
-/// What a surface answers to a request that it cannot decide by the rules, because it cannot be read or there
-/// is no room for it. Clients can cause both, through a proxy that passes on what they send, and proxies take
-/// an error for an outage.
+/// Reply of a surface to a request that it cannot decide by the rules, because the request is unreadable or
+/// there is no room for it. Clients can cause both, through a proxy that passes on what they send, and
+/// proxies take an error for an outage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Undecided {
-    /// A denial.
+    /// A denial, as by a limit.
     #[default]
     Deny,
     /// An admission, of which nothing is counted.

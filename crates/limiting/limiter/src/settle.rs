@@ -6,18 +6,18 @@ use tollgate_policy::OnStoreFailure;
 use crate::scratch::{Item, Settled};
 use tollgate_observe::{Degraded, Status};
 
-/// What became of one item.
+/// Result of one item.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ItemResult {
     /// The store answered.
     Decided(Decision),
     /// This node decided by its share, as one of `nodes`.
     ByShare { decision: Decision, nodes: u32 },
-    /// Nothing counted it; its rule says what that means.
+    /// No counter counted it; its rule decides.
     Unanswered(OnStoreFailure),
 }
 
-/// Lets `result` bind the descriptor of `item`, if it is tighter than what binds it so far.
+/// Lets `result` bind the descriptor of `item`, if it is tighter than the present binding limit.
 ///
 /// `is_charged`: whether an admitted take was in fact taken.
 #[inline(always)]
@@ -37,13 +37,14 @@ pub(crate) fn bind(status: &mut Status, item: &Item, result: ItemResult, is_char
     }
     let outcome = decision.map_or(Outcome::Deny, |decision| decision.outcome());
     let is_admitted = outcome == Outcome::Admit;
-    // What was used already is counted in any case.
+    // Hits that were used already are counted in any case.
     let is_after = item.payment.is_after();
     let is_charged = is_charged || is_after;
     status.is_charged |= is_charged && (is_admitted || (is_after && decision.is_some()));
     let mut remaining = decision.map_or(0, |decision| decision.remaining());
     if is_admitted && !is_charged {
-        // It was answered as if taken, and was not. (The cost of one that was only peeked at is zero by now.)
+        // The answer assumes a take that was not made. (The cost of an item that was only peeked at is zero
+        // by now.)
         remaining = remaining.saturating_add(item.cost.permits());
     }
     let mut excess = 0;
@@ -71,7 +72,7 @@ pub(crate) fn bind(status: &mut Status, item: &Item, result: ItemResult, is_char
     }
 }
 
-/// What `result` makes of one of several limits of a descriptor; `None` if it binds nothing. Apart from
+/// The effect of `result` on one of several limits of a descriptor; `None` if it binds nothing. Apart from
 /// [`bind`], whose usual descriptor has one limit.
 #[cold]
 pub(crate) fn settle(item: &Item, result: ItemResult, is_charged: bool) -> Option<Settled> {
@@ -95,8 +96,8 @@ fn try_in_shadow(status: &mut Status, is_alone: bool, result: ItemResult) {
     }
 }
 
-/// Whether the first limit has the longer wait or, of equal ones, is full last. Without an answer there is
-/// less of a wait than with any.
+/// Whether the first limit has the longer wait or, if the waits are equal, is full later. No decision is less
+/// than any decision.
 #[cold]
 fn is_later(decision: Option<Decision>, other: Option<Decision>) -> bool {
     let spans = |it: Decision| (it.retry_after(), it.reset_after());

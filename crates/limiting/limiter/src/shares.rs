@@ -1,4 +1,4 @@
-//! The shares of what all callers have in common: open reservations, and places of requests that wait.
+//! Shares of common resources: open reservations, and places of requests that wait.
 //!
 //! A caller is a domain and the first entry of the first descriptor that asks for permits. It may have half
 //! of the places and bytes at most, a domain four fifths; the rule is that of [`tollgate_shares`].
@@ -10,17 +10,17 @@ use tollgate_shares::{Part, Shares as Parts};
 
 pub(crate) use tollgate_shares::Room;
 
-/// What a caller may have, in parts of what is free.
+/// Multiple of the free places and bytes that a caller may hold.
 const OF_CALLER: u64 = 1;
-/// What a domain may have, in parts of what is free.
+/// Multiple of the free places and bytes that a domain may hold.
 const OF_DOMAIN: u64 = 4;
 
-/// Whose share of the open reservations it is.
+/// Owner of a share of the open reservations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReservationShare {
     /// A domain and the first entry of the first descriptor that asks for permits.
     Caller,
-    /// A domain.
+    /// A domain with all of its callers.
     Domain,
 }
 
@@ -33,27 +33,27 @@ impl fmt::Display for ReservationShare {
     }
 }
 
-/// Whose reservation or place it is.
+/// Owner of a reservation or a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     caller: u64,
     domain: u64,
 }
 
-/// What each holder has.
+/// The places and bytes of each holder.
 #[derive(Debug, Default)]
 pub(crate) struct Shares(Parts);
 
 impl Shares {
-    /// Whoever reserves in `domain`, by the first entry.
+    /// The holder in `domain`, by the first entry.
     pub(crate) fn holder(&self, domain: &str, first: Option<&Entry<'_>>) -> Holder {
-        // A port of its own makes no caller of its own.
+        // Another port of the same address is the same caller.
         let mut room = ValueRoom::new();
         let first = first.map(|entry| seen_alone(*entry, &mut room)).map(|entry| (entry.key, entry.value));
         Holder { caller: self.0.name((domain, first)), domain: self.0.name(domain) }
     }
 
-    /// Gives `holder` as much `more`, unless it has its share of what is `free`.
+    /// Gives `holder` `more` places and bytes, unless it has its share of what is `free`.
     pub(crate) fn take(
         &self,
         holder: Holder,
@@ -66,7 +66,7 @@ impl Shares {
         self.0.take(&parts, more, free).map_err(|(place, has)| (of[usize::from(place > 0)], has))
     }
 
-    /// Takes it back.
+    /// Takes places and bytes back from `holder`.
     pub(crate) fn give_back(&self, holder: Holder, held: Room) {
         self.0.give_back([holder.caller, holder.domain], held);
     }

@@ -1,10 +1,10 @@
 //! Slots: acquired by a holder, renewed, and released, or expired.
 //!
-//! A rule with [`slots`](tollgate_policy::Rule::slots) limits what runs at the same time. A holder is known
-//! by its [`SlotId`]: acquiring again under the same id renews its slot, so a call that got no answer is
-//! safe to repeat, and a second release changes nothing. The slot of a holder that crashed is free after the
-//! rule's `ttl`. Nothing is remembered here: the store keeps the slots, so any node may renew or release one.
-//! Not here: permits ([`decide`](crate::Limiter::decide)), slots within one program (`tollgate`).
+//! A rule with [`slots`](tollgate_policy::Rule::slots) caps concurrency. A holder is known by its [`SlotId`]:
+//! acquiring again under the same id renews its slot, so a call that got no answer is safe to repeat, and a
+//! second release changes nothing. The slot of a holder that crashed is free after the rule's `ttl`. Nothing
+//! is remembered here: the store keeps the slots, so any node may renew or release one. Not here: permits
+//! ([`decide`](crate::Limiter::decide)), slots within one program (`tollgate`).
 
 pub(crate) mod events;
 
@@ -73,14 +73,14 @@ impl FromStr for SlotId {
 pub struct SlotAnswer {
     /// Whether it may run. A rule in shadow mode always admits.
     pub outcome: Outcome,
-    /// The id to renew and release the slot by; `None` of a denial.
+    /// The id to renew and release the slot by; `None` for a denial.
     pub id: Option<SlotId>,
     /// Slots of the rule, or this node's share of them where [`degraded`](Self::degraded) says `local`.
     /// `None` where no slot was asked for: no rule, an unlimited one, or the store did not answer.
     pub limit: Option<u64>,
     /// The store's decision; `remaining` are free slots.
     pub decision: Option<Decision>,
-    /// After which time the slot is free, unless it is renewed or released; `None` without a slot.
+    /// Time after which the slot is free, unless it is renewed or released; `None` without a slot.
     pub ttl: Option<Duration>,
     /// It had the slot already.
     pub is_renewal: bool,
@@ -88,7 +88,7 @@ pub struct SlotAnswer {
     pub is_shadowed: bool,
     /// Path of the rule; `None` where none matches.
     pub rule: Option<String>,
-    /// Set if the store did not answer: how the rule then decided.
+    /// The choice of the rule that decided, if the store did not answer.
     pub degraded: Option<Degraded>,
 }
 
@@ -105,7 +105,7 @@ impl SlotAnswer {
         self.limit.and(self.decision.as_ref()).map(Decision::remaining)
     }
 
-    /// How long until the first slot expires, for a holder that was denied; one may be released earlier.
+    /// Time until the first slot expires, for a holder that was denied; one may be released earlier.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
         match self.outcome {
@@ -122,13 +122,13 @@ pub enum SlotError {
     /// The request is invalid.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// Several descriptors.
+    /// Several descriptors; their number.
     #[error("{0} descriptors; a slot belongs to one, so acquire and release each in a call of its own")]
     ManyDescriptors(usize),
-    /// Not one hit.
+    /// A number of hits other than 1.
     #[error("{0} hits; a holder has one slot, so acquire further ones under other ids")]
     ManyHits(u64),
-    /// No rule with slots matches what would be released.
+    /// No rule with slots matches the descriptor of a release.
     #[error("no rule with algorithm: concurrency matches it, so there is no slot to release")]
     NoSlots,
     /// There are no rules yet.
@@ -137,7 +137,7 @@ pub enum SlotError {
     /// The rule counts permits.
     #[error("rule {rule} counts permits and has no slots; take them with a check or a reservation")]
     CountsPermits {
-        /// Its path.
+        /// Path of the rule, such as `api_key → plan=gold`.
         rule: String,
     },
     /// The operating system returned no random numbers for an id.
@@ -155,7 +155,7 @@ struct Place<'a> {
     key: Vec<u8>,
 }
 
-/// What became of an attempt to take one.
+/// Result of an attempt to take a slot.
 enum Taken {
     /// The store decided, or this node by its share.
     Decided { slots: Slots, acquired: Acquired, degraded: Option<Degraded> },
@@ -229,6 +229,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 if let Some(rule) = rule.filter(|rule| !rule.limits.is_empty()) {
                     return Err(SlotError::CountsPermits { rule: rule.path.clone() });
                 }
+                // An intervention precedes the rule: neither a block nor an allowance takes a slot.
                 if let Some(found) = self.intervention(request.domain, entries, now) {
                     self.observer.intervened(found.action);
                     found.apply(&mut status);
@@ -348,7 +349,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
 }
 
 impl<'a> Place<'a> {
-    /// `None` of a rule without slots.
+    /// `None` for a rule without slots.
     fn of(rule: &'a Rule, domain: &str, entries: &[Entry<'_>]) -> Option<Self> {
         let (slots, mut key) = (rule.slots?, Vec::new());
         rule.write_slot_key(domain, entries, &mut key);

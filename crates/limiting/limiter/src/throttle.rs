@@ -1,10 +1,10 @@
-//! Quotas that come with the request: a caller brings a key and says how often it may pass.
+//! Quotas that come with the request: a caller brings a key and the rate at which it may pass.
 //!
 //! Such counters never collide with those of rules: their keys begin with a control character, which a rule's
-//! key never holds. A key is the counter of one algorithm at one rate, whatever the burst; or at all rates,
-//! for quotas that keep instants. They belong to no rule: metrics count them as rule `(throttle)`, and a
-//! [setting](crate::LimiterSettings::throttle_on_store_failure) decides while the store does not answer. Not
-//! here: rules ([`decide`](crate::Limiter::decide)), replies of protocols (transports).
+//! key never holds. Each key has one counter per algorithm and rate, whatever the burst; for quotas that keep
+//! instants, one counter for all rates. They belong to no rule: metrics count them as rule `(throttle)`, and
+//! a [setting](crate::LimiterSettings::throttle_on_store_failure) decides while the store does not answer.
+//! Not here: rules ([`decide`](crate::Limiter::decide)), replies of protocols (transports).
 
 use tollgate_buffers::recycle;
 use tollgate_core::{Algorithm, Align, LeakyForm, Refill, Timestamp};
@@ -20,7 +20,7 @@ use crate::settle::ItemResult;
 
 impl<S: Store, O: Observer> Limiter<S, O> {
     /// Decides requests that bring their own quotas, each alone and in order, in one call to the store;
-    /// pushes one answer each onto `out`.
+    /// pushes one answer for each onto `out`.
     ///
     /// In shadow mode all are admitted, and [`Throttled::is_shadowed`] marks those that would have been
     /// denied.
@@ -136,7 +136,7 @@ fn write_key(ask: &Throttle<'_>, keys: &mut Vec<u8>) {
     keys.extend_from_slice(ask.key);
 }
 
-/// The kind of state that this algorithm keeps: a control character, with which no rule's key begins.
+/// The kind of state of an algorithm: a control character, with which no rule's key begins.
 const fn kind(algorithm: &Algorithm) -> u8 {
     match algorithm {
         Algorithm::TokenBucket { refill: Refill::Continuous, .. } => 1,

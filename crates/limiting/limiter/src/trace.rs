@@ -10,7 +10,7 @@ use crate::limiter::Limiter;
 use crate::slots::SlotAnswer;
 
 impl<S: Store, O: Observer> Limiter<S, O> {
-    /// Whether any request is sampled: what a transport asks before it looks for a `traceparent`. One load.
+    /// Whether any request is sampled. Transports ask this before they look for a `traceparent`. One load.
     #[inline]
     #[must_use]
     pub fn is_sampling(&self) -> bool {
@@ -40,7 +40,7 @@ impl SlotAnswer {
 }
 
 impl<O: Observer> Answer<'_, O> {
-    /// Writes what came of the request into its `span`: the outcome, and the rule that denied it, or the
+    /// Writes the result of the request into its `span`: the outcome, and the rule that denied it, or the
     /// first one that applies.
     pub fn record(&self, span: &Span) {
         let outcome = if self.is_admitted() { "admit" } else { "deny" };

@@ -1,8 +1,8 @@
-//! What is recorded of a denial: its key among the top limited ones, and for some a structured line in the
+//! The record of a denial: its key among the top limited ones, and for some denials a structured line in the
 //! log.
 //!
 //! The number of lines per second is limited; the first line of the next second says how many were left out.
-//! Off, and over the limit, a denial takes no lock for it and allocates nothing.
+//! While the log is off, and above the limit, a denial takes no lock for it and allocates nothing.
 
 use std::fmt;
 
@@ -25,8 +25,7 @@ pub const DENIED: &str = "tollgate::denied";
 /// Bytes of a request's descriptor in a line; the rest is cut.
 const LONGEST_DESCRIPTOR: usize = 256;
 
-/// The most entries of a descriptor that are shown as its rule counts them; one with more is shown as it
-/// came.
+/// The most entries of a descriptor that are shown as its rule counts them; a longer one is shown as it came.
 const MOST_SEEN: usize = 8;
 
 /// Writes an event of a level that is known only now.
@@ -43,7 +42,8 @@ macro_rules! event_at {
 }
 
 impl Metrics {
-    /// Notes the denials among the descriptors of `decided`. Of a flood, most are only looked at, in line.
+    /// Notes the denials among the descriptors of `decided`. In a flood, most denials are only looked at,
+    /// inline.
     #[inline(always)]
     pub(crate) fn note_denials<'e>(
         &self,
@@ -78,7 +78,7 @@ impl Metrics {
         now: Timestamp,
     ) {
         let top = &self.shared.top_settings;
-        // As its rule counts them, or each port of a client would be a key of its own.
+        // As its rule counts them; otherwise each port of a client would be a key of its own.
         let rule = status.rule.and_then(|place| domain.rules().get(place as usize));
         let (mut rooms, mut seen);
         let entries = match rule.filter(|rule| rule.takes_addresses()) {
@@ -206,7 +206,7 @@ fn write_throttled(Line { level, left_out }: Line, ask: &Throttle<'_>, throttled
     );
 }
 
-/// A quota that came with the request, as those of rules are shown.
+/// A quota that came with the request, shown like the limits of rules.
 struct Rate<'a>(&'a Quota);
 
 impl fmt::Display for Rate<'_> {
@@ -219,7 +219,7 @@ impl fmt::Display for Rate<'_> {
     }
 }
 
-/// How an entry is shown among the top keys: its value, or its key if the value is empty.
+/// The text of an entry among the top keys: its value, or its key if the value is empty.
 fn shown<'a>(entry: &Entry<'a>) -> &'a [u8] {
     if entry.value.is_empty() { entry.key } else { entry.value }
 }

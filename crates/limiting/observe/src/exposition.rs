@@ -1,8 +1,8 @@
 //! The counters as Prometheus series: ours (`tollgate_…`), and those that dashboards of envoyproxy/ratelimit
 //! read (`peer`).
 //!
-//! The series of a rule are there from its first request on: thousands of rules that nobody uses would make
-//! megabytes of zeros at every scrape.
+//! The series of a rule exist from its first request on: thousands of unused rules would make megabytes of
+//! zeros at every scrape.
 
 use std::fmt;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Exposition {
             .map(|meter| (meter, meter.counters.counts()))
             .filter(|(_, counts)| counts.are_any() || self.0.rule_series == RuleSeries::All)
             .collect();
-        // Quotas that come with the request are no rule of everybody's.
+        // Quotas that come with the request are not rules of a file.
         let throttle = Some(self.0.throttle.counts()).filter(RuleCounts::are_any);
         let rules = || used.iter().map(|(meter, counts)| (meter.domain.as_str(), &*meter.rule, counts));
         let all = || rules().chain(throttle.iter().map(|counts| ("", THROTTLE, counts)));
@@ -98,7 +98,7 @@ impl Exposition {
         let mut family =
             to.encode_descriptor("tollgate_excess_decisions", help, None, MetricType::Counter)?;
         for (meter, _) in &used {
-            // Of rules that have a limit with an excess.
+            // Only for rules that have a limit with an excess.
             if let Some(excess) = &meter.excess {
                 let labels = [("domain", meter.domain.as_str()), ("rule", &meter.rule)];
                 count(&mut family.encode_family(&labels)?, excess.sum(0))?;
@@ -107,7 +107,7 @@ impl Exposition {
         Ok(())
     }
 
-    /// Hits that were denied and not counted, of rules that are also asked with 0 hits.
+    /// Hits that were denied and not counted, for rules that are also asked with 0 hits.
     fn forgotten(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let meters = self.0.meters.load();
         let help =
@@ -178,7 +178,7 @@ impl Exposition {
         Ok(())
     }
 
-    /// Requests that wait for their turn, of rules with a queue.
+    /// Requests that wait for their turn, for rules with a queue.
     fn queue(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let watched = self.0.queue.lock();
         let stats = watched.as_ref().map(|stats| stats()).unwrap_or_default();
@@ -225,7 +225,7 @@ impl Exposition {
         }
         let help =
             "Denials that no sketch counted, since another thread was at work in it; of the rules in force";
-        // Not a counter: rules that go take theirs with them.
+        // Not a counter: rules that are removed take their counts with them.
         to.encode_descriptor("tollgate_top_keys_missed", help, None, MetricType::Gauge)?.encode_gauge(&missed)
     }
 
@@ -256,7 +256,7 @@ impl Exposition {
             series(&meter.name, "admit", meter.counters.sum(UNMATCHED_ADMITTED))?;
             series(&meter.name, "deny", meter.counters.sum(UNMATCHED_DENIED))?;
         }
-        // Clients choose these names, so that all of them share two series.
+        // Clients choose these names, so all of them share two series.
         let unknown = self.0.globals.sum(Global::UnknownDomain as usize);
         let denied = self.0.globals.sum(Global::UnknownDomainDenied as usize);
         series(UNKNOWN, "admit", unknown.saturating_sub(denied))?;

@@ -1,4 +1,4 @@
-//! How long decisions take, for each surface apart. Not here: measuring it (the surfaces).
+//! Latency of decisions, by surface. Not here: measuring it (the surfaces).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ pub(crate) const LATENCY_NS: [u64; 15] = [
 /// The buckets, the one without bound, and the sum in nanoseconds.
 pub(crate) type LatencyCounters = ShardedCounters<{ LATENCY_NS.len() + 2 }>;
 
-/// Where one surface counts how long its decisions take; see [`Metrics::latency`](crate::Metrics::latency).
+/// The latencies of one surface's decisions; see [`Metrics::latency`](crate::Metrics::latency).
 #[derive(Clone, Debug)]
 pub struct Latency(pub(crate) Arc<LatencyCounters>);
 

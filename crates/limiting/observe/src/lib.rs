@@ -1,4 +1,4 @@
-//! What is observed of decisions: metrics, top limited keys, the denial log, sampled spans.
+//! Observation of decisions: metrics, top limited keys, the denial log, sampled spans.
 //!
 //! A limiter reports what happens to an [`Observer`]. [`Metrics`] is the usual one; `()` observes nothing,
 //! and its calls vanish at compile time. Not here: deciding (`limiter`), serving the text of

@@ -8,8 +8,8 @@ use tollgate_core::{Cost, Quota, RetryAfter, State, Timestamp};
 
 use crate::sharded_counters::{ShardedCounters, ThreadSlot};
 
-/// A quota of lines per second; counts what it leaves out. Over the quota a line costs a load and an
-/// addition.
+/// A quota of lines per second; counts the lines that it leaves out. Over the quota a line costs a load and
+/// an addition.
 #[derive(Debug)]
 pub(crate) struct LogLimit {
     bucket: Mutex<Option<(Quota, State)>>,
@@ -42,8 +42,8 @@ impl LogLimit {
         Some(left_out.wrapping_sub(self.reported.swap(left_out, Relaxed)))
     }
 
-    /// Takes a line from the quota. A thread that finds another one there writes nothing: there are other
-    /// lines to read.
+    /// Takes a line from the quota. If another thread holds the quota, the thread writes nothing: there are
+    /// other lines to read.
     fn take(&self, now: Timestamp) -> bool {
         let Some(mut bucket) = self.bucket.try_lock() else { return false };
         let Some((quota, state)) = &mut *bucket else { return false };

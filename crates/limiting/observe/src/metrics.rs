@@ -67,8 +67,8 @@ impl Metrics {
         }
     }
 
-    /// Where `surface` counts how long its decisions take: the same for all that ask by this name. Ask once,
-    /// not for each decision.
+    /// The latencies of `surface`: all callers that ask by this name get the same ones. Ask once, not for
+    /// each decision.
     #[must_use]
     pub fn latency(&self, surface: &'static str) -> Latency {
         let mut latencies = self.shared.latencies.lock();
@@ -86,13 +86,13 @@ impl Metrics {
         self.shared.globals.sum(Global::StoreErrors as usize)
     }
 
-    /// Asks `stats` at every scrape what the store called `name` holds.
+    /// Asks `stats` at every scrape for the numbers of the store called `name`.
     pub fn watch_store(&self, name: &str, stats: impl Fn() -> StoreStats + Send + Sync + 'static) {
         let mut stores = self.shared.stores.lock();
         stores.push((name.to_owned(), Box::new(stats)));
     }
 
-    /// Lets a transport or the server add its own metrics to what [`render`](Self::render) writes.
+    /// Lets a transport or the server add its own metrics to the text of [`render`](Self::render).
     pub fn register(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.registry.lock());
     }
@@ -121,8 +121,8 @@ impl Metrics {
         self.sampling.set(ratio);
     }
 
-    /// The rules of `policy`, for which `rules` was prepared, and what became of them, beside the open
-    /// `reservations`.
+    /// The rules of `policy`, for which `rules` was prepared, and the decisions by them, with the number of
+    /// open `reservations`.
     #[must_use]
     pub fn report(&self, policy: &Policy, rules: &RuleMeters, reservations: u64, now: Timestamp) -> Report {
         let loads = self.shared.loads().clone();
@@ -178,7 +178,7 @@ impl Observer for Metrics {
         loads.last = now;
         loads.is_last_good = matches!(loaded, RulesLoaded::InForce { version } if !version.is_empty());
         match loaded {
-            // A limiter that waits for its first rules.
+            // The limiter waits for its first rules.
             RulesLoaded::InForce { version: "" } => {}
             RulesLoaded::InForce { version } => {
                 loads.successes += 1;
@@ -267,7 +267,7 @@ impl Observer for Metrics {
         self.count(ThreadSlot::here(), Global::LostHits, permits);
     }
 
-    /// That the store is down is logged by whoever watches it, once; other errors are logged here.
+    /// The watcher of the store logs once that it is down; other errors are logged here.
     fn store_failed(&self, error: &StoreError, is_first: bool, now: Timestamp) {
         match error {
             StoreError::Unreachable { .. } | StoreError::Silent { .. } => {

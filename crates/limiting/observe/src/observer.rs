@@ -1,4 +1,4 @@
-//! The interface between a limiter and what observes it.
+//! The interface between a limiter and its observer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::rejections::Rejected;
 use crate::status::{Intervened, Status};
 use crate::throttled::{Throttle, Throttled};
 
-/// Receives what a limiter does. Most calls are made while a request is decided, and must neither block nor
-/// fail.
+/// Receives the events of a limiter. Most calls are made while a request is decided, and must neither block
+/// nor fail.
 ///
 /// `()` observes nothing: its calls vanish at compile time.
 pub trait Observer: Send + Sync + 'static {
-    /// What is made ready for a policy when it is loaded, and handed back with each decision by it.
+    /// Data prepared for a policy when it is loaded, and passed back with each decision by it.
     type Rules: Send + Sync + 'static;
 
     /// Makes ready for the rules of `policy`, which are put into force next.
@@ -26,8 +26,8 @@ pub trait Observer: Send + Sync + 'static {
     /// Rules were loaded, or rejected.
     fn rules_loaded(&self, loaded: RulesLoaded<'_>, now: Timestamp);
 
-    /// The limiter is in use from `now` on. Limiters are made without a clock, so this is about when the
-    /// rules were loaded that it was made with.
+    /// The limiter is in use from `now` on. Limiters are made without a clock, so `now` is about the time at
+    /// which its first rules were loaded.
     fn started(&self, now: Timestamp);
 
     /// Reservations can be asked for their numbers from now on.
@@ -69,7 +69,7 @@ pub trait Observer: Send + Sync + 'static {
     /// The store answers again.
     fn store_recovered(&self, store: &StoreName);
 
-    /// A request was decided; `entries` has those of its descriptors, by their places.
+    /// A request was decided; `entries` returns the entries of a descriptor by its place.
     fn decided<'e>(
         &self,
         rules: &Self::Rules,
@@ -90,16 +90,16 @@ pub trait Observer: Send + Sync + 'static {
 /// An attempt to load rules.
 #[derive(Clone, Copy, Debug)]
 pub enum RulesLoaded<'a> {
-    /// Those of this version are in force.
+    /// The rules of this version are in force.
     InForce {
         /// Twelve hexadecimal digits.
         version: &'a str,
     },
-    /// They were faulty, so those before stay in force.
+    /// The new rules were faulty, so the previous ones stay in force.
     Rejected {
-        /// The version that stays.
+        /// The version that stays in force.
         version: &'a str,
-        /// What is wrong with the new ones.
+        /// The error in the new ones.
         why: Option<&'a Arc<str>>,
     },
 }
@@ -107,53 +107,53 @@ pub enum RulesLoaded<'a> {
 /// One decided request.
 #[derive(Clone, Copy, Debug)]
 pub struct Decided<'a> {
-    /// Its domain.
+    /// Domain of the request.
     pub domain: &'a Domain,
-    /// Its descriptors.
+    /// States of its descriptors, in their order.
     pub statuses: &'a [Status],
     /// It would have been denied as a whole, but the server is in shadow mode.
     pub is_shadowed: bool,
-    /// When it was decided.
+    /// The time of the decision.
     pub now: Timestamp,
 }
 
 /// Numbers of reservations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReservationStats {
-    /// Open ones.
+    /// Reservations that are neither settled nor over.
     pub open: u64,
-    /// How many may be open.
+    /// Most reservations that may be open at a time.
     pub max: u64,
     /// Bytes that the open ones take.
     pub bytes: u64,
     /// Bytes that they may take.
     pub max_bytes: u64,
-    /// How many were ever made.
+    /// All reservations ever made.
     pub made: u64,
-    /// Committed.
+    /// Reservations that were committed.
     pub committed: u64,
-    /// Cancelled.
+    /// Reservations that were cancelled.
     pub cancelled: u64,
-    /// Neither, until their time was over.
+    /// Reservations that expired without a commit or a cancel.
     pub expired: u64,
-    /// Not made, since all places were taken.
+    /// Reservations that were not made, since all places were taken.
     pub full: u64,
-    /// Not made, since the domain and first entry had its share of the places.
+    /// Reservations that were not made, since the domain and first entry had its share of the places.
     pub caller_share: u64,
-    /// Not made, since the domain had its share of the places.
+    /// Reservations that were not made, since the domain had its share of the places.
     pub domain_share: u64,
 }
 
-/// What became of slots, as far as this node was asked.
+/// Numbers of events of slots, as far as this node was asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SlotStats {
     /// Slots that holders took.
     pub acquired: u64,
-    /// Slots whose time began anew.
+    /// Slots that were renewed.
     pub renewed: u64,
-    /// Holders that got none.
+    /// Attempts that found no free slot.
     pub denied: u64,
-    /// Slots that their holders gave up.
+    /// Slots that their holders released.
     pub released: u64,
     /// Releases of slots that their holders did not have (any more).
     pub not_held: u64,
@@ -162,15 +162,15 @@ pub struct SlotStats {
 }
 
 impl SlotStats {
-    /// Slots that are held, of those that this node gave out. Below zero where another node gave out what was
-    /// released here: the sum over all nodes is what counts.
+    /// Slots that are held, of those that this node gave out. Below zero if slots of other nodes were
+    /// released here: only the sum over all nodes has a meaning.
     #[must_use]
     pub const fn in_use(&self) -> i64 {
         self.acquired.wrapping_sub(self.released).wrapping_sub(self.expired) as i64
     }
 }
 
-/// Upper bounds of the buckets of waits; one more is without bound.
+/// Upper bounds of the buckets of waits; one further bucket has no bound.
 pub const QUEUE_WAITS: [Duration; 12] = {
     let ms = Duration::from_millis;
     [
@@ -189,32 +189,32 @@ pub const QUEUE_WAITS: [Duration; 12] = {
     ]
 };
 
-/// What became of requests that a rule with a queue has wait for their turn.
+/// Numbers of requests that a rule with a queue made wait for their turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueStats {
-    /// They wait now.
+    /// Requests that wait now.
     pub waiting: u64,
-    /// How many may.
+    /// Most requests that may wait at a time.
     pub max: u64,
-    /// They began to wait.
+    /// Requests that began to wait.
     pub joined: u64,
-    /// They were admitted at their turn.
+    /// Requests that were admitted at their turn.
     pub passed: u64,
-    /// At their turn something else denied them.
+    /// Requests that something else denied at their turn.
     pub denied: u64,
-    /// Their time was up before.
+    /// Requests whose time was up before their turn.
     pub timed_out: u64,
-    /// Their callers went away before.
+    /// Requests whose callers went away before their turn.
     pub left: u64,
-    /// They were denied because the process ends.
+    /// Requests that were denied because the process ends.
     pub ended: u64,
-    /// They were denied at once, since as many waited as may.
+    /// Requests that were denied at once, since all places were taken.
     pub full: u64,
-    /// They were denied at once, since their domain or caller had its share of the places.
+    /// Requests that were denied at once, since their domain or caller had its share of the places.
     pub over_share: u64,
-    /// They were denied at once, since they would have waited for too long.
+    /// Requests that were denied at once, since they would have waited for too long.
     pub too_long: u64,
-    /// Waits of those that passed, by [`QUEUE_WAITS`] and one more, each alone.
+    /// Waits of the requests that passed, by [`QUEUE_WAITS`] and one further bucket; not cumulative.
     pub waits: [u64; QUEUE_WAITS.len() + 1],
     /// The sum of these waits, in nanoseconds.
     pub wait_ns: u64,

@@ -15,7 +15,7 @@ use crate::rule_meters::{RuleCounts, stat_keys};
 use crate::settings::RuleSeries;
 use crate::shared::{Global, Shared};
 
-/// What is counted of the hits of a rule.
+/// The count of a rule that a metric shows.
 type Pick = fn(&RuleCounts) -> u64;
 
 const HITS: [(&str, Pick); 5] = [
@@ -56,14 +56,14 @@ fn others(shared: &Shared) -> [(&'static str, u64); 3] {
     ]
 }
 
-/// Calls that a store did not answer, and calls over gRPC that the rules did not answer.
+/// Takes that a store did not answer, and calls over gRPC that the rules did not answer.
 fn errors(shared: &Shared) -> [(&'static str, u64); 2] {
     let rejected: u64 =
         shared.rejections.all().iter().filter(|it| it.surface == "grpc").map(|it| it.count).sum();
     [("redis_error", shared.globals.sum(Global::StoreErrors as usize)), ("service_error", rejected)]
 }
 
-/// How long calls over gRPC took.
+/// Latency of calls over gRPC.
 fn latency(shared: &Shared) -> Option<Latency> {
     let latencies = shared.latencies.lock();
     latencies.iter().find(|(surface, _)| *surface == "grpc").map(|(_, latency)| latency.clone())
@@ -128,7 +128,7 @@ pub(crate) fn stats(shared: &Shared) -> String {
     lines.sort();
     let mut text = String::new();
     for (name, value) in lines {
-        // A name holds values of rules, and is one line. Writing to a string cannot fail.
+        // A name contains values of rules, and must be one line. Writing to a string cannot fail.
         let _ = writeln!(text, "{}: {value}", name.escape_debug());
     }
     text

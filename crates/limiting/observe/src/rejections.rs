@@ -1,14 +1,15 @@
-//! Requests that a surface could not answer by the rules: how many, and why.
+//! Requests that a surface could not answer by the rules: their numbers and reasons.
 //!
-//! Nobody is limited by a rule that is not asked, so these are counted by surface, status and reason, and
-//! logged. Not here: what such a request is answered with (the surfaces).
+//! No rule limits such a request, so these are counted by surface, status and reason, and logged. Not here:
+//! the reply to such a request (the surfaces).
 
 use std::net::IpAddr;
 
 use parking_lot::Mutex;
 use tollgate_human_text::shorten_to;
 
-/// Most series; more are counted as one. Statuses and reasons are few, so this is a bound for faults only.
+/// Most series; further ones are counted as one. Statuses and reasons are few, so this is a bound for faults
+/// only.
 const MOST: usize = 256;
 
 /// Characters of a detail in the log.
@@ -19,17 +20,17 @@ const LONGEST_DETAIL: usize = 200;
 pub struct Rejected<'a> {
     /// `grpc`, `http`, `resp`.
     pub surface: &'static str,
-    /// Where the client is, if it has an address.
+    /// Address of the client, if it has one.
     pub peer: Option<IpAddr>,
-    /// What it was answered, as the protocol calls it: `400`, `INVALID_ARGUMENT`.
+    /// Status of the reply, as the protocol names it: `400`, `INVALID_ARGUMENT`.
     pub status: &'a str,
-    /// One of a few words.
+    /// Reason in a word or a few, as a label.
     pub reason: &'static str,
-    /// A sentence for people.
+    /// The reason as a sentence, for people.
     pub detail: &'a str,
 }
 
-/// How many requests of a surface were answered with a status for a reason.
+/// Number of requests of a surface that were answered with a status for a reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Rejections {
@@ -39,7 +40,7 @@ pub struct Rejections {
     pub status: String,
     /// As in [`Rejected`].
     pub reason: &'static str,
-    /// Since the observer was made.
+    /// Requests since the observer was made.
     pub count: u64,
 }
 
@@ -58,7 +59,7 @@ impl RejectionCounts {
         self.count(rejected);
         let Rejected { surface, peer, status, reason, detail } = rejected;
         let peer = peer.map(tracing::field::display);
-        // How many of these lines are written per second is the log's business.
+        // The limit of the log decides how many of these lines are written per second.
         tracing::warn!(
             surface,
             peer,
@@ -81,7 +82,7 @@ impl RejectionCounts {
             let status = status.to_owned();
             counts.push(Rejections { surface, status, reason, count: 1 });
         } else if let Some(last) = counts.last_mut() {
-            // The last series stands for all that came later.
+            // The last series includes all that came later.
             last.status.replace_range(.., "(others)");
             last.count += 1;
         }

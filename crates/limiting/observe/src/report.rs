@@ -1,4 +1,4 @@
-//! What is in force and what came of it, as data: for an API, a terminal, a page.
+//! The rules in force and the decisions by them, as data: for an API, a terminal, a page.
 
 use std::sync::Arc;
 
@@ -13,26 +13,26 @@ use crate::rule_meters::{
 };
 use crate::top_keys::TopKey;
 
-/// The rules in force, and what came of them since the process began.
+/// The rules in force, and the numbers of their decisions since the process began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Report {
     /// Version of the rules: twelve hexadecimal digits.
     pub version: String,
-    /// When they were put into force. Of those that the limiter was made with: the time given to
-    /// [`Observer::started`](crate::Observer::started), else [`Timestamp::ZERO`].
+    /// The time at which they were put into force. For the rules that the limiter was made with: the time
+    /// given to [`Observer::started`](crate::Observer::started), else [`Timestamp::ZERO`].
     pub loaded_at: Timestamp,
-    /// Why the files as they are now are not in force; `None` when they are.
+    /// The error that keeps the present files from being in force; `None` if they are.
     pub last_error: Option<Arc<str>>,
     /// Every domain, in the order of the files.
     pub domains: Vec<DomainReport>,
-    /// Quotas that came with the request.
+    /// Decisions about quotas that came with the request.
     pub throttle: Totals,
-    /// Of these, the keys that were denied most.
+    /// The keys of such requests that were denied most.
     pub throttle_top_limited: Vec<TopKey>,
     /// Reservations that are neither settled nor over.
     pub reservations: u64,
-    /// Requests for domains that no file is about: let pass, and denied.
+    /// Requests for domains that no file is about: admitted, and denied.
     pub unknown_requests: (u64, u64),
     /// The first of these domains, at most 100.
     pub unknown_domains: Vec<String>,
@@ -40,19 +40,19 @@ pub struct Report {
     pub rejections: Vec<Rejections>,
 }
 
-/// One domain.
+/// The rules and numbers of one domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DomainReport {
-    /// Its name.
+    /// Name of the domain, as rule files write it.
     pub name: String,
     /// Its rules, in the order of the files.
     pub rules: Vec<RuleReport>,
-    /// Requests of which no rule matched any descriptor: let pass, and denied.
+    /// Requests for which no rule matched any descriptor: admitted, and denied.
     pub unmatched: (u64, u64),
 }
 
-/// One rule.
+/// A rule and its numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RuleReport {
@@ -62,33 +62,34 @@ pub struct RuleReport {
     pub name: String,
     /// Its limits in words: `5 per minute, fixed_window`.
     pub limits: Vec<String>,
-    /// What came of it.
+    /// Numbers of its decisions.
     pub totals: Totals,
     /// The totals are of all rules above the cap on series together
     /// ([`max_rule_series`](crate::ObserveSettings::max_rule_series)).
     pub is_shared: bool,
-    /// The keys that were denied most lately, most first; also those that only shadow mode let pass.
+    /// The keys that were denied most lately, most first; also keys that passed only because of shadow mode.
     pub top_limited: Vec<TopKey>,
 }
 
-/// Decisions by what they were.
+/// Numbers of decisions by their outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Totals {
-    /// Let pass.
+    /// Decisions that admitted.
     pub admitted: u64,
-    /// Denied.
+    /// Decisions that denied.
     pub denied: u64,
-    /// Let pass by a rule in shadow mode alone.
+    /// Decisions that admitted only because a rule is in shadow mode.
     pub shadow_denied: u64,
-    /// Of those denied: a limit in shadow would have denied them too.
+    /// Denials that a limit in shadow would have made too.
     pub both_denied: u64,
-    /// Of those denied: requests with several hits that were not counted, of a rule that is also asked with 0
-    /// hits, and that may be the cost of finished work.
+    /// Denied requests with several hits that were not counted, of a rule that is also asked with 0 hits, and
+    /// that may be the cost of finished work.
     pub forgotten: u64,
-    /// Of those let pass: the counters that only a version which is rolled out uses would have denied them.
+    /// Decisions that admitted, although the counters that only a version in a rollout uses would have
+    /// denied.
     pub alone_denied: u64,
-    /// Made while the store did not answer; of all of them.
+    /// Decisions made while the store did not answer; a part of all these.
     pub degraded: u64,
     /// Permits that were taken near a limit.
     pub near: u64,
@@ -116,7 +117,7 @@ impl Totals {
     }
 }
 
-/// What became of each rule of `policy`, of which the first `max_series` have counters of their own.
+/// Reports of all rules of `policy`, of which the first `max_series` have counters of their own.
 pub(crate) fn domains(
     policy: &Policy,
     rules: &RuleMeters,

@@ -1,4 +1,4 @@
-//! What is counted for each rule and domain, with handles that are resolved when rules are loaded.
+//! Counters of each rule and domain, with handles that are resolved when rules are loaded.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
@@ -12,7 +12,7 @@ use crate::sharded_counters::{ShardedCounters, ThreadSlot};
 use crate::status::{Kind, Status};
 use crate::top_keys::LazyTopKeys;
 
-/// What is counted of a rule: decisions by outcome, and hits by where they fell.
+/// Counts of a rule: decisions by outcome, and hits by where they fell.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RuleMetric {
     Admitted,
@@ -33,7 +33,7 @@ pub(crate) struct RuleCounters {
     /// Hits of denied requests that found room below the limit. Few rules have any, so they are apart from
     /// the others, which fill a cache line.
     found: OnceLock<ShardedCounters<1>>,
-    /// Admitted, and denied by the counters that only a version which is rolled out uses.
+    /// Admitted requests that the counters of a version in a rollout would have denied.
     alone: OnceLock<ShardedCounters<1>>,
 }
 
@@ -47,7 +47,7 @@ impl RuleCounters {
         self.counts.sum(of as usize)
     }
 
-    /// All of them, as they are now.
+    /// All counts at this moment.
     pub(crate) fn counts(&self) -> RuleCounts {
         RuleCounts {
             admitted: self.sum(RuleMetric::Admitted),
@@ -67,13 +67,13 @@ impl RuleCounters {
         self.alone.get_or_init(ShardedCounters::default).add(thread, 0, 1);
     }
 
-    /// How many were admitted that the counters of a version alone denied.
+    /// Number of admitted requests that the counters of a version alone denied.
     pub(crate) fn alone_denied(&self) -> u64 {
         self.alone.get().map_or(0, |alone| alone.sum(0))
     }
 
-    /// Counts the hits of a denied request, as envoyproxy/ratelimit does: those that found room are not over
-    /// the limit, and the last of them are near it.
+    /// Counts the hits of a denied request, as envoyproxy/ratelimit does: hits that found room are not over
+    /// the limit, and the last of these are near it.
     #[inline(always)]
     fn count_denied(&self, thread: ThreadSlot, status: &Status, near_ratio: f32) {
         let found = match &status.decision {
@@ -98,8 +98,7 @@ impl RuleCounters {
     }
 }
 
-/// What was counted of a rule, as it is at one moment. Each number only ever grows, and so does every sum of
-/// them that is shown.
+/// Counts of a rule at one moment. Each number only ever grows, and so does every sum of them that is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RuleCounts {
     pub(crate) admitted: u64,
@@ -109,7 +108,7 @@ pub(crate) struct RuleCounts {
     pub(crate) within_hits: u64,
     pub(crate) near_hits: u64,
     pub(crate) over_hits: u64,
-    /// Of denied requests: those that found room.
+    /// Hits of denied requests that found room.
     found_hits: u64,
     pub(crate) shadow_hits: u64,
 }
@@ -125,7 +124,7 @@ impl RuleCounts {
         self.over_hits.wrapping_add(self.found_hits)
     }
 
-    /// All hits.
+    /// All hits: within the limit and denied.
     pub(crate) const fn hits(&self) -> u64 {
         self.within_hits.wrapping_add(self.denied_hits())
     }
@@ -147,12 +146,12 @@ impl RuleCounts {
     }
 }
 
-/// The number of the limit, without its excess.
+/// The limit of the decision, without the excess.
 fn limit_of(decision: &Decision, status: &Status) -> u64 {
     decision.limit().saturating_sub(status.excess)
 }
 
-/// How many hits of a limit are not near it.
+/// Number of hits of a limit that are not near it.
 fn near_from(limit: u64, near_ratio: f32) -> u64 {
     (limit as f32 * near_ratio) as u64
 }
@@ -161,7 +160,7 @@ fn near_from(limit: u64, near_ratio: f32) -> u64 {
 /// matches, and requests of which no rule limits any descriptor, by their outcome.
 pub(crate) type DomainCounters = ShardedCounters<4>;
 
-/// A counter of one number.
+/// A counter of a single number.
 type Single = Arc<ShardedCounters<1>>;
 
 /// One rule's counters and labels.
@@ -175,15 +174,15 @@ pub(crate) struct RuleMeter {
     /// Its hits are shown by values of requests instead.
     pub(crate) is_detailed: bool,
     pub(crate) counters: Arc<RuleCounters>,
-    /// How many were admitted above a limit; of rules that have a limit with an excess.
+    /// Requests admitted above a limit; of rules that have a limit with an excess.
     pub(crate) excess: Option<Single>,
-    /// How many were denied that a limit in shadow would have denied too; of rules that have such a limit.
+    /// Denied requests that a limit in shadow would have denied too; of rules that have such a limit.
     pub(crate) both_denied: Option<Single>,
-    /// Of rules that forget the hits that they deny.
+    /// Hits that are denied and not counted; only of rules that forget them.
     pub(crate) forgets: Option<Arc<Forgets>>,
     /// The keys that are denied most; made at the first denial.
     pub(crate) top: LazyTopKeys,
-    /// By which the rule is found again after a reload.
+    /// Domain by which the rule is found again after a reload.
     domain_name: Arc<str>,
     identity: u64,
 }
@@ -192,14 +191,14 @@ pub(crate) struct RuleMeter {
 /// of work that is done: then the work is never counted, and the next check passes.
 #[derive(Debug, Default)]
 pub(crate) struct Forgets {
-    /// Requests with 0 hits, up to 1.
+    /// Requests with 0 hits, counted up to 1.
     checks: AtomicU64,
     /// Requests with several hits that were denied and not counted, after such a check.
     pub(crate) forgotten: AtomicU64,
 }
 
 impl Forgets {
-    /// Notes a request with any other number of hits than 1; true at the first that may be lost work.
+    /// Notes a request whose number of hits is not 1; true at the first request that may be lost work.
     #[cold]
     fn note(&self, status: &Status) -> bool {
         let is_checked = self.checks.load(Relaxed) > 0;
@@ -246,7 +245,7 @@ fn forgets(domain: &Domain, rule: &Rule) -> bool {
 #[derive(Debug)]
 pub(crate) struct DomainMeter {
     pub(crate) name: String,
-    /// Position of its first rule among all.
+    /// Position of its first rule among all rules.
     first_rule: usize,
     pub(crate) counters: Arc<DomainCounters>,
 }
@@ -255,7 +254,7 @@ pub(crate) struct DomainMeter {
 #[derive(Debug, Default)]
 pub struct RuleMeters {
     pub(crate) domains: Vec<DomainMeter>,
-    /// By rule index; those from `distinct` on share their counters with the last.
+    /// By rule index; the rules from `distinct` on share the counters of the last one.
     pub(crate) rules: Vec<RuleMeter>,
     pub(crate) distinct: usize,
     /// Whether any rule is shown by values of requests.
@@ -266,7 +265,7 @@ pub(crate) const UNMATCHED: usize = 0;
 pub(crate) const OVERRIDDEN: usize = 1;
 pub(crate) const UNMATCHED_ADMITTED: usize = 2;
 pub(crate) const UNMATCHED_DENIED: usize = 3;
-/// The name of all rules above the cap together.
+/// Common name of all rules above the cap.
 pub(crate) const OTHERS: &str = "(others)";
 
 impl RuleMeters {
@@ -282,7 +281,7 @@ impl RuleMeters {
         let go_on = |domain: &str, rule: &str| {
             old_rules.get(&(domain, rule)).map_or_else(Arc::default, |counters| Arc::clone(counters))
         };
-        // Also of rules above the cap: they share their counters, not their top keys.
+        // Rules above the cap also have top keys: they share their counters only.
         let old_tops: HashMap<(&str, u64), &LazyTopKeys> = old
             .rules
             .iter()
@@ -314,7 +313,7 @@ impl RuleMeters {
                 } else {
                     ("", OTHERS, Arc::clone(&meters.rules[most].counters))
                 };
-                // Rules above the cap share theirs.
+                // Rules above the cap share these counters.
                 let others = meters.rules.get(most);
                 let single =
                     |has: bool, old: &HashMap<(&str, &str), &Single>, shared: Option<Option<Single>>| {
@@ -394,7 +393,7 @@ impl RuleMeters {
         }
     }
 
-    /// Counts what became of a request's descriptors; true when a rule denied one, or would have.
+    /// Counts the descriptors of a request; true when a rule denied one, or would have denied one.
     #[inline(always)]
     pub(crate) fn count(
         &self,

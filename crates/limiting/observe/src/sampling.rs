@@ -1,8 +1,8 @@
-//! Spans of requests, for exporters: one for each request that is sampled, nothing for the others.
+//! Spans of requests, for exporters: one for each sampled request.
 //!
-//! A transport asks for a span with what its caller sent as `traceparent`; the exporter of the process (a
-//! `tracing` layer that watches the target [`CALL`]) does the rest. While nothing is sampled, a call costs
-//! one load. Not here: any exporter (the server), the log (`denial_log`).
+//! A transport asks for a span with the `traceparent` of its caller; the exporter of the process (a `tracing`
+//! layer that watches the target [`CALL`]) does the rest. While nothing is sampled, a call costs one load.
+//! Not here: any exporter (the server), the log (`denial_log`).
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -15,7 +15,7 @@ pub const CALL: &str = "tollgate::call";
 /// Longest name of a domain in a span.
 const LONGEST_DOMAIN: usize = 128;
 
-/// The share of requests that are sampled, of 2^32.
+/// Share of sampled requests, in parts of 2^32.
 #[derive(Debug, Default)]
 pub(crate) struct Sampling(AtomicU32);
 
@@ -104,7 +104,7 @@ fn is_traceparent(text: &str) -> bool {
         && text.is_ascii()
 }
 
-/// The caller has sampled it. The text is a traceparent.
+/// The caller has sampled it, and the text is a valid `traceparent`.
 fn is_sampled(traceparent: &str) -> bool {
     traceparent.get(53..55).and_then(|flags| u8::from_str_radix(flags, 16).ok()).is_some_and(|it| it & 1 == 1)
 }

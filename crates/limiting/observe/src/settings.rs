@@ -1,22 +1,22 @@
 //! Settings of [`Metrics`](crate::Metrics).
 
-/// Which rules have series in the metrics.
+/// Rules that have series in the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RuleSeries {
-    /// Those with requests since the process started.
+    /// The rules with requests since the process started.
     #[default]
     Used,
-    /// All, also those with zeros only.
+    /// All rules, also those with zeros only.
     All,
 }
 
-/// How much is observed.
+/// Settings of the usual observer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObserveSettings {
     /// From this share of a limit on, hits count as near the limit (a figure for dashboards, not for
     /// decisions).
     pub near_limit_ratio: f32,
-    /// Which rules have series.
+    /// Rules that have series.
     pub rule_series: RuleSeries,
     /// Most rules that get metrics of their own; the rest are counted together.
     pub max_rule_series: usize,

@@ -1,8 +1,7 @@
 //! Counters of which every thread has its own copy, so that counting is a load, an addition and a store.
 //!
-//! A thread takes a *slot* at its first count and gives it back when it ends. The slots are as many as the
-//! machine has cores (and a few); later threads share the last shard and add atomically. Reading sums the
-//! shards.
+//! A thread takes a *slot* at its first count and gives it back when it ends. There are a few more slots than
+//! the machine has cores; later threads share the last shard and add atomically. Reading sums the shards.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -24,7 +23,7 @@ pub(crate) struct ShardedCounters<const N: usize>(Box<[Shard<N>]>);
 #[repr(align(64))]
 pub(crate) struct Shard<const N: usize>([AtomicU64; N]);
 
-/// Which shard the current thread counts in.
+/// The shard in which the current thread counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadSlot {
     shard: usize,
@@ -47,7 +46,7 @@ thread_local! {
     static CLAIM: Claim = const { Claim(Cell::new(None)) };
 }
 
-/// Own shards; one shared shard follows them.
+/// Shards of single threads; one shared shard follows them.
 fn own_shards() -> usize {
     static OWN: OnceLock<usize> = OnceLock::new();
     *OWN.get_or_init(|| {
@@ -57,7 +56,7 @@ fn own_shards() -> usize {
 }
 
 impl ThreadSlot {
-    /// The current thread's.
+    /// The slot of the current thread.
     #[inline]
     pub(crate) fn here() -> Self {
         let shared = || Self { shard: own_shards(), is_own: false };

@@ -16,7 +16,7 @@ use crate::sharded_counters::ShardedCounters;
 use crate::top_keys::{LazyTopKeys, TopSettings};
 use crate::value_series::ValueSeries;
 
-/// Upper bounds of the batch size buckets; one more is without bound.
+/// Upper bounds of the batch size buckets; one further bucket has no bound.
 pub(crate) const BATCH_SIZES: [u64; 7] = [1, 2, 4, 8, 16, 32, 64];
 
 /// Counters that belong to no rule.
@@ -27,19 +27,19 @@ pub(crate) enum Global {
     NoRules,
     Shadowed,
     StoreErrors,
-    /// Hits that were used, and not counted.
+    /// Hits that were used already and could not be counted.
     LostHits,
-    /// Descriptors that an operator has blocked.
+    /// Descriptors that an intervention has blocked.
     Blocked,
-    /// Descriptors that an operator has allowed.
+    /// Descriptors that an intervention has allowed.
     Allowed,
     Takes,
-    /// The first batch bucket; those of [`BATCH_SIZES`] and one more follow.
+    /// The first bucket of batch sizes; the others of [`BATCH_SIZES`] and one further bucket follow.
     Batches,
 }
 pub(crate) const GLOBALS: usize = Global::Batches as usize + BATCH_SIZES.len() + 1;
 
-/// What a store says of itself when it is asked for metrics.
+/// Numbers that a store reports when it is asked for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreStats {
@@ -61,17 +61,17 @@ impl StoreStats {
     }
 }
 
-/// Asked at every scrape.
+/// Called at every scrape.
 pub(crate) type WatchedStore = Box<dyn Fn() -> StoreStats + Send + Sync>;
-/// Asked at every scrape.
+/// Called at every scrape.
 pub(crate) type WatchedSlots = Box<dyn Fn() -> SlotStats + Send + Sync>;
-/// Asked at every scrape.
+/// Called at every scrape.
 pub(crate) type WatchedReservations = Box<dyn Fn() -> ReservationStats + Send + Sync>;
 
-/// Asked at every scrape.
+/// Called at every scrape.
 pub(crate) type WatchedQueue = Box<dyn Fn() -> QueueStats + Send + Sync>;
 
-/// What came of the last attempts to load rules.
+/// Results of the last attempts to load rules.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Loads {
     pub(crate) successes: u64,
@@ -83,11 +83,11 @@ pub(crate) struct Loads {
     pub(crate) version: String,
 }
 
-/// What is read at a scrape.
+/// Data that is read at a scrape.
 pub(crate) struct Shared {
     pub(crate) meters: ArcSwap<RuleMeters>,
     pub(crate) globals: ShardedCounters<GLOBALS>,
-    /// By surface.
+    /// Latency of each surface.
     pub(crate) latencies: Mutex<Vec<(&'static str, Latency)>>,
     pub(crate) loads: Mutex<Loads>,
     pub(crate) stores: Mutex<Vec<(String, WatchedStore)>>,

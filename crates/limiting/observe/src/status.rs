@@ -1,6 +1,6 @@
-//! What is known of one descriptor while it is decided, and afterwards.
+//! State of one descriptor while it is decided, and afterwards.
 //!
-//! The limiter fills it in, observers and answers read it. Not here: how it comes about (`limiter`).
+//! The limiter fills it in, observers and answers read it. Not here: the decision itself (`limiter`).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tollgate_core::{Decision, Outcome, RetryAfter};
 /// `retry_after` of a denial that no counter made, since the store did not answer.
 const RETRY_DEGRADED: Duration = Duration::from_secs(1);
 
-/// How long until the cost of an `outcome` fits: as the counter decided, also if a shadow rule admits the
+/// Time until the cost of an `outcome` fits: as the counter decided, also if a shadow rule admits the
 /// request; a second where it is denied because the store did not answer; never where no counter was asked
 /// and it is denied all the same, since no rule matches.
 #[must_use]
@@ -27,17 +27,17 @@ pub fn retry_after(decision: Option<&Decision>, outcome: Outcome, degraded: Opti
 pub struct Status {
     /// Place of its rule in the domain.
     pub rule: Option<u32>,
-    /// By what it is limited.
+    /// Kind of the limit, or the reason why there is none.
     pub kind: Kind,
     /// The limit that is shown.
     pub limit: Option<LimitRef>,
-    /// What the counter of that limit decided.
+    /// Decision of the counter of that limit.
     pub decision: Option<Decision>,
-    /// Permits left.
+    /// Permits left by that limit; 0 if it denies.
     pub remaining: u64,
     /// Permits asked for.
     pub hits: u64,
-    /// May it pass?
+    /// Whether it may pass.
     pub outcome: Outcome,
     /// A soft limit: the request is denied only when all its soft limits deny.
     pub is_quota: bool,
@@ -53,24 +53,24 @@ pub struct Status {
     pub is_charged: bool,
     /// It was admitted above a limit, within the excess of that limit.
     pub in_excess: bool,
-    /// What the limit that is shown admits beyond its number.
+    /// Permits that the limit shown admits beyond its number.
     pub excess: u64,
-    /// How it was decided without the store.
+    /// The choice that decided without the store; `None` if the store answered.
     pub degraded: Option<Degraded>,
 }
 
-/// By what a descriptor is limited, or why by nothing.
+/// Kind of the limit of a descriptor, or the reason why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Nothing limits it.
+    /// No rule limits it.
     Free,
-    /// Its rule says so.
+    /// Its rule says `unlimited`.
     Unlimited,
-    /// Another rule of the request took its rule's place.
+    /// Another rule of the request replaces its rule.
     Replaced,
-    /// By its rule's limits.
+    /// The limits of its rule limit it.
     Limited,
-    /// By the limit that came with it.
+    /// The limit that came with it limits it.
     Overridden,
     /// An operator has blocked it, whatever its rule says.
     Blocked,
@@ -78,7 +78,7 @@ pub enum Kind {
     Allowed,
 }
 
-/// What an operator has done about a key, a caller or a domain.
+/// Action of an operator on a key, a caller or a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Intervened {
     /// Its requests are denied.
@@ -98,7 +98,7 @@ impl Intervened {
     }
 }
 
-/// How a decision was made without the store. Ordered: an answer reports the greatest of its descriptors'.
+/// Kind of a decision without the store. Ordered: an answer reports the greatest of its descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Degraded {
     /// Admitted, as the rule says for that case.
@@ -124,9 +124,9 @@ impl Degraded {
 /// A limit of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LimitRef {
-    /// One of the descriptor's rule, by its place.
+    /// A limit of the descriptor's rule, by its place.
     Rule(u32),
-    /// One that came with the request, by its place among these.
+    /// A limit that came with the request, by its place among these.
     Override(u32),
 }
 

@@ -7,7 +7,7 @@ use prometheus_client::registry::Registry;
 /// A format of [`Metrics::render_as`](crate::Metrics::render_as).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// OpenMetrics 1.0.
+    /// The text format of OpenMetrics 1.0.
     OpenMetrics,
     /// Prometheus' text format 0.0.4, which every scraper reads.
     Text,
@@ -41,8 +41,8 @@ impl Format {
 /// `openmetrics` in the text format 0.0.4. Samples are the same in both; families are named as their samples,
 /// and have other types.
 ///
-/// What OpenMetrics cannot call a counter, since its name does not end in `_total`, is one here: this is the
-/// case of the names of envoyproxy/ratelimit, which are all that have an unknown type.
+/// Metrics that OpenMetrics cannot call counters, since their names do not end in `_total`, are counters
+/// here: the metrics with the names of envoyproxy/ratelimit, which are all that have an unknown type.
 pub(crate) fn text_of(openmetrics: &str) -> String {
     let mut text = String::with_capacity(openmetrics.len());
     let mut help = None;

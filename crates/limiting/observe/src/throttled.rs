@@ -8,15 +8,15 @@ use tracing::Span;
 
 use crate::status::{Degraded, retry_after};
 
-/// What such requests are called together, as if they were one rule.
+/// Common name of such requests, as if they were one rule.
 pub const THROTTLE: &str = "(throttle)";
 
 /// One question with its own quota.
 #[derive(Clone, Copy, Debug)]
 pub struct Throttle<'a> {
-    /// Whose counter, in the caller's own words; any bytes.
+    /// Name of the counter, chosen by the caller; any bytes.
     pub key: &'a [u8],
-    /// How often it may pass.
+    /// The quota that came with the request.
     pub quota: &'a Quota,
     /// Permits asked for; zero peeks.
     pub cost: Cost,
@@ -26,25 +26,25 @@ pub struct Throttle<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Throttled {
-    /// May it pass?
+    /// Whether it may pass.
     pub outcome: Outcome,
-    /// What its counter said; `None` when the store did not answer.
+    /// Decision of its counter; `None` when the store did not answer.
     pub decision: Option<Decision>,
-    /// The store did not answer, and this is how it was decided then.
+    /// Kind of the decision if the store did not answer.
     pub degraded: Option<Degraded>,
     /// It would have been denied, but the server is in shadow mode.
     pub is_shadowed: bool,
 }
 
 impl Throttled {
-    /// A counter decided: the store's, or where `degraded` says so this node's.
+    /// The answer of a counter: the store's or, if `degraded` says so, this node's.
     #[inline(always)]
     #[must_use]
     pub const fn decided(decision: Decision, degraded: Option<Degraded>) -> Self {
         Self { outcome: decision.outcome(), decision: Some(decision), degraded, is_shadowed: false }
     }
 
-    /// Nothing counted it: decided as the limiter's settings say for that case.
+    /// The answer without a counter, by the limiter's settings for that case.
     #[must_use]
     pub const fn unanswered(way: OnStoreFailure) -> Self {
         let (outcome, degraded) = match way {
@@ -54,7 +54,7 @@ impl Throttled {
         Self { outcome, decision: None, degraded: Some(degraded), is_shadowed: false }
     }
 
-    /// The same of a server in shadow mode, which admits what it would deny.
+    /// The same answer in shadow mode, which admits requests that would be denied.
     #[must_use]
     pub const fn in_shadow_mode(self) -> Self {
         match self.outcome {
@@ -75,7 +75,7 @@ impl Throttled {
         self.decision.map_or(0, |decision| decision.remaining())
     }
 
-    /// How long until this cost passes; a second when it is denied because the store did not answer.
+    /// Time until this cost passes; a second when it is denied because the store did not answer.
     #[must_use]
     pub fn retry_after(&self) -> RetryAfter {
         if self.is_shadowed {
@@ -84,7 +84,7 @@ impl Throttled {
         retry_after(self.decision.as_ref(), self.outcome, self.degraded)
     }
 
-    /// How long until the full quota is there again; zero when the store did not answer.
+    /// Time until the full quota is restored; zero when the store did not answer.
     #[must_use]
     pub fn reset_after(&self) -> Duration {
         self.decision.map_or(Duration::ZERO, |decision| decision.reset_after())

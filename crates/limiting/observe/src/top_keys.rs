@@ -1,15 +1,15 @@
 //! The keys that are denied most, by rule: a sketch of fixed size that counts the heaviest keys and bounds
 //! its error.
 //!
-//! Space-Saving: a fixed number of places, each with a key, a count, and by how much the count may be too
-//! high. A key without a place takes that of the smallest count and continues from it. Of n denials in k
+//! Space-Saving: a fixed number of places, each with a key, a count, and the most by which the count may be
+//! too high. A key without a place takes that of the smallest count and continues from it. Of n denials in k
 //! places, no count is more than n/k too high, none is too low, and every key with more than n/k denials has
-//! a place. Every five minutes all counts are halved (rounded down, what they may be too high by rounded up),
-//! so that the sketch shows which keys are limited now.
+//! a place. Every five minutes all counts are halved (rounded down; their errors are rounded up), so that the
+//! sketch shows which keys are limited now.
 //!
-//! Of a rule that denies more than 4,096 times in a second, one in eight further denials of that second is
-//! sampled and counted as eight. Such a count may be off in both directions; its stated error includes four
-//! standard deviations of that.
+//! If a rule denies more than 4,096 times in a second, one in eight further denials of that second is sampled
+//! and counted as eight. Such a count may be too high or too low; its stated error includes four standard
+//! deviations of the sampling.
 //!
 //! A rule gets a sketch with its first denial. No denial waits for it: while another thread holds the sketch,
 //! the denial is counted as missed. Not here: metrics by key, which do not exist.
@@ -26,7 +26,7 @@ use parking_lot::Mutex;
 use tollgate_core::Timestamp;
 use tollgate_human_text::show_bytes;
 
-/// After this time a denial counts half.
+/// Time after which the weight of a denial is halved.
 pub(crate) const HALF_LIFE: Duration = Duration::from_secs(300);
 const HALF_LIFE_NS: u64 = HALF_LIFE.as_nanos() as u64;
 /// Bytes of a key that are shown; a longer one ends in `…`.
@@ -45,21 +45,21 @@ pub struct TopKey {
     /// The descriptor's values, joined by `, `; cut after 63 bytes, with `…`, and with odd
     /// bytes as `\xE9`.
     pub key: String,
-    /// How often it was denied lately: the count is halved every five minutes. It may be too high by
-    /// `at_most_over` and too low by `at_most_under`; denials that were missed while another thread held the
-    /// sketch come on top.
+    /// Number of recent denials: the count is halved every five minutes. It may be too high by `at_most_over`
+    /// and too low by `at_most_under`; denials that were missed while another thread held the sketch come on
+    /// top.
     pub denied: u64,
-    /// By how much `denied` may be too high; of what was sampled, four standard deviations.
+    /// Most by which `denied` may be too high; of sampled denials, four standard deviations.
     pub at_most_over: u64,
-    /// By how much `denied` may be too low: 0, or four standard deviations of what was sampled, which is the
-    /// case for rules that deny more than 4,096 times in a second.
+    /// Most by which `denied` may be too low: 0, or four standard deviations of the sampled denials for rules
+    /// that deny more than 4,096 times in a second.
     pub at_most_under: u64,
 }
 
 /// The sketch of a rule, made at its first denial.
 pub(crate) type LazyTopKeys = OnceLock<Arc<TopKeys>>;
 
-/// What all sketches share.
+/// Settings that all sketches share.
 #[derive(Debug)]
 pub(crate) struct TopSettings {
     places: usize,
@@ -84,7 +84,7 @@ impl TopSettings {
         (self.bytes.load(Relaxed), self.max_bytes)
     }
 
-    /// As how many denials the next one of the rule with `slot` counts; `None` if it is skipped.
+    /// Weight of the next denial of the rule with `slot`; `None` if it is skipped.
     #[inline]
     pub(crate) fn weight(&self, slot: &LazyTopKeys, now: Timestamp) -> Option<u64> {
         match slot.get() {
@@ -114,7 +114,7 @@ impl TopSettings {
         Some(slot.get_or_init(|| sketch))
     }
 
-    /// A hash of `parts` that depends on where each ends.
+    /// A hash of `parts` that depends on the end of each.
     #[inline]
     pub(crate) fn hash<'a>(&self, parts: impl Iterator<Item = &'a [u8]>) -> u64 {
         let mut hash = self.seed;
@@ -166,14 +166,14 @@ pub(crate) struct TopKeys {
     /// The second after whose first denials further ones are sampled.
     busy_second: AtomicU64,
     missed: AtomicU64,
-    /// Of all sketches; this one's are taken off when it is dropped.
+    /// Bytes of all sketches; those of this sketch are subtracted when it is dropped.
     bytes: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
 struct Sketch {
     most: usize,
-    /// Beside the places, so that a look-up touches little.
+    /// Beside the places, so that a look-up touches little memory.
     hashes: Vec<u64>,
     places: Vec<Place>,
     aged_at: Timestamp,
@@ -186,7 +186,7 @@ struct Sketch {
 struct Place {
     count: u64,
     over: u64,
-    /// How much of the count was sampled.
+    /// Part of the count that was sampled.
     sampled: u64,
     text: Text,
 }
@@ -219,7 +219,8 @@ impl Text {
             self.length += part.len() as u8;
             return true;
         }
-        // Every byte is shown as at least one, so no more of them can be seen; a cut character is not seen.
+        // Every byte is shown as at least one byte, so further ones cannot be visible; nor is a cut
+        // character.
         let seen = &part[..part.len().min(SHOWN + 4)];
         show_bytes(seen).chars().all(|char| self.push_char(char))
     }
@@ -270,7 +271,7 @@ impl TopKeys {
         Self { sketch: Mutex::new(sketch), busy_second, missed: AtomicU64::new(0), bytes }
     }
 
-    /// As how many denials the next one counts; `None` if it is skipped.
+    /// Weight of the next denial; `None` if it is skipped.
     #[inline]
     pub(crate) fn weight(&self, now: Timestamp) -> Option<u64> {
         if self.busy_second.load(Relaxed) != now.unix_seconds() {
@@ -371,8 +372,8 @@ impl Sketch {
     fn halve(&mut self, now: Timestamp) {
         let periods = now.as_nanos().saturating_sub(self.aged_at.as_nanos()) / HALF_LIFE_NS;
         let times = u32::try_from(periods).unwrap_or(u32::MAX).min(u64::BITS - 1);
-        // Whole half-lives, so that one that is looked at often ages as one that is not; the first begins
-        // with the first denial.
+        // Whole half-lives, so that the age does not depend on how often the sketch is read; the first
+        // half-life begins with the first denial.
         self.aged_at = match self.places.is_empty() {
             true => now,
             false => self.aged_at + HALF_LIFE * u32::try_from(periods).unwrap_or(u32::MAX),

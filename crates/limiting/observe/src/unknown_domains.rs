@@ -1,7 +1,7 @@
 //! One line in the log for each domain that is asked for and that no file is about.
 //!
 //! Clients choose these names, so only the first of them are remembered; a domain that is known to be unknown
-//! costs a load and a lookup. Not here: what becomes of such requests (`limiter`).
+//! costs a load and a lookup. Not here: the decision about such requests (`limiter`).
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl UnknownDomains {
         names
     }
 
-    /// Logs `domain`, decided as `outcome`, if it is new; `hint` says which was meant.
+    /// Logs `domain`, decided as `outcome`, if it is new; `hint` suggests the domain that was meant.
     pub(crate) fn note(&self, domain: &str, outcome: Outcome, hint: impl FnOnce() -> Option<String>) {
         let named = self.0.load();
         if named.len() > MOST {

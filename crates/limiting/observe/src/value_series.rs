@@ -1,8 +1,8 @@
 //! Series by values of requests, for rules that ask for them (`detailed_metric`, `value_to_metric`), up to a
 //! cap.
 //!
-//! Such a rule pays a lookup under a shared lock for each decision; other rules pay nothing. Past the cap,
-//! what a client sends makes no further series: it is counted under `(others)` of its domain.
+//! Such a rule pays a lookup under a shared lock for each decision; other rules pay nothing. Beyond the cap,
+//! values of clients make no further series: they are counted under `(others)` of their domain.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(crate) struct ValueSeries {
 #[derive(Debug, Default)]
 struct Domains {
     series: HashMap<String, HashMap<String, Arc<RuleCounters>>>,
-    /// How many series there are in all domains.
+    /// Number of series in all domains.
     number: usize,
 }
 
@@ -38,7 +38,7 @@ impl ValueSeries {
         Self { domains: RwLock::default(), most }
     }
 
-    /// Counts what became of descriptors whose rules are shown by values of requests.
+    /// Counts the descriptors whose rules are shown by values of requests.
     #[cold]
     pub(crate) fn count<'e>(
         &self,

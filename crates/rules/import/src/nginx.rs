@@ -1,11 +1,11 @@
 //! The limits of nginx as rules: `limit_req_zone` and `limit_req`, `limit_conn_zone` and `limit_conn`.
 //!
-//! A zone with the burst of its use is a leaky bucket. nginx admits `burst` requests above the rate, so the
-//! bucket holds one more. Those that nginx delays wait at Tollgate (`on_limit: queue`): a subrequest has no
-//! other way to be late. A zone of `limit_conn` is a rule with slots, which nginx itself cannot ask: it gives
-//! a place back by itself, where a holder of a slot releases it.
+//! A zone with the burst of its use becomes a leaky bucket. nginx admits `burst` requests above the rate, so
+//! the bucket holds one more. Requests that nginx delays wait at Tollgate (`on_limit: queue`): a subrequest
+//! cannot be delayed in another way. A zone of `limit_conn` becomes a rule with slots. nginx itself cannot
+//! use it: nginx frees a place by itself, whereas a holder of a slot releases it.
 //!
-//! Every limit that has another effect than in nginx, and every one that needs more than the subrequest of
+//! Every limit that has another effect than in nginx, and every limit that needs more than the subrequest of
 //! docs/proxies.md, is in [`Imported::left_out`]. Not here: nginx's grammar (`directives`), which files there
 //! are (`files`), the text of a rule (`zone`, `conn`), tables of addresses (`tables`), how values get from
 //! nginx to Tollgate (`key`, `asking`).
@@ -36,12 +36,12 @@ pub use directives::Unreadable;
 pub use files::{MAX_BYTES, text_of};
 pub use place::LeftOut;
 
-/// What became of a configuration.
+/// Result of an import: the rule file or the reason why there is none, and everything left out.
 #[derive(Debug)]
 pub struct Imported {
     /// The rule file.
     pub rules: Result<Rules, NoRules>,
-    /// What was not taken over with the same effect, by its place.
+    /// Directives that were not taken over with the same effect, by their places.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -50,17 +50,17 @@ pub struct Imported {
 pub struct Rules {
     /// The rule file.
     pub text: String,
-    /// How many limits it has.
+    /// Number of limits in the file.
     pub number: usize,
 }
 
 /// Why there are no rules.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRules {
-    /// nginx would not read it either.
+    /// The file is not a configuration of nginx: nginx would reject it too.
     #[error("{name}:{source}; is this an nginx configuration?")]
     Unreadable {
-        /// The file.
+        /// Path of the file in which the error is; `-` for stdin.
         name: String,
         /// The line and the reason.
         source: Unreadable,
@@ -71,16 +71,16 @@ pub enum NoRules {
          as /etc/nginx/nginx.conf, or what `nginx -T` prints"
     )]
     Empty {
-        /// The file.
+        /// Path of the file as given; `-` for stdin.
         name: String,
     },
-    /// Neither zones nor uses of zones.
+    /// There are neither zones nor uses of zones.
     #[error(
         "{name} has no limit_req_zone and no limit_req, which the rules are made from; give the main file, such as \
          /etc/nginx/nginx.conf, or what `nginx -T` prints"
     )]
     NoLimit {
-        /// The file.
+        /// Path of the file as given; `-` for stdin.
         name: String,
     },
     /// Zones are used that are not defined.
@@ -89,9 +89,9 @@ pub enum NoRules {
          /etc/nginx/nginx.conf, or what `nginx -T` prints"
     )]
     NoZone {
-        /// The file.
+        /// Path of the file as given; `-` for stdin.
         name: String,
-        /// Their names.
+        /// Names of the undefined zones, as the message shows them.
         zones: String,
     },
     /// Zones are defined that are not used.
@@ -100,9 +100,9 @@ pub enum NoRules {
          /etc/nginx/nginx.conf, or what `nginx -T` prints"
     )]
     NoUse {
-        /// The file.
+        /// Path of the file as given; `-` for stdin.
         name: String,
-        /// Their names.
+        /// Names of the unused zones, as the message shows them.
         zones: String,
     },
 }
@@ -201,7 +201,7 @@ fn rules(walk: &mut Walk, name: &str, domain: &str) -> Result<Rules, NoRules> {
     Ok(Rules { text, number: written.len() + conns.len() })
 }
 
-/// The zones of `limit_conn` that are used, and where.
+/// The zones of `limit_conn` that are used, each with its uses.
 fn conns(walk: &mut Walk, others: &BTreeMap<&str, &Zone>) -> Vec<(Zone, Vec<ConnUse>)> {
     let mut written: Vec<(Zone, Vec<ConnUse>)> = Vec::new();
     let names: BTreeSet<String> = walk.conn_uses.iter().map(|it| it.zone.clone()).collect();
@@ -257,7 +257,8 @@ fn conns(walk: &mut Walk, others: &BTreeMap<&str, &Zone>) -> Vec<(Zone, Vec<Conn
     written
 }
 
-/// Reports what one rule cannot say of all uses of its zone, and where its key comes from.
+/// Reports the differences between the uses of a zone that one rule cannot express, and where its key comes
+/// from.
 fn report_zone(walk: &mut Walk, zone: &Zone, uses: &[&Use]) {
     let Some((first, others)) = uses.split_first() else { return };
     let at = walk.places.shown(first.place);
@@ -276,7 +277,7 @@ fn report_zone(walk: &mut Walk, zone: &Zone, uses: &[&Use]) {
             walk.leave_out(other.place, why);
         }
     }
-    // A rule that only counts would protect no place, so one place that denies decides.
+    // A rule that only counts would protect no place. So the rule denies if a single place denies.
     if uses.iter().any(|it| !it.is_dry_run) {
         for it in uses.iter().filter(|it| it.is_dry_run) {
             let why =
@@ -296,7 +297,7 @@ fn find_clients(walk: &Walk, zone: &mut Zone) {
     }
 }
 
-/// Reports how nginx must send the parts of a zone's key: what a client writes is never a part of a URL.
+/// Reports how nginx must send the parts of a zone's key: text of a client is never a part of a URL.
 fn report_keys(walk: &mut Walk, zone: &Zone) {
     for key in zone.entries() {
         if key.way() == Way::Url {
@@ -334,7 +335,7 @@ fn report_keys(walk: &mut Walk, zone: &Zone) {
     }
 }
 
-/// Reports what it takes that requests wait as in nginx.
+/// Reports the conditions under which requests wait as in nginx.
 fn report_waits(walk: &mut Walk, zone: &Zone, uses: &[&Use], is_alone: bool) {
     let (Some(first), Some(wait)) = (uses.first(), zone.wait_of(uses)) else { return };
     let name = &zone.name;

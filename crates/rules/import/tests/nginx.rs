@@ -34,7 +34,7 @@ fn config(folder: &Path, at: SocketAddr, limits: &str) -> String {
     )
 }
 
-/// How many of the requests pass at once, pass later, and are denied.
+/// Numbers of requests that pass at once, that pass later, and that are denied.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     at_once: usize,
@@ -47,7 +47,7 @@ fn import_file(path: &Path) -> Imported {
     import(Some(path), std::fs::read_to_string(path).expect("a configuration"), "nginx")
 }
 
-/// What the rules that are made of `config` decide at one instant, and whether anything is said.
+/// The decisions at one instant by the rules made of `config`, and whether anything was reported.
 fn imported(config: &Path, zones: &[(&str, &str, &str)]) -> (Counts, bool) {
     let Imported { rules, left_out } = import_file(config);
     let is_said = left_out.iter().any(|it| !it.why.contains("is not used by any limit_req"));
@@ -134,7 +134,7 @@ fn readable_by_all(folder: &Path) {
     std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).expect("set");
 }
 
-/// What nginx does with as many requests; `later` of them have no answer yet.
+/// nginx's treatment of the same number of requests; `later` of them have no answer yet.
 fn asked(at: SocketAddr, later: usize) -> Counts {
     let connections = (0..REQUESTS).map(|_| {
         let mut stream = TcpStream::connect(at).expect("it listens");

@@ -1,4 +1,4 @@
-//! What finding a rule and writing its counter key cost; what varies is the number of rules in the domain.
+//! Cost of finding a rule and writing its counter key; the variable is the number of rules in the domain.
 //!
 //! `cargo bench -p tollgate-policy`. For a figure that noise does not move, count instructions: `valgrind
 //! --tool=callgrind target/release/deps/matcher-* --profile RULES FINDS` for two numbers of finds of the

@@ -1,11 +1,11 @@
 //! Limits that share one counter, because they name the same bucket: one bucket for several classes of
 //! requests, each with a cost of its own.
 //!
-//! The counter of a bucket is that of its domain and name, and of the values that its rules leave open: of
-//! entries without a value, or with a pattern, a network or a list. An exact value, or a pattern with
+//! The counter of a bucket is that of its domain and name, and of the values that its rules leave open: those
+//! of entries without a value, or with a pattern, a network or a list. An exact value, or a pattern with
 //! `share_threshold`, names a class, and all classes share. So the rules of one bucket must leave the same
-//! entries open. Limits in shadow, and those of rules in shadow mode, have a bucket of their own beside it,
-//! so that they take nothing from those that are in force.
+//! entries open. Limits in shadow, and those of rules in shadow mode, share a separate bucket, so that they
+//! take nothing from the limits in force.
 //!
 //! Not here: the text of the key ([`counter_key`](crate::counter_key)), the arithmetic (`core`).
 
@@ -32,7 +32,7 @@ pub(crate) struct Member {
     pub(crate) limit: usize,
     pub(crate) open: Vec<Open>,
     pub(crate) place: Option<Place>,
-    /// Such as `descriptors[2].rate_limit`.
+    /// Path of the limit, such as `descriptors[2].rate_limit`.
     pub(crate) path: String,
 }
 
@@ -46,7 +46,7 @@ impl Bucket {
     /// Gives all limits of the bucket quotas that read each other's states.
     ///
     /// # Errors
-    /// By member: in what it differs from the first, or why the bucket cannot be counted.
+    /// By member: the setting in which it differs from the first, or why the bucket cannot be counted.
     pub(crate) fn join(&self, rules: &mut [Rule]) -> Result<(), Vec<(&Member, RuleError)>> {
         let Some((first, others)) = self.members.split_first() else { return Ok(()) };
         let differs = |other| Some((other, self.difference(first, other, rules)?));
@@ -62,7 +62,8 @@ impl Bucket {
             else {
                 continue;
             };
-            // The same numbers in the same form, so that stores see at once that they count alike.
+            // The same numbers in the same form, so that stores recognise at once that the limits count
+            // alike.
             let algorithm = with_overdraft(shared.algorithm(), self::overdraft(&limit.quota));
             let quota = Quota::new(shared.limit(), shared.period().clone(), algorithm);
             match quota.and_then(|quota| quota.with_room_for_overdraft(most)) {
@@ -73,7 +74,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// In what a member differs from the first.
+    /// The setting in which a member differs from the first.
     fn difference(&self, first: &Member, other: &Member, rules: &[Rule]) -> Option<RuleError> {
         let (theirs, ours) = (limit_of(first, rules)?, limit_of(other, rules)?);
         let [a, b] = [first, other].map(|member| rules.get(member.rule).map(|rule| rule.sharing));
@@ -125,7 +126,7 @@ fn with_overdraft(algorithm: &Algorithm, overdraft: u64) -> Algorithm {
     }
 }
 
-/// The algorithm without what may differ, and with the numbers that are left out.
+/// The algorithm without the settings that may differ, and without an initial fill that equals the burst.
 fn plain(quota: &Quota) -> Algorithm {
     let burst = quota.burst();
     match quota.algorithm().clone() {

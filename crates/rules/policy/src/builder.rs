@@ -70,8 +70,8 @@ impl PolicyBuilder {
         Self::default()
     }
 
-    /// Whether specs of one domain add up instead of being an error. Of what both say about the
-    /// domain as a whole, the last applies.
+    /// Whether specs of one domain add up instead of being an error. Where both set an option of the whole
+    /// domain, the last one applies.
     #[must_use]
     pub const fn merge_domains(mut self, merge: bool) -> Self {
         self.merge_domains = merge;
@@ -85,7 +85,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// What the store can count; everything by default.
+    /// Restricts the rules to limits that the store can count; without a call, every limit is accepted.
     #[must_use]
     pub const fn countable(mut self, countable: Countable) -> Self {
         self.countable = countable;
@@ -159,7 +159,7 @@ fn policy(builds: Vec<DomainBuild>) -> Policy {
     Policy::new(domains, version.finish())
 }
 
-/// What all domains share while they are built.
+/// State shared by all domains while they are built.
 struct Build {
     countable: Countable,
     errors: Vec<BuildError>,
@@ -187,24 +187,24 @@ impl Build {
 struct DomainBuild {
     domain: Domain,
     digest: DomainDigest,
-    /// Where it was written first.
+    /// Place at which it was written first.
     place: Option<Place>,
     /// Number of descriptors so far: it orders patterns.
     descriptors: u32,
     /// Descriptors of each level: its node, the key, the kind of match and its text.
     seen: HashSet<(u32, String, u8, String)>,
-    /// In the order of their first limits.
+    /// Its buckets, in the order of their first limits.
     buckets: Vec<Bucket>,
-    /// By what their counter keys end in.
+    /// Its buckets by the ends of their counter keys.
     bucket_of: HashMap<Arc<str>, usize>,
 }
 
-/// What leads to a node.
+/// Path to a node: its levels, and their parts of counter keys.
 struct Trail<'a> {
     levels: Vec<Arc<Level>>,
     /// The entries of its levels whose values are part of the key of a bucket.
     open: Vec<Open>,
-    /// For people.
+    /// The levels as text, for people.
     text: String,
     digest: TrailDigest,
     /// Path of the list of descriptors for error messages, such as `descriptors[2].`.
@@ -265,7 +265,7 @@ impl DomainBuild {
         }
     }
 
-    /// Adds what `spec` says; `readings` are those of the top level, whichever spec says them.
+    /// Adds the rules of `spec`; `readings` are those of the top level, from all specs of the domain.
     fn add(&mut self, spec: DomainSpec, readings: &Readings, build: &mut Build) {
         if let Some(charge) = spec.charge {
             self.domain.charge = charge;
@@ -324,6 +324,7 @@ impl DomainBuild {
             let matched = ValueMatch::of(&key, value);
             let (kind, text) = matched.identity();
             let shown = shown(&key, &matched);
+            // A duplicate is reported and left out with all that is below it; the others are still checked.
             if !self.seen.insert((node, key.clone(), kind, text.clone().into_owned())) {
                 build.errors.push(error(path, RuleError::DuplicateDescriptor { descriptor: shown }));
                 continue;
@@ -355,6 +356,8 @@ impl DomainBuild {
                 digest: above.digest.below(&key, kind, &text),
                 path: &children_path,
             };
+            // The places of the rule and of the next level have to be known before the descriptor is
+            // inserted.
             let mut next = Next::default();
             if let Some(rule) = rule {
                 next.rule = count(self.domain.rules.len());
@@ -401,7 +404,7 @@ fn rule_of(
         }
         Limits::Named(limits) => {
             let named = limits.into_iter().map(|limit| {
-                // Without a name it keeps the counter of a rule's only limit.
+                // Without a name, the limit keeps the counter of a rule's only limit.
                 let own = match &*limit.name {
                     "" => limit.key_tail.as_ref().to_owned(),
                     name => named_tail(&limit.key_tail, name),
@@ -438,7 +441,7 @@ fn rule_of(
     }
 }
 
-/// Rule sets are too small for more.
+/// No set of rules has that many.
 fn count(items: usize) -> u32 {
     u32::try_from(items).unwrap_or(Next::NONE)
 }
@@ -517,7 +520,7 @@ impl SomeValues {
     }
 }
 
-/// How a descriptor counts and shows the values that it matches.
+/// The ways in which a descriptor counts and shows the values that it matches.
 #[derive(Clone, Copy)]
 struct Counting {
     share_threshold: bool,

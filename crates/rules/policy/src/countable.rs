@@ -3,8 +3,8 @@
 use tollgate_core::{Algorithm, LeakyForm, Quota, Refill};
 use tollgate_store::Sharing;
 
-/// Whether the configured store can count a quota that is shared so. `Err` contains the reason and what to
-/// write instead.
+/// Whether the configured store can count a quota with this sharing. `Err` contains the reason and the
+/// remedy.
 ///
 /// # Example
 /// ```
@@ -24,7 +24,7 @@ pub struct Countable {
 }
 
 impl Countable {
-    /// What `check` accepts.
+    /// Accepts the quotas that `check` accepts, and all slots.
     #[must_use]
     pub const fn by(check: fn(&Quota, Sharing) -> Result<(), &'static str>) -> Self {
         Self { quotas: check, slots: Ok(()) }
@@ -47,7 +47,7 @@ impl Countable {
 }
 
 impl Default for Countable {
-    /// Every quota.
+    /// Accepts every quota.
     fn default() -> Self {
         Self::by(|_, _| Ok(()))
     }

@@ -101,7 +101,7 @@ impl Rule {
         }
     }
 
-    /// Of a rule with a pattern, a network or a bucket.
+    /// Writes the levels of a rule with a pattern, a network or a bucket.
     #[inline(never)]
     fn write_other_levels(&self, in_bucket: bool, entries: &[Entry<'_>], key: &mut Vec<u8>) {
         for (i, entry) in entries.iter().enumerate() {
@@ -135,8 +135,8 @@ pub fn write_version(version: u64, key: &mut Vec<u8>) {
     let _ = write!(KeyText(key), "|^{version}");
 }
 
-/// A level that counts by the value of the request. A function of its own, so that keys of most rules cost
-/// what they did before rules had buckets.
+/// A level that counts by the value of the request. A function of its own, so that the keys of most rules do
+/// not pay for buckets.
 #[inline(never)]
 pub(crate) fn write_value(key: &mut Vec<u8>, entry: &Entry<'_>) {
     key.push(b'|');

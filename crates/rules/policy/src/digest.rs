@@ -28,7 +28,7 @@ pub(crate) struct VersionDigest {
 }
 
 impl VersionDigest {
-    /// Adds `domain`, of whose descriptors `digest` is.
+    /// Adds `domain`; `digest` is that of its descriptors.
     pub(crate) fn add(&mut self, digest: DomainDigest, domain: &Domain) {
         let mut writer = digest.0;
         writer.flag(false); // no further descriptor
@@ -70,7 +70,7 @@ impl DomainDigest {
     }
 }
 
-/// The identity of what a trail of descriptors leads to.
+/// The identity of the rule at the end of a trail of descriptors.
 #[derive(Clone, Debug)]
 pub(crate) struct TrailDigest(Writer);
 
@@ -315,7 +315,7 @@ impl Writer {
                 self.number(*class as u64);
             }
             Algorithm::SlidingWindowCounter | Algorithm::Total | Algorithm::Unlimited => {}
-            // Better a version that changes too often than one that misses a change.
+            // A version that changes too often is better than a version that misses a change.
             unknown => self.text(&format!("{unknown:?}")),
         }
     }

@@ -22,7 +22,7 @@ use crate::rule::Rule;
 /// Shown as `key=value`, in the spelling of [`show_bytes`].
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// The key.
+    /// The key, such as `user`; any bytes.
     pub key: &'a [u8],
     /// The value; may be empty.
     pub value: &'a [u8],
@@ -74,7 +74,7 @@ pub enum Charge {
 }
 
 impl Charge {
-    /// Every choice.
+    /// All choices, in the order in which messages list them.
     pub const ALL: [Self; 3] = [Self::Each, Self::Together, Self::SpareOthers];
 
     /// The name in rule files.
@@ -88,7 +88,7 @@ impl Charge {
     }
 }
 
-/// What becomes of a request for which no rule matches.
+/// Treatment of a request for which no rule matches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Unmatched {
     /// It is admitted.
@@ -147,7 +147,7 @@ pub struct Domain {
     pub(crate) nodes: Vec<Node>,
 }
 
-/// What a matched entry leads to.
+/// Target of a matched entry: the next level, a rule, or both.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
     /// Index in [`Domain::nodes`] of the next level; [`Next::NONE`] for a leaf.
@@ -166,7 +166,7 @@ impl Default for Next {
     }
 }
 
-/// One level: what can match the next entry.
+/// One level: the keys and patterns that can match the next entry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Node {
     pub(crate) keys: NameTable<Values>,
@@ -174,21 +174,20 @@ pub(crate) struct Node {
     pub(crate) joined: Vec<(u32, Wildcard, Next)>,
 }
 
-/// What the values of one key lead to. Small, so that a lookup among many keys touches little memory.
+/// Targets of the values of one key. Small, so that a lookup among many keys touches little memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Values {
     /// Any value that `some` does not match.
     pub(crate) any: Option<Next>,
-    /// How they are read.
     pub(crate) reading: Reading,
     pub(crate) some: Option<Box<SomeValues>>,
 }
 
-/// What some values of one key lead to.
+/// Targets of the particular values of one key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SomeValues {
     pub(crate) exact: NameTable<Next>,
-    /// Those of `exact` that are addresses, by what they mean.
+    /// The addresses among `exact`, by their canonical form.
     pub(crate) addresses: HashMap<IpAddr, Next>,
     /// Longest prefix first.
     pub(crate) networks: Vec<NetworkTable>,
@@ -218,7 +217,7 @@ impl ValuePattern {
     }
 }
 
-/// How an entry was matched on its level.
+/// Kind of match of an entry on its level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matched {
     /// By its key and its value.
@@ -238,7 +237,7 @@ impl Domain {
         self.index
     }
 
-    /// The name.
+    /// The name, as requests and rule files write it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -256,13 +255,13 @@ impl Domain {
         self.charge
     }
 
-    /// What becomes of a request for which no rule matches; `None` if the rules do not say.
+    /// Treatment of a request for which no rule matches; `None` if the rules do not say.
     #[must_use]
     pub const fn unmatched(&self) -> Option<Unmatched> {
         self.unmatched
     }
 
-    /// How an HTTP surface answers a denied request if the rule has no response of its own.
+    /// Reply of HTTP surfaces to a denied request if the rule has no response of its own.
     #[must_use]
     pub const fn response(&self) -> Option<&Response> {
         self.response.as_ref()
@@ -294,8 +293,8 @@ impl Domain {
     }
 
     /// Whether a descriptor ends where the rules have neither a limit nor a further level: an exception that
-    /// was written on purpose, such as `user=operator` beside `user`. Where the rules only go on, no rule
-    /// matches.
+    /// was written on purpose, such as `user=operator` beside `user`. Where the rules only have a further
+    /// level, no rule matches.
     ///
     /// # Example
     /// ```
@@ -316,7 +315,7 @@ impl Domain {
         self.end(entries).is_some_and(|next| next.rule == Next::NONE && next.node == Next::NONE)
     }
 
-    /// What the last entry leads to.
+    /// Target of the last entry.
     #[inline]
     fn end(&self, entries: &[Entry<'_>]) -> Option<Next> {
         let (last, above) = entries.split_last()?;
@@ -327,7 +326,7 @@ impl Domain {
         Some(node.next(last, &self.rules)?.0)
     }
 
-    /// How each entry of a descriptor is matched, up to the first that is not: the steps of `find`.
+    /// Kind of match of each entry of a descriptor, up to the first unmatched one: the steps of `find`.
     #[must_use]
     pub fn trace(&self, entries: &[Entry<'_>]) -> Vec<Matched> {
         let mut steps = Vec::new();
@@ -342,7 +341,7 @@ impl Domain {
 }
 
 impl Node {
-    /// What an entry leads to. `rules` are the domain's.
+    /// Target of an entry. `rules` are the domain's.
     #[inline]
     pub(crate) fn next(&self, entry: &Entry<'_>, rules: &[Rule]) -> Option<(Next, Matched)> {
         let values = self.keys.get(entry.key);
@@ -366,7 +365,7 @@ impl Node {
         Some((values?.any?, Matched::Default))
     }
 
-    /// How the values of a key are read on this level.
+    /// Reading of the values of a key on this level.
     pub(crate) fn reading_of(&self, key: &[u8]) -> Reading {
         self.keys.get(key).map_or(Reading::Text, |values| values.reading)
     }
@@ -409,8 +408,8 @@ impl Node {
         entry: &Entry<'_>,
         may_be: impl Fn(&Next) -> bool,
     ) -> Option<Next> {
-        // Copies only what is not UTF-8. A client could send U+FFFD itself, so this reading adds nothing to
-        // what clients can make a pattern match.
+        // Copies only values that are not UTF-8. A client could send U+FFFD itself, so this reading lets no
+        // further value match a pattern.
         let value = lossy(entry.value);
         let own = of_key.iter().find(|(_, pattern, next)| may_be(next) && pattern.matches(&value));
         let before = own.map_or(u32::MAX, |(order, ..)| *order);

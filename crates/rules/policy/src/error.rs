@@ -1,4 +1,4 @@
-//! What can be wrong with a set of rules, wherever it came from. Each message says what to write instead.
+//! Errors in a set of rules, wherever it came from. Each message says what to write instead.
 
 use std::fmt;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub enum RuleError {
     /// [`PolicyBuilder::merge_domains`](crate::PolicyBuilder).
     #[error("{} is already the domain of {}; write another, or allow merging with MERGE_DOMAIN_CONFIG=true", clip(name), place_of(first.as_ref()))]
     DuplicateDomain {
-        /// The name.
+        /// Name of the domain.
         name: String,
         /// Where the first one was written.
         first: Option<Place>,
@@ -48,13 +48,13 @@ pub enum RuleError {
     /// A `*` in the key beside a network or a regular expression.
     #[error("cannot be combined with a * in the key; write the whole key")]
     PatternKey,
-    /// Not `address/length`.
+    /// A network that is not of the form `address/length`.
     #[error("invalid network {}: expected something like 10.0.0.0/8 or 2001:db8::/32", quoted(.0))]
     Network(String),
     /// Bits behind the prefix are set.
     #[error("{text} has bits set behind its prefix; write {network}")]
     HostBits {
-        /// As written.
+        /// The network as written.
         text: String,
         /// The network that contains the address.
         network: IpNet,
@@ -77,7 +77,7 @@ pub enum RuleError {
     /// `share_threshold` without a pattern.
     #[error("has no pattern to share; write a * into value, or remove it")]
     NothingToShare,
-    /// Not 1 to 128 bits.
+    /// A prefix that is not 1 to 128 bits long.
     #[error("{0} is out of range; write a whole number from 1 to 128")]
     Ipv6PrefixRange(u8),
     /// `ipv6_prefix` on an IPv4 network.
@@ -86,7 +86,7 @@ pub enum RuleError {
     /// `ipv6_prefix` shorter than the network's own prefix.
     #[error("{bits} is wider than value_cidr; write {least} or more")]
     Ipv6PrefixTooWide {
-        /// As written.
+        /// Number of bits, as written.
         bits: u8,
         /// The network's own prefix.
         least: u8,
@@ -109,9 +109,9 @@ pub enum RuleError {
          that counts, so write the same number, or write it once"
     )]
     ForwardedDiffers {
-        /// As written here.
+        /// Number of the place, as written here.
         nth: u8,
-        /// As written before.
+        /// Number of the place in the earlier descriptor.
         first: u8,
     },
     /// A list of limits without a limit.
@@ -123,7 +123,7 @@ pub enum RuleError {
     /// Two limits of one name.
     #[error("{} is already the name of limits[{first}]; write another", clip(name))]
     DuplicateLimitName {
-        /// The name.
+        /// Name of both limits.
         name: String,
         /// Index of the first one.
         first: usize,
@@ -149,7 +149,7 @@ pub enum RuleError {
         clip(name)
     )]
     BucketTwice {
-        /// The name.
+        /// Name of the bucket.
         name: String,
         /// Index of the first one.
         first: usize,
@@ -163,18 +163,18 @@ pub enum RuleError {
         clip(name)
     )]
     BucketDiffers {
-        /// The name.
+        /// Name of the bucket.
         name: String,
         /// The first limit of the bucket, and its place.
         first: String,
-        /// What differs, such as `the rate`.
+        /// The setting that differs, such as `the rate`.
         what: &'static str,
-        /// Of the first limit.
+        /// That setting of the first limit.
         theirs: String,
-        /// Of this limit.
+        /// That setting of this limit.
         ours: String,
     },
-    /// Limits of one bucket of which one may take so much in advance that their counter has no room for it.
+    /// Limits of one bucket whose largest overdraft leaves no room in their counter.
     #[error("the largest overdraft of the bucket: {0}")]
     BucketQuota(QuotaError),
     /// A limit that cannot be leased.
@@ -183,15 +183,15 @@ pub enum RuleError {
          (form: meter) and fixed_window can; write one of them, or sharing: exact"
     )]
     NotLeasable {
-        /// Its algorithm.
+        /// Name of the limit's algorithm.
         algorithm: &'static str,
     },
     /// A limit that the configured store cannot count.
     #[error("{algorithm}: {reason}")]
     NotCountable {
-        /// Its algorithm.
+        /// Name of the limit's algorithm.
         algorithm: &'static str,
-        /// Why, and what to write instead.
+        /// The reason and the remedy.
         reason: &'static str,
     },
     /// A wait that is too short or too long.
@@ -200,13 +200,13 @@ pub enum RuleError {
     /// A rule whose requests cannot wait for their turn.
     #[error("queue does not work here: {reason}")]
     NoQueue {
-        /// Why, and what to write instead.
+        /// The reason and the remedy.
         reason: &'static str,
     },
-    /// Not a status code of a denial.
+    /// A status that is not one of a denial.
     #[error("{0} is out of range; write a whole number from 400 to 599")]
     Status(u16),
-    /// Not a content type.
+    /// A value that is not a content type.
     #[error("invalid content type {}: expected something like application/json", quoted(.0))]
     ContentType(String),
     /// A JSON body that is not JSON once filled in.
@@ -215,7 +215,7 @@ pub enum RuleError {
     /// A placeholder that is misspelt or not closed.
     #[error("{}", template_message(.0))]
     Template(TemplateError),
-    /// Not a name of a header field.
+    /// A text that is not a name of a header field.
     #[error("is not a header name; write letters, digits and -")]
     HeaderName,
     /// `Content-Type` among the header fields.
@@ -257,13 +257,13 @@ fn template_message(error: &TemplateError) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BuildError {
-    /// The domain.
+    /// Name of the domain.
     pub domain: String,
     /// Path within the domain, in the keys of rule files, such as `descriptors[2].rate_limit`.
     pub path: String,
     /// Where the descriptor was written, if it was read from a text.
     pub place: Option<Place>,
-    /// What is wrong.
+    /// The error itself, without its place.
     pub error: RuleError,
 }
 

@@ -5,16 +5,16 @@ use crate::counter_key::write_value;
 use crate::domain::Entry;
 use crate::key_text::escape;
 
-/// What a counter's key says of the requests that it counts.
+/// The parts of a counter's key: the requests that it counts, and its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyParts {
-    /// The domain.
+    /// Name of the domain.
     pub domain: String,
     /// Key and value of each entry, as they were sent. `None` where requests with different values share the
     /// counter, or where the key is too long to be kept whole: then the entries of a request do not follow
     /// from it.
     pub entries: Option<Vec<(Vec<u8>, Vec<u8>)>>,
-    /// What is counted: `minute`, `token_bucket` and the like. Empty if the key is not kept whole.
+    /// Unit or algorithm: `minute`, `token_bucket` and the like. Empty if the key is not kept whole.
     pub counted: String,
 }
 
@@ -22,8 +22,8 @@ pub struct KeyParts {
 const DIGEST: &str = "%sha256:";
 
 impl KeyParts {
-    /// Reads a key that [`Rule::write_key`](crate::Rule::write_key) wrote, or what a store keeps of one.
-    /// `None`: it is not such a key.
+    /// Reads a key that [`Rule::write_key`](crate::Rule::write_key) wrote, or the part of such a key that a
+    /// store keeps. `None` for anything else.
     ///
     /// # Example
     /// ```
@@ -55,8 +55,8 @@ impl KeyParts {
         Some(Self { domain, entries, counted: String::from_utf8(unescaped(tail.as_bytes())?).ok()? })
     }
 
-    /// Appends how the keys begin that count requests of `domain` whose first entries are these: each has a
-    /// bar behind it. Counters of values that share one begin otherwise.
+    /// Appends the beginning of all keys that count requests of `domain` with these first entries, each
+    /// followed by a bar. Keys of counters that several values share begin otherwise.
     pub fn write_start(domain: &str, entries: &[Entry<'_>], key: &mut Vec<u8>) {
         escape(key, domain.as_bytes(), false);
         entries.iter().for_each(|entry| write_value(key, entry));

@@ -93,7 +93,7 @@ pub(crate) fn tail(algorithm: &Algorithm, period: &str, is_zero: bool) -> String
         Algorithm::TokenBucket { refill: Refill::Interval, .. } => "token_bucket:interval".to_owned(),
         Algorithm::LeakyBucket { form: LeakyForm::Queue { .. }, .. } => "leaky_bucket:queue".to_owned(),
         // These states do not depend on the rate: the new quota reads a bucket in permits, and a warm-up as a
-        // share of what is stored.
+        // share of the stored permits.
         Algorithm::TokenBucket { .. }
         | Algorithm::LeakyBucket { .. }
         | Algorithm::WarmUp { .. }
@@ -106,7 +106,7 @@ pub(crate) fn tail(algorithm: &Algorithm, period: &str, is_zero: bool) -> String
     if algorithm.is_bucket() && is_zero { kind + ":0" } else { kind }
 }
 
-/// The tail of a bucket that limits share. Those in shadow have another.
+/// The tail of a bucket that limits share. Limits in shadow have another one.
 pub(crate) fn bucket_tail(tail: &str, name: &str, is_shadow: bool) -> String {
     let mut bytes = Vec::new();
     escape(&mut bytes, name.as_bytes(), false);

@@ -1,4 +1,4 @@
-//! Rules as data: what limits exist, which of them applies to a request, and how its counter is called.
+//! Rules as data: the limits, the choice of the limits for a request, and the names of their counters.
 //!
 //! [`PolicyBuilder`] makes a [`Policy`] from [`DomainSpec`]s and checks everything, so that no decision can
 //! fail. [`Domain::find`] picks the rule of a descriptor, and [`Rule::write_key`] writes the key of its

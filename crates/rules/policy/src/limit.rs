@@ -28,7 +28,7 @@ pub struct Limit {
     pub post_paid: bool,
     /// The bucket that it shares with other limits of its domain, if it has none of its own.
     pub bucket: Option<String>,
-    /// The unit if the period is exactly one; `None` for any other period, such as ten seconds.
+    /// The unit, if the period is exactly one unit; `None` for any other period, such as ten seconds.
     pub unit: Option<Unit>,
     /// Length of the period; of the unit, if a time zone makes it vary; zero for a total, which has none.
     pub period: Duration,
@@ -59,15 +59,15 @@ pub enum LimitError {
         "an excess of {excess} is above the limit of {limit}; write a number from 1 to the limit, or up to 100 %"
     )]
     LargeExcess {
-        /// As given.
+        /// The excess as given, in permits.
         excess: u64,
-        /// The limit.
+        /// The limit, in permits per window.
         limit: u64,
     },
-    /// A cost that never fits, or of nothing.
+    /// A cost of 0, or one that never fits.
     #[error("a cost of {cost} never fits; write 1 to {most}")]
     Cost {
-        /// As given.
+        /// The cost as given, in permits.
         cost: u64,
         /// The most permits that can ever be taken at once.
         most: u64,
@@ -194,8 +194,8 @@ impl Limit {
 
     /// The same limit, whose hits are reported after they were used: tokens of an answer, or bytes.
     ///
-    /// Hits are counted in full, whatever is left, and what was not there is owed. A request is denied where
-    /// nothing was left before it; a check with 0 hits too, which counts nothing. The limits of a request
+    /// Hits are counted in full, whatever is left, and missing permits become a debt. A request is denied if
+    /// nothing was left before it. So is a check with 0 hits, which counts nothing. The limits of a request
     /// that are charged together do not include it.
     ///
     /// # Example
@@ -273,8 +273,8 @@ impl Limit {
         self
     }
 
-    /// What the keys of its counters end in, after the last `|`: how it counts, and its name if it is one of
-    /// several.
+    /// End of its counter keys, after the last `|`: the unit or algorithm, and the limit's name if it is one
+    /// of several.
     #[must_use]
     pub fn key_tail(&self) -> &str {
         &self.key_tail
@@ -351,7 +351,7 @@ impl From<CivilUnit> for Unit {
     }
 }
 
-/// A period in the forms that a limit needs.
+/// Length of a period, in the forms that a limit needs.
 struct Length {
     period: Period,
     span: Duration,
@@ -394,7 +394,7 @@ impl Length {
 /// two share a count.
 #[derive(Clone, Debug)]
 pub struct Override {
-    /// The limit.
+    /// The limit that applies in place of the rule's.
     pub limit: Limit,
     pub(crate) unit: Unit,
 }

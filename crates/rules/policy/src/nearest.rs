@@ -1,4 +1,4 @@
-//! The rule that is nearest to a descriptor which matches none, for people who look for the difference.
+//! The nearest rule to a descriptor that matches none, for people who look for the difference.
 //!
 //! Looks at a bounded number of descriptors per level, since requests cause it. Not here: matching
 //! (`domain`).
@@ -35,11 +35,11 @@ impl Domain {
                 return self.beside(node, entry).or(above);
             };
             above = self.rules.get(next.rule as usize).or(above);
-            // The rules end here, and the descriptor does not.
+            // The rules end here, but the descriptor has further entries.
             let Some(below) = self.nodes.get(next.node as usize) else { return above };
             node = below;
         }
-        // The rules go on below the last entry.
+        // The rules have further levels below the last entry.
         self.first_of(first(all(node))?).or(above)
     }
 
@@ -65,13 +65,13 @@ impl Domain {
     }
 }
 
-/// What the descriptors of a level lead to.
+/// Targets of the descriptors of a level.
 fn all(node: &Node) -> impl Iterator<Item = Next> {
     let keys = node.keys.iter().take(MOST).flat_map(|(_, values)| of_key(values));
     keys.chain(node.joined.iter().map(|(.., next)| *next))
 }
 
-/// What the values of a key lead to.
+/// Targets of the values of a key.
 fn of_key(values: &Values) -> impl Iterator<Item = Next> {
     let some = values.some.as_deref().into_iter().flat_map(|some| {
         let exact = some.exact.iter().take(MOST).map(|(_, next)| *next);

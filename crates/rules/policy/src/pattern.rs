@@ -87,7 +87,7 @@ pub(crate) fn parse_network(text: &str) -> Result<IpNet, RuleError> {
     }
 }
 
-/// The IPv4 network that an IPv6 one is, if all of its addresses are IPv4 addresses.
+/// The IPv4 network that an IPv6 network represents, if all of its addresses are IPv4 addresses.
 fn as_ipv4(network: IpNet) -> Option<IpNet> {
     let IpNet::V6(six) = network else { return None };
     let bits = six.prefix_len().checked_sub(96)?;
@@ -106,7 +106,7 @@ impl ValueRegex {
         if text.len() > LONGEST_REGEX {
             return Err(RuleError::LongRegex(text.len()));
         }
-        // Alone first, so that its parentheses cannot close those around it.
+        // Compiled alone first, so that its parentheses cannot close the added ones.
         let regex = compile(text)
             .and_then(|_| compile(&format!(r"\A(?:{text})\z")))
             .map_err(|error| reason(&error))?;

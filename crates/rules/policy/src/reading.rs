@@ -1,4 +1,4 @@
-//! What the values of a key are on a level: texts, addresses, or lists of addresses that proxies forward.
+//! Kinds of values of a key on a level: texts, addresses, or lists of addresses that proxies forward.
 //!
 //! Where they are addresses, every spelling of an address is the same value to matching and counting alike.
 //! Nothing is allocated. Not here: how addresses are spelled (`human-text`), which descriptors say it
@@ -10,16 +10,16 @@ use std::num::NonZeroU8;
 
 use tollgate_human_text::{ReadAddress, forwarded_address, read_address};
 
-/// How the values of a key are read on one level.
+/// Reading of the values of a key on one level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// As they are.
     #[default]
     Text,
-    /// As addresses, since a descriptor of the level takes some; what is not an address stays as it is.
+    /// As addresses, since a descriptor of the level takes addresses; any other value stays as it is.
     Address,
-    /// As lists of addresses, of which the one in this place from the right counts. Without one in that place
-    /// the value is empty.
+    /// As lists of addresses, of which the one in this place from the right counts. If the list has no
+    /// address there, the value is empty.
     Forwarded(NonZeroU8),
 }
 
@@ -37,7 +37,7 @@ pub struct ValueRoom {
 }
 
 impl ValueRoom {
-    /// Empty.
+    /// Room without a value.
     #[must_use]
     pub const fn new() -> Self {
         Self { bytes: [0; LONGEST], length: 0 }
@@ -71,17 +71,17 @@ impl std::fmt::Write for ValueRoom {
 /// A value as it was read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Read<'a> {
-    /// What it counts as: the canonical spelling of an address, or the value itself.
+    /// The counted value: the canonical spelling of an address, or the value itself.
     pub(crate) text: &'a [u8],
     /// The address, if it is one.
     pub(crate) address: Option<IpAddr>,
-    /// It is the last address of a list of which no rule says which one counts, so a proxy in between may
-    /// have written it: nothing may be lifted for it.
+    /// It is the last address of a list, and no rule says which address counts. A proxy in between may have
+    /// written it, so no limit may be lifted for it.
     pub(crate) is_unnamed: bool,
 }
 
 impl Reading {
-    /// How the values of a key are read that two descriptors of a level have.
+    /// Reading of the values of a key that occurs in two descriptors of a level.
     pub(crate) fn and(self, other: Self) -> Self {
         match (self, other) {
             (Self::Forwarded(_), _) | (Self::Address, Self::Text) => self,
@@ -93,7 +93,7 @@ impl Reading {
         self == Self::Text
     }
 
-    /// The address that a value is, and whether it is the last of a list of which no rule says which one
+    /// The address that a value is, and whether it is the last of a list for which no rule says which address
     /// counts.
     #[inline]
     pub(crate) fn address(self, value: &[u8]) -> (Option<IpAddr>, bool) {

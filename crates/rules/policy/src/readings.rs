@@ -1,4 +1,4 @@
-//! What the descriptors of a level say about the values of its keys.
+//! Readings of the keys of a level, as its descriptors declare them.
 //!
 //! Not here: how a value is read (`reading`).
 
@@ -8,12 +8,12 @@ use std::num::NonZeroU8;
 use crate::reading::{Reading, exact_address};
 use crate::spec::{DescriptorSpec, ListedValue, ValueKind};
 
-/// How the values of each key of a level are read.
+/// Reading of the values of each key of a level.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Readings(HashMap<String, Reading>);
 
 impl Readings {
-    /// Adds what the descriptors of the level say. Of two places in a list the first counts.
+    /// Adds the declarations of the descriptors of the level. Of two places in a list the first counts.
     pub(crate) fn note(&mut self, level: &[DescriptorSpec]) {
         for spec in level {
             let reading = reading_of(spec);
@@ -29,7 +29,7 @@ impl Readings {
     }
 }
 
-/// How a descriptor reads the values of its key.
+/// Reading of the values of a descriptor's key.
 fn reading_of(spec: &DescriptorSpec) -> Reading {
     if spec.key.contains('*') {
         return Reading::Text; // no one key

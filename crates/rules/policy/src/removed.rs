@@ -1,4 +1,4 @@
-//! What a set of rules lacks of an earlier one.
+//! Rules and domains that a set of rules no longer has, compared with an earlier one.
 
 use std::collections::HashSet;
 
@@ -36,14 +36,14 @@ pub struct Removed<'a> {
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct RemovedRule<'a> {
-    /// Its domain.
+    /// Domain of the rule, in the earlier set.
     pub domain: &'a Domain,
-    /// The rule.
+    /// The rule, as it was in the earlier set.
     pub rule: &'a Rule,
 }
 
 impl<'a> Removed<'a> {
-    /// What `new` lacks of `old`. A rule is kept if its domain has one of the same path or of the same name.
+    /// Compares `old` with `new`. A rule is kept if its domain has one of the same path or of the same name.
     #[must_use]
     pub fn between(old: &'a Policy, new: &Policy) -> Self {
         let mut removed = Self { domains: Vec::new(), rules: Vec::new(), before: old.rules().count() };

@@ -10,7 +10,7 @@ use crate::error::RuleError;
 const FRAMING: [&str; 6] =
     ["connection", "content-length", "keep-alive", "te", "transfer-encoding", "upgrade"];
 
-/// How an HTTP surface answers a denied request. Made by [`ResponseSpec::build`].
+/// Reply of HTTP surfaces to a denied request. Made by [`ResponseSpec::build`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Response {
@@ -51,7 +51,7 @@ pub enum ResponsePart {
     Status,
     /// The content type.
     ContentType,
-    /// The body.
+    /// The template of the body.
     Body,
     /// The name of the header field of this index.
     HeaderName(usize),

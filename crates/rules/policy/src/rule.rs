@@ -25,7 +25,7 @@ pub struct Rule {
     /// The limits, all of them charged. Empty if [`unlimited`](Rule::unlimited) or [`denies`](Rule::denies),
     /// and of a rule with [`slots`](Rule::slots).
     pub limits: Vec<Limit>,
-    /// A limit on what runs at the same time, instead of on permits.
+    /// A limit on concurrency, instead of on permits.
     pub slots: Option<Slots>,
     /// Counts nothing and admits everything.
     pub unlimited: bool,
@@ -39,13 +39,13 @@ pub struct Rule {
     pub replaces: Vec<String>,
     /// Free data that is returned with an admitted request; a map, or `None`.
     pub metadata: Option<serde_json::Value>,
-    /// What to do while the store is unavailable.
+    /// Treatment of requests while the store is unavailable.
     pub on_store_failure: OnStoreFailure,
     /// Where the counters are kept if several nodes run.
     pub sharing: Sharing,
-    /// How long a request that is over a limit waits for its turn, at most; `None`: it is denied at once.
+    /// Longest wait of a request that is over a limit for its turn; `None`: it is denied at once.
     pub max_wait: Option<Duration>,
-    /// How an HTTP surface answers a denied request; if `None`, the domain's response applies.
+    /// Reply of HTTP surfaces to a denied request; if `None`, the domain's response applies.
     pub response: Option<Response>,
     /// Where the rule was written; `None` for a rule that was built without a text.
     pub place: Option<Place>,
@@ -78,12 +78,12 @@ impl Rule {
     }
 }
 
-/// What a rule does with one entry of a request.
+/// Treatment of one entry of a request by a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Level {
     /// Which part of the value goes into the counter key.
     pub(crate) counted: Counted,
-    /// How the value is read before.
+    /// The reading of the value, before it is counted.
     pub(crate) reading: Reading,
     /// The value of the request is part of the key of a bucket too: the rule does not name a value, nor a
     /// pattern that shares a counter.
@@ -105,15 +105,15 @@ pub(crate) enum Counted {
     Address(Option<u8>),
 }
 
-/// What to do with a request while the store is unavailable.
+/// Treatment of a request while the store is unavailable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum OnStoreFailure {
-    /// Deny it.
+    /// Deny the request.
     Deny,
-    /// Admit it.
+    /// Admit the request.
     #[default]
     Allow,
-    /// Count it in this node's memory.
+    /// Count the request in this node's memory.
     Local,
 }
 

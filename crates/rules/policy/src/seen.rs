@@ -13,14 +13,14 @@ use crate::rule::Rule;
 pub struct Seen<'a> {
     /// Its value is the canonical spelling of an address if the value is one.
     pub entry: Entry<'a>,
-    /// The value is a list of addresses of which no rule says which one counts, and this is the last. A proxy
-    /// in between may have written it, so nothing may be lifted for it.
+    /// The value is the last address of a list for which no rule says which address counts. A proxy in
+    /// between may have written it, so no limit may be lifted for it.
     pub is_unnamed: bool,
 }
 
 impl Rule {
-    /// Whether it counts a value of the request as an address, so that [`Rule::seen`] may differ from what
-    /// was sent.
+    /// Whether it counts a value of the request as an address, so that [`Rule::seen`] may differ from the
+    /// value sent.
     #[must_use]
     pub fn takes_addresses(&self) -> bool {
         self.levels.iter().any(|level| !level.reading.is_text())
@@ -51,7 +51,7 @@ impl Rule {
 
 impl Domain {
     /// The entries of a descriptor as the rules read them, as many as there are `rooms`. Where the rules do
-    /// not say what values are, one that is an address counts as it; a list stays as it is. Allocates
+    /// not say the kind of values, an address counts as an address, and a list stays as it is. Allocates
     /// nothing.
     pub fn seen<'a>(
         &'a self,

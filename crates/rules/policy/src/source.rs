@@ -7,7 +7,7 @@ use crate::policy::Policy;
 
 /// Supplies sets of rules, one after the other. `tollgate_limiter::follow` puts them in force.
 ///
-/// The receiver of a channel is a source: whoever has the sender supplies the rules.
+/// The receiver of a channel is a source: the holder of the sender supplies the rules.
 ///
 /// # Example
 /// ```
@@ -33,11 +33,11 @@ pub trait RuleSource: Send {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RuleUpdate<E> {
-    /// The source's own name for what it supplies, such as a digest of files or a version of a control plane.
+    /// The source's own name for the update, such as a digest of files or a version of a control plane.
     pub revision: String,
     /// The rules. While there is an error, the previous rules stay in force.
     pub policy: Result<Policy, E>,
-    /// What the author of the rules should know, one line each. The rules are in force all the same.
+    /// Warnings for the author of the rules, one line each. The rules are in force all the same.
     pub warnings: Vec<String>,
 }
 

@@ -1,7 +1,7 @@
-//! Rules as data, before they are built: what a rule file, a control plane or a program says, in one form.
+//! Rules as data, before they are built: the common form of a rule file, a control plane and a program.
 //!
-//! A spec can say what makes no sense; [`PolicyBuilder`](crate::PolicyBuilder) finds every such error. Not
-//! here: how specs become rules (`builder`).
+//! A spec may contain errors; [`PolicyBuilder`](crate::PolicyBuilder) finds every such error. Not here: how
+//! specs become rules (`builder`).
 
 mod check;
 mod classes;
@@ -55,14 +55,14 @@ impl DomainSpec {
         self
     }
 
-    /// What becomes of a request for which no rule matches; a setting of the limiter says it otherwise.
+    /// Sets the treatment of requests for which no rule matches; a setting of the limiter overrides it.
     #[must_use]
     pub const fn unmatched(mut self, unmatched: Unmatched) -> Self {
         self.unmatched = Some(unmatched);
         self
     }
 
-    /// How an HTTP surface answers a denied request if the rule has no response of its own.
+    /// Sets the reply of HTTP surfaces to a denied request if the rule has no response of its own.
     #[must_use]
     pub fn response(mut self, response: Response) -> Self {
         self.response = Some(response);
@@ -140,9 +140,9 @@ impl DescriptorSpec {
     }
 
     /// Reads values as lists of addresses, as proxies write them into `X-Forwarded-For` and `Forwarded`: the
-    /// address in the `nth` place from the right counts, 1 to [`MOST_FORWARDED`](crate::MOST_FORWARDED). It
-    /// is what `nth` trusted proxies know of the client, whatever the client wrote in front of it. A list
-    /// without an address in that place counts as an empty value.
+    /// address in the `nth` place from the right counts, 1 to [`MOST_FORWARDED`](crate::MOST_FORWARDED). That
+    /// is the address that `nth` trusted proxies have recorded, whatever the client wrote in front of it. A
+    /// list without an address in that place counts as an empty value.
     ///
     /// It applies to all descriptors of the level that have this key.
     ///
@@ -208,18 +208,17 @@ impl DescriptorSpec {
     }
 }
 
-/// What a rule limits.
+/// The limits of a rule.
 #[derive(Clone, Debug)]
 pub(crate) enum Limits {
-    /// Nothing.
+    /// The rule admits every request.
     Unlimited,
-    /// Everything.
+    /// The rule denies every request.
     Denied,
-    /// One limit.
     One(Box<Limit>),
     /// Several, each with a name, except the only one in force.
     Named(Vec<Limit>),
-    /// What runs at the same time.
+    /// A number of requests at the same time.
     Slots(Slots),
 }
 
@@ -281,7 +280,7 @@ impl RuleSpec {
         Self::of(Limits::Named(limits.into_iter().collect()))
     }
 
-    /// A rule that limits what runs at the same time: holders acquire its slots and release them.
+    /// A rule that caps concurrency: holders acquire its slots and release them.
     ///
     /// # Example
     /// ```
@@ -347,7 +346,7 @@ impl RuleSpec {
         self
     }
 
-    /// What to do with a request while the store is unavailable.
+    /// Sets the treatment of requests while the store is unavailable.
     #[must_use]
     pub const fn on_store_failure(mut self, choice: OnStoreFailure) -> Self {
         self.on_store_failure = choice;
@@ -381,7 +380,7 @@ impl RuleSpec {
         self
     }
 
-    /// How an HTTP surface answers a denied request.
+    /// Sets the reply of HTTP surfaces to a denied request.
     #[must_use]
     pub fn response(mut self, response: Response) -> Self {
         self.response = Some(response);
@@ -393,9 +392,9 @@ impl RuleSpec {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Part {
-    /// The key.
+    /// The key of the descriptor.
     Key,
-    /// The value.
+    /// The value of the descriptor.
     Value,
     /// The number of bits that group addresses.
     Ipv6Prefix,
@@ -413,9 +412,9 @@ pub enum Part {
     NameOfLimit(usize),
     /// A name in the list of the rules that this one replaces.
     Replaces(usize),
-    /// What becomes of a request that is over a limit.
+    /// The choice for requests over a limit.
     OnLimit,
-    /// How long it may wait.
+    /// The longest wait of a request for its turn.
     MaxWait,
 }
 

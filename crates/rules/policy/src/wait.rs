@@ -1,4 +1,4 @@
-//! How long a request may wait for its turn, where a rule queues (`RuleSpec::queue`).
+//! Bounds of the wait of a request for its turn, where a rule queues (`RuleSpec::queue`).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What reading rule files costs; what varies is the number of rules.
+//! Cost of reading rule files; the variable is the number of rules.
 
 #![allow(clippy::expect_used, reason = "a bench")]
 

@@ -11,7 +11,7 @@ pub enum LoadError {
     /// A path cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Unreadable {
-        /// The path.
+        /// The file or folder, as given or as found in a folder.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,

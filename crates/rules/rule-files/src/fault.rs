@@ -1,4 +1,4 @@
-//! What is wrong in a rule file: where, and what to write instead.
+//! Errors in a rule file: the place, the fault and the remedy.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use tollgate_policy::Place;
 /// One thing that is wrong: `file:line:column: path.to.key: what is wrong; what to write instead`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The place.
+    /// File, line and column of the fault.
     pub place: Place,
     /// Path of the key, such as `descriptors[2].rate_limit.unit`; empty for the file as a whole.
     pub path: String,
-    /// What is wrong, and what to write instead.
+    /// The fault and the remedy, for people.
     pub message: String,
 }
 

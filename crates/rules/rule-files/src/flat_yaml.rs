@@ -12,7 +12,7 @@ use crate::yaml_tree::{Kind, Node, Pos, parse};
 /// A name and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlatEntry {
-    /// The name.
+    /// The name, such as `grpc`.
     pub name: String,
     /// Place of the name.
     pub place: Place,

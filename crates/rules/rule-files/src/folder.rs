@@ -49,10 +49,10 @@ pub fn read(paths: &[PathBuf], dot_files: bool) -> Result<Vec<RuleFile>, LoadErr
     Ok(files)
 }
 
-/// What shows that a file has been written to, without reading it.
+/// Signs of a write to a file that show without reading it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// The file.
+    /// Path of the file.
     pub(crate) name: PathBuf,
     bytes: u64,
     /// `None` where the file system keeps no such time.
@@ -85,14 +85,14 @@ fn names(paths: &[PathBuf], dot_files: bool) -> Result<Vec<PathBuf>, LoadError> 
     Ok(found(paths, dot_files)?.names)
 }
 
-/// What is at and below paths.
+/// The files at and below paths.
 #[derive(Default)]
 struct Found {
     /// Files whose names begin with a dot are names, and not hidden.
     dot_files: bool,
     names: Vec<PathBuf>,
     hidden: Vec<PathBuf>,
-    /// Folders.
+    /// Folders that were read.
     seen: HashSet<PathBuf>,
 }
 

@@ -51,7 +51,7 @@ fn of_limit(limit: &Node) -> u32 {
     level_of(map, &LEVELS).max(of_numbers(map))
 }
 
-/// The highest level of the keys of a map.
+/// The highest level among the keys of a map.
 fn level_of(map: &Map, levels: &[(&str, u32)]) -> u32 {
     let level = |name: &str| levels.iter().find(|(key, _)| *key == name).map_or(1, |(_, level)| *level);
     map.entries.iter().map(|(key, _)| level(&key.text)).max().unwrap_or(1)
@@ -89,7 +89,7 @@ fn has_large_number(text: &str) -> bool {
     text.as_bytes().chunk_by(|a, b| a.is_ascii_digit() && b.is_ascii_digit()).any(|run| run.len() >= 10)
 }
 
-/// The values under a key: of a list its items.
+/// The values under a key: the items of a list, or the only value.
 fn limits<'a>(map: &'a Map, name: &str) -> impl Iterator<Item = &'a Node> {
     items(map, name).chain(value(map, name).filter(|node| !matches!(node.kind, Kind::List(_))))
 }

@@ -2,9 +2,9 @@
 //! runs.
 //!
 //! [`parse`] reads texts and [`load`] reads paths; both make a [`RuleSet`]. A [`RuleReader`] reads sets that
-//! follow each other, and of each only what has changed. [`FileSource`] watches paths and
-//! supplies each change as a [`RuleSource`](tollgate_policy::RuleSource). Not here: what rules mean
-//! (`policy`), putting them in force (`limiter`).
+//! follow each other, each time only the changed files. [`FileSource`] watches paths and supplies each change
+//! as a [`RuleSource`](tollgate_policy::RuleSource). Not here: what rules mean (`policy`), putting them in
+//! force (`limiter`).
 #![deny(missing_docs)] // it is published
 
 mod error;

@@ -13,30 +13,30 @@ use crate::read::{self, Lists, Notes, Warnings};
 use crate::revision::{digest_of, revision_of};
 use crate::rule_file::RuleFile;
 
-/// How to read rules.
+/// Options for reading rules.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Files of one domain add up instead of being an error.
     pub merge_domains: bool,
     /// Charge of the domains whose files do not say it.
     pub charge: Charge,
-    /// What the store can count; everything by default.
+    /// Quotas that the store can count; everything by default.
     pub countable: Countable,
     /// Rule files whose names begin with a dot are read too. Folders with such names never are.
     pub dot_files: bool,
 }
 
-/// What rule files contain.
+/// The contents of rule files.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct RuleSet {
-    /// The rules.
+    /// All rules of the files, ready to be matched.
     pub policy: Policy,
     /// Digest of the names and texts of the files: unlike the version of the rules, it changes with every
     /// character.
     pub revision: String,
-    /// What has no effect, or not the one it seems to have. Of a kind that occurs often the first, which says
-    /// how many follow.
+    /// Warnings: text that has no effect, or another effect than it seems to have. If a kind occurs often,
+    /// only the first is here, with the number of the others.
     pub warnings: Vec<Fault>,
     /// The number of all warnings.
     pub warned: usize,
@@ -61,19 +61,19 @@ pub fn parse(files: &[RuleFile], options: &Options) -> Result<RuleSet, Faults> {
     read_all(files, options, |file, lists| of_file(file, options, lists))
 }
 
-/// Reads one set of rule files after another, and of each only the texts that have changed. Lists of values
-/// may change what a text means, so sets with lists are read whole.
+/// Reads one set of rule files after another; only changed texts are read again. Lists of values may change
+/// the meaning of a text, so sets with lists are read whole.
 #[derive(Debug, Default)]
 pub struct RuleReader {
     options: Options,
-    /// Of the last set, by name: those without a fault.
+    /// The texts of the last set without a fault, by name.
     read: HashMap<PathBuf, Read>,
 }
 
-/// What a text says.
+/// The contents of one text.
 #[derive(Clone, Debug)]
 struct Read {
-    /// Of the text.
+    /// Digest of the text.
     sha256: [u8; 32],
     domain: DomainSpec,
     notes: Notes,
@@ -179,7 +179,7 @@ fn read_all<'f>(
     }
 }
 
-/// Reads one text; `name` is how errors name it.
+/// Reads one text; errors call it `name`.
 ///
 /// # Errors
 /// [`Faults`]: everything that is wrong.

@@ -1,4 +1,4 @@
-//! Rules in a manifest of Kubernetes: what each ConfigMap in it has under `data`, as a mount would show it.
+//! Rules in a manifest of Kubernetes: the files under `data` of each ConfigMap, as a mount would show them.
 //!
 //! Where such a file is written as a block (`a.yaml: |`), its lines and columns are those of the manifest.
 //! Not here: what rules mean (`read`).
@@ -21,7 +21,7 @@ pub(crate) fn files_in(name: &Path, text: &str, max_bytes: usize) -> Option<Vec<
     'all: for (first, end) in documents(&lines) {
         let tree = parse(&lines[first..end].concat());
         let Some(root) = tree.root.filter(|_| tree.faults.is_empty()) else { continue };
-        // Of other kinds, and of what is no manifest, nothing is read here.
+        // Other kinds, and texts that are no manifest, have no rules here.
         let Some(data) = config_map(&root) else { continue };
         for (key, value) in &data.entries {
             let Kind::Scalar(scalar) = &value.kind else { continue };
@@ -39,7 +39,7 @@ pub(crate) fn files_in(name: &Path, text: &str, max_bytes: usize) -> Option<Vec<
     if files.is_empty() { None } else { Some(files) }
 }
 
-/// What a map is the manifest of, such as a ConfigMap.
+/// Kind of the manifest that a map is, such as `ConfigMap`.
 pub(crate) fn kind_of(map: &Map) -> Option<&str> {
     text_of(map, "apiVersion")?;
     text_of(map, "kind")
@@ -71,7 +71,7 @@ fn text_of<'a>(map: &'a Map, name: &str) -> Option<&'a str> {
 fn documents(lines: &[&str]) -> Vec<(usize, usize)> {
     let (mut documents, mut first) = (Vec::new(), 0);
     for (at, line) in lines.iter().enumerate() {
-        // What is indented, as in a block, separates nothing.
+        // An indented line, as in a block, is not a separator.
         if line
             .strip_prefix("---")
             .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
@@ -109,6 +109,6 @@ fn block(lines: &[&str], at: usize, indent: usize, text: &str) -> Option<String>
     let block: Vec<&str> = lines.get(at + 1..)?.iter().take_while(is_inside).copied().collect();
     let mut lines = block.iter().map(|line| line.trim()).filter(|line| !line.is_empty());
     let is_same = text.lines().map(str::trim).filter(|line| !line.is_empty()).eq(lines.by_ref());
-    // A folded text has other lines, and a quoted one has none of its own.
+    // A folded text has other lines, and a quoted text has no lines of its own.
     is_same.then(|| block.concat())
 }

@@ -1,8 +1,8 @@
 //! From a YAML tree to the specs of rules: every key checked, every fault collected.
 //!
 //! A reader never stops at a fault: it notes it and continues with the next key, so that one run reports
-//! everything. Not here: what the values of rules may be. The specs check that themselves (`policy`); their
-//! errors get a place here.
+//! everything. Not here: the bounds of values. The specs check those themselves (`policy`); their errors get
+//! a place here.
 
 mod addresses;
 mod descriptor;
@@ -33,7 +33,7 @@ use path::Path;
 use reader::Reader;
 use warnings::Warned;
 
-/// What is wrong with a key that would lift a limit if it counted as left out.
+/// Message for a key without a value that would lift a limit if the key were ignored.
 const EMPTY: &str = "has no value; write one, or remove the key";
 
 /// Whether a limit may have this key.

@@ -9,9 +9,9 @@ const LIST: &str = "values";
 /// The text of one rule file, or of one list of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleFile {
-    /// How errors name it.
+    /// Name of the file in errors.
     pub name: PathBuf,
-    /// Its text.
+    /// Text of the file, as it was read.
     pub text: String,
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn is_rules_name(name: &Path) -> bool {
     name.extension().and_then(OsStr::to_str).is_some_and(is_rules_extension)
 }
 
-/// Rules, or what they refer to.
+/// Files of rules, or of lists that rules refer to.
 fn is_rules_extension(extension: &str) -> bool {
     ["yaml", "yml", "json", LIST].iter().any(|known| extension.eq_ignore_ascii_case(known))
 }

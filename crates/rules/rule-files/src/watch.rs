@@ -25,29 +25,29 @@ use notifications::Notifications;
 use settling::Settling;
 use signals::{Raised, Signal, Signals};
 
-/// How often to look at files that have changed while they must stay the same.
+/// Number of looks at changed files within the time for which they must stay the same.
 const LOOKS: u32 = 6;
-/// How long files may keep changing before the log says that they are not loaded.
+/// Time for which files may keep changing before the log says that they are not loaded.
 const LONG_WAIT: Duration = Duration::from_secs(10);
 
-/// What to watch, and how patiently.
+/// The files to watch, and the times between looks.
 #[derive(Clone, Debug)]
 pub struct WatchSettings {
     /// Files and folders, as for [`load`](crate::load).
     pub paths: Vec<PathBuf>,
-    /// How to read them.
+    /// Options for reading the files.
     pub options: Options,
     /// Revision of the files whose rules are in force already ([`RuleSet::revision`](crate::RuleSet)). They
     /// are supplied only once they change.
     pub loaded: Option<String>,
-    /// How often to look without a notification.
+    /// Time between looks without a notification.
     pub poll: Duration,
-    /// How long sizes and times of change of files must stay the same before they are read.
+    /// Time for which the sizes and times of change of files must stay the same before the files are read.
     pub settle: Duration,
 }
 
 impl WatchSettings {
-    /// Watches `paths`: looks every 2 s, and reads what stays the same for 300 ms.
+    /// Watches `paths`: looks every 2 s, and reads files that stay the same for 300 ms.
     #[must_use]
     pub const fn new(paths: Vec<PathBuf>, options: Options) -> Self {
         let (poll, settle) = (Duration::from_secs(2), Duration::from_millis(300));
@@ -72,7 +72,7 @@ pub struct FileSource {
     settings: WatchSettings,
     signals: Arc<Signals>,
     notifications: Notifications,
-    /// Revision of what was supplied last.
+    /// Revision of the last update.
     supplied: Option<String>,
     has_looked: bool,
 }

@@ -16,7 +16,7 @@ pub(crate) const MAX_BYTES: usize = 16 << 20;
 const MAX_NODES: usize = 2_000_000;
 /// The most warnings of one file.
 const MAX_WARNINGS: usize = 1_000;
-/// How deep lists and maps may nest.
+/// Greatest depth of nested lists and maps.
 const MAX_DEPTH: usize = 128;
 
 /// Line and column, from 1.
@@ -261,6 +261,7 @@ impl Builder {
     /// Puts a finished node where it belongs.
     fn place(&mut self, node: Arc<Node>) -> Flow {
         self.placed += 1;
+        // Aliases count with all that they stand for, so that a small file cannot expand without bound.
         if node.size > MAX_NODES || self.placed > MAX_NODES {
             self.fault(node.pos, format!("the file expands to more than {MAX_NODES} values; split it"));
             return Flow::Break(());
@@ -275,6 +276,7 @@ impl Builder {
         };
         match &mut open.kind {
             OpenKind::List(items) => items.push(node),
+            // Keys and values arrive in turns: the first is kept in `key` until the second is here.
             OpenKind::Map { map, seen, merges, key } => match key.take() {
                 None => {
                     *key = Some(match &node.kind {

@@ -13,18 +13,18 @@ use crate::yaml_tree::{Kind, MAX_BYTES, Node, Pos, parse_within};
 pub struct YamlValue {
     /// Where it is.
     pub place: Place,
-    /// What it is.
+    /// The value itself.
     pub kind: YamlKind,
 }
 
-/// What a value is.
+/// Kind of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum YamlKind {
-    /// Nothing.
+    /// No value, as `null`, `~` or an empty place.
     Null,
     /// A text or a number, as written.
     Text(String),
-    /// A list.
+    /// The values of a list, in the order of the file.
     List(Vec<YamlValue>),
     /// Names and their values, in the order of the file.
     Map(Vec<(String, YamlValue)>),

@@ -1,4 +1,4 @@
-//! One HTTP/2 connection, and the calls on it. Not here: when there is another one.
+//! One HTTP/2 connection, and the calls on it. Not here: when another connection is made.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
@@ -14,25 +14,25 @@ use crate::connect::{Connector, MAX_WAITING};
 
 /// Calls in flight until the service says how many there may be.
 const UNTIL_TOLD: usize = 32;
-/// What HTTP/2 counts for a small frame that has arrived: replies of all calls may arrive at once.
+/// Bytes that HTTP/2 counts for a small frame that has arrived: replies of all calls may arrive at once.
 const SMALL_FRAME: usize = 256;
-/// No reply is longer.
+/// Longest reply, in bytes.
 const MAX_REPLY: usize = 64 << 10;
-/// While calls wait and nothing comes, the service is pinged this often, and has as long to reply.
+/// While calls wait and no reply arrives, the service is pinged at this interval, and has the same time to
+/// reply.
 const PING: Duration = Duration::from_secs(1);
 
-/// How a call ended without a reply.
+/// End of a call without a reply.
 #[derive(Debug)]
 pub(super) enum Ended {
     /// It never reached the service, or the service says that it has not begun it.
     Unprocessed(String),
-    /// The connection broke, or the reply makes no sense.
+    /// The connection broke, or the reply is invalid.
     Lost(String),
-    /// By a status of gRPC.
+    /// The service returned a status of gRPC.
     Status { code: u32, message: String },
 }
 
-/// A connection.
 #[derive(Debug)]
 pub(super) struct Line {
     send: SendRequest<Bytes>,
@@ -71,7 +71,7 @@ impl Line {
         let of = Arc::downgrade(&line);
         tokio::spawn(async move {
             tokio::select! {
-                // Each call learns by itself that it has ended.
+                // Each call finds out by itself that the connection has ended.
                 _ = connection => {}
                 () = silence(of, pings) => {}
             }
@@ -79,12 +79,12 @@ impl Line {
         Ok(line)
     }
 
-    /// Replies that have come.
+    /// Number of replies so far.
     pub(super) fn replies(&self) -> u64 {
         self.replies.load(Relaxed)
     }
 
-    /// One call: the body of its reply. `sent` is called when permits may be taken from now on.
+    /// Makes one call; returns the body of its reply. `sent` is called when permits may be taken from now on.
     pub(super) async fn call(
         &self,
         connector: &Connector,
@@ -108,7 +108,7 @@ impl Line {
     }
 }
 
-/// Returns when a service that has calls to answer does not even answer a ping.
+/// Returns when a service that has calls to answer does not answer a ping either.
 async fn silence(line: Weak<Line>, mut pings: Option<PingPong>) {
     let mut seen = 0;
     loop {
@@ -130,7 +130,7 @@ async fn silence(line: Weak<Line>, mut pings: Option<PingPong>) {
 }
 
 fn head(connector: &Connector, path: &str, within: Duration) -> Result<Request<()>, http::Error> {
-    // Eight digits at most; less than a millisecond still is some time.
+    // Eight digits at most; less than a millisecond is not zero.
     let timeout = within.as_millis().clamp(1, 99_999_999);
     Request::post(format!("{}://{}{path}", connector.scheme(), connector.authority))
         .header("content-type", "application/grpc")
@@ -176,7 +176,7 @@ fn not_sent(error: h2::Error) -> Ended {
     Ended::Unprocessed(error.to_string())
 }
 
-/// A service that goes away, or has no room, says which calls it has not begun.
+/// A service that shuts down, or has no room, reports the calls that it has not begun.
 fn ended(error: h2::Error) -> Ended {
     let is_unprocessed = error.is_remote()
         && (error.is_go_away() && error.reason() == Some(Reason::NO_ERROR)

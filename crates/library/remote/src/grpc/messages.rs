@@ -139,7 +139,7 @@ impl From<Duration> for Span {
 }
 
 impl From<Span> for Duration {
-    /// What is below zero is zero.
+    /// A span below zero becomes zero.
     fn from(Span { seconds, nanos }: Span) -> Self {
         let nanos = u32::try_from(nanos).unwrap_or(0).min(999_999_999);
         Self::new(u64::try_from(seconds).unwrap_or(0), nanos)

@@ -1,5 +1,5 @@
-//! Questions that wait at the service for their turn: each is sent alone, since what travels together is
-//! answered together, and leaves its place when its connection closes.
+//! Questions that wait at the service for their turn: each is sent alone, since questions of one request are
+//! answered together, and gives up its place when its connection closes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::connect::Connector;
 use crate::error::RemoteError;
 use crate::question::Question;
 
-/// Connections with a question that waits.
+/// Most questions that wait at a time, each on a connection of its own.
 const MOST: usize = 64;
-/// Connections that are kept for the next one.
+/// Most connections that are kept for later questions.
 const IDLE: usize = 8;
 
-/// The connections.
+/// Connections that carry one question each.
 #[derive(Debug)]
 pub(crate) struct Alone {
     connector: Arc<Connector>,
@@ -34,7 +34,7 @@ impl Alone {
         Self { connector, runtime, places: Semaphore::new(MOST), idle: Mutex::default() }
     }
 
-    /// Asks within `deadline`; `None` if as many questions wait as may.
+    /// Asks within `deadline`; `None` if the most questions wait already.
     pub(crate) async fn ask(
         &self,
         question: &Question<'_>,
@@ -67,7 +67,7 @@ impl Alone {
             }
             *is_sent = true;
             match super::exchange(&mut sender, &self.connector, body.clone()).await {
-                // The service had closed it while it was kept.
+                // The service had closed the connection while it was kept.
                 Err(RemoteError::Unreachable { .. }) if is_kept => *is_sent = false,
                 Err(error) => return Err(error),
                 Ok(reply) => {
@@ -84,7 +84,7 @@ impl Alone {
         }
     }
 
-    /// A new connection, driven where the service was made and not where it is asked.
+    /// A new connection, driven on the runtime of the service, not on that of the caller.
     async fn connect(&self) -> Result<Sender, RemoteError> {
         let connector = Arc::clone(&self.connector);
         let connected = self.runtime.spawn(async move { super::connect(&connector).await }).await;

@@ -1,4 +1,4 @@
-//! The task that asks the service: one request at a time, which carries all questions that have come
+//! The task that asks the service: one request at a time, which carries all questions that have arrived
 //! meanwhile.
 
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::error::RemoteError;
 
 /// The most questions in one request: as many as the service takes.
 const MAX_BATCH: usize = 1_000;
-/// Bytes of questions that travel together. A larger one travels alone.
+/// Most bytes of questions in one request. A larger question is sent alone.
 const MAX_REQUEST: usize = 60 << 10;
 
-/// A question on its way.
+/// A question that is to be sent.
 #[derive(Debug)]
 pub(crate) struct Ask {
     /// The request, as JSON.
@@ -28,7 +28,7 @@ pub(crate) struct Ask {
     pub(crate) answer: oneshot::Sender<Result<Answer, RemoteError>>,
 }
 
-/// Whether a question is sent or given up: exactly one of both happens first.
+/// Whether a question was sent or given up: exactly one of the two happens first.
 #[derive(Debug, Default)]
 pub(crate) struct Claim(AtomicU8);
 
@@ -36,7 +36,7 @@ const SENT: u8 = 1;
 const GIVEN_UP: u8 = 2;
 
 impl Claim {
-    /// True if it was not sent, and now never will be.
+    /// Gives the question up. True if it was not sent, and now never will be.
     pub(crate) fn give_up(&self) -> bool {
         self.settle(GIVEN_UP)
     }
@@ -56,7 +56,7 @@ struct Reply {
     decisions: Vec<Decision>,
 }
 
-/// Answers questions until nobody can ask any more.
+/// Answers questions until there are no callers any more.
 pub(crate) async fn drive(mut asks: mpsc::Receiver<Ask>, connector: Arc<Connector>) {
     let mut line = Line { connector, sender: None, down: None };
     let mut batch = Vec::new();
@@ -69,7 +69,7 @@ pub(crate) async fn drive(mut asks: mpsc::Receiver<Ask>, connector: Arc<Connecto
     }
 }
 
-/// How many of these questions fit into one request, at least one.
+/// Number of these questions that fit into one request, at least one.
 fn fitting(batch: &[Ask]) -> usize {
     let mut bytes = 0;
     let fits = |ask: &&Ask| {
@@ -79,11 +79,11 @@ fn fitting(batch: &[Ask]) -> usize {
     batch.iter().take_while(fits).count().max(1)
 }
 
-/// The connection.
+/// The connection for batches, and the pause after one that failed.
 struct Line {
     connector: Arc<Connector>,
     sender: Option<Sender>,
-    /// Until when no other is tried, and what the last attempt failed with.
+    /// End of the pause in which no other is tried, and the error of the last attempt.
     down: Option<(Instant, String)>,
 }
 
@@ -113,7 +113,7 @@ impl Line {
                     drop(ask.answer.send(Ok(answer)));
                 }
             }
-            // The service decides all of a request or nothing: one that is wrong must not fail the others.
+            // The service decides all of a request or nothing: an invalid question must not fail the others.
             Err(RemoteError::Rejected { .. }) if batch.len() > 1 => {
                 for ask in batch.drain(..) {
                     let one = self.exchange(std::slice::from_ref(&ask), ends).await;
@@ -149,10 +149,10 @@ impl Line {
             return Err(RemoteError::Unreachable { cause: "the connection was lost".to_owned() });
         };
         let exchanged = super::exchange(&mut sender, &self.connector, body(batch));
-        // The callers' deadlines have passed by then; without an answer the connection is of no use.
+        // The callers' deadlines have passed by then; without an answer the connection is useless.
         let exchanged = timeout_at(ends, exchanged).await;
         let reply = exchanged.map_err(|_| RemoteError::Lost { cause: "the deadline passed".to_owned() })?;
-        // A question that is rejected spoils no connection.
+        // A rejected question does not make the connection unusable.
         if matches!(reply, Ok(_) | Err(RemoteError::Rejected { .. })) {
             self.sender = Some(sender);
         }

@@ -1,4 +1,4 @@
-//! Programs that lease of one bucket, over a network that delays and loses, beside exact buckets.
+//! Programs that lease from one bucket, over a network that delays and loses messages, beside exact buckets.
 #![allow(clippy::expect_used, reason = "helpers of a test count as no test to clippy")]
 
 use proptest::prelude::*;
@@ -9,7 +9,6 @@ use super::*;
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 const KEY: &str = "key";
 
-/// A bucket.
 struct Bucket {
     quota: Quota,
     state: State,
@@ -23,7 +22,7 @@ impl Bucket {
         Self { state: quota.fresh(), quota }
     }
 
-    /// What is left, if it has `n`.
+    /// Takes `n` permits if they are there; returns the permits left.
     fn take(&mut self, n: u64, now: Timestamp) -> Option<u64> {
         let decision = self.quota.take(&mut self.state, Cost(n), now);
         decision.is_admitted().then(|| decision.remaining())
@@ -34,7 +33,7 @@ impl Bucket {
     }
 }
 
-/// What is on its way, between programs and the service.
+/// A message in transit between programs and the service.
 enum Message {
     Lease { client: usize, permits: u64, began: Instant },
     Leased { client: usize, lease: Option<Lease> },
@@ -48,13 +47,13 @@ struct World {
     began: Instant,
     elapsed: Duration,
     service: Bucket,
-    /// What was handed out, of an exact bucket.
+    /// An exact bucket, of which each permit handed out is taken.
     handed_out: Bucket,
-    /// Arrivals within half of the burst.
+    /// A bucket of half the burst, which shows whether arrivals are modest.
     modest: Bucket,
     clients: Vec<Leases>,
     messages: Vec<(Duration, Message)>,
-    /// Calls that no one had to answer.
+    /// Calls that the service did not have to answer.
     local: u64,
 }
 
@@ -82,7 +81,7 @@ impl World {
         Duration::from_nanos(1_000_000_000 * permits / self.per_second)
     }
 
-    /// Time passes, and messages arrive in the order of their times.
+    /// Moves the time on; messages arrive in the order of their times.
     fn pass(&mut self, span: Duration, delay: Duration) {
         let until = self.elapsed + span;
         while let Some(next) = (0..self.messages.len()).min_by_key(|&at| self.messages[at].0) {
@@ -114,7 +113,7 @@ impl World {
         }
     }
 
-    /// One call, which is answered at once; leases and what is returned take their time. Where all calls are
+    /// One call, which is answered at once; leases and returned permits take their time. Where all calls are
     /// `modest`, those beyond half of the burst do not happen.
     fn call(&mut self, client: usize, n: u64, delay: Duration, is_lost: bool, is_modest: bool) {
         let (now, at) = self.now();

@@ -24,7 +24,7 @@ struct Fake {
     builder: Builder,
 }
 
-/// What comes over one connection, which a task drives.
+/// Calls that arrive over one connection, which a task drives.
 struct Connection {
     calls: mpsc::UnboundedReceiver<Call>,
     go_away: mpsc::Sender<()>,

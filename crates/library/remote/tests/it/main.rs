@@ -149,7 +149,7 @@ async fn a_question_that_is_rejected_does_not_fail_those_that_travel_with_it() {
 #[tokio::test]
 async fn an_error_says_whether_permits_may_have_been_taken() {
     let short = Duration::from_millis(20);
-    // No service.
+    // Nothing listens at this address.
     let (gone, address) = listener().await;
     drop(gone);
     let error = Service::at(&address).expect("an address").limiter("d", "k").check("v").await;

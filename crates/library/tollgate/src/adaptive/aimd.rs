@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::limit::{AdaptiveLimit, Bounded, Sample, SettingError, expect, setters};
 
-/// One more after each call that went well while at least half of the limit was in use; nine tenths, rounded
-/// down, after one that failed for overload or took longer than a timeout.
+/// Increases by one after each successful call while at least half of the limit was in use; decreases to nine
+/// tenths, rounded down, after a call that failed for overload or took longer than a timeout.
 ///
 /// | setting | default |
 /// |---|---|
@@ -28,7 +28,7 @@ impl Default for Aimd {
 impl Aimd {
     setters!(initial, min, max);
 
-    /// What a failure leaves of the limit: above 0, below 1.
+    /// Sets the factor by which a failure lowers the limit: above 0, below 1.
     #[must_use]
     pub const fn backoff(mut self, backoff: f64) -> Self {
         self.backoff = backoff;

@@ -18,13 +18,13 @@ pub struct Average {
     window: u32,
     warm_up: u32,
     seen: u32,
-    /// Of the first values.
+    /// Sum of the first values, up to `warm_up` of them.
     sum: f64,
     value: f64,
 }
 
 impl Average {
-    /// An average over `window` values or so, whose first `warm_up` ones count alike.
+    /// An average over about `window` values, of which the first `warm_up` count alike.
     #[must_use]
     pub const fn new(window: u32, warm_up: u32) -> Self {
         Self { window, warm_up, seen: 0, sum: 0.0, value: 0.0 }

@@ -1,4 +1,4 @@
-//! What the calls of a limiter teach its limit.
+//! The way from the calls of a limiter to its limit: samples, windows, and the slots that follow the limit.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -47,7 +47,7 @@ impl<C: Clock> Feed<C> {
         }
     }
 
-    /// True if the limit is another one now.
+    /// True if the limit has changed.
     fn learn(&self, call: Sample, now: Timestamp) -> bool {
         let mut learned = self.learned.lock();
         let Some(sample) = learned.window.add(call, now) else { return false };
@@ -56,8 +56,8 @@ impl<C: Clock> Feed<C> {
         self.limit.swap(limit, SeqCst) != limit
     }
 
-    /// Puts in force what was learned last, also where somebody else has learned it meanwhile. (Not under the
-    /// lock: those that wait are woken here, and may come back.)
+    /// Puts the last learned limit in force, also if another call has learned it meanwhile. (Not under the
+    /// lock: waiters are woken here, and may call again.)
     fn put_in_force(&self) {
         self.slots.set_limit_to(|| self.limit.load(SeqCst));
     }

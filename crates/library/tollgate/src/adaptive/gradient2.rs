@@ -1,9 +1,9 @@
-//! A limit that follows the ratio of the latency now to that of a long time. Reads no clock.
+//! A limit that follows the ratio of the long-term latency to the present one. Reads no clock.
 
 use super::average::Average;
 use super::limit::{AdaptiveLimit, Bounded, MOST, Sample, SettingError, expect, expect_share, setters};
 
-/// How many samples the long average counts alike at the beginning.
+/// Number of first samples that the long average counts alike.
 const WARM_UP: u32 = 10;
 /// A long average of more than twice the latency now is out of date, and shrinks by this factor.
 const CATCH_UP: f64 = 0.95;
@@ -14,7 +14,7 @@ pub fn root_of(limit: u64) -> u64 {
     limit.isqrt().max(4)
 }
 
-/// How many calls may wait behind the service.
+/// Number of calls that may wait behind the service.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Queue {
     Of(u64),
@@ -31,11 +31,11 @@ impl Queue {
 }
 
 /// Shrinks while calls take longer than they did on average, and always leaves room for a short queue, so
-/// that it grows again when they do not.
+/// that the limit grows again when they do not.
 ///
-/// With `long` the average latency of 600 samples and `now` that of this one, the next limit is
-/// `limit · clamp(tolerance · long / now, 0.5, 1) + queue`, of which a fifth is taken over. It holds while
-/// less than half of the limit is in use.
+/// With `long` the average latency of 600 samples and `now` the latency of this sample, the limit moves a
+/// fifth of the way to `limit · clamp(tolerance · long / now, 0.5, 1) + queue`. It holds while less than half
+/// of the limit is in use.
 ///
 /// | setting | default |
 /// |---|---|
@@ -73,7 +73,7 @@ impl Default for Gradient2 {
 impl Gradient2 {
     setters!(initial, min, max, smoothing);
 
-    /// How many calls may wait in a queue behind the service: up to 1,000,000,000.
+    /// Sets the number of calls that may wait in a queue behind the service: up to 1,000,000,000.
     #[must_use]
     pub const fn queue(mut self, queue: u64) -> Self {
         self.queue = Queue::Of(queue);
@@ -87,14 +87,14 @@ impl Gradient2 {
         self
     }
 
-    /// By how much latency may grow before the limit shrinks: 1 or more.
+    /// Sets the factor by which latency may grow before the limit shrinks: 1 or more.
     #[must_use]
     pub const fn tolerance(mut self, tolerance: f64) -> Self {
         self.tolerance = tolerance;
         self
     }
 
-    /// Samples of the long average; forgets those before. At least 1.
+    /// Sets the number of samples of the long average; forgets earlier ones. At least 1.
     #[must_use]
     pub const fn long_window(mut self, samples: u32) -> Self {
         self.long_window = samples;
@@ -102,7 +102,8 @@ impl Gradient2 {
         self
     }
 
-    /// What a failure for overload leaves of the limit: above 0, up to 1. At 1 the failures are ignored.
+    /// Sets the factor by which a failure for overload lowers the limit: above 0, up to 1. At 1 the failures
+    /// are ignored.
     #[must_use]
     pub const fn on_overload(mut self, factor: f64) -> Self {
         self.on_overload = factor;

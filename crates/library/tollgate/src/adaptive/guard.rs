@@ -10,22 +10,22 @@ use super::limit::Sample;
 use crate::concurrency::guard::ConcurrencyGuard;
 use crate::concurrency::partitions::PartitionGuard;
 
-/// How a call ended.
+/// End of a call, for the limit to learn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finish {
-    /// It did its work: how long it took counts.
+    /// The call did its work: its latency counts.
     Success,
-    /// It was shed or timed out, since there was too much to do.
+    /// The call was shed or timed out, because of overload.
     Overload,
-    /// It shows nothing about load: an invalid request, a failure of another kind.
+    /// The call shows nothing about load: an invalid request, a failure of another kind.
     Ignored,
 }
 
 /// A call that is in flight, by a slot of an [`AdaptiveLimiter`](crate::AdaptiveLimiter). The slot is given
 /// up when the guard is finished or dropped.
 ///
-/// Dropped without being finished, at a `?`, a panic or a cancelled task, the call is ignored: why it ended
-/// is not known. Finishing consumes the guard, so no call is counted and no slot released twice:
+/// Dropped without being finished, at a `?`, a panic or a cancelled task, the call is ignored: the reason for
+/// its end is unknown. Finishing consumes the guard, so no call is counted and no slot released twice:
 ///
 /// ```compile_fail,E0382
 /// # use tollgate::{AdaptiveLimiter, adaptive::Aimd};
@@ -45,7 +45,7 @@ pub struct AdaptiveGuard<C: Clock> {
     in_flight: u64,
 }
 
-/// What a call holds.
+/// The slot that a call holds.
 #[expect(dead_code, reason = "held until it is dropped")]
 pub(super) enum Slot {
     Any(ConcurrencyGuard),
@@ -76,7 +76,7 @@ impl<C: Clock> AdaptiveGuard<C> {
         self.finish(Finish::Success);
     }
 
-    /// The call was shed or timed out: there was too much to do.
+    /// The call was shed or timed out, because of overload.
     pub fn overload(self) {
         self.finish(Finish::Overload);
     }

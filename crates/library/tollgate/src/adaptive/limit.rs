@@ -1,4 +1,4 @@
-//! What every adaptive limit is: samples in, a limit out.
+//! The trait of every adaptive limit: samples in, a limit out.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,20 +6,20 @@ use std::time::Duration;
 /// The most that a limit may be set to.
 pub(super) const MOST: u64 = 1_000_000_000;
 
-/// What one call, or a window of calls, has shown.
+/// Observation of one call, or of a window of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sample {
-    /// How long it took; zero if that is not known.
+    /// Latency; zero if it is not known.
     pub rtt: Duration,
-    /// How many were in flight when it began, itself included.
+    /// Calls in flight when it began, itself included.
     pub in_flight: u64,
-    /// It failed because there was too much to do: it was shed, or timed out.
+    /// The call failed because of overload: it was shed, or timed out.
     pub is_overload: bool,
 }
 
-/// A limit that changes with what calls show. Implement it for one of your own.
+/// A limit that adapts to the calls. Implement it for a limit of your own.
 pub trait AdaptiveLimit: fmt::Debug + Send + 'static {
-    /// How many may be in flight now; at least 1, or nothing would be measured any more.
+    /// Number of calls that may be in flight now; at least 1, or nothing would be measured any more.
     fn limit(&self) -> u64;
 
     /// Learns from `sample`.
@@ -38,11 +38,11 @@ pub trait AdaptiveLimit: fmt::Debug + Send + 'static {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("invalid {setting} {value}: expected {expected}")]
 pub struct SettingError {
-    /// Its name.
+    /// Name of the setting, as its method.
     pub setting: &'static str,
-    /// What it was set to.
+    /// The value that it was set to.
     pub value: f64,
-    /// What it may be.
+    /// The values that are valid, in words.
     pub expected: &'static str,
 }
 
@@ -56,13 +56,13 @@ pub(super) fn expect(
     if is_valid { Ok(()) } else { Err(SettingError { setting, value, expected }) }
 }
 
-/// A limit between its bounds, and what it began with.
+/// A limit between its bounds, and its initial value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bounded {
     pub(super) initial: u64,
     pub(super) min: u64,
     pub(super) max: u64,
-    /// What it is now.
+    /// The limit now, with its fraction.
     pub(super) limit: f64,
 }
 
@@ -82,7 +82,7 @@ impl Bounded {
         expect((min..=max).contains(&initial), "initial", initial as f64, "min to max")
     }
 
-    /// Takes over `share` of `limit`, which its bounds hold.
+    /// Takes over `share` of `limit`, after limiting it to the bounds.
     pub(super) fn approach(&mut self, limit: f64, share: f64) {
         // Not `f64::clamp`, which panics before the settings are checked; a NaN becomes the minimum.
         let limit = limit.max(self.min as f64).min(self.max as f64);
@@ -90,13 +90,13 @@ impl Bounded {
     }
 }
 
-/// The setters that several limits have, which keep theirs in a field `bounded`.
+/// The setters that several limits have; their bounds are in a field `bounded`.
 macro_rules! setters {
     ($($setter:ident),+) => {
         $(setters! { @ $setter })+
     };
     (@ initial) => {
-        /// What it begins with, within its bounds.
+        /// Sets the limit at the beginning, within its bounds.
         #[must_use]
         pub const fn initial(mut self, initial: u64) -> Self {
             self.bounded.initial = initial;
@@ -105,7 +105,7 @@ macro_rules! setters {
         }
     };
     (@ min) => {
-        /// The least that it falls to: 1 to `max`.
+        /// Sets the lowest value of the limit: 1 to `max`.
         #[must_use]
         pub const fn min(mut self, min: u64) -> Self {
             self.bounded.min = min;
@@ -113,7 +113,7 @@ macro_rules! setters {
         }
     };
     (@ max) => {
-        /// The most that it grows to: up to 1,000,000,000.
+        /// Sets the highest value of the limit: up to 1,000,000,000.
         #[must_use]
         pub const fn max(mut self, max: u64) -> Self {
             self.bounded.max = max;
@@ -121,7 +121,7 @@ macro_rules! setters {
         }
     };
     (@ smoothing) => {
-        /// How much of a new value each sample takes over: above 0, up to 1.
+        /// Sets the share of a new value that each sample takes over: above 0, up to 1.
         #[must_use]
         pub const fn smoothing(mut self, smoothing: f64) -> Self {
             self.smoothing = smoothing;
@@ -131,7 +131,7 @@ macro_rules! setters {
 }
 pub(super) use setters;
 
-/// What every setting that is a part of something must be, and may be where it is the whole.
+/// An error unless `value` is a share: above 0, and up to 1 for the whole.
 pub(super) fn expect_share(setting: &'static str, value: f64) -> Result<(), SettingError> {
     expect(value > 0.0 && value <= 1.0, setting, value, "above 0, up to 1")
 }

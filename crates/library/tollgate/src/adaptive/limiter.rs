@@ -1,4 +1,4 @@
-//! A limiter whose number of slots follows what its calls show.
+//! A limiter whose number of slots adapts to its calls.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use super::limit::{AdaptiveLimit, SettingError};
 use super::window::Window;
 use crate::concurrency::error::{EnterError, NoSlot};
 
-/// Limits how much runs at the same time, to as much as does not slow it down: nobody sets a number. It
-/// measures the calls that it admits, and an [`AdaptiveLimit`] learns from them.
+/// Caps the number of concurrent calls at the number that does not slow them down, without a setting for it.
+/// It measures the calls that it admits, and an [`AdaptiveLimit`] learns from them.
 ///
 /// Never more calls begin than the limit of that moment allows. A lowered limit ends no call: nothing begins
 /// until enough calls have ended. Clones share their slots and what they learn.
@@ -117,19 +117,19 @@ impl<C: Clock> AdaptiveLimiter<C> {
         Ok(result)
     }
 
-    /// How many calls may be in flight now.
+    /// Number of calls that may be in flight now.
     #[must_use]
     pub fn limit(&self) -> u64 {
         self.feed.slots.limit()
     }
 
-    /// How many calls are in flight, those of leaked guards too.
+    /// Number of calls in flight, including those of leaked guards.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
         self.feed.slots.in_use()
     }
 
-    /// How many callers wait now.
+    /// Number of callers that wait now.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.feed.slots.waiting()

@@ -1,4 +1,4 @@
-//! A limit that is learned, split over classes of callers.
+//! A learned limit that is split over classes of callers.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::concurrency::error::NoSlot;
 use crate::concurrency::partitions::Partitions;
 
 /// The classes of an [`AdaptiveLimiter`]: each has its part of the learned limit whatever the others do, and
-/// borrows what is idle, as in a [`PartitionedLimiter`](crate::PartitionedLimiter).
+/// borrows idle slots, as in a [`PartitionedLimiter`](crate::PartitionedLimiter).
 ///
 /// # Example
 /// ```
@@ -44,7 +44,7 @@ impl<C> Clone for AdaptivePartitions<C> {
 impl<C: Clock> AdaptiveLimiter<C> {
     /// Splits the limit over classes: the class with the number `i` has the part `weights[i]` of their sum,
     /// rounded up. Calls that the limiter itself admits belong to no class; call this once, and share clones
-    /// of what it returns.
+    /// of the result.
     ///
     /// # Errors
     /// [`SettingError`]: the weights are not 1 to 64 numbers of which one is above 0.
@@ -64,13 +64,13 @@ impl<C: Clock> AdaptivePartitions<C> {
         Ok(AdaptiveGuard::new(self.partitions.enter(class)?, &self.feed))
     }
 
-    /// How many calls of `class` may be in flight now whatever the others do.
+    /// Number of calls of `class` that may be in flight now whatever the others do.
     #[must_use]
     pub fn limit_of(&self, class: usize) -> u64 {
         self.partitions.part_of(class)
     }
 
-    /// How many calls of `class` are in flight.
+    /// Number of calls of `class` in flight.
     #[must_use]
     pub fn in_flight_of(&self, class: usize) -> u64 {
         self.partitions.in_use_of(class)

@@ -12,23 +12,24 @@ pub fn log10_of(limit: u64) -> u64 {
     limit.checked_ilog10().map_or(1, |digits| u64::from(digits.max(1)))
 }
 
-/// How [`Vegas`] lowers its limit.
+/// Way in which [`Vegas`] lowers its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Decrease {
     /// By the [logarithm](log10_of) of the limit.
     Log,
-    /// To this part of the limit: above 0, below 1.
+    /// To this fraction of the limit: above 0, below 1.
     To(f64),
 }
 
 /// Estimates how many calls wait behind the service, as `limit · (1 - shortest / latency)`, and holds that
 /// queue short but not empty.
 ///
-/// With `lg` the [logarithm](log10_of) of the limit: up to `lg` waiting add `6 lg`; fewer than `alpha` add
-/// `lg`; more than `beta` take `lg`, as does a failure for overload. Less than half of the limit in use
-/// changes nothing. A shorter latency than any before is only noted, as is one of about 30 times the limit:
-/// so the shortest latency is measured again and again, at times that differ between the nodes of a fleet.
+/// With `lg` the [logarithm](log10_of) of the limit: with up to `lg` calls waiting it adds `6 lg`; with fewer
+/// than `alpha` it adds `lg`; with more than `beta` it subtracts `lg`, as after a failure for overload. It
+/// changes nothing while less than half of the limit is in use. A new shortest latency is only noted. So is
+/// one sample in about 30 times the limit: so the shortest latency is measured again and again, at times that
+/// differ between the nodes of a fleet.
 ///
 /// | setting | default |
 /// |---|---|
@@ -91,15 +92,15 @@ impl Vegas {
         self
     }
 
-    /// How the limit is lowered.
+    /// Sets the way in which the limit is lowered.
     #[must_use]
     pub const fn decrease(mut self, decrease: Decrease) -> Self {
         self.decrease = decrease;
         self
     }
 
-    /// After how many samples, in limits, the shortest latency is measured anew: between half of that and all
-    /// of it. 0 never does.
+    /// Sets the interval of probes, which measure the shortest latency anew, as a multiple of the limit: a
+    /// probe comes after half to all of that number of samples. 0: never.
     #[must_use]
     pub const fn probe_every(mut self, limits: u32) -> Self {
         self.probe_every = limits;
@@ -136,7 +137,7 @@ impl Vegas {
         }
     }
 
-    /// What the queue says, or nothing where the limit is right.
+    /// The limit that the estimated queue suggests; `None` where the limit is right.
     fn by_queue(&self, rtt: Duration) -> Option<f64> {
         let share = self.shortest.as_nanos() as f64 / rtt.as_nanos() as f64;
         let queue = (self.bounded.limit * (1.0 - share)).ceil();

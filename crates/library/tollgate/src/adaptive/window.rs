@@ -6,10 +6,11 @@ use tollgate_core::Timestamp;
 
 use super::limit::{Sample, SettingError, expect};
 
-/// Latencies that a window with a percentile remembers; beyond that, every second, fourth, eighth …
+/// Most latencies that a window with a percentile remembers; beyond, it remembers every second, fourth,
+/// eighth …
 const MOST_KEPT: usize = 1_024;
 
-/// Gathers calls, so that a limit changes about once a second by many calls instead of with each.
+/// Gathers calls, so that a limit changes about once a second by many calls, instead of with each call.
 ///
 /// A window is over with the first call that ends at least [`span`](Self::span) after it began and is at
 /// least the [`min_samples`](Self::min_samples)th. It becomes one [`Sample`]: the average or a percentile of
@@ -46,7 +47,7 @@ pub struct Window {
     open: Option<Open>,
 }
 
-/// What a window has seen.
+/// Samples of the window so far.
 #[derive(Clone, Debug, PartialEq)]
 struct Open {
     since: Timestamp,
@@ -68,29 +69,29 @@ impl Default for Window {
 }
 
 impl Window {
-    /// How long a window is at least.
+    /// Sets the shortest span of a window.
     #[must_use]
     pub const fn span(mut self, span: Duration) -> Self {
         self.span = span;
         self
     }
 
-    /// Calls that a window has at least; 1 or more.
+    /// Sets the fewest calls of a window; 1 or more.
     #[must_use]
     pub const fn min_samples(mut self, calls: u32) -> Self {
         self.min_samples = calls;
         self
     }
 
-    /// Calls that take less time are ignored.
+    /// Sets the shortest latency that counts: shorter calls are ignored.
     #[must_use]
     pub const fn min_rtt(mut self, rtt: Duration) -> Self {
         self.min_rtt = rtt;
         self
     }
 
-    /// The latency that this share of the calls do not exceed, such as 0.9, instead of the average. Above 0,
-    /// up to 1.
+    /// Uses the latency that this share of the calls do not exceed, such as 0.9, instead of the average.
+    /// Above 0, up to 1.
     #[must_use]
     pub const fn percentile(mut self, share: f64) -> Self {
         self.percentile = Some(share);

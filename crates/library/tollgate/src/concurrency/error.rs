@@ -13,7 +13,7 @@ pub struct NoSlot {
     pub in_use: u64,
     /// Slots that may be in use at the same time.
     pub limit: u64,
-    /// Callers that wait for slots of this limiter. One that came earlier goes first.
+    /// Callers that wait for slots of this limiter; a caller that came earlier goes first.
     pub waiting: usize,
 }
 
@@ -21,7 +21,8 @@ pub struct NoSlot {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EnterError {
-    /// More slots than the limiter has, also where its limit was lowered while the caller waited.
+    /// The request is for more slots than the limiter has, also where its limit was lowered while the caller
+    /// waited.
     #[error("no wait helps: there are {limit} slots in all; ask for fewer")]
     NeverFits {
         /// Slots that may be in use at the same time.
@@ -30,13 +31,13 @@ pub enum EnterError {
     /// The time was over before the slots were free.
     #[error("the slots were not free within {timeout:?}")]
     TimedOut {
-        /// How long the caller would wait.
+        /// Longest wait that the caller allowed.
         timeout: Duration,
     },
-    /// As many wait already as may.
+    /// The most callers wait already.
     #[error("{waiting} callers wait already; raise the bound with set_max_waiting, or retry later")]
     QueueFull {
-        /// How many wait.
+        /// Number of callers that wait.
         waiting: usize,
     },
     /// A wait with a timeout was awaited outside of a tokio runtime with a timer.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::room::Room;
 
-/// Slots that are held. They are given up when the guard is dropped: at the end of the scope, when the code
-/// within panics, when the task that holds it is cancelled.
+/// Slots held. They are given up when the guard is dropped: at the end of the scope, when the code within
+/// panics, when the task that holds it is cancelled.
 ///
 /// A guard cannot be cloned, and giving it up consumes it, so no slot is released twice:
 ///
@@ -30,7 +30,7 @@ impl ConcurrencyGuard {
         Self { room, slots }
     }
 
-    /// Slots that it holds.
+    /// Number of slots that it holds.
     #[must_use]
     pub const fn slots(&self) -> u64 {
         self.slots

@@ -9,12 +9,12 @@ use super::error::NoSlot;
 use super::guard::ConcurrencyGuard;
 use crate::adaptive::SettingError;
 
-/// Limits how much runs at the same time, with a part of the slots for each class of callers whatever the
-/// others do. A class that needs more borrows what is idle.
+/// Caps concurrency, with a part of the slots for each class of callers whatever the others do. A class that
+/// needs more borrows idle slots.
 ///
-/// A class that is within its part gets in also while others have borrowed its slots: it never waits for
-/// them. So for as long as the borrowers take, more than the limit may run, and always less than twice as
-/// much, if the classes' parts come to whole slots.
+/// A class within its part is admitted even while others have borrowed its slots: it never waits for them. So
+/// more calls than the limit may run until the borrowers end, but always less than twice as many, if the
+/// classes' parts come to whole slots.
 ///
 /// # Example
 /// ```

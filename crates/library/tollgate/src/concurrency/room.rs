@@ -1,8 +1,8 @@
-//! The slots of one key: how many are in use, and the line of those that wait for some.
+//! The slots of one key: the number in use, and the line of callers that wait for slots.
 //!
-//! A slot that is free is taken without a lock, unless callers wait. Whoever gives slots up hands them to the
+//! A free slot is taken without a lock, unless callers wait. A guard that gives slots up hands them to the
 //! first in line, under the lock of the queue. A caller that joins the line announces that before it looks
-//! for free slots a last time, so that either it finds those that were given up meanwhile, or the other finds
+//! for free slots a last time, so that either it finds slots that were given up meanwhile, or the guard finds
 //! that it waits. Not here: guards, and what keeps the rooms of a keyed limiter.
 
 use std::collections::HashMap;
@@ -22,11 +22,11 @@ use crate::waiting::shared::{Locked, Waiting};
 /// Parts of the map of rooms, each behind a lock of its own.
 const PARTS: usize = 16;
 
-/// What all rooms of a limiter share.
+/// State that all rooms of a limiter share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     limit: AtomicU64,
-    /// Whether callers that come join in front of those that wait.
+    /// Whether new callers join in front of those that wait.
     pub(crate) last_first: AtomicBool,
     /// Most slots of one key that were in use at the same time.
     peak: AtomicU64,
@@ -51,7 +51,7 @@ impl Shared {
         self.peak.load(Relaxed)
     }
 
-    /// Another limit, read under the lock. `room` finds the room of a key that somebody waits for.
+    /// Sets the limit, which is read under the lock. `room` finds the room of a key with waiters.
     pub(crate) fn set_limit(&self, limit: impl FnOnce() -> u64, room: impl Fn(&[u8]) -> Arc<Room>) {
         let mut queue = self.waiting.lock();
         let limit = limit();
@@ -74,7 +74,7 @@ pub(crate) struct Room {
     pub(crate) shared: Arc<Shared>,
     key: Box<[u8]>,
     in_use: AtomicU64,
-    /// The map that it is in.
+    /// The map that contains it.
     rooms: Weak<Rooms>,
 }
 
@@ -89,7 +89,7 @@ impl Room {
         self.in_use.load(Relaxed)
     }
 
-    /// Takes `n` slots that are free, unless somebody waits for slots of this room.
+    /// Takes `n` free slots, unless callers wait for slots of this room.
     pub(crate) fn try_enter(&self, n: u64) -> Result<(), NoSlot> {
         let waiting = self.shared.waiting.count();
         if waiting > 0 {
@@ -101,7 +101,7 @@ impl Room {
         if self.take(n) { Ok(()) } else { Err(self.no_slot(n, waiting)) }
     }
 
-    /// Takes a slot also where none is free.
+    /// Takes a slot even if no slot is free.
     pub(crate) fn enter_beyond(&self) {
         let in_use = self.in_use.fetch_add(1, SeqCst) + 1;
         if in_use > self.shared.peak() {
@@ -113,7 +113,7 @@ impl Room {
         NoSlot { asked, in_use: self.in_use(), limit: self.shared.limit(), waiting }
     }
 
-    /// Takes `n` slots that are free, or a place in the line for them.
+    /// Takes `n` free slots, or a place in the line for them.
     pub(crate) fn enter(self: &Arc<Self>, n: u64) -> Result<Option<Place>, EnterError> {
         if self.try_enter(n).is_ok() {
             return Ok(None);
@@ -164,7 +164,7 @@ impl Room {
         true
     }
 
-    /// Hands free slots to those in line, as far as they go.
+    /// Hands free slots to the callers in line, as far as they go.
     fn serve(&self, queue: &mut Locked<'_>) {
         while let Some(first) = queue.first_of(&self.key)
             && self.take(first.cost)
@@ -192,7 +192,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Whether it has the slots; if not, `waker` is woken then.
+    /// Whether the caller has its slots; if not, `waker` is woken then.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), EnterError>> {
         let shared = &self.room.shared;
         let mut queue = shared.waiting.lock();
@@ -249,7 +249,7 @@ impl Rooms {
         &self.parts[(self.hasher.hash_one(key) % PARTS as u64) as usize]
     }
 
-    /// The room of `key`, if a slot of it is in use or waited for.
+    /// The room of `key`, if it is in use or has waiters.
     pub(crate) fn find(&self, key: &[u8]) -> Option<Arc<Room>> {
         self.part(key).lock().get(key).and_then(Weak::upgrade)
     }
@@ -266,12 +266,12 @@ impl Rooms {
         room
     }
 
-    /// Keys of which a slot is in use or waited for.
+    /// Number of keys whose rooms are in use or have waiters.
     pub(crate) fn len(&self) -> usize {
         self.parts.iter().map(|part| part.lock().len()).sum()
     }
 
-    /// Takes a room that goes out of the map, unless a newer one has its place.
+    /// Removes an unused room from the map, unless a newer one has its place.
     fn forget(&self, room: &Room) {
         let mut part = self.part(&room.key).lock();
         if part.get(&*room.key).is_some_and(|it| std::ptr::eq(it.as_ptr(), room)) {

@@ -34,7 +34,7 @@ pub(crate) async fn enter_within(
         if timeout.is_zero() {
             return Err(EnterError::TimedOut { timeout });
         }
-        // Making a timer panics where the runtime has none, and nothing else tells.
+        // Making a timer panics if the runtime has none; there is no other way to find out.
         let timer = std::panic::catch_unwind(|| tokio::time::sleep(timeout));
         let mut timer = pin!(timer.map_err(|_| EnterError::NoRuntime)?);
         poll_fn(|context| match place.poll(context.waker()) {

@@ -2,7 +2,7 @@
 //!
 //! It reserves permits for the next batch and sleeps until their turn. So the turns are on the grid of the
 //! rate while jobs wait, however late a timer fires: lateness does not add up. Which jobs leave is decided at
-//! the turn. Not here: what the rate is (`RateLimiter`), and the jobs (`shared`).
+//! the turn. Not here: the rate (`RateLimiter`) and the jobs (`shared`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::job::Job;
 use super::shared::Shared;
 use crate::reservation::Reservation;
 
-/// Until it asks again for permits that the quota could not promise.
+/// Time until it asks again for permits that the quota could not promise.
 const RETRY: Duration = Duration::from_secs(1);
 
 pub(super) async fn drive(shared: Arc<Shared>) {
@@ -29,7 +29,7 @@ pub(super) async fn drive(shared: Arc<Shared>) {
         if look.is_over {
             break;
         }
-        // A turn for more jobs than there are is later than it must be: its permits are given back.
+        // A turn for more jobs than wait is later than necessary, so its permits are given back.
         turn = turn.filter(|turn| turn.permits() <= look.ready as u64);
         if look.ready > 0 && turn.is_none() {
             turn = shared.limiter.reserve(look.ready as u64, Duration::MAX).ok();

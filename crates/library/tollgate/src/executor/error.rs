@@ -1,4 +1,4 @@
-//! Why an executor, a job or a result is not there.
+//! Errors of executors, jobs and results.
 
 use std::any::Any;
 use std::time::Duration;
@@ -15,7 +15,7 @@ pub enum StartError {
     /// The capacity or the number of workers is 0: no job would ever leave.
     #[error("invalid {setting} 0: expected 1 or more")]
     Zero {
-        /// Which of them.
+        /// Name of the setting.
         setting: &'static str,
     },
     /// There is no tokio runtime here.
@@ -27,10 +27,10 @@ pub enum StartError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SubmitError {
-    /// As many jobs wait as may.
+    /// The most jobs wait already.
     #[error("{capacity} jobs wait already; retry later, or raise the capacity")]
     Full {
-        /// The most that may wait.
+        /// Most jobs that may wait.
         capacity: usize,
     },
     /// The executor takes no jobs any more.
@@ -45,16 +45,16 @@ pub enum JobError {
     /// Its turn did not come in time. It has not run.
     #[error("the job's turn did not come within {max_wait:?}; it has not run")]
     Expired {
-        /// How long a job may wait.
+        /// Longest wait of a job.
         max_wait: Duration,
     },
     /// The executor was shut down while the job waited. It has not run.
     #[error("the executor was shut down while the job waited; it has not run")]
     ShutDown,
-    /// It panicked while it ran.
+    /// The job panicked while it ran.
     #[error("the job panicked: {message}")]
     Panicked {
-        /// What the panic said.
+        /// Message of the panic.
         message: String,
     },
     /// The runtime was shut down. The job may have run in part.

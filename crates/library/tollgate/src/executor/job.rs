@@ -35,12 +35,12 @@ impl<T> Future for Ticket<T> {
     }
 }
 
-/// A job that has not run.
+/// A job that has not run yet.
 pub(super) trait Job: Send {
-    /// Runs it, and hands its result to its ticket before it returns whether it panicked.
+    /// Runs the job, and gives its result to its ticket. Returns whether the job panicked.
     fn run(self: Box<Self>) -> Pin<Box<dyn Future<Output = bool> + Send>>;
 
-    /// Says why it never will.
+    /// Ends the ticket with the reason why the job will never run.
     fn fail(self: Box<Self>, error: JobError);
 }
 
@@ -80,7 +80,7 @@ where
     }
 }
 
-/// A future whose panic is its result.
+/// A future whose result may be its panic.
 struct Catches<F>(Pin<Box<F>>);
 
 impl<F: Future> Future for Catches<F> {

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use tollgate_core::Timestamp;
 
-/// Which of the jobs that wait leaves next.
+/// The job that leaves next among those that wait.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// The first that came.
+    /// The job that came first.
     #[default]
     Fifo,
-    /// The last that came: under a lasting overload the newest jobs are in time, instead of all of them being
-    /// late. The oldest starve, so set a longest wait.
+    /// The job that came last. Under a lasting overload the newest jobs are in time, instead of all of them
+    /// being late. The oldest jobs starve, so set a longest wait.
     Lifo,
 }
 
@@ -65,7 +65,7 @@ impl<J> Line<J> {
         if is_late { self.jobs.pop_front().map(|(_, job)| job) } else { None }
     }
 
-    /// All that wait, the oldest first.
+    /// Removes all waiting jobs, the oldest first.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = J> + '_ {
         self.jobs.drain(..).map(|(_, job)| job)
     }

@@ -1,6 +1,6 @@
-//! What an executor and the task that drives it share.
+//! State that an executor and the task that drives it share.
 //!
-//! Jobs are dropped, failed and run outside of the lock: they are code of others.
+//! Jobs are dropped, failed and run outside of the lock: they run code of the caller.
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
@@ -12,7 +12,7 @@ use super::line::Line;
 use crate::direct::RateLimiter;
 use crate::tokio_clock::TokioClock;
 
-/// What an executor has done.
+/// Numbers of jobs of an executor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ExecutorStats {
@@ -36,7 +36,7 @@ pub struct ExecutorStats {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// No more come; those that wait leave at the rate.
+    /// No more jobs are taken; waiting jobs leave at the rate.
     Draining,
     Closed,
 }
@@ -45,7 +45,7 @@ pub(super) struct Shared {
     state: Mutex<State>,
     /// For the driver: a job came, a worker is free, or the phase changed.
     pub(super) changed: Notify,
-    /// True once nothing waits or runs, and nothing will.
+    /// True once no job waits or runs, and none will.
     pub(super) ended: watch::Sender<bool>,
     pub(super) limiter: RateLimiter<TokioClock>,
     pub(super) clock: TokioClock,
@@ -56,11 +56,11 @@ pub(super) struct Shared {
 struct State {
     line: Line<Box<dyn Job>>,
     phase: Phase,
-    /// Without those that wait.
+    /// Numbers of jobs except those that wait.
     stats: ExecutorStats,
 }
 
-/// What the driver may do.
+/// Work that the driver may do.
 pub(super) struct Look {
     /// Jobs that could leave together.
     pub(super) ready: usize,
@@ -95,7 +95,7 @@ impl Shared {
             drop(job);
             return Err(SubmitError::Full { capacity });
         }
-        // Where others wait, the driver has a turn for them, or waits for a worker.
+        // If other jobs wait, the driver has a turn for them already, or waits for a worker.
         let is_first = state.line.len() == 1;
         drop(state);
         if is_first {
@@ -114,7 +114,7 @@ impl Shared {
         jobs
     }
 
-    /// Ends the jobs whose deadline is before `now`; whether there were any.
+    /// Ends the jobs whose deadline is before `now`; returns whether there were any.
     pub(super) fn expire(&self, now: Timestamp) -> bool {
         let mut state = self.state.lock();
         let late: Vec<_> = std::iter::from_fn(|| state.line.pop_late(now)).collect();
@@ -126,7 +126,7 @@ impl Shared {
         any
     }
 
-    /// Ends the jobs whose deadline is before `now`, and says what is left to do.
+    /// Ends the jobs whose deadline is before `now`, and returns the remaining work.
     pub(super) fn look(&self, now: Timestamp) -> Look {
         let _any = self.expire(now);
         let state = self.state.lock();
@@ -153,7 +153,7 @@ impl Shared {
         }
     }
 
-    /// Takes no more jobs. Those that wait are discarded, unless they shall leave in their turn.
+    /// Takes no more jobs. Waiting jobs are discarded, unless they are to leave in their turn.
     pub(super) fn close(&self, drains: bool) {
         let mut state = self.state.lock();
         let phase = if drains && state.phase != Phase::Closed { Phase::Draining } else { Phase::Closed };

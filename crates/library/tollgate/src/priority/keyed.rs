@@ -77,8 +77,8 @@ impl<K: ?Sized, C: Clock> KeyedPriorityLimiter<K, C> {
         Self::with_memory(quota, weights, clock, MemoryConfig::default().max_bytes)
     }
 
-    /// The same with room of its own: `max_bytes` for all keys together (at least 64 KiB; otherwise 1 GiB),
-    /// of which a quarter is for the states of several classes.
+    /// The same, with `max_bytes` of memory for all keys together instead of 1 GiB; at least 64 KiB. A
+    /// quarter of it is for the states of several classes.
     ///
     /// # Errors
     /// As there.
@@ -93,7 +93,7 @@ impl<K: ?Sized, C: Clock> KeyedPriorityLimiter<K, C> {
         self.shared.clock.now()
     }
 
-    /// How many classes there are.
+    /// Number of classes.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.shared.classes.len()
@@ -105,7 +105,7 @@ impl<K: ?Sized, C: Clock> KeyedPriorityLimiter<K, C> {
         self.shared.bounds(class)
     }
 
-    /// How many keys are tracked, the memory that they take, and how many had to give way.
+    /// Tracked keys, the memory that they take, and the number of evicted keys.
     #[must_use]
     pub fn memory(&self) -> MemoryStats {
         self.shared.states.stats()
@@ -121,8 +121,8 @@ impl<K: LimitKey + ?Sized, C: Clock> KeyedPriorityLimiter<K, C> {
         self.check_n(key, class, 1)
     }
 
-    /// Takes `n` permits of `key` and `class` if all of them are there. 0 takes nothing, and shows what is
-    /// left.
+    /// Takes `n` permits of `key` and `class` if all of them are there. 0 takes nothing, and shows the
+    /// permits left.
     ///
     /// # Errors
     /// [`Denied`] says when they are there; never, for more than the burst of the class or if there is no
@@ -131,12 +131,12 @@ impl<K: LimitKey + ?Sized, C: Clock> KeyedPriorityLimiter<K, C> {
         Denied::unless_admitted(self.shared.decide(&key.key_bytes(), class, n))
     }
 
-    /// What is left of `key` and `class`; takes nothing.
+    /// Permits of `key` and `class` left, and when more come; takes nothing.
     pub fn peek(&self, key: &K, class: usize) -> Decision {
         self.shared.decide(&key.key_bytes(), class, 0)
     }
 
-    /// Gives `n` permits of `key` and `class` back that were taken and not used, never above the burst of the
+    /// Gives back `n` permits of `key` and `class` that were taken and not used, never above the burst of the
     /// class.
     pub fn give_back(&self, key: &K, class: usize, n: u64) {
         self.shared.give_back(&key.key_bytes(), class, n);

@@ -1,4 +1,4 @@
-//! How callers wait: they join a line, find out that their turn has come, or leave.
+//! Waiting callers: they join a line, find out that their turn has come, or leave.
 
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -15,10 +15,10 @@ use crate::engine::Engine;
 use crate::in_force::{InForce, owes_ahead};
 use crate::states::States;
 
-/// What a caller gets that is ready to wait.
+/// Result of an attempt to take permits for a caller that is ready to wait.
 #[derive(Debug)]
 pub(crate) enum Entry<S: States, C: Clock> {
-    /// The permits, at once.
+    /// The permits were available at once.
     Now(Taken),
     /// A place in the line.
     Later(Place<S, C>),
@@ -33,12 +33,12 @@ pub(crate) struct Place<S: States, C: Clock> {
     joined_at: Timestamp,
     turn_at: Timestamp,
     cost: u64,
-    /// When it joined, of its key.
+    /// Epoch of its key when it joined.
     epoch: u32,
 }
 
 impl<S: States, C: Clock> Engine<S, C> {
-    /// How many wait.
+    /// Number of callers that wait.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.count()
     }
@@ -126,7 +126,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         Place { engine, key: key.into(), ticket, joined_at: now, turn_at, cost: n, epoch }
     }
 
-    /// Waits on this thread for `n` permits of `key`, for at most `max_wait`; how long it was.
+    /// Waits on this thread for `n` permits of `key`, for at most `max_wait`; returns the time that it
+    /// waited.
     pub(crate) fn blocking_acquire(
         self: &Arc<Self>,
         key: &[u8],
@@ -139,8 +140,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
     }
 
-    /// The time. Serves all whose turn has come, and sends off those who would wait too long because the
-    /// clock was set back.
+    /// Returns the time. Serves all waiters whose turn has come, and removes those that would wait too long
+    /// because the clock was set back.
     pub(crate) fn look(&self, queue: &mut Locked<'_>) -> Timestamp {
         let now = self.now();
         if queue.is_set_back(self.waiting.real_time(), now) {
@@ -152,7 +153,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         now
     }
 
-    /// Serves all whose turn has come.
+    /// Serves all waiters whose turn has come.
     fn serve_due(&self, queue: &mut Locked<'_>, now: Timestamp) {
         if queue.next_turn().is_none_or(|at| at > now) {
             return;
@@ -177,7 +178,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
     }
 
-    /// Works out anew when the turn of the first in the line of `key` comes.
+    /// Recalculates the turn of the first waiter of `key`.
     fn work_out_turn(&self, queue: &mut Locked<'_>, in_force: &InForce<S>, key: &[u8], now: Timestamp) {
         let Some(first) = queue.first_of(key) else { return };
         if !owes_ahead(&in_force.quota) {
@@ -195,7 +196,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         queue.wake(late);
     }
 
-    /// When the turn comes of a waiter that costs the first number, with the second behind it.
+    /// The turn of a waiter that costs the first number of permits, with the second number behind it.
     fn turn_of(
         &self,
         quota: &Quota,
@@ -209,7 +210,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         self.blocked_until(key).map_or(turn, |until| turn.max(until))
     }
 
-    /// After permits of `key` have come back otherwise than by time: turns come earlier.
+    /// Called after permits of `key` have come back otherwise than by time: turns come earlier.
     pub(crate) fn after_gain(&self, key: &[u8]) {
         if self.waiting.count() > 0 {
             let mut queue = self.waiting.lock();
@@ -219,7 +220,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
     }
 
-    /// After turns of `key` may have become later: waiters whose deadline can no longer be met leave.
+    /// Called after turns of `key` may have become later: waiters whose deadline can no longer be met leave.
     pub(crate) fn after_loss(&self, key: &[u8]) {
         if self.waiting.count() > 0 {
             let mut queue = self.waiting.lock();
@@ -227,7 +228,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
     }
 
-    /// After turns of `key` may have become earlier or later.
+    /// Called after turns of `key` may have become earlier or later.
     pub(crate) fn settle(&self, queue: &mut Locked<'_>, key: &[u8]) {
         let (now, in_force) = (self.now(), self.in_force_in(queue, key));
         if owes_ahead(&in_force.quota) {
@@ -255,7 +256,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
     }
 
-    /// The quota was replaced: by one that counts otherwise, so that all leave, or by another rate.
+    /// Called after the quota was replaced: if the new one counts otherwise, all waiters leave; otherwise
+    /// their turns change.
     pub(crate) fn after_reconfiguration(&self, queue: &mut Locked<'_>, counts_alike: bool) {
         for key in queue.keys() {
             if counts_alike {
@@ -266,7 +268,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
     }
 
-    /// All who wait for `key` leave; what they owe is no more.
+    /// Removes all waiters of `key`; their permits are no longer owed.
     pub(crate) fn fail_all(&self, queue: &mut Locked<'_>, key: &[u8], why: Status) {
         for Stands { ticket, .. } in queue.line_in_order(key) {
             let waker = queue.fail(ticket, why);
@@ -274,7 +276,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
     }
 
-    /// Every waiter that a task wakes leaves its line.
+    /// Removes every waiter that a task wakes from its line.
     #[cfg(feature = "tokio")]
     pub(crate) fn fail_tasks(&self, queue: &mut Locked<'_>, why: Status) {
         let now = self.now();
@@ -289,7 +291,7 @@ impl<S: States, C: Clock> Engine<S, C> {
 }
 
 impl<S: States, C: Clock> Place<S, C> {
-    /// Whether the turn has come; if not, `waker` is woken then.
+    /// Whether the turn has come; if not, `waker` is woken at the turn.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<Taken, AcquireError>> {
         let mut queue = self.engine.waiting.lock();
         let status = match self.ticket.and_then(|ticket| queue.waiter(ticket)) {
@@ -330,7 +332,7 @@ impl<S: States, C: Clock> Place<S, C> {
         }
     }
 
-    /// Serves all whose turn has come, and says when a thread that waits must look again.
+    /// Serves all waiters whose turn has come; returns when a waiting thread has to look again.
     fn looks_at(&mut self, now: Timestamp) -> Timestamp {
         let mut queue = self.engine.waiting.lock();
         self.engine.look(&mut queue);
@@ -347,7 +349,7 @@ impl<S: States, C: Clock> Place<S, C> {
         waiter.looks_at
     }
 
-    /// `used` permits were used.
+    /// Ends the place with `used` permits used.
     pub(crate) fn commit(&mut self, used: u64) {
         let Some(ticket) = self.ticket.take() else { return };
         let mut queue = self.engine.waiting.lock();
@@ -377,7 +379,7 @@ impl<S: States, C: Clock> Place<S, C> {
         self.joined_at
     }
 
-    /// When the turn was to come when it joined.
+    /// Its turn, as calculated when it joined.
     pub(crate) const fn turn_at(&self) -> Timestamp {
         self.turn_at
     }
@@ -408,7 +410,7 @@ impl<S: States, C: Clock> Drop for Place<S, C> {
 }
 
 impl<S: States, C: Clock> Engine<S, C> {
-    /// Of `n` permits, `used` were used.
+    /// Settles the use of `n` permits, of which `used` were used.
     pub(crate) fn settle_use(&self, key: &[u8], n: u64, used: u64, taken: Taken, epoch: u32) {
         match n.checked_sub(used) {
             Some(0) => {}
@@ -417,7 +419,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
     }
 
-    /// Gives back what of `n` permits can be, without admitting more than if they had never been taken.
+    /// Gives back as many of `n` permits as possible without admitting more than if they had never been
+    /// taken.
     pub(crate) fn refund(&self, key: &[u8], n: u64, taken: Taken, epoch: u32) {
         if self.epochs.of(key) != epoch {
             return; // what they were taken of counts no longer
@@ -446,14 +449,14 @@ fn give_back<S: States>(in_force: &InForce<S>, key: &[u8], n: u64, now: Timestam
     let _left = in_force.update(key, now, |state| in_force.quota.give_back(state, Cost(n), now));
 }
 
-/// Gives back what a waiter owes whose turn has not come.
+/// Gives back the permits owed by a waiter whose turn has not come.
 fn unreserve<S: States>(in_force: &InForce<S>, key: &[u8], n: u64, now: Timestamp) {
     if owes_ahead(&in_force.quota) {
         give_back(in_force, key, n, now);
     }
 }
 
-/// Until the bucket would be full again, had those behind not come.
+/// Time until the bucket would be full again if the waiters behind had not come, in ns.
 fn reset_ns(quota: &Quota, mut state: State, behind: u64, now: Timestamp) -> u64 {
     if behind > 0 {
         let _left = quota.give_back(&mut state, Cost(behind), now);
@@ -461,10 +464,10 @@ fn reset_ns(quota: &Quota, mut state: State, behind: u64, now: Timestamp) -> u64
     nanos(quota.take(&mut state, Cost::PEEK, now).reset_after())
 }
 
-/// Why there is neither a permit nor a place; `full` is how many wait where no more may.
+/// The reason why there is neither a permit nor a place; `full` is the number of waiters if no more may wait.
 fn denied(quota: &Quota, n: u64, decision: &Decision, full: Option<usize>) -> AcquireError {
     match (decision.retry_after(), full) {
-        // A bucket that owes as much as can be counted has no place either.
+        // A bucket that owes the largest countable number has no place either.
         (RetryAfter::Never, _) if quota.limit() > 0 && n <= quota.burst() => {
             AcquireError::QueueFull { waiting: full.unwrap_or_default() }
         }

@@ -1,7 +1,7 @@
 //! Waiting in tasks, and the task with the timer of a limiter. It lives while tasks wait, on the runtime of
 //! one of them.
 //!
-//! When that runtime shuts down, the task is dropped: then all waiters look once, and the first that is on
+//! When that runtime shuts down, the task is dropped: then all waiters look once, and the first one on
 //! another runtime starts the task there.
 
 use std::future::Future;
@@ -23,7 +23,7 @@ use crate::states::States;
 
 /// A caller that waits in a task. It joins the line when it is first polled; dropped, it leaves.
 ///
-/// Written by hand, since what the compiler makes of an `async fn` is three times as large.
+/// Written by hand, since the future of an `async fn` is three times as large.
 pub(crate) struct Acquire<'a, S: States, C: Clock> {
     engine: &'a Arc<Engine<S, C>>,
     state: State<'a, S, C>,
@@ -36,7 +36,7 @@ enum State<'a, S: States, C: Clock> {
 }
 
 impl<'a, S: States, C: Clock> Acquire<'a, S, C> {
-    /// Waits for `n` permits of `key`, for at most `max_wait`; how long it was.
+    /// Waits for `n` permits of `key`, for at most `max_wait`; returns the time that it waited.
     pub(crate) const fn new(
         engine: &'a Arc<Engine<S, C>>,
         key: KeyBytes<'a>,
@@ -80,7 +80,7 @@ impl<S: States + 'static, C: Clock + 'static> Future for Acquire<'_, S, C> {
 }
 
 impl<S: States + 'static, C: Clock + 'static> Engine<S, C> {
-    /// Starts the task unless it lives.
+    /// Starts the task unless it runs already.
     fn drive(self: &Arc<Self>) -> Result<(), AcquireError> {
         let mut queue = self.waiting.lock();
         if queue.driven_at.is_none() {
@@ -106,7 +106,8 @@ struct Driver<S: States, C: Clock> {
 }
 
 impl<S: States, C: Clock> Driver<S, C> {
-    /// Serves all whose turn has come; how long until the next, or `None` if no task waits.
+    /// Serves all waiters whose turn has come; returns the time until the next turn, or `None` if no task
+    /// waits.
     fn look(&mut self) -> Option<Duration> {
         let mut queue = self.engine.waiting.lock();
         let now = self.engine.look(&mut queue);

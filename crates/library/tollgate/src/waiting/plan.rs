@@ -1,11 +1,11 @@
 //! Waiting for windows, which promise no permits ahead of time: a line of waiters whose permits are taken
 //! when their turns come, each as of its turn, also where it is served a little later.
 //!
-//! Each line has a plan: what the state will be when all of its waiters have had their turns, so that the
-//! next one knows its turn without a look at those before it. When somebody leaves, the turns behind may
-//! come earlier than planned, never later; the plan is made anew only for a caller that would be too late by
-//! the old one, and for a reservation, which states its turn. Whoever takes or changes permits meanwhile
-//! serves the line first.
+//! Each line has a plan: the state after the turns of all its waiters, so that the next one knows its turn
+//! without a look at those before it. When a waiter leaves, the turns behind it may come earlier than
+//! planned, never later. The plan is made anew only for a caller that would be too late by the old one, and
+//! for a reservation, which states its turn. Calls that take or change permits meanwhile serve the line
+//! first.
 
 use std::time::Duration;
 
@@ -26,15 +26,15 @@ fn take_or_leave(quota: &Quota, state: &mut State, cost: u64, at: Timestamp) -> 
     }
 }
 
-/// When a waiter would have its permits.
+/// The turn of a planned waiter.
 enum Turn {
     At(Timestamp),
-    /// Too late for it. Nothing is planned.
+    /// The turn is too late for the waiter. Nothing is planned.
     TooLate(Timestamp),
     Never,
 }
 
-/// What a caller gets that joins a planned line.
+/// Result of joining a planned line.
 pub(crate) enum Planned {
     Now(Taken),
     Later(Timestamp, Box<Plan>),
@@ -45,7 +45,7 @@ pub(crate) enum Planned {
 pub(crate) struct Newcomer<'a> {
     pub(crate) key: &'a [u8],
     pub(crate) n: u64,
-    /// How long its key is blocked.
+    /// Time for which its key is blocked.
     pub(crate) blocked: Duration,
     pub(crate) max_wait: Duration,
     pub(crate) kind: Kind,
@@ -78,7 +78,7 @@ impl Plan {
 }
 
 impl<S: States, C: Clock> Engine<S, C> {
-    /// Takes permits of a window, or plans them for the first instant after all who wait for its key.
+    /// Takes permits of a window, or plans them for the first instant after all waiters of its key.
     pub(crate) fn plan(
         &self,
         queue: &mut Locked<'_>,
@@ -102,7 +102,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         };
         let from = now + blocked;
         let latest = if has_room { now + max_wait } else { Timestamp::ZERO };
-        // A reservation states its turn, so it must not be later than it will be.
+        // A reservation states its turn, so it must not be later than the actual turn.
         if kind == Kind::Held && has_room && !plan.is_exact {
             plan = self.plan_anew(queue, in_force, key, from, now);
         }
@@ -121,7 +121,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         Err(error)
     }
 
-    /// The plan of the line of `key` as it is now.
+    /// The plan of the line of `key`, recalculated.
     fn plan_anew(
         &self,
         queue: &Locked<'_>,
@@ -143,7 +143,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         Box::new(Plan { state, at: now, is_exact: true })
     }
 
-    /// Serves the first of a planned line if its permits are there by now; otherwise works out its turn.
+    /// Serves the first waiter of a planned line if its permits are there by now; otherwise calculates its
+    /// turn.
     pub(crate) fn serve_planned(
         &self,
         queue: &mut Locked<'_>,
@@ -152,7 +153,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         now: Timestamp,
     ) {
         let patient = in_force.for_lines();
-        // Also where it is late: the turns behind it would be later from waiter to waiter otherwise.
+        // As of its turn, even if it is served late: otherwise the lateness would add up from waiter to
+        // waiter.
         let at = self.blocked_until(&first.key).map_or(first.turn_at, |until| first.turn_at.max(until));
         if at > now {
             self.set_turn(queue, first.line, at);
@@ -171,7 +173,7 @@ impl<S: States, C: Clock> Engine<S, C> {
             RetryAfter::After(wait) if at + wait <= first.deadline => {
                 self.set_turn(queue, first.line, at + wait);
             }
-            // A check that saw no line yet, at the instant when the first waiter came, was faster.
+            // A check at the instant when the first waiter came saw no line yet, and was faster.
             RetryAfter::After(_) | RetryAfter::Never => {
                 let waker = queue.fail(first.ticket, Status::Late);
                 queue.wake(waker);
@@ -179,7 +181,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         }
     }
 
-    /// After turns in a planned line may have become later: who cannot be served in time leaves.
+    /// Called after turns in a planned line may have become later: waiters that cannot be served in time
+    /// leave.
     pub(crate) fn settle_planned(
         &self,
         queue: &mut Locked<'_>,
@@ -200,7 +203,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         queue.set_plan(key, plan);
     }
 
-    /// The denial of a caller that must not overtake those who wait for permits of a window.
+    /// The denial of a caller that must not overtake the waiters for permits of a window.
     pub(crate) fn behind_a_line(&self, in_force: &InForce<S>, key: &[u8], n: u64) -> Option<Decision> {
         if owes_ahead(&in_force.quota) || self.waiting.count() == 0 {
             return None;
@@ -230,7 +233,7 @@ impl<S: States, C: Clock> Engine<S, C> {
 }
 
 impl Kind {
-    /// When a waiter of this kind leaves, if it may wait until `deadline`.
+    /// The instant at which a waiter of this kind leaves, if it may wait until `deadline`.
     pub(crate) const fn deadline(self, deadline: Timestamp) -> Timestamp {
         match self {
             Self::Task | Self::Thread => deadline,

@@ -1,4 +1,4 @@
-//! The waiters of a limiter in order: a line for each key, and the lines by the time of their first.
+//! The waiters of a limiter in order: a line for each key, and the lines by the turn of their first waiter.
 //!
 //! Plain values: reads no clock, wakes no waiter, knows no quota. Every operation costs the same however long
 //! a line is, except [`Queue::line_in_order`].
@@ -13,7 +13,7 @@ use tollgate_core::{Decision, Quota, State, Timestamp, nanos};
 /// A clock that falls behind real time by more than this was set back: more than a timer is late.
 const LAG: Duration = Duration::from_millis(10);
 
-/// No place.
+/// Index that stands for no place.
 const NIL: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
@@ -23,18 +23,18 @@ pub(crate) struct Queue {
     lines: Vec<Line>,
     free_lines: Vec<u32>,
     by_key: HashMap<Arc<[u8]>, u32>,
-    /// The lines by when the turn of their first comes.
+    /// The lines by the turn of their first waiter.
     turns: BTreeSet<(Timestamp, u32)>,
-    /// Waiters that a task wakes.
+    /// Number of waiters that a task wakes.
     tasks: usize,
     waiting: usize,
-    /// While the task with the timer lives: when it looks next.
+    /// The next look of the task with the timer, while it lives.
     pub(crate) driven_at: Option<Timestamp>,
-    /// Real time and the limiter's, when one last ran ahead of the other.
+    /// Real time and the limiter's time, when they last ran apart.
     began: Option<(Timestamp, Timestamp)>,
 }
 
-/// Where a waiter waits. A place is used again, then with another turn.
+/// The place of a waiter. A place is used again with another turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
     place: u32,
@@ -53,31 +53,31 @@ struct Place {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) cost: u64,
-    /// It leaves the line when its turn comes later than this. Once it is served: when it was.
+    /// The latest turn for which it waits. Once it is served: the instant of that.
     pub(crate) deadline: Timestamp,
-    /// The same in real time. Once it is served: how long until the bucket would be full again.
+    /// The same in real time. Once it is served: the time until the bucket is full again.
     pub(crate) gives_up: Timestamp,
     pub(crate) kind: Kind,
-    /// When a thread looks by itself.
+    /// The instant at which a thread looks by itself.
     pub(crate) looks_at: Timestamp,
     pub(crate) waker: Option<Waker>,
     pub(crate) status: Status,
 }
 
-/// What became of a waiter. It keeps its place until it has found out.
+/// State of a waiter. It keeps its place until it has noticed that it is no longer `Waiting`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// It stands in its line.
+    /// It waits in its line.
     Waiting,
     /// Its turn has come: [`Waiter::taken`].
     Served,
     /// It has left the line without its permits: its deadline can no longer be met.
     Late,
-    /// The same: the quota has another algorithm now.
+    /// It has left the line: the quota has another algorithm now.
     Reconfigured,
-    /// The same: there are fewer slots now than it waits for.
+    /// It has left the line: there are fewer slots now than it waits for.
     NeverFits,
-    /// The same: the runtime has no timer.
+    /// It has left the line: the runtime has no timer.
     #[cfg(feature = "tokio")]
     NoTimer,
 }
@@ -86,13 +86,13 @@ pub(crate) enum Status {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) at: Timestamp,
-    /// Until the bucket would be full again, in ns.
+    /// Time until the bucket is full again, in ns.
     pub(crate) reset_ns: u64,
-    /// Of the quota by which they were taken: by the time they are given back it may have another rate.
+    /// Limit of the quota by which they were taken: by the time they are given back, the rate may be another.
     pub(crate) limit: u64,
 }
 
-/// How a waiter finds out that its turn has come.
+/// Way in which a waiter finds out that its turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The task with the timer wakes it.
@@ -117,45 +117,45 @@ struct Line {
     /// Permits of all its waiters.
     permits: u64,
     turn_at: Timestamp,
-    /// Where permits are taken only when a turn comes.
+    /// The plan, if permits are taken only when a turn comes.
     plan: Option<Box<Plan>>,
 }
 
-/// A line that owes nothing until the turns of its waiters come: the state when all of them have had theirs.
+/// The plan of a line that owes nothing until its turns come: the state after the turns of all its waiters.
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) state: State,
-    /// When the turn of the last one comes, at the latest.
+    /// The latest time of the last turn.
     pub(crate) at: Timestamp,
-    /// False where somebody has left since: turns may come earlier than planned, never later.
+    /// False once a waiter has left: turns may come earlier than planned, never later.
     pub(crate) is_exact: bool,
 }
 
-/// What a waiter would wait for, and how long at the most.
+/// A waiter's place in a line, its cost and its last moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stands {
     pub(crate) ticket: Ticket,
     pub(crate) cost: u64,
     pub(crate) deadline: Timestamp,
-    /// The same in real time.
+    /// The deadline in real time.
     pub(crate) gives_up: Timestamp,
 }
 
-/// What stands first in a line.
+/// The first waiter of a line.
 #[derive(Clone, Debug)]
 pub(crate) struct First {
     pub(crate) line: u32,
     pub(crate) ticket: Ticket,
     pub(crate) key: Arc<[u8]>,
     pub(crate) cost: u64,
-    /// Permits of those behind it.
+    /// Permits of the waiters behind it.
     pub(crate) behind: u64,
     pub(crate) turn_at: Timestamp,
     pub(crate) deadline: Timestamp,
 }
 
 impl Taken {
-    /// What `quota` admitted at `now`.
+    /// The permits that `quota` admitted at `now`.
     pub(crate) fn by(quota: &Quota, decision: &Decision, now: Timestamp) -> Self {
         Self { at: now, reset_ns: nanos(decision.reset_after()), limit: quota.limit() }
     }
@@ -171,7 +171,7 @@ impl Waiter {
 }
 
 impl Stands {
-    /// The latest turn by the limiter's clock that is in time, when that shows `now` and real time is `real`.
+    /// The latest turn in time by the limiter's clock, which shows `now` while real time is `real`.
     pub(crate) fn latest(&self, real: Timestamp, now: Timestamp) -> Timestamp {
         if self.gives_up == Timestamp::NEVER {
             return self.deadline;
@@ -189,7 +189,7 @@ impl Queue {
         self.tasks > 0
     }
 
-    /// When the next turn comes.
+    /// The next turn of all lines.
     pub(crate) fn next_turn(&self) -> Option<Timestamp> {
         self.turns.first().map(|(at, _)| *at)
     }
@@ -203,7 +203,7 @@ impl Queue {
         self.by_key.get(key).copied()
     }
 
-    /// Joins the line of `key` at its end; `turn_at` counts where it is the first.
+    /// Joins the line of `key` at its end; `turn_at` counts if it is the first.
     pub(crate) fn join(&mut self, key: &[u8], waiter: Waiter, turn_at: Timestamp) -> Ticket {
         let ticket = self.enlist(key, waiter, turn_at);
         let line = &mut self.lines[self.places[ticket.place as usize].line as usize];
@@ -217,7 +217,7 @@ impl Queue {
         ticket
     }
 
-    /// Joins the line of `key` in front of all others, who wait without a turn that is known.
+    /// Joins the line of `key` in front of all others, which wait without a known turn.
     pub(crate) fn join_in_front(&mut self, key: &[u8], waiter: Waiter) -> Ticket {
         let ticket = self.enlist(key, waiter, Timestamp::NEVER);
         let line = &mut self.lines[self.places[ticket.place as usize].line as usize];
@@ -231,7 +231,7 @@ impl Queue {
         ticket
     }
 
-    /// A place in the books of the line of `key`, which is not linked to the others yet.
+    /// A place that counts in the line of `key`, but is not linked to the others yet.
     fn enlist(&mut self, key: &[u8], waiter: Waiter, turn_at: Timestamp) -> Ticket {
         self.tasks += usize::from(waiter.kind == Kind::Task);
         self.waiting += 1;
@@ -242,7 +242,7 @@ impl Queue {
             Some(place) => place,
             None => {
                 if self.places.len() == self.places.capacity() {
-                    // By an eighth: many waiters would have as much room beside them otherwise.
+                    // Grows by an eighth: doubling would leave half of the room unused.
                     self.places.reserve_exact(self.places.len() / 8 + 16);
                 }
                 self.places.push(Place { turn: 0, line: NIL, before: NIL, behind: NIL, waiter: None });
@@ -274,7 +274,7 @@ impl Queue {
         number
     }
 
-    /// True where the limiter's clock has fallen behind real time since it was asked last.
+    /// True if the limiter's clock has fallen behind real time since the last call.
     pub(crate) fn is_set_back(&mut self, real: Timestamp, now: Timestamp) -> bool {
         let (real_then, then) = *self.began.get_or_insert((real, now));
         let expected = then + real.since(real_then);
@@ -302,7 +302,7 @@ impl Queue {
         self.lines[line as usize].plan.take()
     }
 
-    /// Puts a plan in, where there is a line.
+    /// Puts a plan in, if there is a line.
     pub(crate) fn set_plan(&mut self, key: &[u8], plan: Box<Plan>) {
         if let Some(line) = self.line_of(key) {
             self.lines[line as usize].plan = Some(plan);
@@ -322,14 +322,14 @@ impl Queue {
         self.vacate(ticket.place)
     }
 
-    /// Takes a waiter out of its line without its permits; its place stays, for it to find out.
+    /// Takes a waiter out of its line without its permits; its place stays until it has noticed that.
     pub(crate) fn fail(&mut self, ticket: Ticket, why: Status) -> Option<Waker> {
         let _is_there = self.waiter(ticket)?;
         self.leave(ticket.place);
         self.settle(ticket.place, why)
     }
 
-    /// Takes out the first of a line, whose turn has come; its place stays, for it to find out.
+    /// Takes out the first waiter of a line, whose turn has come; its place stays until it has noticed that.
     pub(crate) fn serve(&mut self, line: u32, taken: Taken) -> Option<Waker> {
         let first = self.lines.get(line as usize)?.first;
         if first == NIL {
@@ -337,7 +337,7 @@ impl Queue {
         }
         self.unlink(first);
         if let Some(waiter) = &mut self.places[first as usize].waiter {
-            // It looks no more and has no deadline: a place has no room for both.
+            // These fields are reused: a served waiter does not look again and has no deadline.
             waiter.deadline = taken.at;
             [waiter.gives_up, waiter.looks_at] = [taken.reset_ns, taken.limit].map(Timestamp::from_nanos);
         }
@@ -354,8 +354,8 @@ impl Queue {
         waker
     }
 
-    /// The permits of a waiter are used, `cost` of them: it keeps its place in the line until its turn comes.
-    /// `false` where that has come.
+    /// Notes that a waiter has used `cost` of its permits: it keeps its place in the line until its turn
+    /// comes. `false` if its turn has come.
     pub(crate) fn commit(&mut self, ticket: Ticket, cost: u64) -> bool {
         let Some(waiter) = self.waiter(ticket).filter(|waiter| waiter.status == Status::Waiting) else {
             return false;
@@ -376,7 +376,7 @@ impl Queue {
         entry.waiter.take()
     }
 
-    /// Takes a waiter out of its line whose turn has not come.
+    /// Takes a waiter whose turn has not come out of its line.
     fn leave(&mut self, place: u32) {
         if let Some(line) = self.lines.get_mut(self.places[place as usize].line as usize) {
             line.is_shorter_than_planned();
@@ -411,12 +411,12 @@ impl Queue {
         (entry.line, entry.before, entry.behind) = (NIL, NIL, NIL);
     }
 
-    /// The first of the line whose turn is next.
+    /// The first waiter of the line whose turn is next.
     pub(crate) fn next(&self) -> Option<First> {
         self.turns.first().map(|(_, line)| self.first(*line))
     }
 
-    /// The first in the line of `key`.
+    /// The first waiter in the line of `key`.
     pub(crate) fn first_of(&self, key: &[u8]) -> Option<First> {
         self.line_of(key).map(|line| self.first(line))
     }
@@ -437,7 +437,7 @@ impl Queue {
         }
     }
 
-    /// The turn of the first in a line comes at another time.
+    /// Changes the turn of the first waiter in a line.
     pub(crate) fn set_turn(&mut self, number: u32, at: Timestamp) {
         let line = &mut self.lines[number as usize];
         if line.first != NIL && line.turn_at != at {
@@ -447,8 +447,8 @@ impl Queue {
         }
     }
 
-    /// The waker of the first in a line, if that is a thread that looks too late by itself; it will have
-    /// looked then.
+    /// The waker of the first waiter in a line, if that is a thread that looks too late by itself; it counts
+    /// as woken.
     pub(crate) fn late_thread(&mut self, number: u32) -> Option<Waker> {
         let Line { first, turn_at, .. } = *self.lines.get(number as usize)?;
         let waiter = self.places.get_mut(first as usize)?.waiter.as_mut()?;
@@ -459,7 +459,7 @@ impl Queue {
         waiter.waker.clone()
     }
 
-    /// Everybody in the line of `key`, from the first on.
+    /// All waiters in the line of `key`, from the first on.
     pub(crate) fn line_in_order(&self, key: &[u8]) -> Vec<Stands> {
         let mut all = Vec::new();
         let mut place = self.line_of(key).map_or(NIL, |line| self.lines[line as usize].first);
@@ -471,7 +471,7 @@ impl Queue {
         all
     }
 
-    /// The keys that somebody waits for.
+    /// The keys with waiters.
     pub(crate) fn keys(&self) -> Vec<Arc<[u8]>> {
         self.by_key.keys().cloned().collect()
     }
@@ -523,7 +523,7 @@ mod tests {
         }
     }
 
-    /// Serves the line that is next; what the first costs.
+    /// Serves the line that is next; returns the cost of its first waiter.
     fn serve(queue: &mut Queue) -> Option<u64> {
         let first = queue.next()?;
         let _ = queue.serve(first.line, Taken { at: LATER, reset_ns: 0, limit: 7 });

@@ -1,4 +1,4 @@
-//! The queue of a limiter behind its lock, and what must happen after the lock is released.
+//! The queue of a limiter behind its lock, and the work after the lock is released.
 
 use std::mem::take;
 use std::ops::{Deref, DerefMut};
@@ -20,8 +20,8 @@ const MOST_WAITING: usize = 100_000;
 
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    /// How many wait, without the lock. Changed before the state when a waiter comes, so that a caller that
-    /// changes a state and then finds 0 here has changed it before any waiter saw it.
+    /// Number of callers that wait, readable without the lock. Changed before the state when a waiter comes,
+    /// so that a caller that changes a state and then finds 0 here has changed it before any waiter saw it.
     count: AtomicUsize,
     most: AtomicUsize,
     queue: Mutex<Queue>,
@@ -47,12 +47,12 @@ impl Waiting {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// The time that passes for callers, whatever the limiter's clock says.
+    /// The time that passes for callers, independent of the limiter's clock.
     pub(crate) fn real_time(&self) -> Timestamp {
         self.real.now()
     }
 
-    /// The most that may wait.
+    /// The most callers that may wait.
     pub(crate) fn most(&self) -> usize {
         self.most.load(Ordering::Relaxed)
     }
@@ -86,7 +86,7 @@ impl Locked<'_> {
         self.after.wake.extend(waker);
     }
 
-    /// A waiter is about to come.
+    /// Announces a waiter before it joins.
     pub(crate) fn announce(&self) {
         self.after.of.count.store(self.queue.waiting() + 1, Ordering::SeqCst);
         fence(Ordering::SeqCst); // before what the waiter changes
@@ -97,7 +97,7 @@ impl Drop for Locked<'_> {
     fn drop(&mut self) {
         self.after.of.count.store(self.queue.waiting(), Ordering::SeqCst);
         let (next, looks) = (self.queue.next_turn(), self.queue.driven_at);
-        // The task with the timer must look earlier, or has nothing more to do.
+        // Whether the task with the timer has to look earlier, or has nothing more to do.
         self.after.is_changed =
             looks.is_some_and(|looks| !self.queue.has_tasks() || next.is_some_and(|next| next < looks));
     }

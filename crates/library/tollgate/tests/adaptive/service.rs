@@ -46,8 +46,8 @@ impl Service {
     }
 }
 
-/// What a limit makes of a service that is asked for more than it can do, for `seconds`: the limit, and of
-/// the last half of the time the share of the capacity that was used and how many waited at most.
+/// A limit in front of an overloaded service, for `seconds`. Returns the limit and, for the last half of the
+/// time, the share of the capacity that was used and the most callers that waited.
 fn overloaded(
     limit: impl AdaptiveLimit,
     (places, work_ms, most_waiting): (usize, u64, usize),

@@ -1,4 +1,4 @@
-//! How jobs and executors end: by panics, by shutdown, with their runtime.
+//! Ends of jobs and executors: by panics, by shutdown, with their runtime.
 
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;

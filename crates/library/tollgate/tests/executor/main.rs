@@ -64,7 +64,7 @@ impl Left {
         tickets.pop().expect("some")
     }
 
-    /// What has left since the last look.
+    /// The jobs that have left since the last look.
     fn take(&self) -> Vec<(u64, Duration)> {
         std::mem::take(&mut *self.all.lock())
     }

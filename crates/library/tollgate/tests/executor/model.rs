@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::{JobError, LeakyExecutor, Left, Order, SubmitError, ms, settle, start};
 
-/// What became of a job: it left, it expired, it was not taken, it was discarded.
+/// Fate of a job: it left, it expired, it was not taken, it was discarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Left(u64),
@@ -65,7 +65,7 @@ struct Model {
 }
 
 impl Model {
-    /// What happens at `now`.
+    /// Moves the model on to `now`.
     fn step(&mut self, now: u64) {
         self.running.retain(|end| *end > now);
         let size = self.plan.interval as i64;
@@ -123,7 +123,7 @@ impl Model {
     }
 }
 
-/// What the model says of each job.
+/// The fate of each job in the model.
 fn expected(plan: &Plan) -> Vec<Fate> {
     let (line, running) = (VecDeque::new(), Vec::new());
     let mut model = Model { plan: plan.clone(), fates: Vec::new(), line, running, full_at: 0, turn: None };
@@ -144,7 +144,7 @@ fn expected(plan: &Plan) -> Vec<Fate> {
     model.fates.into_iter().map(|fate| fate.unwrap_or(Fate::Discarded)).collect()
 }
 
-/// What the executor does with each job.
+/// The fate of each job in the executor.
 async fn found(plan: &Plan) -> Vec<Fate> {
     let mut builder = LeakyExecutor::builder(1, ms(plan.interval))
         .batch(plan.batch as usize)

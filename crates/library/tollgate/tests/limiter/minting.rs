@@ -88,11 +88,11 @@ fn all() -> Vec<Quota> {
     ]
 }
 
-/// What is taken by the quota in force, and what is reserved of it.
+/// Permits taken by the quota in force, and those of them that are reserved.
 struct Model {
     used: i128,
     held: Vec<(Reservation, usize)>,
-    /// How many times counting began anew.
+    /// Number of restarts of counting.
     epoch: usize,
     quota: usize,
     /// Something has been denied, which a fixed window counts.
@@ -108,7 +108,7 @@ impl Model {
         self.quota / 2 == other / 2 && self.quota < 6 && other < 6 || self.quota == other
     }
 
-    /// What a call that admitted `n` permits must not have done.
+    /// Counts a call that admitted `n` permits, and checks that it may have done so.
     fn admitted(&mut self, n: u64) -> Result<(), TestCaseError> {
         self.used += i128::from(n);
         prop_assert!(n == 0 || self.used <= self.most(), "{} of {} are taken", self.used, self.most());
@@ -123,7 +123,7 @@ impl Model {
         Ok(())
     }
 
-    /// What was taken and is not reserved.
+    /// Permits that were taken and are not reserved.
     fn used_up(&self) -> u64 {
         let held = self.held.iter().filter(|(_, epoch)| *epoch == self.epoch);
         let held: i128 = held.map(|(reservation, _)| i128::from(reservation.permits())).sum();

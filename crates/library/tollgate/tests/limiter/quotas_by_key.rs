@@ -11,7 +11,7 @@ use tollgate::{QuotaStats, Quotas};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
-/// What the function says, and how many times it was asked.
+/// Answers of the function, and the number of times it was asked.
 #[derive(Clone, Default)]
 struct Book {
     quotas: Arc<Mutex<HashMap<String, Quota>>>,

@@ -19,7 +19,7 @@ fn two(on_failure: OnStoreFailure) -> Policy {
     PolicyBuilder::new().domain(shop).build().expect("rules")
 }
 
-/// What became of one request.
+/// Result of one request: the permits left, or the error.
 async fn ask(limiter: &RuleLimiter<ManualClock>, user: &str) -> Result<u64, RuleError> {
     limiter.check("shop", &[("user", user)]).await.map(|admitted| admitted.remaining())
 }

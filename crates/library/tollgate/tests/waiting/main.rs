@@ -50,7 +50,7 @@ async fn joined(waiting: impl Fn() -> usize, count: usize) {
     }
 }
 
-/// What waiters were served, in order: a name, and how long it waited.
+/// Waiters that were served, in order: a name, and how long it waited.
 #[derive(Clone, Default)]
 struct Served(Arc<Mutex<Vec<(u64, Duration)>>>);
 

@@ -10,7 +10,7 @@ const BURST: u64 = 5;
 pub(super) const KEYS: [&str; 2] = ["ann", "bob"];
 pub(super) const END_MS: u64 = 1_000;
 
-/// What became of a caller.
+/// Fate of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Admitted { at_ms: u64 },
@@ -54,7 +54,7 @@ impl Bucket {
     }
 }
 
-/// What becomes of each caller. Checks are callers too.
+/// The fate of each caller in the model. Checks are callers too.
 fn expected(events: &[(u64, Event)]) -> Vec<Outcome> {
     let mut buckets = KEYS.map(|_| Bucket { level: BURST * EVERY_MS, waiting: Vec::new() });
     let mut outcomes = Vec::new();
@@ -102,7 +102,7 @@ fn expected(events: &[(u64, Event)]) -> Vec<Outcome> {
     outcomes.into_iter().map(|outcome| outcome.expect("all are served by the end")).collect()
 }
 
-/// What becomes of them at `limiter`.
+/// Their fates at `limiter`.
 pub(super) async fn observed(
     events: &[(u64, Event)],
     limiter: KeyedRateLimiter<str, impl Clock + 'static>,

@@ -88,7 +88,7 @@ impl Line {
     }
 }
 
-/// What becomes of each caller, where checks count by `checks` and those who wait by `quota`.
+/// The fate of each caller, where checks count by `checks` and callers that wait by `quota`.
 fn expected(
     events: &[(u64, Event)],
     quota: &tollgate_core::Quota,

@@ -1,17 +1,17 @@
-//! How long to hold back.
+//! Waits of a client that holds back.
 
 use std::time::Duration;
 
-/// How long to hold back where a server names no wait: `first`, then twice as long each time, up to
-/// `longest`. All waits vary, so that clients which were denied together do not come back together.
+/// Wait of a client where a server names none: `first`, then twice as long each time, up to `longest`. All
+/// waits vary, so that clients which were denied together do not come back together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     /// The first wait; 250 ms if nothing is set.
     pub first: Duration,
-    /// No wait is longer; 30 s if nothing is set.
+    /// The longest wait; 30 s if nothing is set.
     pub longest: Duration,
-    /// By how much a wait varies, in percent of itself, at most 100; 20 if nothing is set. A backoff becomes
-    /// shorter by up to that; a wait that a server named becomes longer, since less would be too early.
+    /// Most by which a wait varies, in percent of itself, up to 100; 20 if nothing is set. A backoff becomes
+    /// shorter; a wait that a server named becomes longer, since a shorter one would be too early.
     pub jitter_percent: u8,
 }
 
@@ -29,7 +29,7 @@ impl Backoff {
         wait - self.part(wait)
     }
 
-    /// A wait that a server named, and a random part of it more.
+    /// A wait that a server named, plus a random part of it.
     pub(crate) fn vary(&self, named: Duration) -> Duration {
         named.saturating_add(self.part(named))
     }

@@ -1,4 +1,4 @@
-//! A few responses that may be used again, so that the server need not be asked.
+//! A few responses that may be used again instead of a request to the server.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use parking_lot::Mutex;
 use pin_project_lite::pin_project;
 use tollgate::Timestamp;
 
-/// No body that is kept is longer.
+/// Longest body that is kept, in bytes.
 const MAX_BODY: usize = 64 << 10;
-/// No name that is kept is longer.
+/// Longest name that is kept, in bytes.
 const MAX_NAME: usize = 8 << 10;
 
 /// A bounded number of responses; the one that ends first makes room.
@@ -35,7 +35,7 @@ struct Entry {
     body: Bytes,
 }
 
-/// Of a request: all that its response may depend on.
+/// Name of a request: all of it that its response may depend on.
 type Name = Vec<u8>;
 
 /// The name of a request whose response may be kept.
@@ -65,7 +65,7 @@ fn directive<'a>(fields: &'a HeaderMap, name: &str) -> Option<&'a str> {
     })
 }
 
-/// For how long a response may be used again.
+/// Time for which a response may be used again.
 fn fresh_for(response: &response::Parts) -> Option<Duration> {
     let fields = &response.headers;
     let forbids = |name| directive(fields, name).is_some();

@@ -10,7 +10,7 @@ use tollgate_headers::Reading;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClientError<E> {
-    /// A limit said no.
+    /// A limit denied the request.
     #[error(transparent)]
     Limited(#[from] Limited),
     /// The client itself failed.
@@ -18,29 +18,30 @@ pub enum ClientError<E> {
     Service(E),
 }
 
-/// A limit said no: when to come back, and whether the request was sent.
+/// A limit denied the request: the time of a retry, and whether the request was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limited {
-    /// Whose limit.
+    /// The side whose limit denied the request.
     pub by: LimitedBy,
-    /// When the same request may be sent; `None` where no wait helps, or where too many wait already.
+    /// Time until the same request may be sent; `None` where no wait helps, or where too many requests wait
+    /// already.
     pub retry_after: Option<Duration>,
     /// Whether the request was sent, and the server denied it; otherwise it never left.
     pub was_sent: bool,
     /// The status of the server's answer to it.
     pub status: Option<StatusCode>,
-    /// What the server said about its limits in that answer.
+    /// Limits that the server reported in that answer.
     pub reading: Option<Box<Reading>>,
 }
 
-/// Whose limit said no.
+/// The side whose limit denied a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LimitedBy {
-    /// The server's.
+    /// A limit of the server's.
     Server,
-    /// The one that the client keeps for itself.
+    /// The limit that the client keeps for itself.
     Client,
 }
 

@@ -2,9 +2,9 @@
 
 use http::Request;
 
-/// Makes the body of a request once more, so that the request can be sent again.
+/// Copies the body of a request, so that the request can be sent again.
 pub trait Replay<B>: Clone + Send + 'static {
-    /// The same body; `None` if it cannot be had twice.
+    /// The same body; `None` if it cannot be copied.
     fn replay(&self, body: &B) -> Option<B>;
 }
 

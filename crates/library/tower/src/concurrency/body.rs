@@ -29,12 +29,12 @@ pin_project! {
     }
 }
 
-/// What is decided at the end of a body.
+/// State that is settled at the end of a body.
 #[derive(Debug)]
 pub(super) struct Held<C: Clock> {
     pub(super) slot: Slot<C>,
     pub(super) status: StatusCode,
-    /// How the call ends, by what was seen so far.
+    /// End of the call, as far as it is known.
     pub(super) finish: Finish,
     pub(super) judge: Arc<Judge>,
 }

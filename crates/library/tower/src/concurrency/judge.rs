@@ -1,4 +1,4 @@
-//! How a call ended, as its response or its error says.
+//! End of a call, judged by its response or its error.
 
 use std::any::Any;
 use std::error::Error;
@@ -15,7 +15,7 @@ use crate::grpc;
 type OfFields = dyn Fn(StatusCode, &HeaderMap) -> Finish + Send + Sync;
 type OfError = dyn Fn(&dyn Any) -> bool + Send + Sync;
 
-/// What is an overload.
+/// Rules by which a call counts as overload.
 #[derive(Clone)]
 pub(super) struct Judge {
     of_fields: Arc<OfFields>,
@@ -50,12 +50,12 @@ impl Judge {
         self.of_error.push(Arc::new(judge));
     }
 
-    /// What the fields of a head or of trailers say.
+    /// Judges the fields of a head or of trailers.
     pub(super) fn fields(&self, status: StatusCode, fields: &HeaderMap) -> Finish {
         (self.of_fields)(status, fields)
     }
 
-    /// What an error of the inner service says.
+    /// Judges an error of the inner service.
     pub(super) fn error<E: 'static>(&self, error: &E) -> Finish {
         let is_overload = is_timeout(error) || self.of_error.iter().any(|judge| judge(error));
         if is_overload { Finish::Overload } else { Finish::Ignored }
@@ -91,13 +91,13 @@ fn is_timeout<E: 'static>(error: &E) -> bool {
     elapsed.is_some() || error.downcast_ref::<io::Error>().is_some_and(|error| has_timeout(error))
 }
 
-/// Causes that are looked at, of an error.
+/// Most causes of an error that are looked at.
 const MOST_CAUSES: usize = 32;
 
 /// Whether `error` or a cause of it is a timeout.
 fn has_timeout(error: &(dyn Error + 'static)) -> bool {
     let causes = std::iter::successors(Some(error), |&error| {
-        // An `io::Error` made of another error passes it over.
+        // An `io::Error` made of another error skips that error.
         let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         wrapped.map_or_else(|| error.source(), |wrapped| Some(wrapped))
     });

@@ -1,4 +1,4 @@
-//! The slots of a layer, and one of them that a request holds.
+//! The slots of a layer, and the slot of a request.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tollgate::{
 
 use crate::key::{Head, Key, KeyBytes, key_of};
 
-/// Where requests get their slots.
+/// Source of the slots of requests.
 #[derive(Debug)]
 pub(super) enum Slots<C> {
     Fixed(ConcurrencyLimiter),
@@ -29,7 +29,7 @@ impl<C> Clone for Slots<C> {
 }
 
 impl<C: Clock> Slots<C> {
-    /// What a request is counted by.
+    /// Key by which a request is counted.
     pub(super) fn key(&self, head: &Head<'_>) -> KeyBytes {
         match self {
             Self::Keyed(_, key) => key_of(std::slice::from_ref(key), head).0,
@@ -37,7 +37,7 @@ impl<C: Clock> Slots<C> {
         }
     }
 
-    /// A slot, for which a request waits at most `max_wait`.
+    /// Takes a slot, for which a request waits at most `max_wait`.
     pub(super) async fn enter(&self, key: &KeyBytes, max_wait: Duration) -> Result<Slot<C>, EnterError> {
         if max_wait.is_zero() {
             let taken = match self {

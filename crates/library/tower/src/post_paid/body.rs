@@ -1,4 +1,4 @@
-//! A body that counts what it uses while it is sent.
+//! A body that counts its use while it is sent.
 
 use std::fmt;
 use std::pin::Pin;
@@ -14,8 +14,8 @@ use super::used::{ByFields, Used};
 use crate::body::Body;
 
 pin_project! {
-    /// The body of a response behind a [`PostPaidLayer`](crate::PostPaidLayer). What it uses counts frame by
-    /// frame, so a body that is dropped has counted what was read of it.
+    /// The body of a response behind a [`PostPaidLayer`](crate::PostPaidLayer). Its use counts frame by
+    /// frame, so a dropped body has counted the part that was read.
     #[derive(Debug)]
     pub struct MeteredBody<B> {
         #[pin]
@@ -24,7 +24,7 @@ pin_project! {
     }
 }
 
-/// Counts what the frames of a body use.
+/// Counts the use of a body's frames.
 pub(super) struct Meter {
     pub(super) used: Used,
     pub(super) counts_bytes: bool,

@@ -1,4 +1,4 @@
-//! Counts what a request has used.
+//! Counts the use of a request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tollgate::{Clock, KeyedRateLimiter};
 
 use crate::key::KeyBytes;
 
-/// Counts what a request has used. A [`PostPaidLayer`](crate::PostPaidLayer) puts one among the extensions of
+/// Counts the use of a request. A [`PostPaidLayer`](crate::PostPaidLayer) puts one among the extensions of
 /// each request that it passes on; with axum, a handler takes `Extension<Used>`. Clones count for the same
 /// request, also after its response: in a stream, or in a task of its own.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ impl Used {
         Self(Arc::new(count))
     }
 
-    /// Counts `n` more permits at once, whatever is left: what is not there is owed.
+    /// Counts `n` more permits at once, whatever is left: missing permits become a debt.
     pub fn add(&self, n: u64) {
         if n > 0 {
             self.0.count(n);
@@ -34,7 +34,7 @@ impl fmt::Debug for Used {
     }
 }
 
-/// What a response has used, by its status and its fields.
+/// Permits that a response has used, by its status and its fields.
 pub(super) type ByFields = dyn Fn(StatusCode, &HeaderMap) -> u64 + Send + Sync;
 
 pub(super) trait Count: Send + Sync {
@@ -45,7 +45,7 @@ pub(super) trait Count: Send + Sync {
 pub(super) struct Account<C> {
     pub(super) limiter: KeyedRateLimiter<[u8], C>,
     pub(super) key: KeyBytes,
-    /// What each permit that was used takes.
+    /// Permits that each used permit takes from the limit.
     pub(super) cost: u64,
 }
 

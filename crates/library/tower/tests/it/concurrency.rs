@@ -39,7 +39,7 @@ fn grpc() -> Request<()> {
     call.body(()).expect("a request")
 }
 
-/// What a limiter has learned, one sample for each call.
+/// Samples that a limiter has learned, one for each call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen(Arc<Mutex<Vec<Sample>>>);
 
@@ -59,7 +59,7 @@ impl Seen {
         AdaptiveLimiter::with_clock(self.clone(), each, ManualClock::default()).expect("settings")
     }
 
-    /// How the calls since the last look ended; those that are ignored are missing.
+    /// Ends of the calls since the last look; those that are ignored are missing.
     pub(super) fn take(&self) -> Vec<Finish> {
         let samples = std::mem::take(&mut *self.0.lock());
         let finish = |call: Sample| if call.is_overload { Finish::Overload } else { Finish::Success };
@@ -460,7 +460,7 @@ proptest! {
     }
 }
 
-/// What other layers of tower do in front of it and behind it.
+/// Other layers of tower are in front of it and behind it.
 #[tokio::test]
 async fn it_wraps_what_is_not_ready_yet() {
     let limiter = ConcurrencyLimiter::direct(2);

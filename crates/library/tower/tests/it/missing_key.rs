@@ -23,7 +23,7 @@ impl LimitKey for User {
     }
 }
 
-/// What is logged.
+/// The text that is logged.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -1,5 +1,5 @@
-//! What requests turn out to use, counted behind axum over real sockets: by handlers, by fields of responses,
-//! by bytes; also of bodies that clients do not read to the end.
+//! Permits that requests turn out to use, counted behind axum over real sockets: by handlers, by fields of
+//! responses, by bytes; also of bodies that clients do not read to the end.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -48,7 +48,7 @@ async fn ask(at: SocketAddr, path: &str) -> (u16, String) {
     (status, answer)
 }
 
-/// What is left of the team's limit, and what it owes.
+/// Permits left of the team's limit, and its debt.
 fn left(limit: &Limit<ManualClock>) -> (u64, u64) {
     let decision = match limit.limiter().pay(b"search", 0) {
         Ok(admitted) => admitted.decision(),

@@ -1,8 +1,8 @@
-//! Asking the store for a request and those behind it that want the same; for permits that come back one by
-//! one, ahead of the turn.
+//! Asks the store for a request and those behind it that want the same; ahead of the turn, if permits come
+//! back one by one.
 //!
-//! What is denied ahead of the turn says nothing about the turn itself. So only permits that are granted
-//! count then, and everything else is decided at the turn. Not here: what waits for whom (`lines`).
+//! A denial ahead of the turn says nothing about the turn itself. So only permits that are granted count
+//! then, and everything else is decided at the turn. Not here: the order of requests (`lines`).
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ const MOST_TOGETHER: usize = 64;
 pub(super) struct Asking<'a, 'l> {
     pub(super) alike: &'a Alike,
     pub(super) claims: &'a [Claim],
-    /// If it waits already.
+    /// Its ticket, if it waits already.
     pub(super) ticket: Option<&'a Ticket<'l>>,
     pub(super) deadline: Timestamp,
     /// Its turn has not come yet.
@@ -37,13 +37,13 @@ pub(super) struct Asking<'a, 'l> {
     pub(super) now: Timestamp,
 }
 
-/// What the store answered.
+/// Answer of the store.
 pub(super) enum Answered {
     /// It has its permits, from an instant on.
     Granted(Grant),
     /// The results of its hard items as of now, and when it was answered.
     Decided { results: Vec<ItemResult>, is_charged: bool, at: Timestamp },
-    /// It does not have them, and nothing follows for its turn.
+    /// It does not have its permits, and that says nothing about its turn.
     Unknown,
 }
 
@@ -74,7 +74,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let is_queued: Vec<bool> = items[..hard].iter().map(queues).collect();
         if all {
             let grants = grants(&items[..hard], keys, claims, verdicts, at);
-            // A rule without a queue that would deny a request at its turn is not waited for.
+            // If a rule without a queue would deny a request at its turn, the request does not wait for it.
             let waits = |results: &[ItemResult], queued: bool| {
                 let delays = results.iter().zip(&is_queued).filter(|(_, is)| **is == queued);
                 delays.map(|(result, _)| delay(result)).max().unwrap_or_default()
@@ -115,8 +115,9 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         Answered::Decided { results, is_charged: charged.is_charged, at }
     }
 
-    /// Reserves what the request and those `behind` it want: all of it, or what the first of them want. False
-    /// if not even the request gets anything; `verdicts` are then its own, and `behind` is empty.
+    /// Reserves the permits of the request and those `behind` it: all of them, or those of the first
+    /// requests. False if not even the request gets anything; `verdicts` are then its own, and `behind` is
+    /// empty.
     async fn reserve_for_all(
         &self,
         takes: &[Take<'_>],
@@ -139,7 +140,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             }
             let fit = admitted / takes.len().max(1);
             if verdicts.iter().any(Result::is_err) {
-                // What was answered stays charged if nothing of it denies; those behind ask for themselves.
+                // Answered takes stay charged if none of them is denied; the requests behind ask for
+                // themselves.
                 if verdicts.iter().flatten().all(Decision::is_admitted) {
                     let answered = batch.iter().zip(&*verdicts).skip(takes.len());
                     let answered = answered.filter(|(_, verdict)| verdict.is_ok()).map(|(take, _)| *take);
@@ -184,7 +186,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         Answered::Granted(first)
     }
 
-    /// Gives back what `takes` have charged.
+    /// Gives back the permits that `takes` have charged.
     pub(super) async fn give_all_back(&self, takes: &[Take<'_>], now: Timestamp) {
         if !takes.is_empty()
             && let Err(error) = self.store.give_all_back(takes, now).await
@@ -205,7 +207,7 @@ fn takes_of_all<'a>(takes: &[Take<'a>], behind: &[Follower]) -> Vec<Take<'a>> {
     takes.iter().copied().chain(behind).collect()
 }
 
-/// What each request was granted at `at`, of which `verdicts` has all hard items.
+/// The grant of each request at `at`; `verdicts` has all hard items of each.
 fn grants(items: &[Item], keys: &[u8], claims: &[Claim], verdicts: &Verdicts, at: Timestamp) -> Vec<Grant> {
     let decisions: Vec<Decision> = verdicts.iter().flatten().copied().collect();
     let of_one = |decisions: &[Decision]| {
@@ -236,12 +238,12 @@ pub(super) fn decision(result: &ItemResult) -> Option<&Decision> {
     }
 }
 
-/// How long until its permits may be used.
+/// Time until its permits may be used.
 fn delay(result: &ItemResult) -> Duration {
     decision(result).map_or(Duration::ZERO, Decision::delay)
 }
 
-/// A reservation is denied until its permits are at most `max_wait` away: makes it until they are there.
+/// Adds `max_wait` to the wait of a denied reservation, which ends when its permits are `max_wait` away.
 fn wait_for_all(result: &mut ItemResult, max_wait: Duration) {
     if let ItemResult::Decided(decision) | ItemResult::ByShare { decision, .. } = result
         && let RetryAfter::After(span) = decision.retry_after()
@@ -252,7 +254,7 @@ fn wait_for_all(result: &mut ItemResult, max_wait: Duration) {
     }
 }
 
-/// The results of a grant as they are after `waited`, when its permits are used.
+/// The results of a grant, as they are after `waited`, when its permits are used.
 pub(super) fn used_after(results: &[ItemResult], waited: Duration) -> Vec<ItemResult> {
     let used = |decision: &Decision| {
         let reset_ns = tollgate_core::nanos(decision.reset_after().saturating_sub(waited));

@@ -10,21 +10,21 @@ use super::claim::Claim;
 use super::pace::Pace;
 use crate::scratch::{Item, Scratch};
 
-/// What a request wants for which others can ask.
+/// The permits that a request wants, if others can ask for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Alike {
     /// Its permits can be promised ahead of its turn.
     pub(crate) is_promised: bool,
     /// The rules, and the limit and the key of each of its hard items.
     of: Box<[u8]>,
-    /// What it wants of each.
+    /// The permits that it wants of each item.
     pub(crate) costs: Box<[Cost]>,
 }
 
 impl Alike {
-    /// Of the request of `scratch`, by the rules of `generation`. `None` if others cannot ask for it: it is
-    /// not known when its turn comes, a counter is leased or promises permits in a way of its own, or soft
-    /// limits decide together whether it waits.
+    /// Made of the request of `scratch`, by the rules of `generation`. `None` if others cannot ask for it:
+    /// the time of its turn is not known, a counter is leased or promises permits in a way of its own, or
+    /// soft limits decide together whether it waits.
     pub(crate) fn of(generation: u64, domain: &Domain, scratch: &Scratch, claims: &[Claim]) -> Option<Self> {
         let hard = scratch.hard();
         if claims.is_empty()

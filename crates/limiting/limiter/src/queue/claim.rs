@@ -1,4 +1,4 @@
-//! What a request wants of the counters whose rules queue.
+//! Claims: the permits that a request wants of counters whose rules queue.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tollgate_policy::Domain;
 use super::pace::Pace;
 use crate::scratch::{Item, Scratch};
 
-/// What a request wants of one counter.
+/// The permits that a request wants of one counter.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     pub(crate) key: Box<[u8]>,
@@ -17,22 +17,22 @@ pub(crate) struct Claim {
     pub(crate) pace: Pace,
 }
 
-/// What a request wants of counters whose rules queue.
+/// All permits that a request wants of counters whose rules queue.
 pub(crate) struct Claims {
     pub(crate) list: Vec<Claim>,
-    /// The descriptors that they belong to.
+    /// Indexes of the descriptors that they belong to.
     pub(crate) descriptors: Vec<u32>,
-    /// The shortest that any of the rules says.
+    /// The shortest `max_wait` of these rules.
     pub(crate) max_wait: Duration,
 }
 
 impl Claim {
-    /// The base of a line whose first has this claim and its turn at `due`.
+    /// The base of a line whose first request has this claim and its turn at `due`.
     pub(crate) fn base_of(&self, due: Timestamp) -> Timestamp {
         earlier(due, self.pace.steady_ns(self.permits))
     }
 
-    /// The turn of the first of a line, which has this claim.
+    /// The turn of the first request of a line, which has this claim.
     pub(crate) fn turn(&self, base: Timestamp) -> Timestamp {
         base + Duration::from_nanos(self.pace.steady_ns(self.permits))
     }
@@ -43,7 +43,7 @@ pub(crate) const fn earlier(at: Timestamp, ns: u64) -> Timestamp {
     Timestamp::from_nanos(at.as_nanos().saturating_sub(ns))
 }
 
-/// What the request of `scratch` wants of counters whose rules queue and may deny it; each counter once.
+/// The claims of the request of `scratch` on counters whose rules queue and may deny it; each counter once.
 pub(crate) fn claims(domain: &Domain, scratch: &Scratch) -> Claims {
     let mut claims = Claims { list: Vec::new(), descriptors: Vec::new(), max_wait: Duration::MAX };
     for item in &scratch.items {
@@ -67,7 +67,7 @@ pub(crate) fn claims(domain: &Domain, scratch: &Scratch) -> Claims {
     claims
 }
 
-/// How long a request waits for the counter of `item`, if its rule may deny it and queues.
+/// Longest wait of a request for the counter of `item`, if its rule may deny it and queues.
 pub(crate) fn max_wait(domain: &Domain, item: &Item, statuses: &[Status]) -> Option<Duration> {
     let status = statuses.get(item.descriptor as usize)?;
     match item.limit {

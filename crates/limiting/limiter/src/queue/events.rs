@@ -1,11 +1,11 @@
-//! What became of requests that waited for their turn, for metrics.
+//! Counts of the fates of requests that waited for their turn, for metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate_observe::{QUEUE_WAITS, QueueStats};
 
-/// What became of requests that waited, or were to wait.
+/// Counts of the fates of requests that waited, or were to wait.
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     joined: AtomicU64,
@@ -21,7 +21,7 @@ pub(crate) struct Events {
     wait_ns: AtomicU64,
 }
 
-/// How a wait ended.
+/// End of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     /// With its turn, and the request is admitted.
@@ -39,9 +39,9 @@ pub(crate) enum End {
 /// Why a request does not wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoWait {
-    /// As many wait as may.
+    /// The most requests wait already.
     Full,
-    /// Its domain or caller has its share of the places.
+    /// Its domain or caller has all of its share of the places.
     OverShare,
     /// It would wait longer than it may.
     TooLong,
@@ -50,7 +50,7 @@ pub(crate) enum NoWait {
 }
 
 impl Events {
-    /// For an observer; `waiting` of at most `most` wait now.
+    /// Numbers for an observer: `waiting` requests wait now, of at most `most`.
     pub(crate) fn stats(&self, waiting: usize, most: usize) -> QueueStats {
         let mut stats = QueueStats::default();
         (stats.waiting, stats.max) = (waiting as u64, most as u64);

@@ -1,8 +1,8 @@
-//! Permits that are granted shortly before the turn, and what becomes of them when the request leaves.
+//! Permits that are granted shortly before the turn, and their way back when the request leaves.
 //!
-//! A timer fires late, and what a full bucket would have been given meanwhile is lost. So a request asks for
-//! its permits ahead of its turn, and the store promises them for that instant. From then on the next of the
-//! line is asked for, while the request waits to use what it has.
+//! Timers fire late, and permits that flow into a full bucket meanwhile are lost. So a request asks for its
+//! permits ahead of its turn, and the store promises them for that instant. From then on the next request of
+//! the line is asked for, while this one waits to use its permits.
 
 use std::task::Waker;
 
@@ -12,8 +12,8 @@ use super::lines::{Line, State, Waiter};
 use super::ticket::Ticket;
 
 impl Ticket<'_> {
-    /// Those of `all` have their permits: this one, and followers of it. Returns which of them have left
-    /// meanwhile and what they were granted is to be given back.
+    /// Notes that the requests of `all` have their permits: this one and its followers. Returns the indexes
+    /// of those that have left meanwhile and whose permits are to be given back.
     pub(crate) fn grant(&self, all: Vec<Granted>) -> Vec<usize> {
         let mut state = self.lines.state();
         let Some(claims) = state.waiters.get(&self.id).map(|waiter| waiter.claims.clone()) else {
@@ -31,7 +31,7 @@ impl Ticket<'_> {
                 .map(|(claim, permits)| Claim { permits, ..claim.clone() })
                 .collect();
             for (claim, act) in claims.iter().zip(&grant.acts) {
-                // A ghost holds its permits like the others until all are in their places.
+                // A request that has left holds its permits like the others until all are in their places.
                 let Some(line) = state.lines.get_mut(&claim.key) else { continue };
                 if line.granted(id, claim, *act) {
                     state.come_up(&claim.key, &mut woken);
@@ -63,14 +63,14 @@ impl Ticket<'_> {
         free
     }
 
-    /// What it was granted, whose permits it uses now.
+    /// The grant whose permits it uses now.
     pub(crate) fn granted(&self) -> Option<Grant> {
         self.lines.state().waiters.get(&self.id).and_then(|waiter| waiter.grant.clone())
     }
 }
 
 impl Line {
-    /// `id` has its permits. True if it was the first of those that have none.
+    /// Notes that `id` has its permits. True if it was the first request without permits.
     pub(super) fn granted(&mut self, id: u64, claim: &Claim, act: Option<Act>) -> bool {
         let was_first = self.take_out(id);
         if let Some(act) = act {
@@ -83,11 +83,11 @@ impl Line {
 }
 
 impl State {
-    /// The granted request `id` leaves, and those behind it come up. True if what it held is free then: the
-    /// store gets it back.
+    /// The granted request `id` leaves, and those behind it come up. True if its permits are free then: the
+    /// store gets them back.
     ///
-    /// A store that has to be waited for gets nothing back, since it may have promised what follows to
-    /// another node: each permit is used at the instant for which it was promised, or not at all.
+    /// A shared store gets nothing back, since it may have promised the following permits to another node:
+    /// each permit is used at the instant for which it was promised, or not at all.
     pub(super) fn give_up(&mut self, id: u64, claims: &[Claim], woken: &mut Vec<Waker>) -> bool {
         match claims {
             [claim] if self.is_shared => {
@@ -110,8 +110,8 @@ impl State {
         true
     }
 
-    /// Each of those behind `id` that want as much takes the place of the one before it, up to the first that
-    /// has no permits yet.
+    /// Each request behind `id` that wants the same number of permits takes the place of the one before it,
+    /// up to the first request without permits.
     fn pass_on(&mut self, id: u64, claim: &Claim, woken: &mut Vec<Waker>) {
         let Some(mut free) = self.waiters.get(&id).and_then(|waiter| waiter.grant.clone()) else { return };
         let Some(line) = self.lines.get_mut(&claim.key) else { return };
@@ -130,7 +130,7 @@ impl State {
         if !is_alike || waiter.behind > 0 || waiter.deadline < free.act_at {
             return;
         }
-        // It may be asking for itself just now; then it gets what it has asked for.
+        // It may be asking for itself just now; then it gets the permits that it has asked for.
         let base = line.base;
         if line.granted(next, claim, free.acts.first().copied().flatten()) {
             line.base = base;
@@ -140,9 +140,9 @@ impl State {
         }
     }
 
-    /// Those behind `id` have their turns earlier by what it held, as far as they hold the permits that
-    /// follow without a gap. True if all do; else somebody else has reserved what comes between, and what it
-    /// held counts as used.
+    /// Moves the turns of the requests behind `id` forward by its permits, as far as they hold the permits
+    /// that follow without a gap. True if all do. Otherwise another caller has reserved permits in between,
+    /// and the permits of `id` count as used.
     fn close_up(&mut self, id: u64, claim: &Claim, woken: &mut Vec<Waker>) -> bool {
         let Some(line) = self.lines.get_mut(&claim.key) else { return false };
         let Some(&(act, permits)) = line.granted.get(&id) else { return false };
@@ -176,7 +176,7 @@ impl State {
         true
     }
 
-    /// Wakes the first of those that have no permits yet: its turn may come earlier.
+    /// Wakes the first request without permits: its turn may come earlier.
     fn rouse(&mut self, key: &[u8], woken: &mut Vec<Waker>) {
         let first = self.lines.get(key).and_then(|line| line.order.first_key_value());
         if let Some(next) = first.and_then(|(first, _)| self.waiters.get_mut(first)) {
@@ -184,7 +184,7 @@ impl State {
         }
     }
 
-    /// Takes one that is not there any more off those that have permits.
+    /// Removes a request that has left from those that have permits.
     fn forget(&mut self, id: u64, claims: &[Claim]) {
         for claim in claims {
             if let Some(line) = self.lines.get_mut(&claim.key) {

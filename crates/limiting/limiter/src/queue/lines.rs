@@ -1,5 +1,5 @@
-//! The lines of requests that wait, one for each counter: first come, first served. Knows no time but what it
-//! is given, no store and no timer.
+//! The lines of requests that wait, one for each counter: first come, first served. Reads no clock, and knows
+//! no store and no timer.
 //!
 //! A request joins the lines of all its counters at once, and has its turn when it is the first in each of
 //! them: since all lines have the order of arrival, no two requests wait for each other. Waiting takes no
@@ -26,25 +26,26 @@ use super::longest::Longest;
 use super::pace::Pace;
 use crate::shares::{Holder, Room, Shares};
 
-/// How long before its turn a request is granted its permits, where timers are on time and the store is near.
+/// Time before its turn at which a request is granted its permits, where timers are on time and the store is
+/// near.
 pub(crate) const AHEAD: Duration = Duration::from_millis(20);
-/// The most where they are not.
+/// The longest such time.
 const LONGEST_AHEAD: Duration = Duration::from_millis(500);
-/// Else this multiple of the lateness of recent timers, and of the longest call to the store.
+/// Multiple of the lateness of recent timers, and of the longest call to the store, that is added.
 const TIMES_AHEAD: u64 = 3;
 
 /// The requests of one limiter that wait.
 #[derive(Debug)]
 pub(crate) struct Lines {
     pub(super) most: usize,
-    /// As many as the state has, to be read without the lock.
+    /// The number of waiters in the state, readable without the lock.
     pub(super) waiting: AtomicUsize,
     state: Mutex<State>,
-    /// How late timers are.
+    /// Lateness of timers.
     late: Longest,
-    /// How long calls to the store take.
+    /// Time that calls to the store take.
     trip: Longest,
-    /// Whose requests they are.
+    /// Owners of the waiting requests, with their shares.
     pub(super) shares: Shares,
     pub(crate) events: Events,
 }
@@ -53,7 +54,7 @@ pub(crate) struct Lines {
 pub(super) struct State {
     pub(super) lines: HashMap<Box<[u8]>, Line>,
     pub(super) waiters: HashMap<u64, Waiter>,
-    /// Of all of them.
+    /// Number of claims of all waiters together.
     pub(super) claims: usize,
     /// Numbers are given in the order of arrival.
     next: u64,
@@ -62,19 +63,21 @@ pub(super) struct State {
     pub(super) is_shared: bool,
 }
 
-/// Those that wait for one counter; never empty.
+/// The requests that wait for one counter; never empty.
 #[derive(Debug, Default)]
 pub(super) struct Line {
-    /// The permits of those that have none yet, by their numbers.
+    /// Permits wanted by the requests that have none yet, by their numbers.
     pub(super) order: BTreeMap<u64, u64>,
-    /// The sum of these.
+    /// Sum of these permits.
     pub(super) permits: u64,
-    /// Those before them: the instant from which each may use its permits, and how many.
+    /// Requests before them, which have their permits: the instant from which each may use them, and their
+    /// number.
     pub(super) granted: BTreeMap<u64, (Timestamp, u64)>,
-    /// Where permits come one by one: when the counter has none, if nobody else takes any. Else the first
-    /// instant at which the first can have its turn. `None` if only the store knows.
+    /// If permits come one by one: the instant at which the counter has no permits left, if no other caller
+    /// takes any. Otherwise the first instant at which the first request can have its turn. `None` if only
+    /// the store knows.
     pub(super) base: Option<Timestamp>,
-    /// Those with smaller numbers came under earlier rules.
+    /// Requests with smaller numbers came under earlier rules.
     stale_below: u64,
 }
 
@@ -82,20 +85,20 @@ pub(super) struct Line {
 pub(super) struct Waiter {
     pub(super) holder: Holder,
     pub(super) claims: Vec<Claim>,
-    /// In how many lines it is not the first of those that have no permits yet.
+    /// Number of lines in which it is not the first of those that have no permits yet.
     pub(super) behind: usize,
     pub(super) deadline: Timestamp,
-    /// What it wants, if others can ask for it.
+    /// The permits that it wants, if others can ask for them.
     pub(super) alike: Option<Alike>,
-    /// It was asked for ahead of its turn, and is not again before this instant.
+    /// It was asked for ahead of its turn, and is not asked for again before this instant.
     pub(super) not_before: Timestamp,
     pub(super) grant: Option<Grant>,
     pub(super) waker: Option<Waker>,
-    /// Something has changed for it.
+    /// Its state has changed, so it has to look.
     pub(super) is_woken: bool,
 }
 
-/// What a request that leaves leaves behind.
+/// Result of the leaving of a request.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
     /// The permits that it was granted are free.
@@ -104,15 +107,15 @@ pub(crate) struct Left {
 }
 
 impl Left {
-    /// Wakes those that have come up.
+    /// Wakes the requests that have come up.
     pub(crate) fn wake(self) {
         self.woken.into_iter().for_each(Waker::wake);
     }
 }
 
 impl Lines {
-    /// Requests may wait at a time for at most `most` counters, each of each request counted. `is_shared`:
-    /// the store has to be waited for, and other nodes may use it.
+    /// Lines in which at most `most` claims wait at a time: one for each counter of each request.
+    /// `is_shared`: calls to the store take time, and other nodes may use it.
     pub(crate) fn new(most: usize, is_shared: bool) -> Self {
         Self {
             most,
@@ -125,7 +128,7 @@ impl Lines {
         }
     }
 
-    /// For an observer.
+    /// Numbers for an observer.
     pub(crate) fn stats(&self) -> QueueStats {
         self.events.stats(self.waiting.load(Relaxed), self.most)
     }
@@ -134,18 +137,18 @@ impl Lines {
         self.state.lock()
     }
 
-    /// How long before its turn a request is asked for.
+    /// Time before its turn at which a request is asked for.
     pub(crate) fn ahead(&self) -> Duration {
         let longest_ns = self.late.get().saturating_add(self.trip.get()).saturating_mul(TIMES_AHEAD);
         AHEAD.saturating_add(Duration::from_nanos(longest_ns)).min(LONGEST_AHEAD)
     }
 
-    /// A timer was so late.
+    /// Notes the lateness of a timer.
     pub(crate) fn note_late(&self, late: Duration, now: Timestamp) {
         self.late.note(late, now);
     }
 
-    /// A call to the store took so long.
+    /// Notes the time that a call to the store took.
     pub(crate) fn note_trip(&self, took: Duration, now: Timestamp) {
         self.trip.note(took, now);
     }
@@ -159,21 +162,21 @@ impl Lines {
         self.state().behind(claims, now)
     }
 
-    /// When a request that waits with `claims` would have its turn if it left and came again now: after all
-    /// others. `None` if no request waits.
+    /// The turn of a waiting request with `claims` if it left and came again now: after all others. `None` if
+    /// no request waits.
     pub(crate) fn again(&self, claims: &[Claim], now: Timestamp) -> Option<Timestamp> {
         // Its permits are counted in its lines already.
         let counted: Vec<_> = claims.iter().map(|claim| Claim { permits: 0, ..claim.clone() }).collect();
         self.behind(&counted, now)
     }
 
-    /// Whoever waits in `domain`, by the first entry.
+    /// The holder of a request that waits in `domain`, by the first entry.
     pub(crate) fn holder(&self, domain: &str, first: Option<&PolicyEntry<'_>>) -> Holder {
         self.shares.holder(domain, first)
     }
 
-    /// Has the first of every line ask its store, since the rules have changed. Those that were granted
-    /// their permits have been decided.
+    /// Makes the first request of every line ask its store, since the rules have changed. Requests that have
+    /// their permits are decided already.
     pub(crate) fn refresh(&self) {
         if self.waiting.load(Relaxed) > 0 {
             let mut state = self.state();
@@ -188,7 +191,7 @@ impl Lines {
         }
     }
 
-    /// Nobody waits any longer, except those that were granted their permits.
+    /// Ends all waits, except those of requests that have their permits.
     pub(crate) fn end(&self) {
         let mut state = self.state();
         state.is_ended = true;
@@ -208,7 +211,7 @@ impl Lines {
     }
 }
 
-/// What a request with these claims holds.
+/// The places that a request with these claims takes.
 pub(super) const fn places(claims: &[Claim]) -> Room {
     Room { places: claims.len() as u64, bytes: 0 }
 }
@@ -218,7 +221,7 @@ impl State {
         let turn = |claim: &Claim| {
             let line = self.lines.get(&claim.key).filter(|line| !line.order.is_empty())?;
             let permits = line.permits.saturating_add(claim.permits);
-            // Of a line of earlier rules only the first turn is known.
+            // In a line of earlier rules only the first turn is known.
             let is_stale = line.order.first_key_value().is_some_and(|(first, _)| *first < line.stale_below);
             let pace = if is_stale { Pace::Unknown } else { claim.pace };
             Some(line.base.map_or(now, |base| now.max(pace.after(base, permits))))
@@ -233,7 +236,7 @@ impl State {
         self.next - 1
     }
 
-    /// Takes `id` out of its lines. Returns what it held.
+    /// Takes `id` out of its lines. Returns the places that it held.
     fn leave(&mut self, id: u64, has_passed: bool) -> (Option<(Holder, Room)>, Left) {
         let mut left = Left::default();
         let granted = self.waiters.get(&id).filter(|waiter| waiter.grant.is_some() && !has_passed);
@@ -267,7 +270,8 @@ impl State {
         (Some(held), left)
     }
 
-    /// The first of the line of `key` is one place further: wakes it if it is the first everywhere.
+    /// The first request of the line of `key` is one place further: wakes it if it is the first in all of its
+    /// lines.
     pub(super) fn come_up(&mut self, key: &[u8], woken: &mut Vec<Waker>) {
         let first = self.lines.get(key).and_then(|line| line.order.first_key_value());
         if let Some(next) = first.and_then(|(first, _)| self.waiters.get_mut(first)) {
@@ -300,7 +304,7 @@ impl Line {
 }
 
 impl Waiter {
-    /// Others can ask for it.
+    /// Whether others can ask for it.
     pub(super) const fn can_be_granted(&self) -> bool {
         self.alike.is_some()
     }

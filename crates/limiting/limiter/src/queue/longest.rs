@@ -14,14 +14,14 @@ pub(super) struct Longest {
 }
 
 impl Longest {
-    /// How often it becomes an eighth shorter, while all spans are.
+    /// Interval at which it becomes an eighth shorter, while all spans are shorter.
     const FADES: Duration = Duration::from_millis(250);
 
     pub(super) fn get(&self) -> u64 {
         self.ns.load(Relaxed)
     }
 
-    /// Of two threads at the same time, one may be overwritten.
+    /// Notes a span. If two threads note one at the same time, one of the two may be overwritten.
     pub(super) fn note(&self, span: Duration, now: Timestamp) {
         let (longest, ns) = (self.get(), tollgate_core::nanos(span));
         let since = Timestamp::from_nanos(self.since_ns.load(Relaxed));

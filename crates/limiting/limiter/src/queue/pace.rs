@@ -1,10 +1,10 @@
-//! How permits come back, as far as it is known without the state of their counter.
+//! The pace at which permits come back, as far as it is known without the state of their counter.
 
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, LeakyForm, Period, Quota, Refill, Timestamp, nanos};
 
-/// How permits of a quota come back.
+/// The pace at which permits of a quota come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
     /// One by one: `permits` in `nanos`.
@@ -35,8 +35,8 @@ impl Pace {
         matches!(self, Self::Steady { .. })
     }
 
-    /// How much earlier those behind have their turns if `permits` that come one by one are given up, in
-    /// nanoseconds, rounded down.
+    /// Time by which the turns of later requests move forward if `permits` that come one by one are given up,
+    /// in nanoseconds, rounded down.
     pub(crate) fn freed_ns(self, permits: u64) -> u64 {
         match self {
             Self::Steady { permits: each, nanos } => {
@@ -47,8 +47,8 @@ impl Pace {
         }
     }
 
-    /// How long it takes until `permits` that come one by one are there, in nanoseconds, rounded up; 0 where
-    /// they do not come one by one.
+    /// Time until `permits` that come one by one are there, in nanoseconds, rounded up; 0 where they do not
+    /// come one by one.
     pub(crate) fn steady_ns(self, permits: u64) -> u64 {
         match self {
             Self::Steady { permits: each, nanos } => {
@@ -64,8 +64,8 @@ impl Pace {
         base + Duration::from_nanos(self.steady_ns(permits).max(self.windows_ns(permits)))
     }
 
-    /// How long after the first turn of a line a request has its own at the earliest, in nanoseconds, if
-    /// `permits` are wanted from that turn on, its own included.
+    /// Shortest time from the first turn of a line to the turn of a request, in nanoseconds, if `permits` are
+    /// wanted from that turn on, its own included.
     pub(crate) fn windows_ns(self, permits: u64) -> u64 {
         match self {
             Self::Windows { permits: each, nanos } => {

@@ -1,11 +1,11 @@
-//! What a caller that may wait brings.
+//! Time and timer of a caller that may wait.
 
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tollgate_core::Timestamp;
 
-/// What a caller that may wait for its turn brings: the time, a timer, and how long it waits at most.
+/// Time, timer and longest wait of a caller that may wait for its turn.
 ///
 /// The timer may be early or late; it decides nothing, except when the wait is over.
 pub struct Patience<'a, F> {
@@ -13,10 +13,11 @@ pub struct Patience<'a, F> {
     pub now: &'a (dyn Fn() -> Timestamp + Sync),
     /// A future that is ready after a span, such as `tokio::time::sleep`.
     pub sleep: F,
-    /// The longest wait, if the rules allow more; the time that the caller has left. Zero: none.
+    /// The longest wait, if the rules allow more; for a caller with a deadline, the time that it has left.
+    /// Zero: no wait.
     pub longest: Duration,
-    /// Ready, and its task woken, when the caller has left: the request waits no longer, and is denied.
-    /// `None`: whoever drives the request drops it then.
+    /// Ready, with its task woken, when the caller has left: then the request stops waiting and is denied.
+    /// `None`: the driver of the request drops it then.
     pub left: Option<&'a PollLeft<'a>>,
 }
 

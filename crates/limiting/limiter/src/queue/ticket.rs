@@ -1,4 +1,4 @@
-//! The place of one request in its lines: how it gets it, where it is, and how it leaves.
+//! The place of one request in its lines: joining, moving up and leaving.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
@@ -17,9 +17,9 @@ use crate::shares::{Holder, Room};
 /// A request that is to wait.
 pub(crate) struct Joining {
     pub(crate) holder: Holder,
-    /// Each of another counter.
+    /// Its claims, each on another counter.
     pub(crate) claims: Vec<Claim>,
-    /// If others can ask for it.
+    /// Its permits, if others can ask for them.
     pub(crate) alike: Option<Alike>,
     pub(crate) deadline: Timestamp,
 }
@@ -27,22 +27,22 @@ pub(crate) struct Joining {
 /// Where a request is in its lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// Others come before it.
+    /// Other requests come before it.
     Behind,
     /// It has its turn at this instant, as far as is known, and is asked for from `ask_at` on.
     First { turn: Timestamp, ask_at: Timestamp },
     /// It has its permits, and may use them from this instant on.
     Granted(Timestamp),
-    /// Nobody waits any longer.
+    /// All waits have ended.
     Ended,
 }
 
-/// One behind the first of a line.
+/// A request behind the first of a line.
 #[derive(Debug)]
 pub(crate) struct Follower {
     pub(crate) id: u64,
     pub(crate) costs: Box<[Cost]>,
-    /// What it wants of each of its counters, in the order of the claims.
+    /// The permits that it wants of each of its counters, in the order of the claims.
     pub(crate) permits: Vec<u64>,
 }
 
@@ -56,9 +56,9 @@ pub(crate) struct Ticket<'l> {
 }
 
 impl Lines {
-    /// Waits for its turn, if that may come until its deadline and `holder` has less than its share. `dues`
-    /// are when each counter would have the permits if nobody waited, as the store has said; empty if it was
-    /// not asked.
+    /// Joins the lines, if the turn may come before the deadline and `holder` has less than its share. `dues`
+    /// are the instants at which each counter would have the permits if no request waited, as the store has
+    /// answered; empty if the store was not asked.
     pub(crate) fn join(
         &self,
         joining: Joining,
@@ -82,7 +82,7 @@ impl Lines {
         Ok(self.joined(state, id, waiter))
     }
 
-    /// Waits until it may use the permits of `grant`.
+    /// Joins as a request that waits until it may use the permits of `grant`.
     pub(crate) fn join_granted(&self, joining: Joining, grant: Grant) -> Result<Ticket<'_>, NoWait> {
         let mut state = self.state();
         let mut waiter = self.admit(&state, joining, false)?;
@@ -96,7 +96,7 @@ impl Lines {
         Ok(self.joined(state, id, waiter))
     }
 
-    /// The request as one that waits, if there is a place for it.
+    /// Makes a waiter of the request, if there is a place for it.
     fn admit(&self, state: &State, joining: Joining, is_late: bool) -> Result<Waiter, NoWait> {
         let Joining { holder, claims, alike, deadline } = joining;
         let why = match () {
@@ -127,19 +127,19 @@ impl Lines {
 }
 
 impl<'l> Ticket<'l> {
-    /// Its number.
+    /// Its number; numbers are given in the order of arrival.
     pub(crate) const fn id(&self) -> u64 {
         self.id
     }
 
-    /// What it wants of each of its counters.
+    /// The permits that it wants of each of its counters.
     pub(crate) fn permits(&self) -> Vec<u64> {
         let state = self.lines.state();
         let claims = state.waiters.get(&self.id).map_or(&[][..], |waiter| &waiter.claims);
         claims.iter().map(|claim| claim.permits).collect()
     }
 
-    /// Where it is now, if requests are asked for by `ahead` before their turns.
+    /// Its present place, if requests are asked for by `ahead` before their turns.
     pub(crate) fn place(&self, ahead: Duration) -> Place {
         let state = self.lines.state();
         let Some(waiter) = state.waiters.get(&self.id) else { return Place::Ended };
@@ -163,8 +163,8 @@ impl<'l> Ticket<'l> {
         Place::First { turn, ask_at }
     }
 
-    /// Those behind it that want the same and have their turns until `until`, at most `most`; and until when
-    /// all of them must have their turns. It is the first of its lines.
+    /// The requests behind it that want the same and have their turns before `until`, at most `most`; and the
+    /// instant before which all of them must have their turns. The ticket itself is the first of its lines.
     pub(crate) fn followers(&self, mut until: Timestamp, most: usize) -> (Vec<Follower>, Timestamp) {
         let (state, mut followers) = (self.lines.state(), Vec::new());
         let first = state.waiters.get(&self.id).filter(|waiter| waiter.behind == 0 && waiter.grant.is_none());
@@ -204,7 +204,7 @@ impl<'l> Ticket<'l> {
         (followers, until)
     }
 
-    /// Ready once something has changed for it.
+    /// Ready once its state has changed.
     pub(crate) fn poll_woken(&self, cx: &Context<'_>) -> Poll<()> {
         let mut state = self.lines.state();
         let Some(waiter) = state.waiters.get_mut(&self.id) else { return Poll::Ready(()) };

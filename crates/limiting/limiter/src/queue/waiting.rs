@@ -1,4 +1,4 @@
-//! A request that waits: for its turn, for the instant of its permits, or for the end of its time.
+//! A waiting request: it waits for its turn, for the instant of its permits, or for the end of its time.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -25,7 +25,7 @@ pub(super) struct Waiting<'l, S: Store, O: Observer, F, T> {
     pub(super) deadline: Timestamp,
     /// Ready at the deadline, whatever becomes of the clock.
     time_up: Pin<Box<T>>,
-    /// What was planned for it, while it can be granted its permits.
+    /// Its plan, while it can be granted its permits.
     pub(super) planned: Option<Planned<O>>,
 }
 
@@ -38,10 +38,10 @@ pub(super) struct Planned<O: Observer> {
     pub(super) keys: Vec<u8>,
 }
 
-/// What ended a wait.
+/// The event that ended a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wake {
-    /// It is to be asked for, before its turn or at it.
+    /// The request is to be asked for, before its turn or at it.
     Ask {
         is_early: bool,
     },
@@ -70,7 +70,7 @@ where
         Self { limiter, patience, ticket, deadline, time_up, planned: None }
     }
 
-    /// Waits until something is to be done.
+    /// Waits until there is something to do.
     pub(super) async fn next(&mut self, mut now: Timestamp) -> Wake {
         let patience = self.patience;
         loop {

@@ -19,11 +19,11 @@ use crate::request::Request;
 use crate::scratch::{Item, Scratch, Settled};
 use crate::settle::{self, ItemResult};
 
-/// What a request holds.
+/// The permits that a request holds.
 #[derive(Default)]
 struct Holding {
     items: Vec<HeldItem>,
-    /// How long until all of it is there.
+    /// Time until all of them are there.
     delay: Duration,
 }
 
@@ -86,7 +86,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 if scratch.keys.len() > LONGEST_KEYS {
                     return Err(ReserveError::LongKeys { bytes: scratch.keys.len(), most: LONGEST_KEYS });
                 }
-                // What asks for no permit takes no place.
+                // A request for no permits takes no place.
                 if let Some(item) = scratch.items.iter().find(|item| !item.cost.is_peek()) {
                     let first = request.descriptors[item.descriptor as usize].entries.first();
                     let holder = self.reservations.holder(request.domain, first);
@@ -102,7 +102,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 }
                 let overall = settle::overall(&mut scratch.statuses);
                 if overall == Outcome::Deny && !self.settings.shadow_mode {
-                    // Give back what one counter held before another denied.
+                    // Gives back permits that one counter held before another denied.
                     let held = std::mem::take(&mut holding);
                     self.let_go(domain, &scratch.overrides, &held.items, now).await;
                     scratch.statuses.iter_mut().for_each(|status| status.is_charged = false);
@@ -201,7 +201,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         holding
     }
 
-    /// Gives back what was held for a request that is denied after all.
+    /// Gives back the permits held for a request that is denied after all.
     async fn let_go(&self, domain: &Domain, overrides: &[Override], held: &[HeldItem], now: Timestamp) {
         let shares: Vec<_> = held
             .iter()
@@ -221,7 +221,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 }
 
-/// The counter that `item` was just held in, of which its share is a part.
+/// The counter in which `item` was just held; a share is a part of it.
 fn counter<'a>(item: &'a HeldItem, domain: &'a Domain, overrides: &'a [Override]) -> Option<Counter<'a>> {
     let (quota, sharing, origin) = match item.quota {
         QuotaRef::Rule { place, limit, .. } => {

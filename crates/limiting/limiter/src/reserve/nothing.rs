@@ -24,7 +24,7 @@ impl Nothing {
         ReservationId((MARK as u128) << 64 | low as u128)
     }
 
-    /// What an id says; `None` for one that may hold something.
+    /// The reservation of this id; `None` for one that may hold something.
     pub(crate) const fn of(id: ReservationId) -> Option<Self> {
         let low = id.0 as u64;
         let is_nothing = (id.0 >> 64) as u64 == MARK;
@@ -36,7 +36,7 @@ impl Nothing {
         ReservationId(random & (u128::MAX >> 1))
     }
 
-    /// What settling it returns.
+    /// Result of settling it.
     pub(crate) fn settle(self, ending: Ending, actual: Option<u64>) -> Result<Settled, SettleError> {
         let used = actual.unwrap_or(self.hits);
         if self.is_of_zero && used > 0 {

@@ -19,13 +19,14 @@ use crate::rules::Rules;
 const HUGE: u64 = 1 << 63;
 
 impl<S: Store, O: Observer> Limiter<S, O> {
-    /// Reports that the call used `actual` permits, or as many as were reserved. Unused ones go back; those
-    /// used beyond the reservation are charged even if they are not there yet, and later permits repay them.
+    /// Reports that the call used `actual` permits, or as many as were reserved. Unused permits go back.
+    /// Permits used beyond the reservation are charged even if they are not available yet, and later permits
+    /// repay them.
     ///
     /// `actual` replaces the request's number of hits; descriptors with a number of their own keep it. For a
     /// reservation that is settled already, the first result is returned and nothing changes. When the future
-    /// is dropped before its end, the reservation is settled, and permits to give back may count as used. One
-    /// that holds nothing charges nothing, and is answered anew each time.
+    /// is dropped before its end, the reservation is settled, and permits to give back may count as used. A
+    /// reservation that holds nothing charges nothing, and each call gets a new answer.
     ///
     /// # Errors
     /// [`SettleError`]: nothing was settled.
@@ -42,7 +43,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 
     /// Reports that the call will not be made: all permits go back. But if the reservation was for a later
-    /// instant and that is past, they count as used, since no other caller could have them. (A caller that
+    /// instant that has passed, they count as used, since no other caller could have them. (A caller that
     /// knows better commits 0.)
     ///
     /// For a reservation that is settled already, the first result is returned and nothing changes.
@@ -123,7 +124,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 }
 
-/// The quota that the item's counter goes with now, where it is kept now, and where the quota came from.
+/// The present quota of the item's counter, where the counter is kept now, and where the quota came from.
 fn quota_of<'a, O: Observer>(
     rules: &'a Rules<O>,
     held: &Held,
@@ -147,8 +148,8 @@ fn quota_of<'a, O: Observer>(
     }
 }
 
-/// The limit with this counter key, after a reload: of the rule at the same path, the one that is counted in
-/// the same way; or any that shares its bucket.
+/// The limit with this counter key after a reload: of the rule at the same path, the limit that is counted in
+/// the same way; or any limit that shares its bucket.
 fn find_again<'a>(domain: &'a Domain, identity: u64, key: &[u8]) -> Option<(&'a Rule, &'a Limit)> {
     let tail = key.rsplit(|&byte| byte == b'|').next()?;
     let limits = || domain.rules().iter().flat_map(|rule| rule.limits.iter().map(move |limit| (rule, limit)));

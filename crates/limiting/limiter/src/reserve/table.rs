@@ -21,71 +21,72 @@ use crate::scratch::Item;
 use crate::shares::{Holder, ReservationShare, Room, Shares};
 
 const PARTS: usize = 16;
-/// Expired ones that a call drops on its way.
+/// Expired reservations that a call drops on its way.
 const DROPPED_A_CALL: usize = 4;
-/// Expired ones that a call without a place drops of each part: some thousands, within about a millisecond.
+/// Expired reservations that a call without a place drops from each part: some thousands, within about a
+/// millisecond.
 const DROPPED_FOR_PLACE: usize = 256;
 /// Bytes of keys that a reservation may remember.
 pub(crate) const LONGEST_KEYS: usize = 8 << 10;
-/// Bytes for each reservation that there may be, on average; one with one short key takes half of it.
+/// Bytes for each possible reservation, on average; a reservation with one short key takes half of that.
 const BYTES_EACH: u64 = 1024;
-/// What one takes besides its items: its entries in the map, in the list of ends and in the shares, the
-/// allocations.
+/// Bytes of a reservation besides its items: its entries in the map, in the list of ends and in the shares,
+/// and the allocations.
 const OVERHEAD_BYTES: u64 = 256 + size_of::<Held>() as u64;
-/// How long a settled one is remembered at least, if there is room.
+/// Shortest time for which a settled reservation is remembered, if there is room.
 const REMEMBERED: Duration = Duration::from_secs(60);
 
-/// Which counter permits were held in.
+/// The counter in which permits are held.
 #[derive(Clone, Debug)]
 pub(crate) struct HeldItem {
     pub(crate) key: Box<[u8]>,
     pub(crate) quota: QuotaRef,
-    /// Permits held.
+    /// Permits held in this counter.
     pub(crate) cost: Cost,
     /// Permits that each hit takes.
     pub(crate) each: u64,
-    /// It has no number of hits of its own, so the hits that the request used are those that it used.
+    /// Its descriptor has no number of hits of its own, so it uses the hits that the request uses.
     pub(crate) is_scaled: bool,
-    /// Of how many nodes this one held its share, since the store did not answer; `None` where the store
-    /// answered.
+    /// Number of nodes by which this node's share was calculated, since the store did not answer; `None`
+    /// where the store answered.
     pub(crate) share_of: Option<u32>,
-    /// The counter's decision when they were taken.
+    /// Decision of the counter when the permits were taken.
     pub(crate) said: Decision,
 }
 
-/// Where to find the quota that a counter goes with.
+/// The quota of a counter, or where to find it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum QuotaRef {
-    /// A limit of a rule; its place in the rules of that generation, and what stays of it in others.
+    /// A limit of a rule; its place in the rules of that generation, and its identity in all generations.
     Rule { identity: u64, place: u32, limit: u32 },
     /// The limit that came with the request.
     Override { requests_per_unit: u32, unit: Unit, sharing: Sharing, origin: Origin },
 }
 
-/// One that is open.
+/// An open reservation.
 #[derive(Clone, Debug)]
 pub(crate) struct Held {
     pub(crate) holder: Holder,
-    /// What it takes of the table.
+    /// Bytes that it takes of the table.
     pub(crate) bytes: u64,
     pub(crate) domain: Box<str>,
-    /// Of the rules that it was made by.
+    /// Generation of the rules by which it was made.
     pub(crate) generation: u64,
     pub(crate) items: Box<[HeldItem]>,
     pub(crate) reserved: u64,
     pub(crate) made_at: Timestamp,
-    /// From when on the permits may be used.
+    /// The instant from which the permits may be used.
     pub(crate) starts_at: Timestamp,
     pub(crate) expires_at: Timestamp,
 }
 
-/// What a reservation of `items` in `domain` takes of the table, at most.
+/// Most bytes that a reservation of `items` in `domain` takes of the table.
 pub(crate) fn bytes_of(domain: &str, items: &[Item]) -> u64 {
     let items = items.iter().map(|item| (size_of::<HeldItem>() + item.key.len()) as u64);
     OVERHEAD_BYTES + items.sum::<u64>() + domain.len() as u64
 }
 
-/// What a look-up finds.
+/// Result of a look-up.
 pub(crate) enum Found {
     /// It was open and is settled now; the caller carries it out.
     Open(Box<Held>, Settled),
@@ -105,13 +106,14 @@ enum Entry {
 struct Part {
     entries: HashMap<u128, Entry>,
     open: usize,
-    /// When each open one ends. Entries of settled ones are skipped, and removed once they are the majority.
+    /// The ends of the open reservations. Entries of settled ones are skipped, and removed once they are the
+    /// majority.
     ends: BinaryHeap<Reverse<(Timestamp, u128)>>,
-    /// Settled ones, oldest first, and until when they are remembered.
+    /// Settled reservations, oldest first, and the ends of their remembrance.
     settled: VecDeque<(Timestamp, u128)>,
 }
 
-/// The open reservations, and those settled of late.
+/// The open reservations, and those settled recently.
 #[derive(Debug)]
 pub(crate) struct Table {
     parts: [Mutex<Part>; PARTS],
@@ -129,11 +131,11 @@ pub(crate) struct Events {
     pub(crate) committed: AtomicU64,
     pub(crate) cancelled: AtomicU64,
     pub(crate) expired: AtomicU64,
-    /// Not made, since the table was full.
+    /// Not made, because the table was full.
     pub(crate) full: AtomicU64,
-    /// Not made, since the caller had its share.
+    /// Not made, because the caller had its share.
     pub(crate) caller_share: AtomicU64,
-    /// Not made, since the domain had its share.
+    /// Not made, because the domain had its share.
     pub(crate) domain_share: AtomicU64,
 }
 
@@ -151,10 +153,10 @@ impl Drop for Place<'_> {
     }
 }
 
-/// Why there is no place.
+/// Reason why there is no place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NoPlace {
-    /// All are taken.
+    /// All places are taken.
     Full,
     /// The holder `has` its share of what is `free`.
     Share { of: ReservationShare, has: Room, free: Room },
@@ -176,7 +178,7 @@ impl Table {
         self.most
     }
 
-    /// How many are open, including expired ones that no call has removed yet.
+    /// Number of open reservations, including expired ones that no call has removed yet.
     pub(crate) fn live(&self) -> u64 {
         self.live.load(Relaxed) as u64
     }
@@ -186,7 +188,7 @@ impl Table {
         (self.bytes.load(Relaxed), BYTES_EACH.saturating_mul(self.most as u64))
     }
 
-    /// For an observer.
+    /// Numbers for an observer.
     pub(crate) fn stats(&self) -> ReservationStats {
         let (bytes, max_bytes) = self.bytes();
         let Events { made, committed, cancelled, expired, full, caller_share, domain_share } = &self.events;
@@ -205,7 +207,7 @@ impl Table {
         }
     }
 
-    /// Whoever reserves in `domain`, by the first entry.
+    /// The holder of a reservation in `domain`, by the first entry.
     pub(crate) fn holder(&self, domain: &str, first: Option<&PolicyEntry<'_>>) -> Holder {
         self.shares.holder(domain, first)
     }
@@ -247,7 +249,7 @@ impl Table {
         Ok(Place { table: self, holder, bytes })
     }
 
-    /// Gives up the place of one that takes `bytes`.
+    /// Gives up the place of a reservation that takes `bytes`.
     fn free(&self, holder: Holder, bytes: u64) {
         self.live.fetch_sub(1, Relaxed);
         self.bytes.fetch_sub(bytes, Relaxed);
@@ -265,7 +267,8 @@ impl Table {
         part.open += 1;
     }
 
-    /// Settles an open one by `settle`, once; returns what an earlier call has settled.
+    /// Settles an open reservation by `settle`, once; returns the result of an earlier call if it is settled
+    /// already.
     pub(crate) fn settle(
         &self,
         id: ReservationId,
@@ -291,7 +294,7 @@ impl Table {
         Found::Open(held, settled)
     }
 
-    /// Marks a settled one as not carried out everywhere.
+    /// Marks a settled reservation as not carried out everywhere.
     pub(crate) fn degrade(&self, id: ReservationId) {
         if let Some(Entry::Settled(settled)) = self.part(id).entries.get_mut(&id.0) {
             settled.is_degraded = true;
@@ -320,7 +323,7 @@ impl Table {
         }
     }
 
-    /// One that takes `bytes` is no longer open.
+    /// Notes that a reservation of `bytes` is no longer open.
     fn close(&self, part: &mut Part, holder: Holder, bytes: u64) {
         self.free(holder, bytes);
         part.open -= 1;

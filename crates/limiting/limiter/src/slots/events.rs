@@ -1,11 +1,11 @@
-//! What became of slots at this node, for metrics.
+//! Counts of events of slots at this node, for metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate_core::Acquired;
 use tollgate_observe::SlotStats;
 
-/// What became of slots at this node.
+/// Counts of events of slots at this node.
 #[derive(Debug, Default)]
 pub(crate) struct SlotEvents {
     acquired: AtomicU64,
@@ -17,7 +17,7 @@ pub(crate) struct SlotEvents {
 }
 
 impl SlotEvents {
-    /// For an observer.
+    /// Numbers for an observer.
     pub(crate) fn stats(&self) -> SlotStats {
         SlotStats {
             acquired: self.acquired.load(Relaxed),

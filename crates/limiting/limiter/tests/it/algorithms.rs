@@ -20,7 +20,7 @@ const fn leaky(form: LeakyForm) -> Algorithm {
 
 const WARM_UP: Algorithm = Algorithm::WarmUp { warm_up: Duration::from_secs(12), cold_factor: 2 };
 
-/// What a rule file says behind `algorithm:`, and what it means.
+/// Text of a rule file behind `algorithm:`, and its meaning.
 static CHOICES: [(&str, Algorithm); 11] = [
     ("fixed_window", Algorithm::FixedWindow { align: Align::Calendar }),
     ("fixed_window, align: first_hit", Algorithm::FixedWindow { align: Align::FirstHit }),
@@ -42,7 +42,7 @@ fn trace() -> impl Iterator<Item = (Timestamp, u64)> {
     all.map(|(ms, hits)| (NOON + Duration::from_millis(ms), hits))
 }
 
-/// What a client notices of a decision.
+/// The parts of a decision that a client notices.
 type Noticed = (bool, u64, Duration, RetryAfter);
 
 fn noticed(decision: &Decision) -> Noticed {

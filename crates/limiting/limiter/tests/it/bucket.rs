@@ -229,7 +229,7 @@ impl Spec {
     }
 }
 
-/// What is there of one client's bucket.
+/// Permits in one client's bucket.
 #[derive(Clone, Copy, Debug)]
 struct Level {
     /// In thousandths of a permit.

@@ -1,5 +1,4 @@
-//! What a request is answered, in rows: matching, modes, overrides, several limits, charging together,
-//! errors.
+//! Answers to requests, in rows: matching, modes, overrides, several limits, charging together, errors.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 use std::time::Duration;

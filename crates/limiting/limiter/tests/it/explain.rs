@@ -1,4 +1,4 @@
-//! What `explain` says about a descriptor.
+//! Explanations of descriptors by `explain`.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 use crate::common::{entries, policy};

@@ -30,7 +30,7 @@ fn requests() -> impl Strategy<Value = Vec<Asked>> {
     prop::collection::vec(prop::collection::vec((0..LIMITS.len(), 0..4_u64), 1..5), 1..20)
 }
 
-/// What each counter has counted, by key and limit.
+/// Hits that each counter has counted, by key and limit.
 type Counts = BTreeMap<(usize, usize), u64>;
 
 /// Adds one descriptor's hits to all its limits; true when none of them is passed.

@@ -1,4 +1,4 @@
-//! What is logged of requests: lines about denials, and spans.
+//! Logs of requests: lines about denials, and spans.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 use std::io::Write;
@@ -29,7 +29,7 @@ impl Write for Lines {
     }
 }
 
-/// What `act` writes of this level and above.
+/// The lines that `act` logs at this level and above.
 fn lines(level: Level, act: impl FnOnce()) -> Vec<String> {
     let lines = Lines::default();
     let to = lines.clone();

@@ -1,4 +1,4 @@
-//! What `/metrics` says after a few decisions.
+//! The text of `/metrics` after a few decisions.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 use std::time::Duration;

@@ -30,7 +30,7 @@ const ALGORITHMS: [&str; 13] = [
     "rate: 1000/h burst 1000",
 ];
 
-/// What a rule `a` with `limit` says, in a domain with `more`.
+/// Rules of a rule `a` with `limit`, in a domain with `more`.
 fn rules(limit: &str, more: &str) -> String {
     format!("{{domain: d, {more} descriptors: [{{key: a, rate_limit: {{{limit}}}}}]}}")
 }
@@ -44,7 +44,7 @@ fn consumed<S: Store>(limiter: &Limiter<S>, key: &str, hits: u64, now: Timestamp
     (answer.overall(), shown.remaining(), shown.decision.map_or(0, |it| it.owed()))
 }
 
-/// How many of `responses` may start, each of which then reports that it used 900.
+/// Number of `responses` that may start, each of which then reports that it used 900.
 fn started<S: Store>(limiter: &Limiter<S>, responses: usize) -> usize {
     let mut started = 0;
     for _ in 0..responses {

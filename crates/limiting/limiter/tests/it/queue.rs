@@ -24,7 +24,7 @@ use crate::common::NOON;
 
 const LONG: Duration = Duration::from_secs(3_600);
 
-/// What became of one request: whether it passed, and after how long.
+/// Fate of one request: whether it passed, and after how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seen {
     Waits,
@@ -133,7 +133,7 @@ impl<'l, S: Store> Hall<'l, S> {
         self.seen.borrow().clone()
     }
 
-    /// What is left of the counter of `descriptor`.
+    /// Permits left in the counter of `descriptor`.
     fn left(&self, descriptor: &str) -> u64 {
         let (key, value) = descriptor.split_once('=').unwrap_or((descriptor, ""));
         let reports = block_on(self.limiter.inspect("d", &[Entry::new(key, value)], self.world.now()));

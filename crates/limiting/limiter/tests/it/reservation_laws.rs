@@ -16,7 +16,7 @@ enum Step {
         hits: u64,
         ttl_s: u64,
     },
-    /// Of all that were ever made, also those that are settled or over.
+    /// Picks from all reservations that were ever made, also those that are settled or over.
     Commit {
         which: usize,
         actual: Option<u64>,
@@ -43,7 +43,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What one that was made came to be: open until then, or so much used.
+/// Fate of a reservation that was made: open until then, or this much used.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Open { until: u64 },

@@ -1,4 +1,4 @@
-//! What becomes of requests for which no rule matches.
+//! Treatment of requests for which no rule matches.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "in a test a panic is the finding")]
 
 use crate::common::{Ask, NOON, ask_at, entries, of, policy};

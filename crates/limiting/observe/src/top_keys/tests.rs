@@ -229,8 +229,8 @@ proptest! {
 }
 
 proptest! {
-    /// Whatever comes in whatever order, over time: no count is too low, none is further too high than it
-    /// says, and that is at most the share of a place; and who came more often than that has one.
+    /// Any keys in any order, over time: no count is too low, none exceeds the truth by more than its stated
+    /// error, and that error is at most the share of a place. A key with more denials than that has a place.
     #[test]
     fn no_count_is_too_low_or_more_too_high_than_it_says(
         denials in prop::collection::vec((0..40_u64, 0..30_usize), 1..400), places in 1..12_usize,

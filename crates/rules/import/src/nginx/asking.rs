@@ -1,5 +1,5 @@
-//! How nginx asks about the limits of a place: the lines of the subrequest, with nothing of a client's in the
-//! URL. Not here: the rest of the configuration, which docs/proxies.md has.
+//! The lines of nginx's subrequest for the limits of a place, with no client input in the URL. Not here: the
+//! rest of the configuration, which docs/proxies.md has.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use super::key::{Key, Way};
 use super::place::Places;
 use super::zone::{LISTED, STATUS, Use, Zone, plain};
 
-/// How much longer nginx waits than a request may wait for its turn.
+/// Time that nginx waits beyond the longest wait of a request for its turn.
 const MARGIN: Duration = Duration::from_millis(500);
 
 /// Appends, as comments, the lines for each combination of zones that limit a place together.
@@ -139,7 +139,7 @@ pub(super) fn read_timeout(wait: Duration) -> String {
     format!("proxy_read_timeout {}ms;", wait.saturating_add(MARGIN).as_millis())
 }
 
-/// A text in a URL of nginx: nothing in it is a parameter's end, or a variable.
+/// A text in a URL of nginx: characters that would end a parameter or begin a variable are escaped.
 fn encoded(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {

@@ -8,10 +8,9 @@ use super::zone::{LISTED, Zone, plain};
 /// First entry of the descriptors of such rules. A check of `limit_req` zones never meets them.
 const KEY: &str = "conn_zone";
 
-/// How long a slot lasts that nobody releases. nginx has no such time.
+/// Lifetime of a slot that is never released. nginx has no such time.
 const TTL: &str = "1m";
 
-/// `limit_conn`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ConnLimit {
     pub(super) place: Place,
@@ -22,7 +21,7 @@ pub(super) struct ConnLimit {
 /// A place that a zone limits.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ConnUse {
-    /// Of its `limit_conn`, or of what changes an inherited one.
+    /// Place of its `limit_conn`, or of the directive that changes an inherited one.
     pub(super) place: Place,
     /// As people call the block: `location /`.
     level: String,
@@ -32,7 +31,7 @@ pub(super) struct ConnUse {
 }
 
 impl ConnLimit {
-    /// From the arguments of a directive.
+    /// Reads the arguments of a directive.
     pub(super) fn of(place: Place, arguments: &[String]) -> Result<Self, String> {
         let [zone, number] = arguments else { return Err("expected a zone and a number".to_owned()) };
         // nginx has no larger number.
@@ -42,7 +41,7 @@ impl ConnLimit {
         }
     }
 
-    /// The use of it in the block called `level`, at `place`.
+    /// This use in the block called `level`, at `place`.
     pub(super) fn used(&self, place: Place, level: &str, is_dry_run: bool) -> ConnUse {
         ConnUse { place, level: level.to_owned(), zone: self.zone.clone(), limit: self.limit, is_dry_run }
     }

@@ -5,23 +5,22 @@
 /// Most blocks within each other; nginx itself knows a handful.
 const DEEPEST: usize = 64;
 
-/// One directive.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Directive {
     /// The line on which it begins, from 1.
     pub(super) line: usize,
     /// Its name and its arguments; at least the name.
     pub(super) words: Vec<String>,
-    /// What follows it instead of a semicolon.
+    /// The end of the directive: a semicolon or a block.
     pub(super) block: Block,
 }
 
-/// What follows a directive in braces.
+/// End of a directive: a semicolon, or a block in braces.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Block {
     /// Nothing: a semicolon ends the directive.
     None,
-    /// Directives.
+    /// Directives, such as those of `http`.
     Directives(Vec<Directive>),
     /// Lua, as it is.
     Lua(String),
@@ -31,7 +30,7 @@ pub(super) enum Block {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}: {what}")]
 pub struct Unreadable {
-    /// From 1.
+    /// Line in the file, from 1.
     line: usize,
     what: &'static str,
 }
@@ -152,7 +151,7 @@ impl<'a> Reader<'a> {
         Ok(word)
     }
 
-    /// What a backslash and the character after it stand for: regular expressions keep theirs.
+    /// Reads the character after a backslash as nginx does. Regular expressions keep their backslashes.
     fn escaped(&mut self, word: &mut String) {
         match self.next() {
             Some(c @ ('"' | '\'' | '\\')) => word.push(c),
@@ -166,7 +165,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips a block of Lua with its own quotes, comments and braces, and returns what is in it.
+    /// Skips a block of Lua with its own quotes, comments and braces, and returns its text.
     fn lua(&mut self) -> Result<String, Unreadable> {
         let open = Unreadable { line: self.line, what: OPEN_BLOCK };
         let text = self.rest;

@@ -1,4 +1,4 @@
-//! The files of a configuration: one on disk and what it includes, or all that `nginx -T` prints.
+//! The files of a configuration: one on disk with its includes, or all files in the output of `nginx -T`.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// The most bytes of a configuration with all that it includes.
 pub const MAX_BYTES: u64 = 16 << 20;
 
-/// How `nginx -T` begins a file, before its path and a colon.
+/// Beginning of the line with which `nginx -T` starts a file; the path and a colon follow.
 const FILE: &str = "# configuration file ";
 
 /// The files of one configuration.
@@ -19,15 +19,15 @@ pub(super) struct Files {
 
 /// Where included files are.
 enum Place {
-    /// On disk, in this folder if their paths are relative.
+    /// Included files are on disk, in this folder if their paths are relative.
     Disk { folder: PathBuf },
-    /// In what `nginx -T` printed, by their paths; relative ones begin in `folder`.
+    /// Included files are in the output of `nginx -T`, by their paths; relative paths begin in `folder`.
     Printed { folder: PathBuf, texts: BTreeMap<String, String> },
-    /// Nowhere: the configuration came from stdin.
+    /// There are none: the configuration came from stdin.
     Unknown,
 }
 
-/// Why a file that is included is not read.
+/// Reason why an included file is not read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Missing {
     #[error("stdin has no folder to look in; give the path of the configuration, or what `nginx -T` prints")]
@@ -44,7 +44,7 @@ pub(super) enum Missing {
 pub(super) type Text = (String, String);
 
 impl Files {
-    /// The files around `text`, which was read from `path` or stdin, and the first of them.
+    /// The files around `text`, which was read from `path` or stdin, and the first of these files.
     pub(super) fn around(path: Option<&Path>, name: &str, text: String) -> (Self, Text) {
         let bytes_left = MAX_BYTES.saturating_sub(text.len() as u64);
         if let Some((first, texts)) = printed(&text) {
@@ -138,7 +138,7 @@ fn folder_of(path: &Path) -> PathBuf {
     path.parent().map(Path::to_owned).unwrap_or_default()
 }
 
-/// At most `most` bytes. Comments may be in any encoding.
+/// Reads at most `most` bytes. Comments may be in any encoding.
 ///
 /// # Errors
 /// When `from` cannot be read, or has more.

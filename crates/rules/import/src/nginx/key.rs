@@ -1,4 +1,5 @@
-//! The key of a zone: its variables, who chooses their values, and how nginx sends each of them.
+//! The key of a zone: its variables, the origin of their values, and the way in which nginx sends each of
+//! them.
 
 /// Variables that have a value in every request.
 const NEVER_EMPTY: &[&str] = &[
@@ -45,21 +46,21 @@ const CHOSEN_BY_NGINX: &[&str] = &[
     "server_protocol",
 ];
 
-/// Variables that a client writes and that have the same value in a subrequest, without a line break.
+/// Variables that a client sets and that have the same value in a subrequest, without a line break.
 const SAME_IN_A_SUBREQUEST: &[&str] =
     &["content_length", "content_type", "host", "request_method", "request_uri"];
 
-/// Variables that a client writes and that a subrequest has of its own, without a line break.
+/// Variables that a client sets and that have another value in a subrequest, without a line break.
 const RAW: &[&str] = &["args", "is_args", "query_string", "request"];
 
-/// How the value of a variable gets from nginx to Tollgate.
+/// Way in which the value of a variable gets from nginx to Tollgate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// In the URL of the subrequest.
     Url,
     /// In a header field.
     Field,
-    /// In a header field, from a variable that the limited place sets: it is another one in a subrequest.
+    /// In a header field, from a variable that the limited place sets: a subrequest has another value.
     Set,
     /// As [`Way::Set`], without control characters: a line break in it would begin a field of its own.
     Checked,
@@ -68,9 +69,9 @@ pub(super) enum Way {
 /// A variable of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Key {
-    /// Without its dollar sign; an address is `remote_addr`.
+    /// Name without the dollar sign; the client's address is `remote_addr`.
     pub(super) variable: String,
-    /// The entry that has its value.
+    /// Key of the entry that has its value.
     pub(super) entry: String,
 }
 
@@ -98,7 +99,7 @@ impl Key {
         !NEVER_EMPTY.contains(&self.variable.as_str())
     }
 
-    /// How nginx sends its value.
+    /// Way in which nginx sends the value.
     pub(super) fn way(&self) -> Way {
         let name = self.variable.as_str();
         let is_any = |names: &[&str], prefixes: &[&str]| {
@@ -111,7 +112,7 @@ impl Key {
         } else if is_any(RAW, &["arg_"]) {
             Way::Set
         } else {
-            // Decoded, such as $uri and $remote_user, or made of anything.
+            // The values are decoded, such as `$uri` and `$remote_user`, or contain any characters.
             Way::Checked
         }
     }
@@ -141,7 +142,7 @@ impl Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece<'a> {
     Text(&'a str),
-    /// Its name.
+    /// The variable's name, without the dollar sign.
     Variable(&'a str),
 }
 
@@ -199,10 +200,10 @@ mod tests {
             ("http_x_api_key", Way::Field, "X-Limit-Http-X-Api-Key", "http_x_api_key"),
             ("cookie_id", Way::Field, "X-Limit-Cookie-Id", "cookie_id"),
             ("host", Way::Field, "X-Limit-Host", "host"),
-            // A subrequest has a URI and arguments of its own.
+            // A subrequest has another URI and other arguments.
             ("args", Way::Set, "X-Limit-Args", "tollgate_args"),
             ("arg_user", Way::Set, "X-Limit-Arg-User", "tollgate_arg_user"),
-            // Decoded: may have a line break.
+            // The value is decoded and may have a line break.
             ("uri", Way::Checked, "X-Limit-Uri", "tollgate_uri"),
             ("remote_user", Way::Checked, "X-Limit-Remote-User", "tollgate_remote_user"),
             ("limit_key", Way::Checked, "X-Limit-Limit-Key", "tollgate_limit_key"),

@@ -1,4 +1,4 @@
-//! Where directives are: a file and a line. What is left out has such a place.
+//! Places of directives: a file and a line. Directives that are left out have such a place.
 
 /// A line of a file. Places are in the order in which nginx first reads their files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -13,7 +13,7 @@ pub(super) struct Place {
 pub struct LeftOut {
     /// Its file and line, as in `nginx.conf:14`.
     pub place: String,
-    /// What it is, why it is left out, and what to do instead.
+    /// The directive, the reason why it is left out, and the remedy.
     pub why: String,
 }
 
@@ -35,7 +35,7 @@ impl Places {
         })
     }
 
-    /// How many times a file was read.
+    /// Number of file reads; a file that is included twice counts twice.
     pub(super) fn read(&self) -> usize {
         self.read
     }
@@ -44,7 +44,7 @@ impl Places {
         Place { file, line }
     }
 
-    /// `nginx.conf:14`.
+    /// File and line, such as `nginx.conf:14`.
     pub(super) fn whole(&self, place: Place) -> String {
         let name = self.names.get(place.file).map_or("", String::as_str);
         format!("{name}:{}", place.line)

@@ -1,5 +1,5 @@
 //! `geo` and `map`: variables that tables make. Where a key is the client's address for some networks and
-//! empty for the others, the tables become networks of a rule, and nginx needs them no longer.
+//! empty for the others, the tables become networks of a rule, and nginx no longer needs them.
 //!
 //! Not here: variables that anything else makes, which nginx keeps.
 
@@ -14,7 +14,7 @@ use super::place::Place;
 
 /// The most networks of a key, and the most lines of a table.
 const MOST: usize = 10_000;
-/// The most tables of which each is made of the next.
+/// Most tables in a chain, in which each table is made of the next.
 const DEEPEST: usize = 8;
 /// The most variables that a key is made of: tables of several tables each grow without end.
 const MOST_STEPS: usize = 200;
@@ -35,7 +35,7 @@ pub(super) struct Made {
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) kind: Kind,
-    /// What is looked up, with its variables.
+    /// Text that is looked up, with its variables.
     pub(super) source: String,
     pub(super) lines: Vec<Line>,
 }
@@ -56,7 +56,7 @@ pub(super) struct Line {
 /// Why the tables of a key cannot become networks.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Obstacle {
-    /// Of the line in the way, if one is.
+    /// Place of the line that prevents the networks, if it is a single line.
     pub(super) place: Option<Place>,
     pub(super) what: String,
 }
@@ -161,7 +161,7 @@ impl Reader<'_> {
         }
         let value_at = |text: &str, at: &IpNet| results.get(text).map(|it| it.at(at).clone());
         if let [Piece::Variable("remote_addr")] = pieces(&table.source)[..] {
-            // Each line is one address. What is not an address is the value of no client.
+            // Each line is one address. Lines without an address match no client.
             let mut all = self.text(&default, depth)?;
             for (key, text) in &exact {
                 let Ok(address) = key.parse::<IpAddr>() else { continue };
@@ -216,7 +216,7 @@ fn geo(table: &Table) -> Result<Networks, Obstacle> {
             return stuck(format!("{key} is not a network"));
         }
         if is_ranges {
-            // Of ranges that overlap the later one counts, not the narrower one.
+            // If ranges overlap, the later one counts, not the narrower one.
             all.0.retain(|old, _| old.prefix_len() == 0 || !networks.iter().any(|new| new.contains(old)));
         }
         all.0.extend(networks.into_iter().map(|network| (network, value.clone())));
@@ -225,7 +225,7 @@ fn geo(table: &Table) -> Result<Networks, Obstacle> {
     Ok(all)
 }
 
-/// The networks of `10.0.0.0-10.0.0.255`; none if that is not a range.
+/// The networks of `10.0.0.0-10.0.0.255`; empty if that is not a range.
 fn range(text: &str) -> Vec<IpNet> {
     let Some((first, last)) = text.split_once('-') else { return Vec::new() };
     let subnets = match (first.parse(), last.parse()) {
@@ -263,7 +263,8 @@ impl Networks {
         Self(BTreeMap::from([(four, value.clone()), (six, value)]))
     }
 
-    /// What `value` makes of the values of all `tables`, for each address. Without one, there is an obstacle.
+    /// Applies `value`, for each address, to the values of all `tables`. Where it returns `None`, there is an
+    /// obstacle.
     fn of(tables: &[&Self], mut value: impl FnMut(&[&Value]) -> Option<Value>) -> Result<Self, Obstacle> {
         let networks: BTreeSet<IpNet> = tables.iter().flat_map(|table| table.0.keys().copied()).collect();
         let mut all = BTreeMap::new();
@@ -307,7 +308,7 @@ impl Networks {
             limited.insert(*network, is_limited);
         }
         let are_others_limited = limited.remove(&everything(Ipv4Addr::UNSPECIFIED)).unwrap_or_default();
-        // Networks that say what the one around them says are left out.
+        // A network with the value of the network around it is left out.
         let is_new = |network: &IpNet, is_limited: bool| {
             let wider = (0..network.prefix_len()).rev().map(|length| around(network, length));
             let outer = wider.into_iter().find_map(|it| limited.get(&it).copied());

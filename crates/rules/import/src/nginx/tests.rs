@@ -30,7 +30,7 @@ http {
 }
 "#;
 
-/// What is imported from a text without files around it.
+/// The import of a text without files around it.
 fn imported(text: &str) -> Imported {
     import(None, text.to_owned(), "edge")
 }
@@ -105,7 +105,7 @@ fn what_is_written_loads_without_a_warning() {
     }
 }
 
-/// Limits of what runs at the same time alone: inherited, with a number of its own, only counted.
+/// Limits of concurrency alone: inherited, with a number of its own, only counted.
 const CONNS: &str = "limit_conn_zone $binary_remote_addr zone=perip:10m;
 limit_conn_zone $http_x_key zone=perkey:1m;
 server {
@@ -244,7 +244,7 @@ fn a_place_has_the_limits_and_the_status_of_the_places_around_it() {
             "http { limit_req zone=a burst=1; server { limit_req zone=b burst=2; } }",
             &["burst=1 in http", "burst=2 in server"],
         ),
-        // What changes an inherited limit is a use of it.
+        // A directive that changes an inherited limit is a use of it.
         (
             "http { limit_req zone=a; server { limit_req_dry_run on; } }",
             &["no burst in http", "no burst in server"],

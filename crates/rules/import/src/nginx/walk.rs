@@ -1,4 +1,4 @@
-//! The directives of a configuration one after another, with what each place has from the places around it.
+//! The directives of a configuration one after another, with the settings that each place inherits.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,7 +10,7 @@ use super::place::{LeftOut, Place, Places};
 use super::tables::{Kind, Line, Made, Table};
 use super::zone::{Limit, Use, Zone};
 
-/// Most files within each other by `include`.
+/// Greatest depth of nested `include`s.
 const DEEPEST: usize = 16;
 /// Most readings of files in all.
 const MOST_FILES: usize = 2_000;
@@ -21,7 +21,7 @@ const TABLES: &[&str] = &["map", "geo", "types", "split_clients", "charset_map"]
 /// The bytes of the client's address.
 const BINARY_ADDRESS: &str = "binary_remote_addr";
 
-/// What is found in a configuration.
+/// Everything found in a configuration.
 pub(super) struct Walk {
     files: Files,
     pub(super) places: Places,
@@ -34,12 +34,12 @@ pub(super) struct Walk {
     pub(super) conn_uses: Vec<ConnUse>,
     /// Variables that the configuration itself makes, by their names.
     pub(super) variables: BTreeMap<String, Made>,
-    /// In the order in which they were found; each once.
+    /// The directives and the reasons, in the order in which they were found; each once.
     left_out: Vec<(Place, String)>,
     is_left_out: BTreeSet<(Place, String)>,
 }
 
-/// What a place has of its own or from the places around it.
+/// The settings of a place: its own, and those inherited from the places around it.
 #[derive(Clone, Default)]
 struct Level {
     /// As people call it: `location /`.
@@ -57,7 +57,7 @@ struct Level {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Access {
     place: Place,
-    /// As it is written.
+    /// Text of the directive, as it is written.
     what: String,
     kind: AccessKind,
 }
@@ -68,14 +68,14 @@ enum AccessKind {
     Password,
     /// `auth_request`: a place has one.
     Request,
-    /// `satisfy any`: who passes one check needs no other.
+    /// `satisfy any`: a client that passes one check needs no other.
     Any,
 }
 
 /// A directive and the file that it is in.
 struct Placed {
     file: usize,
-    /// How many files this one is in by `include`.
+    /// Number of `include`s around this file.
     depth: usize,
     directive: Directive,
 }
@@ -87,7 +87,7 @@ impl Placed {
 }
 
 impl Level {
-    /// Says what decides about access here, instead of what the places around say.
+    /// Replaces an inherited directive about access by one of this place.
     fn access(&mut self, kind: AccessKind, it: &Placed, is_on: bool) {
         self.access.retain(|it| it.kind != kind);
         if is_on {
@@ -97,7 +97,7 @@ impl Level {
 }
 
 impl AccessKind {
-    /// Why a limit differs here.
+    /// The reason why a limit has another effect with such a directive.
     fn why(self) -> &'static str {
         match self {
             Self::Password => {
@@ -145,20 +145,20 @@ impl Walk {
 
     pub(super) fn leave_out(&mut self, place: Place, why: impl Into<String>) {
         let left_out = (place, why.into());
-        // A file that is included in several places says the same in each.
+        // A file that is included in several places has the same faults in each.
         if self.is_left_out.insert(left_out.clone()) {
             self.left_out.push(left_out);
         }
     }
 
-    /// What was left out, by its place.
+    /// The directives that were left out, in the order of their places.
     pub(super) fn left_out(mut self) -> Vec<LeftOut> {
         self.left_out.sort_by_key(|(place, _)| *place);
         let places = self.places;
         self.left_out.into_iter().map(|(at, why)| LeftOut { place: places.whole(at), why }).collect()
     }
 
-    /// One block, which is in `depth` files within each other.
+    /// Reads one block, which is `depth` levels of `include` deep.
     fn block(&mut self, file: usize, all: Vec<Directive>, around: &Level, depth: usize) {
         let mut flat = Vec::new();
         self.with_included(file, all, depth, &mut flat);
@@ -211,6 +211,7 @@ impl Walk {
                 _ => {}
             }
         }
+        // As in nginx, a place inherits the limits around it only if it has none of its own.
         let has_own = !own.is_empty();
         if has_own {
             level.limits = own;
@@ -221,6 +222,7 @@ impl Walk {
                 self.leave_out(place, format!("{what}: {}", kind.why()));
             }
         }
+        // A place that changes the status or the dry run of inherited limits is a further use of their zones.
         if has_own || changed.is_some() {
             self.levels += 1;
             for limit in &level.limits {
@@ -304,7 +306,7 @@ impl Walk {
         Some(Table { kind, source: source.to_owned(), lines: flat.into_iter().map(line).collect() })
     }
 
-    /// A directive of a block, except those that the whole block is read for.
+    /// Reads a directive of a block, except those that are read for the block as a whole.
     fn take(&mut self, it: Placed, level: &Level) {
         let (place, what) = (it.place(), said(&it.directive));
         let Placed { file, depth, directive: Directive { words, block, .. } } = it;
@@ -358,7 +360,7 @@ impl Walk {
                 Entry::Vacant(entry) => {
                     entry.insert(made);
                 }
-                // Which of several makes it depends on the place.
+                // If several directives make the variable, the place decides which one applies.
                 Entry::Occupied(mut entry) if entry.get().place != place => {
                     let first = entry.get_mut();
                     first.table = None;

@@ -1,4 +1,4 @@
-//! A zone of nginx and its uses: what they say, and the rule that they make.
+//! A zone of nginx with its uses, and the rule made of them.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use super::key::{Key, has_literals, keys};
 use super::place::{Place, Places};
 use super::tables::{Clients, Obstacle};
 
-/// What nginx denies with unless `limit_req_status` says otherwise.
+/// Status code with which nginx denies unless `limit_req_status` sets another.
 pub(super) const STATUS: u16 = 503;
 
 /// The most uses of a zone that its rule lists.
@@ -21,7 +21,7 @@ const ADDRESS: &str = "ipv6_prefix: 128";
 /// The longest wait that a rule allows.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
-/// `limit_req_zone`.
+/// A zone, as `limit_req_zone` defines it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Zone {
     pub(super) place: Place,
@@ -30,24 +30,24 @@ pub(super) struct Zone {
     pub(super) keys: Vec<Key>,
     /// As nginx writes it.
     pub(super) key: String,
-    /// Of its memory, as nginx writes it.
+    /// Size of its memory, as nginx writes it.
     size: String,
     rate: Rate,
     pub(super) is_synced: bool,
-    /// Which clients it limits, if not all: what `geo` and `map` make of its key.
+    /// Clients that it limits, if not all, as `geo` and `map` make its key.
     pub(super) clients: Option<Clients>,
-    /// Why the tables of its key do not become [`Self::clients`].
+    /// Reason why the tables of its key do not become [`Self::clients`].
     pub(super) obstacle: Option<Obstacle>,
 }
 
-/// How many requests pass in a second or in a minute.
+/// Requests that pass per second or per minute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Rate {
     requests: u32,
     seconds: u32,
 }
 
-/// `limit_req`.
+/// A use of a zone, as `limit_req` writes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
     pub(super) place: Place,
@@ -60,7 +60,7 @@ pub(super) struct Limit {
 pub(super) struct Use {
     /// Which place it is; uses of one place have the same number.
     pub(super) group: usize,
-    /// Of its `limit_req`, or of what changes an inherited one.
+    /// Place of its `limit_req`, or of the directive that changes an inherited one.
     pub(super) place: Place,
     /// As people call the block: `location /`.
     pub(super) level: String,
@@ -70,16 +70,16 @@ pub(super) struct Use {
     pub(super) is_dry_run: bool,
 }
 
-/// What passes above the rate, and when.
+/// Treatment of requests above the rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pace {
     pub(super) burst: u64,
-    /// How many pass at once before others wait; `None` if no request waits.
+    /// Number of requests that pass at once before others wait; `None` if no request waits.
     pub(super) delay: Option<u64>,
 }
 
 impl Zone {
-    /// From the arguments of a directive.
+    /// Reads the arguments of a directive.
     pub(super) fn of(place: Place, arguments: &[String]) -> Result<Self, String> {
         let [key, parameters @ ..] = arguments else { return Err("it has no key".to_owned()) };
         let (mut name, mut size, mut rate, mut is_synced) = (None, None, None, false);
@@ -146,8 +146,8 @@ impl Zone {
         self.write_rules("zone", &rule, out);
     }
 
-    /// The longest that nginx has a request wait with `pace`; `None` if none waits. In whole milliseconds,
-    /// rounded up.
+    /// Longest wait of a request in nginx with `pace`, in whole milliseconds, rounded up; `None` if no
+    /// request waits.
     pub(super) fn wait(&self, pace: Pace) -> Option<Duration> {
         let waiting = pace.burst.checked_sub(pace.delay?).filter(|waiting| *waiting > 0)?;
         let Rate { requests, seconds } = self.rate;
@@ -155,8 +155,8 @@ impl Zone {
         Some(Duration::from_millis(ms.try_into().unwrap_or(u64::MAX)))
     }
 
-    /// The longest that the rule of this zone has a request wait: a tenth of a turn longer than nginx. `None`
-    /// if none waits; one that only counts has no request wait.
+    /// Longest wait of a request by the rule of this zone: a tenth of a turn longer than in nginx. `None` if
+    /// no request waits, also where all uses only count.
     pub(super) fn wait_of(&self, uses: &[&Use]) -> Option<Duration> {
         let first = uses.first().filter(|_| !uses.iter().all(|used| used.is_dry_run))?;
         // The last turn is exactly as far away as nginx allows, and a turn comes a little late.
@@ -171,7 +171,7 @@ impl Zone {
     }
 
     /// Appends the rules of this zone, whose first entry has the key `first`; `rule` has the lines of each
-    /// that limits.
+    /// rule that limits.
     pub(super) fn write_rules(&self, first: &str, rule: &[String], out: &mut String) {
         let _ = writeln!(out, "  - key: {first}\n    value: {}", quoted(&self.name));
         let indent = "    ";
@@ -196,8 +196,8 @@ impl Zone {
         }
     }
 
-    /// Appends a level for each of `keys`, and the rule below. If `all_empty`, those before are empty, and a
-    /// request without any value is not limited.
+    /// Appends a level for each of `keys`, and the rule below. If `all_empty`, the keys before are empty, and
+    /// a request without any value is not limited.
     fn write_levels(&self, keys: &[Key], all_empty: bool, indent: &str, rule: &[String], out: &mut String) {
         let Some((key, below)) = keys.split_first() else { return write_lines(rule, indent, out) };
         let inner = format!("{indent}    ");
@@ -219,12 +219,12 @@ impl Zone {
         self.write_levels(below, false, &inner, rule, out);
     }
 
-    /// The key is nothing but variables, each of which some requests do not have.
+    /// The key consists of variables only, and some requests have none of them.
     fn may_be_empty(&self) -> bool {
         !self.keys.is_empty() && self.keys.iter().all(Key::may_be_empty) && !has_literals(&self.key)
     }
 
-    /// The variable that is all of the key, if one is.
+    /// The variable that makes the whole key, if there is one.
     pub(super) fn only_variable(&self) -> Option<&str> {
         match &self.keys[..] {
             [key] if !has_literals(&self.key) => Some(&key.variable),
@@ -240,7 +240,7 @@ fn write_lines(lines: &[String], indent: &str, out: &mut String) {
 }
 
 impl Limit {
-    /// From the arguments of a directive.
+    /// Reads the arguments of a directive.
     pub(super) fn of(place: Place, arguments: &[String]) -> Result<Self, String> {
         let (mut zone, mut burst, mut delay) = (None, 0, Some(0));
         for parameter in arguments {
@@ -276,7 +276,7 @@ fn rate_of(text: &str) -> Result<Rate, String> {
     }
 }
 
-/// As rule files write it.
+/// The rate, as rule files write it.
 impl std::fmt::Display for Rate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}/{}", self.requests, if self.seconds == 60 { "m" } else { "s" })

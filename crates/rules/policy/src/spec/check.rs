@@ -1,4 +1,4 @@
-//! What can be wrong with one descriptor, looked at alone.
+//! Errors in one descriptor, looked at alone.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -56,9 +56,9 @@ impl DescriptorSpec {
         errors
     }
 
-    /// This descriptor without what [`check`](Self::check) finds wrong, except for its key: what a reader
-    /// that has reported those errors passes on, so that the errors of its children and neighbours are found
-    /// too.
+    /// This descriptor without the errors that [`check`](Self::check) finds, except those of its key. A
+    /// reader that has reported those errors passes it on, so that the errors of its children and neighbours
+    /// are found too.
     #[must_use]
     pub fn without_errors(mut self) -> Self {
         (self.ipv6_prefix, self.forwarded, self.share_threshold, self.rule) = (None, None, false, None);

@@ -138,7 +138,7 @@ impl ValueSpec {
     }
 }
 
-/// How a descriptor's key and value match an entry.
+/// Match of an entry by a descriptor's key and value.
 #[derive(Clone, Debug)]
 pub(crate) enum ValueMatch {
     /// Any value that nothing else on the level matches.
@@ -169,7 +169,7 @@ impl ValueMatch {
         }
     }
 
-    /// What distinguishes two values of one key on one level: the kind of match, and its text.
+    /// Identity of a value of one key on one level: the kind of match, and its text.
     pub(crate) fn identity(&self) -> (u8, Cow<'_, str>) {
         match self {
             Self::Any => (b' ', Cow::Borrowed("")),

@@ -8,10 +8,10 @@ use std::net::IpAddr;
 use super::reader::Fields;
 use crate::yaml_tree::Kind;
 
-/// What a descriptor takes its values for, or what the name of its key says.
+/// Kind of values of a descriptor, as it declares them or as the name of its key suggests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Addresses {
-    /// Texts.
+    /// The values are texts.
     No,
     /// Addresses, one each.
     Single,
@@ -42,7 +42,7 @@ impl Addresses {
     }
 }
 
-/// What is usually the value of a key with this name; `None` if it may be anything.
+/// Usual kind of values of a key with this name; `None` if the name suggests nothing.
 pub(super) fn named(key: &str) -> Option<Addresses> {
     const LISTS: [&str; 4] = ["x_forwarded_for", "forwarded_for", "forwarded", "xff"];
     const SINGLE: [&str; 20] = [

@@ -1,4 +1,4 @@
-//! Descriptors: what they match, and their rules.
+//! Descriptors: the values that they match, and their rules.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -111,6 +111,7 @@ impl Reader<'_> {
         if !errors.is_empty() {
             spec = spec.without_errors();
         }
+        // A part that could not be read has its fault already, so a further one would only confuse.
         for (part, error) in errors {
             is_usable &= !matches!(part, Part::Key | Part::Value);
             let is_reported = match part {
@@ -324,6 +325,7 @@ impl Reader<'_> {
             let choices = [("allow", RuleSpec::unlimited as fn() -> RuleSpec), ("deny", RuleSpec::denied)];
             self.choice(node, &path.key("action"), &choices)
         });
+        // `action`, `rate`, `rate_limit` and `limits` exclude each other.
         let limits = match (fields.get("rate_limit"), fields.get("limits")) {
             (None, None) if action.is_some() && fields.get("rate").is_none() => ReadLimits {
                 spec: action.flatten().unwrap_or(RuleSpec::unlimited)(),
@@ -429,7 +431,7 @@ fn network_in(text: &str) -> Option<String> {
     }
 }
 
-/// What to say of a line of a list that is hardly meant as this very text.
+/// Warning for a line of a list that is hardly meant as this very text.
 fn misread(value: &str) -> Option<&'static str> {
     if value.contains(" #") || value.contains("\t#") {
         return Some("matches only as a whole, with what follows #; write the comment on a line of its own");

@@ -1,4 +1,4 @@
-//! What people who know another rate limiter write first, and what it is called here.
+//! First guesses of people who know another rate limiter, and the names here.
 
 use tollgate_human_text::unit_by_other_name;
 
@@ -30,7 +30,7 @@ pub(super) fn algorithm(text: &str) -> Option<String> {
     named(text, &ALGORITHMS)
 }
 
-/// What to write in place of a key of a limit that other rate limiters have.
+/// Remedy for a key of a limit that other rate limiters have.
 pub(super) fn limit_key(name: &str) -> Option<String> {
     if NUMBERS.contains(&name) {
         return Some("write rate: 100/s, or requests_per_unit and a unit".to_owned());

@@ -1,4 +1,4 @@
-//! Which keys are known where, and what a misspelt one was meant to be.
+//! The known keys of each section, and suggestions for misspelt ones.
 
 use tollgate_human_text::{did_you_mean, one_of};
 
@@ -76,7 +76,7 @@ const LIMITS_ENTRY: &[&str] = &[
     "time_zone",
     "ttl",
 ];
-/// What `rate_limit` has besides [`LIMITS_ENTRY`].
+/// Keys of `rate_limit` besides those of [`LIMITS_ENTRY`].
 const RATE_LIMIT_ONLY: &[&str] =
     &["classes", "unlimited", "sharing", "on_store_failure", "on_limit", "max_wait"];
 const RESPONSE: &[&str] = &["status", "content_type", "body", "headers"];
@@ -123,7 +123,7 @@ impl Section {
         }
     }
 
-    /// What to write in place of something other than a map.
+    /// Remedy for something other than a map.
     pub(super) const fn example(self) -> &'static str {
         match self {
             Self::Root => "a map with domain: and descriptors:",

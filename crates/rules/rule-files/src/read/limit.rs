@@ -1,4 +1,4 @@
-//! `rate_limit` and `limits`: how much, over what period, counted how.
+//! `rate_limit` and `limits`: numbers, periods and algorithms.
 
 mod algorithm;
 mod classes;
@@ -18,7 +18,7 @@ use super::scalar::quoted;
 use super::warnings::Warned;
 use crate::yaml_tree::{Kind, Node, Pos};
 
-/// Limits as read, and what `rate_limit` says besides.
+/// Limits as read, and the other settings of `rate_limit`.
 pub(super) struct ReadLimits<'a> {
     pub(super) spec: RuleSpec,
     /// Places of the limits, in the order of the spec's.
@@ -85,7 +85,7 @@ impl Reader<'_> {
         let sharing = self.sharing(&fields, path);
         let on_limit = self.on_limit(&fields, path);
         let before = self.notes.faults.len();
-        // A faulty flag is fault enough: the keys that it would have ruled out are not reported too.
+        // If the flag itself is faulty, the keys that it excludes are not reported as well.
         let is_unlimited = self.flag(&fields, path, "unlimited") || self.notes.faults.len() > before;
         let is_concurrency = !is_unlimited && concurrency::is_meant(&fields);
         let slots = if is_concurrency { self.concurrency(&fields, path) } else { None };
@@ -147,7 +147,7 @@ impl Reader<'_> {
             }
             let read = self.limit(&fields, &here);
             replaced.extend(read.replaces);
-            // Any other limit does in place of a faulty one: its name is checked all the same.
+            // Any valid limit replaces a faulty one, so that its name is checked all the same.
             let Some(limit) = read.limit.or_else(|| Limit::per(1, Unit::Second).ok()) else { continue };
             limits.push(limit.named(read.name));
             places.push(LimitPlace { fields, path: here.to_string(), index });

@@ -1,6 +1,6 @@
 //! Lists of values, one per line, that rules refer to with `value_file`.
 //!
-//! Not here: which files are read (`folder`), what a value matches (`policy`).
+//! Not here: the choice of files (`folder`), the matching of values (`policy`).
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};

@@ -1,7 +1,7 @@
-//! Which descriptors of a level no request reaches, because a pattern in a key takes their values first.
+//! Descriptors of a level that no request reaches, because a pattern in a key takes their values first.
 //!
 //! Such a pattern (`key: "*"`) goes before a key without a value, wherever it is written, and before the
-//! patterns below it. Not here: what else is matched in which order (`policy`).
+//! patterns below it. Not here: the rest of the order of matching (`policy`).
 
 use super::addresses::Addresses;
 use super::reader::Fields;
@@ -10,7 +10,7 @@ use crate::yaml_tree::{Kind, Node};
 /// The most patterns of a level that are looked at.
 const MOST: usize = 16;
 
-/// What a descriptor matches on its level.
+/// Values that a descriptor matches on its level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Level<'a> {
     pub(super) key: &'a str,
@@ -21,16 +21,16 @@ pub(super) struct Level<'a> {
 /// Which values of its key a descriptor matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// Those that nothing else matches.
+    /// The values that nothing else matches.
     Default,
-    /// Those of a pattern, which may be all.
+    /// The values of a pattern, which may be all.
     Pattern { takes_all: bool },
-    /// One, or those that are listed.
+    /// One value, or listed values.
     Some,
 }
 
 impl<'a> Level<'a> {
-    /// `None` for what is no descriptor.
+    /// Reads a descriptor; `None` for anything else.
     pub(super) fn of(node: &'a Node) -> Option<Self> {
         let Kind::Map(map) = &node.kind else { return None };
         let fields = Fields { pos: node.pos, map };
@@ -58,9 +58,9 @@ impl<'a> Level<'a> {
 /// A descriptor that no request reaches.
 pub(super) struct Unreached {
     pub(super) index: usize,
-    /// The one that takes its values.
+    /// Index of the descriptor that takes its values.
     pub(super) by: usize,
-    /// What to do about it.
+    /// Advice for the warning.
     pub(super) remedy: &'static str,
 }
 

@@ -9,14 +9,14 @@ use super::reader::{Fields, Reader};
 use super::scalar::quoted;
 use crate::yaml_tree::Pos;
 
-/// What one map says about it.
+/// Choice of one map for requests over its limit.
 #[derive(Clone, Debug)]
 pub(super) enum OnLimit {
     Reject,
     Queue(Queue),
 }
 
-/// `on_limit: queue`.
+/// The settings that belong to `on_limit: queue`.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     pub(super) max_wait: Duration,
@@ -26,7 +26,7 @@ pub(super) struct Queue {
 }
 
 impl Reader<'_> {
-    /// What `fields` say; `None` if they say nothing, or something faulty, which is reported.
+    /// Reads the choice of `fields`; `None` if there is none, or a faulty one, which is reported.
     pub(super) fn on_limit(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<OnLimit> {
         let (here, wait_path) = (path.key("on_limit"), path.key("max_wait"));
         let Some(node) = fields.get("on_limit") else {

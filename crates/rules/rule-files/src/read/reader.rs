@@ -1,4 +1,4 @@
-//! What all parts of the reader share: the maps and lists of a file, and the faults of what is neither.
+//! Helpers of all parts of the reader: the maps and lists of a file, and the faults of other values.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(super) struct Reader<'n> {
     pub(super) notes: &'n mut Notes,
     pub(super) countable: Countable,
     pub(super) lists: &'n Lists<'n>,
-    /// The file denies what no rule matches.
+    /// The file denies requests for which no rule matches.
     pub(super) denies_unmatched: bool,
 }
 

@@ -84,7 +84,7 @@ pub(super) fn shown(scalar: &Scalar) -> String {
     if scalar.quoted || text.is_empty() { format!("\"{text}\"") } else { text }
 }
 
-/// A scalar in quotes, as messages show what is unknown or invalid.
+/// A scalar in quotes, as messages show unknown or invalid text.
 pub(super) fn quoted(scalar: &Scalar) -> String {
     format!("\"{}\"", clip(&scalar.text))
 }

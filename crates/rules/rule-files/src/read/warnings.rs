@@ -8,7 +8,7 @@ use crate::fault::Fault;
 /// A kind that occurs more often than this is shown once.
 const EACH: usize = 3;
 
-/// What a warning is about.
+/// Kind of a warning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Warned {
     /// Parts of the text that do not count.
@@ -43,7 +43,7 @@ pub(crate) enum Warned {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Warnings {
     of_kinds: Vec<OfKind>,
-    /// Files before this one.
+    /// Warnings of the files before this one.
     file: usize,
 }
 
@@ -61,7 +61,7 @@ impl Warnings {
         self.of(kind).add(1, [(file, warning)]);
     }
 
-    /// Adds those of the next file.
+    /// Adds the warnings of the next file.
     pub(crate) fn append(&mut self, next: Self) {
         self.file += 1;
         let file = self.file;
@@ -70,8 +70,8 @@ impl Warnings {
         }
     }
 
-    /// One of each kind that occurs often, all of the others, in the order of files and lines; and the number
-    /// of all.
+    /// One warning of each frequent kind and all others, in the order of files and lines; and the number of
+    /// all warnings.
     pub(crate) fn into_shown(self) -> (Vec<Fault>, usize) {
         let number = self.of_kinds.iter().map(|of| of.number).sum();
         let mut shown: Vec<_> = self.of_kinds.into_iter().flat_map(OfKind::into_shown).collect();

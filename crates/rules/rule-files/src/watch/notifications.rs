@@ -1,4 +1,4 @@
-//! Notifications of the file system. They only save time: the next look finds what they miss.
+//! Notifications of the file system. They only save time: the next look finds the changes that they miss.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,15 +1,15 @@
 //! Files that have changed and may still be written: read once their sizes and times of change have been the
 //! same for a while.
 //!
-//! A file that is written in place is half of itself in between, and half a rule file is often a valid one
-//! with fewer rules. Reads no clock: how long ago the previous look was is an argument.
+//! A file that is written in place is incomplete in between, and half a rule file is often valid, with fewer
+//! rules. Reads no clock: how long ago the previous look was is an argument.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::folder::{self, Reading, Stamp};
 
-/// What a look finds: the stamps of all files, or why they cannot be read.
+/// Result of a look: the stamps of all files, or why they cannot be read.
 type Stamps = Result<Vec<Stamp>, String>;
 
 /// Files between a change and the moment at which they may be read.

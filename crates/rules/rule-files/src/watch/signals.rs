@@ -1,4 +1,4 @@
-//! What wakes the thread that looks at the files.
+//! Signals that wake the thread that looks at the files.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 pub(super) enum Signal {
     /// The file system reports a change.
     Change,
-    /// Somebody asks for a reload.
+    /// A caller asks for a reload.
     Reload,
     /// The source ends.
     Stop,
@@ -24,7 +24,7 @@ pub(super) struct Raised {
 }
 
 impl Raised {
-    /// Both together.
+    /// Combines the signals of both.
     pub(super) const fn and(self, other: Self) -> Self {
         Self {
             is_change: self.is_change || other.is_change,

@@ -236,7 +236,7 @@ fn ip() -> impl Strategy<Value = IpAddr> {
     ]
 }
 
-/// What clients, and proxies in between, write in front of the address that counts.
+/// Text that clients, and proxies in between, write in front of the address that counts.
 fn in_front() -> impl Strategy<Value = String> {
     let odd = prop::sample::select(vec![
         "",

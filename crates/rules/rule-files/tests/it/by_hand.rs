@@ -23,7 +23,7 @@ fn entries(text: &'static str) -> Vec<Entry<'static>> {
     pairs.map(|(key, value)| Entry::new(key, value)).collect()
 }
 
-/// What a request meets: identity, path, key and text of each limit, and whether five hits are admitted.
+/// The outcome of a request: identity, path, key and text of each limit, and whether five hits are admitted.
 fn outcome(policy: &Policy, entries: &[Entry<'_>]) -> Option<String> {
     let domain = &policy.domains()[0];
     let rule = domain.find(entries)?;

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use tollgate_rule_files::{Options, load};
 
-/// What loading a folder with these files says: the domains, or the errors, with the folder taken out.
+/// Result of loading a folder with these files: the domains, or the errors, with the folder taken out.
 fn loaded(files: &[(&str, &str)]) -> Result<Vec<String>, String> {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in files {

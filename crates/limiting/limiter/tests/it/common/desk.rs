@@ -11,7 +11,7 @@ use tollgate_store::{Store, block_on};
 
 use super::{Ask, entries, of};
 
-/// What came of a wish to reserve.
+/// Result of an attempt to reserve.
 #[derive(Debug)]
 pub(crate) struct Got {
     pub(crate) id: Option<ReservationId>,
@@ -58,7 +58,7 @@ impl<S: Store> Desk<S> {
         self.try_reserve(&[of(entries)], hits, terms, now).expect("there is room")
     }
 
-    /// How many are left.
+    /// Number of permits left.
     pub(crate) fn left(&self, of: &str, now: Timestamp) -> u64 {
         let reports = block_on(self.0.inspect("d", &entries(of), now)).expect("there is a counter");
         reports.iter().map(|it| it.decision.remaining()).min().expect("a limit")

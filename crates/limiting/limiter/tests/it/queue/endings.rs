@@ -1,5 +1,5 @@
-//! How waits end that do not end with a permit: callers that leave, rules that change, stores that fail, a
-//! process that ends, a clock that jumps.
+//! Waits that end without a permit: callers that leave, rules that change, stores that fail, a process that
+//! ends, a clock that jumps.
 
 use std::time::Duration;
 

@@ -12,7 +12,6 @@ use tollgate_store::ModelStore;
 use super::sim::{Tasks, World};
 use crate::common::{NOON, policy};
 
-/// One caller.
 #[derive(Clone, Copy, Debug)]
 struct Caller {
     /// After the one before.
@@ -62,7 +61,7 @@ fn caller() -> impl Strategy<Value = Caller> {
     })
 }
 
-/// What becomes of the callers in fact.
+/// The actual fates of the callers.
 fn play(rule: &str, callers: &[Caller]) -> Vec<Fate> {
     let text = format!(
         "{{domain: d, descriptors: [{{key: k, rate_limit: {{{rule}, on_limit: queue, max_wait: {}ms}}}}]}}",
@@ -139,7 +138,7 @@ struct Model<'q> {
     granted: Vec<InLine>,
     line: Vec<InLine>,
     fates: Vec<Fate>,
-    /// How long before its turn a request is granted its permits.
+    /// Time before its turn at which a request is granted its permits.
     ahead: Duration,
 }
 

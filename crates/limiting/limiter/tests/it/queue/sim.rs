@@ -10,17 +10,17 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tollgate_core::{Timestamp, nanos};
 
-/// How late a late timer is at most, the rest of its millisecond included.
+/// Greatest lateness of a late timer, the rest of its millisecond included.
 pub(crate) const MOST_LATE: Duration = Duration::from_millis(6);
 
 /// The time, and who is to be woken when.
 #[derive(Default)]
 pub(crate) struct World {
     now: AtomicU64,
-    /// How many seconds the clock is ahead of it.
+    /// Seconds by which the clock is ahead of the time.
     skew_s: AtomicI64,
     next: AtomicU64,
-    /// How late timers are, drawn from a seed; 0: they are on time.
+    /// Lateness of timers, drawn from a seed; 0: they are on time.
     late: AtomicU64,
     timers: Mutex<std::collections::BTreeMap<(u64, u64), Waker>>,
 }
@@ -36,7 +36,7 @@ impl World {
         Timestamp::from_nanos(self.now.load(SeqCst))
     }
 
-    /// What the clock shows, which may have jumped.
+    /// The time that the clock shows, which may have jumped.
     pub(crate) fn clock(&self) -> Timestamp {
         let skew = self.skew_s.load(SeqCst) * 1_000_000_000;
         Timestamp::from_nanos(self.now().as_nanos().saturating_add_signed(skew))

@@ -10,7 +10,7 @@ fn with(tables: &str) -> (String, Vec<String>) {
     (rules_of(&text), left_out(&text))
 }
 
-/// What becomes of a client at `address`: `count` or `allow`, as the narrowest network of the rules says.
+/// The treatment of a client at `address`: `count` or `allow`, as the narrowest network of the rules says.
 fn treated(rules: &str, address: &str) -> &'static str {
     let name = |text: &str| RuleFile { name: "nginx.yaml".into(), text: text.to_owned() };
     let text = format!("domain: nginx\ndescriptors:\n{rules}");

@@ -69,6 +69,7 @@ impl Reader<'_> {
             let message = format!("a burst belongs to {TOKEN_BUCKET}, but this is {name}; {instead}");
             self.notes.fault(fields.pos_of_value("rate"), path.key("rate"), message);
         }
+        // Parameters of another algorithm would have no effect, so they are faults.
         let more = [("delay_after", "leaky_bucket"), ("ttl", CONCURRENCY), ("classes", PRIORITY_BUCKETS)];
         for (parameter, owner) in PARAMETERS.into_iter().chain(more) {
             let is_own = owner == name || (parameter, name) == ("burst", PRIORITY_BUCKETS);
@@ -163,7 +164,7 @@ impl Reader<'_> {
         self.number(fields.get(name)?, &path.key(name), 0, Quota::LARGEST_LIMIT)
     }
 
-    /// How long the rate takes to warm up; the quota itself checks whether that makes sense.
+    /// Time that the rate takes to warm up; the quota itself checks whether that makes sense.
     fn warm_up(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<Duration> {
         let here = path.key("warm_up");
         let Some(node) = fields.get("warm_up") else {

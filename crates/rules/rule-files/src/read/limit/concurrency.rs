@@ -10,7 +10,7 @@ use crate::read::reader::{Fields, Reader};
 use crate::read::scalar::quoted;
 use crate::yaml_tree::Kind;
 
-/// What such a rule has.
+/// Keys of such a rule.
 const KEYS: [&str; 7] = ["algorithm", "limit", "ttl", "name", "replaces", "sharing", "on_store_failure"];
 
 /// Whether the algorithm is this one.

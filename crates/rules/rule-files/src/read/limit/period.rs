@@ -1,4 +1,4 @@
-//! `unit`, `unit_multiplier`, `period`, `time_zone`: over what period a limit counts.
+//! `unit`, `unit_multiplier`, `period`, `time_zone`: the period of a limit.
 
 use std::time::Duration;
 

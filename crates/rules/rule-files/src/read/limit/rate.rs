@@ -15,7 +15,7 @@ use crate::read::scalar::quoted;
 
 const WANTED: &str = "expected something like 100/s, 5/minute burst 20 or 300/3h";
 
-/// What a rate says.
+/// A rate in one text, such as `100/s burst 20`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rate {
     pub(super) requests: u64,
@@ -23,7 +23,7 @@ pub(super) struct Rate {
     pub(super) burst: Option<u64>,
 }
 
-/// Over what period.
+/// The period in one of its forms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Per {
     Unit(Unit),
