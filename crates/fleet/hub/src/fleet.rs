@@ -16,6 +16,7 @@ use tollgate_fleet_proto::{Command, FromNode, Overrides, Reply, Report, Sha256By
 use tollgate_shares::{Place, Places, Room, machine};
 
 use crate::bundle::Outgoing;
+use crate::counts::NodeCounts;
 use crate::hub::{Action, Event, Hub, HubSettings};
 use crate::node::NodeState;
 use crate::peer::Peer;
@@ -241,6 +242,13 @@ impl Fleet {
     pub fn nodes(&self) -> Vec<NodeState> {
         let now = self.0.seams.clock.now();
         self.state().hub.nodes(now)
+    }
+
+    /// Numbers of nodes, for metrics.
+    #[must_use]
+    pub fn node_counts(&self) -> NodeCounts {
+        let now = self.0.seams.clock.now();
+        self.state().hub.node_counts(now)
     }
 
     /// As [`Fleet::nodes`], each with those apps only that are not as they should be.

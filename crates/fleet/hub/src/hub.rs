@@ -16,6 +16,7 @@ use tollgate_shares::{Part, Room, Shares, machine};
 use crate::bindings::{self, Bindings, Standing, Verdict};
 use crate::bugs::Bugs;
 use crate::bundle::Outgoing;
+use crate::counts::NodeCounts;
 use crate::kept;
 use crate::node::{Liveness, MissingApps, Node, NodeState};
 use crate::past::Past;
@@ -345,9 +346,22 @@ impl Hub {
     pub fn nodes_ahead(&self, app: &str, now: Timestamp) -> Vec<u64> {
         let missing = self.settings.missing_apps;
         let is_live = |node: &&Node| node.session.is_some() && self.liveness(node, now) == Liveness::Live;
-        let states = self.nodes.values().filter(is_live);
+        let stable = self.published.apps.get(app).and_then(|it| it.stable.as_deref());
+        // Each publication asks, and nearly all nodes hold the version of all: no state is made for them.
+        let is_as_all = |node: &Node| stable.is_some_and(|stable| node.holds_exactly(app, stable));
+        let states = self.nodes.values().filter(is_live).filter(|node| !is_as_all(node));
         let states = states.filter_map(|node| node.app_state_of(app, &self.published, missing));
         states.filter(|it| it.is_ahead).map(|it| it.acked.unwrap_or_default()).collect()
+    }
+
+    /// Numbers of nodes, for metrics. A step for each app of each node, without a copy.
+    #[must_use]
+    pub fn node_counts(&self, now: Timestamp) -> NodeCounts {
+        let mut counts = NodeCounts::default();
+        for node in self.nodes.values() {
+            counts.add(self.liveness(node, now), node.session.is_some(), node.shortfall(&self.published));
+        }
+        counts
     }
 
     /// Whether a node with this id is connected and has said which versions it holds.

@@ -8,6 +8,7 @@
 mod bindings;
 mod bugs;
 mod bundle;
+mod counts;
 mod fleet;
 mod hub;
 mod kept;
@@ -24,6 +25,7 @@ pub use bindings::{Claim, MAX_BINDINGS};
 #[cfg(feature = "known-bugs")]
 pub use bugs::KnownBug;
 pub use bundle::{Bundle, Outgoing};
+pub use counts::NodeCounts;
 pub use fleet::{CommandError, Fleet, Identities, IdentitiesInMemory, Reports, ReportsError, Seams};
 pub use hub::{Action, Event, Hub, HubSettings, KnownNode};
 pub use node::{AppState, Liveness, MissingApps, NodeState};

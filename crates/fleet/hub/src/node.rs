@@ -12,6 +12,7 @@ use tollgate_fleet_proto::{Fault, Held, Hello, LANGUAGE, Label, MAX_APPS, MAX_TE
 use crate::bindings::{Claim, Standing};
 use crate::bugs::Bugs;
 use crate::bundle::Bundle;
+use crate::counts::Shortfall;
 use crate::kept;
 use crate::past::Past;
 use crate::published::{Prepared, PreparedApp, Wanted};
@@ -116,6 +117,11 @@ pub(crate) struct App {
 }
 
 impl App {
+    /// The fault of `rules`, or of a newer version.
+    fn fault_with(&self, rules: Option<&Arc<PreparedApp>>) -> Option<&Fault> {
+        self.fault.as_ref().filter(|fault| rules.is_some_and(|rules| fault.version >= rules.version))
+    }
+
     /// Records what the node says it holds.
     fn holds(&mut self, held: &Held, past: &Past, sent: &Bundle, (is_of_epoch, keeps_foreign): (bool, bool)) {
         let Ok(sha256) = Sha256Bytes::try_from(&*held.sha256) else { return };
@@ -648,6 +654,30 @@ impl Node {
         }
     }
 
+    /// Whether it holds these rules of an app, as this database has published them.
+    pub(crate) fn holds_exactly(&self, app: &str, rules: &PreparedApp) -> bool {
+        let held = self.apps.get(app).filter(|it| !it.is_foreign);
+        held.is_some_and(|it| it.acked == Some((rules.version, rules.sha256)))
+    }
+
+    /// What it lacks of the versions that it should have.
+    pub(crate) fn shortfall(&self, published: &Prepared) -> Shortfall {
+        let mut shortfall = Shortfall::default();
+        for (name, wanted) in &published.apps {
+            let held = self.apps.get(name);
+            let rules = self.wanted(name, wanted);
+            let acked = held.and_then(|it| it.acked).map(|(version, _)| version);
+            shortfall.is_behind |= acked != rules.map(|it| it.version);
+            shortfall.has_rejected |= held.is_some_and(|it| it.fault_with(rules).is_some());
+        }
+        let removed = self.apps.iter().filter(|(name, _)| !published.apps.contains_key(*name));
+        for (_, held) in removed.filter(|(_, held)| held.acked.is_some()) {
+            shortfall.is_behind = true;
+            shortfall.has_rejected |= held.fault.is_some();
+        }
+        shortfall
+    }
+
     fn app_state(&self, name: &Arc<str>, wanted: &Wanted, held: Option<&App>) -> AppState {
         let rules = self.wanted(name, wanted);
         let acked = held.and_then(|it| it.acked);
@@ -658,13 +688,11 @@ impl Node {
             let is_newer = version > rules.version || (version == rules.version && is_other);
             (is_kept(version) && is_other) || (self.is_of_epoch && is_newer)
         });
-        let fault = held.and_then(|it| it.fault.as_ref());
-        let fault = fault.filter(|fault| rules.is_some_and(|rules| fault.version >= rules.version));
         AppState {
             app: Arc::clone(name),
             wanted: rules.map(|rules| rules.version),
             acked: acked.map(|(version, _)| version),
-            fault: fault.cloned(),
+            fault: held.and_then(|it| it.fault_with(rules)).cloned(),
             is_ahead,
         }
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_fleet_hub::{
-    Action, Event, Hub, HubSettings, KnownNode, Liveness, MissingApps, Outgoing, Past, Prepared, SessionId,
+    Action, Event, Hub, HubSettings, KnownNode, Liveness, MissingApps, NodeState, Outgoing, Past, Prepared,
+    SessionId,
 };
 use tollgate_fleet_proto::published::{AppDocuments, Candidate, Document, Published};
 use tollgate_fleet_proto::reach::{Reach, Selector, WHOLE};
@@ -42,7 +43,9 @@ fn hub() -> Hub {
 
 fn publish(hub: &mut Hub, apps: Vec<AppDocuments>) -> Vec<String> {
     let prepared = Prepared::new(&Published { apps }, &hub.published());
-    shown(hub.on(Event::Published(Arc::new(prepared)), NOON))
+    let actions = hub.on(Event::Published(Arc::new(prepared)), NOON);
+    sums_are_those_of_the_nodes(hub);
+    shown(actions)
 }
 
 fn open(hub: &mut Hub, session: SessionId, hello: Hello) -> Vec<String> {
@@ -51,7 +54,28 @@ fn open(hub: &mut Hub, session: SessionId, hello: Hello) -> Vec<String> {
 }
 
 fn said(hub: &mut Hub, session: SessionId, says: FromNode) -> Vec<String> {
-    shown(hub.on(Event::Said(session, says), NOON))
+    let actions = hub.on(Event::Said(session, says), NOON);
+    sums_are_those_of_the_nodes(hub);
+    shown(actions)
+}
+
+/// Sums that are made without a copy of each node's state agree with the copies.
+fn sums_are_those_of_the_nodes(hub: &Hub) {
+    let nodes = hub.nodes(NOON);
+    let number = |of: &dyn Fn(&NodeState) -> bool| nodes.iter().filter(|it| of(it)).count() as u64;
+    let of = |liveness: Liveness| number(&|node| node.liveness == liveness);
+    let counts = hub.node_counts(NOON);
+    let [live, unresponsive, lost] = [Liveness::Live, Liveness::Unresponsive, Liveness::Lost].map(of);
+    assert_eq!([counts.live, counts.unresponsive, counts.lost], [live, unresponsive, lost]);
+    assert_eq!(counts.streams, number(&|node| node.connected));
+    assert_eq!(counts.rejecting, number(&|node| node.apps.iter().any(|app| app.fault.is_some())));
+    assert_eq!(counts.behind, number(&|node| node.apps.iter().any(|app| app.acked != app.wanted)));
+    for name in nodes.iter().flat_map(|node| &node.apps).map(|app| &app.app) {
+        let live = nodes.iter().filter(|node| node.connected && node.liveness == Liveness::Live);
+        let ahead = live.flat_map(|node| &node.apps).filter(|app| app.app == *name && app.is_ahead);
+        let ahead: Vec<_> = ahead.filter_map(|app| app.acked).collect();
+        assert_eq!(hub.nodes_ahead(name, NOON), ahead, "{name}");
+    }
 }
 
 /// The actions in short words, without what is being rolled out.

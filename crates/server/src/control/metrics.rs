@@ -12,7 +12,7 @@ use prometheus_client::registry::Registry;
 use tollgate_console::Console;
 use tollgate_control::Control;
 use tollgate_control::rollout::State;
-use tollgate_fleet_hub::{Fleet, Liveness};
+use tollgate_fleet_hub::Fleet;
 use tollgate_net::ConnectionStats;
 
 use crate::family::Family;
@@ -40,30 +40,18 @@ pub(crate) struct FleetMetrics {
 impl Collector for FleetMetrics {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
         let to = &mut to;
-        let nodes = self.fleet.nodes();
-        let mut by_state: BTreeMap<&str, u64> =
-            ["live", "unresponsive", "lost"].map(|state| (state, 0)).into();
-        let (mut rejecting, mut behind) = (0, 0);
-        for node in &nodes {
-            let state = match node.liveness {
-                Liveness::Live => "live",
-                Liveness::Unresponsive => "unresponsive",
-                Liveness::Lost => "lost",
-            };
-            *by_state.entry(state).or_default() += 1;
-            rejecting += u64::from(node.apps.iter().any(|app| app.fault.is_some()));
-            behind += u64::from(node.apps.iter().any(|app| app.acked != app.wanted));
-        }
+        let nodes = self.fleet.node_counts();
+        let by_state: BTreeMap<&str, u64> =
+            [("live", nodes.live), ("unresponsive", nodes.unresponsive), ("lost", nodes.lost)].into();
         let help = "Known nodes, by whether they report";
         Family::gauge("tollgate_control_nodes", help).write_by(to, "state", by_state)?;
-        let connected = nodes.iter().filter(|node| node.connected).count() as u64;
         let gauges = [
-            ("tollgate_control_node_streams", "Nodes whose stream is open", connected),
-            ("tollgate_control_nodes_rejecting", "Nodes that rejected a version of an app", rejecting),
+            ("tollgate_control_node_streams", "Nodes whose stream is open", nodes.streams),
+            ("tollgate_control_nodes_rejecting", "Nodes that rejected a version of an app", nodes.rejecting),
             (
                 "tollgate_control_nodes_behind",
                 "Nodes without the version of an app that they should have",
-                behind,
+                nodes.behind,
             ),
         ];
         Family::gauges(to, gauges)?;
