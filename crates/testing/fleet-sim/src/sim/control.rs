@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tollgate_fleet_hub::{Action, Event as HubEvent, Hub, HubSettings, MissingApps, Prepared};
+use tollgate_fleet_hub::{Action, Event as HubEvent, Hub, HubSettings, Liveness, MissingApps, Prepared};
 use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
 
 use super::content::{self, Kind};
@@ -16,7 +16,16 @@ const APPS: [&str; 4] = ["a", "b", "c", "d"];
 impl World {
     pub(super) fn hub(&mut self, event: HubEvent) {
         let Some(hub) = &mut self.hub else { return };
-        for action in hub.on(event, self.now) {
+        let actions = hub.on(event, self.now);
+        for app in APPS {
+            // Found without the states of nodes, of which these are copies.
+            let nodes = hub.nodes_of(app, self.now);
+            let live = nodes.iter().filter(|node| node.connected && node.liveness == Liveness::Live);
+            let ahead = live.flat_map(|node| &node.apps).filter(|app| app.is_ahead);
+            let ahead: Vec<_> = ahead.filter_map(|app| app.acked).collect();
+            assert_eq!(hub.nodes_ahead(app, self.now), ahead, "of {app}");
+        }
+        for action in actions {
             match action {
                 Action::Send(session, outgoing) => self.send_down(session, outgoing),
                 Action::Close(session, _) => {
