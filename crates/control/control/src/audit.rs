@@ -1,16 +1,30 @@
-//! Every change, in the transaction of the change itself: append-only, and chained by hashes.
+//! The audit: every change, in the transaction of the change itself, append-only and chained by hashes.
+//!
+//! This file adds and finds entries. `entry` is one of them, `chain` the walk along the hashes, `head` and
+//! `head_start` the copy of the last entry in a file, which shows what a restored database lacks;
+//! `edited_rows` and `seals` find rows that another program has edited; `verification` and `rejections` are
+//! what the service does besides adding. Not here: who may do what (`access`), and how an edit is found (`db`).
+
+pub(crate) mod chain;
+pub(crate) mod edited_rows;
+pub(crate) mod entry;
+pub(crate) mod head;
+pub(crate) mod head_start;
+pub(crate) mod rejections;
+pub(crate) mod seals;
+pub(crate) mod verification;
 
 use serde_json::Value as Json;
 use tollgate_db::{Tx, insert, row, select};
+use tollgate_model::Role;
+use tollgate_model::hash::sha256;
 
-use crate::actor::{Actor, EVERY_APP};
-use crate::audit_chain::written;
+use crate::access::actor::{Actor, EVERY_APP};
+use crate::audit::chain::written;
 use crate::error::ControlError;
-use crate::ids::sha256;
-use crate::role::Role;
 
-pub use crate::audit_chain::{Chain, Walk, verify};
-pub use crate::audit_entry::Entry;
+pub use chain::{Chain, Walk, verify};
+pub use entry::Entry;
 
 /// Most bytes of `before` and of `after`; more is replaced by its hash.
 const MAX_BODY: usize = 64 * 1024;

@@ -9,32 +9,30 @@ use tokio::sync::watch;
 use tollgate_db::{Db, Head, Options, TimeSource, Tx};
 use tollgate_fleet_proto::Overrides;
 
-use crate::actor::Actor;
-use crate::attaching::Attaching;
-use crate::attempts::Attempts;
-use crate::audit_chain::Walk;
-use crate::awaited::Awaited;
-use crate::claim::Claim;
-use crate::edited::{self, Edited};
-use crate::epoch;
-use crate::error::ControlError;
-use crate::events::Topic;
-use crate::frozen;
-use crate::head::{self, HeadFile};
-use crate::head_start;
-use crate::levels::{self, OldNodes};
-use crate::live::Live;
-use crate::node_tokens::NodeTokens;
-use crate::nodes::Nodes;
-use crate::overrides::{self, Override, OverrideInput};
-use crate::passwords::Passwords;
+use crate::access::actor::Actor;
+use crate::access::attempts::Attempts;
+use crate::access::claim::Claim;
+use crate::access::node_tokens::NodeTokens;
+use crate::access::passwords::Passwords;
+use crate::access::settings::{self, Settings};
+use crate::access::tokens;
+use crate::audit::chain::Walk;
+use crate::audit::edited_rows::{self, Edited};
+use crate::audit::head::{self, HeadFile};
+use crate::audit::head_start;
+use crate::audit::rejections::Rejections;
+use crate::changes::staging::{self, Steps};
+use crate::error::{Awaited, ControlError};
+use crate::fleet::attach_wait::Attaching;
+use crate::fleet::levels::{self, OldNodes};
+use crate::fleet::nodes::Nodes;
+use crate::fleet::overrides::{self, Override, OverrideInput};
+use crate::fleet::{epoch, frozen};
 use crate::published::{AppDocuments, Change, Published};
-use crate::rejections::Rejections;
 use crate::rollouts;
 use crate::schema::{MIGRATIONS, UNSEALED};
-use crate::settings::{self, Settings};
-use crate::staging::{self, Steps};
-use crate::tokens;
+use crate::tasks::events::Topic;
+use crate::tasks::live::Live;
 
 /// How often a change that waits for nodes looks whether they have attached.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -88,7 +86,7 @@ impl Control {
         let options = Options {
             witness: Some(head::WITNESS),
             on_head: Some(on_head),
-            on_edits: Some(Arc::new(edited::record)),
+            on_edits: Some(Arc::new(edited_rows::record)),
             unsealed: Some(UNSEALED),
         };
         let db = Db::open_with(&folder.join("control.db"), MIGRATIONS, time, options)?;

@@ -15,13 +15,13 @@ mod resolution;
 mod retention;
 mod series;
 mod top;
+pub mod trials;
 
 pub use advice::{Suggestion, suggest, suggestion};
 pub use counts::Counts;
 pub use ingest::{Ingest, IngestError};
 pub(crate) use names::KnownNames;
 pub use names::Names;
-pub(crate) use query::path_of;
 pub use query::{History, HistoryQuery, Last, Point, Scope, Unlimited, as_of, history, last_used, unlimited};
 pub use resolution::Resolution;
 pub use retention::{Sweep, sweep};

@@ -1,6 +1,6 @@
 //! Names and secrets that are made here.
 
-use sha2::{Digest as _, Sha256};
+use tollgate_model::hash::hex;
 
 use crate::error::ControlError;
 
@@ -16,7 +16,7 @@ pub(crate) fn id(now_ms: i64) -> Result<String, ControlError> {
     Ok(parts.join("-"))
 }
 
-/// 256 random bits as 64 hexadecimal digits. Only its [`sha256`] is stored.
+/// 256 random bits as 64 hexadecimal digits. Only its SHA-256 is stored.
 ///
 /// # Errors
 /// [`ControlError::NoRandomness`].
@@ -24,37 +24,6 @@ pub fn secret() -> Result<String, ControlError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|_| ControlError::NoRandomness)?;
     Ok(hex(&bytes))
-}
-
-/// SHA-256 of a text, as hexadecimal digits.
-#[must_use]
-pub fn sha256(text: &str) -> String {
-    hex(&digest(text))
-}
-
-pub(crate) fn digest(text: &str) -> [u8; 32] {
-    digest_of(text.as_bytes())
-}
-
-pub(crate) fn digest_of(bytes: &[u8]) -> [u8; 32] {
-    Sha256::digest(bytes).into()
-}
-
-/// Hexadecimal digits of bytes.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
-}
-
-/// The digest that [`hex`] has written.
-pub(crate) fn digest_in(text: &str) -> Option<[u8; 32]> {
-    let mut digest = [0; 32];
-    for (byte, digits) in digest.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?;
-    }
-    (text.len() == 64).then_some(digest)
 }
 
 #[cfg(test)]
@@ -67,6 +36,5 @@ mod tests {
         assert!(first < second && first.len() == 36);
         assert_eq!(&first[..13], "018bcfe5-6800");
         assert_eq!(first.as_bytes()[14], b'7');
-        assert_eq!(hex(&[0, 0xab, 0xff]), "00abff");
     }
 }

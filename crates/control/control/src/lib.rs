@@ -4,121 +4,60 @@
 //! it changes anything; each change writes its audit entry in the same transaction. So pages and API cannot
 //! differ. A request carries a [`Claim`], which becomes an actor in each transaction anew: rights are those
 //! of the change, not those of the request's beginning. [`Control`] holds the database, and publishes what a
-//! committed change means for nodes as [`Published`]. [`car`] and [`compile`] are pure. Not here: HTTP,
-//! pages, the stream to nodes.
+//! committed change means for nodes as [`Published`].
+//!
+//! The rooms: `access` (who may do what), `audit` (who did what), `changes` (rules and versions), `rollouts`
+//! (versions on their way), `fleet` (nodes), `history` (what nodes counted), `tasks` (what happens by
+//! itself). Callers name their modules from here. Not here: rules, change sets and rollouts without a
+//! database (`tollgate-model`), HTTP, pages, the stream to nodes.
 
-pub mod actor;
-mod ahead;
-pub mod app_change;
-pub mod apps;
-mod attaching;
-mod attempts;
+mod access;
 pub mod audit;
-mod audit_chain;
-mod audit_entry;
-mod audit_sides;
-mod auditing;
-mod awaited;
-mod bindings;
-pub mod buckets;
-pub mod car;
-pub mod car_yaml;
-pub mod change_set;
 pub mod changes;
-pub mod checks;
-mod claim;
-pub mod compile;
-mod compiled;
-mod content;
 mod control;
-mod counting;
-pub mod diff;
-mod edited;
-mod entered;
-mod epoch;
 mod error;
-pub mod events;
-mod figures;
-pub mod file_rules;
-pub mod frozen;
-mod head;
-mod head_start;
+mod fleet;
 pub mod history;
-mod identities;
 mod ids;
-mod importing;
-mod keeping;
-pub mod keys;
-mod known;
-mod known_nodes;
-mod leases;
-mod levels;
-pub mod links;
-mod live;
-mod load;
-pub mod logins;
-pub mod me;
-mod node_tokens;
-mod nodes;
-pub mod overrides;
-mod passwords;
-mod past;
-mod preferences;
-pub mod problems;
 mod published;
-pub mod publishing;
-mod recent;
-mod rehearsing;
-mod rejections;
-pub mod reviews;
-mod role;
-mod rolling;
-pub mod rollout;
-mod rollout_rows;
 pub mod rollouts;
-pub mod rules;
 mod schema;
-mod sealing;
-pub mod settings;
-pub mod setup;
-mod sign_in;
-mod staging;
-mod starting;
-mod stored;
-mod taking_over;
-pub mod thawing;
-mod token_text;
-pub mod tokens;
-pub mod transfer;
-pub mod trials;
-pub mod users;
-pub mod versions;
-mod watching;
+mod tasks;
 
-pub use actor::{Actor, Who};
-pub use auditing::Rejected;
-pub use awaited::Awaited;
-pub use claim::Claim;
-pub use content::{Content, FileRule, Kind};
+pub use tollgate_model::change_set::ConflictSides;
+pub use tollgate_model::hash::{hex, sha256};
+pub use tollgate_model::{
+    Content, FileRule, Kind, ModelError, Role, buckets, car, car_yaml, compile, diff, fields, rollout,
+};
+
+pub use access::actor::{Actor, Who};
+pub use access::claim::Claim;
+pub use access::entered::Origin;
+pub use access::node_tokens::NodeTokens;
+pub use access::preferences::Preferences;
+pub use access::settings::Settings;
+pub use access::{actor, links, logins, me, settings, setup, tokens, users};
+pub use audit::edited_rows::{EditedRows, Recorded};
+pub use audit::head::Lost;
+pub use audit::verification::Rejected;
+pub use changes::past::PastVersions;
+pub use changes::staging::Steps;
+pub use changes::{
+    app_change, apps, change_set, checks, file_rules, publishing, reviews, rules, transfer, versions,
+};
 pub use control::Control;
-pub use counting::Watching;
-pub use edited::{EditedRows, Recorded};
-pub use entered::Origin;
-pub use error::{ConflictSides, ControlError, DocFault, Fault, FieldFault, FieldFaults};
-pub use figures::{Figures, Surroundings};
-pub use head::Lost;
-pub use ids::{hex, secret, sha256};
-pub use levels::OldNodes;
+pub use error::{Awaited, ControlError, DocFault, Fault, FieldFault, FieldFaults};
+pub use fleet::figures::{Figures, Surroundings};
+pub use fleet::levels::OldNodes;
+pub use fleet::nodes::{Health, InForce, KnownNodes, NodeApp, NodeState, Nodes, Usage};
+pub use fleet::{frozen, keys, overrides, thaw};
+pub use history::trials;
+pub use ids::secret;
 pub use links::Held;
-pub use live::Live;
-pub use load::Load;
-pub use node_tokens::NodeTokens;
-pub use nodes::{Health, InForce, KnownNodes, NodeApp, NodeState, Nodes, Usage};
-pub use past::PastVersions;
-pub use preferences::Preferences;
 pub use published::{AppDocuments, Candidate, Change, Document, Published, Reach, Selector};
-pub use role::Role;
-pub use rolling::{Roller, seen};
 pub use schema::{MIGRATIONS, UNSEALED};
-pub use settings::Settings;
-pub use staging::Steps;
+pub use tasks::live::Live;
+pub use tasks::load::Load;
+pub use tasks::rollout_counts::Watching;
+pub use tasks::rollout_task::{Roller, seen};
+pub use tasks::{events, problems};

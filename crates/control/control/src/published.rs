@@ -2,7 +2,6 @@
 
 pub use tollgate_fleet_proto::published::{AppDocuments, Candidate, Document, Published};
 pub use tollgate_fleet_proto::reach::{Reach, Selector};
-pub(crate) use tollgate_fleet_proto::reach::{WHOLE, place};
 
 /// What a change returns, and what it publishes once it is committed.
 #[derive(Clone, Debug)]

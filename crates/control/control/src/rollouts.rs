@@ -1,28 +1,30 @@
 //! Rollouts in the database: begun by a publication, moved on by the program or an operator, each move with
 //! its entry in the audit.
+//!
+//! This file has the moves, which publish versions; `rollout_rows` the table, and `leases` which process may
+//! move. Not here: the state machine (`rollout` of `tollgate-model`), and the loop that asks nodes and carries
+//! out what comes of it (`tasks::rollout_task`).
+
+pub(crate) mod leases;
+pub(crate) mod rollout_rows;
 
 use serde_json::json;
 use tollgate_db::Tx;
+use tollgate_model::rollout::{Action, Ask, Event, Plan, Progress, Sides, State};
+use tollgate_model::{App, Role, fields};
 
-use crate::actor::Actor;
-use crate::apps::{self, App, must_match};
+use crate::access::actor::Actor;
 use crate::audit::{self, Note};
-use crate::car;
-use crate::error::{ControlError, Fault, invalid};
+use crate::changes::{apps, past, stored, versions};
+use crate::error::{ControlError, Fault, invalid, must_match};
 use crate::ids::id;
-use crate::leases;
-use crate::past;
 use crate::published::{AppDocuments, Candidate, Change};
-use crate::role::Role;
-use crate::rollout::{Action, Ask, Event, Plan, Progress, Sides, State};
-use crate::rollout_rows::{self as rows, last, note};
-use crate::stored;
-use crate::versions;
+use crate::rollouts::rollout_rows::{last, note};
 
 /// The job that moves rollouts on.
 pub(crate) const JOB: &str = "rollouts";
 
-pub use crate::rollout_rows::{Rollout, StepEnd, list};
+pub use rollout_rows::{Rollout, StepEnd, list};
 
 /// The open rollout of an app, or else its last one. Needs viewer.
 ///
@@ -71,7 +73,7 @@ pub(crate) fn start(
         id,
     };
     let term = leases::term(tx, JOB)?;
-    rows::insert(tx, app, &rollout, term)?;
+    rollout_rows::insert(tx, app, &rollout, term)?;
     let note = Note {
         action: "rollout.start",
         target: app.name.clone(),
@@ -105,7 +107,8 @@ pub fn ask(
     must_match(etag, before.etag)?;
     let ask = match ask {
         Ask::Withdraw(reason) => {
-            let reason = car::text(reason, car::MAX_DESCRIPTION).map_err(|fault| invalid("reason", fault))?;
+            let reason =
+                fields::text(reason, fields::MAX_DESCRIPTION).map_err(|fault| invalid("reason", fault))?;
             if reason.trim().is_empty() {
                 return Err(invalid("reason", Fault::Required));
             }
@@ -166,10 +169,10 @@ fn carry_out(
     (name, reason): (&str, &str),
 ) -> Result<Change<Rollout>, ControlError> {
     let has_ended = progress.step != before.progress.step || !progress.state.is_open();
-    let ended = if has_ended { rows::end_of_step(tx, before, sides) } else { before.ended.clone() };
+    let ended = if has_ended { rollout_rows::end_of_step(tx, before, sides) } else { before.ended.clone() };
     let app = apps::get(tx, actor, Role::Viewer, &before.app)?;
     let outcome = (action == Action::Withdraw).then_some(app.next());
-    let written = rows::write(tx, before, progress, ended, outcome)?;
+    let written = rollout_rows::write(tx, before, progress, ended, outcome)?;
     let documents = match action {
         Action::Keep => None,
         Action::Reach => Some(documents(tx, &written)?),
@@ -195,7 +198,7 @@ fn carry_out(
 /// the program itself.
 pub(crate) fn published(tx: &mut dyn Tx) -> Result<Vec<AppDocuments>, ControlError> {
     let mut all = versions::newest(tx)?;
-    for rollout in rows::open(tx)? {
+    for rollout in rollout_rows::open(tx)? {
         if let Some(app) = all.iter_mut().find(|it| it.app == rollout.app) {
             *app = documents(tx, &rollout)?;
         }

@@ -578,7 +578,7 @@ proptest! {
     ) {
         let extras = serde_json::to_string(&serde_json::json!({"note": text})).expect("JSON");
         let extras = extras.replacen(':', &format!(":{spaces}"), 1) + &spaces;
-        let (max_permits, g) = (burst.to_string(), tollgate_control::car::in_words(g));
+        let (max_permits, g) = (burst.to_string(), tollgate_control::fields::in_words(g));
         let input = CarInput {
             key, max_permits, g, description, extras, state: state.to_owned(), ..CarInput::default()
         };

@@ -17,7 +17,7 @@ use tollgate_control::file_rules::FileInput;
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::{
     Actor, Claim, Content, Control, ControlError, Document, Kind, NodeApp, NodeState, Nodes, Role, Steps,
-    Who, audit, problems, rules, thawing, versions,
+    Who, audit, problems, rules, thaw, versions,
 };
 use tollgate_db::TimeSource;
 
@@ -209,7 +209,7 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
     }
     assert!(frozen_apps(&control).await.is_empty());
     create(&control, "shop", row("more", "1", "")).await.expect("not frozen any more");
-    let again = control.change(|tx| thawing::force(tx, &Actor::system(), "shop", "why")).await;
+    let again = control.change(|tx| thaw::force(tx, &Actor::system(), "shop", "why")).await;
     assert!(matches!(again, Err(ControlError::NotFound { what: "frozen app", .. })));
     let chain = control.read(|tx| audit::verify(tx, &Actor::system())).await.expect("walked");
     assert!(matches!(chain, audit::Chain::Whole(_)));
@@ -226,7 +226,7 @@ async fn what_the_database_has_is_forced_as_a_version_above_all_that_nodes_hold(
     let before =
         control.published().borrow().apps.iter().find(|it| it.app == "shop").cloned().expect("there");
     for (app, version) in [("shop", 7), ("new", 5)] {
-        let forced = control.change(move |tx| thawing::force(tx, &Actor::system(), app, "the copy counts"));
+        let forced = control.change(move |tx| thaw::force(tx, &Actor::system(), app, "the copy counts"));
         assert_eq!(forced.await.expect("forced"), version);
     }
     let published = control.published().borrow().clone();
@@ -270,7 +270,7 @@ async fn an_admin_decides_also_about_what_few_nodes_hold() {
     nodes.hold(1, &[("shop", 2, 6)], 3);
     assert!(frozen_apps(&control).await.is_empty(), "one of four");
     create(&control, "shop", row("more", "1", "")).await.expect("a change, which that node does not get");
-    let forced = control.change(|tx| thawing::force(tx, &Actor::system(), "shop", "the database counts"));
+    let forced = control.change(|tx| thaw::force(tx, &Actor::system(), "shop", "the database counts"));
     assert_eq!(forced.await.expect("forced"), 7);
     let published = control.published().borrow().clone();
     let shop = published.apps.iter().find(|it| it.app == "shop").expect("there");

@@ -12,8 +12,8 @@ use tollgate_control::car::{Car, CarInput, Trial};
 use tollgate_control::change_set::State;
 use tollgate_control::trials::{self, Step};
 use tollgate_control::{
-    Actor, Change, Claim, Content, Control, ControlError, Fault, FieldFault, KnownNodes, Role, Who,
-    app_change, car_yaml, compile, reviews, rules, transfer,
+    Actor, Change, Claim, Content, Control, ControlError, Fault, FieldFault, KnownNodes, ModelError, Role,
+    Who, app_change, car_yaml, compile, reviews, rules, transfer,
 };
 use tollgate_core::Timestamp;
 use tollgate_db::TimeSource;
@@ -220,7 +220,7 @@ async fn numbers_that_a_rule_could_not_have_are_rejected_beside_their_field() {
     // Both or none, by whichever way.
     for (rate, burst, field) in [("5", "", "trial_max_permits"), ("", "50", "trial_rate")] {
         let input = CarInput { trial_rate: rate.to_owned(), trial_max_permits: burst.to_owned(), ..form() };
-        let Err(ControlError::Invalid(found)) = input.check() else { panic!("valid: {input:?}") };
+        let Err(ModelError::Invalid(found)) = input.check() else { panic!("valid: {input:?}") };
         assert_eq!(found, [FieldFault { field, fault: Fault::TrialHalf }]);
     }
     let shared = CarInput {
@@ -229,7 +229,7 @@ async fn numbers_that_a_rule_could_not_have_are_rejected_beside_their_field() {
         bucket: "backend".to_owned(),
         ..form()
     };
-    let Err(ControlError::Invalid(found)) = shared.check() else { panic!("valid") };
+    let Err(ModelError::Invalid(found)) = shared.check() else { panic!("valid") };
     assert_eq!(found, [FieldFault { field: "trial_rate", fault: Fault::TrialInBucket }]);
     // Nothing to adopt, and nothing to drop.
     world.must(Step::End).await;

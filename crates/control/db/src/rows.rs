@@ -269,9 +269,30 @@ macro_rules! sql {
 ///
 /// A field is read from the column of its name, or from the expression behind `=`. A field that is a row
 /// itself is read from `= Inner::COLUMNS`. A function behind `=>` makes the field of what the column holds.
-/// Fields that no column has follow in `and { field: value }`.
+/// Fields that no column has follow in `and { field: value }`. For a struct of another crate, a struct of
+/// this one holds it: `columns! { EntryRow(Entry) { … } }`.
 #[macro_export]
 macro_rules! columns {
+    (
+        $row: ident ($inner: ident) {
+            $($field: ident $(= $sql: expr)? $(=> $made: expr)?),+ $(,)?
+        }
+        $(and { $($other: ident: $value: expr),+ $(,)? })?
+    ) => {
+        impl $crate::Columns for $row {
+            const COLUMNS: &'static str =
+                $crate::sql!(@between ", ", $($crate::column!(@name $field $(= $sql)?)),+);
+        }
+
+        impl $crate::Read for $row {
+            fn read(cells: &mut $crate::Cells) -> Result<Self, $crate::DbError> {
+                Ok(Self($inner {
+                    $($field: $crate::column!(@read cells $(=> $made)?),)+
+                    $($($other: $value,)+)?
+                }))
+            }
+        }
+    };
     (
         $row: ident { $($field: ident $(= $sql: expr)? $(=> $made: expr)?),+ $(,)? }
         $(and { $($other: ident: $value: expr),+ $(,)? })?

@@ -70,7 +70,7 @@ pub(super) async fn save(console: &Console, visit: &Visit) -> Result<Reply, Fail
             let asked = AppInput { rollout, ..asked };
             console.change(visit, move |tx, actor| app_change::update(tx, actor, &name, etag, &asked)).await
         }
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     };
     let input = (input, plan);
     match changed {

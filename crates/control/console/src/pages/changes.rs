@@ -7,7 +7,8 @@ use tollgate_control::changes::{self, Keep};
 use tollgate_control::diff::by_field;
 use tollgate_control::rollout::{Plan, PlanInput};
 use tollgate_control::{
-    Content, ControlError, FieldFault, Kind, Role, Who, apps, checks, publishing, reviews, rollouts, versions,
+    Content, ControlError, FieldFault, Kind, ModelError, Role, Who, apps, checks, publishing, reviews,
+    rollouts, versions,
 };
 use tollgate_http_kit::Reply;
 
@@ -274,7 +275,7 @@ async fn show(
         notice,
         steps: steps(c, found.state),
         conflicts: conflicts.iter().map(|it| conflict_view(visit.lang, &found.app, it)).collect(),
-        is_author: found.is_by(who) && who.may(Role::Editor, &found.app),
+        is_author: found.is_by(&who.user_id) && who.may(Role::Editor, &found.app),
         r: rollout_texts::Texts::of(visit.lang),
         d: Diffs::of_ops(visit, &found.app, &found.ops, &href),
         checks: if found.state.is_closed() { Vec::new() } else { checks },
@@ -320,7 +321,7 @@ fn steps(c: &Texts, state: State) -> Vec<(&'static str, &'static str)> {
 
 /// What this actor may do with it now, the first as the main one.
 fn buttons(c: &Texts, it: &ChangeSet, who: &Who) -> Vec<(&'static str, &'static str, &'static str)> {
-    let (may_approve, is_author) = (who.may(Role::Approver, &it.app), it.is_by(who));
+    let (may_approve, is_author) = (who.may(Role::Approver, &it.app), it.is_by(&who.user_id));
     let is_free = it.needed == 0;
     let mut buttons = Vec::new();
     let waits = matches!(it.state, State::Submitted | State::Approved);
@@ -407,7 +408,7 @@ async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     };
     let plan = match plan {
         Ok(plan) => plan,
-        Err(ControlError::Invalid(plan)) => {
+        Err(ModelError::Invalid(plan)) => {
             let faults = Faults { plan, ..Faults::default() };
             return show(console, visit, StatusCode::UNPROCESSABLE_ENTITY, None, faults).await;
         }

@@ -2,7 +2,8 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::car::{CarInput, app_name};
+use tollgate_control::car::CarInput;
+use tollgate_control::fields::app_name;
 use tollgate_http_kit::Reply;
 
 use crate::frame::{Frame, page};

@@ -4,7 +4,7 @@ use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::car::Car;
 use tollgate_control::rules::Rule;
-use tollgate_control::{ControlError, FieldFault, Role, compile, rules};
+use tollgate_control::{FieldFault, ModelError, Role, compile, rules};
 use tollgate_http_kit::Reply;
 use tollgate_replay::{Language, Previewed, RuleReport, SideReport, Timeline};
 
@@ -70,7 +70,7 @@ pub(super) async fn run(console: &Console, visit: &Visit) -> Result<Reply, Failu
     let trace = visit.field("trace").to_owned();
     let car = match input.check() {
         Ok(car) => car,
-        Err(ControlError::Invalid(faults)) => {
+        Err(ModelError::Invalid(faults)) => {
             let mut form = form(console, visit, &rule, traces, &rule.car, &trace);
             fill(&mut form, visit, &faults);
             return page(StatusCode::UNPROCESSABLE_ENTITY, &form);

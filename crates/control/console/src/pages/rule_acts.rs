@@ -7,7 +7,7 @@ use tollgate_control::car::CarInput;
 use tollgate_control::publishing::Intent;
 use tollgate_control::rules::{self, Rule};
 use tollgate_control::trials::{self, Step};
-use tollgate_control::{ControlError, DocFault, Role, car_yaml};
+use tollgate_control::{ControlError, DocFault, ModelError, Role, car_yaml};
 use tollgate_http_kit::Reply;
 
 use super::changes::after;
@@ -120,7 +120,7 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
     let input = match car_yaml::read(&text) {
         Ok(input) => input,
-        Err(ControlError::Faulty(faults)) => {
+        Err(ModelError::Faulty(faults)) => {
             return show(visit, unprocessable, &rule, etag, text, &faults, None);
         }
         Err(error) => return Err(error.into()),

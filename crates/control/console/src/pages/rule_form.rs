@@ -9,7 +9,7 @@ use tollgate_control::publishing::Intent;
 use tollgate_control::rules::{Past, Rule};
 use tollgate_control::trials::{self, Compared};
 use tollgate_control::{
-    ControlError, Document, Fault, FieldFault, Kind, NodeState, Role, apps, compile, rules,
+    ControlError, Document, Fault, FieldFault, Kind, ModelError, NodeState, Role, apps, compile, rules,
 };
 use tollgate_http_kit::Reply;
 
@@ -124,10 +124,10 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     } else {
         // Everything else that is wrong is shown at the same time.
         let mut faults = vec![FieldFault { field: "terms", fault: Fault::NotAccepted }];
-        if let Err(fault) = tollgate_control::car::app_name(&app) {
+        if let Err(fault) = tollgate_control::fields::app_name(&app) {
             faults.push(FieldFault { field: "app", fault });
         }
-        if let Err(ControlError::Invalid(more)) = input.check() {
+        if let Err(ModelError::Invalid(more)) = input.check() {
             faults.extend(more);
         }
         Err(ControlError::Invalid(faults))

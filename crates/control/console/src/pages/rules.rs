@@ -201,7 +201,7 @@ fn notice(
         _ => {}
     }
     let (app, version) = (visit.parameter("saved"), visit.number("version", 0));
-    if tollgate_control::car::app_name(app).is_err() || version < 1 {
+    if tollgate_control::fields::app_name(app).is_err() || version < 1 {
         return None;
     }
     if disabled.contains(app) {

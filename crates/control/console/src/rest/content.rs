@@ -3,10 +3,10 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate_control::car::in_words;
 use tollgate_control::change_set::{ChangeOp, ChangeSet, Conflict};
 use tollgate_control::changes::OpInput;
 use tollgate_control::diff::{FieldDiff, by_field};
+use tollgate_control::fields::in_words;
 use tollgate_control::file_rules::FileInput;
 use tollgate_control::{ConflictSides, Content, ControlError, DocFault, Kind, car_yaml};
 

@@ -3,7 +3,7 @@
 use hyper::StatusCode;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tollgate_control::{frozen, thawing};
+use tollgate_control::{frozen, thaw};
 use tollgate_http_kit::openapi::Description;
 use tollgate_http_kit::{Reply, reply};
 
@@ -38,7 +38,7 @@ pub(super) async fn force(console: &Console, visit: &Visit) -> Result<Reply, Fai
     let ForceBody { reason } = read(visit)?;
     let of = app.clone();
     let version =
-        console.control.change_as(&claim, move |tx, actor| thawing::force(tx, actor, &of, &reason)).await?;
+        console.control.change_as(&claim, move |tx, actor| thaw::force(tx, actor, &of, &reason)).await?;
     Ok(decided(&app, version))
 }
 

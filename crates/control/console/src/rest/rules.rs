@@ -4,7 +4,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderValue, LOCATION};
 use serde_json::{Value, json};
 use tollgate_control::ControlError;
-use tollgate_control::car::in_words;
+use tollgate_control::fields::in_words;
 use tollgate_control::publishing::Intent;
 use tollgate_control::rules::{self, Query, Rule, Sort};
 use tollgate_http_kit::{Reply, reply};

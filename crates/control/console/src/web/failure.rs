@@ -1,6 +1,6 @@
 //! Why a request is not answered as asked.
 
-use tollgate_control::ControlError;
+use tollgate_control::{ControlError, ModelError};
 
 /// Why a page or an operation is not answered as asked.
 #[derive(Debug)]
@@ -50,5 +50,11 @@ impl From<ControlError> for Failure {
             ControlError::NoToken => Self::NoToken,
             error => Self::Control(error),
         }
+    }
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        Self::Control(error.into())
     }
 }

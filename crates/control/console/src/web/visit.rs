@@ -273,7 +273,7 @@ impl Visit {
     pub(crate) fn app(&self) -> Option<String> {
         let is_app = |index| self.segment(index) == "apps";
         let index = [0, 2].into_iter().find(|index| is_app(*index))? + 1;
-        tollgate_control::car::app_name(&self.segment(index)).ok()
+        tollgate_control::fields::app_name(&self.segment(index)).ok()
     }
 
     /// Where it comes from.

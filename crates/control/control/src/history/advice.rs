@@ -1,12 +1,13 @@
 //! A rate from recorded traffic: the 99th percentile of what came per second, and half as much again.
 
 use tollgate_db::Tx;
+use tollgate_model::compile::path_of;
 
-use super::query::{HistoryQuery, Scope, history, path_of};
+use super::query::{HistoryQuery, Scope, history};
 use super::resolution::Resolution;
-use crate::actor::Actor;
+use crate::access::actor::Actor;
+use crate::changes::rules;
 use crate::error::ControlError;
-use crate::rules;
 
 /// Ten-second rows that a suggestion needs at least: five minutes.
 const LEAST_ROWS: usize = 30;
@@ -50,7 +51,7 @@ pub fn suggest(rows: &[i64], need: i64, burst: i64) -> Option<Suggestion> {
         return None;
     }
     let tokens = i128::from(peak) * i128::from(need.max(1));
-    let most = i128::from(crate::car::MAX_NUMBER);
+    let most = i128::from(tollgate_model::car::MAX_NUMBER);
     // 3/2 of a tenth of the row, rounded up.
     let rate = (tokens.saturating_mul(3).saturating_add(19) / 20).clamp(1, most) as i64;
     let seconds = i64::try_from(rows.len()).unwrap_or(i64::MAX).saturating_mul(10);
@@ -103,7 +104,7 @@ mod tests {
             (&trace[..30], 1, 1, Some((300, 45, 45))),
             (&[0; 360], 1, 1, None),
             (&[1; 30], 1, 1, Some((1, 1, 1))),
-            (&[i64::MAX; 30], i64::MAX, 1, Some((i64::MAX, crate::car::MAX_NUMBER, i64::MAX))),
+            (&[i64::MAX; 30], i64::MAX, 1, Some((i64::MAX, tollgate_model::car::MAX_NUMBER, i64::MAX))),
         ] {
             let found = suggest(rows, need, burst).map(|it| (it.peak_tenths, it.rate, it.max_permits));
             assert_eq!(found, want, "{} rows, need {need}, burst {burst}", rows.len());

@@ -5,9 +5,9 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use tollgate_model::compile;
 
 use super::UNMATCHED;
-use crate::compile;
 use crate::published::{Document, Published};
 
 /// The rules of each published domain, as hashes of their paths.
@@ -91,11 +91,12 @@ fn paths(app: &str, document: &Document) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_model::car::CarInput;
+
     use super::*;
-    use crate::car::CarInput;
     use crate::published::AppDocuments;
 
-    fn row(key: &str, per: &str, trial: &str) -> crate::car::Car {
+    fn row(key: &str, per: &str, trial: &str) -> tollgate_model::car::Car {
         let [key, per, trial_rate] = [key, per, trial].map(str::to_owned);
         let trial_max_permits = trial_rate.clone();
         let max_permits = "10".to_owned();

@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use tollgate_db::{Tx, query_value, query_values, row, select};
+use tollgate_model::Role;
+use tollgate_model::compile::path_of;
 
 use super::counts::Counts;
 use super::resolution::Resolution;
 use super::{UNKNOWN_DOMAIN, UNMATCHED};
-use crate::actor::{Actor, EVERY_APP};
-use crate::apps;
+use crate::access::actor::{Actor, EVERY_APP};
+use crate::changes::apps;
 use crate::error::{ControlError, Fault, invalid};
-use crate::role::Role;
 
 /// Reports that are older than this do not come any more.
 const LONGEST_LAG_MS: i64 = 60_000;
@@ -234,11 +235,6 @@ pub fn last_used(
         }
     }
     Ok(found)
-}
-
-/// The path of the rule that a row of the table of committed rates makes.
-pub(crate) fn path_of(key: &str) -> String {
-    format!("key={key}")
 }
 
 /// When the last report was stored, in ms UTC; `None` before the first.

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 
 use tollgate_db::{Tx, columns, query_values, select};
+use tollgate_model::Role;
 
 use super::query::{Scope, domains_of, series_of};
-use crate::actor::{Actor, EVERY_APP};
-use crate::apps;
+use crate::access::actor::{Actor, EVERY_APP};
+use crate::changes::apps;
 use crate::error::ControlError;
-use crate::role::Role;
 
 /// The time that a row covers.
 pub(super) const ROW_MS: i64 = 300_000;
@@ -93,7 +93,7 @@ pub(super) fn write(
 /// [`ControlError`].
 pub fn top_keys(tx: &mut dyn Tx, actor: &Actor, query: &TopQuery) -> Result<Vec<TopKey>, ControlError> {
     let from = row_of(tx.now_ms() - query.span_ms.clamp(0, KEPT_MS));
-    let (limit, search) = (query.limit.clamp(1, 500), crate::rules::pattern(&query.search));
+    let (limit, search) = (query.limit.clamp(1, 500), crate::changes::rules::pattern(&query.search));
     let is_everything = query.scope == Scope::All && actor.may(Role::Viewer, EVERY_APP);
     if is_everything {
         let everywhere = select!(TopKey:

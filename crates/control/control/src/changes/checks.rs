@@ -1,0 +1,135 @@
+//! What nodes would say of the rules of an app: the same parser, all documents of the app together.
+
+use std::collections::{BTreeMap, HashSet};
+
+use tollgate_db::Tx;
+use tollgate_model::car::Car;
+use tollgate_model::change_set::ChangeOp;
+use tollgate_model::{App, Content, FileRule, Kind, ModelError, Role, buckets, compile};
+use tollgate_rule_files::{Options, RuleFile, parse};
+
+use crate::access::actor::Actor;
+use crate::changes::{apps, stored};
+use crate::error::{ControlError, DocFault, MAX_FAULTS};
+use crate::published::Document;
+
+/// What is wrong with these files, all of them together, as the parser of the nodes says it.
+#[must_use]
+pub fn faults(files: &[FileRule]) -> Vec<DocFault> {
+    let texts: Vec<RuleFile> = files
+        .iter()
+        .map(|file| RuleFile { name: file.domain.clone().into(), text: file.text.clone() })
+        .collect();
+    match parse(&texts, &Options::default()) {
+        Ok(_) => Vec::new(),
+        Err(faults) => {
+            let domain = |fault: &tollgate_rule_files::Fault| fault.place.file.to_string_lossy().into_owned();
+            let found = faults.as_slice().iter().take(MAX_FAULTS);
+            found.map(|fault| DocFault::of(&domain(fault), fault)).collect()
+        }
+    }
+}
+
+/// What an app would be with a change.
+#[derive(Clone, Debug, Default)]
+pub struct Preview {
+    /// Why nodes would reject it.
+    pub faults: Vec<DocFault>,
+    /// What nodes would get, if there is no fault.
+    pub documents: Vec<Document>,
+}
+
+/// What the app would be with these operations in force. Needs viewer; changes nothing.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn preview(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[ChangeOp]) -> Result<Preview, ControlError> {
+    let app = apps::get(tx, actor, Role::Viewer, app)?;
+    let mut cars: BTreeMap<String, Car> =
+        stored::cars(tx, &app)?.into_iter().map(|it| (it.key.clone(), it)).collect();
+    let mut files: BTreeMap<String, FileRule> =
+        stored::files(tx, &app.id)?.into_iter().map(|it| (it.domain.clone(), it)).collect();
+    let mut preview = Preview::default();
+    for op in ops {
+        match (op.kind, &op.after) {
+            (Kind::Car, None) => drop(cars.remove(&op.key)),
+            (Kind::File, None) => drop(files.remove(&op.key)),
+            (_, Some(Content::Car(car))) => drop(cars.insert(op.key.clone(), (**car).clone())),
+            (_, Some(Content::File(file))) => {
+                if !stored::may_own(tx, &app, &file.domain)? {
+                    let message = "this domain belongs to another app or to the limits of this one";
+                    preview.faults.push(DocFault::at_domain(&file.domain, &file.text, message));
+                }
+                files.insert(op.key.clone(), file.clone());
+            }
+        }
+    }
+    let files: Vec<FileRule> = files.into_values().filter(|it| it.state == "on").collect();
+    preview.faults.extend(faults(&files));
+    let cars: Vec<Car> = cars.into_values().collect();
+    let changed: HashSet<&str> = ops.iter().filter(|op| op.kind == Kind::Car).map(|op| &*op.key).collect();
+    let is_changed = |key: &str| changed.contains(key);
+    preview.faults.extend(buckets::differences(&cars, is_changed).into_iter().map(|it| DocFault {
+        domain: app.name.clone(),
+        line: 1,
+        column: 1,
+        path: it.field.to_owned(),
+        message: it.fault.to_string(),
+    }));
+    match compile::documents(&app.name, &cars) {
+        Ok(documents) => preview.documents = documents,
+        Err(ModelError::Document { reason, .. }) => {
+            let domain = app.name;
+            preview.faults.push(DocFault {
+                domain,
+                line: 1,
+                column: 1,
+                path: String::new(),
+                message: reason,
+            });
+        }
+        Err(error) => return Err(error.into()),
+    }
+    preview.documents.extend(files.into_iter().map(document));
+    Ok(preview)
+}
+
+fn document(FileRule { domain, text, .. }: FileRule) -> Document {
+    Document::new(domain, text)
+}
+
+/// The documents that nodes get of the current rules of an app, checked. The rows of these keys are new.
+///
+/// # Errors
+/// [`ControlError::Invalid`] where rows of a bucket differ, [`ControlError::Faulty`],
+/// [`ControlError::Document`], [`ControlError::Db`].
+pub(crate) fn documents(
+    tx: &mut dyn Tx,
+    app: &App,
+    changed: &HashSet<&str>,
+) -> Result<Vec<Document>, ControlError> {
+    documents_of(&app.name, &stored::cars(tx, app)?, stored::files(tx, &app.id)?, changed)
+}
+
+/// As [`documents`], of these rows, which are in the order of their keys, and files.
+pub(crate) fn documents_of(
+    app: &str,
+    rows: &[Car],
+    files: Vec<FileRule>,
+    changed: &HashSet<&str>,
+) -> Result<Vec<Document>, ControlError> {
+    let differing = buckets::differences(rows, |key| changed.contains(key));
+    if !differing.is_empty() {
+        return Err(ControlError::Invalid(differing));
+    }
+    let mut documents = compile::documents(app, rows)?;
+    let files: Vec<_> = files.into_iter().filter(|it| it.state == "on").collect();
+    if !files.is_empty() {
+        let faults = faults(&files);
+        if !faults.is_empty() {
+            return Err(ControlError::Faulty(faults));
+        }
+    }
+    documents.extend(files.into_iter().map(document));
+    Ok(documents)
+}

@@ -1,0 +1,604 @@
+//! What authors do with change sets: begin, edit, submit, resolve, comment, abandon.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use tollgate_db::{Tx, insert, query_int, query_value};
+use tollgate_model::change_set::{ChangeOp, ChangeSet, Conflict, State, content_hash};
+use tollgate_model::{App, Content, FileRule, Kind, Role, compile, fields};
+
+use crate::access::actor::Actor;
+use crate::audit::{self, Note};
+use crate::changes::change_set::{self, get};
+use crate::changes::file_rules::FileInput;
+use crate::changes::known::{keep, known};
+use crate::changes::stored::{self, Written};
+use crate::changes::{ahead, apps, checks};
+use crate::error::{ControlError, Fault, FieldFaults, invalid, must_match};
+use crate::ids::id;
+use crate::published::Change;
+
+/// Most operations of a change set.
+pub const MAX_OPS: usize = 20_000;
+
+/// Most change sets of an app that are open.
+pub const MAX_OPEN: i64 = 500;
+
+/// Most events of a change set.
+const MAX_EVENTS: i64 = 1_000;
+
+/// Longest title and longest comment, in characters.
+const MAX_TITLE: usize = 200;
+const MAX_COMMENT: usize = 4_000;
+
+/// An operation as people and programs ask for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpInput {
+    /// The kind of the rule.
+    pub kind: Kind,
+    /// The key of the rule.
+    pub key: String,
+    /// The etag of what it begins with; `None`: the rule must not exist yet.
+    pub base: Option<i64>,
+    /// What it makes of the rule; `None` deletes it.
+    pub after: Option<Content>,
+}
+
+/// A change set as people and programs ask for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChangeInput {
+    /// What it is about; the keys, if it is empty.
+    pub title: String,
+    /// Why.
+    pub comment: String,
+    /// At most one for each rule.
+    pub ops: Vec<OpInput>,
+}
+
+/// Which side of a conflict stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// That of the change set, which then begins with what is there now.
+    Yours,
+    /// What is there now: the change set leaves the rule alone.
+    Theirs,
+}
+
+/// Begins a change set. Needs editor.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn create(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &str,
+    input: &ChangeInput,
+) -> Result<Change<ChangeSet>, ControlError> {
+    let app = apps::get(tx, actor, Role::Editor, app)?;
+    let change = insert(tx, actor, &app, input)?;
+    note(tx, actor, &change, "change.create", "")?;
+    Ok(Change { value: change, documents: None })
+}
+
+/// Writes a new draft, without an entry of the audit.
+pub(crate) fn insert(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    input: &ChangeInput,
+) -> Result<ChangeSet, ControlError> {
+    must_have_room(tx, actor, app)?;
+    let (title, comment) = texts(input)?;
+    let checked = checked(tx, actor, app, &input.ops)?;
+    let Checked { ops, sha256, .. } = &*checked;
+    let written = ahead::written_ops(tx, actor, app, ops)?;
+    let id = written.clone().map_or_else(|| id(tx.now_ms()), Ok)?;
+    let change = insert_checked(tx, actor, app, &id, (title, comment), ops, sha256)?;
+    if written.is_none() {
+        write_ops(tx, &id, ops)?;
+    }
+    keep(actor.known(), ops.len(), || change_set::ops_name(&id, sha256), || ops.clone());
+    Ok(change)
+}
+
+/// Whether the actor may begin one more change set of the app.
+pub(crate) fn must_have_room(tx: &mut dyn Tx, actor: &Actor, app: &App) -> Result<(), ControlError> {
+    let open = query_int(
+        tx,
+        "SELECT COUNT(*) FROM changes WHERE app_id = $1 AND state IN ('draft', 'submitted', 'approved', \
+         'rejected')",
+        &[(&app.id).into()],
+    )?;
+
+    // Administrators of the app have the last tenth, and no user has more than are free.
+    let most = if actor.may(Role::Admin, &app.name) { MAX_OPEN } else { MAX_OPEN - MAX_OPEN / 10 };
+    if open >= most {
+        return Err(ControlError::Cap { what: "open change sets of an app", max: most });
+    }
+    let own = query_int(
+        tx,
+        "SELECT COUNT(*) FROM changes WHERE app_id = $1 AND author_id = $2 AND state IN ('draft', 'submitted', \
+         'approved', 'rejected')",
+        &[(&app.id).into(), (&actor.user_id).into()],
+    )?;
+
+    if own >= most - open && !actor.user_id.is_empty() {
+        return Err(ControlError::Cap { what: "open change sets of one user in an app", max: own });
+    }
+    Ok(())
+}
+
+/// As [`insert`], of operations that are checked against this version of the app, and are written by others.
+pub(crate) fn insert_checked(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    id: &str,
+    (title, comment): (String, String),
+    ops: &[ChangeOp],
+    sha256: &str,
+) -> Result<ChangeSet, ControlError> {
+    let now = tx.now_ms();
+    insert!(tx, "changes" {
+        id,
+        app_id: &app.id,
+        state: "draft",
+        title: &title,
+        comment: &comment,
+        author_id: &actor.user_id,
+        author: &actor.name,
+        base_version: app.version,
+        published_version: None::<i64>,
+        content_sha256: sha256,
+        etag: 1,
+        created_at: now,
+        updated_at: now,
+    })?;
+    // Not read again: it may have 20,000 operations.
+    Ok(ChangeSet {
+        id: id.to_owned(),
+        app_id: app.id.clone(),
+        app: app.name.clone(),
+        state: State::Draft,
+        title,
+        comment,
+        author_id: actor.user_id.clone(),
+        author: actor.name.clone(),
+        base_version: app.version,
+        published_version: None,
+        content_sha256: sha256.to_owned(),
+        etag: 1,
+        created_at: now,
+        updated_at: now,
+        ops: ops.to_vec(),
+        events: Vec::new(),
+        rules: i64::try_from(ops.len()).unwrap_or(i64::MAX),
+        needed: app.approvals,
+    })
+}
+
+/// Replaces title, comment and operations; it is a draft again, and approvals of other content do not count.
+/// For its author.
+///
+/// # Errors
+/// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one.
+pub fn edit(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    id: &str,
+    etag: i64,
+    input: &ChangeInput,
+) -> Result<Change<ChangeSet>, ControlError> {
+    let before = own(tx, actor, id, etag)?;
+    let app = apps::get(tx, actor, Role::Editor, &before.app)?;
+    let (title, comment) = texts(input)?;
+    let ops = checked(tx, actor, &app, &input.ops)?;
+    replace(tx, actor, &app, &before, (&title, &comment), &ops.ops)
+}
+
+fn replace(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    before: &ChangeSet,
+    (title, comment): (&str, &str),
+    ops: &[ChangeOp],
+) -> Result<Change<ChangeSet>, ControlError> {
+    tx.execute("DELETE FROM change_ops WHERE change_id = $1", &[(&before.id).into()])?;
+    write_ops(tx, &before.id, ops)?;
+    let sha256 = content_hash(&app.id, ops);
+    keep(
+        actor.known(),
+        ops.len(),
+        || change_set::ops_name(&before.id, &sha256),
+        || {
+            let mut ops = ops.to_vec();
+            ops.sort_by(|a, b| (a.kind, &a.key).cmp(&(b.kind, &b.key))); // as they are read
+            ops
+        },
+    );
+    tx.execute(
+        "UPDATE changes SET title = $1, comment = $2, content_sha256 = $3, state = 'draft', etag = etag + 1, \
+         base_version = $4, updated_at = $5 WHERE id = $6",
+        &[
+            title.into(),
+            comment.into(),
+            sha256.into(),
+            app.version.into(),
+            tx.now_ms().into(),
+            (&before.id).into(),
+        ],
+    )?;
+    event(tx, actor, &before.id, "edit", "")?;
+    let change = get(tx, actor, &before.id)?;
+    note(tx, actor, &change, "change.edit", "")?;
+    Ok(Change { value: change, documents: None })
+}
+
+/// Adds an operation to a draft, in place of one of the same rule. For its author.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn add(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    id: &str,
+    op: &OpInput,
+) -> Result<Change<ChangeSet>, ControlError> {
+    let before = get(tx, actor, id)?;
+    let before = own(tx, actor, id, before.etag)?;
+    let app = apps::get(tx, actor, Role::Editor, &before.app)?;
+    let mut ops: Vec<ChangeOp> =
+        before.ops.iter().filter(|it| (it.kind, &it.key) != (op.kind, &op.key)).cloned().collect();
+    ops.extend(checked(tx, actor, &app, std::slice::from_ref(op))?.ops.iter().cloned());
+    replace(tx, actor, &app, &before, (&before.title, &before.comment), &ops)
+}
+
+/// The draft of the actor in this app that was changed last.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn own_draft(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<Option<ChangeSet>, ControlError> {
+    let app = apps::get(tx, actor, Role::Viewer, app)?;
+    let draft = query_value::<String>(
+        tx,
+        "SELECT id FROM changes WHERE app_id = $1 AND state = 'draft' AND author_id = $2 \
+         ORDER BY updated_at DESC, id DESC LIMIT 1",
+        &[(&app.id).into(), (&actor.user_id).into()],
+    )?;
+    draft.map(|id| get(tx, actor, &id)).transpose()
+}
+
+/// Decides conflicts: each rule that was changed meanwhile keeps one side. It is a draft again. For its
+/// author.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn resolve(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    id: &str,
+    etag: i64,
+    choices: &[(Kind, String, Keep)],
+) -> Result<Change<ChangeSet>, ControlError> {
+    let before = own(tx, actor, id, etag)?;
+    let app = apps::get(tx, actor, Role::Editor, &before.app)?;
+    let mut ops = Vec::with_capacity(before.ops.len());
+    for mut op in before.ops.clone() {
+        let choice = choices.iter().find(|(kind, key, _)| *kind == op.kind && *key == op.key);
+        match choice.map(|(_, _, keep)| keep) {
+            Some(Keep::Theirs) => continue,
+            Some(Keep::Yours) => {
+                let now = stored::current(tx, &app, op.kind, &op.key)?;
+                op.base = now.as_ref().map(|it| it.from_version);
+                op.before = now.map(|it| it.content);
+                // To delete what is not there any more is nothing.
+                if op.before.is_none() && op.after.is_none() {
+                    continue;
+                }
+            }
+            None => {}
+        }
+        ops.push(op);
+    }
+    replace(tx, actor, &app, &before, (&before.title, &before.comment), &ops)
+}
+
+/// Asks for approvals; with none needed, it is approved. For editors.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn submit(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    id: &str,
+    etag: i64,
+) -> Result<Change<ChangeSet>, ControlError> {
+    let before = in_state(tx, actor, id, etag, &[State::Draft], "only a draft is submitted")?;
+    actor.must(Role::Editor, &before.app)?;
+    if before.ops.is_empty() {
+        return Err(invalid("ops", Fault::Required));
+    }
+    event(tx, actor, id, "submit", "")?;
+    let state = reached(&get(tx, actor, id)?);
+    let change = step(tx, actor, &before, state, "change.submit", "")?;
+    Ok(Change { value: change, documents: None })
+}
+
+/// As [`submit`], of a change set that was made in this transaction, in an app that needs approvals.
+pub(crate) fn submit_new(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    mut change: ChangeSet,
+) -> Result<Change<ChangeSet>, ControlError> {
+    note(tx, actor, &change, "change.create", "")?;
+    event(tx, actor, &change.id, "submit", "")?;
+    tx.execute(
+        "UPDATE changes SET state = $1, etag = etag + 1, updated_at = $2 WHERE id = $3",
+        &[State::Submitted.name().into(), tx.now_ms().into(), (&change.id).into()],
+    )?;
+    (change.state, change.etag) = (State::Submitted, change.etag + 1);
+    change.events = change_set::events(tx, &change.id)?;
+    note(tx, actor, &change, "change.submit", "")?;
+    Ok(Change { value: change, documents: None })
+}
+
+/// Gives it up. For its author, and for admins of the app.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn abandon(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    id: &str,
+    etag: i64,
+    comment: &str,
+) -> Result<Change<ChangeSet>, ControlError> {
+    let open = [State::Draft, State::Submitted, State::Approved, State::Rejected];
+    let before = in_state(tx, actor, id, etag, &open, "it is closed already")?;
+    actor.must(if before.is_by(&actor.user_id) { Role::Editor } else { Role::Admin }, &before.app)?;
+    let comment = prose("comment", comment, false)?;
+    event(tx, actor, id, "abandon", &comment)?;
+    let change = step(tx, actor, &before, State::Abandoned, "change.abandon", &comment)?;
+    Ok(Change { value: change, documents: None })
+}
+
+/// Adds a comment. Needs editor.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn comment(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    id: &str,
+    text: &str,
+) -> Result<Change<ChangeSet>, ControlError> {
+    let before = get(tx, actor, id)?;
+    actor.must(Role::Editor, &before.app)?;
+    let text = prose("comment", text, true)?;
+    event(tx, actor, id, "comment", &text)?;
+    note(tx, actor, &before, "change.comment", &text)?;
+    Ok(Change { value: get(tx, actor, id)?, documents: None })
+}
+
+/// What operations would do: with what they begin, what nodes would say, and conflicts with what is there
+/// now.
+pub type Look = (Vec<ChangeOp>, checks::Preview, Vec<Conflict>);
+
+/// Looks at operations without a change set. Needs viewer; changes nothing.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn look(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[OpInput]) -> Result<Look, ControlError> {
+    let app = apps::get(tx, actor, Role::Viewer, app)?;
+    let ops = checked(tx, actor, &app, ops)?.ops.clone();
+    let preview = checks::preview(tx, actor, &app.name, &ops)?;
+    let conflicts = change_set::conflicts_of(tx, &app, &ops)?;
+    Ok((ops, preview, conflicts))
+}
+
+/// The state of a change set that waits: approved as soon as it has the approvals that its app needs.
+pub(crate) fn reached(change: &ChangeSet) -> State {
+    let count = i64::try_from(change.approved_by().len()).unwrap_or(i64::MAX);
+    if count >= change.needed { State::Approved } else { State::Submitted }
+}
+
+/// The change set, if `etag` is the current one and it is in one of these states.
+pub(crate) fn in_state(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    id: &str,
+    etag: i64,
+    states: &[State],
+    needed: &'static str,
+) -> Result<ChangeSet, ControlError> {
+    let change = get(tx, actor, id)?;
+    // Rights first: what it is in must not show to those who may not act on it.
+    actor.must(Role::Editor, &change.app)?;
+    must_match(etag, change.etag)?;
+    if !states.contains(&change.state) {
+        return Err(ControlError::WrongState { state: change.state.name().to_owned(), needed });
+    }
+    Ok(change)
+}
+
+fn own(tx: &mut dyn Tx, actor: &Actor, id: &str, etag: i64) -> Result<ChangeSet, ControlError> {
+    let editable = [State::Draft, State::Submitted, State::Approved, State::Rejected];
+    let change = in_state(tx, actor, id, etag, &editable, "it is closed; begin a new change set")?;
+    if !change.is_by(&actor.user_id) {
+        return Err(ControlError::NotAuthor { author: change.author });
+    }
+    Ok(change)
+}
+
+/// Moves it to `state`, with an entry of the audit.
+pub(crate) fn step(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    before: &ChangeSet,
+    state: State,
+    action: &str,
+    reason: &str,
+) -> Result<ChangeSet, ControlError> {
+    tx.execute(
+        "UPDATE changes SET state = $1, etag = etag + 1, updated_at = $2 WHERE id = $3",
+        &[state.name().into(), tx.now_ms().into(), (&before.id).into()],
+    )?;
+    let change = get(tx, actor, &before.id)?;
+    note(tx, actor, &change, action, reason)?;
+    Ok(change)
+}
+
+/// Records what somebody said of it or did with it.
+pub(crate) fn event(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    id: &str,
+    verdict: &str,
+    comment: &str,
+) -> Result<(), ControlError> {
+    let count = query_int(tx, "SELECT COUNT(*) FROM approvals WHERE change_id = $1", &[id.into()])?;
+    if count >= MAX_EVENTS {
+        return Err(ControlError::Cap { what: "events of a change set", max: MAX_EVENTS });
+    }
+    tx.execute(
+        "INSERT INTO approvals (change_id, seq, user_id, user_name, verdict, comment, content_sha256, at) \
+         SELECT $1, $2, $3, $4, $5, $6, content_sha256, $7 FROM changes WHERE id = $1",
+        &[
+            id.into(),
+            (count + 1).into(),
+            (&actor.user_id).into(),
+            (&actor.name).into(),
+            verdict.into(),
+            comment.into(),
+            tx.now_ms().into(),
+        ],
+    )?;
+    Ok(())
+}
+
+fn note(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    change: &ChangeSet,
+    action: &str,
+    reason: &str,
+) -> Result<(), ControlError> {
+    let (target, after) = (change.app.clone(), Some(change.shown()));
+    audit::append(tx, actor, Note { action, target, app: Some(&change.app), before: None, after, reason })
+}
+
+fn texts(input: &ChangeInput) -> Result<(String, String), ControlError> {
+    let mut faults = FieldFaults::default();
+    let title = if input.title.trim().is_empty() { keys(&input.ops) } else { input.title.trim().to_owned() };
+    let title = faults.take("title", fields::text(&title, MAX_TITLE), String::new());
+    faults.check()?;
+    Ok((title, prose("comment", &input.comment, false)?))
+}
+
+/// The first keys, as a title.
+fn keys(ops: &[OpInput]) -> String {
+    let names: Vec<&str> = ops.iter().take(3).map(|op| &*op.key).collect();
+    let more = ops.len().saturating_sub(3);
+    let title = names.join(", ") + &(if more > 0 { format!(" +{more}") } else { String::new() });
+    title.chars().take(MAX_TITLE).collect()
+}
+
+/// Text of several lines.
+pub(crate) fn prose(field: &'static str, text: &str, is_required: bool) -> Result<String, ControlError> {
+    let text = text.replace("\r\n", "\n");
+    let text = text.trim();
+    let is_odd = |it: char| it.is_control() && it != '\n' && it != '\t';
+    if is_required && text.is_empty() {
+        Err(invalid(field, Fault::Required))
+    } else if text.chars().any(is_odd) {
+        Err(invalid(field, Fault::Characters { allowed: "text without control characters" }))
+    } else if text.chars().count() > MAX_COMMENT {
+        Err(invalid(field, Fault::TooLong { max: MAX_COMMENT }))
+    } else {
+        Ok(text.to_owned())
+    }
+}
+
+/// Operations that were checked against a version of an app.
+struct Checked {
+    inputs: Vec<OpInput>,
+    /// With what they begin with, by kind and key.
+    ops: Vec<ChangeOp>,
+    sha256: String,
+}
+
+fn checked(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &App,
+    inputs: &[OpInput],
+) -> Result<Arc<Checked>, ControlError> {
+    let name = || format!("checked for {} {}", app.id, app.version);
+    let found = known(actor.known(), inputs.len(), name, || {
+        let ops = check(tx, app, inputs)?;
+        let sha256 = content_hash(&app.id, &ops);
+        Ok(Checked { inputs: inputs.to_vec(), ops, sha256 })
+    })?;
+    // A change has one list of many operations.
+    if found.inputs == inputs { Ok(found) } else { Err(ControlError::Large) }
+}
+
+/// The operations with what they begin with.
+fn check(tx: &mut dyn Tx, app: &App, inputs: &[OpInput]) -> Result<Vec<ChangeOp>, ControlError> {
+    if inputs.len() > MAX_OPS {
+        let max = i64::try_from(MAX_OPS).unwrap_or(i64::MAX);
+        return Err(ControlError::Cap { what: "operations of a change set", max });
+    }
+    let (mut seen, mut written) = (BTreeSet::new(), Written::default());
+    let mut ops = Vec::with_capacity(inputs.len());
+    for OpInput { kind, key, base, after } in inputs {
+        let key = fields::rule_key(key).map_err(|fault| invalid("key", fault))?;
+        if !seen.insert((*kind, key.clone())) {
+            return Err(invalid("key", Fault::Duplicate));
+        }
+        let is_same = after.as_ref().is_none_or(|it| it.kind() == *kind && it.key() == key);
+        if !is_same || (base.is_none() && after.is_none()) {
+            return Err(invalid(
+                "op",
+                Fault::Choice { expected: "put with a rule of this key, delete with a base" },
+            ));
+        }
+        if let Some(content) = after {
+            must_be_valid(&app.name, content)?;
+        }
+        let before = match base {
+            None => None,
+            Some(base) => {
+                let unknown = || ControlError::NotFound { what: "base", name: format!("{key} {base}") };
+                let now = stored::current(tx, app, *kind, &key)?.filter(|it| it.from_version == *base);
+                match now {
+                    Some(now) => Some(now.content),
+                    None => Some(written.get(tx, app, (*kind, &key), *base)?.ok_or_else(unknown)?),
+                }
+            }
+        };
+        ops.push(ChangeOp { kind: *kind, key, base: *base, before, after: after.clone() });
+    }
+    ops.sort_by(|a, b| (a.kind, &a.key).cmp(&(b.kind, &b.key)));
+    Ok(ops)
+}
+
+/// # Errors
+/// What is wrong with the rule alone, whoever made it.
+pub(crate) fn must_be_valid(app: &str, content: &Content) -> Result<(), ControlError> {
+    match content {
+        Content::Car(car) => {
+            car.to_input().check()?;
+            Ok(compile::check(app, car)?)
+        }
+        Content::File(file) => {
+            let FileRule { domain, text, description, state } = file.clone();
+            FileInput { domain, text, description, state }.check().map(drop)
+        }
+    }
+}
+
+pub(crate) fn write_ops(tx: &mut dyn Tx, id: &str, ops: &[ChangeOp]) -> Result<(), ControlError> {
+    ops.iter().enumerate().try_for_each(|(seq, op)| change_set::write_op(tx, id, seq, op))
+}

@@ -1,0 +1,130 @@
+//! Trials: numbers that a row of the table counts in shadow beside those in force, what both have denied, and
+//! what becomes of the candidate. Each step is a change of the row like any other.
+
+use tollgate_db::Tx;
+use tollgate_model::car::{Car, CarInput, Trial};
+use tollgate_model::change_set::ChangeSet;
+use tollgate_model::compile::path_of;
+use tollgate_model::{Content, Kind};
+
+use crate::access::actor::Actor;
+use crate::changes::publishing::Intent;
+use crate::changes::rules::{self, Past};
+use crate::error::{ControlError, Fault, invalid};
+use crate::history::{self, History, HistoryQuery, Resolution, Scope};
+use crate::published::Change;
+
+/// Nodes report every five seconds.
+const REPORT_MS: i64 = 5_000;
+
+/// What is done with a trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Numbers are tried; in place of others, if there are any.
+    Start {
+        /// The rate, as entered.
+        rate: String,
+        /// The burst, as entered.
+        max_permits: String,
+    },
+    /// The numbers that are tried replace those in force.
+    Adopt,
+    /// The numbers that are tried are dropped.
+    End,
+}
+
+/// What a trial and the numbers in force have denied of the same requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// The numbers that are tried.
+    pub trial: Trial,
+    /// Whether nodes count it: the row is `on`.
+    pub is_running: bool,
+    /// Since when the row has these numbers, in ms UTC.
+    pub since_ms: i64,
+    /// What was decided since, without the last seconds, whose reports are not complete.
+    pub history: History,
+}
+
+/// Changes the trial of a row. Needs editor. `None` when nothing changes.
+///
+/// # Errors
+/// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one, and
+/// [`ControlError::Invalid`] for numbers that the row cannot have, or without a trial to adopt.
+pub fn change(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    (app, key): (&str, &str),
+    etag: i64,
+    step: &Step,
+) -> Result<Change<Option<ChangeSet>>, ControlError> {
+    let before = rules::get(tx, actor, app, key)?.car;
+    let mut input = before.to_input();
+    match step {
+        Step::Start { rate, max_permits } => {
+            for (field, text) in [("trial_rate", rate), ("trial_max_permits", max_permits)] {
+                if text.trim().is_empty() {
+                    return Err(invalid(field, Fault::Required));
+                }
+            }
+            (input.trial_rate, input.trial_max_permits) = (rate.clone(), max_permits.clone());
+        }
+        Step::Adopt => input = adopted(input, &before)?,
+        Step::End => (input.trial_rate, input.trial_max_permits) = (String::new(), String::new()),
+    }
+    rules::edit(tx, actor, app, etag, &input, Intent::Publish)
+}
+
+/// The row with the numbers of its trial.
+fn adopted(input: CarInput, before: &Car) -> Result<CarInput, ControlError> {
+    let trial = before.trial.ok_or_else(|| invalid("trial_rate", Fault::Required))?;
+    Ok(CarInput {
+        rate: trial.rate.to_string(),
+        max_permits: trial.max_permits.to_string(),
+        trial_rate: String::new(),
+        trial_max_permits: String::new(),
+        ..input
+    })
+}
+
+/// What the trial of a row and the numbers in force have denied since both began; `None` without a trial.
+/// Needs viewer.
+///
+/// # Errors
+/// [`ControlError`].
+pub fn compared(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    app: &str,
+    key: &str,
+) -> Result<Option<Compared>, ControlError> {
+    let car = rules::get(tx, actor, app, key)?.car;
+    let Some(trial) = car.trial else { return Ok(None) };
+    let past = rules::past(tx, actor, app, Kind::Car, key)?;
+    let since_ms = since(&past, &car);
+    let step_ms = Resolution::TenSeconds.ms();
+    let to_ms = (tx.now_ms() - step_ms).div_euclid(step_ms) * step_ms;
+    let mut found = History { step_ms, points: Vec::new() };
+    if to_ms > since_ms {
+        let scope = Scope::Rule(app.to_owned(), path_of(key));
+        let from_ms = since_ms.max(to_ms - Resolution::Hour.kept_ms());
+        found = history::history(tx, actor, &HistoryQuery { scope, from_ms, to_ms, step_ms: 0 })?;
+        // What was denied before there was a candidate is no comparison.
+        found.points.retain(|point| point.at_ms >= since_ms + REPORT_MS);
+    }
+    Ok(Some(Compared { trial, is_running: car.state == "on", since_ms, history: found }))
+}
+
+/// When the numbers of `now` began, by the versions of the row, the newest first.
+fn since(past: &[Past], now: &Car) -> i64 {
+    let counts_alike = |it: &&Past| match &it.content {
+        Content::Car(car) => {
+            let numbers =
+                |car: &Car| (car.rate, car.max_permits, car.need_permits, car.pre_permits, car.trial);
+            let others = |car: &Car| (car.per.clone(), car.state.clone(), car.post_paid);
+            numbers(car) == numbers(now) && others(car) == others(now)
+        }
+        Content::File(_) => false,
+    };
+    past.iter().take_while(counts_alike).last().map_or(0, |it| it.at)
+}
