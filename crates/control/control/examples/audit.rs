@@ -1,4 +1,4 @@
-//! How fast the audit is verified.
+//! Measures how fast the audit is verified.
 //!
 //! `cargo run --release -p tollgate-control --example audit`
 #![allow(clippy::expect_used, clippy::print_stdout, reason = "an example that fails says where")]

@@ -32,12 +32,12 @@ const MAX_BODY: usize = 64 * 1024;
 /// Most entries of one part of an export.
 pub const MAX_EXPORT: i64 = 5_000;
 
-/// What is recorded of a change. Contains no secret.
+/// The record of a change. Contains no secret.
 #[derive(Debug, Default)]
 pub struct Note<'n> {
     /// `rule.create`, `user.disable`, …
     pub action: &'n str,
-    /// What was changed.
+    /// The object that was changed.
     pub target: String,
     /// The app it belongs to.
     pub app: Option<&'n str>,
@@ -110,7 +110,7 @@ fn bounded(body: Json) -> String {
 /// Which entries; empty texts and zeros select all.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
-    /// Of this app.
+    /// Entries of this app only.
     pub app: String,
     /// By this actor.
     pub actor: String,

@@ -34,7 +34,7 @@ use crate::schema::{MIGRATIONS, UNSEALED};
 use crate::tasks::events::Topic;
 use crate::tasks::live::Live;
 
-/// How often a change that waits for nodes looks whether they have attached.
+/// Time between two looks of a waiting change whether its nodes have attached.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// The control plane without its surfaces.
@@ -45,7 +45,7 @@ pub struct Control {
     pub(crate) passwords: Passwords,
     pub(crate) attempts: Attempts,
     pub(crate) rejections: Rejections,
-    /// How far the audit was found whole.
+    /// The position up to which the audit was found whole.
     pub(crate) walked: Mutex<Walk>,
     live: Arc<Live>,
     pub(crate) attaching: Arc<Attaching>,
@@ -57,10 +57,10 @@ pub struct Control {
     pub(crate) edited: Mutex<Edited>,
 }
 
-/// What this process has of the database. A change gets here on the thread that commits it, so no commit is
-/// left out: not even that of a request whose client has left.
+/// The part of the database that this process has in memory. A change gets here on the thread that commits
+/// it, so no commit is left out: not even that of a request whose client has left.
 struct Committed {
-    /// What `published` holds.
+    /// The same as `published` holds.
     current: Mutex<Published>,
     published: watch::Sender<Arc<Published>>,
     overrides: watch::Sender<Arc<Overrides>>,
@@ -213,7 +213,7 @@ impl Control {
         self.change_overrides(resolved(claim, work)).await
     }
 
-    /// What an override would be, without putting it in force.
+    /// Checks an override without putting it in force.
     ///
     /// # Errors
     /// As [`overrides::check`].
@@ -272,7 +272,7 @@ impl Control {
         self.db.write_then(work, then).await
     }
 
-    /// What nodes said last.
+    /// The last reports of nodes.
     #[must_use]
     pub fn nodes(&self) -> &dyn Nodes {
         &*self.nodes
@@ -307,7 +307,7 @@ impl Control {
     /// Runs a function that changes nothing, for who the claim is from: with the rights of this transaction.
     ///
     /// # Errors
-    /// What `work` returns, [`ControlError::NoLogin`], [`ControlError::NoToken`] and [`ControlError::Db`].
+    /// Those of `work`, [`ControlError::NoLogin`], [`ControlError::NoToken`] and [`ControlError::Db`].
     pub async fn read_as<T: Send + 'static>(
         &self,
         claim: &Claim,
@@ -329,7 +329,7 @@ impl Control {
     /// from: with the rights of each transaction. Publishes its documents once they are on the disk.
     ///
     /// # Errors
-    /// What `work` returns, [`ControlError::NoLogin`], [`ControlError::NoToken`] and [`ControlError::Db`].
+    /// Those of `work`, [`ControlError::NoLogin`], [`ControlError::NoToken`] and [`ControlError::Db`].
     pub async fn change_as<T: Send + 'static>(
         &self,
         claim: &Claim,
@@ -355,7 +355,7 @@ impl Control {
     /// Runs a function that changes nothing and asks for no right.
     ///
     /// # Errors
-    /// What `work` returns, and [`ControlError::Db`].
+    /// Those of `work`, and [`ControlError::Db`].
     pub async fn read<T: Send + 'static>(
         &self,
         work: impl Fn(&mut dyn Tx) -> Result<T, ControlError> + Send + 'static,
@@ -367,7 +367,7 @@ impl Control {
     /// the disk.
     ///
     /// # Errors
-    /// What `work` returns, and [`ControlError::Db`].
+    /// Those of `work`, and [`ControlError::Db`].
     pub async fn change<T: Send + 'static>(
         &self,
         work: impl Fn(&mut dyn Tx) -> Result<Change<T>, ControlError> + Send + 'static,
@@ -434,7 +434,7 @@ impl Control {
         Ok(())
     }
 
-    /// What changes wait for now.
+    /// The nodes that changes wait for now.
     #[must_use]
     pub fn awaited(&self, now_ms: i64) -> Option<Awaited> {
         self.attaching.awaited(&*self.nodes, now_ms)

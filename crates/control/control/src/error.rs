@@ -50,7 +50,7 @@ pub enum ControlError {
         "changed meanwhile: expected etag {expected}, and it is {now}; read it again and repeat the change"
     )]
     Stale {
-        /// Of the caller.
+        /// The caller's etag.
         expected: i64,
         /// In the database.
         now: i64,
@@ -79,7 +79,7 @@ pub enum ControlError {
     /// A cap is reached.
     #[error("the cap of {max} {what} is reached")]
     Cap {
-        /// Of what.
+        /// The things that are counted.
         what: &'static str,
         /// The cap.
         max: i64,
@@ -89,7 +89,7 @@ pub enum ControlError {
     Document {
         /// The app.
         app: String,
-        /// What the parser reports.
+        /// The message of the parser.
         reason: String,
     },
     /// Rule files are faulty.
@@ -103,7 +103,7 @@ pub enum ControlError {
     NeedsApproval {
         /// The app.
         app: String,
-        /// How many.
+        /// Number of approvals.
         approvals: i64,
     },
     /// Nodes that report read an earlier level of the rule language than these rules need.
@@ -160,7 +160,7 @@ pub enum ControlError {
     WrongState {
         /// Its state.
         state: String,
-        /// What is possible instead.
+        /// The states or steps that are possible instead.
         needed: &'static str,
     },
     /// A version of the app is being rolled out, and another one would overtake it.
@@ -176,7 +176,7 @@ pub enum ControlError {
     WrongRolloutState {
         /// Its state.
         state: &'static str,
-        /// What was asked for.
+        /// The request.
         asked: &'static str,
     },
     /// Another process drives the rollouts, and this one does not know it yet.
@@ -230,9 +230,9 @@ impl From<ModelError> for ControlError {
 /// Nodes that changes wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awaited {
-    /// How many have not attached.
+    /// Number of nodes that have not attached.
     pub missing: usize,
-    /// Of how many.
+    /// Number of nodes that were there before.
     pub of: usize,
     /// For how long changes wait at most.
     pub left_ms: i64,

@@ -1,4 +1,4 @@
-//! What nodes counted: from their reports to time series in four resolutions, and the keys that were denied
+//! Counts of nodes: from their reports to time series in four resolutions, and the keys that were denied
 //! most.
 //!
 //! Reports wait in [`Ingest`] and are written in groups: one transaction adds them to the rows of every

@@ -36,7 +36,7 @@ pub fn get(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<Rollout, Control
     last.ok_or_else(|| ControlError::NotFound { what: "rollout of the app", name: app.name.clone() })
 }
 
-/// What nodes should have of the app while it is rolled out.
+/// The documents for nodes of an app while it is rolled out.
 pub(crate) fn documents(tx: &mut dyn Tx, rollout: &Rollout) -> Result<AppDocuments, ControlError> {
     let Rollout { app, from_version, to_version, progress, .. } = rollout;
     let candidate = Candidate {
@@ -87,8 +87,8 @@ pub(crate) fn start(
     Ok(documents)
 }
 
-/// What an operator asks of the open rollout of an app, whose step has seen `sides`. Needs approver, and a
-/// reason to withdraw it.
+/// Carries out the request of an operator about the open rollout of an app, whose step has seen `sides`.
+/// Needs approver, and a reason to withdraw it.
 ///
 /// # Errors
 /// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one,
@@ -131,7 +131,7 @@ pub fn ask(
     carry_out(tx, actor, &before, action.unwrap_or(Action::Keep), progress, sides, (name, &reason))
 }
 
-/// What the program itself does about a rollout.
+/// A move that the program itself makes.
 pub(crate) struct Move {
     pub(crate) term: i64,
     /// As the machine knows it.
@@ -194,7 +194,7 @@ fn carry_out(
     Ok(Change { value: written, documents })
 }
 
-/// What nodes should have of every app after a start: the newest version, or two while it is rolled out. For
+/// The documents for nodes of every app after a start: the newest version, or two while it is rolled out. For
 /// the program itself.
 pub(crate) fn published(tx: &mut dyn Tx) -> Result<Vec<AppDocuments>, ControlError> {
     let mut all = versions::newest(tx)?;

@@ -1,10 +1,10 @@
-//! What the control plane does by itself: loops that run until their future is dropped, and the state in memory
-//! that they keep.
+//! The control plane's own work: loops that run until their future is dropped, and the state in memory that
+//! they keep.
 //!
 //! `housekeeping` writes reports and removes what is old, `rollout_task` moves rollouts on by the
 //! `rollout_counts`, `problem_watch` looks for `problems`. `live` is the state, `events` wakes readers when it
-//! changes, `load` counts how full it is. Not here: two loops beside their tables, `known_nodes` and
-//! `seals`.
+//! changes, `load` counts how full it is. Not here: two loops beside their tables, `fleet::known_nodes` and
+//! `audit::seals`.
 
 pub mod events;
 pub(crate) mod housekeeping;

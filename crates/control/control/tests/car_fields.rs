@@ -71,7 +71,7 @@ impl Node {
         self.hit_of("SIP_HOTEL", KEY, ms)
     }
 
-    /// How many hits at `ms` are admitted one after another.
+    /// Number of hits at `ms` that are admitted one after another.
     fn admitted(&self, ms: u64) -> usize {
         (0..1_000).take_while(|_| self.hit(ms).0).count()
     }

@@ -41,7 +41,7 @@ enum Act {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Of a user of this index; with the etag of before if it is stale.
+    /// An act of the user of this index; with an earlier etag if it is stale.
     Act { act: Act, user: usize, is_stale: bool },
     /// The app needs so many approvals.
     Need(i64),
@@ -60,7 +60,7 @@ enum No {
     NeedsApproval,
 }
 
-/// What the page says.
+/// The state machine as documented.
 #[derive(Clone, Debug)]
 struct Model {
     state: State,

@@ -212,7 +212,7 @@ async fn a_rejected_change_can_be_edited_and_an_abandoned_one_cannot() {
     assert!(matches!(late, Err(ControlError::WrongState { .. })));
 }
 
-/// Of two change sets the later one decides its conflict.
+/// The later one of two change sets decides its conflict.
 async fn conflict(keep: Keep, want: i64) {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path()).await;
@@ -464,7 +464,7 @@ async fn rude_operations_are_rejected() {
     assert!(matches!(done, Err(ControlError::Invalid(_))));
 }
 
-/// What one editor does: change sets, each of keys and what they become; `None` deletes.
+/// The change sets of one editor: each has keys and their new rates; `None` deletes.
 type Plan = Vec<Vec<(u8, Option<i64>)>>;
 
 /// Several editors at once, each with change sets of its own: which keys, and put (a rate) or delete.

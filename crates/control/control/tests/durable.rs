@@ -1,4 +1,5 @@
-//! What was acknowledged and is missing: after a copy is restored, a log is damaged, or a file is taken away.
+//! Acknowledged changes that are missing: after a copy is restored, a log is damaged, or a file is taken
+//! away.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::fs;

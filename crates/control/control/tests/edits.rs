@@ -13,7 +13,7 @@ use tollgate_db::{
     Comparison, Db, DbError, Difference, Edit, Migration, OnEdits, Options, TimeSource, Tx, Unsealed,
 };
 
-/// What columns are set to; those that a column takes and does not have already are edits.
+/// Values that columns are set to; those that a column takes and does not have already are edits.
 const VALUES: [&str; 5] = ["'edited'", "2", "X'01'", "NULL", "''"];
 
 fn opened(folder: &Path) -> Db {
@@ -233,7 +233,7 @@ async fn edited_rows_are_named_until_an_administrator_accepts_them_and_the_audit
     assert!(texts(&file, entry)[0].contains("role_bindings 'nobody' '*'"));
 }
 
-/// What changes of the program do to each row of a table.
+/// Statements by which the program could change each row of a table.
 fn changes(raw: &Connection, table: &str) -> Vec<String> {
     let types = texts(raw, &format!("SELECT type FROM pragma_table_info('{table}')"));
     let value = |it: &String| if it == "TEXT" { "'x'" } else { "1" };

@@ -146,7 +146,7 @@ async fn a_jump_of_the_denied_share_is_a_problem_of_its_app_alone() {
     }
 }
 
-/// What happens to a fleet.
+/// An event of a fleet.
 #[derive(Clone, Debug)]
 enum Step {
     /// A node counts and reports.

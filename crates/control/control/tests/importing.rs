@@ -53,7 +53,8 @@ fn document() -> impl Strategy<Value = Imported> {
     })
 }
 
-/// What an app is: its version, its rules as a document, and its newest change set, without what is random.
+/// The state of an app: its version, its rules as a document, and its newest change set, without what is
+/// random.
 async fn state(control: &Control) -> String {
     let read = |tx: &mut dyn Tx, actor: &Actor| {
         let version = apps::get(tx, actor, Role::Viewer, "shop").map(|it| it.version);
@@ -212,7 +213,7 @@ const OVER: usize = 1_000_000;
 
 type Look = (i64, String, Vec<String>, i64, usize, usize);
 
-/// What readers see of the app: its version, its rules as a document, its list, how many it has, what nodes
+/// The app as readers see it: its version, its rules as a document, its list, how many it has, what nodes
 /// get, and its change sets.
 fn looked_at(control: &Control) -> Look {
     let look = |tx: &mut dyn Tx, by: &Actor| {

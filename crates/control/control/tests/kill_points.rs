@@ -146,7 +146,7 @@ struct Seen {
     published: Published,
 }
 
-/// What is there. Holds the audit to its chain, and what is published to the rules.
+/// The current state. Holds the audit to its chain, and what is published to the rules.
 async fn seen(folder: &Path) -> Seen {
     let control = open(folder).await;
     let by = user("ann");
@@ -226,7 +226,7 @@ async fn ended_at_any_step_of_a_large_change_the_state_is_that_before_or_after()
     ended_at_any_step(folder.path(), base, &[(3, 50)]).await;
 }
 
-/// Of each publication, with its least number of steps.
+/// Ends the process at any step of each publication, which has at least this number of steps.
 async fn ended_at_any_step(folder: &Path, mut base: PathBuf, publications: &[(usize, u64)]) {
     for (nth, least_steps) in publications.iter().copied() {
         let before = seen(&base).await;

@@ -18,7 +18,7 @@ use tollgate_control::{
 };
 use tollgate_db::{TimeSource, Tx};
 
-/// What somebody does.
+/// An action of somebody.
 #[derive(Clone, Debug)]
 enum Do {
     /// Changes the rules with these numbers, in one call or as a draft; a rate of 0 deletes the rule.
@@ -31,7 +31,7 @@ enum Do {
     Comment,
     /// Makes the rules those of a version this number of versions before.
     RollBack(i64),
-    /// How many approvals the app needs.
+    /// Number of approvals that the app needs.
     Approvals(u8),
 }
 
@@ -127,7 +127,7 @@ async fn do_it(control: &Control, deed: &Do) -> Result<String, ControlError> {
     control.change_beside_as(&claim(who), OldNodes::Reject, work).await
 }
 
-/// What there is then, without what is random.
+/// The state afterwards, without its random parts.
 async fn state(control: &Control) -> String {
     let read = |tx: &mut dyn Tx, by: &Actor| {
         let Ok(app) = apps::get(tx, by, Role::Viewer, "shop") else { return Ok("no app".to_owned()) };

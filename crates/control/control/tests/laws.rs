@@ -1,4 +1,4 @@
-//! What holds over several calls: rights, the audit chain, versions, kills.
+//! Laws over several calls: rights, the audit chain, versions, kills.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::io::{BufRead as _, BufReader};

@@ -93,7 +93,7 @@ async fn a_publication_that_a_live_node_cannot_read_is_rejected_with_its_name() 
     assert_eq!(old(roll(with_cost, OldNodes::Reject).await), None);
 }
 
-/// What a node says that it reads, and what the parser of this release reads, is one number.
+/// The level in a node's `Hello` and the level of this release's parser are one number.
 #[test]
 fn the_level_in_a_hello_is_that_of_the_parser() {
     assert_eq!(tollgate_fleet_proto::LANGUAGE, tollgate_rule_files::LANGUAGE);

@@ -24,9 +24,9 @@ pub struct App {
     pub etag: i64,
     /// Milliseconds UTC.
     pub updated_at: i64,
-    /// How many rules it has.
+    /// Number of its rules in the table of committed rates.
     pub rules: i64,
-    /// How its versions reach the nodes, unless a change says otherwise.
+    /// The plan by which its versions reach the nodes, unless a change names another.
     pub rollout: Plan,
     /// The edition of its rows.
     pub edition: String,

@@ -104,8 +104,8 @@ pub struct Car {
     pub on_store_failure: String,
     /// `on`, `shadow`, `off`.
     pub state: String,
-    /// What is tried beside `rate` and `max_permits` while the row is `on`. A row with a bucket has none.
-    /// (Left out where it is empty, as `bucket` is.)
+    /// Numbers that are tried beside `rate` and `max_permits` while the row is `on`. A row with a bucket has
+    /// none. (Left out where it is empty, as `bucket` is.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Trial>,
 }

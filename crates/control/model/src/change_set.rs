@@ -64,13 +64,13 @@ pub struct ChangeOp {
     pub key: String,
     /// The version of the app that wrote what the change begins with; `None`: the rule must not exist yet.
     pub base: Option<i64>,
-    /// What it begins with.
+    /// The content that the change begins with.
     pub before: Option<Content>,
-    /// What it makes of the rule; `None` deletes it.
+    /// The content that it gives the rule; `None` deletes it.
     pub after: Option<Content>,
 }
 
-/// What somebody said of a change set, or did with it.
+/// A comment on a change set, or a step of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// Id of the user.
@@ -94,11 +94,11 @@ pub struct Conflict {
     pub kind: Kind,
     /// Its key.
     pub key: String,
-    /// What the change set began with; `None`: the rule was not there.
+    /// The content that the change set began with; `None`: the rule did not exist.
     pub base: Option<Content>,
-    /// What is there now.
+    /// The current content; `None`: the rule does not exist.
     pub theirs: Option<Content>,
-    /// What the change set makes of it; `None`: it deletes the rule.
+    /// The content that the change set gives it; `None`: it deletes the rule.
     pub yours: Option<Content>,
 }
 
@@ -120,7 +120,7 @@ pub struct ChangeSet {
     pub app: String,
     /// Where it is on its way.
     pub state: State,
-    /// What it is about.
+    /// A title in one line.
     pub title: String,
     /// Why.
     pub comment: String,
@@ -132,7 +132,7 @@ pub struct ChangeSet {
     pub base_version: i64,
     /// The version that it became.
     pub published_version: Option<i64>,
-    /// Of its operations with their bases; an approval names it.
+    /// SHA-256 of its operations with their bases; an approval names it.
     pub content_sha256: String,
     /// Goes up with each change.
     pub etag: i64,
@@ -142,9 +142,9 @@ pub struct ChangeSet {
     pub updated_at: i64,
     /// By kind and key; empty in lists.
     pub ops: Vec<ChangeOp>,
-    /// What happened to it, the first first; empty in lists.
+    /// Its events, the oldest first; empty in lists.
     pub events: Vec<Event>,
-    /// How many rules it changes.
+    /// Number of rules that it changes.
     pub rules: i64,
     /// Approvals that its app needs.
     pub needed: i64,
@@ -171,7 +171,7 @@ impl ChangeSet {
         users.into_iter().map(|(_, name)| name).collect()
     }
 
-    /// How often it was submitted: the number of the submission that verdicts are about.
+    /// Number of times it was submitted; verdicts are about the last submission.
     #[must_use]
     pub fn submission(&self) -> usize {
         self.events.iter().filter(|it| it.verdict == "submit").count()
@@ -183,7 +183,7 @@ impl ChangeSet {
         self.author_id == user_id
     }
 
-    /// What it makes of its app, for the audit.
+    /// Its effect on its app, for the audit.
     #[must_use]
     pub fn shown(&self) -> serde_json::Value {
         let sign = |op: &ChangeOp| match (&op.base, &op.after) {
@@ -207,11 +207,11 @@ pub struct ConflictSides {
     pub kind: &'static str,
     /// Its key.
     pub key: String,
-    /// What the change set began with; `None`: the rule was not there.
+    /// The content that the change set began with; `None`: the rule did not exist.
     pub base: Option<Json>,
-    /// What is there now.
+    /// The current content; `None`: the rule does not exist.
     pub theirs: Option<Json>,
-    /// What the change set makes of it; `None`: it deletes the rule.
+    /// The content that the change set gives it; `None`: it deletes the rule.
     pub yours: Option<Json>,
 }
 

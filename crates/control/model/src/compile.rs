@@ -112,7 +112,8 @@ pub fn path_of(key: &str) -> String {
     format!("key={key}")
 }
 
-/// What follows `name: ` in a line of a document, without quotes. Names and values have no `,` and no braces.
+/// The value after `name: ` in a line of a document, without quotes. Names and values have no `,` and no
+/// braces.
 fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
     let named = |start: &str| line.split_once(&format!("{start}{name}: ")).map(|(_, value)| value);
     let value = named("{").or_else(|| named(" "))?;
@@ -133,7 +134,7 @@ pub fn check(app: &str, row: &Car) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// How the limit of a trial begins.
+/// The beginning of the limit of a trial.
 const TRIAL: &str = "{name: trial, shadow: true, ";
 
 fn write_row(yaml: &mut String, row: &Car) {
@@ -166,7 +167,7 @@ fn write_row(yaml: &mut String, row: &Car) {
     };
 }
 
-/// What a limit counts, with these two numbers.
+/// The members of a limit with this rate and burst.
 fn numbers(row: &Car, rate: i64, burst: i64) -> String {
     let mut limit =
         format!("algorithm: token_bucket, unit: second, requests_per_unit: {rate}, burst: {burst}");

@@ -1,4 +1,4 @@
-//! What a rule is: a row of the table of committed rates, or a rule file. Pure.
+//! Rules as values: a row of the table of committed rates, or a rule file. Pure.
 
 use std::str::FromStr;
 
@@ -50,7 +50,7 @@ pub struct FileRule {
     pub state: String,
 }
 
-/// What a rule says.
+/// The content of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
@@ -70,7 +70,7 @@ impl Content {
         }
     }
 
-    /// What names it within its app and its kind.
+    /// Its name, unique within its app and kind.
     #[must_use]
     pub fn key(&self) -> &str {
         match self {

@@ -1,4 +1,4 @@
-//! What differs between two rules: field by field, and line by line. Pure.
+//! Differences between two rules: field by field, and line by line. Pure.
 
 use crate::car_yaml;
 use crate::content::Content;

@@ -33,7 +33,7 @@ pub struct DocFault {
     pub column: u32,
     /// The path of the key, such as `descriptors[2].rate_limit.unit`.
     pub path: String,
-    /// What is wrong, and what to write instead.
+    /// The mistake, and what to write instead.
     pub message: String,
 }
 
@@ -84,11 +84,11 @@ impl std::fmt::Display for DocFault {
 pub struct FieldFault {
     /// Its name in forms and in JSON.
     pub field: &'static str,
-    /// What is wrong.
+    /// The mistake.
     pub fault: Fault,
 }
 
-/// What is wrong with a field. Pages translate it; `Display` is English.
+/// A mistake in a field. Pages translate it; `Display` is English.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// Nothing was entered.
@@ -165,7 +165,7 @@ pub enum Fault {
         bucket: String,
         /// Another row of the bucket.
         other: String,
-        /// What it has in this field.
+        /// The value of the other row in this field.
         theirs: String,
     },
     /// A bucket and its overdraft that take decades to fill.

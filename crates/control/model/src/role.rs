@@ -1,8 +1,8 @@
-//! What users may do.
+//! Rights of users.
 
 use std::str::FromStr;
 
-/// What a user may do in an app; each includes those before it.
+/// The rights of a user in an app; each role includes those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
     /// See everything of the app, except people.

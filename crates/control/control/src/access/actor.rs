@@ -95,7 +95,7 @@ impl Who {
 #[derive(Debug)]
 pub struct Actor {
     who: Who,
-    /// What is known before a large change.
+    /// Results of the rehearsal of a large change.
     known: Option<Arc<Known>>,
     /// Neither `Send` nor `Sync`.
     _in_transaction: PhantomData<*const ()>,
@@ -148,7 +148,7 @@ impl Actor {
     }
 }
 
-/// What both `own` and `granted` allow: a token never has more rights than its owner has now.
+/// The rights that both `own` and `granted` allow: a token never has more rights than its owner has now.
 pub(crate) fn both(own: &[(String, Role)], granted: &[(String, Role)]) -> Vec<(String, Role)> {
     let mut roles = Vec::new();
     for (app, role) in own {

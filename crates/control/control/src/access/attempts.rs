@@ -1,4 +1,4 @@
-//! How often passwords may be tried: sliding windows in this process.
+//! Limits of attempts with passwords: sliding windows in this process.
 //!
 //! A name from one address has 5 attempts in 5 minutes, and an address 20. So nobody locks out another user
 //! by failing in their name from elsewhere. Addresses of IPv6 count by their first 64 bits: a client has all
@@ -80,7 +80,7 @@ fn drop_older_half(windows: &mut HashMap<String, VecDeque<i64>>) {
     }
 }
 
-/// What an address counts as.
+/// The address or network that attempts from an address count for.
 fn network(address: &str) -> String {
     match address.parse().map(|it: IpAddr| it.to_canonical()) {
         Ok(IpAddr::V6(it)) => Ipv6Addr::from_bits(it.to_bits() >> 64 << 64).to_string() + "/64",

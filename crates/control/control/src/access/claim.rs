@@ -1,5 +1,4 @@
-//! What a request carries: a login or a token, and no rights. These are resolved in the transaction that
-//! needs them.
+//! The login or token of a request, without rights. These are resolved in the transaction that needs them.
 
 use tollgate_db::Tx;
 use tollgate_model::hash::sha256;
@@ -11,7 +10,7 @@ use crate::access::token_text::is_token;
 use crate::access::{logins, tokens};
 use crate::error::ControlError;
 
-/// What a request says about who it is from, and where it came from.
+/// The sender of a request as the request names it, and where it came from.
 #[derive(Clone, Debug)]
 pub struct Claim {
     proof: Proof,

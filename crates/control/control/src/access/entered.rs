@@ -1,4 +1,4 @@
-//! What a request says of where it came from, and what a login or a token resolves to.
+//! Where a request came from, and the user that a login or a token resolves to.
 
 use crate::access::actor::Who;
 use crate::access::preferences::Preferences;
@@ -14,7 +14,7 @@ pub struct Origin<'o> {
     pub request_id: &'o str,
 }
 
-/// What a claim resolves to.
+/// The user that a claim resolves to.
 #[derive(Debug)]
 pub(crate) struct Entered {
     pub(crate) who: Who,

@@ -11,10 +11,10 @@ use crate::access::users::{self, User};
 use crate::audit::{self, Note};
 use crate::error::ControlError;
 
-/// How long a link is valid.
+/// Lifetime of a link.
 pub const VALID_MS: i64 = 72 * 3_600_000;
 
-/// What becomes of the tokens of the API that a user has, when the user chooses a new password.
+/// The fate of a user's tokens for the API when the user chooses a new password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// They stay.

@@ -14,8 +14,8 @@ use crate::error::ControlError;
 /// No login is longer, whatever the settings say.
 pub const LONGEST_MS: i64 = 30 * 24 * 3_600_000;
 
-/// How old the record of the last request may be. Far less than the shortest `login_idle_minutes`, which is
-/// 5, so that a login that is used stays.
+/// Age that the record of the last request may have. Far less than the shortest `login_idle_minutes`, which
+/// is 5, so that a login that is used stays.
 const SEEN_MS: i64 = 60_000;
 
 /// Logins of a user; the oldest ends when there are more.
@@ -48,7 +48,7 @@ pub(crate) fn begin(tx: &mut dyn Tx, actor: &Actor, agent: &str, secret: &str) -
     audit::append(tx, actor, Note { action: "login", target, ..Note::default() })
 }
 
-/// How long a login may be idle, and how long it lasts, in milliseconds.
+/// Longest idle time of a login, and its lifetime, in milliseconds.
 pub(crate) fn times(tx: &mut dyn Tx) -> Result<(i64, i64), ControlError> {
     let (settings, _) = settings::get(tx)?;
     Ok((settings.login_idle_minutes * 60_000, (settings.login_days * 24 * 3_600_000).min(LONGEST_MS)))

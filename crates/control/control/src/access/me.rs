@@ -1,4 +1,4 @@
-//! What users see and change of themselves: preferences and logins.
+//! A user's own account: preferences and logins.
 
 use serde_json::json;
 use tollgate_db::{Tx, columns, row, select};
@@ -16,7 +16,7 @@ use crate::published::Change;
 pub struct Me {
     /// For logging in.
     pub name: String,
-    /// How pages look.
+    /// Language, theme and time zone of pages.
     pub preferences: Preferences,
     /// Goes up with each change of the user.
     pub etag: i64,

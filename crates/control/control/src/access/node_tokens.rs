@@ -63,7 +63,7 @@ impl NodeTokens {
         found.into()
     }
 
-    /// How many there are.
+    /// Number of tokens.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()

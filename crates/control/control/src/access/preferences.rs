@@ -1,8 +1,8 @@
-//! How a user likes pages.
+//! Preferences of a user for pages.
 
 use tollgate_db::columns;
 
-/// How a user likes pages; empty for what the browser prefers.
+/// Preferences of a user for pages; an empty one follows the browser.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preferences {
     /// `zh`, `en`.

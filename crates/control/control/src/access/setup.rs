@@ -9,7 +9,7 @@ use crate::access::actor::{EVERY_APP, Who};
 use crate::access::users::{self, User};
 use crate::error::ControlError;
 
-/// How long a code is valid.
+/// Lifetime of a code.
 pub const VALID_MS: i64 = 24 * 3_600_000;
 
 /// Whether there is no user yet, so that the first admin can be made.

@@ -1,4 +1,5 @@
-//! What takes more than a transaction because passwords, cookies and tokens are part of it.
+//! Logging in and other operations that need more than a transaction: passwords, cookies and tokens are part
+//! of them.
 
 use tollgate_db::{Tx, query_any, query_value};
 use tollgate_model::Role;
@@ -348,7 +349,7 @@ fn acting(user: &User, ip: &str, request_id: &str) -> Actor {
     who.acting()
 }
 
-/// What people recognise of the name of a browser.
+/// The part of a browser's name that people recognise.
 fn agent(from: Origin<'_>) -> String {
     from.agent.chars().filter(|it| !it.is_control()).take(200).collect()
 }

@@ -1,4 +1,4 @@
-//! How a token is written: `tgl_`, 43 characters for 256 random bits, and 6 characters that check the others.
+//! The form of a token: `tgl_`, 43 characters for 256 random bits, and 6 characters that check the others.
 //! Scanners for leaked secrets find it by its form, and a typing error is found without the database.
 
 use tollgate_model::hash::digest;

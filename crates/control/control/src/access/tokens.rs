@@ -33,15 +33,15 @@ pub const MAX_TOKENS: i64 = 100;
 /// Most apps that a token names.
 const MAX_RIGHTS: usize = 100;
 
-/// How long a token that has ended is still listed.
+/// Time for which a token is listed after its end.
 const KEPT_MS: i64 = 90 * DAY_MS;
 
-/// How old the record of the last use may be.
+/// Age that the record of the last use may have.
 const SEEN_MS: i64 = 60_000;
 
 const DAY_MS: i64 = 24 * 3_600_000;
 
-/// What a token is for.
+/// The purpose of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// For the API, with the rights that it names.
@@ -73,7 +73,7 @@ impl Kind {
 pub struct Token {
     /// Never changes.
     pub id: String,
-    /// What it is for.
+    /// Its purpose.
     pub kind: Kind,
     /// For people.
     pub name: String,
@@ -113,7 +113,7 @@ impl Token {
     }
 }
 
-/// What a new token should be: texts that are not checked yet.
+/// A new token as entered: texts that are not checked yet.
 #[derive(Clone, Debug, Default)]
 pub struct TokenInput {
     /// `api`, `node`, `join`; empty for `api`.
@@ -397,7 +397,7 @@ pub(crate) fn of_nodes(tx: &mut dyn Tx) -> Result<Vec<OfNodes>, ControlError> {
     Ok(tokens.all(tx, &[])?)
 }
 
-/// What cannot be read grants nothing.
+/// Rights that cannot be read grant nothing.
 fn read_rights(text: &str) -> Vec<(String, Role)> {
     let pairs: Vec<(String, String)> = serde_json::from_str(text).unwrap_or_default();
     pairs.into_iter().filter_map(|(app, role)| Some((app, Role::from_str(&role).ok()?))).collect()

@@ -38,7 +38,7 @@ pub struct User {
     pub roles: Vec<(String, Role)>,
 }
 
-/// What a user's name may be: as people type it, in lower case.
+/// Checks the name of a user, and returns it in lower case.
 ///
 /// # Errors
 /// A [`Fault`].

@@ -21,7 +21,7 @@ pub enum Chain {
     Cut(i64, i64),
 }
 
-/// How far a walk has come.
+/// The position of a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Walk {
     next: i64,
@@ -91,7 +91,7 @@ impl Walk {
     }
 }
 
-/// How many entries were ever written.
+/// Number of entries ever written.
 pub(crate) fn written(tx: &mut dyn Tx) -> Result<i64, ControlError> {
     Ok(query_int(tx, "SELECT value FROM sequences WHERE name = 'audit'", &[])?)
 }

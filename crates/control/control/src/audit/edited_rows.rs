@@ -33,7 +33,7 @@ pub struct Recorded {
 /// Rows that another program has edited, and that no administrator has accepted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EditedRows {
-    /// How many, as far as they were counted.
+    /// Number of rows, as far as they were counted.
     pub rows: i64,
     /// Some of them, or the seal that was changed.
     pub detail: String,
@@ -41,18 +41,18 @@ pub struct EditedRows {
     pub since_ms: i64,
 }
 
-/// What this process knows of edits.
+/// Edits that this process knows of.
 #[derive(Debug, Default)]
 pub(crate) struct Edited {
     /// Entries of the audit up to this one were read.
     read_to: i64,
-    /// What they have recorded and no administrator has accepted.
+    /// Edits that they record and no administrator has accepted.
     recorded: EditedRows,
-    /// What the last comparison has found, and when it began.
+    /// The result of the last comparison, and when it began.
     pub(crate) compared: Option<(i64, EditedRows)>,
 }
 
-/// What the audit says since it was read last.
+/// Entries of the audit since it was read last.
 pub(crate) struct News {
     read_to: i64,
     /// When edits were accepted last.
@@ -100,7 +100,7 @@ row! {
     struct FoundRow { at: i64, after: Option<String> }
 }
 
-/// What was recorded and accepted after entry `from`.
+/// Edits recorded and accepted after entry `from`.
 pub(crate) fn news(tx: &mut dyn Tx, from: i64) -> Result<News, ControlError> {
     let read_to = query_int(tx, "SELECT COALESCE(MAX(seq), 0) FROM audit", &[])?;
     let accepted =

@@ -22,7 +22,7 @@ pub struct Entry {
     pub request_id: String,
     /// `rule.create`, `user.disable`, …
     pub action: String,
-    /// What was changed.
+    /// The object that was changed.
     pub target: String,
     /// The app it belongs to.
     pub app: Option<String>,
@@ -32,9 +32,9 @@ pub struct Entry {
     pub after: Option<String>,
     /// As the actor gave it.
     pub reason: String,
-    /// Of the entry before.
+    /// Hash of the entry before.
     pub prev_hash: String,
-    /// Of this entry.
+    /// Hash of this entry.
     pub hash: String,
 }
 

@@ -21,7 +21,7 @@ const LOST: &str = "audit-lost";
 /// Bytes of a place.
 const PLACE: usize = 256;
 
-/// How the database is recognized: by the last entry, and the last seal behind a dot.
+/// The identity of the database: the last entry, and the last seal behind a dot.
 pub(crate) const WITNESS: Witness = Witness { last: LAST.statement(), has: HAS };
 
 row! {
@@ -107,7 +107,7 @@ impl HeadFile {
         text.chunks(PLACE).filter_map(place).max_by_key(|(seq, _)| *seq)
     }
 
-    /// What was found missing, until an administrator accepts it.
+    /// The entries that were found missing, until an administrator accepts that.
     pub(crate) fn lost(&self) -> Option<Lost> {
         let text = std::fs::read_to_string(self.folder.join(LOST)).ok()?;
         let mut words = text.split_whitespace();

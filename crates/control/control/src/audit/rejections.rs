@@ -1,5 +1,4 @@
-//! How many rejected changes of one user are recorded: a program that repeats its mistake must not fill the
-//! audit.
+//! A cap on recorded rejections of one user: a program that repeats its mistake must not fill the audit.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -39,7 +38,7 @@ impl Rejections {
         admitted
     }
 
-    /// How many were not recorded since the start.
+    /// Number of rejections that were not recorded since the start.
     pub(crate) fn left_out(&self) -> u64 {
         self.left_out.load(Relaxed)
     }

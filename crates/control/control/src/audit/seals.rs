@@ -1,4 +1,4 @@
-//! What the service does with the comparison of rows with their seals.
+//! Comparing rows with their seals, and accepting those that differ.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::audit::{self, Note};
 use crate::control::{Control, resolved};
 use crate::error::ControlError;
 
-/// How often all rows are compared, and how often while some differ: somebody may put them back.
+/// Time between two comparisons of all rows, and while some differ: somebody may put them back.
 const EVERY: Duration = Duration::from_secs(3600);
 const AGAIN: Duration = Duration::from_secs(60);
 /// At most this part of the time is spent on comparing.

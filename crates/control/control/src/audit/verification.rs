@@ -1,4 +1,4 @@
-//! What the service does with the audit besides adding to it: verifying it, and recording rejected changes.
+//! Verifying the audit, and recording rejected changes in it.
 
 use serde_json::json;
 use tollgate_db::{Head, Tx};
@@ -116,7 +116,7 @@ impl Control {
         }
     }
 
-    /// What is whole may have lost its end.
+    /// A chain that is whole may have lost its end.
     fn with_lost(&self, chain: Chain) -> Chain {
         match (chain, self.head.lost()) {
             (Chain::Whole(_), Some(lost)) => Chain::Cut(lost.found, lost.seq),

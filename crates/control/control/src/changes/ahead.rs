@@ -1,6 +1,6 @@
-//! What is there of a large change when its transaction begins: the operations of its change set, the rows of
-//! the next version of its app, and the documents of that.
-//! Not here: how they get there (`rehearsal`, `staging`).
+//! The part of a large change that exists when its transaction begins: the operations of its change set, the
+//! rows of the next version of its app, and the documents of that. Not here: how they get there (`rehearsal`,
+//! `staging`).
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const WANTED: &str = "wanted";
 const COMPILED: &str = "compiled";
 const STAGED: &str = "staged";
 
-/// What a rehearsal needs to be written.
+/// The rows that a rehearsal has asked for.
 pub(crate) fn wanted(rehearsal: &Known) -> Option<Wanted> {
     rehearsal.get::<Wanted>(WANTED).map(Arc::unwrap_or_clone)
 }
@@ -31,12 +31,12 @@ fn set_wanted(rehearsal: &Known, wanted: Wanted) {
     rehearsal.set(WANTED, Arc::new(wanted));
 }
 
-/// What was written.
+/// Remembers the rows that were written.
 pub(crate) fn set_staged(known: &Known, staged: Staged) {
     known.set(STAGED, Arc::new(staged));
 }
 
-/// What was written ahead for the app, if it holds for the app as it is.
+/// The rows written ahead for the app, if they hold for the app as it is.
 fn staged_for(known: &Known, tx: &mut dyn Tx, app: &App) -> Result<Arc<Staged>, ControlError> {
     let Some(staged) = known.get::<Staged>(STAGED) else { return Err(ControlError::Large) };
     // An app that the change itself has made is as it was planned.

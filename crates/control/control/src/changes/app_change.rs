@@ -12,7 +12,7 @@ use crate::error::{ControlError, Fault, FieldFaults, must_match};
 use crate::published::Change;
 use crate::rollouts::rollout_rows;
 
-/// What an admin sets of an app.
+/// The settings of an app as an admin enters them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppInput {
     /// For people.
@@ -21,7 +21,7 @@ pub struct AppInput {
     pub state: String,
     /// Approvals that a change needs, 0 to 2; empty leaves them as they are.
     pub approvals: String,
-    /// How its versions reach the nodes; `None` leaves it as it is.
+    /// The plan of its rollouts; `None` keeps the current one.
     pub rollout: Option<Plan>,
 }
 

@@ -17,7 +17,7 @@ pub use tollgate_model::change_set::{ChangeOp, ChangeSet, Conflict, Event, State
 /// Which change sets, the newest first.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// Of this app only, unless empty.
+    /// Change sets of this app only, unless empty.
     pub app: String,
     /// In this state; `open` for those that are not closed; empty for all.
     pub state: String,
@@ -78,7 +78,7 @@ const LIST: Select<SetRow> = select!(SetRow:
      AND ($3 = '' OR changes.id < $3) \
      AND ($4 = 1 OR REPLACE($5, '/' || apps.name || '/', '') <> $5) ORDER BY changes.id DESC LIMIT $6");
 
-/// How many change sets are neither published nor given up, of apps that the actor may see.
+/// Number of change sets that are neither published nor given up, of apps that the actor may see.
 ///
 /// # Errors
 /// [`ControlError::Db`].
@@ -141,7 +141,7 @@ pub(crate) fn ops_name(id: &str, sha256: &str) -> String {
     format!("operations of {id} {sha256}")
 }
 
-/// What happened to a change set.
+/// The events of a change set, the oldest first.
 pub(crate) fn events(tx: &mut dyn Tx, id: &str) -> Result<Vec<Event>, ControlError> {
     let rows = select!(EventRow: "FROM approvals WHERE change_id = $1 ORDER BY seq").all(tx, &[id.into()])?;
     Ok(rows.into_iter().map(|EventRow(event)| event).collect())

@@ -1,4 +1,4 @@
-//! What nodes would say of the rules of an app: the same parser, all documents of the app together.
+//! Checks of the rules of an app as nodes make them: the same parser, all documents of the app together.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -13,7 +13,7 @@ use crate::changes::{apps, stored};
 use crate::error::{ControlError, DocFault, MAX_FAULTS};
 use crate::published::Document;
 
-/// What is wrong with these files, all of them together, as the parser of the nodes says it.
+/// The faults of these files, checked together by the parser of the nodes.
 #[must_use]
 pub fn faults(files: &[FileRule]) -> Vec<DocFault> {
     let texts: Vec<RuleFile> = files
@@ -30,16 +30,16 @@ pub fn faults(files: &[FileRule]) -> Vec<DocFault> {
     }
 }
 
-/// What an app would be with a change.
+/// An app as a change would make it.
 #[derive(Clone, Debug, Default)]
 pub struct Preview {
     /// Why nodes would reject it.
     pub faults: Vec<DocFault>,
-    /// What nodes would get, if there is no fault.
+    /// The documents for nodes, if there is no fault.
     pub documents: Vec<Document>,
 }
 
-/// What the app would be with these operations in force. Needs viewer; changes nothing.
+/// The app with these operations in force. Needs viewer; changes nothing.
 ///
 /// # Errors
 /// [`ControlError`].

@@ -1,4 +1,4 @@
-//! What authors do with change sets: begin, edit, submit, resolve, comment, abandon.
+//! Change sets of their authors: begin, edit, submit, resolve, comment, abandon.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -40,14 +40,14 @@ pub struct OpInput {
     pub key: String,
     /// The etag of what it begins with; `None`: the rule must not exist yet.
     pub base: Option<i64>,
-    /// What it makes of the rule; `None` deletes it.
+    /// The content that it gives the rule; `None` deletes it.
     pub after: Option<Content>,
 }
 
 /// A change set as people and programs ask for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangeInput {
-    /// What it is about; the keys, if it is empty.
+    /// A title in one line; empty: made of the keys.
     pub title: String,
     /// Why.
     pub comment: String,
@@ -60,7 +60,7 @@ pub struct ChangeInput {
 pub enum Keep {
     /// That of the change set, which then begins with what is there now.
     Yours,
-    /// What is there now: the change set leaves the rule alone.
+    /// The current content: the change set leaves the rule alone.
     Theirs,
 }
 
@@ -381,8 +381,8 @@ pub fn comment(
     Ok(Change { value: get(tx, actor, id)?, documents: None })
 }
 
-/// What operations would do: with what they begin, what nodes would say, and conflicts with what is there
-/// now.
+/// The effect of operations: the contents that they begin with, the check as nodes make it, and conflicts
+/// with the current rules.
 pub type Look = (Vec<ChangeOp>, checks::Preview, Vec<Conflict>);
 
 /// Looks at operations without a change set. Needs viewer; changes nothing.
@@ -585,7 +585,7 @@ fn check(tx: &mut dyn Tx, app: &App, inputs: &[OpInput]) -> Result<Vec<ChangeOp>
 }
 
 /// # Errors
-/// What is wrong with the rule alone, whoever made it.
+/// The faults of the rule alone, whoever made it.
 pub(crate) fn must_be_valid(app: &str, content: &Content) -> Result<(), ControlError> {
     match content {
         Content::Car(car) => {

@@ -35,7 +35,7 @@ pub struct StoredFile {
     pub app: String,
     /// The version of its app.
     pub version: i64,
-    /// What it says.
+    /// The file itself.
     pub file: FileRule,
     /// Goes up with each change.
     pub etag: i64,

@@ -24,7 +24,7 @@ use crate::fleet::levels::OldNodes;
 use crate::ids::id;
 use crate::published::Change;
 
-/// How often an import is worked out anew because the app has changed meanwhile. After that, one transaction
+/// Times that an import is worked out anew because the app has changed meanwhile. After that, one transaction
 /// does all of it.
 const ATTEMPTS: usize = 3;
 
@@ -122,7 +122,7 @@ fn unchanged(now: &ByName<Stored>, all: &Imported) -> Vec<String> {
     all.rules.iter().filter_map(same).collect()
 }
 
-/// What makes an app with the rules `now` equal to the document; `None` if it is.
+/// The change that makes an app with the rules `now` equal to the document; `None` if it is equal.
 fn prepare(
     app: Option<&App>,
     mut now: ByName<Stored>,

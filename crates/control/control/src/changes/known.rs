@@ -1,6 +1,6 @@
-//! What a large change knows before its transaction: what a rehearsal has read, compared and compiled, each
-//! under a name of what it was made of, so that a result of another version of an app is not found.
-//! Not here: the rehearsal (`rehearsal`), and what is kept (`ahead`, and those who work it out).
+//! Results that a large change has before its transaction: everything that its rehearsal has read, compared
+//! and compiled. Each has a name made of its inputs, so that a result of another version of an app is not
+//! found. Not here: the rehearsal (`rehearsal`), and what is kept (`ahead`, and those who work it out).
 
 use std::any::Any;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use crate::error::ControlError;
 
-/// How a change runs.
+/// The way a change runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Run {
     /// It ends where it turns out to be large.
@@ -23,7 +23,7 @@ pub(crate) enum Run {
     AtOnce,
 }
 
-/// What is known before a change runs.
+/// Results that are known before a change runs.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) run: Run,
@@ -64,10 +64,10 @@ impl Known {
     }
 }
 
-/// What `work` finds of this number of rules; kept under its name, if they are many.
+/// The result of `work` on this number of rules; kept under its name if they are many.
 ///
 /// # Errors
-/// What `work` returns; [`ControlError::Large`] if it has to be found before the transaction.
+/// Those of `work`; [`ControlError::Large`] if it has to be found before the transaction.
 pub(crate) fn known<T: Any + Send + Sync>(
     at: Option<&Known>,
     rules: usize,

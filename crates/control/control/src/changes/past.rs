@@ -1,4 +1,4 @@
-//! What the database has published so far: the digest of each version, and what administrators have decided
+//! The versions that the database has published so far: their digests, and the decisions of administrators
 //! about nodes that held something else.
 
 use std::collections::BTreeMap;

@@ -25,7 +25,7 @@ use crate::rollouts::{self, rollout_rows};
 /// Most rules of an app.
 pub const MAX_RULES: i64 = 20_000;
 
-/// How far a change goes in one call.
+/// The state that a change reaches in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intent {
     /// It becomes a draft, or part of the author's newest draft of the app.
@@ -92,7 +92,7 @@ pub fn publish_by(
     Ok(Change { value: change, documents: Some(documents) })
 }
 
-/// What a change did to each rule, for the audit.
+/// Both sides of each rule of a change, for the audit.
 fn sides(ops: &[ChangeOp]) -> serde_json::Value {
     audit_sides::differing(ops.iter().map(|op| (op.kind, &*op.key, op.before.as_ref(), op.after.as_ref())))
 }
@@ -182,12 +182,12 @@ pub(crate) fn write_ready(
     Ok(Change { value: change, documents: Some(documents) })
 }
 
-/// What a change comes to.
+/// A change that is worked out.
 #[derive(Clone, Debug)]
 pub(crate) struct Ready {
     /// By kind and key.
     pub(crate) ops: Vec<ChangeOp>,
-    /// Of operations and app; `None` while there is no app.
+    /// SHA-256 of operations and app; `None` while there is no app.
     pub(crate) sha256: Option<String>,
     /// In the order of the operations.
     pub(crate) writes: Vec<Op>,
@@ -217,7 +217,7 @@ fn put_in_force(
     put(tx, actor, app, change, plan, &writes, Ahead::default())
 }
 
-/// What operations write, given the rules that they name as they are now. The rules are taken from `current`.
+/// The writes of operations, given the current rules that they name. The rules are taken from `current`.
 pub(crate) fn writes(
     current: &mut ByName<Stored>,
     ops: &[ChangeOp],

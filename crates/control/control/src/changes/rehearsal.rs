@@ -1,6 +1,6 @@
-//! How a large change runs: it is rehearsed on a snapshot, its rows are written ahead in short transactions,
-//! and one transaction then finds all that.
-//! Not here: what is kept of a rehearsal (`known`, `ahead`), and the rows (`staging`).
+//! The way of a large change: it is rehearsed on a snapshot, its rows are written ahead in short
+//! transactions, and one transaction then finds all that. Not here: what is kept of a rehearsal (`known`,
+//! `ahead`), and the rows (`staging`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use crate::error::ControlError;
 use crate::fleet::levels::OldNodes;
 use crate::published::Change;
 
-/// How often a large change is worked out anew because the app has changed meanwhile. After that, one
+/// Times that a large change is worked out anew because the app has changed meanwhile. After that, one
 /// transaction does all of it.
 const ATTEMPTS: usize = 3;
 
-/// How long a step waits when too many others write, and how often.
+/// Time that a step waits when too many others write, and how often it waits.
 const WAIT: Duration = Duration::from_millis(20);
 const WAITS: usize = 500;
 

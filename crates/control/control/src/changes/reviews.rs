@@ -1,4 +1,4 @@
-//! What approvers do with change sets: approve one content, or reject it with a reason.
+//! Reviews of change sets: approvers approve one content, or reject it with a reason.
 
 use tollgate_db::Tx;
 use tollgate_model::Role;

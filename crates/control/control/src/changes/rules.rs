@@ -36,7 +36,7 @@ pub struct Rule {
 /// Which rows, and which page of them.
 #[derive(Clone, Debug, Default)]
 pub struct Query {
-    /// Of this app only, unless empty.
+    /// Rows of this app only, unless empty.
     pub app: String,
     /// That contain this text, unless empty.
     pub search: String,
@@ -147,7 +147,7 @@ pub fn list(tx: &mut dyn Tx, actor: &Actor, query: &Query) -> Result<Page, Contr
     Ok(Page { rules: statement.all(tx, &values)?, matching, total, page })
 }
 
-/// What `LIKE` finds the text by, wherever it is.
+/// A pattern by which `LIKE` finds the text wherever it is.
 pub(crate) fn pattern(search: &str) -> String {
     if search.is_empty() {
         return String::new();
@@ -333,13 +333,13 @@ pub struct Past {
     pub version: i64,
     /// Who made it.
     pub author: String,
-    /// What it is about.
+    /// The title of its change set, or the reason.
     pub comment: String,
     /// The change set, if it was one.
     pub change_id: Option<String>,
     /// Milliseconds UTC.
     pub at: i64,
-    /// What it says.
+    /// The content of the rule in this version.
     pub content: Content,
 }
 

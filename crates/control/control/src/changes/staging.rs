@@ -23,7 +23,7 @@ use crate::changes::stored::{self, Op};
 use crate::error::ControlError;
 use crate::ids::id;
 
-/// What is large, and how much of it one transaction writes.
+/// The size from which a change is large, and the part of it that one transaction writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Steps {
     /// Changes of more rules are large.
@@ -39,31 +39,31 @@ impl Default for Steps {
     }
 }
 
-/// What is written ahead of a change.
+/// Rows to be written ahead of a change.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
     /// As it is now.
     pub(crate) app: App,
     /// It is made by the change.
     pub(crate) is_new: bool,
-    /// What its rules become; none if the change publishes nothing.
+    /// The new content of its rules; none if the change publishes nothing.
     pub(crate) writes: Vec<Op>,
-    /// Of the rules that stay as they are.
+    /// Ids of the rules that stay as they are.
     pub(crate) unchanged: Vec<String>,
     /// The operations of a change set that is made.
     pub(crate) ops: Vec<ChangeOp>,
 }
 
-/// What was written ahead. What is not used of it is removed when it is dropped.
+/// Rows that were written ahead. Unused ones are removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Staged {
     db: Db,
     runtime: Handle,
-    /// What it is.
+    /// The content of the rows.
     pub(crate) wanted: Arc<Wanted>,
     edition: String,
     version: i64,
-    /// Of the change set whose operations these are.
+    /// Id of the change set whose operations these are.
     pub(crate) change_id: String,
     /// Rows that one transaction removes.
     of_one: usize,
@@ -144,11 +144,11 @@ pub(crate) fn write_some(
     Ok(())
 }
 
-/// What has been begun: the name of an edition, the number of a version, and the id of a change set.
+/// A change that has been begun: the name of an edition, the number of a version, and the id of a change set.
 pub(crate) type Begun = (String, i64, String);
 
 impl Staged {
-    /// Of what was begun; the rows are still to be written.
+    /// The handle of a change that was begun; its rows are still to be written.
     pub(crate) fn begun(
         db: &Db,
         wanted: &Arc<Wanted>,
@@ -206,7 +206,7 @@ impl Staged {
         self.close(tx)
     }
 
-    /// What was written is there from now on.
+    /// Puts the rows that were written in force.
     pub(crate) fn put_in_place(&self, tx: &mut dyn Tx) -> Result<(), ControlError> {
         let app = self.app_id();
         self.close(tx)?;

@@ -24,7 +24,7 @@ pub(crate) enum Op {
     },
 }
 
-/// What becomes of a rule, with everything that can be worked out before the transaction.
+/// The new content of a rule, with everything that can be worked out before the transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct Put {
     rule_id: String,
@@ -34,7 +34,7 @@ pub(crate) struct Put {
     was: Was,
 }
 
-/// What is known of a rule that is put.
+/// Whether a rule that is put exists already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Was {
     New,
@@ -81,7 +81,7 @@ impl Op {
         }
     }
 
-    /// What the rule becomes.
+    /// The new content of the rule; `None` deletes it.
     pub(crate) const fn put(&self) -> Option<&Content> {
         match self {
             Self::Put(Put { content, .. }) => Some(content),

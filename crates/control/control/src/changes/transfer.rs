@@ -26,7 +26,7 @@ const MAX_RULES: usize = 20_000;
 /// Most bytes of a document.
 pub const MAX_IMPORT: usize = 64 << 20;
 
-/// What a document says.
+/// A document that was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The name of the app.
@@ -233,7 +233,8 @@ fn at(value: &YamlValue, path: &str, message: String) -> DocFault {
     DocFault { domain: String::new(), line, column, path: path.to_owned(), message }
 }
 
-/// What would make the app equal to the document: the operations, and what nodes would say. Needs viewer.
+/// The operations that would make the app equal to the document, and the check as nodes make it. Needs
+/// viewer.
 ///
 /// # Errors
 /// [`ControlError`].

@@ -36,7 +36,7 @@ pub struct Version {
     pub sha256: String,
     /// Who made it.
     pub author: String,
-    /// What it is about.
+    /// The title of its change set, or the reason.
     pub comment: String,
     /// Milliseconds UTC.
     pub created_at: i64,
@@ -51,9 +51,9 @@ pub struct RuleDiff {
     pub kind: Kind,
     /// Its key.
     pub key: String,
-    /// What it said; `None`: it was not there.
+    /// The earlier content; `None`: the rule did not exist.
     pub before: Option<Content>,
-    /// What it says; `None`: it is not there.
+    /// The later content; `None`: the rule does not exist.
     pub after: Option<Content>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct Origin<'a> {
     pub(crate) change_id: Option<&'a str>,
 }
 
-/// What is known and done of a version before its transaction.
+/// The part of a version that was worked out or written before its transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ahead<'a> {
     /// The documents of the app with the operations applied.
@@ -291,7 +291,7 @@ pub fn restore(
     Ok(Change { value: app.next(), documents: Some(documents) })
 }
 
-/// What differs between two versions: each rule with both sides, by kind and key; at most 5,000. Needs
+/// The differences between two versions: each rule with both sides, by kind and key; at most 5,000. Needs
 /// viewer.
 ///
 /// # Errors
@@ -329,7 +329,7 @@ pub fn difference(
 
 pub(crate) type Turned = (Vec<Op>, Vec<RuleDiff>);
 
-/// What turns the current rules into those of version `to`, and what differs.
+/// Operations that turn the current rules into those of version `to`, and the differences.
 pub(crate) fn turned(
     tx: &mut dyn Tx,
     actor: &Actor,
@@ -350,7 +350,7 @@ pub(crate) fn turned(
     })
 }
 
-/// What turns the current rules into those of version `to`.
+/// Operations that turn the current rules into those of version `to`.
 fn ops_to(tx: &mut dyn Tx, app: &App, to: i64) -> Result<Vec<Op>, ControlError> {
     let then = stored::at(tx, app, to)?;
     let now = stored::at(tx, app, app.version)?;

@@ -21,7 +21,7 @@ struct Pending {
 }
 
 impl Attaching {
-    /// What changes wait for at `now_ms`; never again once all are there or the time is over.
+    /// The nodes that changes wait for at `now_ms`; `None` for good once all are there or the time is over.
     pub(crate) fn awaited(&self, nodes: &dyn Nodes, now_ms: i64) -> Option<Awaited> {
         let mut pending = self.0.lock();
         let Pending { nodes: known, from_ms, until_ms } = pending.as_ref()?;

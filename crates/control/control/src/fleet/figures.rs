@@ -1,8 +1,8 @@
-//! What is known besides counts: of nodes, and of what surrounds the process.
+//! Figures besides counts: of nodes, of the database, and of the surroundings of the process.
 
 use tollgate_fleet_proto::RejectedRequests;
 
-/// What a node's last report says besides counts.
+/// The figures of a node's last report besides counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     /// When it came, in ms UTC.
@@ -28,7 +28,7 @@ pub struct Figures {
     pub rejected: Vec<RejectedRequests>,
 }
 
-/// What is counted in the database from time to time.
+/// Figures that are counted in the database from time to time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Rules with rows of history in this hour.
@@ -39,7 +39,7 @@ pub struct Counted {
     pub most_rules: u64,
 }
 
-/// What surrounds the process, as far as the program has found out.
+/// Disk and certificate of the process, as far as the program has found out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surroundings {
     /// Free bytes of the disk with the data, and its size.

@@ -44,7 +44,7 @@ fn named(tx: &mut dyn Tx, prefix: &str) -> Result<BTreeMap<String, i64>, Control
 }
 
 row! {
-    /// What nodes hold of an app; `$1` is what stands before its name.
+    /// The version of an app that nodes hold; `$1` is the prefix of its name.
     struct HeldRow { app: String = "SUBSTR(name, LENGTH($1) + 1)", version: i64 = "value" }
 }
 
@@ -84,13 +84,13 @@ pub(crate) fn must_not_be(tx: &mut dyn Tx, app: &App) -> Result<(), ControlError
     }
 }
 
-/// What live nodes hold and the database has never published.
+/// Versions that live nodes hold and the database has never published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ahead {
-    /// What most of them hold: the app, and the highest version. One node alone freezes nothing that others
-    /// do not hold, nor does one machine, since it may lie.
+    /// Apps that most of them hold, with the highest version. One node alone freezes nothing that others do
+    /// not hold, nor does one machine, since it may lie.
     pub(crate) of_most: BTreeMap<String, i64>,
-    /// What the others hold: they keep it, and the other nodes get changes of the app.
+    /// Apps that only a few hold: these nodes keep them, and the other nodes get changes of the app.
     pub(crate) of_few: BTreeMap<String, i64>,
 }
 

@@ -22,7 +22,7 @@ use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::fleet::nodes::{NodeState, Nodes};
 use crate::fleet::overrides::{owner, read_domain, read_entries};
 
-/// How long a node has for its answer.
+/// Time that a node has for its answer.
 pub const PATIENCE: Duration = Duration::from_secs(2);
 /// Most nodes that are asked for one key.
 pub const MAX_NODES_ASKED: usize = 200;
@@ -49,7 +49,7 @@ pub struct Counter {
     pub tracked: bool,
     /// Only this node's.
     pub local: bool,
-    /// How the node counts while its store does not answer.
+    /// The way the node counts while its store does not answer.
     pub degraded: Option<String>,
 }
 
@@ -63,7 +63,7 @@ pub struct Overridden {
     pub left_ms: u64,
 }
 
-/// What a node knows of a key.
+/// The state of a key on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Known {
@@ -73,7 +73,7 @@ pub struct Known {
     pub limits: Vec<Counter>,
     /// Why nothing is counted.
     pub none: Option<String>,
-    /// What an operator has done about it.
+    /// The override of an operator.
     #[serde(rename = "override")]
     pub overridden: Option<Overridden>,
 }
@@ -83,7 +83,7 @@ pub struct Known {
 pub struct Answer {
     /// The node's name.
     pub node: String,
-    /// What it knows, or why there is no answer.
+    /// The state of the key, or why there is no answer.
     pub known: Result<Known, String>,
 }
 
@@ -127,7 +127,7 @@ pub struct Listed {
     pub key: String,
     /// `counter`, `leased` or `slots`.
     pub kept: String,
-    /// What is counted, such as `minute` or `token_bucket`.
+    /// The unit or the algorithm, such as `minute` or `token_bucket`.
     pub counted: Option<String>,
     /// The entries to look it up by; `None` where they do not follow from the key.
     pub entries: Option<Vec<(String, String)>>,
@@ -183,7 +183,7 @@ struct Asking<'a> {
 }
 
 impl Control {
-    /// What nodes count for a key. Needs viewer of the domain's app.
+    /// The counters of nodes for a key. Needs viewer of the domain's app.
     ///
     /// # Errors
     /// [`ControlError`]. That a node does not answer is a part of the answer.

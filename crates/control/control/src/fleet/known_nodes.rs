@@ -19,7 +19,7 @@ use crate::error::ControlError;
 use crate::fleet::nodes::{NodeState, Nodes};
 use crate::tasks::events::Topic;
 
-/// How often changes are written.
+/// Time between two writes of changes.
 const EVERY: Duration = Duration::from_secs(2);
 /// The last sign of a node is written this often.
 const SEEN_MS: i64 = 30_000;
@@ -28,7 +28,7 @@ const KEPT_MS: i64 = 30 * 24 * 3_600_000;
 /// Most nodes that are kept; the hub has no more either.
 const MOST: i64 = 10_000;
 
-/// What is kept of a node, and when its last sign was written.
+/// The stored state of each node, and when its last sign was written.
 type Kept = BTreeMap<String, (NodeState, i64)>;
 
 impl Control {

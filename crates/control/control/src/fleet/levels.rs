@@ -8,7 +8,7 @@ use crate::error::ControlError;
 use crate::fleet::nodes::{NodeState, Nodes};
 use crate::published::AppDocuments;
 
-/// What becomes of a publication that a live node cannot read.
+/// The fate of a publication that a live node cannot read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OldNodes {
     /// It is rejected with the names of those nodes.

@@ -1,4 +1,4 @@
-//! What nodes reported last, in memory: for pages that show where a version is in force.
+//! The last reports of nodes, in memory: for pages that show where a version is in force.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::Pin;
@@ -17,7 +17,7 @@ pub(crate) const UNRESPONSIVE_MS: i64 = 15_000;
 /// A node that has not reported for this long is lost.
 const LOST_MS: i64 = 60_000;
 
-/// What a node said last.
+/// The last report of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeState {
     /// Kept in its state folder.
@@ -145,7 +145,8 @@ pub(crate) fn is_majority(voters: &[&NodeState], is: impl Fn(&&NodeState) -> boo
     }
 }
 
-/// How many nodes have something in force. One that is not live may hold anything, so it counts as offline.
+/// Number of nodes that have something in force. One that is not live may hold anything, so it counts as
+/// offline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InForce {
     /// Live nodes that have it.
@@ -217,7 +218,7 @@ pub trait Nodes: Send + Sync {
         true
     }
 
-    /// How many nodes have every version of `published`, or a later one.
+    /// Number of nodes that have every version of `published`, or a later one.
     fn in_force(&self, published: &Published, now_ms: i64) -> InForce {
         let versions: HashMap<&str, u64> = published.apps.iter().map(|it| (&*it.app, it.version)).collect();
         let has = |it: &&NodeApp| versions.get(&*it.app).is_some_and(|version| it.acked >= *version);
@@ -238,7 +239,7 @@ pub trait Nodes: Send + Sync {
         apps.map(|it| it.acked).collect()
     }
 
-    /// How many of these nodes are not connected.
+    /// Number of these nodes that are not connected.
     fn missing(&self, ids: &BTreeSet<String>) -> usize {
         let connected: BTreeSet<_> =
             self.nodes().into_iter().filter(|it| it.is_connected).map(|it| it.id).collect();
@@ -266,7 +267,7 @@ pub trait Nodes: Send + Sync {
         Box::pin(async { Err("the node is not connected".to_owned()) })
     }
 
-    /// What is known of a rule's bucket; `None` until a node reports it.
+    /// The state of a rule's bucket; `None` until a node reports it.
     fn usage(&self, app: &str, key: &str) -> Option<Usage> {
         let _ = (app, key);
         None

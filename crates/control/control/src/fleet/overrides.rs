@@ -18,9 +18,9 @@ use crate::ids::id;
 pub const MAX_OVERRIDES: i64 = 50_000;
 /// Most bytes of those in force together.
 const MAX_BYTES: i64 = proto::MAX_OVERRIDE_BYTES as i64;
-/// How long an editor's holds at most, in minutes.
+/// Longest duration of an editor's override, in minutes.
 pub const EDITOR_MINUTES: i64 = 24 * 60;
-/// How long any holds at most, in minutes.
+/// Longest duration of any override, in minutes.
 pub const MAX_MINUTES: i64 = 30 * 24 * 60;
 /// Most entries that one names.
 pub const MAX_ENTRIES: usize = 16;
@@ -29,7 +29,7 @@ const MAX_TEXT: usize = 1_024;
 /// Most rows of a list.
 pub const MAX_LISTED: i64 = 500;
 
-/// What an override does.
+/// The effect of an override.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// Denies.
@@ -79,7 +79,7 @@ pub struct Override {
     pub entries: Vec<(String, String)>,
     /// The app that owns the domain; [`EVERY_APP`] if none does.
     pub app: String,
-    /// What it does.
+    /// Its effect.
     pub action: Action,
     /// When it ends, in milliseconds UTC.
     pub until: i64,
@@ -106,7 +106,7 @@ row! {
 }
 
 row! {
-    /// What the overrides in force take.
+    /// The size of the overrides in force.
     #[derive(Default)]
     struct SizeRow {
         count: i64 = "COUNT(*)",
@@ -199,8 +199,8 @@ pub fn read_domain(text: &str) -> Result<String, Fault> {
     fields::text(text, 256)
 }
 
-/// What an override would be: everything is checked, and nothing is changed. Needs editor of the domain's
-/// app, and approver for more than a day.
+/// Checks an override and returns it as it would be; changes nothing. Needs editor of the domain's app, and
+/// approver for more than a day.
 ///
 /// # Errors
 /// [`ControlError`].

@@ -1,4 +1,4 @@
-//! What a node has counted in the last minutes: requests that its rules did not answer, beside decisions.
+//! Counts of a node in the last minutes: requests that its rules did not answer, beside decisions.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,5 +1,5 @@
-//! What a control plane reads at its start for the nodes: those that were there before, and every version
-//! that was published.
+//! Data that a control plane reads for the nodes at its start: the nodes that were there before, and every
+//! version that was published.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

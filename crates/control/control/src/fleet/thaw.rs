@@ -15,7 +15,7 @@ use crate::fleet::frozen::{FEW, PREFIX, decidable};
 use crate::published::{Change, Document};
 use crate::rollouts::rollout_rows;
 
-/// What a node holds of an app.
+/// The documents of an app that a node holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct HeldDocuments {
     /// Its version.

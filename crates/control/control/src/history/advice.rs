@@ -27,8 +27,8 @@ pub struct Suggestion {
     pub seconds: i64,
 }
 
-/// What `rows`, the requests of ten seconds each, suggest for a rule whose requests take `need` tokens and
-/// whose burst is `burst`. `None` without five minutes of rows or without requests.
+/// The numbers that `rows`, the requests of ten seconds each, suggest for a rule whose requests take `need`
+/// tokens and whose burst is `burst`. `None` without five minutes of rows or without requests.
 ///
 /// # Example
 /// ```
@@ -58,8 +58,8 @@ pub fn suggest(rows: &[i64], need: i64, burst: i64) -> Option<Suggestion> {
     Some(Suggestion { peak_tenths: peak, rate, max_permits: rate.max(burst).max(need), seconds })
 }
 
-/// What the last hour suggests for a rule. `None` without enough traffic, and for rules that count values of
-/// an entry separately, whose buckets are not known one by one. Needs viewer of the app.
+/// The numbers that the last hour suggests for a rule. `None` without enough traffic, and for rules that
+/// count values of an entry separately, whose buckets are not known one by one. Needs viewer of the app.
 ///
 /// # Errors
 /// [`ControlError`].

@@ -15,11 +15,11 @@ pub struct Counts {
     pub denied: i64,
     /// Let pass by shadow mode alone.
     pub shadow_denied: i64,
-    /// Of all of these, decided without the store.
+    /// Decisions among these that were made without the store.
     pub degraded: i64,
     /// Hits near the limit.
     pub near: i64,
-    /// Of those denied: a limit in shadow would have denied them too.
+    /// Denied requests that a limit in shadow would have denied too.
     pub both_denied: i64,
 }
 
@@ -92,7 +92,7 @@ impl Counts {
         }
     }
 
-    /// What falls into part `index` of `parts` equal ones. All parts together are the whole.
+    /// The share of part `index` of `parts` equal ones. All parts together are the whole.
     pub(super) fn part(self, index: i64, parts: i64) -> Self {
         let until = |count: i64, index: i64| {
             // At most the count itself, so it fits.

@@ -28,7 +28,7 @@ pub(super) struct Arrived {
     pub(super) at_ms: i64,
 }
 
-/// What a group added.
+/// The effect of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Added {
     pub(super) reports: usize,

@@ -25,15 +25,15 @@ const MOST_DOMAINS: i64 = 500;
 /// Whose counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
-    /// Of everything that the actor may see.
+    /// Everything that the actor may see.
     #[default]
     All,
-    /// Of an app.
+    /// One app.
     App(String),
-    /// Of a rule of an app and of the rules below it, by its path, such as `key=pushGeo`.
+    /// A rule of an app and the rules below it, by its path, such as `key=pushGeo`.
     Rule(String, String),
-    /// Of a domain that nodes have from files of their own, or of one of its rules unless that is empty.
-    /// Needs viewer of every app.
+    /// A domain that nodes have from files of their own, or one of its rules unless that is empty. Needs
+    /// viewer of every app.
     Domain(String, String),
 }
 
@@ -59,12 +59,12 @@ pub struct History {
     pub points: Vec<Point>,
 }
 
-/// What was counted in one step.
+/// The counts of one step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Point {
     /// Its beginning, in ms UTC.
     pub at_ms: i64,
-    /// How much of the step has passed and was reported: rates divide by it. 0 for what is yet to come.
+    /// The part of the step that has passed and was reported: rates divide by it. 0 for a step in the future.
     pub span_ms: i64,
     /// The counts.
     pub counts: Counts,
@@ -252,7 +252,7 @@ pub struct Unlimited {
     pub domain: String,
     /// [`UNMATCHED`] or [`UNKNOWN_DOMAIN`].
     pub rule: String,
-    /// What became of them.
+    /// Their outcomes.
     pub counts: Counts,
 }
 

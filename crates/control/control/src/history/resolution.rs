@@ -5,7 +5,7 @@ use super::counts::Counts;
 /// Most rows of one resolution that one report of one rule goes to.
 const MOST_PARTS: i64 = 60;
 
-/// How much time one row covers.
+/// The time that one row covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Resolution {
     /// Kept for an hour.
@@ -33,7 +33,7 @@ impl Resolution {
         }
     }
 
-    /// How long rows are kept.
+    /// Time for which rows are kept.
     #[must_use]
     pub const fn kept_ms(self) -> i64 {
         const HOUR: i64 = 3_600_000;

@@ -12,7 +12,7 @@ use crate::error::ControlError;
 
 /// The time that a row covers.
 pub(super) const ROW_MS: i64 = 300_000;
-/// How long rows are kept.
+/// Time for which rows are kept.
 pub(super) const KEPT_MS: i64 = 7 * 24 * 3_600_000;
 /// Most keys of one rule in one row of time: those that were denied least make room.
 const MOST_KEYS: usize = 50;
@@ -39,7 +39,7 @@ pub struct TopKey {
 /// Which keys.
 #[derive(Clone, Debug, Default)]
 pub struct TopQuery {
-    /// Of which rules.
+    /// The rules whose keys are listed.
     pub scope: Scope,
     /// That contain this text, unless empty.
     pub search: String,

@@ -17,7 +17,7 @@ use crate::published::Change;
 /// Nodes report every five seconds.
 const REPORT_MS: i64 = 5_000;
 
-/// What is done with a trial.
+/// A step of a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Numbers are tried; in place of others, if there are any.
@@ -33,7 +33,7 @@ pub enum Step {
     End,
 }
 
-/// What a trial and the numbers in force have denied of the same requests.
+/// Denials of the same requests by a trial and by the numbers in force.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compared {
     /// The numbers that are tried.
@@ -42,7 +42,7 @@ pub struct Compared {
     pub is_running: bool,
     /// Since when the row has these numbers, in ms UTC.
     pub since_ms: i64,
-    /// What was decided since, without the last seconds, whose reports are not complete.
+    /// Decisions since then, without the last seconds, whose reports are not complete.
     pub history: History,
 }
 
@@ -87,8 +87,8 @@ fn adopted(input: CarInput, before: &Car) -> Result<CarInput, ControlError> {
     })
 }
 
-/// What the trial of a row and the numbers in force have denied since both began; `None` without a trial.
-/// Needs viewer.
+/// Denials by the trial of a row and by the numbers in force since both began; `None` without a trial. Needs
+/// viewer.
 ///
 /// # Errors
 /// [`ControlError`].

@@ -15,7 +15,7 @@ use crate::published::{Reach, Selector};
 /// Most rollouts of a list.
 const MOST: i64 = 500;
 
-/// How a step ended.
+/// The end of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepEnd {
     /// Index of the step.
@@ -24,7 +24,7 @@ pub struct StepEnd {
     pub begun_at: Option<i64>,
     /// When it ended.
     pub ended_at: i64,
-    /// What both sides had decided.
+    /// Decisions of both sides.
     pub sides: Sides,
 }
 

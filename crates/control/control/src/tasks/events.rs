@@ -1,4 +1,4 @@
-//! What has changed, for those who wait for it: a number for each topic, which grows.
+//! Notifications of changes: a number for each topic, which grows.
 //!
 //! A reader names the numbers that it has seen, and waits until one is higher. So nothing is kept for
 //! readers, a slow one gets the latest state, and one that comes back misses nothing.
@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use crate::ids::secret;
 
-/// What readers may wait for.
+/// A subject that readers may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Topic {
     /// Reports were stored.
@@ -48,7 +48,7 @@ impl Topic {
     }
 }
 
-/// How often each topic has changed.
+/// Number of changes of each topic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Revisions([u64; TOPICS]);
 
@@ -60,7 +60,7 @@ impl Revisions {
     }
 }
 
-/// What has changed.
+/// The numbers of all topics, and their readers.
 #[derive(Debug)]
 pub struct Events {
     /// Numbers of another process mean nothing here.
@@ -94,7 +94,8 @@ impl Events {
         format!("{}-{}", self.process, numbers.join("."))
     }
 
-    /// What a reader that names `id` has seen: nothing, if that is of another process or was not made here.
+    /// The numbers that a reader naming `id` has seen: none, if the id is of another process or was not made
+    /// here.
     #[must_use]
     pub fn seen(&self, id: &str) -> Revisions {
         let numbers = id.split_once('-').filter(|(process, _)| *process == self.process);

@@ -1,4 +1,4 @@
-//! What changes by itself: reports that wait, figures of nodes, what surrounds the process, problems.
+//! State that changes by itself: waiting reports, figures of nodes, surroundings of the process, problems.
 
 use std::collections::BTreeMap;
 
@@ -32,11 +32,11 @@ fn cut(text: &str, most: usize) -> String {
 pub struct Live {
     /// Reports that wait to be written.
     pub ingest: Ingest,
-    /// What has changed.
+    /// Notifications of changes.
     pub events: Events,
     /// The rules that are published.
     pub(crate) names: KnownNames,
-    /// What nodes report of apps that are being rolled out.
+    /// Reports of nodes about apps that are being rolled out.
     pub(crate) counting: Counting,
     figures: Mutex<BTreeMap<String, (Figures, Recent)>>,
     surroundings: Mutex<Surroundings>,
@@ -86,7 +86,7 @@ impl Live {
         *self.surroundings.lock() = surroundings;
     }
 
-    /// What the program found last.
+    /// The surroundings that were found last.
     #[must_use]
     pub fn surroundings(&self) -> Surroundings {
         *self.surroundings.lock()
@@ -97,7 +97,7 @@ impl Live {
         *self.counted.lock() = counted;
     }
 
-    /// What was counted last.
+    /// The figures that were counted last.
     pub(crate) fn last_counted(&self) -> Counted {
         *self.counted.lock()
     }
@@ -107,7 +107,7 @@ impl Live {
         std::mem::replace(&mut *self.problems.lock(), problems)
     }
 
-    /// What was found last.
+    /// The problems that were found last.
     pub(crate) fn last_found(&self) -> Vec<Problem> {
         self.problems.lock().clone()
     }

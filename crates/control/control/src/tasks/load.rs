@@ -1,10 +1,10 @@
-//! How full everything is that has a cap, for metrics.
+//! The fill of everything that has a cap, for metrics.
 
 use crate::control::Control;
 use crate::error::ControlError;
 use crate::fleet::figures::Counted;
 
-/// What waits and what is kept, now. Each has a cap.
+/// Numbers of things that wait or are kept, now. Each has a cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Apps that are published.
@@ -25,7 +25,7 @@ pub struct Load {
     pub rejections_left_out: u64,
     /// Number of the last entry of the audit that this process knows.
     pub audit_entries: u64,
-    /// What is counted in the database, as of the last look.
+    /// Figures of the database, as of the last look.
     pub counted: Counted,
     /// Free bytes of the disk with the data, as far as that is known.
     pub disk_free: Option<u64>,
@@ -64,7 +64,7 @@ impl Control {
         Ok(())
     }
 
-    /// How full everything is.
+    /// The current fill of everything that has a cap.
     #[must_use]
     pub fn load(&self) -> Load {
         let (writes_waiting, reads_waiting) = self.db().waiting();

@@ -12,7 +12,7 @@ use crate::tasks::events::Topic;
 use crate::tasks::problems::{Kind, Problem, find, metrics, state};
 
 impl Control {
-    /// What is wrong now, as far as those may see it who the claim is from.
+    /// The problems of now that the sender of the claim may see.
     ///
     /// # Errors
     /// [`ControlError::Db`].
@@ -21,7 +21,7 @@ impl Control {
         self.read_as(claim, move |_, actor| Ok(visible(found.clone(), actor))).await
     }
 
-    /// What is wrong now. Notes the topic if that has changed since the last look.
+    /// The problems of now. Notes the topic if that has changed since the last look.
     pub(crate) async fn look_for_problems(&self) -> Result<Vec<Problem>, ControlError> {
         let read_to = self.edited.lock().read_to();
         let read = self.read(move |tx| Ok((state::read(tx)?, edited_rows::news(tx, read_to)?)));
@@ -55,14 +55,14 @@ impl Control {
         Ok(found)
     }
 
-    /// What was found at the last look, as metrics.
+    /// The problems of the last look, as metrics.
     #[must_use]
     pub fn problem_metrics(&self) -> String {
         metrics(&self.live().last_found())
     }
 }
 
-/// What the actor may see.
+/// The problems that the actor may see.
 fn visible(mut found: Vec<Problem>, actor: &Actor) -> Vec<Problem> {
     found.retain(|it| match &*it.app {
         "" => !it.node.is_empty() || actor.may(Role::Viewer, EVERY_APP),

@@ -1,4 +1,4 @@
-//! What is wrong now, computed from the current state: for the Overview, the API and metrics.
+//! Problems, computed from the current state: for the Overview, the API and metrics.
 //!
 //! Alerts are Prometheus' business: each kind of problem is a metric, and `deploy/alerts.yml` has the rules.
 
@@ -36,12 +36,12 @@ const LEAST_REJECTED: u64 = 10;
 const REJECTED_OF: u64 = 100;
 /// Most kinds of rejected requests, and most rules, that a problem names.
 const MOST_REASONS: usize = 3;
-/// How long a claim of a node's id is shown.
+/// Time for which a claim of a node's id is shown.
 const CLAIM_MS: i64 = 3_600_000;
 /// Most problems of one kind.
 const MOST: usize = 100;
 
-/// What kind of problem.
+/// The kind of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A node sends no reports.
@@ -142,7 +142,7 @@ impl Kind {
 /// Something that is wrong now.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// What kind.
+    /// Its kind.
     pub kind: Kind,
     /// The app that it concerns; empty if it concerns all.
     pub app: String,
@@ -154,18 +154,18 @@ pub struct Problem {
     pub since_ms: Option<i64>,
     /// A version, a share in hundredths of a percent, free bytes, seconds, or a number of requests or rows.
     pub value: i64,
-    /// What the node said.
+    /// The node's own words, or other details.
     pub detail: String,
 }
 
-/// What problems are computed from.
+/// The state that problems are computed from.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// Now, in ms UTC.
     pub now_ms: i64,
     /// Every known node.
     pub nodes: Vec<NodeState>,
-    /// What their last reports said.
+    /// Figures of their last reports, by id.
     pub figures: BTreeMap<String, Figures>,
     /// When the current version of each app was last given to more nodes.
     pub versions: BTreeMap<String, i64>,
@@ -175,13 +175,13 @@ pub struct State {
     pub frozen: BTreeMap<String, i64>,
     /// Apps of which few nodes hold what this database has never published.
     pub few: BTreeMap<String, i64>,
-    /// What has become of the database.
+    /// Why the file of the database is gone; `None` while it is there.
     pub gone: Option<String>,
     /// Entries of the audit that are missing.
     pub lost: Option<Lost>,
     /// Rows that another program has edited.
     pub edited: Option<EditedRows>,
-    /// What changes wait for.
+    /// The nodes that changes wait for.
     pub awaited: Option<Awaited>,
     /// Withdrawn rollouts: app, version, when.
     pub withdrawn: Vec<(String, i64, i64)>,

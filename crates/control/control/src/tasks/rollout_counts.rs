@@ -1,4 +1,4 @@
-//! What nodes decide of apps that are being rolled out, between two looks at them.
+//! Decisions of nodes about apps that are being rolled out, between two looks at them.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,10 +14,10 @@ const MOST_COUNTS: usize = 100_000;
 /// Most decisions of one rule in one report; a node that reports more is not believed.
 const MOST_DECISIONS: u64 = 1_000_000_000_000;
 
-/// What a rollout has seen since its step began.
+/// Observations of a rollout since its step began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Watching {
-    /// What both sides have decided.
+    /// Decisions of both sides.
     pub sides: Sides,
     /// When the step may end, in ms UTC; `None` before it has begun.
     pub soaked_at: Option<i64>,
@@ -29,7 +29,7 @@ pub struct Watching {
     pub etag: i64,
 }
 
-/// What nodes report of apps that are being rolled out.
+/// Reports of nodes about apps that are being rolled out.
 #[derive(Debug, Default)]
 pub(crate) struct Counting(Mutex<Inner>);
 
@@ -117,7 +117,7 @@ impl Counting {
         (std::mem::take(&mut inner.counts), covered)
     }
 
-    /// What pages show. Returns whether it has changed.
+    /// Sets the observations that pages show. Returns whether they have changed.
     pub(crate) fn show(&self, watching: BTreeMap<String, Watching>, states: BTreeMap<State, u64>) -> bool {
         let mut inner = self.0.lock();
         inner.states = states;

@@ -21,7 +21,7 @@ use crate::rollouts::{self, JOB, Move, Rollout, leases, rollout_rows};
 use crate::tasks::events::Topic;
 use crate::tasks::rollout_counts::{Count, Counting, Watching};
 
-/// How often nodes are asked about.
+/// Time between two looks at the nodes.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// The time before a rollout that shows how much the version before denies.
@@ -33,7 +33,7 @@ struct Rolling {
     /// The level of the rule language that a node must read for the candidate.
     level: u32,
     machine: Machine,
-    /// What was decided in the hour before the rollout.
+    /// Decisions in the hour before the rollout.
     hour_before: Tally,
 }
 
@@ -179,7 +179,7 @@ impl Roller {
         }
     }
 
-    /// What is to be done can never be done: an operator has to decide.
+    /// Halts a rollout whose next move is impossible: an operator has to decide.
     async fn halt(
         &mut self,
         control: &Control,
@@ -200,7 +200,7 @@ impl Roller {
     }
 }
 
-/// What was decided of an app in the hour before its rollout; nothing if that cannot be known.
+/// Decisions about an app in the hour before its rollout; none if they cannot be read.
 fn hour_before(tx: &mut dyn Tx, rollout: &Rollout) -> Tally {
     let (to_ms, scope) = (rollout.created_at, Scope::App(rollout.app.clone()));
     let query = HistoryQuery { scope, from_ms: to_ms.saturating_sub(BEFORE_MS), to_ms, step_ms: 0 };
@@ -290,7 +290,7 @@ impl Control {
         all
     }
 
-    /// What the step of an app's open rollout has seen so far.
+    /// Observations of the current step of an app's open rollout.
     #[must_use]
     pub fn watching(&self, app: &str) -> Option<Watching> {
         self.counting().shown(app)

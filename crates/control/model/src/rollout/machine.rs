@@ -111,7 +111,7 @@ impl Why {
         }
     }
 
-    /// What was said about it.
+    /// The reason in words; empty for reasons that have none.
     #[must_use]
     pub fn detail(&self) -> &str {
         match self {
@@ -120,7 +120,7 @@ impl Why {
         }
     }
 
-    /// What both sides had decided.
+    /// The decisions of both sides that failed the gate.
     #[must_use]
     pub const fn sides(&self) -> Option<&Sides> {
         match self {
@@ -130,7 +130,7 @@ impl Why {
     }
 }
 
-/// What a restart keeps.
+/// The state of a rollout that survives a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
     /// Where it is.
@@ -194,12 +194,12 @@ pub struct Span {
     pub to_ms: i64,
 }
 
-/// What happens.
+/// Input of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// Every node as it is now; due at least once a second.
     Nodes(&'a [SeenNode]),
-    /// What a node has decided since `from_ms`.
+    /// Decisions of a node since `from_ms`.
     Counted {
         /// Its id.
         node: &'a str,
@@ -212,7 +212,7 @@ pub enum Event<'a> {
     Asked(Ask),
 }
 
-/// What operators ask for.
+/// A request of an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Begin no step for a while.
@@ -251,7 +251,7 @@ pub enum Action {
     Keep,
 }
 
-/// What an operator asks for is not possible in this state.
+/// An operator asked for something that is impossible in this state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the rollout is {}", .0.name())]
 pub struct WrongState(pub State);
@@ -266,13 +266,13 @@ pub struct Machine {
     since_ms: i64,
     /// When it looked last.
     looked_ms: i64,
-    /// What the version before decided before this step, to compare with when no node has it any more.
+    /// Decisions of the previous version before this step, for comparison once no node has it any more.
     before: Tally,
     watched: Watched,
     bugs: Bugs,
 }
 
-/// What was seen since the step began.
+/// Observations since the step began.
 #[derive(Clone, Debug, Default)]
 struct Watched {
     /// Nodes with the candidate, and since when they were seen to have it.
@@ -309,8 +309,8 @@ impl Machine {
         machine
     }
 
-    /// What the version before has decided before this step. A step that leaves no node with that version is
-    /// compared with it.
+    /// Sets the decisions of the previous version before this step. A step that leaves no node with that
+    /// version is compared with them.
     pub const fn compare_with(&mut self, before: Tally) {
         self.before = before;
     }
@@ -330,14 +330,14 @@ impl Machine {
         self
     }
 
-    /// What a restart keeps.
+    /// The state of a rollout that survives a restart.
     #[must_use]
     pub const fn progress(&self) -> &Progress {
         &self.progress
     }
 
-    /// What both sides have decided during the step. Where no node has the version before any more, the other
-    /// side is what that version decided before.
+    /// Decisions of both sides during the step. Where no node has the previous version any more, the other
+    /// side is its decisions before the step.
     #[must_use]
     pub fn sides(&self) -> Sides {
         let sides = self.watched.sides;
@@ -374,7 +374,7 @@ impl Machine {
         self.progress.step_at.map(|at| at.max(self.since_ms))
     }
 
-    /// What to do about `event`. `None`: nothing has changed.
+    /// Takes in `event`, and returns the action that it asks for. `None`: nothing has changed.
     ///
     /// # Errors
     /// [`WrongState`]: an operator asked for what is not possible now. Nothing has changed.

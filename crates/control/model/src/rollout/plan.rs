@@ -12,7 +12,7 @@ use crate::faults::{Fault, ModelError, invalid};
 pub const MAX_STEPS: usize = 20;
 /// Longest time for which a step is watched, in seconds.
 pub const MAX_SOAK_S: i64 = 86_400;
-/// How long a step is watched unless the plan says so, in seconds.
+/// Time for which a step is watched if the plan names none, in seconds.
 pub const SOAK_S: i64 = 60;
 const MAX_NODES: u16 = 5_000;
 const MAX_VALUES: usize = 100;
@@ -124,13 +124,13 @@ impl<'de> Deserialize<'de> for Step {
     }
 }
 
-/// How a version of an app reaches the nodes.
+/// The way of a version of an app to the nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Plan {
     /// In their order; without a step, all nodes get the version at once.
     pub steps: Vec<Step>,
-    /// How long each step is watched, in seconds.
+    /// Time for which each step is watched, in seconds.
     pub soak_s: i64,
     /// A failed gate withdraws the version; otherwise the rollout halts and asks.
     pub auto_rollback: bool,

@@ -1,4 +1,4 @@
-//! What nodes have decided during a step, and the shares that a gate compares. Whole numbers only.
+//! Decisions of nodes during a step, and the shares that a gate compares. Whole numbers only.
 
 use serde::{Deserialize, Serialize};
 
@@ -50,7 +50,7 @@ fn share(part: u64, all: u64) -> Option<u64> {
     u64::try_from(u128::from(part) * 10_000 / u128::from((all > 0).then_some(all)?)).ok()
 }
 
-/// What both sides of a step have decided.
+/// Decisions of both sides of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sides {
     /// Nodes with the candidate.
@@ -59,7 +59,7 @@ pub struct Sides {
     pub others: Tally,
 }
 
-/// What comparing both sides comes to.
+/// The result of comparing both sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Fewer than 500 decisions on a side.

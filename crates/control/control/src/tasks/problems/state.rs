@@ -1,4 +1,4 @@
-//! What the database knows of the current state.
+//! The part of the state that the database knows.
 
 use std::collections::BTreeMap;
 
