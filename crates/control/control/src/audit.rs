@@ -3,7 +3,8 @@
 //! This file adds and finds entries. `entry` is one of them, `chain` the walk along the hashes, `head` and
 //! `head_start` the copy of the last entry in a file, which shows what a restored database lacks;
 //! `edited_rows` and `seals` find rows that another program has edited; `verification` and `rejections` are
-//! what the service does besides adding. Not here: who may do what (`access`), and how an edit is found (`db`).
+//! what the service does besides adding. Not here: who may do what (`access`), and how an edit is found
+//! (`db`).
 
 pub(crate) mod chain;
 pub(crate) mod edited_rows;

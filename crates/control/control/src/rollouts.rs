@@ -2,8 +2,8 @@
 //! its entry in the audit.
 //!
 //! This file has the moves, which publish versions; `rollout_rows` the table, and `leases` which process may
-//! move. Not here: the state machine (`rollout` of `tollgate-model`), and the loop that asks nodes and carries
-//! out what comes of it (`tasks::rollout_task`).
+//! move. Not here: the state machine (`rollout` of `tollgate-model`), and the loop that asks nodes and
+//! carries out what comes of it (`tasks::rollout_task`).
 
 pub(crate) mod leases;
 pub(crate) mod rollout_rows;

@@ -2,9 +2,9 @@
 //! they keep.
 //!
 //! `housekeeping` writes reports and removes what is old, `rollout_task` moves rollouts on by the
-//! `rollout_counts`, `problem_watch` looks for `problems`. `live` is the state, `events` wakes readers when it
-//! changes, `load` counts how full it is. Not here: two loops beside their tables, `fleet::known_nodes` and
-//! `audit::seals`.
+//! `rollout_counts`, `problem_watch` looks for `problems`. `live` is the state, `events` wakes readers when
+//! it changes, `load` counts how full it is. Not here: two loops beside their tables, `fleet::known_nodes`
+//! and `audit::seals`.
 
 pub mod events;
 pub(crate) mod housekeeping;

@@ -1,5 +1,5 @@
-//! Each field of the table of committed rates, from the form through the database and the compiled rule to the
-//! decision of a node, and back into the form.
+//! Each field of the table of committed rates, from the form through the database and the compiled rule to
+//! the decision of a node, and back into the form.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::sync::Arc;
@@ -49,7 +49,8 @@ async fn node(form: CarInput) -> Node {
 }
 
 impl Node {
-    /// Whether `hits` at `ms` are admitted, how many permits remain, and how long a denied caller waits in ms.
+    /// Whether `hits` at `ms` are admitted, how many permits remain, and how long a denied caller waits in
+    /// ms.
     fn hits_of(&self, domain: &str, key: &str, hits: u64, ms: u64) -> (bool, u64, u64) {
         let entries = [Entry::new("key", key)];
         let request = Request { domain, descriptors: &[Descriptor::new(&entries)], hits };

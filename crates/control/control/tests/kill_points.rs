@@ -1,5 +1,5 @@
-//! The process ends at every step of a publication, and the log of the database is cut at every place: what is
-//! there afterwards is the state before or after, with a whole audit.
+//! The process ends at every step of a publication, and the log of the database is cut at every place: what
+//! is there afterwards is the state before or after, with a whole audit.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::fs;
@@ -47,8 +47,8 @@ fn file() -> OpInput {
     OpInput { kind: Kind::File, key: "mail".to_owned(), base: None, after: Some(Content::File(after)) }
 }
 
-/// An app with three rules that needs one approval, and an approved change set: it changes a rule, deletes one,
-/// and adds a rule and a file.
+/// An app with three rules that needs one approval, and an approved change set: it changes a rule, deletes
+/// one, and adds a rule and a file.
 async fn prepared(folder: &Path) {
     let control = open(folder).await;
     for key in ["a", "b", "c"] {

@@ -1,5 +1,5 @@
-//! The process is killed at any write of a rollout: each move is there with its entry of the audit, or neither
-//! is, and the next process carries on.
+//! The process is killed at any write of a rollout: each move is there with its entry of the audit, or
+//! neither is, and the next process carries on.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::io::{BufRead as _, BufReader};

@@ -1,5 +1,5 @@
-//! Trials: what a node counts for the numbers that are tried, what stays when a trial begins and ends, and what
-//! the control plane makes of the reports.
+//! Trials: what a node counts for the numbers that are tried, what stays when a trial begins and ends, and
+//! what the control plane makes of the reports.
 #![allow(clippy::expect_used, reason = "a failed step of a test must say which")]
 
 use std::sync::Arc;

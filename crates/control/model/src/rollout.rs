@@ -2,8 +2,8 @@
 //! withdraws it.
 //!
 //! [`Plan`] says what the steps are, [`Machine`] moves from one to the next, [`Tally`] counts what nodes
-//! decide meanwhile. All of it is pure; time is an argument. Not here: the table (`rollouts` of `control`), and the task
-//! that asks nodes and carries out what comes of it (`tasks` of `control`).
+//! decide meanwhile. All of it is pure; time is an argument. Not here: the table (`rollouts` of `control`),
+//! and the task that asks nodes and carries out what comes of it (`tasks` of `control`).
 
 mod bugs;
 mod machine;
