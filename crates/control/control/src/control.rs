@@ -247,7 +247,8 @@ impl Control {
     /// # Errors
     /// [`ControlError`].
     pub async fn end_override(&self, claim: &Claim, id: &str) -> Result<Override, ControlError> {
-        let (id, nodes) = (id.to_owned(), self.nodes_shared());
+        let id = id.to_owned();
+        let nodes = self.nodes_shared();
         let work = move |tx: &mut dyn Tx, actor: &Actor| overrides::end(tx, &*nodes, actor, &id);
         self.change_overrides(resolved(claim, work)).await
     }
@@ -387,7 +388,8 @@ impl Control {
         // It may have to run again, when the nodes that it waits for are there.
         let work = Arc::new(Mutex::new(work));
         loop {
-            let (nodes, work) = (self.nodes_shared(), Arc::clone(&work));
+            let nodes = self.nodes_shared();
+            let work = Arc::clone(&work);
             let attaching = Arc::clone(&self.attaching);
             let work = move |tx: &mut dyn Tx| {
                 let change = work.lock()(tx)?;
@@ -402,7 +404,8 @@ impl Control {
                 }
                 Ok::<_, ControlError>(change)
             };
-            let (committed, live) = (Arc::clone(&self.committed), Arc::clone(&self.live));
+            let committed = Arc::clone(&self.committed);
+            let live = Arc::clone(&self.live);
             let then = move |change: Change<T>| {
                 if let Some(documents) = change.documents {
                     committed.publish(documents);

@@ -32,7 +32,8 @@ mod tests {
 
     #[test]
     fn an_id_is_a_uuid_of_version_7_and_sorts_by_time() {
-        let (first, second) = (id(1_700_000_000_000).expect("bits"), id(1_700_000_000_001).expect("bits"));
+        let first = id(1_700_000_000_000).expect("bits");
+        let second = id(1_700_000_000_001).expect("bits");
         assert!(first < second && first.len() == 36);
         assert_eq!(&first[..13], "018bcfe5-6800");
         assert_eq!(first.as_bytes()[14], b'7');

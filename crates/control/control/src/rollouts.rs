@@ -57,7 +57,8 @@ pub(crate) fn start(
     app: &App,
     plan: &Plan,
 ) -> Result<AppDocuments, ControlError> {
-    let (id, now) = (id(tx.now_ms())?, tx.now_ms());
+    let id = id(tx.now_ms())?;
+    let now = tx.now_ms();
     let rollout = Rollout {
         app: app.name.clone(),
         from_version: app.version,

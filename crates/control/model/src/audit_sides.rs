@@ -15,7 +15,8 @@ pub fn differing<'c>(
     rules: impl Iterator<Item = (Kind, &'c str, Option<&'c Content>, Option<&'c Content>)>,
 ) -> Json {
     let one = |(kind, key, before, after): (Kind, &str, Option<&Content>, Option<&Content>)| {
-        let (mut before, mut after) = (before.map(members), after.map(members));
+        let mut before = before.map(members);
+        let mut after = after.map(members);
         if let (Some(old), Some(new)) = (&mut before, &mut after) {
             let same: Vec<String> = old
                 .iter()
@@ -70,7 +71,8 @@ mod tests {
 
     #[test]
     fn a_rule_has_what_differs_and_a_new_or_deleted_one_all_of_it() {
-        let (old, new) = (car("5", "10"), car("20", "10"));
+        let old = car("5", "10");
+        let new = car("20", "10");
         let sides = |before, after| differing([(Kind::Car, "push", before, after)].into_iter());
         let changed = sides(Some(&old), Some(&new));
         assert_eq!(

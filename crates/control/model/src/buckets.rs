@@ -39,7 +39,8 @@ pub fn differences(rows: &[Car], is_changed: impl Fn(&str) -> bool) -> Vec<Field
 
 fn difference(first: &Car, row: &Car) -> Option<FieldFault> {
     let fields = |row: &Car| {
-        let (rate, max_permits) = (row.rate.to_string(), row.max_permits.to_string());
+        let rate = row.rate.to_string();
+        let max_permits = row.max_permits.to_string();
         [
             ("rate", rate),
             ("max_permits", max_permits),

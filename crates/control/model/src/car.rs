@@ -205,7 +205,8 @@ impl CarInput {
             "" => Ok(None),
             text => whole(text, None, 1, MAX_NUMBER).map(Some),
         };
-        let (rate, burst) = (number(&self.trial_rate), number(&self.trial_max_permits));
+        let rate = number(&self.trial_rate);
+        let burst = number(&self.trial_max_permits);
         match (&rate, &burst) {
             (Ok(Some(_)), Ok(None)) => faults.add("trial_max_permits", Fault::TrialHalf),
             (Ok(None), Ok(Some(_))) => faults.add("trial_rate", Fault::TrialHalf),
@@ -217,8 +218,8 @@ impl CarInput {
             }
             _ => {}
         }
-        let (rate, max_permits) =
-            (faults.take("trial_rate", rate, None), faults.take("trial_max_permits", burst, None));
+        let rate = faults.take("trial_rate", rate, None);
+        let max_permits = faults.take("trial_max_permits", burst, None);
         Some(Trial { rate: rate?, max_permits: max_permits? })
     }
 }
@@ -381,7 +382,9 @@ mod tests {
 
     #[test]
     fn a_row_read_back_from_its_texts_is_equal() {
-        let (pre_permits, post_paid, bucket) = ("3".into(), "true".into(), "all".into());
+        let pre_permits = "3".into();
+        let post_paid = "true".into();
+        let bucket = "all".into();
         let car =
             CarInput { g: "0.25".into(), u: "12.000001".into(), pre_permits, post_paid, bucket, ..input() };
         let car = car.check().expect("valid");

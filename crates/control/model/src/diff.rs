@@ -48,7 +48,8 @@ fn fields(content: &Content) -> Vec<(String, String)> {
 #[must_use]
 pub fn by_field(before: Option<&Content>, after: Option<&Content>) -> Vec<FieldDiff> {
     let side = |content: Option<&Content>| content.map(fields);
-    let (old, new) = (side(before), side(after));
+    let old = side(before);
+    let new = side(after);
     let names = new.as_ref().or(old.as_ref()).into_iter().flatten().map(|(name, _)| name.clone());
     let value = |side: &Option<Vec<(String, String)>>, name: &str| {
         let fields = side.as_ref()?;
@@ -56,7 +57,8 @@ pub fn by_field(before: Option<&Content>, after: Option<&Content>) -> Vec<FieldD
     };
     names
         .filter_map(|field| {
-            let (before, after) = (value(&old, &field), value(&new, &field));
+            let before = value(&old, &field);
+            let after = value(&new, &field);
             let is_empty =
                 before.as_deref().unwrap_or("").is_empty() && after.as_deref().unwrap_or("").is_empty();
             (before != after && !is_empty).then_some(FieldDiff { field, before, after })
@@ -80,9 +82,11 @@ pub fn by_line(before: &str, after: &str) -> Vec<Line> {
     let first = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
     let rest = old.len().min(new.len()) - first;
     let last = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();
-    let (old_mid, new_mid) = (&old[first..old.len() - last], &new[first..new.len() - last]);
+    let old_mid = &old[first..old.len() - last];
+    let new_mid = &new[first..new.len() - last];
     let mut lines = Vec::with_capacity(old.len().max(new.len()));
-    let (mut at_old, mut at_new) = (0, 0);
+    let mut at_old = 0;
+    let mut at_new = 0;
     let mut push = |is_old: bool, is_new: bool| {
         let text = if is_old { old[at_old] } else { new[at_new] };
         let line = Line {
@@ -109,7 +113,8 @@ pub fn by_line(before: &str, after: &str) -> Vec<Line> {
 /// The steps through both by their longest common subsequence.
 fn middle(old: &[&str], new: &[&str]) -> Vec<(bool, bool)> {
     let mut steps = Vec::with_capacity(old.len() + new.len());
-    let (mut i, mut j) = (0, 0);
+    let mut i = 0;
+    let mut j = 0;
     if old.len().saturating_mul(new.len()) <= MAX_STEPS {
         let width = new.len() + 1;
         let mut longest = vec![0_u32; (old.len() + 1) * width];

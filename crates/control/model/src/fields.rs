@@ -31,7 +31,8 @@ pub fn rule_key(text: &str) -> Result<String, Fault> {
 /// Millionths as a decimal number.
 #[must_use]
 pub fn in_words(micro: i64) -> String {
-    let (whole, part) = (micro / 1_000_000, micro % 1_000_000);
+    let whole = micro / 1_000_000;
+    let part = micro % 1_000_000;
     if part == 0 {
         return whole.to_string();
     }

@@ -62,7 +62,8 @@ impl Attempts {
 
     /// Forgets the attempts of a name that got in: people behind one address do not keep each other out.
     pub(crate) fn succeeded(&self, address: &str, name: &str) {
-        let (mut windows, address) = (self.0.lock(), network(address));
+        let mut windows = self.0.lock();
+        let address = network(address);
         windows.remove(&of(&address, name));
         if let Some(at) = windows.get_mut(&address) {
             at.pop_back();

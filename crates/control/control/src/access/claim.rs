@@ -57,7 +57,8 @@ impl Claim {
     #[cfg(feature = "assumed-rights")]
     #[must_use]
     pub fn assumed(who: &Who) -> Self {
-        let (ip, request_id) = (who.ip.clone(), who.request_id.clone());
+        let ip = who.ip.clone();
+        let request_id = who.request_id.clone();
         Self { proof: Proof::Assumed(who.clone()), ip, request_id }
     }
 

@@ -43,7 +43,8 @@ impl Control {
     /// # Errors
     /// [`ControlError::Db`].
     pub async fn bind_node(&self, node: &str, sha256: [u8; 32]) -> Result<(), ControlError> {
-        let (node, sha256) = (node.to_owned(), hex(&sha256));
+        let node = node.to_owned();
+        let sha256 = hex(&sha256);
         self.write(move |tx: &mut dyn Tx| {
             let now = tx.now_ms();
             tx.execute(
@@ -68,7 +69,8 @@ impl Control {
     pub async fn note_claim(&self, node: &str, address: &str) -> Result<(), ControlError> {
         let now_ms = self.read(|tx| Ok(tx.now_ms())).await?;
         let Some(left_out) = self.rejections.admit(&format!("node {node}"), now_ms) else { return Ok(()) };
-        let (node, address) = (node.to_owned(), address.to_owned());
+        let node = node.to_owned();
+        let address = address.to_owned();
         self.write(move |tx: &mut dyn Tx| {
             let mut after = json!({"address": address});
             if left_out > 0 {

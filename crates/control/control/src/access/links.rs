@@ -80,7 +80,8 @@ pub(crate) fn redeem(
 /// Ends the actor's tokens of the API, if that is wanted, and records that the password was changed.
 pub(crate) fn note_password(tx: &mut dyn Tx, actor: &Actor, held: Held) -> Result<(), ControlError> {
     let ended = if held == Held::Ended { tokens::end_all(tx, &actor.user_id)? } else { 0 };
-    let (target, after) = (actor.name.clone(), (ended > 0).then(|| json!({"tokens_ended": ended})));
+    let target = actor.name.clone();
+    let after = (ended > 0).then(|| json!({"tokens_ended": ended}));
     audit::append(tx, actor, Note { action: "user.password", target, after, ..Note::default() })
 }
 

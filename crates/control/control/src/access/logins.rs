@@ -23,7 +23,8 @@ const MAX_LOGINS: i64 = 20;
 
 /// Begins a login of a user whose password was right. `actor` says who and from where.
 pub(crate) fn begin(tx: &mut dyn Tx, actor: &Actor, agent: &str, secret: &str) -> Result<(), ControlError> {
-    let (now, user_id) = (tx.now_ms(), &*actor.user_id);
+    let now = tx.now_ms();
+    let user_id = &*actor.user_id;
     let (idle_ms, longest_ms) = times(tx)?;
     tx.execute(
         "DELETE FROM logins WHERE expires_at <= $1 OR last_seen <= $2",

@@ -44,7 +44,8 @@ pub fn must_be_valid(tx: &mut dyn Tx, code: &str) -> Result<(), ControlError> {
     let mut setting = |name: &str| -> Result<Option<String>, ControlError> {
         Ok(query_value(tx, "SELECT value FROM settings WHERE name = $1", &[name.into()])?)
     };
-    let (hash, at) = (setting("setup_code")?, setting("setup_code_at")?);
+    let hash = setting("setup_code")?;
+    let at = setting("setup_code_at")?;
     let (Some(hash), Some(at)) = (hash, at.and_then(|at| at.parse::<i64>().ok())) else {
         return Err(ControlError::WrongCode);
     };

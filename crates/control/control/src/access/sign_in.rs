@@ -48,8 +48,12 @@ impl Control {
         self.attempts.succeeded(from.ip, ""); // only wrong codes are attempts
         let name = checked(name, password, Some(again))?;
         let hash = self.passwords.hash(password).await?;
-        let (cookie, ip, agent, code) = (secret()?, from.ip.to_owned(), agent(from), code.to_owned());
-        let (given, request) = (cookie.clone(), from.request_id.to_owned());
+        let cookie = secret()?;
+        let ip = from.ip.to_owned();
+        let agent = agent(from);
+        let code = code.to_owned();
+        let given = cookie.clone();
+        let request = from.request_id.to_owned();
         let work = move |tx: &mut dyn Tx| {
             let user = setup::first_admin(tx, &ip, &code, &name, &hash)?;
             logins::begin(tx, &acting(&user, &ip, &request), &agent, &given)
@@ -66,12 +70,14 @@ impl Control {
         // As it is stored: blanks and capitals make no other name. `?` is in no name.
         let name = users::user_name(name).unwrap_or_else(|_| "?".to_owned());
         self.begin_attempt(from.ip, &name).await?;
-        let (ip, request) = (from.ip.to_owned(), from.request_id.to_owned());
+        let ip = from.ip.to_owned();
+        let request = from.request_id.to_owned();
         let Some((user, hash)) = self.user_with(&name, password).await? else {
             let work = move |tx: &mut dyn Tx| {
                 // An unknown name could be a password in the wrong field.
                 let known = users::find(tx, &name)?.map_or_else(|| "(unknown)".to_owned(), |user| user.name);
-                let (ip, request_id) = (ip.clone(), request.clone());
+                let ip = ip.clone();
+                let request_id = request.clone();
                 let nobody = Who { roles: Vec::new(), ip, request_id, ..Who::system() };
                 audit::append(
                     tx,
@@ -83,7 +89,8 @@ impl Control {
             return Err(ControlError::WrongLogin);
         };
         self.attempts.succeeded(from.ip, &user.name);
-        let (cookie, agent) = (secret()?, agent(from));
+        let cookie = secret()?;
+        let agent = agent(from);
         let given = cookie.clone();
         let begin = move |tx: &mut dyn Tx| {
             if !has_password(tx, &user.id, &hash)? {
@@ -166,7 +173,8 @@ impl Control {
         if !self.read(tokens::of_nodes).await?.is_empty() {
             return Ok(None);
         }
-        let (kind, name) = ("node".to_owned(), "first".to_owned());
+        let kind = "node".to_owned();
+        let name = "first".to_owned();
         let input = TokenInput { kind, name, ..TokenInput::default() };
         Ok(Some(self.create_token(&Claim::program("tollgate"), input).await?.1))
     }
@@ -206,7 +214,10 @@ impl Control {
         role: &str,
     ) -> Result<(User, String), ControlError> {
         let code = secret()?;
-        let (name, app, role, given) = (name.to_owned(), app.to_owned(), role.to_owned(), code.clone());
+        let name = name.to_owned();
+        let app = app.to_owned();
+        let role = role.to_owned();
+        let given = code.clone();
         let work = move |tx: &mut dyn Tx, actor: &Actor| {
             actor.must(Role::Admin, EVERY_APP)?;
             let mut faults = FieldFaults::default();
@@ -234,7 +245,8 @@ impl Control {
         name: &str,
         etag: Option<i64>,
     ) -> Result<(User, String), ControlError> {
-        let (name, code) = (name.to_owned(), secret()?);
+        let name = name.to_owned();
+        let code = secret()?;
         let given = code.clone();
         let work = move |tx: &mut dyn Tx, actor: &Actor| {
             if let Some(etag) = etag {
@@ -263,8 +275,12 @@ impl Control {
         self.attempts.succeeded(from.ip, ""); // only wrong codes are attempts
         checked(&user.name, password, Some(again))?;
         let hash = self.passwords.hash(password).await?;
-        let (cookie, ip, agent, code) = (secret()?, from.ip.to_owned(), agent(from), code.to_owned());
-        let (given, request) = (cookie.clone(), from.request_id.to_owned());
+        let cookie = secret()?;
+        let ip = from.ip.to_owned();
+        let agent = agent(from);
+        let code = code.to_owned();
+        let given = cookie.clone();
+        let request = from.request_id.to_owned();
         let work = move |tx: &mut dyn Tx| {
             let user = links::redeem(tx, &ip, &code, &hash, held)?;
             logins::begin(tx, &acting(&user, &ip, &request), &agent, &given)

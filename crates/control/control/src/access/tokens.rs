@@ -181,7 +181,8 @@ pub(crate) fn create(
         created_at: now,
         expires_at: token.expires_at,
     })?;
-    let (target, after) = (named(&token.name, &token.prefix), Some(token.shown()));
+    let target = named(&token.name, &token.prefix);
+    let after = Some(token.shown());
     audit::append(tx, actor, Note { action: "token.create", target, after, ..Note::default() })?;
     Ok(token)
 }
@@ -301,7 +302,8 @@ pub(crate) fn revoke(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Token, 
     }
     let now = tx.now_ms();
     tx.execute("UPDATE tokens SET revoked_at = $1 WHERE id = $2", &[now.into(), id.into()])?;
-    let (target, before) = (named(&token.name, &token.prefix), Some(token.shown()));
+    let target = named(&token.name, &token.prefix);
+    let before = Some(token.shown());
     token.revoked_at = Some(now);
     audit::append(tx, actor, Note { action: "token.revoke", target, before, ..Note::default() })?;
     Ok(token)

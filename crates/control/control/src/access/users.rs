@@ -224,7 +224,8 @@ pub fn set_active(
         )?;
         tokens::end_all(tx, &user.id)?;
     }
-    let (before, after) = (Some(json!({"state": user.state})), Some(json!({"state": state})));
+    let before = Some(json!({"state": user.state}));
+    let after = Some(json!({"state": state}));
     let note = Note { action: "user.state", target: user.name, before, after, ..Note::default() };
     audit::append(tx, actor, note)?;
     Ok(Change { value: (), documents: None })

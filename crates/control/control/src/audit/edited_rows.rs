@@ -122,7 +122,8 @@ impl EditedRows {
         let of = |it: &Json| Some(format!("{} {}", it["table"].as_str()?, it["key"].as_str()?));
         let first = after["first"].as_array().into_iter().flatten().filter_map(of);
         let first: Vec<_> = first.take(MOST_NAMED).collect();
-        let (rows, detail) = (after["rows"].as_i64().unwrap_or(1), first.join(", "));
+        let rows = after["rows"].as_i64().unwrap_or(1);
+        let detail = first.join(", ");
         self.take(Self { rows, detail, since_ms: at });
     }
 

@@ -61,7 +61,9 @@ pub(crate) struct HeadFile {
 impl HeadFile {
     /// That of the database in `folder`.
     pub(crate) fn new(folder: &Path) -> Self {
-        let (file, last, is_failing) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        let file = Mutex::default();
+        let last = Mutex::default();
+        let is_failing = AtomicBool::new(false);
         Self { folder: folder.to_owned(), file, last, is_failing }
     }
 
@@ -111,7 +113,8 @@ impl HeadFile {
     pub(crate) fn lost(&self) -> Option<Lost> {
         let text = std::fs::read_to_string(self.folder.join(LOST)).ok()?;
         let mut words = text.split_whitespace();
-        let (seq, hash) = (words.next()?.parse().ok()?, words.next()?.to_owned());
+        let seq = words.next()?.parse().ok()?;
+        let hash = words.next()?.to_owned();
         Some(Lost { seq, hash, found: words.next()?.parse().ok()? })
     }
 
@@ -135,7 +138,9 @@ impl HeadFile {
 /// A place that was written whole.
 fn place(bytes: &[u8]) -> Option<Head> {
     let mut words = std::str::from_utf8(bytes).ok()?.split_whitespace();
-    let (seq, hash, check) = (words.next()?, words.next()?, words.next()?);
+    let seq = words.next()?;
+    let hash = words.next()?;
+    let check = words.next()?;
     let is_whole = sha256(&format!("{seq} {hash}"))[..16] == *check;
     Some((seq.parse().ok().filter(|_| is_whole)?, hash.to_owned()))
 }

@@ -12,7 +12,8 @@ pub(crate) async fn at_start(db: &Db, head: &HeadFile) -> Result<(), ControlErro
         last.iter().for_each(|last| head.keep(last));
         return Ok(());
     };
-    let (number, digest) = (seq, hash.clone());
+    let number = seq;
+    let digest = hash.clone();
     let (is_there, last) =
         db.read(move |tx| Ok::<_, ControlError>((has(tx, number, &digest)?, last(tx)?))).await?;
     if is_there {

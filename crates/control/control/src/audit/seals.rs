@@ -40,7 +40,8 @@ impl Control {
             return Err(ControlError::NotFound { what: "edited rows", name: String::new() });
         }
         let rows: Vec<_> = found.differences.iter().map(|it| format!("{} {}", it.table, it.key)).collect();
-        let (reason, after) = (reason.to_owned(), json!({"rows": found.differ, "first": rows}));
+        let reason = reason.to_owned();
+        let after = json!({"rows": found.differ, "first": rows});
         let work = move |tx: &mut dyn Tx, actor: &Actor| {
             actor.must(Role::Admin, EVERY_APP)?;
             let note = Note {

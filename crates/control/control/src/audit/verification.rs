@@ -60,7 +60,8 @@ impl Control {
     pub async fn accept_lost(&self, claim: &Claim, reason: &str) -> Result<Lost, ControlError> {
         let unknown = || ControlError::NotFound { what: "loss of the audit", name: String::new() };
         let lost = self.head.lost().ok_or_else(unknown)?;
-        let (reason, of) = (reason.to_owned(), lost.clone());
+        let reason = reason.to_owned();
+        let of = lost.clone();
         let work = move |tx: &mut dyn Tx, actor: &Actor| {
             actor.must(Role::Admin, EVERY_APP)?;
             let note = Note {
@@ -147,13 +148,15 @@ impl Control {
         let who = who.clone();
         let clip =
             |text: &str| -> String { text.chars().filter(|it| !it.is_control()).take(MAX_TEXT).collect() };
-        let (target, reason) = (clip(&rejected.operation), clip(&rejected.reason));
+        let target = clip(&rejected.operation);
+        let reason = clip(&rejected.reason);
         let mut after = json!({"status": rejected.status});
         if left_out > 0 {
             after["left_out_before"] = left_out.into();
         }
         let work = move |tx: &mut dyn Tx| {
-            let (target, after) = (target.clone(), Some(after.clone()));
+            let target = target.clone();
+            let after = Some(after.clone());
             let app = rejected.app.as_deref();
             let note = Note { action: "rejected", target, app, after, reason: &reason, ..Note::default() };
             audit::append(tx, &who.clone().acting(), note)

@@ -58,7 +58,8 @@ pub(crate) fn written_ops(
         Run::AtOnce => Ok(None),
         Run::Rehearsal => {
             let is_new = apps::find(tx, &app.name)?.is_none();
-            let (writes, unchanged) = (Vec::new(), Vec::new());
+            let writes = Vec::new();
+            let unchanged = Vec::new();
             set_wanted(ahead, Wanted { app: app.clone(), is_new, writes, unchanged, ops: ops.to_vec() });
             Ok(None)
         }
@@ -122,7 +123,9 @@ fn with(tx: &mut dyn Tx, app: &App, ops: &[Op]) -> Result<(Compiled, Vec<String>
             None => drop(rules.remove(op.rule_id())),
         }
     }
-    let (mut unchanged, mut rows, mut files) = (Vec::new(), Vec::new(), Vec::new());
+    let mut unchanged = Vec::new();
+    let mut rows = Vec::new();
+    let mut files = Vec::new();
     for (rule_id, (is_changed, content)) in rules {
         if !is_changed && content.kind() == Kind::Car {
             unchanged.push(rule_id);

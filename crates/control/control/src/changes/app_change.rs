@@ -71,7 +71,8 @@ pub fn update(
     )?;
     let state = state.to_owned();
     let mut app = App { description, state, approvals, rollout, etag: etag + 1, ..before.clone() };
-    let (shown, after) = (before.shown(), app.shown());
+    let shown = before.shown();
+    let after = app.shown();
     let note = Note {
         action: "app.update",
         target: name.to_owned(),

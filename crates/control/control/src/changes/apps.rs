@@ -188,7 +188,8 @@ fn insert(
     if count >= MAX_APPS {
         return Err(ControlError::Cap { what: "apps", max: MAX_APPS });
     }
-    let (now, approvals) = (tx.now_ms(), settings::get(tx)?.0.approvals);
+    let now = tx.now_ms();
+    let approvals = settings::get(tx)?.0.approvals;
     insert!(tx, "apps" {
         id: &id,
         name,
@@ -204,7 +205,8 @@ fn insert(
     insert!(tx, "domains" { domain: name, app_id: &id })?;
     let description = description.to_owned();
     let app = App { description, updated_at: now, approvals, ..App::new(id, name) };
-    let (target, after) = (name.to_owned(), Some(app.shown()));
+    let target = name.to_owned();
+    let after = Some(app.shown());
     audit::append(
         tx,
         actor,

@@ -124,8 +124,8 @@ pub fn get(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<ChangeSet, Contro
     let unknown = || ControlError::NotFound { what: "change set", name: id.to_owned() };
     let SetRow(mut change) = ONE.first(tx, &[id.into()])?.ok_or_else(unknown)?;
     actor.must(Role::Viewer, &change.app)?;
-    let (count, name) =
-        (usize::try_from(change.rules).unwrap_or_default(), || ops_name(id, &change.content_sha256));
+    let count = usize::try_from(change.rules).unwrap_or_default();
+    let name = || ops_name(id, &change.content_sha256);
     let ops = known(actor.known(), count, name, || {
         let rows = select!(OpRow: "FROM change_ops WHERE change_id = $1 ORDER BY kind, key");
         let rows = rows.all(tx, &[id.into()])?;

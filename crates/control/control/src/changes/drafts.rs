@@ -484,7 +484,8 @@ fn note(
     action: &str,
     reason: &str,
 ) -> Result<(), ControlError> {
-    let (target, after) = (change.app.clone(), Some(change.shown()));
+    let target = change.app.clone();
+    let after = Some(change.shown());
     audit::append(tx, actor, Note { action, target, app: Some(&change.app), before: None, after, reason })
 }
 
@@ -550,7 +551,8 @@ fn check(tx: &mut dyn Tx, app: &App, inputs: &[OpInput]) -> Result<Vec<ChangeOp>
         let max = i64::try_from(MAX_OPS).unwrap_or(i64::MAX);
         return Err(ControlError::Cap { what: "operations of a change set", max });
     }
-    let (mut seen, mut written) = (BTreeSet::new(), Written::default());
+    let mut seen = BTreeSet::new();
+    let mut written = Written::default();
     let mut ops = Vec::with_capacity(inputs.len());
     for OpInput { kind, key, base, after } in inputs {
         let key = fields::rule_key(key).map_err(|fault| invalid("key", fault))?;

@@ -104,7 +104,8 @@ impl Control {
             Some(app) => app.clone(),
             None => App { approvals: prepared.approvals, ..App::new(id(prepared.now_ms)?, name) },
         };
-        let (is_new, ops) = (prepared.app.is_none(), ready.ops.clone());
+        let is_new = prepared.app.is_none();
+        let ops = ready.ops.clone();
         let (writes, unchanged) = match app.approvals {
             0 => (ready.writes.clone(), prepared.unchanged.clone()),
             _ => Default::default(), // it is proposed
@@ -129,7 +130,8 @@ fn prepare(
     all: &Imported,
     now_ms: i64,
 ) -> Result<Option<Ready>, ControlError> {
-    let (mut seen, mut ops) = (BTreeSet::new(), Vec::new());
+    let mut seen = BTreeSet::new();
+    let mut ops = Vec::new();
     let mut current = ByName::new();
     for rule in &all.rules {
         let name = (rule.kind(), rule.key().to_owned());
@@ -182,7 +184,8 @@ fn change(name: &(crate::Kind, String), before: Option<&Stored>, after: Option<C
 
 /// The rows and the files of a document, each in their order.
 fn parts(all: &Imported) -> (Vec<Car>, Vec<FileRule>) {
-    let (mut rows, mut files) = (Vec::new(), Vec::new());
+    let mut rows = Vec::new();
+    let mut files = Vec::new();
     for rule in &all.rules {
         match rule {
             Content::Car(car) => rows.push((**car).clone()),

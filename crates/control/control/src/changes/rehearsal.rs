@@ -68,7 +68,9 @@ impl Control {
         let app = staged.app(&wanted.app);
         let most = wanted.writes.len().max(wanted.unchanged.len()).max(wanted.ops.len());
         for from in (0..most).step_by(of_one) {
-            let (wanted, app, change_id) = (Arc::clone(&wanted), app.clone(), staged.change_id.clone());
+            let wanted = Arc::clone(&wanted);
+            let app = app.clone();
+            let change_id = staged.change_id.clone();
             let work = move |tx: &mut dyn Tx, actor: &Actor| {
                 actor.must(Role::Editor, &app.name)?;
                 if !staging::is_open(tx, &app.id, &app.edition)? {
@@ -108,7 +110,8 @@ impl Control {
         let work = Arc::new(Mutex::new(work));
         let most = self.steps.lock().most_at_once;
         let run = |known: Known| {
-            let (work, known) = (Arc::clone(&work), Arc::new(known));
+            let work = Arc::clone(&work);
+            let known = Arc::new(known);
             resolved(claim, move |tx, actor| work.lock()(tx, &actor.with(Arc::clone(&known))))
         };
         match self.change_beside(old_nodes, run(Known::new(Run::First, most))).await {
@@ -117,7 +120,8 @@ impl Control {
         }
         for _ in 0..ATTEMPTS {
             let rehearsal = Arc::new(Known::new(Run::Rehearsal, most));
-            let (rehearsed, work) = (Arc::clone(&rehearsal), Arc::clone(&work));
+            let rehearsed = Arc::clone(&rehearsal);
+            let work = Arc::clone(&work);
             let read = resolved(claim, move |tx, actor| {
                 let actor = actor.with(Arc::clone(&rehearsed));
                 drop(work.lock()(&mut Rehearsal(tx), &actor)); // the transaction decides

@@ -212,7 +212,8 @@ pub fn add(
     input: &CarInput,
     intent: Intent,
 ) -> Result<Change<ChangeSet>, ControlError> {
-    let (named, car) = (fields::app_name(app), input.check().map_err(ControlError::from));
+    let named = fields::app_name(app);
+    let car = input.check().map_err(ControlError::from);
     let (app, car) = match (named, car) {
         (Ok(app), Ok(car)) => (app, car),
         (Err(fault), Err(ControlError::Invalid(mut faults))) => {

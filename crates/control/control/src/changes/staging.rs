@@ -90,7 +90,8 @@ pub(crate) fn begin_in(
     if now.is_none() != *is_new || now.as_ref().is_some_and(|now| !is_same(now, app)) {
         return Ok(None);
     }
-    let (edition, change_id) = (id(tx.now_ms())?, id(tx.now_ms())?);
+    let edition = id(tx.now_ms())?;
+    let change_id = id(tx.now_ms())?;
     // Without rules it needs no number.
     let version = if wanted.writes.is_empty() { 0 } else { version };
     if version > 0 {
@@ -156,7 +157,9 @@ impl Staged {
         of_one: usize,
         turn: OwnedMutexGuard<()>,
     ) -> Self {
-        let (db, wanted, runtime) = (db.clone(), Arc::clone(wanted), Handle::current());
+        let db = db.clone();
+        let wanted = Arc::clone(wanted);
+        let runtime = Handle::current();
         Self { db, runtime, wanted, edition, version, change_id, of_one, turn: Some(turn) }
     }
 
@@ -234,7 +237,9 @@ impl Staged {
 
 impl Drop for Staged {
     fn drop(&mut self) {
-        let (db, of_one, turn) = (self.db.clone(), self.of_one, self.turn.take());
+        let db = self.db.clone();
+        let of_one = self.of_one;
+        let turn = self.turn.take();
         self.runtime.spawn(async move {
             if let Err(error) = clear(&db, of_one).await {
                 tracing::warn!(%error, "rows of a large change are left; the next one removes them");
@@ -264,7 +269,8 @@ fn remove_some(tx: &mut dyn Tx, most: i64) -> Result<bool, ControlError> {
         return Ok(false);
     };
     let StagedRow { app_id, edition, version, change_id } = staged;
-    let (has_version, has_change) = (version > 0, !change_id.is_empty());
+    let has_version = version > 0;
+    let has_change = !change_id.is_empty();
     let [app, edition, version, change, most]: [Value; 5] =
         [app_id.into(), edition.into(), version.into(), change_id.into(), most.into()];
     let of_version = [app.clone(), version, most.clone()];

@@ -41,7 +41,8 @@ pub struct Imported {
 /// [`ControlError`].
 pub fn export(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<String, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
-    let (cars, files) = (stored::cars(tx, &app)?, stored::files(tx, &app.id)?);
+    let cars = stored::cars(tx, &app)?;
+    let files = stored::files(tx, &app.id)?;
     let rules = cars.into_iter().map(|it| Content::Car(Box::new(it)));
     let rules = rules.chain(files.into_iter().map(Content::File)).collect();
     Ok(write(&Imported { app: app.name, rules }))
@@ -208,7 +209,8 @@ fn file(texts: &BTreeMap<&str, &str>) -> Result<FileInput, ControlError> {
             "description" => &mut input.description,
             "state" => &mut input.state,
             other => {
-                let (path, message) = (other.to_owned(), "unknown key".to_owned());
+                let path = other.to_owned();
+                let message = "unknown key".to_owned();
                 let fault = DocFault { domain: String::new(), line: 1, column: 1, path, message };
                 return Err(ControlError::Faulty(vec![fault]));
             }
@@ -229,7 +231,8 @@ fn entries<'v>(value: &'v YamlValue, path: &str, faults: &mut Vec<DocFault>) -> 
 }
 
 fn at(value: &YamlValue, path: &str, message: String) -> DocFault {
-    let (line, column) = (value.place.line, value.place.column);
+    let line = value.place.line;
+    let column = value.place.column;
     DocFault { domain: String::new(), line, column, path: path.to_owned(), message }
 }
 
@@ -273,7 +276,8 @@ pub fn import(
     if ops.is_empty() {
         return Ok(Change { value: None, documents: None });
     }
-    let (title, comment) = ("import".to_owned(), String::new());
+    let title = "import".to_owned();
+    let comment = String::new();
     let input = ChangeInput { title, comment, ops };
     let Change { value, documents } = publishing::write(tx, actor, &all.app, &input, intent)?;
     Ok(Change { value: Some(value), documents })

@@ -105,7 +105,8 @@ pub(crate) fn publish_as(
         None => (None, ahead),
     };
     let app = app_then.as_ref().unwrap_or(app);
-    let (version, now) = (app.next(), tx.now_ms());
+    let version = app.next();
+    let now = tx.now_ms();
     for op in ops.iter().filter(|op| ahead.staged.is_none() || op.kind() == Kind::File) {
         stored::apply(tx, actor, app, version, op)?;
     }
@@ -263,7 +264,8 @@ pub fn restore(
         return Err(ControlError::NotFound { what: "version", name: to.to_string() });
     }
     let found = turned(tx, actor, &app, to)?;
-    let (mut ops, mut diffs) = (found.0.clone(), found.1.clone());
+    let mut ops = found.0.clone();
+    let mut diffs = found.1.clone();
     if let Some(only) = only {
         ops.retain(|op| only.iter().any(|key| key == op.key()));
         diffs.retain(|it| only.contains(&it.key));
@@ -307,7 +309,8 @@ pub fn difference(
     if let Some(unknown) = [from, to].into_iter().find(|it| !(0..=app.version).contains(it)) {
         return Err(ControlError::NotFound { what: "version", name: unknown.to_string() });
     }
-    let (mut old, new) = (stored::at(tx, &app, from)?, stored::at(tx, &app, to)?);
+    let mut old = stored::at(tx, &app, from)?;
+    let new = stored::at(tx, &app, to)?;
     let mut diffs = Vec::new();
     for ((kind, key), (_, after)) in new {
         let before = old.remove(&(kind, key.clone())).map(|(_, content)| content);

@@ -127,7 +127,8 @@ pub(crate) fn seen(nodes: &[NodeState], now_ms: i64) -> Ahead {
 /// # Errors
 /// [`ControlError::Frozen`] if most live nodes hold what this database has never published.
 pub(crate) fn ask(tx: &mut dyn Tx, documents: &AppDocuments, nodes: &dyn Nodes) -> Result<(), ControlError> {
-    let (app, version) = (&documents.app, documents.version);
+    let app = &documents.app;
+    let version = documents.version;
     if documents.forced == version {
         return Ok(()); // an administrator says so
     }
@@ -153,7 +154,8 @@ pub(crate) fn ask(tx: &mut dyn Tx, documents: &AppDocuments, nodes: &dyn Nodes) 
 /// an administrator who decides about them.
 pub(crate) fn keep(tx: &mut dyn Tx, ahead: &Ahead) -> Result<(), ControlError> {
     freeze(tx, &ahead.of_most)?;
-    let (known, forced) = (few(tx)?, past::forced(tx)?);
+    let known = few(tx)?;
+    let forced = past::forced(tx)?;
     let is_decided =
         |app: &str, version: i64| forced.get(app).is_some_and(|decided| *decided > version.unsigned_abs());
     let of_few = ahead.of_few.iter().filter(|(app, version)| !is_decided(app, **version));
@@ -174,7 +176,8 @@ fn set(tx: &mut dyn Tx, name: &str, version: i64) -> Result<(), ControlError> {
 
 /// Freezes apps, each at the highest version that nodes hold.
 pub(crate) fn freeze(tx: &mut dyn Tx, seen: &BTreeMap<String, i64>) -> Result<(), ControlError> {
-    let (known, forced) = (all(tx)?, past::forced(tx)?);
+    let known = all(tx)?;
+    let forced = past::forced(tx)?;
     for (app, version) in seen.iter().filter(|(app, version)| known.get(*app) < Some(version)) {
         // An administrator may have decided meanwhile.
         if forced.get(app).is_some_and(|decided| *decided > version.unsigned_abs()) {

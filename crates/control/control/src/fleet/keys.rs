@@ -106,7 +106,8 @@ impl Answers {
     pub fn tokens(&self, index: usize) -> Option<(i64, i64, i64)> {
         let known = self.nodes.iter().filter_map(|it| it.known.as_ref().ok());
         let tokens: Vec<i64> = known.filter_map(|it| it.limits.get(index)).map(|it| it.tokens).collect();
-        let (least, most) = (tokens.iter().min()?, tokens.iter().max()?);
+        let least = tokens.iter().min()?;
+        let most = tokens.iter().max()?;
         Some((*least, *most, tokens.iter().fold(0, |sum, it| sum.saturating_add(*it))))
     }
 
@@ -206,7 +207,9 @@ impl Control {
     /// Whether the right is there now, and the time: asked again before each command to a node, and before an
     /// answer is shown.
     async fn may_ask(&self, by: Asking<'_>) -> Result<i64, ControlError> {
-        let (need, domain, nodes) = (by.need, by.domain.to_owned(), self.nodes_shared());
+        let need = by.need;
+        let domain = by.domain.to_owned();
+        let nodes = self.nodes_shared();
         self.read_as(by.claim, move |tx, actor| {
             actor.must(need, &owner(tx, &*nodes, &domain)?)?;
             Ok(tx.now_ms())
@@ -222,10 +225,12 @@ impl Control {
     pub async fn reset_key(&self, claim: &Claim, question: &Question) -> Result<Answers, ControlError> {
         let (domain, entries) = question.check()?;
         let body = json!({"domain": domain, "entries": entries}).to_string();
-        let (of, nodes) = (domain.clone(), self.nodes_shared());
+        let of = domain.clone();
+        let nodes = self.nodes_shared();
         // Recorded before it is sent: a node that does not answer may have done it.
         self.write_as(claim, move |tx, actor| {
-            let (domain, app) = (&of, owner(tx, &*nodes, &of)?);
+            let domain = &of;
+            let app = owner(tx, &*nodes, &of)?;
             actor.must(Role::Editor, &app)?;
             let pairs: Vec<_> = entries.iter().map(|(key, value)| format!("{key}={value}")).collect();
             let note = Note {
@@ -394,7 +399,9 @@ async fn ask(
 ) -> Vec<(String, Result<String, String>)> {
     let mut asked = JoinSet::new();
     for (index, node) in nodes.iter().enumerate() {
-        let (by, id, body) = (Arc::clone(&by), node.id.clone(), body.to_owned());
+        let by = Arc::clone(&by);
+        let id = node.id.clone();
+        let body = body.to_owned();
         asked.spawn(async move { (index, by.command(&id, kind, body, PATIENCE).await) });
     }
     let mut answers: Vec<_> = nodes.iter().map(|it| (it.name.clone(), Err("no answer".to_owned()))).collect();

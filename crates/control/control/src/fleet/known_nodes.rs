@@ -73,7 +73,8 @@ impl Control {
             Some(kept) => kept,
             None => self.read(all).await?.into_iter().map(|it| (it.id.clone(), (it, 0))).collect(),
         };
-        let (now_ms, nodes) = (self.read(|tx| Ok(tx.now_ms())).await?, proven(self.nodes()));
+        let now_ms = self.read(|tx| Ok(tx.now_ms())).await?;
+        let nodes = proven(self.nodes());
         let is_news = |it: &NodeState| match before.get(&it.id) {
             Some((known, at)) => !is_same(known, it) || (it.is_connected && now_ms - at >= SEEN_MS),
             None => true,
@@ -115,7 +116,8 @@ impl Control {
     /// # Errors
     /// [`ControlError`]; [`ControlError::NodeLive`] while it reports.
     pub async fn remove_node(&self, claim: &Claim, id: &str) -> Result<NodeState, ControlError> {
-        let (id, source) = (id.to_owned(), self.nodes_shared());
+        let id = id.to_owned();
+        let source = self.nodes_shared();
         let removed = self.write_as(claim, move |tx, actor| remove(tx, &*source, actor, &id)).await?;
         self.live().events.note(Topic::Nodes);
         Ok(removed)

@@ -267,7 +267,8 @@ pub fn create(
     input: &OverrideInput,
 ) -> Result<Override, ControlError> {
     let made = check(tx, nodes, actor, input)?;
-    let (now, text) = (made.created_at, json!(made.entries).to_string());
+    let now = made.created_at;
+    let text = json!(made.entries).to_string();
     // Ended ones are kept for a while, and in the audit for good.
     let old = now - MAX_MINUTES * 60_000;
     tx.execute("DELETE FROM overrides WHERE until < $1 OR removed_at < $1", &[old.into()])?;

@@ -62,7 +62,8 @@ impl Recent {
 
     /// Decisions, and what was rejected, the most frequent kind first.
     pub(crate) fn sums(&self) -> (u64, Vec<RejectedRequests>) {
-        let (mut decided, mut sums) = (0_u64, BTreeMap::<&Key, u64>::new());
+        let mut decided = 0_u64;
+        let mut sums = BTreeMap::<&Key, u64>::new();
         for minute in &self.minutes {
             decided = decided.saturating_add(minute.decided);
             for (key, count) in &minute.rejected {
@@ -126,7 +127,8 @@ mod tests {
     use super::*;
 
     fn rejected(reason: &str, count: u64) -> RejectedRequests {
-        let (surface, status) = ("http".to_owned(), "403".to_owned());
+        let surface = "http".to_owned();
+        let status = "403".to_owned();
         RejectedRequests { surface, status, reason: reason.to_owned(), count }
     }
 

@@ -37,7 +37,8 @@ impl Control {
         let unanswered = |reason| ControlError::Unanswered { node: node.to_owned(), reason };
         let documents: HeldDocuments = serde_json::from_str(&answer.map_err(unanswered)?)
             .map_err(|error| unanswered(error.to_string()))?;
-        let (app, reason) = (app.to_owned(), reason.to_owned());
+        let app = app.to_owned();
+        let reason = reason.to_owned();
         self.change_as(claim, move |tx, actor| take_over(tx, actor, &app, &documents, &reason)).await
     }
 }

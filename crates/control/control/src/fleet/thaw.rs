@@ -117,7 +117,8 @@ pub(crate) fn take_over(
         } else {
             let before = files.iter().find(|it| it.domain == *domain);
             let description = before.map(|it| it.description.clone()).unwrap_or_default();
-            let (domain, text) = (domain.clone(), yaml.clone());
+            let domain = domain.clone();
+            let text = yaml.clone();
             put(tx, Content::File(FileRule { domain, text, description, state: "on".to_owned() }))?;
         }
     }

@@ -143,7 +143,8 @@ fn write_sums<'g>(
             domains.entry(name.0).or_default().join(of_rule);
         }
     }
-    let (mut by_series, mut series) = (BTreeMap::<i64, Sums>::new(), HashMap::new());
+    let mut by_series = BTreeMap::<i64, Sums>::new();
+    let mut series = HashMap::new();
     // In the order of their names, so that the same rules have room whatever the order of the reports.
     let mut sums: Vec<_> = sums.into_iter().collect();
     sums.sort_by_key(|(name, _)| *name);

@@ -107,7 +107,8 @@ impl Ingest {
             let (arrived, waiting): (Vec<Arrived>, Vec<_>) =
                 group.into_iter().map(|it| (it.arrived, it.stored)).unzip();
             let arrived = Arc::new(arrived);
-            let (written, names) = (Arc::clone(&arrived), Arc::clone(names));
+            let written = Arc::clone(&arrived);
+            let names = Arc::clone(names);
             match db.write(move |tx| group::write(tx, &written, &names)).await {
                 Ok(Added { reports: added, left_out, .. }) => {
                     let mut state = self.0.lock();
@@ -129,7 +130,8 @@ impl Ingest {
 
     fn take(&self) -> Vec<Waiting> {
         let mut state = self.0.lock();
-        let (mut group, mut rows) = (Vec::new(), 0);
+        let mut group = Vec::new();
+        let mut rows = 0;
         while let Some(next) = state.waiting.front() {
             let parts = (next.arrived.report.span_ms / 10_000).clamp(1, 60) as usize;
             rows += next.arrived.report.rules.len().saturating_mul(parts);

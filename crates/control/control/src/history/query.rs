@@ -204,7 +204,8 @@ fn total(tx: &mut dyn Tx, domain: &str) -> Result<Vec<i64>, ControlError> {
 
 /// A rule and those below it.
 fn below(tx: &mut dyn Tx, domain: &str, rule: &str) -> Result<Vec<i64>, ControlError> {
-    let (first, last) = (format!("{rule} \u{2192} "), format!("{rule} \u{2192} \u{10ffff}"));
+    let first = format!("{rule} \u{2192} ");
+    let last = format!("{rule} \u{2192} \u{10ffff}");
     let below = "SELECT id FROM series WHERE domain = $1 AND (rule = $2 OR (rule >= $3 AND rule < $4)) \
          ORDER BY rule LIMIT $5";
     let values = [domain.into(), rule.into(), first.into(), last.into(), MOST_BELOW.into()];

@@ -93,7 +93,8 @@ pub(super) fn write(
 /// [`ControlError`].
 pub fn top_keys(tx: &mut dyn Tx, actor: &Actor, query: &TopQuery) -> Result<Vec<TopKey>, ControlError> {
     let from = row_of(tx.now_ms() - query.span_ms.clamp(0, KEPT_MS));
-    let (limit, search) = (query.limit.clamp(1, 500), crate::changes::rules::pattern(&query.search));
+    let limit = query.limit.clamp(1, 500);
+    let search = crate::changes::rules::pattern(&query.search);
     let is_everything = query.scope == Scope::All && actor.may(Role::Viewer, EVERY_APP);
     if is_everything {
         let everywhere = select!(TopKey:

@@ -38,7 +38,8 @@ impl Control {
     pub async fn keep_history(&self) {
         let mut ticks = tokio::time::interval(GROUP);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut is_failing, mut logged) = (false, None);
+        let mut is_failing = false;
+        let mut logged = None;
         for tick in (0..SWEEP_EVERY * PROBLEMS_EVERY).cycle() {
             ticks.tick().await;
             if self.live().surroundings().has_room() {

@@ -214,7 +214,8 @@ pub fn find(state: &State) -> Vec<Problem> {
         found.push(Problem { app: app.clone(), value: *held, ..of(Kind::FrozenApp) });
     }
     if let Some(Awaited { missing, of, left_ms }) = state.awaited {
-        let (value, detail) = ((left_ms + 999) / 1_000, format!("{missing}/{of}"));
+        let value = (left_ms + 999) / 1_000;
+        let detail = format!("{missing}/{of}");
         found.push(Problem { value, detail, ..self::of(Kind::AwaitedNodes) });
     }
     if let Some(detail) = &state.gone {
@@ -228,13 +229,15 @@ pub fn find(state: &State) -> Vec<Problem> {
         found.push(Problem { value: lost.seq, detail, ..of(Kind::AuditCut) });
     }
     if let Some(EditedRows { rows, detail, since_ms }) = &state.edited {
-        let (since_ms, detail) = (Some(*since_ms), detail.clone());
+        let since_ms = Some(*since_ms);
+        let detail = detail.clone();
         found.push(Problem { value: *rows, since_ms, detail, ..of(Kind::EditedRows) });
     }
     let rollouts = [(Kind::WithdrawnRollout, &state.withdrawn), (Kind::HaltedRollout, &state.halted)];
     for (kind, of_kind) in rollouts {
         for (app, version, at_ms) in of_kind {
-            let (app, since_ms) = (app.clone(), Some(*at_ms));
+            let app = app.clone();
+            let since_ms = Some(*at_ms);
             found.push(Problem { app, since_ms, value: *version, ..of(kind) });
         }
     }
@@ -268,7 +271,8 @@ fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
     if let Some((address, at_ms)) = &node.claim
         && state.now_ms.saturating_sub(*at_ms) < CLAIM_MS
     {
-        let (since_ms, detail) = (Some(*at_ms), address.clone());
+        let since_ms = Some(*at_ms);
+        let detail = address.clone();
         found.push(Problem { since_ms, detail, ..of_node(Kind::ClaimedNode) });
     }
     if !node.is_live(state.now_ms) {
@@ -309,19 +313,24 @@ fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
         let sum = figures.forgotten.iter().fold(0_u64, |sum, it| sum.saturating_add(it.2));
         let named = figures.forgotten.iter().take(MOST_REASONS);
         let named: Vec<_> = named.map(|(domain, rule, _)| format!("{domain}: {rule}")).collect();
-        let (value, detail) = (i64::try_from(sum).unwrap_or(i64::MAX), named.join(", "));
+        let value = i64::try_from(sum).unwrap_or(i64::MAX);
+        let detail = named.join(", ");
         found.push(Problem { value, detail, ..of_node(Kind::ForgottenCharges) });
     }
     let rejected = figures.rejected.iter().fold(0_u64, |sum, it| sum.saturating_add(it.count));
     if rejected >= LEAST_REJECTED && rejected > figures.decided.saturating_add(rejected) / REJECTED_OF {
         let named = figures.rejected.iter().filter(|it| !it.surface.is_empty()).take(MOST_REASONS);
         let named: Vec<_> = named.map(|it| format!("{} {} ({})", it.surface, it.status, it.reason)).collect();
-        let (value, detail) = (i64::try_from(rejected).unwrap_or(i64::MAX), named.join(", "));
+        let value = i64::try_from(rejected).unwrap_or(i64::MAX);
+        let detail = named.join(", ");
         found.push(Problem { value, detail, ..of_node(Kind::BadRequests) });
     }
 }
 
 fn of(kind: Kind) -> Problem {
-    let (app, node, node_name, detail) = (String::new(), String::new(), String::new(), String::new());
+    let app = String::new();
+    let node = String::new();
+    let node_name = String::new();
+    let detail = String::new();
     Problem { kind, app, node, node_name, since_ms: None, value: 0, detail }
 }

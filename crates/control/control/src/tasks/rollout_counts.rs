@@ -94,8 +94,10 @@ impl Counting {
         for rule in report.rules.iter().filter(|rule| rule.rule != UNMATCHED) {
             let Some(app) = inner.apps.get(&rule.domain) else { continue };
             let bounded = |count: u64| count.min(MOST_DECISIONS);
-            let (admitted, shadow) = (bounded(rule.admitted), bounded(rule.shadow_denied));
-            let (denied, degraded) = (bounded(rule.denied), bounded(rule.degraded));
+            let admitted = bounded(rule.admitted);
+            let shadow = bounded(rule.shadow_denied);
+            let denied = bounded(rule.denied);
+            let degraded = bounded(rule.degraded);
             let decisions = admitted + shadow + denied;
             // What the version would have denied by counters of its own counts as denied.
             let denied = decisions.min(denied + bounded(rule.alone_denied));

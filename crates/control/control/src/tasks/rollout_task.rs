@@ -149,7 +149,8 @@ impl Roller {
         let before = it.machine.clone();
         let Ok(Some(action)) = it.machine.on(Event::Nodes(&seen), now_ms) else { return Ok(()) };
         let progress = it.machine.progress().clone();
-        let (term, rollout) = (self.term, it.rollout.clone());
+        let term = self.term;
+        let rollout = it.rollout.clone();
         let todo = Move { term, before: rollout, action, progress, sides };
         let todo = std::sync::Arc::new(todo);
         let work = std::sync::Arc::clone(&todo);
@@ -191,7 +192,9 @@ impl Roller {
         self.rolling.remove(app);
         let mut progress = todo.before.progress.clone();
         (progress.state, progress.why) = (State::Halted, Some(Why::Blocked(error.to_string())));
-        let (term, before, sides) = (todo.term, todo.before.clone(), todo.sides);
+        let term = todo.term;
+        let before = todo.before.clone();
+        let sides = todo.sides;
         let todo = Move { term, before, action: Action::Keep, progress, sides };
         let work = move |tx: &mut dyn Tx, actor: &Actor| rollouts::move_on(tx, actor, &todo);
         control.change_beside_as(&Claim::program("tollgate"), OldNodes::Leave, work).await?;
@@ -202,7 +205,8 @@ impl Roller {
 
 /// Decisions about an app in the hour before its rollout; none if they cannot be read.
 fn hour_before(tx: &mut dyn Tx, rollout: &Rollout) -> Tally {
-    let (to_ms, scope) = (rollout.created_at, Scope::App(rollout.app.clone()));
+    let to_ms = rollout.created_at;
+    let scope = Scope::App(rollout.app.clone());
     let query = HistoryQuery { scope, from_ms: to_ms.saturating_sub(BEFORE_MS), to_ms, step_ms: 0 };
     let found = history::history(tx, &Actor::system(), &query).map(|it| it.sum()).unwrap_or_default();
     let count = |count: i64| u64::try_from(count).unwrap_or_default();
@@ -228,8 +232,10 @@ pub fn seen(node: &NodeState, rollout: &Rollout, level: u32, now_ms: i64) -> See
 }
 
 fn log(rollout: &Rollout) {
-    let (app, version) = (&rollout.app, rollout.to_version);
-    let (state, step) = (rollout.progress.state.name(), rollout.progress.step + 1);
+    let app = &rollout.app;
+    let version = rollout.to_version;
+    let state = rollout.progress.state.name();
+    let step = rollout.progress.step + 1;
     match rollout.progress.state {
         State::Withdrawn | State::Halted => {
             let why = serde_json::json!(rollout.progress.why).to_string();

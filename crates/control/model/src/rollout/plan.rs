@@ -207,7 +207,8 @@ impl Plan {
         if !self.steps.is_empty() && (alls != 1 || self.steps.last() != Some(&Step::All)) {
             return Err(invalid("steps", Fault::LastStep));
         }
-        let (mut percent, mut nodes) = (0, 0);
+        let mut percent = 0;
+        let mut nodes = 0;
         for step in &self.steps {
             let grows = match step {
                 Step::Percent(next) => std::mem::replace(&mut percent, *next) < *next,

@@ -82,8 +82,10 @@ impl Sides {
         }
         // chosen.part / chosen.all > others.part / others.all + more / 10,000
         let is_more = |part: fn(&Tally) -> u64, more: u64| {
-            let (of_chosen, of_others) = (u128::from(part(chosen)), u128::from(part(others)));
-            let (all_chosen, all_others) = (u128::from(chosen.decisions), u128::from(others.decisions));
+            let of_chosen = u128::from(part(chosen));
+            let of_others = u128::from(part(others));
+            let all_chosen = u128::from(chosen.decisions);
+            let all_others = u128::from(others.decisions);
             let allowed = u128::from(more) * all_chosen * all_others;
             of_chosen * all_others * 10_000 > of_others * all_chosen * 10_000 + allowed
         };
@@ -122,7 +124,8 @@ mod tests {
                 sum.add(tally);
                 sum
             };
-            let (chosen, others) = (capped(chosen), capped(others));
+            let chosen = capped(chosen);
+            let others = capped(others);
             assert_eq!(Sides { chosen, others }.verdict(), verdict, "{chosen:?} {others:?}");
         }
         assert_eq!(tally(3, 1, 0).denied_share(), Some(3_333));
