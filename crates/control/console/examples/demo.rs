@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 use tollgate_console::{Console, ConsoleSettings};
-use tollgate_control::car::CarInput;
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{Actor, Control, KnownNodes, NodeApp, NodeState, Nodes, Usage, rules};
 use tollgate_db::TimeSource;
 use tollgate_http_kit::{HttpSurface, SurfaceSettings};
@@ -45,7 +45,8 @@ async fn main() {
     for (key, max_permits, rate, description, state, ..) in RULES {
         let [key, max_permits, rate, description, state] =
             [key, max_permits, rate, description, state].map(str::to_owned);
-        let input = CarInput { key, max_permits, rate, description, state, ..CarInput::default() };
+        let input =
+            TableRuleInput { key, max_permits, rate, description, state, ..TableRuleInput::default() };
         let create = control.change(move |tx| rules::create(tx, &Actor::system(), "HOTEL_SIP", &input));
         create.await.expect("a rule");
     }

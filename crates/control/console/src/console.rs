@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tokio::sync::Semaphore;
-use tollgate_control::{Actor, Change, Control, ControlError, OldNodes, Role, Who};
+use tollgate_control::{Actor, Committed, Control, ControlError, OldNodes, Role, Who};
 use tollgate_db::Tx;
 use tollgate_http_kit::Request;
 
@@ -58,7 +58,7 @@ impl Console {
     pub(crate) fn change<T: Send + 'static>(
         &self,
         visit: &Visit,
-        work: impl Fn(&mut dyn Tx, &Actor) -> Result<Change<T>, ControlError> + Send + 'static,
+        work: impl Fn(&mut dyn Tx, &Actor) -> Result<Committed<T>, ControlError> + Send + 'static,
     ) -> impl Future<Output = Result<T, ControlError>> + Send {
         let (claim, old_nodes) = (visit.claim(), old_nodes(visit));
         async move {

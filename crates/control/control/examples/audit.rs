@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_control::{Actor, Change, Claim, Control, ControlError, KnownNodes, Settings, settings};
+use tollgate_control::{Actor, Claim, Committed, Control, ControlError, KnownNodes, Settings, settings};
 use tollgate_db::TimeSource;
 
 const ENTRIES: i64 = 200_000;
@@ -23,7 +23,7 @@ async fn main() {
                 let new = Settings { login_days: 1 + n % 2, ..Settings::default() };
                 settings::update(tx, &Actor::system(), part * 10_000 + n, &new)?;
             }
-            Ok::<_, ControlError>(Change { value: (), documents: None })
+            Ok::<_, ControlError>(Committed { value: (), documents: None })
         });
         written.await.expect("written");
     }

@@ -8,7 +8,7 @@
 //! reaches the nodes (`rollouts`).
 
 pub(crate) mod ahead;
-pub mod app_change;
+pub mod app_settings;
 pub mod apps;
 pub mod change_set;
 pub mod checks;
@@ -27,6 +27,6 @@ pub mod transfer;
 pub mod versions;
 
 pub use drafts::{
-    ChangeInput, Keep, Look, MAX_OPEN, MAX_OPS, OpInput, abandon, add, comment, create, edit, look,
-    own_draft, resolve, submit,
+    ChangeInput, Keep, Look, MAX_OPEN, MAX_OPS, OpInput, abandon, add_op, comment, create, look, own_draft,
+    resolve, submit, update,
 };

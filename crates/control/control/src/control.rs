@@ -23,12 +23,12 @@ use crate::audit::head_start;
 use crate::audit::rejections::Rejections;
 use crate::changes::staging::{self, Steps};
 use crate::error::{Awaited, ControlError};
-use crate::fleet::attach_wait::Attaching;
+use crate::fleet::attach_wait::AttachWait;
 use crate::fleet::levels::{self, OldNodes};
 use crate::fleet::nodes::Nodes;
 use crate::fleet::overrides::{self, Override, OverrideInput};
 use crate::fleet::{epoch, frozen};
-use crate::published::{AppDocuments, Change, Published};
+use crate::published::{AppDocuments, Committed, Published};
 use crate::rollouts;
 use crate::schema::{MIGRATIONS, UNSEALED};
 use crate::tasks::events::Topic;
@@ -40,7 +40,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 /// The control plane without its surfaces.
 pub struct Control {
     pub(crate) db: Db,
-    committed: Arc<Committed>,
+    committed: Arc<Current>,
     nodes: Arc<dyn Nodes>,
     pub(crate) passwords: Passwords,
     pub(crate) attempts: Attempts,
@@ -48,7 +48,7 @@ pub struct Control {
     /// The position up to which the audit was found whole.
     pub(crate) walked: Mutex<Walk>,
     live: Arc<Live>,
-    pub(crate) attaching: Arc<Attaching>,
+    pub(crate) attach_wait: Arc<AttachWait>,
     pub(crate) head: Arc<HeadFile>,
     pub(crate) steps: Mutex<Steps>,
     /// Held by the large change that is on its way.
@@ -59,7 +59,7 @@ pub struct Control {
 
 /// The part of the database that this process has in memory. A change gets here on the thread that commits
 /// it, so no commit is left out: not even that of a request whose client has left.
-struct Committed {
+struct Current {
     /// The same as `published` holds.
     current: Mutex<Published>,
     published: watch::Sender<Arc<Published>>,
@@ -99,7 +99,7 @@ impl Control {
         let settings = Mutex::new(Arc::new(settings));
         let node_tokens = watch::Sender::default();
         let current = Mutex::new(current);
-        let committed = Committed { current, published, overrides, settings, node_tokens };
+        let committed = Current { current, published, overrides, settings, node_tokens };
         let control = Self {
             db,
             committed: Arc::new(committed),
@@ -109,7 +109,7 @@ impl Control {
             rejections: Rejections::default(),
             walked: Mutex::default(),
             live: Arc::default(),
-            attaching: Arc::default(),
+            attach_wait: Arc::default(),
             head,
             steps: Mutex::default(),
             large: Arc::default(),
@@ -142,7 +142,7 @@ impl Control {
         new: Settings,
     ) -> Result<(Settings, i64), ControlError> {
         let committed = Arc::clone(&self.committed);
-        let then = move |change: Change<(Settings, i64)>| {
+        let then = move |change: Committed<(Settings, i64)>| {
             *committed.settings.lock() = Arc::new(change.value.0.clone());
             change.value
         };
@@ -334,7 +334,7 @@ impl Control {
     pub async fn change_as<T: Send + 'static>(
         &self,
         claim: &Claim,
-        work: impl Fn(&mut dyn Tx, &Actor) -> Result<Change<T>, ControlError> + Send + 'static,
+        work: impl Fn(&mut dyn Tx, &Actor) -> Result<Committed<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
         self.change_prepared(claim, OldNodes::Reject, work).await
     }
@@ -348,7 +348,7 @@ impl Control {
         &self,
         claim: &Claim,
         old_nodes: OldNodes,
-        work: impl Fn(&mut dyn Tx, &Actor) -> Result<Change<T>, ControlError> + Send + 'static,
+        work: impl Fn(&mut dyn Tx, &Actor) -> Result<Committed<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
         self.change_prepared(claim, old_nodes, work).await
     }
@@ -371,7 +371,7 @@ impl Control {
     /// Those of `work`, and [`ControlError::Db`].
     pub async fn change<T: Send + 'static>(
         &self,
-        work: impl Fn(&mut dyn Tx) -> Result<Change<T>, ControlError> + Send + 'static,
+        work: impl Fn(&mut dyn Tx) -> Result<Committed<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
         self.change_beside(OldNodes::Reject, work).await
     }
@@ -383,18 +383,18 @@ impl Control {
     pub async fn change_beside<T: Send + 'static>(
         &self,
         old_nodes: OldNodes,
-        work: impl Fn(&mut dyn Tx) -> Result<Change<T>, ControlError> + Send + 'static,
+        work: impl Fn(&mut dyn Tx) -> Result<Committed<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
         // It may have to run again, when the nodes that it waits for are there.
         let work = Arc::new(Mutex::new(work));
         loop {
             let nodes = self.nodes_shared();
             let work = Arc::clone(&work);
-            let attaching = Arc::clone(&self.attaching);
+            let attach_wait = Arc::clone(&self.attach_wait);
             let work = move |tx: &mut dyn Tx| {
                 let change = work.lock()(tx)?;
                 if let Some(documents) = &change.documents {
-                    if let Some(awaited) = attaching.awaited(&*nodes, tx.now_ms()) {
+                    if let Some(awaited) = attach_wait.awaited(&*nodes, tx.now_ms()) {
                         return Err(ControlError::Awaiting(awaited));
                     }
                     if old_nodes == OldNodes::Reject {
@@ -406,7 +406,7 @@ impl Control {
             };
             let committed = Arc::clone(&self.committed);
             let live = Arc::clone(&self.live);
-            let then = move |change: Change<T>| {
+            let then = move |change: Committed<T>| {
                 if let Some(documents) = change.documents {
                     committed.publish(documents);
                     live.events.note(Topic::Rollouts);
@@ -440,7 +440,7 @@ impl Control {
     /// The nodes that changes wait for now.
     #[must_use]
     pub fn awaited(&self, now_ms: i64) -> Option<Awaited> {
-        self.attaching.awaited(&*self.nodes, now_ms)
+        self.attach_wait.awaited(&*self.nodes, now_ms)
     }
 }
 
@@ -456,7 +456,7 @@ pub(crate) fn resolved<T>(
     }
 }
 
-impl Committed {
+impl Current {
     fn publish(&self, documents: AppDocuments) {
         let mut current = self.current.lock();
         if current.take(documents) {

@@ -27,7 +27,8 @@ mod tasks;
 pub use tollgate_model::change_set::ConflictSides;
 pub use tollgate_model::hash::{hex, sha256};
 pub use tollgate_model::{
-    Content, FileRule, Kind, ModelError, Role, buckets, car, car_yaml, compile, diff, fields, rollout,
+    Content, FileRule, Kind, ModelError, Role, buckets, compile, diff, fields, rollout, table_rule,
+    table_rule_yaml,
 };
 
 pub use access::actor::{Actor, Who};
@@ -43,7 +44,7 @@ pub use audit::verification::Rejected;
 pub use changes::past::PastVersions;
 pub use changes::staging::Steps;
 pub use changes::{
-    app_change, apps, change_set, checks, file_rules, publishing, reviews, rules, transfer, versions,
+    app_settings, apps, change_set, checks, file_rules, publishing, reviews, rules, transfer, versions,
 };
 pub use control::Control;
 pub use error::{Awaited, ControlError, DocFault, Fault, FieldFault, FieldFaults};
@@ -54,10 +55,10 @@ pub use fleet::{frozen, keys, overrides, thaw};
 pub use history::trials;
 pub use ids::secret;
 pub use links::Held;
-pub use published::{AppDocuments, Candidate, Change, Document, Published, Reach, Selector};
+pub use published::{AppDocuments, Candidate, Committed, Document, Published, Reach, Selector};
 pub use schema::{MIGRATIONS, UNSEALED};
 pub use tasks::live::Live;
 pub use tasks::load::Load;
-pub use tasks::rollout_counts::Watching;
+pub use tasks::rollout_counts::Observed;
 pub use tasks::rollout_task::{Roller, seen};
 pub use tasks::{events, problems};

@@ -18,7 +18,7 @@ use crate::audit::{self, Note};
 use crate::changes::{apps, past, stored, versions};
 use crate::error::{ControlError, Fault, invalid, must_match};
 use crate::ids::id;
-use crate::published::{AppDocuments, Candidate, Change};
+use crate::published::{AppDocuments, Candidate, Committed};
 use crate::rollouts::rollout_rows::{last, note};
 
 /// The job that moves rollouts on.
@@ -101,7 +101,7 @@ pub fn ask(
     etag: i64,
     ask: &Ask,
     sides: Sides,
-) -> Result<Change<Rollout>, ControlError> {
+) -> Result<Committed<Rollout>, ControlError> {
     let app = apps::get(tx, actor, Role::Approver, app)?;
     let before = last(tx, &app)?
         .ok_or_else(|| ControlError::NotFound { what: "rollout of the app", name: app.name.clone() })?;
@@ -143,7 +143,7 @@ pub(crate) struct Move {
 }
 
 /// Moves a rollout on. Nothing happens if an operator was faster.
-pub(crate) fn move_on(tx: &mut dyn Tx, actor: &Actor, it: &Move) -> Result<Change<Rollout>, ControlError> {
+pub(crate) fn move_on(tx: &mut dyn Tx, actor: &Actor, it: &Move) -> Result<Committed<Rollout>, ControlError> {
     leases::must_hold(tx, JOB, it.term)?;
     let app = apps::get(tx, actor, Role::Viewer, &it.before.app)?;
     let now = last(tx, &app)?.filter(|now| now.id == it.before.id);
@@ -168,7 +168,7 @@ fn carry_out(
     progress: Progress,
     sides: Sides,
     (name, reason): (&str, &str),
-) -> Result<Change<Rollout>, ControlError> {
+) -> Result<Committed<Rollout>, ControlError> {
     let has_ended = progress.step != before.progress.step || !progress.state.is_open();
     let ended = if has_ended { rollout_rows::end_of_step(tx, before, sides) } else { before.ended.clone() };
     let app = apps::get(tx, actor, Role::Viewer, &before.app)?;
@@ -192,7 +192,7 @@ fn carry_out(
         stored::free_domains(tx, &app)?;
     }
     note(tx, actor, before, &written, name, reason)?;
-    Ok(Change { value: written, documents })
+    Ok(Committed { value: written, documents })
 }
 
 /// The documents for nodes of every app after a start: the newest version, or two while it is rolled out. For

@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tollgate_control::app_change::{self, AppInput};
-use tollgate_control::car::CarInput;
+use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::change_set::{ChangeSet, State};
 use tollgate_control::changes::{self, ChangeInput, OpInput};
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
-    Actor, Change, Claim, Content, Control, ControlError, Kind, KnownNodes, Role, Who, apps, publishing,
+    Actor, Claim, Committed, Content, Control, ControlError, Kind, KnownNodes, Role, Who, apps, publishing,
     reviews, rules, users,
 };
 use tollgate_db::{TimeSource, Tx};
@@ -153,9 +153,13 @@ fn why(error: &ControlError) -> No {
 
 fn content(round: usize, version: u8) -> ChangeInput {
     let (key, rate) = (format!("k{round}"), (1 + i64::from(version)).to_string());
-    let car = CarInput { key: key.clone(), rate, max_permits: "100".to_owned(), ..CarInput::default() };
-    let after = Some(Content::Car(Box::new(car.check().expect("a rule"))));
-    ChangeInput { ops: vec![OpInput { kind: Kind::Car, key, base: None, after }], ..ChangeInput::default() }
+    let row =
+        TableRuleInput { key: key.clone(), rate, max_permits: "100".to_owned(), ..TableRuleInput::default() };
+    let after = Some(Content::TableRule(Box::new(row.check().expect("a rule"))));
+    ChangeInput {
+        ops: vec![OpInput { kind: Kind::TableRule, key, base: None, after }],
+        ..ChangeInput::default()
+    }
 }
 
 /// The user as the database knows it now.
@@ -168,7 +172,7 @@ fn by(tx: &mut dyn Tx, name: &str) -> Result<Actor, ControlError> {
 async fn run(
     control: &Control,
     name: &'static str,
-    work: impl Fn(&mut dyn Tx, &Actor) -> Result<Change<ChangeSet>, ControlError> + Send + 'static,
+    work: impl Fn(&mut dyn Tx, &Actor) -> Result<Committed<ChangeSet>, ControlError> + Send + 'static,
 ) -> Result<ChangeSet, ControlError> {
     let work = move |tx: &mut dyn Tx| {
         let actor = by(tx, name)?;
@@ -187,7 +191,7 @@ async fn carry_out(
 ) -> Result<ChangeSet, ControlError> {
     let (id, etag) = (now.id.clone(), now.etag - i64::from(is_stale));
     run(control, user, move |tx, actor| match act {
-        Act::Edit(version) => changes::edit(tx, actor, &id, etag, &content(round, version)),
+        Act::Edit(version) => changes::update(tx, actor, &id, etag, &content(round, version)),
         Act::Submit => changes::submit(tx, actor, &id, etag),
         Act::Approve => reviews::approve(tx, actor, &id, etag, ""),
         Act::Reject => reviews::reject(tx, actor, &id, etag, "no"),
@@ -254,7 +258,7 @@ async fn set(control: &Control, step: Step) {
             let input = AppInput { approvals: needed.to_string(), ..AppInput::default() };
             let work = move |tx: &mut dyn Tx, actor: &Actor| {
                 let etag = apps::get(tx, actor, Role::Admin, "shop")?.etag;
-                app_change::update(tx, actor, "shop", etag, &input)
+                app_settings::update(tx, actor, "shop", etag, &input)
             };
             control.change_as(&system, work).await.map(drop)
         }
@@ -300,7 +304,8 @@ fn a_change_set_goes_the_way_that_its_page_describes_whoever_does_what() {
     let control = runtime.block_on(async {
         let nodes = Arc::new(KnownNodes::default());
         let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
-        let first = CarInput { key: "first".into(), max_permits: "1".into(), ..CarInput::default() };
+        let first =
+            TableRuleInput { key: "first".into(), max_permits: "1".into(), ..TableRuleInput::default() };
         let made = control.change(move |tx| rules::create(tx, &Actor::system(), "shop", &first));
         made.await.expect("an app");
         for (name, role) in USERS {
@@ -330,16 +335,16 @@ async fn a_new_app_needs_the_approvals_of_the_settings_however_it_comes_into_bei
         }),
         ("a rule", |tx, by| {
             let (key, max_permits) = ("k".to_owned(), "1".to_owned());
-            let input = CarInput { key, max_permits, ..CarInput::default() };
-            Ok(Some(rules::add(tx, by, "shop", &input, publishing::Intent::Publish)?.value.state))
+            let input = TableRuleInput { key, max_permits, ..TableRuleInput::default() };
+            Ok(Some(rules::propose_create(tx, by, "shop", &input, publishing::Intent::Publish)?.value.state))
         }),
         ("a rule at once", |tx, by| {
             let (key, max_permits) = ("k".to_owned(), "1".to_owned());
-            let input = CarInput { key, max_permits, ..CarInput::default() };
+            let input = TableRuleInput { key, max_permits, ..TableRuleInput::default() };
             rules::create(tx, by, "shop", &input).map(|_| Some(State::Published))
         }),
         ("a change set that is to be published", |tx, by| {
-            let done = publishing::write(tx, by, "shop", &content(0, 0), publishing::Intent::Publish)?;
+            let done = publishing::propose(tx, by, "shop", &content(0, 0), publishing::Intent::Publish)?;
             Ok(Some(done.value.state))
         }),
         ("an import", |tx, by| {
@@ -357,7 +362,7 @@ async fn a_new_app_needs_the_approvals_of_the_settings_however_it_comes_into_bei
             let after = Some(Content::File(input.check()?));
             let op = OpInput { kind: Kind::File, key: "web".to_owned(), base: None, after };
             let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
-            Ok(Some(publishing::write(tx, by, "shop", &input, publishing::Intent::Publish)?.value.state))
+            Ok(Some(publishing::propose(tx, by, "shop", &input, publishing::Intent::Publish)?.value.state))
         }),
     ];
     for (name, way) in ways {
@@ -368,7 +373,7 @@ async fn a_new_app_needs_the_approvals_of_the_settings_however_it_comes_into_bei
         let two = tollgate_control::Settings { approvals: 2, ..Default::default() };
         control.change_settings(&system, 0, two).await.expect("set");
         let done =
-            control.change_as(&system, move |tx, by| Ok(Change { value: way(tx, by)?, documents: None }));
+            control.change_as(&system, move |tx, by| Ok(Committed { value: way(tx, by)?, documents: None }));
         match done.await {
             Ok(state) => assert!(matches!(state, None | Some(State::Submitted)), "{name}: {state:?}"),
             Err(ControlError::NeedsApproval { approvals: 2, .. }) => continue, // nothing was made

@@ -6,19 +6,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tollgate_control::app_change::{self, AppInput};
-use tollgate_control::car::CarInput;
+use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::change_set::{self, ChangeSet, State};
 use tollgate_control::changes::{self, ChangeInput, Keep, OpInput};
 use tollgate_control::file_rules::{self, FileInput};
 use tollgate_control::publishing::{self, Intent};
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
-    Actor, Change, Claim, Content, Control, ControlError, Kind, KnownNodes, Role, Who, apps, audit, car_yaml,
-    checks, reviews, rules, transfer, users, versions,
+    Actor, Claim, Committed, Content, Control, ControlError, Kind, KnownNodes, Role, Who, apps, audit,
+    checks, reviews, rules, table_rule_yaml, transfer, users, versions,
 };
 use tollgate_db::{TimeSource, Tx};
 
-type Done<T> = Result<Change<T>, ControlError>;
+type Done<T> = Result<Committed<T>, ControlError>;
 
 async fn open(folder: &Path) -> Control {
     let nodes = Arc::new(KnownNodes::default());
@@ -30,14 +30,14 @@ fn user(name: &str, role: Role) -> Who {
     Who { kind: "user", user_id: id, name: name.to_owned(), roles, ..Who::system() }
 }
 
-fn row(key: &str, rate: i64) -> CarInput {
+fn row(key: &str, rate: i64) -> TableRuleInput {
     let (key, rate) = (key.to_owned(), rate.to_string());
-    CarInput { key, rate, max_permits: "100".to_owned(), ..CarInput::default() }
+    TableRuleInput { key, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() }
 }
 
 fn put(key: &str, base: Option<i64>, rate: i64) -> OpInput {
-    let after = Some(Content::Car(Box::new(row(key, rate).check().expect("a row"))));
-    OpInput { kind: Kind::Car, key: key.to_owned(), base, after }
+    let after = Some(Content::TableRule(Box::new(row(key, rate).check().expect("a row"))));
+    OpInput { kind: Kind::TableRule, key: key.to_owned(), base, after }
 }
 
 fn change(ops: &[OpInput]) -> ChangeInput {
@@ -72,7 +72,7 @@ async fn approvals_of(control: &Control, approvals: &str) {
     control
         .change(move |tx| {
             let etag = apps::get(tx, &Actor::system(), Role::Admin, "shop")?.etag;
-            app_change::update(tx, &Actor::system(), "shop", etag, &input)
+            app_settings::update(tx, &Actor::system(), "shop", etag, &input)
         })
         .await
         .expect("set");
@@ -87,7 +87,7 @@ async fn run(
 
 async fn rate(control: &Control, key: &'static str) -> i64 {
     let read = control.read(move |tx| rules::get(tx, &Actor::system(), "shop", key));
-    read.await.expect("a rule").car.rate
+    read.await.expect("a rule").row.rate
 }
 
 #[tokio::test]
@@ -126,7 +126,7 @@ async fn an_approval_holds_for_one_submission() {
     let edit = |rate: i64, etag: i64| {
         let (by, id) = (ann.clone(), id.clone());
         run(&control, move |tx| {
-            changes::edit(tx, &by.assumed(), &id, etag, &change(&[put("a", Some(1), rate)]))
+            changes::update(tx, &by.assumed(), &id, etag, &change(&[put("a", Some(1), rate)]))
         })
     };
     let edited = edit(6, approved.etag).await.expect("edited");
@@ -172,7 +172,7 @@ async fn a_rejected_change_can_be_edited_and_an_abandoned_one_cannot() {
     let (ann, bob) = (user("ann", Role::Editor), user("bob", Role::Approver));
     let by = ann.clone();
     let write = move |tx: &mut dyn Tx| {
-        publishing::write(tx, &by.assumed(), "shop", &change(&[put("a", Some(1), 5)]), Intent::Publish)
+        publishing::propose(tx, &by.assumed(), "shop", &change(&[put("a", Some(1), 5)]), Intent::Publish)
     };
     let waiting = run(&control, write).await.expect("submitted");
     assert_eq!((waiting.state, rate(&control, "a").await), (State::Submitted, 1));
@@ -191,13 +191,13 @@ async fn a_rejected_change_can_be_edited_and_an_abandoned_one_cannot() {
     assert_eq!(reject("too low").await.expect("rejected").state, State::Rejected);
     let other = {
         let (by, id) = (user("eve", Role::Editor), id.clone());
-        run(&control, move |tx| changes::edit(tx, &by.assumed(), &id, 3, &change(&[put("a", Some(1), 7)])))
+        run(&control, move |tx| changes::update(tx, &by.assumed(), &id, 3, &change(&[put("a", Some(1), 7)])))
             .await
     };
     assert!(matches!(other, Err(ControlError::NotAuthor { .. })));
     let (by, edited) = (ann.clone(), id.clone());
     let edited = run(&control, move |tx| {
-        changes::edit(tx, &by.assumed(), &edited, 3, &change(&[put("a", Some(1), 7)]))
+        changes::update(tx, &by.assumed(), &edited, 3, &change(&[put("a", Some(1), 7)]))
     });
     assert_eq!(edited.await.expect("edited").state, State::Draft);
     let (by, given_up) = (ann.clone(), id.clone());
@@ -206,9 +206,10 @@ async fn a_rejected_change_can_be_edited_and_an_abandoned_one_cannot() {
     let abandoned = abandoned.expect("abandoned");
     let said: Vec<&str> = abandoned.events.iter().map(|it| &*it.verdict).collect();
     assert_eq!(said, ["submit", "reject", "edit", "abandon"]);
-    let late =
-        run(&control, move |tx| changes::edit(tx, &ann.assumed(), &id, 5, &change(&[put("a", Some(1), 8)])))
-            .await;
+    let late = run(&control, move |tx| {
+        changes::update(tx, &ann.assumed(), &id, 5, &change(&[put("a", Some(1), 8)]))
+    })
+    .await;
     assert!(matches!(late, Err(ControlError::WrongState { .. })));
 }
 
@@ -226,7 +227,7 @@ async fn conflict(keep: Keep, want: i64) {
     let by = bob.clone();
     let other = move |tx: &mut dyn Tx| {
         let ops = [put("c", None, 1), put("b", Some(2), 60)];
-        publishing::write(tx, &by.assumed(), "shop", &change(&ops), Intent::Publish)
+        publishing::propose(tx, &by.assumed(), "shop", &change(&ops), Intent::Publish)
     };
     assert_eq!(run(&control, other).await.expect("published").published_version, Some(3));
 
@@ -246,7 +247,7 @@ async fn conflict(keep: Keep, want: i64) {
 
     let (by, id, etag) = (ann.clone(), draft.id.clone(), draft.etag);
     let resolved = run(&control, move |tx| {
-        changes::resolve(tx, &by.assumed(), &id, etag, &[(Kind::Car, "b".to_owned(), keep)])
+        changes::resolve(tx, &by.assumed(), &id, etag, &[(Kind::TableRule, "b".to_owned(), keep)])
     });
     let resolved = resolved.await.expect("resolved");
     assert_ne!(resolved.content_sha256, draft.content_sha256, "an approval does not cover it");
@@ -269,13 +270,13 @@ async fn each_version_has_exactly_one_entry_of_the_audit() {
     let ann = || user("ann", Role::Admin);
     let several = [put("a", Some(1), 5), put("c", None, 6)];
     run(&control, move |tx| {
-        publishing::write(tx, &ann().assumed(), "shop", &change(&several), Intent::Publish)
+        publishing::propose(tx, &ann().assumed(), "shop", &change(&several), Intent::Publish)
     })
     .await
     .expect("version 3");
     let rejected = [put("a", Some(1), 6)];
     run(&control, move |tx| {
-        publishing::write(tx, &ann().assumed(), "shop", &change(&rejected), Intent::Publish)
+        publishing::propose(tx, &ann().assumed(), "shop", &change(&rejected), Intent::Publish)
     })
     .await
     .expect_err("a conflict");
@@ -293,7 +294,7 @@ async fn each_version_has_exactly_one_entry_of_the_audit() {
         .expect("version 6");
     let off = AppInput { state: "disabled".to_owned(), ..AppInput::default() };
     control
-        .change(move |tx| app_change::update(tx, &ann().assumed(), "shop", 2, &off))
+        .change(move |tx| app_settings::update(tx, &ann().assumed(), "shop", 2, &off))
         .await
         .expect("version 7");
     let (entries, made) = control
@@ -327,14 +328,14 @@ const OPERATIONS: &[Operation] = &[
     }),
     ("preview", Role::Viewer, |tx, by, _, _| checks::preview(tx, by, "shop", &[]).map(drop)),
     ("difference", Role::Viewer, |tx, by, _, _| versions::difference(tx, by, "shop", 1, 2).map(drop)),
-    ("past", Role::Viewer, |tx, by, _, _| rules::past(tx, by, "shop", Kind::Car, "a").map(drop)),
+    ("past", Role::Viewer, |tx, by, _, _| rules::past(tx, by, "shop", Kind::TableRule, "a").map(drop)),
     ("files", Role::Viewer, |tx, by, _, _| file_rules::list(tx, by, "shop").map(drop)),
     ("create", Role::Editor, |tx, by, _, _| {
         changes::create(tx, by, "shop", &change(&[put("n", None, 1)])).map(drop)
     }),
     ("write", Role::Editor, |tx, by, _, _| {
         let input = change(&[put("n", None, 1)]);
-        publishing::write(tx, by, "shop", &input, Intent::Publish).map(drop)
+        publishing::propose(tx, by, "shop", &input, Intent::Publish).map(drop)
     }),
     ("comment", Role::Editor, |tx, by, id, _| changes::comment(tx, by, id, "so").map(drop)),
     ("publish", Role::Editor, |tx, by, id, etag| publishing::publish(tx, by, id, etag).map(drop)),
@@ -390,7 +391,7 @@ async fn rows_and_files_are_one_version_and_a_domain_has_one_owner() {
             if app != "shop" && apps::list(tx, &by().assumed())?.iter().all(|it| it.name != app) {
                 apps::create(tx, &by().assumed(), app, "")?;
             }
-            publishing::write(tx, &by().assumed(), app, &input, Intent::Publish)
+            publishing::propose(tx, &by().assumed(), app, &input, Intent::Publish)
         })
     };
     let made = write("shop", vec![put_file("web", None, file("web", 5)).expect("a file"), put("c", None, 3)]);
@@ -440,22 +441,23 @@ async fn rude_operations_are_rejected() {
     shop(&control, "0").await;
     let mut forged = row("a", 1).check().expect("a row");
     forged.rate = 0;
-    let forged = Some(Content::Car(Box::new(forged)));
+    let forged = Some(Content::TableRule(Box::new(forged)));
     let op = |kind, key: &str, base, after| OpInput { kind, key: key.to_owned(), base, after };
     for (name, ops) in [
         ("nothing", vec![]),
         ("a base that is to come", vec![put("a", Some(9), 5)]),
         ("a base of another rule", vec![put("a", Some(2), 5)]),
-        ("deletes what it says is not there", vec![op(Kind::Car, "a", None, None)]),
+        ("deletes what it says is not there", vec![op(Kind::TableRule, "a", None, None)]),
         ("twice the same rule", vec![put("a", Some(1), 5), put("a", Some(1), 6)]),
-        ("another key than its rule", vec![op(Kind::Car, "z", None, put("a", None, 1).after)]),
+        ("another key than its rule", vec![op(Kind::TableRule, "z", None, put("a", None, 1).after)]),
         ("another kind than its rule", vec![op(Kind::File, "a", None, put("a", None, 1).after)]),
-        ("a rate that no form accepts", vec![op(Kind::Car, "a", Some(1), forged)]),
-        ("a pattern as key", vec![op(Kind::Car, "a*", Some(1), None)]),
+        ("a rate that no form accepts", vec![op(Kind::TableRule, "a", Some(1), forged)]),
+        ("a pattern as key", vec![op(Kind::TableRule, "a*", Some(1), None)]),
     ] {
         let input = change(&ops);
-        let done =
-            run(&control, move |tx| publishing::write(tx, &Actor::system(), "shop", &input, Intent::Publish));
+        let done = run(&control, move |tx| {
+            publishing::propose(tx, &Actor::system(), "shop", &input, Intent::Publish)
+        });
         let error = done.await.expect_err(name);
         assert!(matches!(error, ControlError::Invalid(_) | ControlError::NotFound { .. }), "{name}: {error}");
     }
@@ -491,7 +493,8 @@ async fn edit_at_once(plans: Vec<Plan>) {
                         match rate {
                             Some(rate) => drop(ops.insert(key.clone(), put(&key, base, *rate))),
                             None if base.is_some() => {
-                                let op = OpInput { kind: Kind::Car, key: key.clone(), base, after: None };
+                                let op =
+                                    OpInput { kind: Kind::TableRule, key: key.clone(), base, after: None };
                                 ops.insert(key, op);
                             }
                             None => {}
@@ -531,7 +534,7 @@ async fn edit_at_once(plans: Vec<Plan>) {
     let mut want: BTreeMap<String, i64> = BTreeMap::new();
     for op in accepted.into_iter().flat_map(|it| it.ops) {
         let began_with = match &op.before {
-            Some(Content::Car(car)) => Some(car.rate),
+            Some(Content::TableRule(table_rule)) => Some(table_rule.rate),
             _ => None,
         };
         assert_eq!(
@@ -541,13 +544,13 @@ async fn edit_at_once(plans: Vec<Plan>) {
             op.key
         );
         match op.after {
-            Some(Content::Car(car)) => drop(want.insert(op.key, car.rate)),
+            Some(Content::TableRule(table_rule)) => drop(want.insert(op.key, table_rule.rate)),
             _ => drop(want.remove(&op.key)),
         }
     }
     let query = rules::Query { app: "shop".to_owned(), page: 1, size: 500, ..rules::Query::default() };
     let page = control.read(move |tx| rules::list(tx, &Actor::system(), &query)).await.expect("a page");
-    let found: BTreeMap<String, i64> = page.rules.into_iter().map(|it| (it.car.key, it.car.rate)).collect();
+    let found: BTreeMap<String, i64> = page.rules.into_iter().map(|it| (it.row.key, it.row.rate)).collect();
     assert_eq!(found, want);
 }
 
@@ -579,16 +582,16 @@ proptest! {
         let extras = serde_json::to_string(&serde_json::json!({"note": text})).expect("JSON");
         let extras = extras.replacen(':', &format!(":{spaces}"), 1) + &spaces;
         let (max_permits, g) = (burst.to_string(), tollgate_control::fields::in_words(g));
-        let input = CarInput {
-            key, max_permits, g, description, extras, state: state.to_owned(), ..CarInput::default()
+        let input = TableRuleInput {
+            key, max_permits, g, description, extras, state: state.to_owned(), ..TableRuleInput::default()
         };
         let form = input.check().expect("a row").to_input();
-        let yaml = car_yaml::write(&form);
-        let back = car_yaml::read(&yaml);
+        let yaml = table_rule_yaml::write(&form);
+        let back = table_rule_yaml::read(&yaml);
         let back = back.map_err(|error| TestCaseError::fail(format!("{error}\n{yaml}")))?;
         prop_assert_eq!(&back, &form);
         prop_assert_eq!(back.extras, input.extras);
-        prop_assert_eq!(car_yaml::write(&form), yaml);
+        prop_assert_eq!(table_rule_yaml::write(&form), yaml);
     }
 }
 
@@ -602,10 +605,10 @@ fn a_fault_in_the_yaml_of_a_row_has_its_place() {
         ("key: \"a\nrate: 1", "not YAML"),
         ("key: a\nkey: b\n", "2:1: "),
     ] {
-        let error = car_yaml::read(yaml).expect_err(yaml).to_string();
+        let error = table_rule_yaml::read(yaml).expect_err(yaml).to_string();
         assert!(error.contains(want), "{yaml:?}: {error}");
     }
-    let input = car_yaml::read("max_permits: 7\nkey: a\nextras: '{\"a\": 1}'\nper:\n").expect("a row");
+    let input = table_rule_yaml::read("max_permits: 7\nkey: a\nextras: '{\"a\": 1}'\nper:\n").expect("a row");
     assert_eq!((&*input.key, &*input.max_permits, &*input.extras), ("a", "7", "{\"a\": 1}"));
 }
 
@@ -623,8 +626,8 @@ prop_compose! {
             Content::File(FileInput { domain: key, text, description, state }.check().expect("a file"))
         } else {
             let extras = serde_json::json!({"note": note}).to_string() + &spaces;
-            let input = CarInput { extras, description: comment, state: state.to_owned(), ..row(&key, rate) };
-            Content::Car(Box::new(input.check().expect("a row")))
+            let input = TableRuleInput { extras, description: comment, state: state.to_owned(), ..row(&key, rate) };
+            Content::TableRule(Box::new(input.check().expect("a row")))
         }
     }
 }

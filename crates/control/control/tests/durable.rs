@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tollgate_control::audit::Chain;
-use tollgate_control::car::CarInput;
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{Actor, Claim, Control, ControlError, KnownNodes, Lost, problems, rules};
 use tollgate_db::{DbError, TimeSource};
 
@@ -18,7 +18,7 @@ async fn open(folder: &Path) -> Control {
 
 async fn create(control: &Control, key: String) -> Result<(), ControlError> {
     let (rate, max_permits) = ("1".to_owned(), "20".to_owned());
-    let input = CarInput { key, rate, max_permits, ..CarInput::default() };
+    let input = TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() };
     control.change(move |tx| rules::create(tx, &Actor::system(), "shop", &input)).await.map(drop)
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use rusqlite::Connection;
-use tollgate_control::car::CarInput;
 use tollgate_control::problems::Kind;
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{Actor, Claim, Control, KnownNodes, MIGRATIONS, Recorded, UNSEALED, rules};
 use tollgate_db::{
     Comparison, Db, DbError, Difference, Edit, Migration, OnEdits, Options, TimeSource, Tx, Unsealed,
@@ -192,9 +192,9 @@ async fn rows_from_before_there_were_seals_are_sealed_as_they_are_and_migrations
     // Sealed by a version with fewer columns than the next one.
     let options = || Options { unsealed: Some(UNSEALED), ..Options::default() };
     let old = Db::open_with(&path, &MIGRATIONS[..5], TimeSource::Database, options()).expect("opened");
-    let car = "INSERT INTO apps (id, name, description, version, state, source, approvals, etag, created_at, updated_at) \
+    let table_rule = "INSERT INTO apps (id, name, description, version, state, source, approvals, etag, created_at, updated_at) \
                VALUES ('a', 'shop', '', 1, 'active', 'ui', 0, 1, 1, 1)";
-    old.write(move |tx| tx.execute(car, &[])).await.expect("written");
+    old.write(move |tx| tx.execute(table_rule, &[])).await.expect("written");
     drop(old);
     let new = Db::open_with(&path, MIGRATIONS, TimeSource::Database, options()).expect("opened");
     let found = new.compare().await.expect("compared");
@@ -209,7 +209,8 @@ async fn edited_rows_are_named_until_an_administrator_accepts_them_and_the_audit
     let nodes = Arc::new(KnownNodes::default());
     let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
     for key in ["a", "b"] {
-        let input = CarInput { key: key.to_owned(), max_permits: "20".to_owned(), ..CarInput::default() };
+        let input =
+            TableRuleInput { key: key.to_owned(), max_permits: "20".to_owned(), ..TableRuleInput::default() };
         let create = move |tx: &mut dyn Tx| rules::create(tx, &Actor::system(), "shop", &input);
         control.change(create).await.expect("made");
     }
@@ -316,7 +317,8 @@ async fn an_edit_that_a_change_overwrites_is_in_the_audit_and_a_problem_until_it
     let open = || Control::open(folder.path(), TimeSource::Database, Arc::new(KnownNodes::default()));
     let control = open().await.expect("a database");
     let save = async |control: &Control, key: &str, max: &str| {
-        let input = CarInput { key: key.to_owned(), max_permits: max.to_owned(), ..CarInput::default() };
+        let input =
+            TableRuleInput { key: key.to_owned(), max_permits: max.to_owned(), ..TableRuleInput::default() };
         let save = move |tx: &mut dyn Tx| match rules::get(tx, &Actor::system(), "shop", &input.key) {
             Ok(rule) => rules::update(tx, &Actor::system(), "shop", rule.etag, &input),
             Err(_) => rules::create(tx, &Actor::system(), "shop", &input),

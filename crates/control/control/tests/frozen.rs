@@ -10,11 +10,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::watch;
-use tollgate_control::app_change::{self, AppInput};
-use tollgate_control::car::CarInput;
+use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::changes::{ChangeInput, OpInput};
 use tollgate_control::file_rules::FileInput;
 use tollgate_control::publishing::{self, Intent};
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
     Actor, Claim, Content, Control, ControlError, Document, Kind, NodeApp, NodeState, Nodes, Role, Steps,
     Who, audit, problems, rules, thaw, versions,
@@ -85,13 +85,13 @@ async fn open(folder: &Path, nodes: &Arc<Told>) -> Control {
     control
 }
 
-fn row(key: &str, rate: &str, description: &str) -> CarInput {
+fn row(key: &str, rate: &str, description: &str) -> TableRuleInput {
     let [key, rate, description] = [key, rate, description].map(str::to_owned);
     let (max_permits, pre_permits) = ("20".to_owned(), "3".to_owned());
-    CarInput { key, rate, max_permits, pre_permits, description, ..CarInput::default() }
+    TableRuleInput { key, rate, max_permits, pre_permits, description, ..TableRuleInput::default() }
 }
 
-async fn create(control: &Control, app: &'static str, input: CarInput) -> Result<(), ControlError> {
+async fn create(control: &Control, app: &'static str, input: TableRuleInput) -> Result<(), ControlError> {
     let made = control.change(move |tx| rules::create(tx, &Actor::system(), app, &input)).await;
     made.map(drop)
 }
@@ -110,7 +110,7 @@ async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
     let update = |tx: &mut dyn tollgate_db::Tx| {
         let etag = rules::get(tx, &Actor::system(), "shop", "push")?.etag;
         let (trial_rate, trial_max_permits) = ("9".to_owned(), "30".to_owned());
-        let tried = CarInput { trial_rate, trial_max_permits, ..row("push", "7", "changed") };
+        let tried = TableRuleInput { trial_rate, trial_max_permits, ..row("push", "7", "changed") };
         rules::update(tx, &Actor::system(), "shop", etag, &tried)
     };
     control.change(update).await.expect("version 3");
@@ -121,7 +121,7 @@ async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
     control.change(delete).await.expect("version 4");
     let [per, need_permits, bucket, post_paid] = ["user", "2", "pool", "true"].map(str::to_owned);
     let state = "shadow".to_owned();
-    let per = CarInput { per, need_permits, bucket, post_paid, state, ..row("per", "9", "") };
+    let per = TableRuleInput { per, need_permits, bucket, post_paid, state, ..row("per", "9", "") };
     create(&control, "shop", per).await.expect("version 5");
     let text = "domain: web\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n".to_owned();
     let file = FileInput { text, ..FileInput::default() }.check().expect("a file");
@@ -129,7 +129,7 @@ async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
         OpInput { kind: Kind::File, key: "web".to_owned(), base: None, after: Some(Content::File(file)) };
     let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
     let add = move |tx: &mut dyn tollgate_db::Tx| {
-        publishing::write(tx, &by.assumed(), "shop", &input, Intent::Publish)
+        publishing::propose(tx, &by.assumed(), "shop", &input, Intent::Publish)
     };
     control.change(add).await.expect("version 6");
     let held =
@@ -160,7 +160,8 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
     let rolled = control.change(|tx| versions::rollback(tx, &Actor::system(), "shop", 3, 1, "why")).await;
     assert!(is_frozen(&rolled.expect_err("frozen")));
     let off = AppInput { state: "disabled".to_owned(), ..AppInput::default() };
-    let disabled = control.change(move |tx| app_change::update(tx, &Actor::system(), "shop", 1, &off)).await;
+    let disabled =
+        control.change(move |tx| app_settings::update(tx, &Actor::system(), "shop", 1, &off)).await;
     assert!(is_frozen(&disabled.expect_err("frozen")));
     create(&control, "bank", row("more", "1", "")).await.expect("of another app");
     // It stays frozen when the nodes are away, and after a restart.
@@ -194,7 +195,7 @@ async fn a_frozen_app_takes_no_change_and_the_others_do_until_it_is_taken_over_f
     };
     assert_eq!((shop.version, documents(&shop.documents)), (7, documents(&held)));
     let of =
-        |key: &'static str| control.read(move |tx| Ok(rules::get(tx, &Actor::system(), "shop", key)?.car));
+        |key: &'static str| control.read(move |tx| Ok(rules::get(tx, &Actor::system(), "shop", key)?.row));
     let push = of("push").await.expect("there");
     assert_eq!(
         (push.rate, push.pre_permits, &*push.description),
@@ -329,7 +330,7 @@ async fn changes_wait_for_the_nodes_that_were_there_and_no_longer_than_they_are_
             // What publishes nothing does not wait; it comes after the change in the queue of the database.
             let draft = ChangeInput { title: "later".to_owned(), ..ChangeInput::default() };
             let draft = control
-                .change(move |tx| publishing::write(tx, &Actor::system(), "shop", &draft, Intent::Draft));
+                .change(move |tx| publishing::propose(tx, &Actor::system(), "shop", &draft, Intent::Draft));
             draft.await.expect("a draft");
             let awaited = control.awaited(1_000_000 + after_ms).expect("nodes are missing");
             assert_eq!((awaited.missing, awaited.of), (2 - attached, 2));

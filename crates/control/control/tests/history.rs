@@ -7,15 +7,15 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tollgate_control::car::CarInput;
 use tollgate_control::changes::{ChangeInput, OpInput};
 use tollgate_control::file_rules::FileInput;
 use tollgate_control::history::{
     self, Counts, HistoryQuery, IngestError, Resolution, Scope, Sweep, TopQuery, history, top_keys,
 };
 use tollgate_control::publishing::{self, Intent};
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
-    Actor, Change, Claim, Content, Control, ControlError, Kind, KnownNodes, Role, Who, problems, rules,
+    Actor, Claim, Committed, Content, Control, ControlError, Kind, KnownNodes, Role, Who, problems, rules,
 };
 use tollgate_db::{TimeSource, Tx};
 use tollgate_fleet_proto::{Report, RuleCounts, TopKey};
@@ -109,11 +109,11 @@ fn report(sequence: u64, rules: Vec<RuleCounts>) -> Report {
 }
 
 async fn with_app(world: &World) {
-    let input = CarInput {
+    let input = TableRuleInput {
         key: "a".to_owned(),
         rate: "5".to_owned(),
         max_permits: "10".to_owned(),
-        ..CarInput::default()
+        ..TableRuleInput::default()
     };
     let created = world.control.change(move |tx| rules::create(tx, &Actor::system(), "shop", &input));
     created.await.expect("a rule");
@@ -124,8 +124,12 @@ async fn with_app(world: &World) {
 async fn a_jump_of_the_denied_share_is_a_problem_of_its_app_alone() {
     let world = World::new().await;
     with_app(&world).await;
-    let input =
-        CarInput { key: "a".into(), rate: "5".into(), max_permits: "10".into(), ..CarInput::default() };
+    let input = TableRuleInput {
+        key: "a".into(),
+        rate: "5".into(),
+        max_permits: "10".into(),
+        ..TableRuleInput::default()
+    };
     let other = world.control.change(move |tx| rules::create(tx, &Actor::system(), "quiet", &input));
     other.await.expect("a rule");
     let of = |app: &str, admitted, denied| RuleCounts {
@@ -373,7 +377,8 @@ async fn with_rules(world: &World, count: u32) {
     let op =
         OpInput { kind: Kind::File, key: "many".to_owned(), base: None, after: Some(Content::File(file)) };
     let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
-    let put = move |tx: &mut dyn Tx| publishing::write(tx, &Actor::system(), "shop", &input, Intent::Publish);
+    let put =
+        move |tx: &mut dyn Tx| publishing::propose(tx, &Actor::system(), "shop", &input, Intent::Publish);
     world.control.change(put).await.expect("published");
 }
 
@@ -504,8 +509,8 @@ async fn old_rows_go_and_the_coarser_ones_stay() {
         world.store("n", 1, report(sequence, vec![counts("key=a", 1, 0)])).await.expect("stored");
         world.now.fetch_add(10_000, Relaxed);
     }
-    let sweep = |tx: &mut dyn Tx| -> Result<Change<Option<Sweep>>, ControlError> {
-        Ok(Change { value: history::sweep(tx, Sweep::default())?, documents: None })
+    let sweep = |tx: &mut dyn Tx| -> Result<Committed<Option<Sweep>>, ControlError> {
+        Ok(Committed { value: history::sweep(tx, Sweep::default())?, documents: None })
     };
     let want = |kept: [i64; 4]| kept;
     for (after, kept) in [

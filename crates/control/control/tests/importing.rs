@@ -9,8 +9,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use tollgate_clock::MonotonicClock;
-use tollgate_control::car::CarInput;
 use tollgate_control::publishing::Intent;
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::transfer::{self, Imported};
 use tollgate_control::{
     Actor, Claim, Content, Control, ControlError, FileRule, KnownNodes, OldNodes, Origin, Role, Settings,
@@ -27,10 +27,10 @@ fn admin() -> Claim {
     Claim::program("tests")
 }
 
-fn car(key: &str, rate: i64) -> Content {
+fn table_rule(key: &str, rate: i64) -> Content {
     let (key, rate, max_permits) = (key.to_owned(), rate.to_string(), "100".to_owned());
-    let input = CarInput { key, rate, max_permits, ..CarInput::default() };
-    Content::Car(Box::new(input.check().expect("a rule")))
+    let input = TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() };
+    Content::TableRule(Box::new(input.check().expect("a rule")))
 }
 
 fn file(domain: &str, limit: i64) -> Content {
@@ -47,7 +47,7 @@ fn document() -> impl Strategy<Value = Imported> {
     rules.prop_map(|rules| {
         let rule = |(nth, number): (usize, i64)| match nth {
             6 | 7 => file(&format!("files.{nth}"), number),
-            nth => car(&format!("key{nth}"), number),
+            nth => table_rule(&format!("key{nth}"), number),
         };
         Imported { app: "shop".to_owned(), rules: rules.into_iter().map(rule).collect() }
     })
@@ -128,7 +128,11 @@ proptest! {
 /// Adds a rule `otherN` from a thread without a runtime.
 fn add(control: &Control, nth: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let input = CarInput { key: format!("other{nth}"), max_permits: "5".to_owned(), ..CarInput::default() };
+    let input = TableRuleInput {
+        key: format!("other{nth}"),
+        max_permits: "5".to_owned(),
+        ..TableRuleInput::default()
+    };
     let create = move |tx: &mut dyn Tx, by: &Actor| rules::create(tx, by, "shop", &input);
     runtime.block_on(control.change_as(&admin(), create)).expect("added");
 }
@@ -138,7 +142,7 @@ async fn a_change_between_the_work_and_the_transaction_is_seen() {
     for interruptions in [0, 1, 2, 3, 5] {
         let folder = tempfile::tempdir().expect("a folder");
         let other = open(folder.path(), TimeSource::Database).await;
-        let first = Imported { app: "shop".to_owned(), rules: vec![car("a", 1), car("b", 1)] };
+        let first = Imported { app: "shop".to_owned(), rules: vec![table_rule("a", 1), table_rule("b", 1)] };
         other.import(&admin(), OldNodes::Reject, first).await.expect("imported");
         // The time is asked before a transaction begins: then somebody else adds a rule.
         let left = Arc::new(AtomicUsize::new(0));
@@ -152,7 +156,7 @@ async fn a_change_between_the_work_and_the_transaction_is_seen() {
         };
         let control = open(folder.path(), TimeSource::Asked(Arc::new(before_each))).await;
         left.store(interruptions, Relaxed);
-        let all = Imported { app: "shop".to_owned(), rules: vec![car("a", 2), car("c", 1)] };
+        let all = Imported { app: "shop".to_owned(), rules: vec![table_rule("a", 2), table_rule("c", 1)] };
         let done = control.import(&admin(), OldNodes::Reject, all.clone()).await.expect("imported");
         let version = done.expect("a change").published_version;
         // Of more than three, the last come too late to be seen.
@@ -166,7 +170,7 @@ async fn a_change_between_the_work_and_the_transaction_is_seen() {
 
 /// An app of `count` rules with this rate.
 fn large(count: usize, rate: i64) -> Imported {
-    let rules = (0..count).map(|nth| car(&format!("key{nth:05}"), rate)).collect();
+    let rules = (0..count).map(|nth| table_rule(&format!("key{nth:05}"), rate)).collect();
     Imported { app: "shop".to_owned(), rules }
 }
 
@@ -196,10 +200,11 @@ async fn most_of_the_time_that_an_import_takes_others_write() {
 /// Changes the rule `key00001` if it is there, and adds a rule if not: somebody else does, between the steps.
 fn write_between(control: &Control, app: &str, key: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let input = CarInput { key: key.to_owned(), max_permits: "5".to_owned(), ..CarInput::default() };
+    let input =
+        TableRuleInput { key: key.to_owned(), max_permits: "5".to_owned(), ..TableRuleInput::default() };
     let app = app.to_owned();
     let write = move |tx: &mut dyn Tx, by: &Actor| {
-        let changed = CarInput { key: "key00001".to_owned(), rate: "9".to_owned(), ..input.clone() };
+        let changed = TableRuleInput { key: "key00001".to_owned(), rate: "9".to_owned(), ..input.clone() };
         if let Ok(now) = rules::get(tx, by, &app, &changed.key) {
             return rules::update(tx, by, &app, now.etag, &changed);
         }
@@ -222,7 +227,7 @@ fn looked_at(control: &Control) -> Look {
         };
         let query = rules::Query { app: "shop".to_owned(), page: 1, size: 500, ..rules::Query::default() };
         let listed = rules::list(tx, by, &query)?;
-        let keys = listed.rules.iter().map(|it| format!("{} {}", it.car.key, it.car.rate)).collect();
+        let keys = listed.rules.iter().map(|it| format!("{} {}", it.row.key, it.row.rate)).collect();
         assert_eq!(listed.matching, app.rules, "a list counts what there is");
         let diffs = match app.version {
             0 => 0,
@@ -238,7 +243,7 @@ fn looked_at(control: &Control) -> Look {
 /// The rules of a document, as a list shows them.
 fn of(all: &Imported) -> Vec<String> {
     let shown = |rule: &Content| match rule {
-        Content::Car(car) => format!("{} {}", car.key, car.rate),
+        Content::TableRule(table_rule) => format!("{} {}", table_rule.key, table_rule.rate),
         Content::File(file) => file.domain.clone(),
     };
     all.rules.iter().map(shown).collect()
@@ -256,7 +261,7 @@ fn transactions(folder: &Path) -> Vec<(usize, bool)> {
 /// A document of rules `keyN`, each with its rate.
 fn of_rates(rates: &[i64]) -> Imported {
     let rules = rates.iter().enumerate().filter(|(_, rate)| **rate > 0);
-    let rules = rules.map(|(nth, rate)| car(&format!("key{nth:05}"), *rate)).collect();
+    let rules = rules.map(|(nth, rate)| table_rule(&format!("key{nth:05}"), *rate)).collect();
     Imported { app: "shop".to_owned(), rules }
 }
 

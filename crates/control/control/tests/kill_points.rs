@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use tollgate_control::app_change::{self, AppInput};
+use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::audit::{self, Chain, MAX_EXPORT};
-use tollgate_control::car::CarInput;
 use tollgate_control::changes::{self, ChangeInput, OpInput};
 use tollgate_control::file_rules::FileInput;
 use tollgate_control::publishing;
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
     Claim, Content, Control, Kind, KnownNodes, OldNodes, Role, Steps, Who, apps, compile, reviews, rules,
     transfer, versions,
@@ -36,9 +36,9 @@ fn user(name: &str) -> Who {
 
 fn put(key: &str, base: Option<i64>, rate: i64) -> OpInput {
     let (name, rate) = (key.to_owned(), rate.to_string());
-    let row = CarInput { key: name, rate, max_permits: "100".to_owned(), ..CarInput::default() };
-    let after = Some(Content::Car(Box::new(row.check().expect("a row"))));
-    OpInput { kind: Kind::Car, key: key.to_owned(), base, after }
+    let row = TableRuleInput { key: name, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() };
+    let after = Some(Content::TableRule(Box::new(row.check().expect("a row"))));
+    OpInput { kind: Kind::TableRule, key: key.to_owned(), base, after }
 }
 
 fn file() -> OpInput {
@@ -52,7 +52,11 @@ fn file() -> OpInput {
 async fn prepared(folder: &Path) {
     let control = open(folder).await;
     for key in ["a", "b", "c"] {
-        let input = CarInput { key: key.to_owned(), max_permits: "100".to_owned(), ..CarInput::default() };
+        let input = TableRuleInput {
+            key: key.to_owned(),
+            max_permits: "100".to_owned(),
+            ..TableRuleInput::default()
+        };
         control
             .change(move |tx| rules::create(tx, &user("ann").assumed(), "shop", &input))
             .await
@@ -61,7 +65,7 @@ async fn prepared(folder: &Path) {
     let input = AppInput { approvals: "1".to_owned(), ..AppInput::default() };
     let set = control.change(move |tx| {
         let etag = apps::get(tx, &user("ann").assumed(), Role::Admin, "shop")?.etag;
-        app_change::update(tx, &user("ann").assumed(), "shop", etag, &input)
+        app_settings::update(tx, &user("ann").assumed(), "shop", etag, &input)
     });
     set.await.expect("set");
     let gone = OpInput { after: None, ..put("b", Some(2), 1) };
@@ -157,12 +161,12 @@ async fn seen(folder: &Path) -> Seen {
         for app in apps::list(tx, &by.assumed())? {
             let text = transfer::export(tx, &by.assumed(), &app.name)?;
             let query = rules::Query { app: app.name.clone(), page: 1, size: 500, ..rules::Query::default() };
-            let cars = rules::list(tx, &by.assumed(), &query)?
+            let table_rules = rules::list(tx, &by.assumed(), &query)?
                 .rules
                 .into_iter()
-                .map(|it| it.car)
+                .map(|it| it.row)
                 .collect::<Vec<_>>();
-            all.push((app.name, app.version, text, cars));
+            all.push((app.name, app.version, text, table_rules));
         }
         let changes = select!(Titled: "FROM changes ORDER BY id").all(tx, &[])?;
         let changes = changes.into_iter().map(|it| (it.title, it.state)).collect::<Vec<_>>();
@@ -177,10 +181,10 @@ async fn seen(folder: &Path) -> Seen {
         "{chain:?}"
     );
     let published = Published::clone(&control.published().borrow());
-    for (name, version, _, cars) in &all {
+    for (name, version, _, table_rules) in &all {
         let of = published.apps.iter().find(|it| it.app == *name).expect("published");
         assert_eq!(of.version.cast_signed(), *version, "{name}");
-        let compiled = compile::documents(name, cars).expect("compiled");
+        let compiled = compile::documents(name, table_rules).expect("compiled");
         assert!(compiled.iter().all(|it| of.documents.contains(it)), "{name}");
     }
     Seen {

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use tollgate_control::audit::{Chain, MAX_EXPORT};
-use tollgate_control::car::CarInput;
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::tokens::TokenInput;
 use tollgate_control::{
     Actor, Claim, Control, KnownNodes, Role, Settings, Who, audit, compile, rules, settings, tokens, users,
@@ -22,9 +22,9 @@ async fn open(folder: &Path) -> Control {
     Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
 }
 
-fn input(key: &str, rate: usize) -> CarInput {
+fn input(key: &str, rate: usize) -> TableRuleInput {
     let (key, rate) = (key.to_owned(), rate.to_string());
-    CarInput { key, rate, max_permits: "100".to_owned(), ..CarInput::default() }
+    TableRuleInput { key, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() }
 }
 
 /// One write of each kind, and what it is called.
@@ -132,7 +132,7 @@ async fn each_change_is_there_with_its_entry_or_neither_is() {
                 after = last.seq;
                 entries.extend(part);
             }
-            let cars = rules::list(
+            let table_rules = rules::list(
                 tx,
                 &by.assumed(),
                 &rules::Query { app: "shop".into(), page: 1, size: 500, ..rules::Query::default() },
@@ -140,9 +140,9 @@ async fn each_change_is_there_with_its_entry_or_neither_is() {
             let of_first = rules::get(tx, &by.assumed(), "shop", "first")?;
             let people = users::list(tx, &by.assumed())?;
             let (issued, (_, etag)) = (tokens::list(tx, &by.assumed(), "", 500)?, settings::get(tx)?);
-            Ok((entries, cars.rules, of_first, people, issued, etag))
+            Ok((entries, table_rules.rules, of_first, people, issued, etag))
         });
-        let (entries, cars, of_first, people, issued, etag) = read.await.expect("read");
+        let (entries, table_rules, of_first, people, issued, etag) = read.await.expect("read");
         let count = |action: &str| entries.iter().filter(|it| it.action == action).count() as i64;
         assert_eq!(chain, Chain::Whole(entries.len() as i64));
         // What the process reported is there.
@@ -150,7 +150,7 @@ async fn each_change_is_there_with_its_entry_or_neither_is() {
             assert!(count(kind) >= *at_least, "{kind}: {} of {at_least}", count(kind));
         }
         // What is there has exactly one entry.
-        assert_eq!(cars.len() as i64, count("rule.create") - count("rule.delete"));
+        assert_eq!(table_rules.len() as i64, count("rule.create") - count("rule.delete"));
         assert_eq!(of_first.version, count("rule.create") + count("rule.update") + count("rule.delete"));
         assert_eq!((people.len() as i64, etag), (count("user.create"), count("settings.update")));
         let bound: usize = people.iter().map(|it| it.roles.len()).sum();
@@ -159,7 +159,7 @@ async fn each_change_is_there_with_its_entry_or_neither_is() {
         let revoked = issued.iter().filter(|it| it.revoked_at.is_some()).count();
         assert_eq!(revoked as i64, count("token.revoke"));
         let published = control.published().borrow().apps[0].clone();
-        let rows: Vec<_> = cars.into_iter().map(|it| it.car).collect();
+        let rows: Vec<_> = table_rules.into_iter().map(|it| it.row).collect();
         assert_eq!(published.version.cast_signed(), of_first.version);
         assert_eq!(compile::documents("shop", &rows).expect("compiled"), published.documents);
         done = done.into_keys().map(|kind| (kind.clone(), count(&kind))).collect();

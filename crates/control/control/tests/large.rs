@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering::Relaxed};
 
 use proptest::prelude::*;
-use tollgate_control::app_change::{self, AppInput};
-use tollgate_control::car::CarInput;
+use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::changes::{self, ChangeInput, OpInput};
 use tollgate_control::publishing::{self, Intent};
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
-    Actor, Change, Claim, Content, Control, ControlError, Kind, KnownNodes, OldNodes, Role, Steps, Who, apps,
-    audit, change_set, reviews, rules, transfer, versions,
+    Actor, Claim, Committed, Content, Control, ControlError, Kind, KnownNodes, OldNodes, Role, Steps, Who,
+    apps, audit, change_set, reviews, rules, transfer, versions,
 };
 use tollgate_db::{TimeSource, Tx};
 
@@ -67,14 +67,14 @@ fn op(tx: &mut dyn Tx, by: &Actor, nth: usize, rate: i64, is_late: bool) -> Opti
     let key = format!("key{nth:02}");
     let now = rules::get(tx, by, "shop", &key).ok().map(|it| it.etag);
     let base = now.map(|etag| if is_late { (etag - 1).max(1) } else { etag });
-    let input = CarInput {
+    let input = TableRuleInput {
         key: key.clone(),
         rate: rate.to_string(),
         max_permits: "9".to_owned(),
-        ..CarInput::default()
+        ..TableRuleInput::default()
     };
-    let after = (rate > 0).then(|| Content::Car(Box::new(input.check().expect("a rule"))));
-    (base.is_some() || after.is_some()).then_some(OpInput { kind: Kind::Car, key, base, after })
+    let after = (rate > 0).then(|| Content::TableRule(Box::new(input.check().expect("a rule"))));
+    (base.is_some() || after.is_some()).then_some(OpInput { kind: Kind::TableRule, key, base, after })
 }
 
 /// Does it, and returns what came of it.
@@ -84,10 +84,10 @@ async fn do_it(control: &Control, deed: &Do) -> Result<String, ControlError> {
         let newest = change_set::list(tx, by, &query)?;
         Ok::<_, ControlError>(newest.first().map_or((String::new(), 0), |it| (it.id.clone(), it.etag)))
     };
-    let shown = |it: Change<change_set::ChangeSet>| {
+    let shown = |it: Committed<change_set::ChangeSet>| {
         let set = &it.value;
         let text = format!("{:?} {:?} {:?} {}", set.state, set.published_version, set.ops, set.events.len());
-        Change { value: text, documents: it.documents }
+        Committed { value: text, documents: it.documents }
     };
     let deed = deed.clone();
     let who = if matches!(deed, Do::Approve) { "bob" } else { "ann" };
@@ -101,7 +101,7 @@ async fn do_it(control: &Control, deed: &Do) -> Result<String, ControlError> {
             let ops = rules.iter().filter_map(|(nth, rate)| op(tx, by, *nth, *rate, is_late)).collect();
             let input = ChangeInput { title: "some".to_owned(), comment: String::new(), ops };
             let intent = if is_draft { Intent::Draft } else { Intent::Publish };
-            publishing::write(tx, by, "shop", &input, intent).map(shown)
+            publishing::propose(tx, by, "shop", &input, intent).map(shown)
         }
         Do::Submit | Do::Approve | Do::Publish | Do::Comment => {
             let (id, etag) = newest(tx, by)?;
@@ -115,13 +115,13 @@ async fn do_it(control: &Control, deed: &Do) -> Result<String, ControlError> {
         Do::RollBack(back) => {
             let now = apps::get(tx, by, Role::Viewer, "shop")?.version;
             let done = versions::rollback(tx, by, "shop", now, now - back, "why")?;
-            Ok(Change { value: done.value.to_string(), documents: done.documents })
+            Ok(Committed { value: done.value.to_string(), documents: done.documents })
         }
         Do::Approvals(approvals) => {
             let etag = apps::get(tx, by, Role::Viewer, "shop")?.etag;
             let input = AppInput { approvals: approvals.to_string(), ..AppInput::default() };
-            let done = app_change::update(tx, by, "shop", etag, &input)?;
-            Ok(Change { value: String::new(), documents: done.documents })
+            let done = app_settings::update(tx, by, "shop", etag, &input)?;
+            Ok(Committed { value: String::new(), documents: done.documents })
         }
     };
     control.change_beside_as(&claim(who), OldNodes::Reject, work).await
@@ -251,7 +251,7 @@ async fn a_change_of_others_between_any_two_steps_stays_and_one_of_the_same_rule
                 rules::Query { app: "shop".to_owned(), page: 1, size: 500, ..rules::Query::default() };
             let read = move |tx: &mut dyn Tx, by: &Actor| rules::list(tx, by, &query);
             let list = other.read_as(&claim("ann"), read).await.expect("a list").rules;
-            list.iter().map(|it| it.car.rate).collect::<Vec<_>>()
+            list.iter().map(|it| it.row.rate).collect::<Vec<_>>()
         };
         let (mut conflicts, mut published) = (0, 0);
         for step in 0..40 {
@@ -278,7 +278,7 @@ async fn a_change_of_others_between_any_two_steps_stays_and_one_of_the_same_rule
                     then[key] = theirs;
                     let abandon = |tx: &mut dyn Tx| {
                         tx.execute("UPDATE changes SET state = 'abandoned' WHERE state = 'draft'", &[])?;
-                        Ok(Change { value: (), documents: None })
+                        Ok(Committed { value: (), documents: None })
                     };
                     other.change(abandon).await.expect("abandoned");
                 }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use tollgate_control::audit::{self, Chain};
-use tollgate_control::car::{Car, CarInput, Trial};
+use tollgate_control::table_rule::{TableRule, TableRuleInput, Trial};
 use tollgate_control::{
-    Actor, Change, Claim, Control, ControlError, Held, KnownNodes, Origin, Role, Settings, Who, app_change,
-    apps, compile, rules, settings, trials, users, versions,
+    Actor, Claim, Committed, Control, ControlError, Held, KnownNodes, Origin, Role, Settings, Who,
+    app_settings, apps, compile, rules, settings, trials, users, versions,
 };
 use tollgate_core::Algorithm;
 use tollgate_db::{TimeSource, Tx};
@@ -22,9 +22,9 @@ async fn open(folder: &Path) -> Control {
     Control::open(folder, TimeSource::Database, nodes).await.expect("a database")
 }
 
-fn input(key: &str, rate: i64) -> CarInput {
+fn input(key: &str, rate: i64) -> TableRuleInput {
     let (key, rate) = (key.to_owned(), rate.to_string());
-    CarInput { key, rate, max_permits: "100".to_owned(), ..CarInput::default() }
+    TableRuleInput { key, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() }
 }
 
 fn actor(app: &str, role: Option<Role>) -> Who {
@@ -52,7 +52,7 @@ const OPERATIONS: &[Operation] = &[
     ("roll back", Role::Editor, false, |tx, by| versions::rollback(tx, by, "shop", 2, 1, "why").map(drop)),
     ("new app by rule", Role::Editor, true, |tx, by| rules::create(tx, by, "new", &input("a", 1)).map(drop)),
     ("update app", Role::Admin, false, |tx, by| {
-        app_change::update(tx, by, "shop", 1, &app_change::AppInput::default()).map(drop)
+        app_settings::update(tx, by, "shop", 1, &app_settings::AppInput::default()).map(drop)
     }),
     ("create app", Role::Admin, true, |tx, by| apps::create(tx, by, "new", "").map(drop)),
     ("users", Role::Admin, true, |tx, by| users::list(tx, by).map(drop)),
@@ -87,7 +87,7 @@ async fn every_operation_asks_for_its_role_whoever_calls() {
                 let is_in_reach = bound == "*" || (bound == "shop" && !is_global);
                 let want = is_in_reach && role.is_some_and(|role| role >= *need);
                 // The error at the end undoes what the call did.
-                let done = control.change(move |tx| -> Result<Change<()>, ControlError> {
+                let done = control.change(move |tx| -> Result<Committed<()>, ControlError> {
                     call(tx, &by.assumed())?;
                     Err(ControlError::Hash)
                 });
@@ -301,7 +301,7 @@ async fn a_killed_process_leaves_the_state_before_or_after_a_change() {
             .await
             .expect("read");
         assert_eq!(rule.version.cast_unsigned(), published.version);
-        assert_eq!(compile::documents("shop", &[rule.car]).expect("compiled"), published.documents);
+        assert_eq!(compile::documents("shop", &[rule.row]).expect("compiled"), published.documents);
         // One entry for the app, and one for each version.
         assert_eq!(chain, Chain::Whole(rule.version + 1));
     }
@@ -316,7 +316,7 @@ fn key_of(rule: &Rule) -> Vec<u8> {
 }
 
 prop_compose! {
-    fn car()(
+    fn row()(
         key in "[A-Za-z0-9_:/-][A-Za-z0-9_.:/-]{0,127}",
         (rate, max_permits) in (1..=1_000_000_000_i64, 1..=1_000_000_000_i64),
         (need, pre, post_paid) in (0..=100_i64, 0..=100_i64, any::<bool>()),
@@ -326,13 +326,13 @@ prop_compose! {
         failure in prop::sample::select(vec!["allow", "deny", "local"]),
         state in prop::sample::select(vec!["on", "shadow", "off"]),
         trial in prop::option::of((1..=1_000_000_000_i64, 0..=100_i64)),
-    ) -> Car {
+    ) -> TableRule {
         let pre_permits = if sharing == "leased" { 0 } else { pre * max_permits / 100 };
         let need_permits = (need * max_permits / 100).max(1);
         let least = need_permits.max(pre_permits);
         let tried = |(rate, more): (i64, i64)| Trial { rate, max_permits: (least + least * more / 100).min(1_000_000_000) };
         let trial = trial.filter(|_| bucket.is_empty()).map(tried);
-        Car {
+        TableRule {
             key, rate, max_permits, need_permits, pre_permits, post_paid,
             g_micro: 1_000_000, u_micro: 1_000_000, extras: String::new(),
             description: "酒店 {{x}}".to_owned(), per, bucket, sharing: sharing.to_owned(),
@@ -343,10 +343,10 @@ prop_compose! {
 
 proptest! {
     #[test]
-    fn a_compiled_row_means_what_the_row_says(car in car()) {
-        prop_assert_eq!(&car.to_input().check().expect("within its bounds"), &car);
-        let documents = compile::documents("SIP_HOTEL", std::slice::from_ref(&car)).expect("compiled");
-        if car.state == "off" {
+    fn a_compiled_row_means_what_the_row_says(row in row()) {
+        prop_assert_eq!(&row.to_input().check().expect("within its bounds"), &row);
+        let documents = compile::documents("SIP_HOTEL", std::slice::from_ref(&row)).expect("compiled");
+        if row.state == "off" {
             prop_assert!(documents.is_empty());
             return Ok(());
         }
@@ -356,18 +356,18 @@ proptest! {
         let rules: Vec<_> = policy.rules().filter(|rule| !rule.limits.is_empty()).collect();
         prop_assert_eq!(rules.len(), 1);
         let (rule, limit) = (rules[0], &rules[0].limits[0]);
-        prop_assert_eq!(limit.requests_per_unit.cast_signed(), car.rate);
-        prop_assert_eq!(limit.cost.cast_signed(), car.need_permits);
-        prop_assert_eq!(limit.post_paid, car.post_paid);
-        prop_assert_eq!(limit.bucket.as_deref().unwrap_or_default(), &*car.bucket);
+        prop_assert_eq!(limit.requests_per_unit.cast_signed(), row.rate);
+        prop_assert_eq!(limit.cost.cast_signed(), row.need_permits);
+        prop_assert_eq!(limit.post_paid, row.post_paid);
+        prop_assert_eq!(limit.bucket.as_deref().unwrap_or_default(), &*row.bucket);
         let Algorithm::TokenBucket { overdraft, .. } = limit.quota.algorithm() else {
             return Err(TestCaseError::fail("a token bucket"));
         };
-        prop_assert_eq!(limit.quota.burst().cast_signed(), car.max_permits);
-        prop_assert_eq!(overdraft.cast_signed(), car.pre_permits);
-        prop_assert_eq!(rule.shadow_mode, car.state == "shadow");
+        prop_assert_eq!(limit.quota.burst().cast_signed(), row.max_permits);
+        prop_assert_eq!(overdraft.cast_signed(), row.pre_permits);
+        prop_assert_eq!(rule.shadow_mode, row.state == "shadow");
         // A trial is a second limit with the same cost and overdraft, which never denies.
-        let trial = car.trial.filter(|_| car.state == "on");
+        let trial = row.trial.filter(|_| row.state == "on");
         prop_assert_eq!(rule.limits.len(), 1 + usize::from(trial.is_some()));
         if let (Some(trial), Some(tried)) = (trial, rule.limits.get(1)) {
             prop_assert_eq!((tried.requests_per_unit.cast_signed(), tried.shadow), (trial.rate, true));
@@ -376,12 +376,12 @@ proptest! {
             let Algorithm::TokenBucket { overdraft, .. } = tried.quota.algorithm() else {
                 return Err(TestCaseError::fail("a token bucket"));
             };
-            prop_assert_eq!(overdraft.cast_signed(), car.pre_permits);
+            prop_assert_eq!(overdraft.cast_signed(), row.pre_permits);
         }
-        prop_assert_eq!(rule.sharing.name(), &*car.sharing);
-        prop_assert_eq!(rule.on_store_failure.name(), &*car.on_store_failure);
+        prop_assert_eq!(rule.sharing.name(), &*row.sharing);
+        prop_assert_eq!(rule.on_store_failure.name(), &*row.on_store_failure);
         // Its counter is that of the same row without a trial.
-        let alone = Car { trial: None, ..car };
+        let alone = TableRule { trial: None, ..row };
         let documents = compile::documents("SIP_HOTEL", std::slice::from_ref(&alone)).expect("compiled");
         let policy = tollgate_rule_files::parse_text("SIP_HOTEL", documents[0].yaml()).expect("valid");
         let plain = policy.rules().find(|rule| !rule.limits.is_empty()).expect("a rule");

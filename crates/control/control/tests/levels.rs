@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use tollgate_control::car::CarInput;
 use tollgate_control::changes::{ChangeInput, OpInput};
 use tollgate_control::publishing::{self, Intent};
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
     Actor, Content, Control, ControlError, FileRule, Kind, KnownNodes, NodeState, OldNodes, rules, versions,
 };
@@ -19,9 +19,9 @@ async fn control(folder: &std::path::Path, nodes: &Arc<KnownNodes>) -> Control {
     Control::open(folder, TimeSource::Database, Arc::<KnownNodes>::clone(nodes)).await.expect("a database")
 }
 
-fn row(key: &str, need_permits: &str, bucket: &str) -> CarInput {
+fn row(key: &str, need_permits: &str, bucket: &str) -> TableRuleInput {
     let (key, need_permits, bucket) = (key.to_owned(), need_permits.to_owned(), bucket.to_owned());
-    CarInput { key, need_permits, bucket, max_permits: "10".to_owned(), ..CarInput::default() }
+    TableRuleInput { key, need_permits, bucket, max_permits: "10".to_owned(), ..TableRuleInput::default() }
 }
 
 fn file(domain: &str, limit: &str) -> ChangeInput {
@@ -52,18 +52,18 @@ async fn a_publication_that_a_live_node_cannot_read_is_rejected_with_its_name() 
     {
         assert!(nodes.report(node));
     }
-    let add = |input: CarInput, old_nodes| {
+    let add = |input: TableRuleInput, old_nodes| {
         control.change_beside(old_nodes, move |tx| rules::create(tx, &Actor::system(), "shop", &input))
     };
     let put = |input: ChangeInput| {
-        control.change(move |tx| publishing::write(tx, &Actor::system(), "shop", &input, Intent::Publish))
+        control.change(move |tx| publishing::propose(tx, &Actor::system(), "shop", &input, Intent::Publish))
     };
     let both = || Some((2, vec!["old-1".to_owned(), "old-2".to_owned()]));
     assert_eq!(old(add(row("plain", "1", ""), OldNodes::Reject).await), None, "every node reads level 1");
     assert_eq!(old(add(row("costly", "2", ""), OldNodes::Reject).await), both());
     assert_eq!(old(add(row("shared", "1", "all"), OldNodes::Reject).await), both());
     let (trial_rate, trial_max_permits) = ("5".to_owned(), "20".to_owned());
-    let tried = CarInput { trial_rate, trial_max_permits, ..row("tried", "1", "") };
+    let tried = TableRuleInput { trial_rate, trial_max_permits, ..row("tried", "1", "") };
     assert_eq!(old(add(tried, OldNodes::Reject).await), both());
     assert_eq!(old(put(file("cost", "rate_limit: {rate: 1/s}")).await), None, "the word alone is no key");
     let shadow = "limits: [{name: a, rate: 1/s}, {name: b, rate: 2/s, shadow: true}]";

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-use tollgate_control::car::CarInput;
 use tollgate_control::rules::{self, Query, Sort};
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{Actor, Control, KnownNodes, Role, Who};
 use tollgate_db::TimeSource;
 
@@ -28,7 +28,8 @@ async fn every_order_filter_and_page_shows_what_the_reader_may_see_and_nothing_e
     let control = Control::open(folder.path(), time, Arc::new(KnownNodes::default())).await.expect("open");
     for (app, key, rate, state) in RULES {
         let (key, rate, state) = (key.to_owned(), rate.to_string(), state.to_owned());
-        let input = CarInput { key, rate, max_permits: "100".to_owned(), state, ..CarInput::default() };
+        let input =
+            TableRuleInput { key, rate, max_permits: "100".to_owned(), state, ..TableRuleInput::default() };
         let made = control.change(move |tx| rules::create(tx, &Actor::system(), app, &input));
         made.await.expect("a rule");
         now.fetch_add(1_000, Relaxed);
@@ -76,7 +77,7 @@ async fn every_order_filter_and_page_shows_what_the_reader_may_see_and_nothing_e
                         .expect("a page");
                     let totals = (shown.matching, shown.total);
                     assert_eq!(totals, (want.len() as i64, seen.len() as i64), "{app} {state} {search}");
-                    found.extend(shown.rules.into_iter().map(|it| (it.app, it.car.key)));
+                    found.extend(shown.rules.into_iter().map(|it| (it.app, it.row.key)));
                 }
                 assert_eq!(found, want, "{sort:?}: app {app:?}, state {state:?}, search {search:?}");
             }

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use tollgate_clock::SystemClock;
-use tollgate_control::car::CarInput;
 use tollgate_control::keys::Question;
 use tollgate_control::overrides::{self, OverrideInput};
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
-    Actor, Change, Claim, Control, ControlError, Fault, KnownNodes, NodeState, Nodes, Origin, Role, Who,
+    Actor, Claim, Committed, Control, ControlError, Fault, KnownNodes, NodeState, Nodes, Origin, Role, Who,
     audit, rules, users,
 };
 use tollgate_core::{Clock, ManualClock, Timestamp};
@@ -42,9 +42,9 @@ fn input(entries: &[&str], minutes: &str) -> OverrideInput {
     }
 }
 
-fn row(key: &str) -> CarInput {
+fn row(key: &str) -> TableRuleInput {
     let (key, rate, max_permits) = (key.to_owned(), "1".to_owned(), "5".to_owned());
-    CarInput { key, rate, max_permits, ..CarInput::default() }
+    TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() }
 }
 
 fn fields(error: ControlError) -> Vec<(&'static str, Fault)> {
@@ -333,7 +333,7 @@ async fn overrides_have_a_cap_of_bytes_within_which_they_fit_into_one_message() 
                 break;
             }
         }
-        Ok(Change { value: (), documents: None })
+        Ok(Committed { value: (), documents: None })
     };
     control.change(fill).await.expect("filled");
     control.create_override(&Claim::assumed(&by), input(&["key=a"], "60")).await.expect("the last that fits");

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use tollgate_control::app_change::{self, AppInput};
+use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::audit::{Chain, MAX_EXPORT};
-use tollgate_control::car::CarInput;
 use tollgate_control::rollout::{Ask, Plan, PlanInput, State};
 use tollgate_control::rollouts::{self, Rollout};
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{
     Actor, AppDocuments, Claim, Control, KnownNodes, NodeApp, NodeState, Role, Roller, Who, apps, audit,
     rules, versions,
@@ -34,7 +34,7 @@ fn plan() -> Plan {
 
 async fn write(control: &Control, rate: i64) {
     let (key, rate) = ("first".to_owned(), rate.to_string());
-    let input = CarInput { key, rate, max_permits: "100".to_owned(), ..CarInput::default() };
+    let input = TableRuleInput { key, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() };
     let write = control.change(move |tx| match rules::get(tx, &Actor::system(), "shop", "first") {
         Ok(now) => rules::update(tx, &Actor::system(), "shop", now.etag, &input),
         Err(_) => rules::create(tx, &Actor::system(), "shop", &input),
@@ -111,7 +111,7 @@ async fn a_rollout_that_is_killed_is_before_or_after_each_move_and_carries_on() 
     let set = control.change(|tx| {
         let etag = apps::get(tx, &Actor::system(), Role::Admin, "shop")?.etag;
         let input = AppInput { rollout: Some(plan()), ..AppInput::default() };
-        app_change::update(tx, &Actor::system(), "shop", etag, &input)
+        app_settings::update(tx, &Actor::system(), "shop", etag, &input)
     });
     set.await.expect("a plan");
     drop(control);

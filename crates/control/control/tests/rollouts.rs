@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tollgate_control::app_change::{self, AppInput};
-use tollgate_control::car::CarInput;
+use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::changes::{self, ChangeInput, OpInput};
 use tollgate_control::file_rules::FileInput;
 use tollgate_control::overrides::OverrideInput;
 use tollgate_control::publishing::Intent;
 use tollgate_control::rollout::{Ask, Plan, PlanInput, State, Why};
 use tollgate_control::rollouts::{self, Rollout};
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::tokens::{self, TokenInput};
 use tollgate_control::{
     Actor, AppDocuments, Claim, Content, Control, ControlError, Kind, KnownNodes, NodeApp, NodeState,
@@ -62,7 +62,7 @@ impl World {
     async fn settings(&self, input: AppInput) {
         let set = self.control.change(move |tx| {
             let etag = apps::get(tx, &Actor::system(), Role::Admin, "shop")?.etag;
-            app_change::update(tx, &Actor::system(), "shop", etag, &input)
+            app_settings::update(tx, &Actor::system(), "shop", etag, &input)
         });
         set.await.expect("changed");
     }
@@ -70,7 +70,7 @@ impl World {
     /// Publishes one rule.
     async fn write(&self, key: &str, rate: i64) -> Result<(), ControlError> {
         let (key, rate) = (key.to_owned(), rate.to_string());
-        let input = CarInput { key, rate, max_permits: "100".to_owned(), ..CarInput::default() };
+        let input = TableRuleInput { key, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() };
         let write =
             self.control.change(move |tx| match rules::get(tx, &Actor::system(), "shop", &input.key) {
                 Ok(now) => rules::update(tx, &Actor::system(), "shop", now.etag, &input),
@@ -270,10 +270,11 @@ async fn while_a_version_is_rolled_out_no_other_is_published_and_drafts_wait() {
     let second = world.write("b", 1).await;
     assert!(matches!(second, Err(ControlError::RolloutOpen { version: 2, .. })), "{second:?}");
     let draft = world.control.change(|tx| {
-        let after = Some(Content::Car(Box::new(
-            CarInput { key: "b".into(), max_permits: "1".into(), ..CarInput::default() }.check()?,
+        let after = Some(Content::TableRule(Box::new(
+            TableRuleInput { key: "b".into(), max_permits: "1".into(), ..TableRuleInput::default() }
+                .check()?,
         )));
-        let op = OpInput { kind: Kind::Car, key: "b".into(), base: None, after };
+        let op = OpInput { kind: Kind::TableRule, key: "b".into(), base: None, after };
         changes::create(
             tx,
             &Actor::system(),
@@ -294,10 +295,11 @@ async fn a_plan_of_its_own_needs_an_approver() {
     let folder = tempfile::tempdir().expect("a folder");
     let world = World::new(folder.path(), &["n1", "n2"], None).await;
     let draft = world.control.change(|tx| {
-        let after = Some(Content::Car(Box::new(
-            CarInput { key: "b".into(), max_permits: "1".into(), ..CarInput::default() }.check()?,
+        let after = Some(Content::TableRule(Box::new(
+            TableRuleInput { key: "b".into(), max_permits: "1".into(), ..TableRuleInput::default() }
+                .check()?,
         )));
-        let op = OpInput { kind: Kind::Car, key: "b".into(), base: None, after };
+        let op = OpInput { kind: Kind::TableRule, key: "b".into(), base: None, after };
         changes::create(
             tx,
             &user("ann", Role::Editor).assumed(),
@@ -330,7 +332,7 @@ async fn a_candidate_that_denies_too_much_is_withdrawn_by_a_new_version_for_all(
         world.report(&id, 600 - denied, denied).await;
     }
     world.look().await;
-    let sides = world.control.watching("shop").expect("watched").sides;
+    let sides = world.control.observed("shop").expect("watched").sides;
     assert_eq!((sides.chosen.decisions, sides.chosen.denied), (600, 300), "each report counts once");
     assert_eq!((sides.others.decisions, sides.others.denied), (1_200, 0));
     world.pass(SOAK_MS).await;
@@ -340,7 +342,7 @@ async fn a_candidate_that_denies_too_much_is_withdrawn_by_a_new_version_for_all(
     assert_eq!(world.with(3).len(), 3, "also those that never had the candidate");
     world.take();
     let rate = world.control.read(|tx| rules::get(tx, &Actor::system(), "shop", "a")).await.expect("a rule");
-    assert_eq!(rate.car.rate, 1, "with the content of before");
+    assert_eq!(rate.row.rate, 1, "with the content of before");
     assert_eq!(world.problems().await, [problems::Kind::WithdrawnRollout]);
     let versions = world.control.read(|tx| versions::list(tx, &Actor::system(), "shop", 10)).await;
     assert_eq!(versions.expect("versions")[0].kind, "withdraw");
@@ -363,7 +365,7 @@ async fn reports_that_come_after_the_soak_time_still_withdraw_a_candidate() {
         world.take();
         world.look().await;
     }
-    assert_eq!(world.control.watching("shop").expect("watched").unreported, 2);
+    assert_eq!(world.control.observed("shop").expect("watched").unreported, 2);
     assert_eq!((world.state().await, world.with(2).len()), (State::Running, 1), "the step is not over");
     // They were made before its end, and sent a second later.
     world.now.fetch_add(1_000, Relaxed);
@@ -621,7 +623,8 @@ async fn file(
     let after = after.transpose()?.map(Content::File);
     let op = OpInput { kind: Kind::File, key: "other".into(), base, after };
     let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
-    let write = move |tx: &mut dyn Tx| publishing::write(tx, &Actor::system(), app, &input, Intent::Publish);
+    let write =
+        move |tx: &mut dyn Tx| publishing::propose(tx, &Actor::system(), app, &input, Intent::Publish);
     control.change(write).await.map(drop)
 }
 
@@ -776,7 +779,7 @@ async fn nodes_that_are_too_old_are_left_out_if_the_author_says_so() {
     let publish = async |old_nodes| {
         let key = "costly".to_owned();
         let (max_permits, need_permits) = ("10".to_owned(), "2".to_owned());
-        let input = CarInput { key, max_permits, need_permits, ..CarInput::default() };
+        let input = TableRuleInput { key, max_permits, need_permits, ..TableRuleInput::default() };
         let create = move |tx: &mut dyn Tx| rules::create(tx, &Actor::system(), "shop", &input);
         world.control.change_beside(old_nodes, create).await.map(drop)
     };

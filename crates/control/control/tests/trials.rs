@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tempfile::TempDir;
-use tollgate_control::car::{Car, CarInput, Trial};
 use tollgate_control::change_set::State;
+use tollgate_control::table_rule::{TableRule, TableRuleInput, Trial};
 use tollgate_control::trials::{self, Step};
 use tollgate_control::{
-    Actor, Change, Claim, Content, Control, ControlError, Fault, FieldFault, KnownNodes, ModelError, Role,
-    Who, app_change, car_yaml, compile, reviews, rules, transfer,
+    Actor, Claim, Committed, Content, Control, ControlError, Fault, FieldFault, KnownNodes, ModelError, Role,
+    Who, app_settings, compile, reviews, rules, table_rule_yaml, transfer,
 };
 use tollgate_core::Timestamp;
 use tollgate_db::TimeSource;
@@ -25,9 +25,9 @@ use tollgate_store::{ModelStore, block_on};
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 const START: i64 = 1_700_000_000_000;
 
-fn form() -> CarInput {
+fn form() -> TableRuleInput {
     let (key, rate, max_permits) = ("a".to_owned(), "1".to_owned(), "10".to_owned());
-    CarInput { key, rate, max_permits, ..CarInput::default() }
+    TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() }
 }
 
 fn start(rate: &str, max_permits: &str) -> Step {
@@ -42,7 +42,7 @@ struct World {
 }
 
 impl World {
-    async fn new(form: CarInput) -> Self {
+    async fn new(form: TableRuleInput) -> Self {
         let (folder, now) = (tempfile::tempdir().expect("a folder"), Arc::new(AtomicI64::new(START)));
         let time = TimeSource::Manual(Arc::clone(&now));
         let control = Control::open(folder.path(), time, Arc::new(KnownNodes::default())).await;
@@ -52,14 +52,14 @@ impl World {
         world
     }
 
-    async fn car(&self) -> (Car, i64) {
+    async fn table_rule(&self) -> (TableRule, i64) {
         let rule = self.control.read(|tx| rules::get(tx, &Actor::system(), "shop", "a")).await;
         let rule = rule.expect("a rule");
-        (rule.car, rule.etag)
+        (rule.row, rule.etag)
     }
 
     async fn step(&self, by: Who, step: Step) -> Result<Option<State>, ControlError> {
-        let etag = self.car().await.1;
+        let etag = self.table_rule().await.1;
         let done = self
             .control
             .change(move |tx| trials::change(tx, &by.assumed(), ("shop", "a"), etag, &step))
@@ -116,9 +116,9 @@ impl Node {
 async fn no_count_is_lost_when_a_trial_begins_is_dropped_or_is_adopted() {
     for input in [
         form(),
-        CarInput { per: "user".to_owned(), ..form() },
-        CarInput { sharing: "local".to_owned(), on_store_failure: "deny".to_owned(), ..form() },
-        CarInput { pre_permits: "2".to_owned(), need_permits: "1".to_owned(), ..form() },
+        TableRuleInput { per: "user".to_owned(), ..form() },
+        TableRuleInput { sharing: "local".to_owned(), on_store_failure: "deny".to_owned(), ..form() },
+        TableRuleInput { pre_permits: "2".to_owned(), need_permits: "1".to_owned(), ..form() },
     ] {
         let world = World::new(input.clone()).await;
         let node = Node::new(&world.yaml());
@@ -145,8 +145,8 @@ async fn no_count_is_lost_when_a_trial_begins_is_dropped_or_is_adopted() {
         let in_advance = usize::from(!input.pre_permits.is_empty()); // while permits are owed none is granted
         assert_eq!((0..100).take_while(|_| node.hit(1, 0).0).count(), 20 + in_advance, "{input:?}");
         assert_eq!(identity(&node), before);
-        let (car, _) = world.car().await;
-        assert_eq!((car.rate, car.max_permits, car.trial), (2, 30, None));
+        let (table_rule, _) = world.table_rule().await;
+        assert_eq!((table_rule.rate, table_rule.max_permits, table_rule.trial), (2, 30, None));
     }
 }
 
@@ -164,15 +164,15 @@ proptest! {
         let least = need.max(pre);
         let (burst, trial_burst) = (burst.max(least), trial_burst.max(least));
         let row = |rate: i64, burst: i64, trial: Option<Trial>| {
-            let input = CarInput {
+            let input = TableRuleInput {
                 rate: rate.to_string(),
                 max_permits: burst.to_string(),
                 need_permits: need.to_string(),
                 pre_permits: pre.to_string(),
                 ..form()
             };
-            let car = Car { trial, ..input.check().expect("valid") };
-            Node::new(compile::documents("shop", &[car]).expect("compiled")[0].yaml())
+            let table_rule = TableRule { trial, ..input.check().expect("valid") };
+            Node::new(compile::documents("shop", &[table_rule]).expect("compiled")[0].yaml())
         };
         let trial = Trial { rate: trial_rate, max_permits: trial_burst };
         let (both, old, new) =
@@ -199,7 +199,7 @@ fn faults(result: Result<Option<State>, ControlError>) -> Vec<FieldFault> {
 
 #[tokio::test]
 async fn numbers_that_a_rule_could_not_have_are_rejected_beside_their_field() {
-    let input = CarInput { need_permits: "4".to_owned(), pre_permits: "6".to_owned(), ..form() };
+    let input = TableRuleInput { need_permits: "4".to_owned(), pre_permits: "6".to_owned(), ..form() };
     let world = World::new(input).await;
     for (rate, burst, fields) in [
         ("", "6", vec!["trial_rate"]),
@@ -219,11 +219,12 @@ async fn numbers_that_a_rule_could_not_have_are_rejected_beside_their_field() {
     }
     // Both or none, by whichever way.
     for (rate, burst, field) in [("5", "", "trial_max_permits"), ("", "50", "trial_rate")] {
-        let input = CarInput { trial_rate: rate.to_owned(), trial_max_permits: burst.to_owned(), ..form() };
+        let input =
+            TableRuleInput { trial_rate: rate.to_owned(), trial_max_permits: burst.to_owned(), ..form() };
         let Err(ModelError::Invalid(found)) = input.check() else { panic!("valid: {input:?}") };
         assert_eq!(found, [FieldFault { field, fault: Fault::TrialHalf }]);
     }
-    let shared = CarInput {
+    let shared = TableRuleInput {
         trial_rate: "5".to_owned(),
         trial_max_permits: "50".to_owned(),
         bucket: "backend".to_owned(),
@@ -255,7 +256,7 @@ async fn a_trial_is_a_change_like_any_other_with_rights_etags_audit_and_approval
     let shown = format!("{entry:?}");
     assert!(shown.contains("rule.update") && shown.contains("trial"), "{shown}");
 
-    let settings = app_change::AppInput { approvals: "1".to_owned(), ..app_change::AppInput::default() };
+    let settings = app_settings::AppInput { approvals: "1".to_owned(), ..app_settings::AppInput::default() };
     let etag = world
         .control
         .read(|tx| tollgate_control::apps::get(tx, &Actor::system(), Role::Viewer, "shop"))
@@ -264,7 +265,7 @@ async fn a_trial_is_a_change_like_any_other_with_rights_etags_audit_and_approval
         .etag;
     world
         .control
-        .change(move |tx| app_change::update(tx, &Actor::system(), "shop", etag, &settings))
+        .change(move |tx| app_settings::update(tx, &Actor::system(), "shop", etag, &settings))
         .await
         .expect("one approval is needed");
     let before = world.yaml();
@@ -279,32 +280,32 @@ async fn a_trial_is_a_change_like_any_other_with_rights_etags_audit_and_approval
         .expect("change sets");
     let (id, etag, bea) = (list[0].id.clone(), list[0].etag, with("bea", Role::Approver));
     world.control.invite(&Claim::program("tollgate"), "bea", "shop", "approver").await.expect("a user");
-    let approved = world.control.change(move |tx| -> Result<Change<_>, _> {
+    let approved = world.control.change(move |tx| -> Result<Committed<_>, _> {
         let approved = reviews::approve(tx, &bea.assumed(), &id, etag, "")?.value;
         tollgate_control::publishing::publish(tx, &bea.assumed(), &approved.id, approved.etag)
     });
     approved.await.expect("published");
-    assert_eq!((world.car().await.0.rate, world.car().await.0.trial), (5, None));
+    assert_eq!((world.table_rule().await.0.rate, world.table_rule().await.0.trial), (5, None));
 }
 
 #[tokio::test]
 async fn a_trial_comes_back_from_yaml_export_and_a_paused_rule_unchanged() {
-    let world = World::new(CarInput { sharing: "leased".to_owned(), ..form() }).await;
+    let world = World::new(TableRuleInput { sharing: "leased".to_owned(), ..form() }).await;
     let plain = world.control.read(|tx| transfer::export(tx, &Actor::system(), "shop")).await.expect("yaml");
     assert!(!plain.contains("trial"), "a rule without a trial is exported as before: {plain}");
     world.must(start("5", "20")).await;
-    let (car, _) = world.car().await;
-    let yaml = car_yaml::write(&car.to_input());
+    let (table_rule, _) = world.table_rule().await;
+    let yaml = table_rule_yaml::write(&table_rule.to_input());
     assert!(yaml.contains("trial_rate: 5\ntrial_max_permits: 20\n"), "{yaml}");
-    assert_eq!(car_yaml::read(&yaml).expect("read").check().expect("valid"), car);
+    assert_eq!(table_rule_yaml::read(&yaml).expect("read").check().expect("valid"), table_rule);
     let export = world.control.read(|tx| transfer::export(tx, &Actor::system(), "shop")).await.expect("yaml");
     let read = transfer::read(&export).expect("valid");
     assert_eq!(transfer::write(&read), export, "byte for byte");
-    assert!(matches!(&*read.rules, [Content::Car(it)] if **it == car));
+    assert!(matches!(&*read.rules, [Content::TableRule(it)] if **it == table_rule));
     // Nodes compare with what is in force, so nothing is tried while the rule is not on.
     for (state, is_tried) in [("shadow", false), ("off", false), ("on", true)] {
-        let (before, etag) = world.car().await;
-        let input = CarInput { state: state.to_owned(), ..before.to_input() };
+        let (before, etag) = world.table_rule().await;
+        let input = TableRuleInput { state: state.to_owned(), ..before.to_input() };
         world
             .control
             .change(move |tx| rules::update(tx, &Actor::system(), "shop", etag, &input))
@@ -312,7 +313,7 @@ async fn a_trial_comes_back_from_yaml_export_and_a_paused_rule_unchanged() {
             .expect("a state");
         let published = world.control.published().borrow().apps[0].documents.clone();
         let has_trial = published.iter().any(|it| it.yaml().contains("name: trial, shadow: true"));
-        assert_eq!((has_trial, world.car().await.0.trial), (is_tried, car.trial), "{state}");
+        assert_eq!((has_trial, world.table_rule().await.0.trial), (is_tried, table_rule.trial), "{state}");
     }
 }
 
@@ -363,12 +364,12 @@ async fn a_trial_is_compared_over_the_time_since_its_numbers_began() {
     assert!(found.is_running && found.trial == Trial { rate: 5, max_permits: 20 });
     // A description is no other number; the rate in force is.
     for (change, since) in [
-        (CarInput { description: "x".to_owned(), ..form() }, began),
-        (CarInput { rate: "2".to_owned(), ..form() }, world.now.load(Relaxed)),
+        (TableRuleInput { description: "x".to_owned(), ..form() }, began),
+        (TableRuleInput { rate: "2".to_owned(), ..form() }, world.now.load(Relaxed)),
     ] {
-        let (before, etag) = world.car().await;
+        let (before, etag) = world.table_rule().await;
         let of_trial = before.to_input();
-        let input = CarInput {
+        let input = TableRuleInput {
             trial_rate: of_trial.trial_rate,
             trial_max_permits: of_trial.trial_max_permits,
             ..change

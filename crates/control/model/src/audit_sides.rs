@@ -57,23 +57,23 @@ mod tests {
     #![allow(clippy::expect_used, reason = "in a test a panic is the finding")]
 
     use super::*;
-    use crate::car::CarInput;
+    use crate::table_rule::TableRuleInput;
 
-    fn car(rate: &str, burst: &str) -> Content {
-        let input = CarInput {
+    fn row(rate: &str, burst: &str) -> Content {
+        let input = TableRuleInput {
             key: "push".to_owned(),
             rate: rate.to_owned(),
             max_permits: burst.to_owned(),
-            ..CarInput::default()
+            ..TableRuleInput::default()
         };
-        Content::Car(Box::new(input.check().expect("valid")))
+        Content::TableRule(Box::new(input.check().expect("valid")))
     }
 
     #[test]
     fn a_rule_has_what_differs_and_a_new_or_deleted_one_all_of_it() {
-        let old = car("5", "10");
-        let new = car("20", "10");
-        let sides = |before, after| differing([(Kind::Car, "push", before, after)].into_iter());
+        let old = row("5", "10");
+        let new = row("20", "10");
+        let sides = |before, after| differing([(Kind::TableRule, "push", before, after)].into_iter());
         let changed = sides(Some(&old), Some(&new));
         assert_eq!(
             changed,
@@ -84,7 +84,7 @@ mod tests {
             (&Json::Null, &Json::Null)
         );
         assert_eq!(sides(None, Some(&new))[0]["after"]["max_permits"], 10);
-        let many = (0..=MOST).map(|_| (Kind::Car, "push", Some(&old), Some(&new)));
+        let many = (0..=MOST).map(|_| (Kind::TableRule, "push", Some(&old), Some(&new)));
         assert_eq!(differing(many).as_array().map(Vec::len), Some(MOST));
     }
 }

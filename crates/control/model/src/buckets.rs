@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::car::Car;
 use crate::faults::{Fault, FieldFault};
+use crate::table_rule::TableRule;
 
 /// In what rows of one bucket differ: the first difference of each row from the first row of its bucket that
 /// is not changed, or from the first one. Rows that are `off` do not count. `rows` are in the order of their
@@ -11,10 +11,10 @@ use crate::faults::{Fault, FieldFault};
 ///
 /// # Example
 /// ```
-/// # use tollgate_model::{buckets, car::CarInput};
+/// # use tollgate_model::{buckets, table_rule::TableRuleInput};
 /// let row = |key: &str, rate: &str| {
 ///     let (key, rate, max_permits, bucket) = (key.into(), rate.into(), "10".into(), "all".into());
-///     CarInput { key, rate, max_permits, bucket, ..CarInput::default() }.check()
+///     TableRuleInput { key, rate, max_permits, bucket, ..TableRuleInput::default() }.check()
 /// };
 /// let rows = [row("book", "5")?, row("search", "6")?];
 /// let faults = buckets::differences(&rows, |key| key == "book");
@@ -23,8 +23,8 @@ use crate::faults::{Fault, FieldFault};
 /// assert!(message.starts_with("book shares the bucket all with search, which has \"6\""));
 /// # Ok::<(), tollgate_model::ModelError>(())
 /// ```
-pub fn differences(rows: &[Car], is_changed: impl Fn(&str) -> bool) -> Vec<FieldFault> {
-    let mut buckets: BTreeMap<&str, Vec<&Car>> = BTreeMap::new();
+pub fn differences(rows: &[TableRule], is_changed: impl Fn(&str) -> bool) -> Vec<FieldFault> {
+    let mut buckets: BTreeMap<&str, Vec<&TableRule>> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row.bucket.is_empty() && row.state != "off") {
         buckets.entry(&row.bucket).or_default().push(row);
     }
@@ -37,8 +37,8 @@ pub fn differences(rows: &[Car], is_changed: impl Fn(&str) -> bool) -> Vec<Field
     faults
 }
 
-fn difference(first: &Car, row: &Car) -> Option<FieldFault> {
-    let fields = |row: &Car| {
+fn difference(first: &TableRule, row: &TableRule) -> Option<FieldFault> {
+    let fields = |row: &TableRule| {
         let rate = row.rate.to_string();
         let max_permits = row.max_permits.to_string();
         [

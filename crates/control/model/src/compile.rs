@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use tollgate_fleet_proto::published::Document;
 use tollgate_rule_files::parse_text;
 
-use crate::car::{Car, CarInput, Trial};
 use crate::faults::ModelError;
+use crate::table_rule::{TableRule, TableRuleInput, Trial};
 
 /// Largest document that a node takes.
 pub const MAX_DOCUMENT: usize = 4 * 1024 * 1024;
@@ -18,16 +18,16 @@ pub const MAX_DOCUMENT: usize = 4 * 1024 * 1024;
 ///
 /// # Example
 /// ```
-/// # use tollgate_model::{car::CarInput, compile::documents};
+/// # use tollgate_model::{table_rule::TableRuleInput, compile::documents};
 /// let (key, rate, max_permits) = ("push".into(), "5".into(), "10".into());
-/// let input = CarInput { key, rate, max_permits, ..CarInput::default() };
+/// let input = TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() };
 /// let documents = documents("SIP_HOTEL", &[input.check()?])?;
 /// let policy = tollgate_rule_files::parse_text("SIP_HOTEL", documents[0].yaml())?;
 /// let rule = policy.rules().next().expect("one rule");
 /// assert_eq!((&*rule.path, rule.limits[0].requests_per_unit), ("key=push", 5));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub fn documents(app: &str, rows: &[Car]) -> Result<Vec<Document>, ModelError> {
+pub fn documents(app: &str, rows: &[TableRule]) -> Result<Vec<Document>, ModelError> {
     let mut yaml = format!("domain: {}\ndescriptors:\n", quoted(app));
     let head = yaml.len();
     for row in rows.iter().filter(|row| row.state != "off") {
@@ -48,7 +48,7 @@ pub fn documents(app: &str, rows: &[Car]) -> Result<Vec<Document>, ModelError> {
 ///
 /// # Errors
 /// [`ModelError::Document`] when the text is of another form.
-pub fn read(app: &str, yaml: &str, known: &[Car]) -> Result<Vec<Car>, ModelError> {
+pub fn read(app: &str, yaml: &str, known: &[TableRule]) -> Result<Vec<TableRule>, ModelError> {
     let foreign = |line: &str| {
         let reason = format!("{line:?} was not written by a control plane; force what the database has");
         ModelError::Document { app: app.to_owned(), reason }
@@ -58,12 +58,12 @@ pub fn read(app: &str, yaml: &str, known: &[Car]) -> Result<Vec<Car>, ModelError
         let text = |name: &str| field(line, name).map(str::to_owned);
         let or = |name: &str, default: &str| text(name).unwrap_or_else(|| default.to_owned());
         let key = text("value").ok_or_else(|| foreign(line))?;
-        let before = known.iter().find(|it| it.key == key).map(Car::to_input);
+        let before = known.iter().find(|it| it.key == key).map(TableRule::to_input);
         let is_shadow = field(line, "shadow_mode") == Some("true");
         let trial = line.split_once(TRIAL).map(|(_, trial)| trial);
         let tried = |name: &str| trial.and_then(|it| field(it, name)).unwrap_or("").to_owned();
         let before = before.unwrap_or_default();
-        let input = CarInput {
+        let input = TableRuleInput {
             key,
             rate: or("requests_per_unit", ""),
             max_permits: or("burst", ""),
@@ -125,7 +125,7 @@ fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
 ///
 /// # Errors
 /// [`ModelError::Document`].
-pub fn check(app: &str, row: &Car) -> Result<(), ModelError> {
+pub fn check(app: &str, row: &TableRule) -> Result<(), ModelError> {
     for document in documents(app, std::slice::from_ref(row))? {
         if let Err(faults) = parse_text(document.domain(), document.yaml()) {
             return Err(ModelError::Document { app: app.to_owned(), reason: faults.to_string() });
@@ -137,7 +137,7 @@ pub fn check(app: &str, row: &Car) -> Result<(), ModelError> {
 /// The beginning of the limit of a trial.
 const TRIAL: &str = "{name: trial, shadow: true, ";
 
-fn write_row(yaml: &mut String, row: &Car) {
+fn write_row(yaml: &mut String, row: &TableRule) {
     let limit = numbers(row, row.rate, row.max_permits);
     let mut common = String::new();
     for (key, value, default) in
@@ -168,7 +168,7 @@ fn write_row(yaml: &mut String, row: &Car) {
 }
 
 /// The members of a limit with this rate and burst.
-fn numbers(row: &Car, rate: i64, burst: i64) -> String {
+fn numbers(row: &TableRule, rate: i64, burst: i64) -> String {
     let mut limit =
         format!("algorithm: token_bucket, unit: second, requests_per_unit: {rate}, burst: {burst}");
     if row.pre_permits > 0 {

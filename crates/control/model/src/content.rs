@@ -4,15 +4,15 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::car::Car;
-use crate::car_yaml;
 use crate::faults::ModelError;
+use crate::table_rule::TableRule;
+use crate::table_rule_yaml;
 
 /// The two kinds of rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// A row of the table of committed rates.
-    Car,
+    TableRule,
     /// A rule file, which is a domain of its own.
     File,
 }
@@ -22,7 +22,7 @@ impl Kind {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Car => "car",
+            Self::TableRule => "car",
             Self::File => "file",
         }
     }
@@ -32,7 +32,7 @@ impl FromStr for Kind {
     type Err = ();
 
     fn from_str(name: &str) -> Result<Self, ()> {
-        [Self::Car, Self::File].into_iter().find(|kind| kind.name() == name).ok_or(())
+        [Self::TableRule, Self::File].into_iter().find(|kind| kind.name() == name).ok_or(())
     }
 }
 
@@ -55,7 +55,7 @@ pub struct FileRule {
 #[serde(untagged)]
 pub enum Content {
     /// A row.
-    Car(Box<Car>),
+    TableRule(Box<TableRule>),
     /// A file.
     File(FileRule),
 }
@@ -65,7 +65,7 @@ impl Content {
     #[must_use]
     pub const fn kind(&self) -> Kind {
         match self {
-            Self::Car(_) => Kind::Car,
+            Self::TableRule(_) => Kind::TableRule,
             Self::File(_) => Kind::File,
         }
     }
@@ -74,7 +74,7 @@ impl Content {
     #[must_use]
     pub fn key(&self) -> &str {
         match self {
-            Self::Car(car) => &car.key,
+            Self::TableRule(row) => &row.key,
             Self::File(file) => &file.domain,
         }
     }
@@ -83,7 +83,7 @@ impl Content {
     #[must_use]
     pub fn state(&self) -> &str {
         match self {
-            Self::Car(car) => &car.state,
+            Self::TableRule(row) => &row.state,
             Self::File(file) => &file.state,
         }
     }
@@ -92,7 +92,7 @@ impl Content {
     #[must_use]
     pub fn with_state(mut self, state: &str) -> Self {
         match &mut self {
-            Self::Car(car) => state.clone_into(&mut car.state),
+            Self::TableRule(row) => state.clone_into(&mut row.state),
             Self::File(file) => state.clone_into(&mut file.state),
         }
         self
@@ -102,7 +102,7 @@ impl Content {
     #[must_use]
     pub fn yaml(&self) -> String {
         match self {
-            Self::Car(car) => car_yaml::write(&car.to_input()),
+            Self::TableRule(row) => table_rule_yaml::write(&row.to_input()),
             Self::File(file) => file.text.clone(),
         }
     }
@@ -125,8 +125,8 @@ impl Content {
     /// [`ModelError::Document`].
     pub fn read(app: &str, body: &str) -> Result<Self, ModelError> {
         // Nearly all are rows. An enum without a tag would keep each value twice to find out.
-        if let Ok(car) = serde_json::from_str(body) {
-            return Ok(Self::Car(car));
+        if let Ok(row) = serde_json::from_str(body) {
+            return Ok(Self::TableRule(row));
         }
         serde_json::from_str(body)
             .map_err(|error| ModelError::Document { app: app.to_owned(), reason: error.to_string() })

@@ -1,7 +1,7 @@
 //! Differences between two rules: field by field, and line by line. Pure.
 
-use crate::car_yaml;
 use crate::content::Content;
+use crate::table_rule_yaml;
 
 /// Most steps of the search for equal lines; beyond, everything counts as replaced.
 const MAX_STEPS: usize = 4_000_000;
@@ -31,7 +31,7 @@ pub struct Line {
 /// The fields of a rule as texts: those of a row, or text, description and state of a file.
 fn fields(content: &Content) -> Vec<(String, String)> {
     match content {
-        Content::Car(car) => car_yaml::fields(&car.to_input()),
+        Content::TableRule(row) => table_rule_yaml::fields(&row.to_input()),
         Content::File(file) => [
             ("domain", &file.domain),
             ("state", &file.state),

@@ -2,7 +2,7 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::app_change::{self, AppInput};
+use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::apps::{self, App};
 use tollgate_control::rollout::PlanInput;
 use tollgate_control::{ControlError, FieldFault, Role};
@@ -68,7 +68,7 @@ pub(super) async fn save(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let changed = match sent {
         Ok(rollout) => {
             let asked = AppInput { rollout, ..asked };
-            console.change(visit, move |tx, actor| app_change::update(tx, actor, &name, etag, &asked)).await
+            console.change(visit, move |tx, actor| app_settings::update(tx, actor, &name, etag, &asked)).await
         }
         Err(error) => Err(error.into()),
     };

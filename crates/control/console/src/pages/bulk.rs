@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use tollgate_control::changes::{ChangeInput, OpInput};
 use tollgate_control::publishing::{self, Intent};
-use tollgate_control::{Content, ControlError, Kind, car_yaml, rules};
+use tollgate_control::{Content, ControlError, Kind, rules, table_rule_yaml};
 use tollgate_db::Tx;
 use tollgate_http_kit::{Reply, reply};
 
@@ -39,7 +39,7 @@ pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failu
     for (app, rows) in picked {
         let done = console.change(visit, move |tx, actor| {
             let ops = ops(tx, actor, &app, &rows, action)?;
-            publishing::write(
+            publishing::propose(
                 tx,
                 actor,
                 &app,
@@ -122,13 +122,13 @@ fn ops(
     let mut ops = Vec::with_capacity(rows.len());
     for (key, etag) in rows {
         let rule = rules::get(tx, by, app, key)?;
-        let content = Content::Car(Box::new(rule.car));
+        let content = Content::TableRule(Box::new(rule.row));
         let after = match action {
             "delete" => None,
             state if content.state() == state => continue,
             state => Some(content.with_state(state)),
         };
-        ops.push(OpInput { kind: Kind::Car, key: key.clone(), base: Some(*etag), after });
+        ops.push(OpInput { kind: Kind::TableRule, key: key.clone(), base: Some(*etag), after });
     }
     Ok(ops)
 }
@@ -145,7 +145,7 @@ async fn export(
         for (app, rows) in &picked {
             for (key, _) in rows {
                 let rule = rules::get(tx, actor, app, key)?;
-                text.push_str(&format!("--- # {app}\n{}", car_yaml::write(&rule.car.to_input())));
+                text.push_str(&format!("--- # {app}\n{}", table_rule_yaml::write(&rule.row.to_input())));
             }
         }
         Ok(text)

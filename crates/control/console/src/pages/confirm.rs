@@ -57,13 +57,13 @@ pub(super) async fn ask_delete(
     });
     let rule = read.await?;
     let t = visit.lang.texts();
-    let href = rule_href(&rule.app, &rule.car.key);
+    let href = rule_href(&rule.app, &rule.row.key);
     let facts = vec![
         (t.app, rule.app.clone()),
-        (t.key, rule.car.key.clone()),
-        (t.max_permits, grouped(rule.car.max_permits)),
-        (t.rate_long, format!("{} {}", grouped(rule.car.rate), t.per_second)),
-        (t.description, rule.car.description.clone()),
+        (t.key, rule.row.key.clone()),
+        (t.max_permits, grouped(rule.row.max_permits)),
+        (t.rate_long, format!("{} {}", grouped(rule.row.rate), t.per_second)),
+        (t.description, rule.row.description.clone()),
     ];
     let status = if fault.is_some() { StatusCode::PRECONDITION_FAILED } else { StatusCode::OK };
     let confirm = ConfirmPage {
@@ -91,7 +91,10 @@ pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let (app, key) = (visit.segment(1), visit.segment(3));
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let intent = Intent::Publish;
-    match console.change(visit, move |tx, actor| rules::remove(tx, actor, &app, &key, etag, intent)).await {
+    match console
+        .change(visit, move |tx, actor| rules::propose_delete(tx, actor, &app, &key, etag, intent))
+        .await
+    {
         Ok(done) => Ok(after(&done, "/rules")),
         Err(ControlError::Stale { .. }) => {
             let fault = visit.lang.texts().stale_delete.to_owned();

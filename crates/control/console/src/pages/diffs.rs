@@ -98,7 +98,7 @@ impl RuleView {
             key: key.to_owned(),
             href: href(app, kind, key),
             kind: match kind {
-                Kind::Car => lang.texts().edit_rule,
+                Kind::TableRule => lang.texts().edit_rule,
                 Kind::File => crate::texts::files::Texts::of(lang).title,
             },
             op,
@@ -112,7 +112,7 @@ impl RuleView {
         if view == "fields" || kind == Kind::File {
             rule.fields = by_field(before, after)
                 .into_iter()
-                .filter(|it| kind == Kind::Car || it.field != "text")
+                .filter(|it| kind == Kind::TableRule || it.field != "text")
                 .map(|FieldDiff { field, before, after }| {
                     let [before, after] =
                         [before, after].map(|it| value(lang, &field, it.unwrap_or_default()));
@@ -132,7 +132,7 @@ impl RuleView {
 /// Where a rule is edited.
 pub(super) fn href(app: &str, kind: Kind, key: &str) -> String {
     match kind {
-        Kind::Car => rule_href(app, key),
+        Kind::TableRule => rule_href(app, key),
         Kind::File => format!("/apps/{}/files/{}", encoded(app), encoded(key)),
     }
 }

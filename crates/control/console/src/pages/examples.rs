@@ -2,8 +2,8 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::car::CarInput;
 use tollgate_control::fields::app_name;
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_http_kit::Reply;
 
 use crate::frame::{Frame, page};
@@ -93,8 +93,8 @@ pub(super) fn queue_of(visit: &Visit) -> Option<String> {
     let app = app_name(visit.parameter("app")).ok()?;
     let field = |name| visit.parameter(name).to_owned();
     let (key, rate, max_permits) = (field("key"), field("rate"), field("max_permits"));
-    let car = CarInput { key, rate, max_permits, ..CarInput::default() }.check().ok()?;
-    let (key, rate, burst) = (car.key, car.rate, car.max_permits);
+    let row = TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() }.check().ok()?;
+    let (key, rate, burst) = (row.key, row.rate, row.max_permits);
     // The domain of the app's name is that of its limits by form.
     Some(format!(
         "domain: \"{app}-queue\"\ndescriptors:\n  - key: key\n    value: \"{key}\"\n    rate_limit:\n      \
@@ -133,13 +133,13 @@ mod tests {
     fn every_example_is_valid() {
         for (.., fields) in FORMS {
             let of = |name| fields.iter().find(|it| it.0 == name).map_or("", |it| it.1).to_owned();
-            let input = CarInput {
+            let input = TableRuleInput {
                 key: "key".to_owned(),
                 max_permits: of("max_permits"),
                 rate: of("rate"),
                 pre_permits: of("pre_permits"),
                 per: of("per"),
-                ..CarInput::default()
+                ..TableRuleInput::default()
             };
             input.check().expect("a valid rule");
         }

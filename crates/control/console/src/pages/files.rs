@@ -199,7 +199,8 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     }
     let (asked, name) = (intent(visit), app.clone());
     let change = ChangeInput { ops: vec![op], ..ChangeInput::default() };
-    match console.change(visit, move |tx, actor| publishing::write(tx, actor, &name, &change, asked)).await {
+    match console.change(visit, move |tx, actor| publishing::propose(tx, actor, &name, &change, asked)).await
+    {
         Ok(done) if action == "delete" => Ok(after(&done, "/files")),
         Ok(done) => Ok(after(&done, &file_href(&app, &key))),
         Err(ControlError::Faulty(faults)) => {

@@ -2,8 +2,8 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::car::Car;
 use tollgate_control::rules::Rule;
+use tollgate_control::table_rule::TableRule;
 use tollgate_control::{FieldFault, ModelError, Role, compile, rules};
 use tollgate_http_kit::Reply;
 use tollgate_replay::{Language, Previewed, RuleReport, SideReport, Timeline};
@@ -52,7 +52,7 @@ struct Found {
 pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (rule, traces) = read(console, visit).await?;
     let trace = traces.first().map(|it| it.name.clone()).unwrap_or_default();
-    let mut form = form(console, visit, &rule, traces, &rule.car, &trace);
+    let mut form = form(console, visit, &rule, traces, &rule.row, &trace);
     for field in &mut form.numbers {
         // Numbers of a link, such as a suggestion.
         if !visit.parameter(field.name).is_empty() {
@@ -65,36 +65,36 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
 pub(super) async fn run(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (rule, traces) = read(console, visit).await?;
     let l = Texts::of(visit.lang);
-    let mut input = rule.car.to_input();
+    let mut input = rule.row.to_input();
     (input.rate, input.max_permits) = (visit.field("rate").to_owned(), visit.field("max_permits").to_owned());
     let trace = visit.field("trace").to_owned();
-    let car = match input.check() {
-        Ok(car) => car,
+    let table_rule = match input.check() {
+        Ok(table_rule) => table_rule,
         Err(ModelError::Invalid(faults)) => {
-            let mut form = form(console, visit, &rule, traces, &rule.car, &trace);
+            let mut form = form(console, visit, &rule, traces, &rule.row, &trace);
             fill(&mut form, visit, &faults);
             return page(StatusCode::UNPROCESSABLE_ENTITY, &form);
         }
         Err(error) => return Err(error.into()),
     };
-    let mut form = form(console, visit, &rule, traces, &car, &trace);
+    let mut form = form(console, visit, &rule, traces, &table_rule, &trace);
     fill(&mut form, visit, &[]);
     // The whole log is this rule's traffic, unless the mapping says which part is.
-    let entries = format!("descriptors=key=\"{}\" {}", car.key, car.per);
+    let entries = format!("descriptors=key=\"{}\" {}", table_rule.key, table_rule.per);
     let given = visit.field("map").lines().map(str::trim).filter(|line| !line.is_empty());
     let map = std::iter::once(entries).chain(given.map(str::to_owned)).collect();
     // A rule that is off or in shadow mode is replayed as if it were on: that is the question.
-    let on = |car: &Car| Car { state: "on".to_owned(), ..car.clone() };
-    let documents = |car: &Car| compile::documents(&rule.app, &[on(car)]);
-    let is_same = (car.rate, car.max_permits) == (rule.car.rate, rule.car.max_permits);
-    let after = if is_same { None } else { Some(documents(&car)?) };
-    let asked = Asked { trace, map, before: documents(&rule.car)?, after };
+    let on = |table_rule: &TableRule| TableRule { state: "on".to_owned(), ..table_rule.clone() };
+    let documents = |table_rule: &TableRule| compile::documents(&rule.app, &[on(table_rule)]);
+    let is_same = (table_rule.rate, table_rule.max_permits) == (rule.row.rate, rule.row.max_permits);
+    let after = if is_same { None } else { Some(documents(&table_rule)?) };
+    let asked = Asked { trace, map, before: documents(&rule.row)?, after };
     let replayed = console.replay(asked).await;
     console.must(visit, Role::Editor, &rule.app).await?; // a replay takes its time
     let status = match replayed {
         Ok(previewed) => {
             form.found = Some(found(visit, l, &previewed));
-            let (rate, burst) = (car.rate.to_string(), car.max_permits.to_string());
+            let (rate, burst) = (table_rule.rate.to_string(), table_rule.max_permits.to_string());
             if !is_same {
                 form.use_href = query_of(&form.href, &[("rate", &rate), ("max_permits", &burst)]);
             }
@@ -130,7 +130,7 @@ fn form(
     visit: &Visit,
     rule: &Rule,
     traces: Vec<Trace>,
-    car: &Car,
+    table_rule: &TableRule,
     trace: &str,
 ) -> ReplayPage {
     let (t, l) = (visit.lang.texts(), Texts::of(visit.lang));
@@ -140,16 +140,17 @@ fn form(
         (it.name, text)
     };
     ReplayPage {
-        f: Frame::new(visit, "rules", format!("{} / {}", rule.app, rule.car.key)),
+        f: Frame::new(visit, "rules", format!("{} / {}", rule.app, rule.row.key)),
         l,
-        href: rule_href(&rule.app, &rule.car.key),
+        href: rule_href(&rule.app, &rule.row.key),
         notice: None,
         folder,
         traces: traces.into_iter().map(texts).collect(),
         trace: trace.to_owned(),
         numbers: vec![
-            Field::text("max_permits", t.max_permits, t.burst_hint, &car.max_permits.to_string()).number(),
-            Field::text("rate", t.rate, t.rate_hint, &car.rate.to_string()).number(),
+            Field::text("max_permits", t.max_permits, t.burst_hint, &table_rule.max_permits.to_string())
+                .number(),
+            Field::text("rate", t.rate, t.rate_hint, &table_rule.rate.to_string()).number(),
         ],
         map: String::new(),
         found: None,

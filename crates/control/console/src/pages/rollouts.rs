@@ -4,7 +4,7 @@ use askama::Template;
 use hyper::StatusCode;
 use tollgate_control::rollout::{Ask, Plan, Sides, Stage, State, Tally, Verdict};
 use tollgate_control::rollouts::{self, Rollout};
-use tollgate_control::{ControlError, FieldFault, NodeState, Role, Watching};
+use tollgate_control::{ControlError, FieldFault, NodeState, Observed, Role};
 use tollgate_http_kit::Reply;
 
 use super::table::{TablePage, cell};
@@ -135,7 +135,7 @@ async fn shown(
         console.control.read_as(&claim, move |tx, actor| Ok((rollouts::get(tx, actor, &app)?, tx.now_ms())));
     let (it, now_ms) = read.await?;
     let is_open = it.progress.state.is_open();
-    let watching = if is_open { console.control.watching(&it.app) } else { None }.unwrap_or_default();
+    let observed = if is_open { console.control.observed(&it.app) } else { None }.unwrap_or_default();
     let nodes = console.control.stages(&it, now_ms);
     let may = visit.who()?.may(Role::Approver, &it.app);
     let events = &console.control.live().events;
@@ -148,9 +148,9 @@ async fn shown(
         state: state(visit.lang, it.progress.state),
         notice,
         why: it.progress.why.as_ref().map(|it| (why_class, why(visit.lang, it))),
-        steps: steps(visit, &it, &watching, now_ms),
-        gates: if is_open { gates(visit.lang, &it, &watching, &nodes, now_ms) } else { Vec::new() },
-        figures: figures(visit.lang, &it, &watching),
+        steps: steps(visit, &it, &observed, now_ms),
+        gates: if is_open { gates(visit.lang, &it, &observed, &nodes, now_ms) } else { Vec::new() },
+        figures: figures(visit.lang, &it, &observed),
         counts: counts(visit.lang, &nodes),
         nodes: nodes.iter().take(NODES).map(|(node, at)| node_row(visit.lang, &it.app, node, *at)).collect(),
         facts: facts(visit, &it),
@@ -170,7 +170,7 @@ async fn shown(
 fn steps(
     visit: &Visit,
     it: &Rollout,
-    watching: &Watching,
+    observed: &Observed,
     now_ms: i64,
 ) -> Vec<(&'static str, String, String)> {
     let r = Texts::of(visit.lang);
@@ -189,11 +189,11 @@ fn steps(
             (State::Running, _) if it.progress.step_at.is_none() => {
                 ("now", name, r.waits_for_nodes.to_owned())
             }
-            (State::Running, _) if waits_for_reports(watching, now_ms) => {
+            (State::Running, _) if waits_for_reports(observed, now_ms) => {
                 ("now", name, r.waits_for_reports.to_owned())
             }
             (State::Running, _) => {
-                let left_ms = watching.soaked_at.map_or(0, |at| at - now_ms);
+                let left_ms = observed.soaked_at.map_or(0, |at| at - now_ms);
                 ("now", name, left(visit.lang, left_ms))
             }
         }
@@ -202,14 +202,14 @@ fn steps(
 }
 
 /// The soak time is over, and reports about its last seconds are on their way.
-fn waits_for_reports(watching: &Watching, now_ms: i64) -> bool {
-    watching.unreported > 0 && watching.soaked_at.is_some_and(|at| now_ms >= at)
+fn waits_for_reports(observed: &Observed, now_ms: i64) -> bool {
+    observed.unreported > 0 && observed.soaked_at.is_some_and(|at| now_ms >= at)
 }
 
 fn gates(
     lang: Lang,
     it: &Rollout,
-    watching: &Watching,
+    observed: &Observed,
     nodes: &[(NodeState, Stage)],
     now_ms: i64,
 ) -> Vec<(&'static str, &'static str, String)> {
@@ -217,8 +217,8 @@ fn gates(
     let count_of = |stage: Stage| nodes.iter().filter(|(_, at)| *at == stage).count();
     let (have, waiting) = (count_of(Stage::Candidate), count_of(Stage::Waiting));
     let rejected = count_of(Stage::Rejected);
-    let Sides { chosen, others } = &watching.sides;
-    let verdict = watching.sides.verdict();
+    let Sides { chosen, others } = &observed.sides;
+    let verdict = observed.sides.verdict();
     let compared = |of: fn(&Tally) -> Option<u64>, bad: Verdict, is_judged: bool| match verdict {
         Verdict::TooFew => ("", r.too_few.to_owned()),
         _ => {
@@ -234,10 +234,10 @@ fn gates(
     };
     let denied = compared(Tally::denied_share, Verdict::DeniesMore, true);
     let degraded = compared(Tally::degraded_share, Verdict::DegradesMore, verdict != Verdict::DeniesMore);
-    let left_ms = watching.soaked_at.map(|at| at - now_ms);
+    let left_ms = observed.soaked_at.map(|at| at - now_ms);
     let soaked = match left_ms.filter(|_| it.progress.state == State::Running) {
         Some(ms) if ms > 0 => ("", left(lang, ms)),
-        Some(_) if waits_for_reports(watching, now_ms) => ("", r.waits_for_reports.to_owned()),
+        Some(_) if waits_for_reports(observed, now_ms) => ("", r.waits_for_reports.to_owned()),
         Some(_) => ("ok", left(lang, it.plan.soak_s * 1_000)),
         None => ("", left(lang, it.plan.soak_s * 1_000)),
     };
@@ -255,7 +255,7 @@ fn gates(
     ]
 }
 
-fn figures(lang: Lang, it: &Rollout, watching: &Watching) -> Vec<Figures> {
+fn figures(lang: Lang, it: &Rollout, observed: &Observed) -> Vec<Figures> {
     let r = Texts::of(lang);
     let both = |step: &str, sides: &Sides| {
         [(r.chosen, sides.chosen), (r.others, sides.others)].map(|(side, tally)| Figures {
@@ -268,7 +268,7 @@ fn figures(lang: Lang, it: &Rollout, watching: &Watching) -> Vec<Figures> {
     };
     let mut all = Vec::new();
     if it.progress.state.is_open() {
-        all.extend(both(r.this_step, &watching.sides));
+        all.extend(both(r.this_step, &observed.sides));
     }
     for end in it.ended.iter().rev().filter(|end| end.begun_at.is_some()) {
         let name = it.plan.steps.get(end.step).map_or_else(String::new, |it| step(lang, it));

@@ -3,11 +3,11 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::car::CarInput;
 use tollgate_control::publishing::Intent;
 use tollgate_control::rules::{self, Rule};
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::trials::{self, Step};
-use tollgate_control::{ControlError, DocFault, ModelError, Role, car_yaml};
+use tollgate_control::{ControlError, DocFault, ModelError, Role, table_rule_yaml};
 use tollgate_http_kit::Reply;
 
 use super::changes::after;
@@ -38,7 +38,7 @@ pub(super) async fn answer(console: &Console, act: RuleAct, visit: &Visit) -> Re
         RuleAct::Trial => trial(console, visit).await,
         RuleAct::Yaml => {
             let rule = read(console, visit).await?;
-            let text = car_yaml::write(&rule.car.to_input());
+            let text = table_rule_yaml::write(&rule.row.to_input());
             show(visit, StatusCode::OK, &rule, rule.etag, text, &[], None)
         }
         RuleAct::SaveYaml => save(console, visit).await,
@@ -55,10 +55,11 @@ async fn set_state(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let app = visit.segment(1);
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let rule = read(console, visit).await?;
-    let href = rule_href(&rule.app, &rule.car.key);
-    let input = CarInput { state: visit.field("state").to_owned(), ..rule.car.to_input() };
-    let done =
-        console.change(visit, move |tx, actor| rules::edit(tx, actor, &app, etag, &input, Intent::Publish));
+    let href = rule_href(&rule.app, &rule.row.key);
+    let input = TableRuleInput { state: visit.field("state").to_owned(), ..rule.row.to_input() };
+    let done = console.change(visit, move |tx, actor| {
+        rules::propose_update(tx, actor, &app, etag, &input, Intent::Publish)
+    });
     match done.await {
         Ok(Some(done)) => Ok(after(&done, &href)),
         // The page shows what is there now, with its state.
@@ -95,11 +96,11 @@ fn show(
     let c = Texts::of(visit.lang);
     let lines = 1..=u32::try_from(text.lines().count().max(1)).unwrap_or(1);
     let yaml = YamlPage {
-        f: Frame::new(visit, "rules", format!("{} / {}", rule.app, rule.car.key)),
+        f: Frame::new(visit, "rules", format!("{} / {}", rule.app, rule.row.key)),
         c,
         app: rule.app.clone(),
-        key: rule.car.key.clone(),
-        href: rule_href(&rule.app, &rule.car.key),
+        key: rule.row.key.clone(),
+        href: rule_href(&rule.app, &rule.row.key),
         etag,
         lines: lines.map(|line| faults.iter().any(|it| it.line == line)).collect(),
         text,
@@ -118,7 +119,7 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     console.must(visit, Role::Editor, &rule.app).await?;
     let text = visit.field("text").replace("\r\n", "\n");
     let unprocessable = StatusCode::UNPROCESSABLE_ENTITY;
-    let input = match car_yaml::read(&text) {
+    let input = match table_rule_yaml::read(&text) {
         Ok(input) => input,
         Err(ModelError::Faulty(faults)) => {
             return show(visit, unprocessable, &rule, etag, text, &faults, None);
@@ -130,12 +131,15 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         let line = line.map_or(1, |index| u32::try_from(index + 1).unwrap_or(1));
         DocFault { domain: String::new(), line, column: 1, path: field.to_owned(), message }
     };
-    if input.key != rule.car.key {
+    if input.key != rule.row.key {
         let fault = at("key", "a rule keeps its key; make a new rule for another key".to_owned());
         return show(visit, unprocessable, &rule, etag, text, &[fault], None);
     }
-    let (href, asked) = (rule_href(&rule.app, &rule.car.key), intent(visit));
-    match console.change(visit, move |tx, actor| rules::edit(tx, actor, &app, etag, &input, asked)).await {
+    let (href, asked) = (rule_href(&rule.app, &rule.row.key), intent(visit));
+    match console
+        .change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &input, asked))
+        .await
+    {
         Ok(Some(done)) => Ok(after(&done, &format!("{href}/yaml"))),
         Ok(None) => Ok(redirect(&format!("{href}/yaml"))),
         Err(ControlError::Invalid(faults)) => {

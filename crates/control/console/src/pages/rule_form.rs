@@ -2,11 +2,11 @@
 
 use askama::Template;
 use hyper::StatusCode;
-use tollgate_control::car::CarInput;
 use tollgate_control::diff::by_field;
 use tollgate_control::history::{self, History, HistoryQuery, Scope, Suggestion};
 use tollgate_control::publishing::Intent;
 use tollgate_control::rules::{Past, Rule};
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::trials::{self, Compared};
 use tollgate_control::{
     ControlError, Document, Fault, FieldFault, Kind, ModelError, NodeState, Role, apps, compile, rules,
@@ -87,14 +87,14 @@ pub(super) async fn new(console: &Console, visit: &Visit) -> Result<Reply, Failu
         "" => default.to_owned(),
         value => value.to_owned(),
     };
-    let input = CarInput {
+    let input = TableRuleInput {
         key: field("key", ""),
         max_permits: field("max_permits", "100"),
         rate: field("rate", "1"),
         pre_permits: field("pre_permits", ""),
         post_paid: field("post_paid", ""),
         per: field("per", ""),
-        ..CarInput::default()
+        ..TableRuleInput::default()
     };
     show_new(console, visit, StatusCode::OK, visit.parameter("app"), &input, &[]).await
 }
@@ -120,7 +120,9 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let (asked, asked_app) = (input.clone(), app.clone());
     let created = if is_accepted {
         let intent = intent(visit);
-        console.change(visit, move |tx, actor| rules::add(tx, actor, &asked_app, &asked, intent)).await
+        console
+            .change(visit, move |tx, actor| rules::propose_create(tx, actor, &asked_app, &asked, intent))
+            .await
     } else {
         // Everything else that is wrong is shown at the same time.
         let mut faults = vec![FieldFault { field: "terms", fault: Fault::NotAccepted }];
@@ -143,7 +145,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
 
 pub(super) async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let read = read(console, visit).await?;
-    let mut input = read.rule.car.to_input();
+    let mut input = read.rule.row.to_input();
     // Numbers of a link, such as a suggestion, are filled in and not saved.
     for (field, name) in [(&mut input.rate, "rate"), (&mut input.max_permits, "max_permits")] {
         if !visit.parameter(name).is_empty() {
@@ -166,7 +168,10 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let (app, asked) = (visit.segment(1), input.clone());
     let intent = intent(visit);
-    match console.change(visit, move |tx, actor| rules::edit(tx, actor, &app, etag, &asked, intent)).await {
+    match console
+        .change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &asked, intent))
+        .await
+    {
         Ok(Some(done)) => Ok(after(&done, "/rules")),
         Ok(None) => Ok(redirect(&rule_href(&visit.segment(1), &input.key))),
         Err(ControlError::Invalid(faults)) => {
@@ -199,7 +204,7 @@ struct Read {
 async fn read(console: &Console, visit: &Visit) -> Result<Read, Failure> {
     let (claim, app, key) = (visit.claim()?, visit.segment(1), visit.segment(3));
     let read = console.control.read_as(&claim, move |tx, actor| {
-        let past = rules::past(tx, actor, &app, Kind::Car, &key)?;
+        let past = rules::past(tx, actor, &app, Kind::TableRule, &key)?;
         let rule = rules::get(tx, actor, &app, &key)?;
         // Reports of the last ten seconds are not complete.
         let to_ms = (tx.now_ms() - STEP_MS).div_euclid(STEP_MS) * STEP_MS;
@@ -218,14 +223,14 @@ async fn read(console: &Console, visit: &Visit) -> Result<Read, Failure> {
 
 /// What the forms of the page are filled with.
 struct Filled<'a> {
-    input: &'a CarInput,
+    input: &'a TableRuleInput,
     faults: &'a [FieldFault],
     notice: Option<(&'static str, String)>,
     trial: Option<&'a Entered>,
 }
 
 impl<'a> Filled<'a> {
-    const fn of(input: &'a CarInput) -> Self {
+    const fn of(input: &'a TableRuleInput) -> Self {
         Self { input, faults: &[], notice: None, trial: None }
     }
 }
@@ -237,7 +242,7 @@ pub(super) async fn show_entered(
     trial: &Entered,
 ) -> Result<Reply, Failure> {
     let read = read(console, visit).await?;
-    let input = read.rule.car.to_input();
+    let input = read.rule.row.to_input();
     let filled = Filled { trial: Some(trial), ..Filled::of(&input) };
     show(console, visit, StatusCode::UNPROCESSABLE_ENTITY, &read, &filled)
 }
@@ -286,17 +291,17 @@ pub(super) fn intent(visit: &Visit) -> Intent {
 /// The numbers that people compare.
 fn in_words(visit: &Visit, rule: &Rule) -> String {
     let t = visit.lang.texts();
-    let car = &rule.car;
+    let row = &rule.row;
     let changed = visit.lang.changed(&rule.updated_by, &visit.time(rule.updated_at));
-    let state = super::rules::state_text(visit.lang, &car.state);
-    let numbers = format!("{} {} · {} {}", t.max_permits, car.max_permits, t.rate, car.rate);
-    let parts = [&*numbers, state, &car.description, &changed];
+    let state = super::rules::state_text(visit.lang, &row.state);
+    let numbers = format!("{} {} · {} {}", t.max_permits, row.max_permits, t.rate, row.rate);
+    let parts = [&*numbers, state, &row.description, &changed];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
-fn input(visit: &Visit) -> CarInput {
+fn input(visit: &Visit) -> TableRuleInput {
     let field = |name: &str| visit.field(name).to_owned();
-    CarInput {
+    TableRuleInput {
         key: field("key"),
         rate: field("rate"),
         max_permits: field("max_permits"),
@@ -322,7 +327,7 @@ async fn show_new(
     visit: &Visit,
     status: StatusCode,
     app: &str,
-    input: &CarInput,
+    input: &TableRuleInput,
     faults: &[FieldFault],
 ) -> Result<Reply, Failure> {
     let claim = visit.claim()?;
@@ -355,10 +360,10 @@ fn show(
     let Read { rule, lately, .. } = read;
     let t = visit.lang.texts();
     let may_edit = visit.who()?.may(Role::Editor, &rule.app);
-    let title = format!("{} / {}", rule.app, rule.car.key);
+    let title = format!("{} / {}", rule.app, rule.row.key);
     let mut form =
         form(visit, Frame::new(visit, "rules", title), &rule.app, filled.input, filled.faults, true);
-    let href = rule_href(&rule.app, &rule.car.key);
+    let href = rule_href(&rule.app, &rule.row.key);
     let has = |node: &NodeState| node.has(&rule.app, rule.version.unsigned_abs());
     form.live = Some(match rule.is_app_disabled {
         true => ("warn", t.app_disabled.to_owned()),
@@ -368,10 +373,10 @@ fn show(
     form.delete_href = may_edit.then(|| format!("{href}/delete"));
     form.action.clone_from(&href);
     form.href = href;
-    form.states = states(form.c, &rule.car.state);
+    form.states = states(form.c, &rule.row.state);
     form.state = match rule.is_app_disabled {
         true => ("off".to_owned(), t.app_disabled),
-        false => (rule.car.state.clone(), super::rules::state_text(visit.lang, &rule.car.state)),
+        false => (rule.row.state.clone(), super::rules::state_text(visit.lang, &rule.row.state)),
     };
     // The chart of a trial has its place.
     if read.compared.is_none() && lately.sum().offered() > 0 {
@@ -387,8 +392,8 @@ fn show(
     form.notice.clone_from(&filled.notice);
     let (compared, suggestion) = (read.compared.as_ref(), read.suggestion.as_ref());
     form.is_live = form.chart.is_some() || compared.is_some();
-    form.trial = Some(TrialView::new(visit, &rule.car, compared, suggestion, filled.trial));
-    let documents = compile::documents(&rule.app, std::slice::from_ref(&rule.car))?;
+    form.trial = Some(TrialView::new(visit, &rule.row, compared, suggestion, filled.trial));
+    let documents = compile::documents(&rule.app, std::slice::from_ref(&rule.row))?;
     form.yaml = Some(documents.into_iter().map(Document::into_yaml).collect());
     form.changed = visit.lang.changed(&rule.updated_by, &visit.time(rule.updated_at));
     form.versions_href = format!("/apps/{}/versions", encoded(&rule.app));
@@ -400,7 +405,7 @@ fn form(
     visit: &Visit,
     f: Frame,
     app: &str,
-    input: &CarInput,
+    input: &TableRuleInput,
     faults: &[FieldFault],
     is_there: bool,
 ) -> FormPage {

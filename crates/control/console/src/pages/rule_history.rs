@@ -76,7 +76,7 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
         (target, if is_zh { *zh } else { *en }, *name == span_name)
     });
     // Also of a trial that has ended, as long as its counts are within the span.
-    let has_trial = found.sum().both_denied > 0 || rule.as_ref().is_some_and(|it| it.car.trial.is_some());
+    let has_trial = found.sum().both_denied > 0 || rule.as_ref().is_some_and(|it| it.row.trial.is_some());
     let events = &console.control.live().events;
     let may_edit = visit.who()?.may(Role::Editor, &app);
     let history = HistoryPage {
@@ -95,7 +95,7 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
         n: visit.lang.trial(),
         keys: limited(top),
         suggested: suggestion.map(|it| suggested(visit.lang, &it, &href, may_edit)),
-        is_per_value: rule.is_some_and(|it| !it.car.per.is_empty()),
+        is_per_value: rule.is_some_and(|it| !it.row.per.is_empty()),
         href,
         w,
     };

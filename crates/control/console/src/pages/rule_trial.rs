@@ -2,8 +2,8 @@
 //! the buttons do (`rule_acts`).
 
 use tollgate_control::FieldFault;
-use tollgate_control::car::Car;
 use tollgate_control::history::Suggestion;
+use tollgate_control::table_rule::TableRule;
 use tollgate_control::trials::Compared;
 
 use crate::chart::{Chart, compared, percent};
@@ -44,18 +44,18 @@ pub(super) struct Entered {
 impl TrialView {
     pub(super) fn new(
         visit: &Visit,
-        car: &Car,
+        row: &TableRule,
         found: Option<&Compared>,
         suggestion: Option<&Suggestion>,
         entered: Option<&Entered>,
     ) -> Self {
         let (t, n) = (visit.lang.texts(), visit.lang.trial());
-        let why_not = match (&*car.state, &*car.bucket) {
+        let why_not = match (&*row.state, &*row.bucket) {
             ("on", "") => "",
             ("on", _) => n.in_bucket,
             _ => n.not_on,
         };
-        let suggested = suggestion.map_or((car.rate, car.max_permits), |it| (it.rate, it.max_permits));
+        let suggested = suggestion.map_or((row.rate, row.max_permits), |it| (it.rate, it.max_permits));
         let (rate, burst) = match entered {
             Some(it) => (it.rate.clone(), it.max_permits.clone()),
             None => (suggested.0.to_string(), suggested.1.to_string()),
@@ -69,7 +69,7 @@ impl TrialView {
         Self {
             n,
             as_table: visit.lang.traffic().as_table,
-            running: found.map(|it| running(visit, car, it)),
+            running: found.map(|it| running(visit, row, it)),
             why_not,
             fields: vec![
                 field("try_max_permits", "trial_max_permits", t.max_permits, t.burst_hint, &burst),
@@ -82,7 +82,7 @@ impl TrialView {
     }
 }
 
-fn running(visit: &Visit, car: &Car, found: &Compared) -> Running {
+fn running(visit: &Visit, row: &TableRule, found: &Compared) -> Running {
     let (t, n) = (visit.lang.texts(), visit.lang.trial());
     let sum = found.history.sum();
     let offered = sum.offered();
@@ -92,8 +92,8 @@ fn running(visit: &Visit, car: &Car, found: &Compared) -> Running {
     };
     let per_second = |number: i64| format!("{} {}", grouped(number), t.per_second);
     let rows = vec![
-        (t.rate_long, per_second(car.rate), per_second(found.trial.rate)),
-        (t.max_permits, grouped(car.max_permits), grouped(found.trial.max_permits)),
+        (t.rate_long, per_second(row.rate), per_second(found.trial.rate)),
+        (t.max_permits, grouped(row.max_permits), grouped(found.trial.max_permits)),
         (n.denied, share(sum.denied), share(sum.trial_denied())),
         (n.only, share(sum.denied - sum.both_denied), share(sum.shadow_denied)),
     ];

@@ -92,14 +92,14 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let who = visit.who()?;
     let read = console.control.read_as(&claim, move |tx, actor| {
         let found = rules::list(tx, actor, &query)?;
-        let keys: Vec<_> = found.rules.iter().map(|it| (it.app.clone(), it.car.key.clone())).collect();
+        let keys: Vec<_> = found.rules.iter().map(|it| (it.app.clone(), it.row.key.clone())).collect();
         let used = history::last_used(tx, actor, &keys)?;
         Ok((found, used, apps::names(tx, actor)?, tx.now_ms()))
     });
     let (found, used, apps, now_ms) = read.await?;
     let used: HashMap<(&str, &str), i64> = used.iter().map(|it| ((&*it.app, &*it.key), it.used_ms)).collect();
     let rows = found.rules.iter().map(|rule| {
-        let used = used.get(&(&*rule.app, &*rule.car.key)).copied();
+        let used = used.get(&(&*rule.app, &*rule.row.key)).copied();
         row(console, visit, rule, used, who.may(Role::Editor, &rule.app))
     });
     let rows: Vec<Row> = rows.collect();
@@ -149,25 +149,29 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
 }
 
 fn row(console: &Console, visit: &Visit, rule: &Rule, used: Option<i64>, may_edit: bool) -> Row {
-    let (t, car) = (visit.lang.texts(), &rule.car);
-    let href = rule_href(&rule.app, &car.key);
-    let usage = console.control.nodes().usage(&rule.app, &car.key);
-    let width = |tokens: i64| tokens.clamp(0, car.max_permits) * 64 / car.max_permits.max(1);
+    let (t, table_rule) = (visit.lang.texts(), &rule.row);
+    let href = rule_href(&rule.app, &table_rule.key);
+    let usage = console.control.nodes().usage(&rule.app, &table_rule.key);
+    let width = |tokens: i64| tokens.clamp(0, table_rule.max_permits) * 64 / table_rule.max_permits.max(1);
     Row {
         app_href: query_of("/rules", &[("app", &rule.app)]),
         app: rule.app.clone(),
-        key: car.key.clone(),
+        key: table_rule.key.clone(),
         delete_href: format!("{href}/delete"),
         href,
         etag: rule.etag,
-        state_text: if rule.is_app_disabled { t.app_disabled } else { state_text(visit.lang, &car.state) },
-        state: if rule.is_app_disabled { "off".to_owned() } else { car.state.clone() },
-        burst: grouped(car.max_permits),
-        rate: format!("{} {}", grouped(car.rate), t.per_second),
+        state_text: if rule.is_app_disabled {
+            t.app_disabled
+        } else {
+            state_text(visit.lang, &table_rule.state)
+        },
+        state: if rule.is_app_disabled { "off".to_owned() } else { table_rule.state.clone() },
+        burst: grouped(table_rule.max_permits),
+        rate: format!("{} {}", grouped(table_rule.rate), t.per_second),
         tokens: usage.map(|it| (grouped(it.tokens), width(it.tokens))),
-        per: car.per.clone(),
-        max_permits: car.max_permits,
-        description: car.description.clone(),
+        per: table_rule.per.clone(),
+        max_permits: table_rule.max_permits,
+        description: table_rule.description.clone(),
         used: usage.map(|it| it.last_used_ms).or(used).map(|at| (visit.time(at), at)),
         may_edit,
     }

@@ -2,7 +2,7 @@
 
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use tollgate_control::app_change::{self, AppInput};
+use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::apps::{self, App};
 use tollgate_control::{ControlError, Role};
 use tollgate_http_kit::{Reply, reply};
@@ -67,7 +67,8 @@ pub(super) async fn disable(console: &Console, visit: &Visit) -> Result<Reply, F
 
 async fn update(console: &Console, visit: &Visit, input: AppInput) -> Result<Reply, Failure> {
     let (name, etag) = (visit.segment(3), if_match(visit)?);
-    let changed = console.change(visit, move |tx, actor| app_change::update(tx, actor, &name, etag, &input));
+    let changed =
+        console.change(visit, move |tx, actor| app_settings::update(tx, actor, &name, etag, &input));
     match changed.await {
         Ok(app) => Ok(tagged(StatusCode::OK, &shown(&app), app.etag)),
         Err(ControlError::Stale { .. }) => {

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
-use tollgate_control::car::{CarInput, MAX_NUMBER};
 use tollgate_control::rollout::Plan;
+use tollgate_control::table_rule::{MAX_NUMBER, TableRuleInput};
 use tollgate_control::{ControlError, Fault, FieldFaults};
 
 use crate::web::{Failure, Visit};
@@ -76,7 +76,7 @@ pub(super) struct RuleBody {
 
 impl RuleBody {
     /// The texts to check, for `key` if the path names it.
-    pub(super) fn input(self, key: Option<String>) -> Result<CarInput, ControlError> {
+    pub(super) fn input(self, key: Option<String>) -> Result<TableRuleInput, ControlError> {
         let mut faults = FieldFaults::default();
         let whole = Fault::Whole { min: 0, max: MAX_NUMBER };
         let mut number = |field, value: Value, fault: Fault| match value {
@@ -85,7 +85,7 @@ impl RuleBody {
             Value::String(text) if matches!(field, "g" | "u") => text, // exact, unlike floats
             _ => faults.take(field, Err(fault), String::new()),
         };
-        let input = CarInput {
+        let input = TableRuleInput {
             key: key.unwrap_or(self.key),
             rate: number("rate", self.rate, whole.clone()),
             max_permits: number("max_permits", self.max_permits, whole.clone()),

@@ -10,7 +10,7 @@ use tollgate_control::changes::{self, ChangeInput, Keep};
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::rollout::Plan;
 use tollgate_control::rules::may_create;
-use tollgate_control::{Change, ControlError, Kind, Role, checks, hex, reviews};
+use tollgate_control::{Committed, ControlError, Kind, Role, checks, hex, reviews};
 use tollgate_db::Tx;
 use tollgate_http_kit::{Reply, reply};
 
@@ -215,7 +215,7 @@ struct Choice {
     keep: String,
 }
 
-type Done = Result<Change<ChangeSet>, ControlError>;
+type Done = Result<Committed<ChangeSet>, ControlError>;
 
 pub(super) async fn answer(console: &Console, call: ChangeCall, visit: &Visit) -> Result<Reply, Failure> {
     let comment = || -> Result<String, Failure> {
@@ -355,7 +355,7 @@ async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let input = ChangeInput { title, comment, ops: inputs(ops)? };
     let made = console.change(visit, move |tx, actor| {
         if is_direct {
-            publishing::write(tx, actor, &app, &input, Intent::Publish)
+            publishing::propose(tx, actor, &app, &input, Intent::Publish)
         } else {
             changes::create(tx, actor, &app, &input)
         }
@@ -377,7 +377,7 @@ async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     if_match(visit)?;
     let ChangeBody { title, comment, ops, .. } = read(visit)?;
     let input = ChangeInput { title, comment, ops: inputs(ops)? };
-    step(console, visit, move |tx, by, id, etag| changes::edit(tx, by, id, etag, &input)).await
+    step(console, visit, move |tx, by, id, etag| changes::update(tx, by, id, etag, &input)).await
 }
 
 async fn check_set(console: &Console, visit: &Visit) -> Result<Reply, Failure> {

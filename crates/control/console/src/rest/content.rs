@@ -8,7 +8,7 @@ use tollgate_control::changes::OpInput;
 use tollgate_control::diff::{FieldDiff, by_field};
 use tollgate_control::fields::in_words;
 use tollgate_control::file_rules::FileInput;
-use tollgate_control::{ConflictSides, Content, ControlError, DocFault, Kind, car_yaml};
+use tollgate_control::{ConflictSides, Content, ControlError, DocFault, Kind, table_rule_yaml};
 
 use super::body::RuleBody;
 use crate::web::Failure;
@@ -16,11 +16,11 @@ use crate::web::Failure;
 /// A rule, whichever kind it is.
 pub(super) fn content(content: &Content) -> Value {
     match content {
-        Content::Car(car) => {
+        Content::TableRule(row) => {
             let mut shape = content_members(content);
-            shape["g"] = in_words(car.g_micro).into();
-            shape["u"] = in_words(car.u_micro).into();
-            shape["bucket"] = car.bucket.clone().into(); // also where it is empty
+            shape["g"] = in_words(row.g_micro).into();
+            shape["u"] = in_words(row.u_micro).into();
+            shape["bucket"] = row.bucket.clone().into(); // also where it is empty
             if let Value::Object(members) = &mut shape {
                 members.remove("g_micro");
                 members.remove("u_micro");
@@ -159,11 +159,11 @@ impl OpBody {
         let bad = |detail: &str| Failure::Bad(detail.to_owned());
         let after = match (&*op, kind, rule, yaml, file) {
             ("delete", _, None, None, None) => None,
-            ("put", Kind::Car, Some(rule), None, None) => {
-                Some(Content::Car(Box::new(rule.input(Some(key.clone()))?.check()?)))
+            ("put", Kind::TableRule, Some(rule), None, None) => {
+                Some(Content::TableRule(Box::new(rule.input(Some(key.clone()))?.check()?)))
             }
-            ("put", Kind::Car, None, Some(yaml), None) => {
-                Some(Content::Car(Box::new(car_yaml::read(&yaml)?.check()?)))
+            ("put", Kind::TableRule, None, Some(yaml), None) => {
+                Some(Content::TableRule(Box::new(table_rule_yaml::read(&yaml)?.check()?)))
             }
             ("put", Kind::File, None, None, Some(file)) => {
                 Some(Content::File(file.input(Some(key.clone())).check()?))

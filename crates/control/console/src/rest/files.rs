@@ -142,7 +142,7 @@ async fn write(
     let input = ChangeInput { ops: vec![op], ..ChangeInput::default() };
     let name = app.clone();
     let done = console
-        .change(visit, move |tx, actor| publishing::write(tx, actor, &name, &input, Intent::Publish))
+        .change(visit, move |tx, actor| publishing::propose(tx, actor, &name, &input, Intent::Publish))
         .await;
     let done = match done {
         // Of a single new file this means that it is there.

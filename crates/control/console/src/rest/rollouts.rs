@@ -149,10 +149,10 @@ fn sides(sides: &Sides) -> Value {
 
 fn shown(console: &Console, rollout: &Rollout) -> Value {
     let Rollout { progress, .. } = rollout;
-    let watching = progress
+    let observed = progress
         .state
         .is_open()
-        .then(|| console.control.watching(&rollout.app))
+        .then(|| console.control.observed(&rollout.app))
         .flatten()
         .unwrap_or_default();
     let why = progress.why.as_ref().map(|why| {
@@ -175,8 +175,8 @@ fn shown(console: &Console, rollout: &Rollout) -> Value {
         "app": rollout.app, "version": rollout.to_version, "from_version": rollout.from_version,
         "withdrawn_version": rollout.withdrawn_version, "state": progress.state.name(),
         "plan": plan(&rollout.plan), "step": progress.step + 1, "step_at": progress.step_at,
-        "soaked_at": watching.soaked_at, "share": progress.reach.share, "why": why, "ended": ended,
-        "unreported": watching.unreported, "figures": sides(&watching.sides), "author": rollout.author,
+        "soaked_at": observed.soaked_at, "share": progress.reach.share, "why": why, "ended": ended,
+        "unreported": observed.unreported, "figures": sides(&observed.sides), "author": rollout.author,
         "created_at": rollout.created_at, "updated_at": rollout.updated_at,
     })
 }

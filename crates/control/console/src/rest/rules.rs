@@ -48,13 +48,15 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let input = read::<RuleBody>(visit)?.input(None)?;
     let (name, key) = (app.clone(), input.key.clone());
     let intent = intent(visit)?;
-    let done = console.change(visit, move |tx, actor| rules::add(tx, actor, &name, &input, intent)).await?;
+    let done = console
+        .change(visit, move |tx, actor| rules::propose_create(tx, actor, &name, &input, intent))
+        .await?;
     if done.published_version.is_none() {
         return Ok(waits(&done));
     }
     let rule = console.control.read_as(&claim, move |tx, actor| rules::get(tx, actor, &app, &key)).await?;
     let mut reply = tagged(StatusCode::CREATED, &shown(&rule), rule.etag);
-    let place = format!("/api/v1/apps/{}/rules/{}", encoded(&rule.app), encoded(&rule.car.key));
+    let place = format!("/api/v1/apps/{}/rules/{}", encoded(&rule.app), encoded(&rule.row.key));
     if let Ok(place) = HeaderValue::try_from(place) {
         reply.headers_mut().insert(LOCATION, place);
     }
@@ -76,7 +78,10 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let (app, etag) = (visit.segment(3), if_match(visit)?);
     let input = read::<RuleBody>(visit)?.input(Some(visit.segment(5)))?;
     let intent = intent(visit)?;
-    match console.change(visit, move |tx, actor| rules::edit(tx, actor, &app, etag, &input, intent)).await {
+    match console
+        .change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &input, intent))
+        .await
+    {
         Ok(Some(done)) if done.published_version.is_none() => Ok(waits(&done)),
         Ok(_) => {
             let rule = current(console, visit).await?;
@@ -91,7 +96,10 @@ pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Fa
     visit.claim()?;
     let (app, key, etag) = (visit.segment(3), visit.segment(5), if_match(visit)?);
     let intent = intent(visit)?;
-    match console.change(visit, move |tx, actor| rules::remove(tx, actor, &app, &key, etag, intent)).await {
+    match console
+        .change(visit, move |tx, actor| rules::propose_delete(tx, actor, &app, &key, etag, intent))
+        .await
+    {
         Ok(done) => match done.published_version {
             Some(version) => Ok(reply::json(StatusCode::OK, &json!({"version": version}))),
             None => Ok(waits(&done)),
@@ -117,16 +125,16 @@ async fn stale(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 }
 
 fn shown(rule: &Rule) -> Value {
-    let car = &rule.car;
+    let row = &rule.row;
     json!({
-        "app": rule.app, "key": car.key, "rate": car.rate, "max_permits": car.max_permits,
-        "need_permits": car.need_permits, "pre_permits": car.pre_permits,
-        "post_paid": car.post_paid, "g": in_words(car.g_micro),
-        "u": in_words(car.u_micro), "extras": car.extras, "description": car.description, "per": car.per,
-        "bucket": car.bucket,
-        "sharing": car.sharing, "on_store_failure": car.on_store_failure, "state": car.state,
+        "app": rule.app, "key": row.key, "rate": row.rate, "max_permits": row.max_permits,
+        "need_permits": row.need_permits, "pre_permits": row.pre_permits,
+        "post_paid": row.post_paid, "g": in_words(row.g_micro),
+        "u": in_words(row.u_micro), "extras": row.extras, "description": row.description, "per": row.per,
+        "bucket": row.bucket,
+        "sharing": row.sharing, "on_store_failure": row.on_store_failure, "state": row.state,
         "app_disabled": rule.is_app_disabled,
-        "trial_rate": car.trial.map(|it| it.rate), "trial_max_permits": car.trial.map(|it| it.max_permits),
+        "trial_rate": row.trial.map(|it| it.rate), "trial_max_permits": row.trial.map(|it| it.max_permits),
         "version": rule.version, "updated_at": rule.updated_at, "updated_by": rule.updated_by,
     })
 }

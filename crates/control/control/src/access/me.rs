@@ -9,7 +9,7 @@ use crate::access::logins;
 use crate::access::preferences::Preferences;
 use crate::audit::{self, Note};
 use crate::error::{ControlError, Fault, FieldFaults, must_match};
-use crate::published::Change;
+use crate::published::Committed;
 
 /// A user, as the user sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub fn prefer(
     etag: Option<i64>,
     new: &Preferences,
     is_zone: fn(&str) -> bool,
-) -> Result<Change<Me>, ControlError> {
+) -> Result<Committed<Me>, ControlError> {
     actor.must_be_logged_in()?;
     let before = get(tx, actor)?;
     if let Some(etag) = etag {
@@ -94,7 +94,7 @@ pub fn prefer(
     }
     faults.check()?;
     if before.preferences == *new {
-        return Ok(Change { value: before, documents: None });
+        return Ok(Committed { value: before, documents: None });
     }
     tx.execute(
         "UPDATE users SET locale = $1, theme = $2, zone = $3, etag = etag + 1 WHERE id = $4",
@@ -109,7 +109,7 @@ pub fn prefer(
         ..Note::default()
     };
     audit::append(tx, actor, note)?;
-    Ok(Change { value: get(tx, actor)?, documents: None })
+    Ok(Committed { value: get(tx, actor)?, documents: None })
 }
 
 /// The actor's logins that are in force, the last used first. `cookie` marks the one that asks.
@@ -138,7 +138,7 @@ pub fn logins(tx: &mut dyn Tx, actor: &Actor, cookie: &str) -> Result<Vec<MyLogi
 ///
 /// # Errors
 /// [`ControlError::NotFound`], [`ControlError::Db`].
-pub fn end_login(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Change<()>, ControlError> {
+pub fn end_login(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Committed<()>, ControlError> {
     actor.must_be_logged_in()?;
     let unknown = || ControlError::NotFound { what: "login", name: id.to_owned() };
     if id.len() != ID || !id.bytes().all(|it| it.is_ascii_hexdigit()) {
@@ -153,5 +153,5 @@ pub fn end_login(tx: &mut dyn Tx, actor: &Actor, id: &str) -> Result<Change<()>,
     }
     let target = actor.name.clone();
     audit::append(tx, actor, Note { action: "login.end", target, ..Note::default() })?;
-    Ok(Change { value: (), documents: None })
+    Ok(Committed { value: (), documents: None })
 }

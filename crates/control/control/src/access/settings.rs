@@ -8,7 +8,7 @@ use tollgate_model::Role;
 use crate::access::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
 use crate::error::{ControlError, Fault, FieldFaults};
-use crate::published::Change;
+use crate::published::Committed;
 
 /// The settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,7 +95,7 @@ pub fn update(
     actor: &Actor,
     etag: i64,
     new: &Settings,
-) -> Result<Change<(Settings, i64)>, ControlError> {
+) -> Result<Committed<(Settings, i64)>, ControlError> {
     actor.must(Role::Admin, EVERY_APP)?;
     let (before, now) = get(tx)?;
     if etag != now {
@@ -112,7 +112,7 @@ pub fn update(
     }
     faults.check()?;
     if before == *new {
-        return Ok(Change { value: (before, now), documents: None });
+        return Ok(Committed { value: (before, now), documents: None });
     }
     let value = serde_json::to_string(new).unwrap_or_default(); // texts and numbers cannot fail
     insert!(tx, "settings" {
@@ -128,5 +128,5 @@ pub fn update(
         ..Note::default()
     };
     audit::append(tx, actor, note)?;
-    Ok(Change { value: (new.clone(), now + 1), documents: None })
+    Ok(Committed { value: (new.clone(), now + 1), documents: None })
 }

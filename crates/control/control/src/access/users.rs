@@ -12,7 +12,7 @@ use crate::access::tokens;
 use crate::audit::{self, Note};
 use crate::error::{ControlError, Fault, invalid, must_match};
 use crate::ids::id;
-use crate::published::Change;
+use crate::published::Committed;
 
 /// Most users.
 pub const MAX_USERS: i64 = 10_000;
@@ -165,7 +165,7 @@ pub fn set_role(
     name: &str,
     app: &str,
     role: Option<Role>,
-) -> Result<Change<()>, ControlError> {
+) -> Result<Committed<()>, ControlError> {
     let user = get(tx, actor, name)?;
     let app = bound(app).map_err(|fault| invalid("app", fault))?;
     let before = user.roles.iter().find(|(bound, _)| *bound == app).map(|(_, role)| *role);
@@ -193,7 +193,7 @@ pub fn set_role(
         ..Note::default()
     };
     audit::append(tx, actor, note)?;
-    Ok(Change { value: (), documents: None })
+    Ok(Committed { value: (), documents: None })
 }
 
 /// Enables or disables a user. Disabling ends all logins, tokens of the API and links at once. Needs admin of
@@ -206,7 +206,7 @@ pub fn set_active(
     actor: &Actor,
     name: &str,
     is_active: bool,
-) -> Result<Change<()>, ControlError> {
+) -> Result<Committed<()>, ControlError> {
     let user = get(tx, actor, name)?;
     if !is_active {
         must_leave_an_admin(tx, &user, "state")?;
@@ -228,7 +228,7 @@ pub fn set_active(
     let after = Some(json!({"state": state}));
     let note = Note { action: "user.state", target: user.name, before, after, ..Note::default() };
     audit::append(tx, actor, note)?;
-    Ok(Change { value: (), documents: None })
+    Ok(Committed { value: (), documents: None })
 }
 
 /// One user. Needs admin of every app.

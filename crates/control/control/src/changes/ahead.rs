@@ -127,11 +127,11 @@ fn with(tx: &mut dyn Tx, app: &App, ops: &[Op]) -> Result<(Compiled, Vec<String>
     let mut rows = Vec::new();
     let mut files = Vec::new();
     for (rule_id, (is_changed, content)) in rules {
-        if !is_changed && content.kind() == Kind::Car {
+        if !is_changed && content.kind() == Kind::TableRule {
             unchanged.push(rule_id);
         }
         match content {
-            Content::Car(car) => rows.push(*car),
+            Content::TableRule(row) => rows.push(*row),
             Content::File(file) => files.push(file),
         }
     }

@@ -9,7 +9,7 @@ use crate::access::settings;
 use crate::audit::{self, Note};
 use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::ids::id;
-use crate::published::Change;
+use crate::published::Committed;
 
 pub use tollgate_model::App;
 
@@ -121,7 +121,7 @@ pub fn create(
     actor: &Actor,
     name: &str,
     description: &str,
-) -> Result<Change<App>, ControlError> {
+) -> Result<Committed<App>, ControlError> {
     let mut faults = FieldFaults::default();
     let name = faults.take("app", fields::app_name(name), String::new());
     let description =
@@ -130,7 +130,7 @@ pub fn create(
     actor.must(Role::Admin, &name)?;
     let id = id(tx.now_ms())?;
     let app = insert(tx, actor, id, &name, &description)?;
-    Ok(Change { value: app, documents: None })
+    Ok(Committed { value: app, documents: None })
 }
 
 /// The app of this name, created if it does not exist yet: the form of a rule does both in one step,

@@ -220,7 +220,7 @@ impl OpRow {
     fn op(self, app: &str) -> Result<ChangeOp, ControlError> {
         let content = |text: Option<String>| text.map(|body| Content::read(app, &body)).transpose();
         Ok(ChangeOp {
-            kind: self.kind.parse().unwrap_or(Kind::Car),
+            kind: self.kind.parse().unwrap_or(Kind::TableRule),
             key: self.key,
             base: self.base,
             before: content(self.before)?,

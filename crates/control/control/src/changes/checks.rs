@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 
 use tollgate_db::Tx;
-use tollgate_model::car::Car;
 use tollgate_model::change_set::ChangeOp;
+use tollgate_model::table_rule::TableRule;
 use tollgate_model::{App, Content, FileRule, Kind, ModelError, Role, buckets, compile};
 use tollgate_rule_files::{Options, RuleFile, parse};
 
@@ -45,16 +45,16 @@ pub struct Preview {
 /// [`ControlError`].
 pub fn preview(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[ChangeOp]) -> Result<Preview, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
-    let mut cars: BTreeMap<String, Car> =
-        stored::cars(tx, &app)?.into_iter().map(|it| (it.key.clone(), it)).collect();
+    let mut table_rules: BTreeMap<String, TableRule> =
+        stored::table_rules(tx, &app)?.into_iter().map(|it| (it.key.clone(), it)).collect();
     let mut files: BTreeMap<String, FileRule> =
         stored::files(tx, &app.id)?.into_iter().map(|it| (it.domain.clone(), it)).collect();
     let mut preview = Preview::default();
     for op in ops {
         match (op.kind, &op.after) {
-            (Kind::Car, None) => drop(cars.remove(&op.key)),
+            (Kind::TableRule, None) => drop(table_rules.remove(&op.key)),
             (Kind::File, None) => drop(files.remove(&op.key)),
-            (_, Some(Content::Car(car))) => drop(cars.insert(op.key.clone(), (**car).clone())),
+            (_, Some(Content::TableRule(row))) => drop(table_rules.insert(op.key.clone(), (**row).clone())),
             (_, Some(Content::File(file))) => {
                 if !stored::may_own(tx, &app, &file.domain)? {
                     let message = "this domain belongs to another app or to the limits of this one";
@@ -66,17 +66,18 @@ pub fn preview(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[ChangeOp]) -> R
     }
     let files: Vec<FileRule> = files.into_values().filter(|it| it.state == "on").collect();
     preview.faults.extend(faults(&files));
-    let cars: Vec<Car> = cars.into_values().collect();
-    let changed: HashSet<&str> = ops.iter().filter(|op| op.kind == Kind::Car).map(|op| &*op.key).collect();
+    let table_rules: Vec<TableRule> = table_rules.into_values().collect();
+    let changed: HashSet<&str> =
+        ops.iter().filter(|op| op.kind == Kind::TableRule).map(|op| &*op.key).collect();
     let is_changed = |key: &str| changed.contains(key);
-    preview.faults.extend(buckets::differences(&cars, is_changed).into_iter().map(|it| DocFault {
+    preview.faults.extend(buckets::differences(&table_rules, is_changed).into_iter().map(|it| DocFault {
         domain: app.name.clone(),
         line: 1,
         column: 1,
         path: it.field.to_owned(),
         message: it.fault.to_string(),
     }));
-    match compile::documents(&app.name, &cars) {
+    match compile::documents(&app.name, &table_rules) {
         Ok(documents) => preview.documents = documents,
         Err(ModelError::Document { reason, .. }) => {
             let domain = app.name;
@@ -108,13 +109,13 @@ pub(crate) fn documents(
     app: &App,
     changed: &HashSet<&str>,
 ) -> Result<Vec<Document>, ControlError> {
-    documents_of(&app.name, &stored::cars(tx, app)?, stored::files(tx, &app.id)?, changed)
+    documents_of(&app.name, &stored::table_rules(tx, app)?, stored::files(tx, &app.id)?, changed)
 }
 
 /// As [`documents`], of these rows, which are in the order of their keys, and files.
 pub(crate) fn documents_of(
     app: &str,
-    rows: &[Car],
+    rows: &[TableRule],
     files: Vec<FileRule>,
     changed: &HashSet<&str>,
 ) -> Result<Vec<Document>, ControlError> {

@@ -16,7 +16,7 @@ use crate::changes::stored::{self, Written};
 use crate::changes::{ahead, apps, checks};
 use crate::error::{ControlError, Fault, FieldFaults, invalid, must_match};
 use crate::ids::id;
-use crate::published::Change;
+use crate::published::Committed;
 
 /// Most operations of a change set.
 pub const MAX_OPS: usize = 20_000;
@@ -73,11 +73,11 @@ pub fn create(
     actor: &Actor,
     app: &str,
     input: &ChangeInput,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let app = apps::get(tx, actor, Role::Editor, app)?;
     let change = insert(tx, actor, &app, input)?;
     note(tx, actor, &change, "change.create", "")?;
-    Ok(Change { value: change, documents: None })
+    Ok(Committed { value: change, documents: None })
 }
 
 /// Writes a new draft, without an entry of the audit.
@@ -182,13 +182,13 @@ pub(crate) fn insert_checked(
 ///
 /// # Errors
 /// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one.
-pub fn edit(
+pub fn update(
     tx: &mut dyn Tx,
     actor: &Actor,
     id: &str,
     etag: i64,
     input: &ChangeInput,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let before = own(tx, actor, id, etag)?;
     let app = apps::get(tx, actor, Role::Editor, &before.app)?;
     let (title, comment) = texts(input)?;
@@ -203,7 +203,7 @@ fn replace(
     before: &ChangeSet,
     (title, comment): (&str, &str),
     ops: &[ChangeOp],
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     tx.execute("DELETE FROM change_ops WHERE change_id = $1", &[(&before.id).into()])?;
     write_ops(tx, &before.id, ops)?;
     let sha256 = content_hash(&app.id, ops);
@@ -232,19 +232,19 @@ fn replace(
     event(tx, actor, &before.id, "edit", "")?;
     let change = get(tx, actor, &before.id)?;
     note(tx, actor, &change, "change.edit", "")?;
-    Ok(Change { value: change, documents: None })
+    Ok(Committed { value: change, documents: None })
 }
 
 /// Adds an operation to a draft, in place of one of the same rule. For its author.
 ///
 /// # Errors
 /// [`ControlError`].
-pub fn add(
+pub fn add_op(
     tx: &mut dyn Tx,
     actor: &Actor,
     id: &str,
     op: &OpInput,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let before = get(tx, actor, id)?;
     let before = own(tx, actor, id, before.etag)?;
     let app = apps::get(tx, actor, Role::Editor, &before.app)?;
@@ -280,7 +280,7 @@ pub fn resolve(
     id: &str,
     etag: i64,
     choices: &[(Kind, String, Keep)],
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let before = own(tx, actor, id, etag)?;
     let app = apps::get(tx, actor, Role::Editor, &before.app)?;
     let mut ops = Vec::with_capacity(before.ops.len());
@@ -313,7 +313,7 @@ pub fn submit(
     actor: &Actor,
     id: &str,
     etag: i64,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let before = in_state(tx, actor, id, etag, &[State::Draft], "only a draft is submitted")?;
     actor.must(Role::Editor, &before.app)?;
     if before.ops.is_empty() {
@@ -322,7 +322,7 @@ pub fn submit(
     event(tx, actor, id, "submit", "")?;
     let state = reached(&get(tx, actor, id)?);
     let change = step(tx, actor, &before, state, "change.submit", "")?;
-    Ok(Change { value: change, documents: None })
+    Ok(Committed { value: change, documents: None })
 }
 
 /// As [`submit`], of a change set that was made in this transaction, in an app that needs approvals.
@@ -330,7 +330,7 @@ pub(crate) fn submit_new(
     tx: &mut dyn Tx,
     actor: &Actor,
     mut change: ChangeSet,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     note(tx, actor, &change, "change.create", "")?;
     event(tx, actor, &change.id, "submit", "")?;
     tx.execute(
@@ -340,7 +340,7 @@ pub(crate) fn submit_new(
     (change.state, change.etag) = (State::Submitted, change.etag + 1);
     change.events = change_set::events(tx, &change.id)?;
     note(tx, actor, &change, "change.submit", "")?;
-    Ok(Change { value: change, documents: None })
+    Ok(Committed { value: change, documents: None })
 }
 
 /// Gives it up. For its author, and for admins of the app.
@@ -353,14 +353,14 @@ pub fn abandon(
     id: &str,
     etag: i64,
     comment: &str,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let open = [State::Draft, State::Submitted, State::Approved, State::Rejected];
     let before = in_state(tx, actor, id, etag, &open, "it is closed already")?;
     actor.must(if before.is_by(&actor.user_id) { Role::Editor } else { Role::Admin }, &before.app)?;
     let comment = prose("comment", comment, false)?;
     event(tx, actor, id, "abandon", &comment)?;
     let change = step(tx, actor, &before, State::Abandoned, "change.abandon", &comment)?;
-    Ok(Change { value: change, documents: None })
+    Ok(Committed { value: change, documents: None })
 }
 
 /// Adds a comment. Needs editor.
@@ -372,13 +372,13 @@ pub fn comment(
     actor: &Actor,
     id: &str,
     text: &str,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let before = get(tx, actor, id)?;
     actor.must(Role::Editor, &before.app)?;
     let text = prose("comment", text, true)?;
     event(tx, actor, id, "comment", &text)?;
     note(tx, actor, &before, "change.comment", &text)?;
-    Ok(Change { value: get(tx, actor, id)?, documents: None })
+    Ok(Committed { value: get(tx, actor, id)?, documents: None })
 }
 
 /// The effect of operations: the contents that they begin with, the check as nodes make it, and conflicts
@@ -590,9 +590,9 @@ fn check(tx: &mut dyn Tx, app: &App, inputs: &[OpInput]) -> Result<Vec<ChangeOp>
 /// The faults of the rule alone, whoever made it.
 pub(crate) fn must_be_valid(app: &str, content: &Content) -> Result<(), ControlError> {
     match content {
-        Content::Car(car) => {
-            car.to_input().check()?;
-            Ok(compile::check(app, car)?)
+        Content::TableRule(row) => {
+            row.to_input().check()?;
+            Ok(compile::check(app, row)?)
         }
         Content::File(file) => {
             let FileRule { domain, text, description, state } = file.clone();

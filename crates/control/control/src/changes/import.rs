@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
 use tollgate_db::Tx;
-use tollgate_model::car::Car;
 use tollgate_model::change_set::{ChangeOp, ChangeSet, content_hash};
+use tollgate_model::table_rule::TableRule;
 use tollgate_model::{App, Compiled, Content, FileRule, Kind, Role, fields};
 
 use crate::access::actor::Actor;
@@ -22,7 +22,7 @@ use crate::control::Control;
 use crate::error::{ControlError, Fault, invalid};
 use crate::fleet::levels::OldNodes;
 use crate::ids::id;
-use crate::published::Change;
+use crate::published::Committed;
 
 /// Times that an import is worked out anew because the app has changed meanwhile. After that, one transaction
 /// does all of it.
@@ -118,7 +118,7 @@ impl Control {
 fn unchanged(now: &ByName<Stored>, all: &Imported) -> Vec<String> {
     let same = |rule: &Content| {
         let now = now.get(&(rule.kind(), rule.key().to_owned()))?;
-        (now.content == *rule && rule.kind() == Kind::Car).then(|| now.rule_id.clone())
+        (now.content == *rule && rule.kind() == Kind::TableRule).then(|| now.rule_id.clone())
     };
     all.rules.iter().filter_map(same).collect()
 }
@@ -183,12 +183,12 @@ fn change(name: &(crate::Kind, String), before: Option<&Stored>, after: Option<C
 }
 
 /// The rows and the files of a document, each in their order.
-fn parts(all: &Imported) -> (Vec<Car>, Vec<FileRule>) {
+fn parts(all: &Imported) -> (Vec<TableRule>, Vec<FileRule>) {
     let mut rows = Vec::new();
     let mut files = Vec::new();
     for rule in &all.rules {
         match rule {
-            Content::Car(car) => rows.push((**car).clone()),
+            Content::TableRule(row) => rows.push((**row).clone()),
             Content::File(file) => files.push(file.clone()),
         }
     }
@@ -204,7 +204,7 @@ fn import(
     app: &str,
     prepared: &Prepared,
     staged: Option<&Staged>,
-) -> Result<Change<Option<Option<ChangeSet>>>, ControlError> {
+) -> Result<Committed<Option<Option<ChangeSet>>>, ControlError> {
     actor.must(Role::Editor, app)?;
     let now = apps::find(tx, app)?;
     let is_same = match (&now, &prepared.app) {
@@ -219,9 +219,9 @@ fn import(
         None => true,
     };
     if !is_same || !is_written {
-        return Ok(Change { value: None, documents: None });
+        return Ok(Committed { value: None, documents: None });
     }
-    let Some(ready) = &prepared.ready else { return Ok(Change { value: Some(None), documents: None }) };
-    let Change { value, documents } = publishing::write_ready(tx, actor, app, "import", ready, staged)?;
-    Ok(Change { value: Some(Some(value)), documents })
+    let Some(ready) = &prepared.ready else { return Ok(Committed { value: Some(None), documents: None }) };
+    let Committed { value, documents } = publishing::propose_ready(tx, actor, app, "import", ready, staged)?;
+    Ok(Committed { value: Some(Some(value)), documents })
 }

@@ -19,7 +19,7 @@ use crate::changes::stored::{ByName, Op, Stored};
 use crate::changes::versions::{self, Ahead, Origin};
 use crate::error::{ControlError, Fault, invalid};
 use crate::ids::id;
-use crate::published::{AppDocuments, Change};
+use crate::published::{AppDocuments, Committed};
 use crate::rollouts::{self, rollout_rows};
 
 /// Most rules of an app.
@@ -44,7 +44,7 @@ pub fn publish(
     actor: &Actor,
     id: &str,
     etag: i64,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     publish_by(tx, actor, id, etag, None)
 }
 
@@ -58,7 +58,7 @@ pub fn publish_by(
     id: &str,
     etag: i64,
     plan: Option<&Plan>,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let open = [State::Draft, State::Submitted, State::Approved];
     let before = in_state(tx, actor, id, etag, &open, "it cannot be published")?;
     if before.ops.is_empty() {
@@ -89,7 +89,7 @@ pub fn publish_by(
         reason: &change.comment,
     };
     audit::append(tx, actor, note)?;
-    Ok(Change { value: change, documents: Some(documents) })
+    Ok(Committed { value: change, documents: Some(documents) })
 }
 
 /// Both sides of each rule of a change, for the audit.
@@ -115,19 +115,19 @@ fn approvals_now(tx: &mut dyn Tx, change: &ChangeSet) -> Result<i64, ControlErro
 ///
 /// # Errors
 /// [`ControlError`].
-pub fn write(
+pub fn propose(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &str,
     input: &ChangeInput,
     intent: Intent,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let app = apps::get_or_create(tx, actor, app)?;
     if intent == Intent::Draft
         && let [op] = &*input.ops
         && let Some(draft) = drafts::own_draft(tx, actor, &app.name)?
     {
-        return drafts::add(tx, actor, &draft.id, op);
+        return drafts::add_op(tx, actor, &draft.id, op);
     }
     if intent == Intent::Draft {
         return drafts::create(tx, actor, &app.name, input);
@@ -145,19 +145,19 @@ pub fn write(
     }
     let documents = put_in_force(tx, actor, &app, &draft, &app.rollout)?;
     note_direct(tx, actor, &app, &draft)?;
-    Ok(Change { value: get(tx, actor, &draft.id)?, documents: Some(documents) })
+    Ok(Committed { value: get(tx, actor, &draft.id)?, documents: Some(documents) })
 }
 
-/// As [`write`] with the intent to publish, of operations that were worked out before the transaction and
+/// As [`propose`] with the intent to publish, of operations that were worked out before the transaction and
 /// hold for this version of the app.
-pub(crate) fn write_ready(
+pub(crate) fn propose_ready(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &str,
     title: &str,
     ready: &Ready,
     staged: Option<&Staged>,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let app = apps::get_or_create_as(tx, actor, app, staged.map(Staged::app_id))?;
     drafts::must_have_room(tx, actor, &app)?;
     let texts = (title.to_owned(), String::new());
@@ -179,7 +179,7 @@ pub(crate) fn write_ready(
     note_direct(tx, actor, &app, &change)?;
     (change.state, change.etag) = (State::Published, change.etag + 1);
     change.published_version = Some(app.next());
-    Ok(Change { value: change, documents: Some(documents) })
+    Ok(Committed { value: change, documents: Some(documents) })
 }
 
 /// A change that is worked out.
@@ -265,7 +265,7 @@ fn put(
 
 fn within_caps(tx: &mut dyn Tx, app: &App, ops: &[ChangeOp]) -> Result<(), ControlError> {
     for (kind, max, what) in [
-        (Kind::Car, MAX_RULES, "rules of an app"),
+        (Kind::TableRule, MAX_RULES, "rules of an app"),
         (Kind::File, i64::try_from(MAX_FILES).unwrap_or(i64::MAX), "files of an app"),
     ] {
         let added = |op: &&ChangeOp| op.kind == kind && op.base.is_none();
@@ -274,7 +274,7 @@ fn within_caps(tx: &mut dyn Tx, app: &App, ops: &[ChangeOp]) -> Result<(), Contr
             continue;
         }
         let count = match kind {
-            Kind::Car => app.rules,
+            Kind::TableRule => app.rules,
             Kind::File => {
                 let files = "SELECT COUNT(*) FROM rule_files WHERE app_id = $1";
                 query_int(tx, files, &[(&app.id).into()])?
@@ -303,9 +303,9 @@ fn note_direct(tx: &mut dyn Tx, actor: &Actor, app: &App, change: &ChangeSet) ->
         return audit::append(tx, actor, note);
     };
     let action = match (op.kind, &op.before, &op.after) {
-        (Kind::Car, None, _) => "rule.create",
-        (Kind::Car, _, None) => "rule.delete",
-        (Kind::Car, ..) => "rule.update",
+        (Kind::TableRule, None, _) => "rule.create",
+        (Kind::TableRule, _, None) => "rule.delete",
+        (Kind::TableRule, ..) => "rule.update",
         (Kind::File, None, _) => "file.create",
         (Kind::File, _, None) => "file.delete",
         (Kind::File, ..) => "file.update",

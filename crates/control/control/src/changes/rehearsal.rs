@@ -17,7 +17,7 @@ use crate::changes::staging::{self, Staged, Steps, Wanted};
 use crate::control::{Control, resolved};
 use crate::error::ControlError;
 use crate::fleet::levels::OldNodes;
-use crate::published::Change;
+use crate::published::Committed;
 
 /// Times that a large change is worked out anew because the app has changed meanwhile. After that, one
 /// transaction does all of it.
@@ -105,7 +105,7 @@ impl Control {
         &self,
         claim: &Claim,
         old_nodes: OldNodes,
-        work: impl Fn(&mut dyn Tx, &Actor) -> Result<Change<T>, ControlError> + Send + 'static,
+        work: impl Fn(&mut dyn Tx, &Actor) -> Result<Committed<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
         let work = Arc::new(Mutex::new(work));
         let most = self.steps.lock().most_at_once;

@@ -8,7 +8,7 @@ use crate::access::actor::Actor;
 use crate::changes::change_set::get;
 use crate::changes::drafts::{event, in_state, prose, reached, step};
 use crate::error::ControlError;
-use crate::published::Change;
+use crate::published::Committed;
 
 /// Approves the content as it is now; an edit voids that. Needs approver; nobody approves their own.
 ///
@@ -21,7 +21,7 @@ pub fn approve(
     id: &str,
     etag: i64,
     comment: &str,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let before = reviewed(tx, actor, id, etag, &[State::Submitted, State::Approved])?;
     if before.is_by(&actor.user_id) {
         return Err(ControlError::OwnChange);
@@ -30,7 +30,7 @@ pub fn approve(
     event(tx, actor, id, "approve", &comment)?;
     let state = reached(&get(tx, actor, id)?);
     let change = step(tx, actor, &before, state, "change.approve", &comment)?;
-    Ok(Change { value: change, documents: None })
+    Ok(Committed { value: change, documents: None })
 }
 
 /// Rejects it; its author may edit it and submit it again. Needs approver, and a comment.
@@ -43,12 +43,12 @@ pub fn reject(
     id: &str,
     etag: i64,
     comment: &str,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let before = reviewed(tx, actor, id, etag, &[State::Submitted, State::Approved])?;
     let comment = prose("comment", comment, true)?;
     event(tx, actor, id, "reject", &comment)?;
     let change = step(tx, actor, &before, State::Rejected, "change.reject", &comment)?;
-    Ok(Change { value: change, documents: None })
+    Ok(Committed { value: change, documents: None })
 }
 
 fn reviewed(

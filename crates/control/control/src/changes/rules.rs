@@ -1,17 +1,17 @@
 //! Rows of the table of committed rates: lists in pages, and changes, each of which is a version of its app.
 
 use tollgate_db::{Select, Tx, Value, columns, query_int, query_values, row, select, sql};
-use tollgate_model::car::{Car, CarInput};
 use tollgate_model::change_set::ChangeSet;
+use tollgate_model::table_rule::{TableRule, TableRuleInput};
 use tollgate_model::{Content, Kind, Role, fields};
 
 use crate::access::actor::{Actor, EVERY_APP, Who};
 use crate::changes::apps;
 use crate::changes::drafts::{ChangeInput, OpInput};
 use crate::changes::publishing::{self, Intent};
-use crate::changes::stored::CarRow;
+use crate::changes::stored::TableRuleRow;
 use crate::error::{ControlError, Fault, FieldFault, invalid, must_match};
-use crate::published::Change;
+use crate::published::Committed;
 
 /// A row with its app.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct Rule {
     /// The version of its app.
     pub version: i64,
     /// Its fields.
-    pub car: Car,
+    pub row: TableRule,
     /// Goes up with each change.
     pub etag: i64,
     /// Milliseconds UTC.
@@ -83,7 +83,7 @@ columns! {
         etag = "car.etag",
         updated_at = "car.updated_at",
         updated_by = "car.updated_by",
-        car = CarRow::COLUMNS => |CarRow(car)| car,
+        row = TableRuleRow::COLUMNS => |TableRuleRow(table_rule)| table_rule,
         is_app_disabled = "apps.state = 'disabled'",
     }
 }
@@ -189,33 +189,33 @@ fn find(tx: &mut dyn Tx, app: &str, key: &str) -> Result<Option<Rule>, ControlEr
 ///
 /// # Errors
 /// [`ControlError`]; [`ControlError::Invalid`] names every field at fault, `app` among them, and
-/// [`ControlError::NeedsApproval`] says that [`add`] has to propose it.
+/// [`ControlError::NeedsApproval`] says that [`propose_create`] has to propose it.
 pub fn create(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &str,
-    input: &CarInput,
-) -> Result<Change<Rule>, ControlError> {
-    let Change { value, documents } = add(tx, actor, app, input, Intent::Publish)?;
+    input: &TableRuleInput,
+) -> Result<Committed<Rule>, ControlError> {
+    let Committed { value, documents } = propose_create(tx, actor, app, input, Intent::Publish)?;
     in_force(tx, actor, &value)?;
-    Ok(Change { value: get(tx, actor, &value.app, &input.key)?, documents })
+    Ok(Committed { value: get(tx, actor, &value.app, &input.key)?, documents })
 }
 
 /// [`create`] as a change set: published, submitted or a draft.
 ///
 /// # Errors
 /// As [`create`].
-pub fn add(
+pub fn propose_create(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &str,
-    input: &CarInput,
+    input: &TableRuleInput,
     intent: Intent,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let named = fields::app_name(app);
-    let car = input.check().map_err(ControlError::from);
-    let (app, car) = match (named, car) {
-        (Ok(app), Ok(car)) => (app, car),
+    let table_rule = input.check().map_err(ControlError::from);
+    let (app, table_rule) = match (named, table_rule) {
+        (Ok(app), Ok(table_rule)) => (app, table_rule),
         (Err(fault), Err(ControlError::Invalid(mut faults))) => {
             faults.insert(0, FieldFault { field: "app", fault });
             return Err(ControlError::Invalid(faults));
@@ -224,83 +224,83 @@ pub fn add(
         (_, Err(error)) => return Err(error),
     };
     let app = apps::get_or_create(tx, actor, &app)?;
-    if find(tx, &app.name, &car.key)?.is_some() {
+    if find(tx, &app.name, &table_rule.key)?.is_some() {
         return Err(invalid("key", Fault::Duplicate));
     }
-    write_one(tx, actor, &app.name, (&car.key.clone(), None, Some(car)), intent)
+    write_one(tx, actor, &app.name, (&table_rule.key.clone(), None, Some(table_rule)), intent)
 }
 
 /// Replaces the fields of a row; its key stays. Needs editor.
 ///
 /// # Errors
 /// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one, and
-/// [`ControlError::NeedsApproval`] when [`edit`] has to propose it.
+/// [`ControlError::NeedsApproval`] when [`propose_update`] has to propose it.
 pub fn update(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &str,
     etag: i64,
-    input: &CarInput,
-) -> Result<Change<Rule>, ControlError> {
-    let Change { value, documents } = edit(tx, actor, app, etag, input, Intent::Publish)?;
+    input: &TableRuleInput,
+) -> Result<Committed<Rule>, ControlError> {
+    let Committed { value, documents } = propose_update(tx, actor, app, etag, input, Intent::Publish)?;
     if let Some(change) = &value {
         in_force(tx, actor, change)?;
     }
-    Ok(Change { value: get(tx, actor, app, &input.key)?, documents })
+    Ok(Committed { value: get(tx, actor, app, &input.key)?, documents })
 }
 
 /// [`update`] as a change set: published, submitted or a draft; `None` when nothing changes.
 ///
 /// # Errors
 /// As [`update`].
-pub fn edit(
+pub fn propose_update(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &str,
     etag: i64,
-    input: &CarInput,
+    input: &TableRuleInput,
     intent: Intent,
-) -> Result<Change<Option<ChangeSet>>, ControlError> {
+) -> Result<Committed<Option<ChangeSet>>, ControlError> {
     let app = apps::get(tx, actor, Role::Editor, app)?;
     let before = get(tx, actor, &app.name, &input.key)?;
     must_match(etag, before.etag)?;
-    let car = input.check()?;
-    if car == before.car {
-        return Ok(Change { value: None, documents: None }); // nothing to publish
+    let table_rule = input.check()?;
+    if table_rule == before.row {
+        return Ok(Committed { value: None, documents: None }); // nothing to publish
     }
-    let rule = (&*car.key.clone(), Some(etag), Some(car));
-    let Change { value, documents } = write_one(tx, actor, &app.name, rule, intent)?;
-    Ok(Change { value: Some(value), documents })
+    let rule = (&*table_rule.key.clone(), Some(etag), Some(table_rule));
+    let Committed { value, documents } = write_one(tx, actor, &app.name, rule, intent)?;
+    Ok(Committed { value: Some(value), documents })
 }
 
 /// Removes a row; a rollback brings it back. Needs editor. Returns the version without it.
 ///
 /// # Errors
 /// [`ControlError`]; [`ControlError::Stale`] when `etag` is not the current one, and
-/// [`ControlError::NeedsApproval`] when [`remove`] has to propose it.
+/// [`ControlError::NeedsApproval`] when [`propose_delete`] has to propose it.
 pub fn delete(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &str,
     key: &str,
     etag: i64,
-) -> Result<Change<i64>, ControlError> {
-    let Change { value, documents } = remove(tx, actor, app, key, etag, Intent::Publish)?;
-    Ok(Change { value: in_force(tx, actor, &value)?, documents })
+) -> Result<Committed<i64>, ControlError> {
+    let Committed { value, documents } = propose_delete(tx, actor, app, key, etag, Intent::Publish)?;
+    Ok(Committed { value: in_force(tx, actor, &value)?, documents })
 }
 
 /// [`delete`] as a change set: published, submitted or a draft.
 ///
 /// # Errors
 /// As [`delete`].
-pub fn remove(
+pub fn propose_delete(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &str,
     key: &str,
     etag: i64,
     intent: Intent,
-) -> Result<Change<ChangeSet>, ControlError> {
+) -> Result<Committed<ChangeSet>, ControlError> {
     let app = apps::get(tx, actor, Role::Editor, app)?;
     let before = get(tx, actor, &app.name, key)?;
     must_match(etag, before.etag)?;
@@ -312,12 +312,12 @@ fn write_one(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &str,
-    (key, base, after): (&str, Option<i64>, Option<Car>),
+    (key, base, after): (&str, Option<i64>, Option<TableRule>),
     intent: Intent,
-) -> Result<Change<ChangeSet>, ControlError> {
-    let after = after.map(|car| Content::Car(Box::new(car)));
-    let op = OpInput { kind: Kind::Car, key: key.to_owned(), base, after };
-    publishing::write(tx, actor, app, &ChangeInput { ops: vec![op], ..ChangeInput::default() }, intent)
+) -> Result<Committed<ChangeSet>, ControlError> {
+    let after = after.map(|table_rule| Content::TableRule(Box::new(table_rule)));
+    let op = OpInput { kind: Kind::TableRule, key: key.to_owned(), base, after };
+    publishing::propose(tx, actor, app, &ChangeInput { ops: vec![op], ..ChangeInput::default() }, intent)
 }
 
 /// The version that a change set became.

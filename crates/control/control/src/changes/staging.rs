@@ -133,7 +133,7 @@ pub(crate) fn write_some(
     fn part<T>(all: &[T], from: usize, until: usize) -> &[T] {
         all.get(from..until.min(all.len())).unwrap_or_default()
     }
-    for op in part(&wanted.writes, from, until).iter().filter(|op| op.kind() == Kind::Car) {
+    for op in part(&wanted.writes, from, until).iter().filter(|op| op.kind() == Kind::TableRule) {
         stored::apply(tx, actor, app, app.next(), op)?;
     }
     for rule_id in part(&wanted.unchanged, from, until) {

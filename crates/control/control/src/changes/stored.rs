@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use tollgate_db::{Columns, Select, Tx, columns, insert, query_value, query_values, row, select};
-use tollgate_model::car::{Car, Trial};
 use tollgate_model::hash::sha256;
+use tollgate_model::table_rule::{TableRule, Trial};
 use tollgate_model::{App, Content, FileRule, Kind};
 
 use crate::access::actor::Actor;
@@ -132,7 +132,7 @@ pub(crate) fn apply(
         Op::Delete { rule_id, kind, key } => {
             close(tx, app, version, rule_id)?;
             match kind {
-                Kind::Car => tx.execute(
+                Kind::TableRule => tx.execute(
                     "DELETE FROM car WHERE rule_id = $1 AND edition = $2",
                     &[rule_id.into(), (&app.edition).into()],
                 )?,
@@ -157,7 +157,7 @@ fn put(
     Put { rule_id, content, body, sha256, was }: &Put,
 ) -> Result<(), ControlError> {
     match content {
-        Content::Car(car) => put_car(tx, actor, app, version, rule_id, car)?,
+        Content::TableRule(table_rule) => put_table_rule(tx, actor, app, version, rule_id, table_rule)?,
         Content::File(file) => put_file(tx, actor, app, version, rule_id, file)?,
     }
     if *was != Was::New {
@@ -174,40 +174,40 @@ fn put(
     Ok(())
 }
 
-fn put_car(
+fn put_table_rule(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &App,
     version: i64,
     rule_id: &str,
-    car: &Car,
+    table_rule: &TableRule,
 ) -> Result<(), ControlError> {
-    let search = format!("{} {} {}", app.name, car.key, car.description).to_lowercase();
+    let search = format!("{} {} {}", app.name, table_rule.key, table_rule.description).to_lowercase();
 
     insert!(tx, "car" {
         rule_id,
         app_id: &app.id,
-        key: &car.key,
-        rate: car.rate,
-        max_permits: car.max_permits,
-        need_permits: car.need_permits,
-        pre_permits: car.pre_permits,
-        g_micro: car.g_micro,
-        u_micro: car.u_micro,
-        extras: &car.extras,
-        description: &car.description,
-        per: &car.per,
-        sharing: &car.sharing,
-        on_store_failure: &car.on_store_failure,
-        state: &car.state,
+        key: &table_rule.key,
+        rate: table_rule.rate,
+        max_permits: table_rule.max_permits,
+        need_permits: table_rule.need_permits,
+        pre_permits: table_rule.pre_permits,
+        g_micro: table_rule.g_micro,
+        u_micro: table_rule.u_micro,
+        extras: &table_rule.extras,
+        description: &table_rule.description,
+        per: &table_rule.per,
+        sharing: &table_rule.sharing,
+        on_store_failure: &table_rule.on_store_failure,
+        state: &table_rule.state,
         search,
         etag: version, // unlike a count, it is new also for a row that is brought back
         updated_at: tx.now_ms(),
         updated_by: &actor.name,
-        bucket: &car.bucket,
-        trial_rate: car.trial.map_or(0, |it| it.rate), // 0: no trial
-        trial_max_permits: car.trial.map_or(0, |it| it.max_permits),
-        post_paid: i64::from(car.post_paid),
+        bucket: &table_rule.bucket,
+        trial_rate: table_rule.trial.map_or(0, |it| it.rate), // 0: no trial
+        trial_max_permits: table_rule.trial.map_or(0, |it| it.max_permits),
+        post_paid: i64::from(table_rule.post_paid),
         edition: &app.edition,
     }, "ON CONFLICT (rule_id, edition) DO UPDATE SET rate = excluded.rate, \
          max_permits = excluded.max_permits, need_permits = excluded.need_permits, \
@@ -315,10 +315,10 @@ fn close(tx: &mut dyn Tx, app: &App, version: i64, rule_id: &str) -> Result<(), 
 }
 
 /// The rows of an app in the order of their keys.
-pub(crate) fn cars(tx: &mut dyn Tx, app: &App) -> Result<Vec<Car>, ControlError> {
-    let rows = select!(CarRow: "FROM car WHERE app_id = $1 AND edition = $2 ORDER BY key");
+pub(crate) fn table_rules(tx: &mut dyn Tx, app: &App) -> Result<Vec<TableRule>, ControlError> {
+    let rows = select!(TableRuleRow: "FROM car WHERE app_id = $1 AND edition = $2 ORDER BY key");
     let rows = rows.all(tx, &[(&app.id).into(), (&app.edition).into()])?;
-    Ok(rows.into_iter().map(|CarRow(car)| car).collect())
+    Ok(rows.into_iter().map(|TableRuleRow(table_rule)| table_rule).collect())
 }
 
 /// The files of an app in the order of their domains.
@@ -336,8 +336,8 @@ pub(crate) fn current(
     key: &str,
 ) -> Result<Option<Stored>, ControlError> {
     let row = match kind {
-        Kind::Car => {
-            select!(StoredRow: FROM_CAR, "WHERE car.app_id = $1 AND car.edition = $2 AND car.key = $3")
+        Kind::TableRule => {
+            select!(StoredRow: FROM_TABLE, "WHERE car.app_id = $1 AND car.edition = $2 AND car.key = $3")
                 .first(tx, &[(&app.id).into(), (&app.edition).into(), key.into()])?
         }
         Kind::File => {
@@ -353,12 +353,12 @@ row! {
     struct StoredRow { rule_id: String = "rule_versions.rule_id", from_version: i64, body: String }
 }
 
-const FROM_CAR: &str = "FROM car JOIN rule_versions \
+const FROM_TABLE: &str = "FROM car JOIN rule_versions \
      ON rule_versions.rule_id = car.rule_id AND from_version = car.etag ";
 const FROM_FILES: &str = "FROM rule_files JOIN rule_versions \
      ON rule_versions.rule_id = rule_files.rule_id AND from_version = rule_files.etag ";
 const CURRENT_ALL: Select<StoredRow> = select!(StoredRow:
-    FROM_CAR, "WHERE car.app_id = $1 AND car.edition = $2 UNION ALL SELECT ", StoredRow::COLUMNS, " ",
+    FROM_TABLE, "WHERE car.app_id = $1 AND car.edition = $2 UNION ALL SELECT ", StoredRow::COLUMNS, " ",
     FROM_FILES, "WHERE rule_files.app_id = $1");
 
 impl StoredRow {
@@ -456,7 +456,7 @@ row! {
 }
 
 /// A row of the table of committed rates.
-pub(crate) struct CarRow(pub(crate) Car);
+pub(crate) struct TableRuleRow(pub(crate) TableRule);
 
 /// The trial of a row; its rate is 0 without one.
 struct TrialRow(Trial);
@@ -465,7 +465,7 @@ struct TrialRow(Trial);
 pub(crate) struct FileRow(pub(crate) FileRule);
 
 columns! {
-    CarRow(Car) {
+    TableRuleRow(TableRule) {
         key = "car.key",
         rate = "car.rate",
         max_permits = "car.max_permits",

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use tollgate_db::Tx;
-use tollgate_model::car_yaml::{self, quoted};
 use tollgate_model::change_set::{ChangeOp, ChangeSet};
+use tollgate_model::table_rule_yaml::{self, quoted};
 use tollgate_model::{App, Content, FileRule, Kind, Role, fields};
 use tollgate_rule_files::{YamlKind, YamlValue, read_large_yaml};
 
@@ -15,7 +15,7 @@ use crate::changes::file_rules::FileInput;
 use crate::changes::publishing::{self, Intent};
 use crate::changes::{apps, stored};
 use crate::error::{ControlError, DocFault, MAX_FAULTS};
-use crate::published::Change;
+use crate::published::Committed;
 
 /// The form of the document.
 const FORM: &str = "1";
@@ -41,9 +41,9 @@ pub struct Imported {
 /// [`ControlError`].
 pub fn export(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<String, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
-    let cars = stored::cars(tx, &app)?;
+    let rows = stored::table_rules(tx, &app)?;
     let files = stored::files(tx, &app.id)?;
-    let rules = cars.into_iter().map(|it| Content::Car(Box::new(it)));
+    let rules = rows.into_iter().map(|it| Content::TableRule(Box::new(it)));
     let rules = rules.chain(files.into_iter().map(Content::File)).collect();
     Ok(write(&Imported { app: app.name, rules }))
 }
@@ -52,10 +52,10 @@ pub fn export(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<String, Contr
 ///
 /// # Example
 /// ```
-/// # use tollgate_control::{Content, car::CarInput, transfer};
+/// # use tollgate_control::{Content, table_rule::TableRuleInput, transfer};
 /// let (key, max_permits) = ("push".into(), "10".into());
-/// let car = CarInput { key, max_permits, ..CarInput::default() }.check()?;
-/// let all = transfer::Imported { app: "shop".into(), rules: vec![Content::Car(Box::new(car))] };
+/// let row = TableRuleInput { key, max_permits, ..TableRuleInput::default() }.check()?;
+/// let all = transfer::Imported { app: "shop".into(), rules: vec![Content::TableRule(Box::new(row))] };
 /// let yaml = transfer::write(&all);
 /// assert!(yaml.starts_with("tollgate: 1\napp: \"shop\"\ncar:\n  - key: \"push\"\n    rate: 1\n"));
 /// assert_eq!(transfer::read(&yaml)?, all);
@@ -81,7 +81,7 @@ pub fn write(all: &Imported) -> String {
         rules.sort_by_key(|it| it.key());
         rules
     };
-    section("car", of(Kind::Car).into_iter().map(Content::yaml).collect());
+    section("car", of(Kind::TableRule).into_iter().map(Content::yaml).collect());
     let file = |it: &Content| match it {
         Content::File(FileRule { domain, text, description, state }) => format!(
             "domain: {}\nstate: {state}\ndescription: {}\ntext: {}\n",
@@ -89,7 +89,7 @@ pub fn write(all: &Imported) -> String {
             quoted(description),
             quoted(text)
         ),
-        Content::Car(_) => String::new(),
+        Content::TableRule(_) => String::new(),
     };
     section("files", of(Kind::File).into_iter().map(file).collect());
     yaml
@@ -173,8 +173,8 @@ fn rule(section: &str, item: &YamlValue, path: &str, faults: &mut Vec<DocFault>)
     }
     let place = |field: &str| fields.iter().find(|(name, _)| name == field).map_or(item, |(_, value)| value);
     let checked = if section == "car" {
-        let car = car_yaml::of_texts(&texts).and_then(|input| input.check());
-        car.map(|car| Content::Car(Box::new(car))).map_err(ControlError::from)
+        let row = table_rule_yaml::of_texts(&texts).and_then(|input| input.check());
+        row.map(|row| Content::TableRule(Box::new(row))).map_err(ControlError::from)
     } else {
         file(&texts).and_then(|input| input.check()).map(Content::File)
     };
@@ -267,20 +267,20 @@ pub fn import(
     actor: &Actor,
     all: &Imported,
     intent: Intent,
-) -> Result<Change<Option<ChangeSet>>, ControlError> {
+) -> Result<Committed<Option<ChangeSet>>, ControlError> {
     actor.must(Role::Editor, &all.app)?;
     let ops = match apps::find(tx, &all.app)? {
         Some(app) => ops(tx, &app, all)?,
         None => all.rules.iter().map(|it| put(it.clone(), None)).collect(),
     };
     if ops.is_empty() {
-        return Ok(Change { value: None, documents: None });
+        return Ok(Committed { value: None, documents: None });
     }
     let title = "import".to_owned();
     let comment = String::new();
     let input = ChangeInput { title, comment, ops };
-    let Change { value, documents } = publishing::write(tx, actor, &all.app, &input, intent)?;
-    Ok(Change { value: Some(value), documents })
+    let Committed { value, documents } = publishing::propose(tx, actor, &all.app, &input, intent)?;
+    Ok(Committed { value: Some(value), documents })
 }
 
 fn put(content: Content, base: Option<i64>) -> OpInput {

@@ -16,7 +16,7 @@ use crate::changes::stored::{self, Op};
 use crate::changes::{apps, checks, past};
 use crate::error::{ControlError, Fault, invalid, must_match};
 use crate::fleet::frozen;
-use crate::published::{AppDocuments, Change, Document};
+use crate::published::{AppDocuments, Committed, Document};
 use crate::rollouts::rollout_rows;
 
 /// Versions of an app whose documents are kept; the content of older ones is kept as rows.
@@ -237,7 +237,7 @@ pub fn rollback(
     base: i64,
     to: i64,
     reason: &str,
-) -> Result<Change<i64>, ControlError> {
+) -> Result<Committed<i64>, ControlError> {
     restore(tx, actor, app, (base, to), None, reason)
 }
 
@@ -253,7 +253,7 @@ pub fn restore(
     (base, to): (i64, i64),
     only: Option<&[String]>,
     reason: &str,
-) -> Result<Change<i64>, ControlError> {
+) -> Result<Committed<i64>, ControlError> {
     let app = apps::get(tx, actor, Role::Editor, app)?;
     must_match(base, app.version)?;
     let reason = fields::text(reason, fields::MAX_DESCRIPTION).map_err(|fault| invalid("reason", fault))?;
@@ -290,7 +290,7 @@ pub fn restore(
         reason: &reason,
     };
     audit::append(tx, actor, note)?;
-    Ok(Change { value: app.next(), documents: Some(documents) })
+    Ok(Committed { value: app.next(), documents: Some(documents) })
 }
 
 /// The differences between two versions: each rule with both sides, by kind and key; at most 5,000. Needs

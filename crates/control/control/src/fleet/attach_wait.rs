@@ -11,7 +11,7 @@ use crate::fleet::nodes::Nodes;
 
 /// The nodes that were there before the start.
 #[derive(Debug, Default)]
-pub(crate) struct Attaching(Mutex<Option<Pending>>);
+pub(crate) struct AttachWait(Mutex<Option<Pending>>);
 
 #[derive(Debug)]
 struct Pending {
@@ -20,7 +20,7 @@ struct Pending {
     until_ms: i64,
 }
 
-impl Attaching {
+impl AttachWait {
     /// The nodes that changes wait for at `now_ms`; `None` for good once all are there or the time is over.
     pub(crate) fn awaited(&self, nodes: &dyn Nodes, now_ms: i64) -> Option<Awaited> {
         let mut pending = self.0.lock();

@@ -29,7 +29,7 @@ impl Control {
     /// [`ControlError::Db`].
     pub async fn wait_for_nodes(&self, wait: Duration) -> Result<(), ControlError> {
         let (nodes, now_ms) = self.read(|tx| Ok((recent(tx)?, tx.now_ms()))).await?;
-        self.attaching.begin(nodes, now_ms, wait);
+        self.attach_wait.begin(nodes, now_ms, wait);
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use crate::changes::stored::{self, Op};
 use crate::changes::{apps, versions};
 use crate::error::{ControlError, Fault, invalid};
 use crate::fleet::frozen::{FEW, PREFIX, decidable};
-use crate::published::{Change, Document};
+use crate::published::{Committed, Document};
 use crate::rollouts::rollout_rows;
 
 /// The documents of an app that a node holds.
@@ -78,12 +78,17 @@ fn note(
 ///
 /// # Errors
 /// [`ControlError`]; [`ControlError::NotFound`] if the app is not frozen.
-pub fn force(tx: &mut dyn Tx, actor: &Actor, name: &str, reason: &str) -> Result<Change<i64>, ControlError> {
+pub fn force(
+    tx: &mut dyn Tx,
+    actor: &Actor,
+    name: &str,
+    reason: &str,
+) -> Result<Committed<i64>, ControlError> {
     let (app, reason) = thaw(tx, actor, name, reason)?;
     rollout_rows::supersede(tx, actor, &app, &reason)?;
     let documents = versions::publish(tx, actor, &app, "force", &reason, &[])?;
     note(tx, actor, ("app.force", &reason), &app, documents.version, &[])?;
-    Ok(Change { value: app.next(), documents: Some(documents) })
+    Ok(Committed { value: app.next(), documents: Some(documents) })
 }
 
 /// Makes the rules of an app those that a node holds. What nodes do not get, such as descriptions, stays as
@@ -94,7 +99,7 @@ pub(crate) fn take_over(
     name: &str,
     held: &HeldDocuments,
     reason: &str,
-) -> Result<Change<i64>, ControlError> {
+) -> Result<Committed<i64>, ControlError> {
     let (app, reason) = thaw(tx, actor, name, reason)?;
     let mut now = stored::current_all(tx, &app)?;
     let mut ops = Vec::new();
@@ -106,13 +111,13 @@ pub(crate) fn take_over(
         }
         Ok(())
     };
-    let known = stored::cars(tx, &app)?;
+    let known = stored::table_rules(tx, &app)?;
     let files = stored::files(tx, &app.id)?;
     for HeldDocument { domain, yaml } in &held.documents {
         if *domain == app.name {
-            let cars = compile::read(&app.name, yaml, &known)?;
-            for car in cars {
-                put(tx, Content::Car(Box::new(car)))?;
+            let rows = compile::read(&app.name, yaml, &known)?;
+            for row in rows {
+                put(tx, Content::TableRule(Box::new(row)))?;
             }
         } else {
             let before = files.iter().find(|it| it.domain == *domain);
@@ -139,5 +144,5 @@ pub(crate) fn take_over(
         return Err(ControlError::Document { app: app.name, reason: reason.to_owned() });
     }
     note(tx, actor, ("app.take_over", &reason), &app, documents.version, &ops)?;
-    Ok(Change { value: app.next(), documents: Some(documents) })
+    Ok(Committed { value: app.next(), documents: Some(documents) })
 }

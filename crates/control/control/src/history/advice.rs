@@ -51,7 +51,7 @@ pub fn suggest(rows: &[i64], need: i64, burst: i64) -> Option<Suggestion> {
         return None;
     }
     let tokens = i128::from(peak) * i128::from(need.max(1));
-    let most = i128::from(tollgate_model::car::MAX_NUMBER);
+    let most = i128::from(tollgate_model::table_rule::MAX_NUMBER);
     // 3/2 of a tenth of the row, rounded up.
     let rate = (tokens.saturating_mul(3).saturating_add(19) / 20).clamp(1, most) as i64;
     let seconds = i64::try_from(rows.len()).unwrap_or(i64::MAX).saturating_mul(10);
@@ -70,7 +70,7 @@ pub fn suggestion(
     key: &str,
 ) -> Result<Option<Suggestion>, ControlError> {
     let rule = rules::get(tx, actor, app, key)?;
-    if !rule.car.per.is_empty() {
+    if !rule.row.per.is_empty() {
         return Ok(None);
     }
     let ten = Resolution::TenSeconds;
@@ -86,7 +86,7 @@ pub fn suggestion(
     let rows: Vec<i64> = found.points.iter().map(|point| point.counts.offered()).collect();
     // What was before the first request says nothing about the traffic.
     let first = rows.iter().position(|row| *row > 0).unwrap_or(rows.len());
-    Ok(suggest(&rows[first..], rule.car.need_permits, rule.car.max_permits))
+    Ok(suggest(&rows[first..], rule.row.need_permits, rule.row.max_permits))
 }
 
 #[cfg(test)]
@@ -104,7 +104,12 @@ mod tests {
             (&trace[..30], 1, 1, Some((300, 45, 45))),
             (&[0; 360], 1, 1, None),
             (&[1; 30], 1, 1, Some((1, 1, 1))),
-            (&[i64::MAX; 30], i64::MAX, 1, Some((i64::MAX, tollgate_model::car::MAX_NUMBER, i64::MAX))),
+            (
+                &[i64::MAX; 30],
+                i64::MAX,
+                1,
+                Some((i64::MAX, tollgate_model::table_rule::MAX_NUMBER, i64::MAX)),
+            ),
         ] {
             let found = suggest(rows, need, burst).map(|it| (it.peak_tenths, it.rate, it.max_permits));
             assert_eq!(found, want, "{} rows, need {need}, burst {burst}", rows.len());

@@ -91,16 +91,23 @@ fn paths(app: &str, document: &Document) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use tollgate_model::car::CarInput;
+    use tollgate_model::table_rule::TableRuleInput;
 
     use super::*;
     use crate::published::AppDocuments;
 
-    fn row(key: &str, per: &str, trial: &str) -> tollgate_model::car::Car {
+    fn row(key: &str, per: &str, trial: &str) -> tollgate_model::table_rule::TableRule {
         let [key, per, trial_rate] = [key, per, trial].map(str::to_owned);
         let trial_max_permits = trial_rate.clone();
         let max_permits = "10".to_owned();
-        let input = CarInput { key, per, trial_rate, trial_max_permits, max_permits, ..CarInput::default() };
+        let input = TableRuleInput {
+            key,
+            per,
+            trial_rate,
+            trial_max_permits,
+            max_permits,
+            ..TableRuleInput::default()
+        };
         input.check().expect("a row")
     }
 

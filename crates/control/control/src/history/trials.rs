@@ -2,9 +2,9 @@
 //! what becomes of the candidate. Each step is a change of the row like any other.
 
 use tollgate_db::Tx;
-use tollgate_model::car::{Car, CarInput, Trial};
 use tollgate_model::change_set::ChangeSet;
 use tollgate_model::compile::path_of;
+use tollgate_model::table_rule::{TableRule, TableRuleInput, Trial};
 use tollgate_model::{Content, Kind};
 
 use crate::access::actor::Actor;
@@ -12,7 +12,7 @@ use crate::changes::publishing::Intent;
 use crate::changes::rules::{self, Past};
 use crate::error::{ControlError, Fault, invalid};
 use crate::history::{self, History, HistoryQuery, Resolution, Scope};
-use crate::published::Change;
+use crate::published::Committed;
 
 /// Nodes report every five seconds.
 const REPORT_MS: i64 = 5_000;
@@ -57,8 +57,8 @@ pub fn change(
     (app, key): (&str, &str),
     etag: i64,
     step: &Step,
-) -> Result<Change<Option<ChangeSet>>, ControlError> {
-    let before = rules::get(tx, actor, app, key)?.car;
+) -> Result<Committed<Option<ChangeSet>>, ControlError> {
+    let before = rules::get(tx, actor, app, key)?.row;
     let mut input = before.to_input();
     match step {
         Step::Start { rate, max_permits } => {
@@ -72,13 +72,13 @@ pub fn change(
         Step::Adopt => input = adopted(input, &before)?,
         Step::End => (input.trial_rate, input.trial_max_permits) = (String::new(), String::new()),
     }
-    rules::edit(tx, actor, app, etag, &input, Intent::Publish)
+    rules::propose_update(tx, actor, app, etag, &input, Intent::Publish)
 }
 
 /// The row with the numbers of its trial.
-fn adopted(input: CarInput, before: &Car) -> Result<CarInput, ControlError> {
+fn adopted(input: TableRuleInput, before: &TableRule) -> Result<TableRuleInput, ControlError> {
     let trial = before.trial.ok_or_else(|| invalid("trial_rate", Fault::Required))?;
-    Ok(CarInput {
+    Ok(TableRuleInput {
         rate: trial.rate.to_string(),
         max_permits: trial.max_permits.to_string(),
         trial_rate: String::new(),
@@ -98,10 +98,10 @@ pub fn compared(
     app: &str,
     key: &str,
 ) -> Result<Option<Compared>, ControlError> {
-    let car = rules::get(tx, actor, app, key)?.car;
-    let Some(trial) = car.trial else { return Ok(None) };
-    let past = rules::past(tx, actor, app, Kind::Car, key)?;
-    let since_ms = since(&past, &car);
+    let row = rules::get(tx, actor, app, key)?.row;
+    let Some(trial) = row.trial else { return Ok(None) };
+    let past = rules::past(tx, actor, app, Kind::TableRule, key)?;
+    let since_ms = since(&past, &row);
     let step_ms = Resolution::TenSeconds.ms();
     let to_ms = (tx.now_ms() - step_ms).div_euclid(step_ms) * step_ms;
     let mut found = History { step_ms, points: Vec::new() };
@@ -112,17 +112,17 @@ pub fn compared(
         // What was denied before there was a candidate is no comparison.
         found.points.retain(|point| point.at_ms >= since_ms + REPORT_MS);
     }
-    Ok(Some(Compared { trial, is_running: car.state == "on", since_ms, history: found }))
+    Ok(Some(Compared { trial, is_running: row.state == "on", since_ms, history: found }))
 }
 
 /// When the numbers of `now` began, by the versions of the row, the newest first.
-fn since(past: &[Past], now: &Car) -> i64 {
+fn since(past: &[Past], now: &TableRule) -> i64 {
     let counts_alike = |it: &&Past| match &it.content {
-        Content::Car(car) => {
+        Content::TableRule(row) => {
             let numbers =
-                |car: &Car| (car.rate, car.max_permits, car.need_permits, car.pre_permits, car.trial);
-            let others = |car: &Car| (car.per.clone(), car.state.clone(), car.post_paid);
-            numbers(car) == numbers(now) && others(car) == others(now)
+                |row: &TableRule| (row.rate, row.max_permits, row.need_permits, row.pre_permits, row.trial);
+            let others = |row: &TableRule| (row.per.clone(), row.state.clone(), row.post_paid);
+            numbers(row) == numbers(now) && others(row) == others(now)
         }
         Content::File(_) => false,
     };

@@ -30,7 +30,7 @@ impl Control {
         at_ms: i64,
     ) -> Result<(), IngestError> {
         self.live().reported(node, incarnation, &report, at_ms);
-        self.counting().reported(node, incarnation, &report, at_ms);
+        self.rollout_counts().reported(node, incarnation, &report, at_ms);
         self.live().ingest.store(node, incarnation, report, at_ms).await
     }
 

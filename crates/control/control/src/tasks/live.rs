@@ -10,7 +10,7 @@ use crate::fleet::recent::Recent;
 use crate::history::{Ingest, KnownNames};
 use crate::tasks::events::Events;
 use crate::tasks::problems::Problem;
-use crate::tasks::rollout_counts::Counting;
+use crate::tasks::rollout_counts::RolloutCounts;
 
 /// Most nodes whose figures are kept.
 const MOST_NODES: usize = 10_000;
@@ -37,7 +37,7 @@ pub struct Live {
     /// The rules that are published.
     pub(crate) names: KnownNames,
     /// Reports of nodes about apps that are being rolled out.
-    pub(crate) counting: Counting,
+    pub(crate) rollout_counts: RolloutCounts,
     figures: Mutex<BTreeMap<String, (Figures, Recent)>>,
     surroundings: Mutex<Surroundings>,
     problems: Mutex<Vec<Problem>>,

@@ -16,7 +16,7 @@ const MOST_DECISIONS: u64 = 1_000_000_000_000;
 
 /// Observations of a rollout since its step began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Watching {
+pub struct Observed {
     /// Decisions of both sides.
     pub sides: Sides,
     /// When the step may end, in ms UTC; `None` before it has begun.
@@ -31,7 +31,7 @@ pub struct Watching {
 
 /// Reports of nodes about apps that are being rolled out.
 #[derive(Debug, Default)]
-pub(crate) struct Counting(Mutex<Inner>);
+pub(crate) struct RolloutCounts(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -39,7 +39,7 @@ struct Inner {
     apps: HashMap<String, String>,
     last: HashMap<String, Last>,
     counts: Vec<Count>,
-    watching: BTreeMap<String, Watching>,
+    observed: BTreeMap<String, Observed>,
     states: BTreeMap<State, u64>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Count {
     pub(crate) tally: Tally,
 }
 
-impl Counting {
+impl RolloutCounts {
     /// Counts of these apps matter from now on.
     pub(crate) fn watch(&self, published: &Published) {
         let mut inner = self.0.lock();
@@ -120,11 +120,11 @@ impl Counting {
     }
 
     /// Sets the observations that pages show. Returns whether they have changed.
-    pub(crate) fn show(&self, watching: BTreeMap<String, Watching>, states: BTreeMap<State, u64>) -> bool {
+    pub(crate) fn show(&self, observed: BTreeMap<String, Observed>, states: BTreeMap<State, u64>) -> bool {
         let mut inner = self.0.lock();
         inner.states = states;
-        let is_new = inner.watching != watching;
-        inner.watching = watching;
+        let is_new = inner.observed != observed;
+        inner.observed = observed;
         is_new
     }
 
@@ -132,7 +132,7 @@ impl Counting {
         self.0.lock().states.clone()
     }
 
-    pub(crate) fn shown(&self, app: &str) -> Option<Watching> {
-        self.0.lock().watching.get(app).copied()
+    pub(crate) fn shown(&self, app: &str) -> Option<Observed> {
+        self.0.lock().observed.get(app).copied()
     }
 }

@@ -19,7 +19,7 @@ use crate::history::{self, HistoryQuery, Scope};
 use crate::ids::secret;
 use crate::rollouts::{self, JOB, Move, Rollout, leases, rollout_rows};
 use crate::tasks::events::Topic;
-use crate::tasks::rollout_counts::{Count, Counting, Watching};
+use crate::tasks::rollout_counts::{Count, Observed, RolloutCounts};
 
 /// Time between two looks at the nodes.
 const EVERY: Duration = Duration::from_secs(1);
@@ -28,7 +28,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const BEFORE_MS: i64 = 3_600_000;
 
 /// A rollout and its machine.
-struct Rolling {
+struct OpenRollout {
     rollout: Rollout,
     /// The level of the rule language that a node must read for the candidate.
     level: u32,
@@ -37,7 +37,7 @@ struct Rolling {
     hour_before: Tally,
 }
 
-impl Rolling {
+impl OpenRollout {
     /// A last step has no other side. It is compared with that of a step before, or else with the hour before
     /// the rollout.
     fn compare(&mut self) {
@@ -51,7 +51,7 @@ impl Rolling {
 pub struct Roller {
     term: i64,
     /// By app.
-    rolling: BTreeMap<String, Rolling>,
+    rolling: BTreeMap<String, OpenRollout>,
 }
 
 impl std::fmt::Debug for Roller {
@@ -92,13 +92,13 @@ impl Roller {
                         control.read(move |tx| Ok(hour_before(tx, &of))).await?
                     }
                 };
-                let mut rolling = Rolling { rollout, level, machine, hour_before };
+                let mut rolling = OpenRollout { rollout, level, machine, hour_before };
                 rolling.compare();
                 self.rolling.insert(rolling.rollout.app.clone(), rolling);
             }
         }
-        control.counting().watch(&control.published().borrow());
-        let (counts, covered) = control.counting().take();
+        control.rollout_counts().watch(&control.published().borrow());
+        let (counts, covered) = control.rollout_counts().take();
         for Count { app, node, from_ms, tally } in counts {
             if let Some(it) = self.rolling.get_mut(&app) {
                 // Counts are possible in every state.
@@ -110,19 +110,19 @@ impl Roller {
             let nodes = control.nodes().nodes_of(&app);
             self.look_at(control, &app, (&nodes, &covered), now_ms).await?;
         }
-        let watching = |Rolling { machine, rollout, .. }: &Rolling| Watching {
+        let observed = |OpenRollout { machine, rollout, .. }: &OpenRollout| Observed {
             sides: machine.sides(),
             soaked_at: machine.soaked_at(),
             answers: machine.answers(),
             unreported: machine.unreported(),
             etag: rollout.etag,
         };
-        let shown = self.rolling.iter().map(|(app, it)| (app.clone(), watching(it))).collect();
+        let shown = self.rolling.iter().map(|(app, it)| (app.clone(), observed(it))).collect();
         let mut states = BTreeMap::new();
         for it in self.rolling.values() {
             *states.entry(it.machine.progress().state).or_default() += 1;
         }
-        if control.counting().show(shown, states) {
+        if control.rollout_counts().show(shown, states) {
             control.live().events.note(Topic::Rollouts);
         }
         Ok(())
@@ -278,7 +278,7 @@ impl Control {
     /// Open rollouts by their state.
     #[must_use]
     pub fn open_rollouts(&self) -> BTreeMap<State, u64> {
-        self.counting().states()
+        self.rollout_counts().states()
     }
 
     /// Every known node and where it is in a rollout, the most urgent first.
@@ -298,8 +298,8 @@ impl Control {
 
     /// Observations of the current step of an app's open rollout.
     #[must_use]
-    pub fn watching(&self, app: &str) -> Option<Watching> {
-        self.counting().shown(app)
+    pub fn observed(&self, app: &str) -> Option<Observed> {
+        self.rollout_counts().shown(app)
     }
 
     /// The level of the rule language that a node must read for the candidate of an app; `None` while none is
@@ -324,14 +324,14 @@ impl Control {
     ) -> Result<Rollout, ControlError> {
         let app = app.to_owned();
         // What the step has seen, if it is still the same step.
-        let sides = self.watching(&app).filter(|it| it.etag == etag).map(|it| it.sides).unwrap_or_default();
+        let sides = self.observed(&app).filter(|it| it.etag == etag).map(|it| it.sides).unwrap_or_default();
         let work = move |tx: &mut dyn Tx, actor: &Actor| rollouts::ask(tx, actor, &app, etag, &ask, sides);
         let asked = self.change_beside_as(claim, OldNodes::Leave, work).await?;
         self.live().events.note(Topic::Rollouts);
         Ok(asked)
     }
 
-    pub(crate) fn counting(&self) -> &Counting {
-        &self.live().counting
+    pub(crate) fn rollout_counts(&self) -> &RolloutCounts {
+        &self.live().rollout_counts
     }
 }

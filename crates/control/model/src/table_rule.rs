@@ -18,7 +18,7 @@ const LONGEST_FILL: i64 = (1 << 60) / 1_000_000_000;
 /// defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct CarInput {
+pub struct TableRuleInput {
     /// Request class.
     pub key: String,
     /// Permits per second.
@@ -68,7 +68,7 @@ pub struct Trial {
 /// A row whose fields are within their bounds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Car {
+pub struct TableRule {
     /// Request class, unique in its app.
     pub key: String,
     /// Permits added per second, 1 to 10⁹.
@@ -110,7 +110,7 @@ pub struct Car {
     pub trial: Option<Trial>,
 }
 
-impl CarInput {
+impl TableRuleInput {
     /// The row, if every field is within its bounds.
     ///
     /// # Errors
@@ -118,18 +118,18 @@ impl CarInput {
     ///
     /// # Example
     /// ```
-    /// # use tollgate_model::car::CarInput;
-    /// let input = CarInput { key: "pushGeo".into(), max_permits: "100".into(), ..CarInput::default() };
-    /// let car = input.check()?;
-    /// assert_eq!((car.rate, car.max_permits, car.need_permits), (1, 100, 1));
-    /// let faults = CarInput { max_permits: "1.5".into(), ..input }.check().expect_err("not whole");
+    /// # use tollgate_model::table_rule::TableRuleInput;
+    /// let input = TableRuleInput { key: "pushGeo".into(), max_permits: "100".into(), ..TableRuleInput::default() };
+    /// let row = input.check()?;
+    /// assert_eq!((row.rate, row.max_permits, row.need_permits), (1, 100, 1));
+    /// let faults = TableRuleInput { max_permits: "1.5".into(), ..input }.check().expect_err("not whole");
     /// assert_eq!(
     ///     faults.to_string(),
     ///     "invalid input: max_permits: expected a whole number from 1 to 1000000000"
     /// );
     /// # Ok::<(), tollgate_model::ModelError>(())
     /// ```
-    pub fn check(&self) -> Result<Car, ModelError> {
+    pub fn check(&self) -> Result<TableRule, ModelError> {
         let mut faults = FieldFaults::default();
         let key = faults.take("key", rule_key(&self.key), String::new());
         let max_permits = whole(&self.max_permits, None, 1, MAX_NUMBER);
@@ -179,7 +179,7 @@ impl CarInput {
             faults.add("pre_permits", Fault::SlowBucket);
         }
         faults.check()?;
-        Ok(Car {
+        Ok(TableRule {
             key,
             rate,
             max_permits,
@@ -224,13 +224,13 @@ impl CarInput {
     }
 }
 
-impl Car {
+impl TableRule {
     /// The texts that would make this row.
     #[must_use]
-    pub fn to_input(&self) -> CarInput {
+    pub fn to_input(&self) -> TableRuleInput {
         let of_trial =
             |of: fn(&Trial) -> i64| self.trial.as_ref().map(of).map_or_else(String::new, |it| it.to_string());
-        CarInput {
+        TableRuleInput {
             key: self.key.clone(),
             rate: self.rate.to_string(),
             max_permits: self.max_permits.to_string(),
@@ -270,8 +270,8 @@ fn extras(text: &str) -> Result<String, Fault> {
 mod tests {
     use super::*;
 
-    fn input() -> CarInput {
-        CarInput { key: "pushGeo".into(), max_permits: "100".into(), ..CarInput::default() }
+    fn input() -> TableRuleInput {
+        TableRuleInput { key: "pushGeo".into(), max_permits: "100".into(), ..TableRuleInput::default() }
     }
 
     /// The fields at fault when `field` has this value.
@@ -372,7 +372,7 @@ mod tests {
         let row = |rate: &str, pre_permits: &str| {
             let max_permits = "1000000000".into();
             let input =
-                CarInput { rate: rate.into(), max_permits, pre_permits: pre_permits.into(), ..input() };
+                TableRuleInput { rate: rate.into(), max_permits, pre_permits: pre_permits.into(), ..input() };
             input.check().map(|row| crate::compile::check("shop", &row).is_ok()).ok()
         };
         assert_eq!(row("1", "152921504"), Some(true), "nodes take it");
@@ -385,10 +385,16 @@ mod tests {
         let pre_permits = "3".into();
         let post_paid = "true".into();
         let bucket = "all".into();
-        let car =
-            CarInput { g: "0.25".into(), u: "12.000001".into(), pre_permits, post_paid, bucket, ..input() };
-        let car = car.check().expect("valid");
-        assert_eq!((car.g_micro, car.u_micro), (250_000, 12_000_001));
-        assert_eq!(car.to_input().check().expect("valid"), car);
+        let table_rule = TableRuleInput {
+            g: "0.25".into(),
+            u: "12.000001".into(),
+            pre_permits,
+            post_paid,
+            bucket,
+            ..input()
+        };
+        let table_rule = table_rule.check().expect("valid");
+        assert_eq!((table_rule.g_micro, table_rule.u_micro), (250_000, 12_000_001));
+        assert_eq!(table_rule.to_input().check().expect("valid"), table_rule);
     }
 }

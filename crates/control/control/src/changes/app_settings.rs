@@ -9,7 +9,7 @@ use crate::audit::{self, Note};
 use crate::changes::apps::get;
 use crate::changes::versions;
 use crate::error::{ControlError, Fault, FieldFaults, must_match};
-use crate::published::Change;
+use crate::published::Committed;
 use crate::rollouts::rollout_rows;
 
 /// The settings of an app as an admin enters them.
@@ -37,7 +37,7 @@ pub fn update(
     name: &str,
     etag: i64,
     input: &AppInput,
-) -> Result<Change<App>, ControlError> {
+) -> Result<Committed<App>, ControlError> {
     let before = get(tx, actor, Role::Admin, name)?;
     must_match(etag, before.etag)?;
     let mut faults = FieldFaults::default();
@@ -88,5 +88,5 @@ pub fn update(
         documents = Some(versions::publish(tx, actor, &app, "publish", &app.state, &[])?);
         app = get(tx, actor, Role::Admin, name)?;
     }
-    Ok(Change { value: app, documents })
+    Ok(Committed { value: app, documents })
 }

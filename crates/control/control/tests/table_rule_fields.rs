@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_control::car::CarInput;
+use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::{Actor, Content, Control, ControlError, FieldFault, KnownNodes, rules, transfer};
 use tollgate_core::{RetryAfter, Timestamp};
 use tollgate_db::TimeSource;
@@ -15,19 +15,19 @@ use tollgate_store::{ModelStore, block_on};
 const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 const KEY: &str = "pushGeoHotelList";
 
-fn form() -> CarInput {
+fn form() -> TableRuleInput {
     let (key, rate, max_permits) = (KEY.to_owned(), "5".to_owned(), "10".to_owned());
-    CarInput { key, rate, max_permits, ..CarInput::default() }
+    TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() }
 }
 
 /// A node with the rules that the control plane published of one form, and the form as it is read back.
 struct Node {
     limiter: Limiter<ModelStore, ()>,
-    form: CarInput,
+    form: TableRuleInput,
     yaml: String,
 }
 
-async fn node(form: CarInput) -> Node {
+async fn node(form: TableRuleInput) -> Node {
     let folder = tempfile::tempdir().expect("a folder");
     let nodes = Arc::new(KnownNodes::default());
     let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
@@ -41,11 +41,14 @@ async fn node(form: CarInput) -> Node {
     // What is exported says the same as the form.
     let export = control.read(|tx| transfer::export(tx, &Actor::system(), "SIP_HOTEL")).await;
     let exported = transfer::read(&export.expect("a document")).expect("valid").rules;
-    assert!(matches!(&*exported, [Content::Car(car)] if **car == rule.car), "{exported:?}");
+    assert!(
+        matches!(&*exported, [Content::TableRule(table_rule)] if **table_rule == rule.row),
+        "{exported:?}"
+    );
     let document = control.published().borrow().apps[0].documents[0].clone();
     let policy = tollgate_rule_files::parse_text(document.domain(), document.yaml()).expect("valid rules");
     let limiter = Limiter::with_observer(policy, ModelStore::default(), LimiterSettings::default(), ());
-    Node { limiter, form: rule.car.to_input(), yaml: document.into_yaml() }
+    Node { limiter, form: rule.row.to_input(), yaml: document.into_yaml() }
 }
 
 impl Node {
@@ -101,7 +104,7 @@ async fn key_is_the_request_class_and_unique_in_its_app() {
 
 #[tokio::test]
 async fn rate_is_permits_per_second() {
-    let node = node(CarInput { rate: "4".to_owned(), ..form() }).await;
+    let node = node(TableRuleInput { rate: "4".to_owned(), ..form() }).await;
     assert_eq!((node.form.rate.as_str(), node.admitted(0)), ("4", 10));
     assert_eq!(node.hit(249), (false, 0, 1));
     assert_eq!(node.hit(250), (true, 0, 0));
@@ -110,14 +113,14 @@ async fn rate_is_permits_per_second() {
 
 #[tokio::test]
 async fn max_permits_is_the_burst() {
-    let node = node(CarInput { max_permits: "7".to_owned(), ..form() }).await;
+    let node = node(TableRuleInput { max_permits: "7".to_owned(), ..form() }).await;
     assert_eq!((node.form.max_permits.as_str(), node.admitted(0)), ("7", 7));
     assert_eq!(node.admitted(3_600_000), 7, "it never holds more");
 }
 
 #[tokio::test]
 async fn need_permits_is_what_one_request_takes() {
-    let node = node(CarInput { need_permits: "3".to_owned(), ..form() }).await;
+    let node = node(TableRuleInput { need_permits: "3".to_owned(), ..form() }).await;
     assert_eq!(node.form.need_permits, "3");
     assert_eq!((node.hit(0), node.hit(0), node.hit(0)), ((true, 7, 0), (true, 4, 0), (true, 1, 0)));
     assert_eq!(node.hit(0), (false, 0, 400), "two permits are missing, at five a second");
@@ -127,7 +130,7 @@ async fn need_permits_is_what_one_request_takes() {
 
 #[tokio::test]
 async fn pre_permits_are_taken_in_advance_and_repaid_first() {
-    let form = CarInput { need_permits: "4".to_owned(), pre_permits: "6".to_owned(), ..form() };
+    let form = TableRuleInput { need_permits: "4".to_owned(), pre_permits: "6".to_owned(), ..form() };
     let node = node(form).await;
     assert_eq!(node.form.pre_permits, "6");
     assert_eq!(node.admitted(0), 3, "2 of the third request's 4 permits are taken in advance");
@@ -142,7 +145,7 @@ async fn pre_permits_are_taken_in_advance_and_repaid_first() {
 #[tokio::test]
 async fn a_post_paid_row_counts_what_was_used_and_is_repaid_before_anything_passes() {
     let row = |post_paid: &str| {
-        node(CarInput { post_paid: post_paid.to_owned(), need_permits: "2".to_owned(), ..form() })
+        node(TableRuleInput { post_paid: post_paid.to_owned(), need_permits: "2".to_owned(), ..form() })
     };
     let paid = row("true").await;
     assert_eq!(paid.form.post_paid, "true");
@@ -164,7 +167,7 @@ async fn a_post_paid_row_counts_what_was_used_and_is_repaid_before_anything_pass
 async fn priority_and_factor_are_kept_and_change_no_decision() {
     let plain = node(form()).await;
     let (g, u) = ("0.25".to_owned(), "12.000001".to_owned());
-    let tuned = node(CarInput { g, u, ..form() }).await;
+    let tuned = node(TableRuleInput { g, u, ..form() }).await;
     assert_eq!((tuned.form.g.as_str(), tuned.form.u.as_str()), ("0.25", "12.000001"));
     assert_eq!(tuned.yaml, plain.yaml, "only the task reads them");
 }
@@ -172,13 +175,13 @@ async fn priority_and_factor_are_kept_and_change_no_decision() {
 #[tokio::test]
 async fn extras_come_back_byte_for_byte_and_change_no_decision() {
     let extras = r#"{"b": 1,   "a": [2, "酒店"], "c": "{{x}}"}"#;
-    let node = node(CarInput { extras: extras.to_owned(), ..form() }).await;
+    let node = node(TableRuleInput { extras: extras.to_owned(), ..form() }).await;
     assert_eq!((node.form.extras.as_str(), node.admitted(0)), (extras, 10));
 }
 
 #[tokio::test]
 async fn state_shadow_counts_and_never_denies() {
-    let node = node(CarInput { state: "shadow".to_owned(), ..form() }).await;
+    let node = node(TableRuleInput { state: "shadow".to_owned(), ..form() }).await;
     assert_eq!(node.form.state, "shadow");
     let entries = [Entry::new("key", KEY)];
     let request = Request { domain: "SIP_HOTEL", descriptors: &[Descriptor::new(&entries)], hits: 1 };
@@ -190,14 +193,14 @@ async fn state_shadow_counts_and_never_denies() {
     }
 }
 
-fn class(key: &str, need_permits: &str, pre_permits: &str) -> CarInput {
+fn class(key: &str, need_permits: &str, pre_permits: &str) -> TableRuleInput {
     let (key, bucket) = (key.to_owned(), "backend".to_owned());
     let (need_permits, pre_permits) = (need_permits.to_owned(), pre_permits.to_owned());
-    CarInput { key, bucket, need_permits, pre_permits, ..form() }
+    TableRuleInput { key, bucket, need_permits, pre_permits, ..form() }
 }
 
 /// A control plane on a disk, and what it has published of the app.
-async fn with_rows(rows: Vec<CarInput>) -> (tempfile::TempDir, Control) {
+async fn with_rows(rows: Vec<TableRuleInput>) -> (tempfile::TempDir, Control) {
     let folder = tempfile::tempdir().expect("a folder");
     let nodes = Arc::new(KnownNodes::default());
     let control = Control::open(folder.path(), TimeSource::Database, nodes).await.expect("a database");
@@ -210,7 +213,7 @@ async fn with_rows(rows: Vec<CarInput>) -> (tempfile::TempDir, Control) {
 
 #[tokio::test]
 async fn bucket_is_shared_by_request_classes_of_different_costs() {
-    let node = node(CarInput { bucket: "backend".to_owned(), ..form() }).await;
+    let node = node(TableRuleInput { bucket: "backend".to_owned(), ..form() }).await;
     assert_eq!((node.form.bucket.as_str(), node.admitted(0)), ("backend", 10), "alone it is a bucket");
 
     let (_folder, control) =
@@ -246,33 +249,34 @@ fn differs(result: Result<impl Sized, ControlError>) -> Vec<(&'static str, Strin
 #[tokio::test]
 async fn rules_of_one_bucket_have_one_rate_and_one_burst_and_the_fault_names_the_other_rule() {
     let (_folder, control) = with_rows(vec![class("search", "1", "0"), class("book", "4", "6")]).await;
-    let add =
-        |input: CarInput| control.change(move |tx| rules::create(tx, &Actor::system(), "SIP_HOTEL", &input));
+    let add = |input: TableRuleInput| {
+        control.change(move |tx| rules::create(tx, &Actor::system(), "SIP_HOTEL", &input))
+    };
     let text = str::to_owned;
     for (input, field) in [
-        (CarInput { rate: text("6"), ..class("a", "1", "0") }, "rate"),
-        (CarInput { max_permits: text("11"), ..class("a", "1", "0") }, "max_permits"),
-        (CarInput { per: text("provider"), ..class("a", "1", "0") }, "per"),
-        (CarInput { sharing: text("local"), ..class("a", "1", "0") }, "sharing"),
+        (TableRuleInput { rate: text("6"), ..class("a", "1", "0") }, "rate"),
+        (TableRuleInput { max_permits: text("11"), ..class("a", "1", "0") }, "max_permits"),
+        (TableRuleInput { per: text("provider"), ..class("a", "1", "0") }, "per"),
+        (TableRuleInput { sharing: text("local"), ..class("a", "1", "0") }, "sharing"),
         // A rule that is tried will be in the bucket one day.
-        (CarInput { rate: text("6"), state: text("shadow"), ..class("a", "1", "0") }, "rate"),
+        (TableRuleInput { rate: text("6"), state: text("shadow"), ..class("a", "1", "0") }, "rate"),
     ] {
         assert_eq!(differs(add(input).await), [(field, text("book"))]);
     }
     for input in [
-        CarInput { rate: text("6"), state: text("off"), ..class("off", "1", "0") },
-        CarInput { rate: text("6"), bucket: text("other"), ..class("other", "1", "0") },
-        CarInput { rate: text("6"), bucket: String::new(), ..class("alone", "1", "0") },
-        CarInput { on_store_failure: text("deny"), ..class("strict", "10", "10") },
+        TableRuleInput { rate: text("6"), state: text("off"), ..class("off", "1", "0") },
+        TableRuleInput { rate: text("6"), bucket: text("other"), ..class("other", "1", "0") },
+        TableRuleInput { rate: text("6"), bucket: String::new(), ..class("alone", "1", "0") },
+        TableRuleInput { on_store_failure: text("deny"), ..class("strict", "10", "10") },
     ] {
         let key = input.key.clone();
         assert!(add(input).await.is_ok(), "{key}");
     }
     // A change of one of them, by whichever way, meets the others.
-    let edit = |key: &'static str, change: fn(&mut CarInput)| {
+    let edit = |key: &'static str, change: fn(&mut TableRuleInput)| {
         control.change(move |tx| {
             let rule = rules::get(tx, &Actor::system(), "SIP_HOTEL", key)?;
-            let mut input = rule.car.to_input();
+            let mut input = rule.row.to_input();
             change(&mut input);
             rules::update(tx, &Actor::system(), "SIP_HOTEL", rule.etag, &input)
         })

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 use tollgate_rule_files::read_flat_yaml;
 
-use crate::car::CarInput;
 use crate::faults::{DocFault, ModelError};
+use crate::table_rule::TableRuleInput;
 
 /// The order of the fields; others follow.
 const ORDER: [&str; 17] = [
@@ -53,16 +53,16 @@ const OPTIONAL: [&str; 3] = ["post_paid", "trial_rate", "trial_max_permits"];
 ///
 /// # Example
 /// ```
-/// # use tollgate_model::{car::CarInput, car_yaml};
+/// # use tollgate_model::{table_rule::TableRuleInput, table_rule_yaml};
 /// let (key, max_permits, extras) = ("push".into(), "10".into(), "{\"a\":  1}".into());
-/// let input = CarInput { key, max_permits, extras, ..CarInput::default() }.check()?.to_input();
-/// let yaml = car_yaml::write(&input);
+/// let input = TableRuleInput { key, max_permits, extras, ..TableRuleInput::default() }.check()?.to_input();
+/// let yaml = table_rule_yaml::write(&input);
 /// assert!(yaml.starts_with("key: \"push\"\nrate: 1\nmax_permits: 10\n"));
-/// assert_eq!(car_yaml::read(&yaml)?, input);
+/// assert_eq!(table_rule_yaml::read(&yaml)?, input);
 /// # Ok::<(), tollgate_model::ModelError>(())
 /// ```
 #[must_use]
-pub fn write(input: &CarInput) -> String {
+pub fn write(input: &TableRuleInput) -> String {
     let mut yaml = String::new();
     for (name, value) in fields(input) {
         if value.is_empty() && OPTIONAL.contains(&&*name) {
@@ -79,7 +79,7 @@ pub fn write(input: &CarInput) -> String {
 }
 
 /// The fields of a row in their order, as texts.
-pub(crate) fn fields(input: &CarInput) -> Vec<(String, String)> {
+pub(crate) fn fields(input: &TableRuleInput) -> Vec<(String, String)> {
     let mut fields: Vec<(String, String)> = members(input)
         .into_iter()
         .map(|(name, value)| (name, value.as_str().unwrap_or_default().to_owned()))
@@ -89,7 +89,7 @@ pub(crate) fn fields(input: &CarInput) -> Vec<(String, String)> {
     fields
 }
 
-fn members(input: &CarInput) -> Map<String, Value> {
+fn members(input: &TableRuleInput) -> Map<String, Value> {
     match serde_json::to_value(input) {
         Ok(Value::Object(members)) => members,
         _ => Map::new(), // texts cannot fail
@@ -136,8 +136,8 @@ pub fn quoted(text: &str) -> String {
 ///
 /// # Errors
 /// [`ModelError::Faulty`] for a field that rows do not have.
-pub fn of_texts(texts: &BTreeMap<&str, &str>) -> Result<CarInput, ModelError> {
-    let mut all = members(&CarInput::default());
+pub fn of_texts(texts: &BTreeMap<&str, &str>) -> Result<TableRuleInput, ModelError> {
+    let mut all = members(&TableRuleInput::default());
     for (name, value) in texts {
         let Some(slot) = all.get_mut(*name) else {
             let message = format!("unknown field; expected one of {}", ORDER.join(", "));
@@ -150,7 +150,7 @@ pub fn of_texts(texts: &BTreeMap<&str, &str>) -> Result<CarInput, ModelError> {
     from_members(all)
 }
 
-fn from_members(all: Map<String, Value>) -> Result<CarInput, ModelError> {
+fn from_members(all: Map<String, Value>) -> Result<TableRuleInput, ModelError> {
     serde_json::from_value(Value::Object(all))
         .map_err(|error| ModelError::Document { app: String::new(), reason: error.to_string() })
 }
@@ -159,10 +159,10 @@ fn from_members(all: Map<String, Value>) -> Result<CarInput, ModelError> {
 ///
 /// # Errors
 /// [`ModelError::Faulty`] with the place of each line that is not a field of a row.
-pub fn read(yaml: &str) -> Result<CarInput, ModelError> {
+pub fn read(yaml: &str) -> Result<TableRuleInput, ModelError> {
     let (entries, faults) = read_flat_yaml("rule.yaml".as_ref(), yaml);
     let mut faults: Vec<DocFault> = faults.iter().map(|it| DocFault::of("", it)).collect();
-    let mut all = members(&CarInput::default());
+    let mut all = members(&TableRuleInput::default());
     for entry in entries {
         let mut fault = |message: String| {
             faults.push(DocFault {
