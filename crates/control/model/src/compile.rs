@@ -1,9 +1,10 @@
 //! From the rows of an app to the rule document of its domain. Pure.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use tollgate_fleet_proto::published::Document;
-use tollgate_rule_files::parse_text;
+use tollgate_rule_files::{YamlKind, YamlValue, parse_text, read_large_yaml};
 
 use crate::faults::ModelError;
 use crate::table_rule::{TableRule, TableRuleInput, Trial};
@@ -49,44 +50,71 @@ pub fn documents(app: &str, rows: &[TableRule]) -> Result<Vec<Document>, ModelEr
 /// # Errors
 /// [`ModelError::Document`] when the text is of another form.
 pub fn read(app: &str, yaml: &str, known: &[TableRule]) -> Result<Vec<TableRule>, ModelError> {
-    let foreign = |line: &str| {
+    let foreign = |line: u32| {
+        let line = yaml.lines().nth(line.saturating_sub(1) as usize).unwrap_or_default();
         let reason = format!("{line:?} was not written by a control plane; force what the database has");
         ModelError::Document { app: app.to_owned(), reason }
     };
-    let rows = yaml.lines().filter(|line| line.starts_with("  - "));
-    rows.map(|line| {
-        let text = |name: &str| field(line, name).map(str::to_owned);
-        let or = |name: &str, default: &str| text(name).unwrap_or_else(|| default.to_owned());
-        let key = text("value").ok_or_else(|| foreign(line))?;
-        let before = known.iter().find(|it| it.key == key).map(TableRule::to_input);
-        let is_shadow = field(line, "shadow_mode") == Some("true");
-        let trial = line.split_once(TRIAL).map(|(_, trial)| trial);
-        let tried = |name: &str| trial.and_then(|it| field(it, name)).unwrap_or("").to_owned();
-        let before = before.unwrap_or_default();
-        let input = TableRuleInput {
-            key,
-            rate: or("requests_per_unit", ""),
-            max_permits: or("burst", ""),
-            pre_permits: or("overdraft", "0"),
-            need_permits: or("cost", "1"),
-            post_paid: or("post_paid", ""),
-            bucket: or("bucket", ""),
-            sharing: or("sharing", "exact"),
-            on_store_failure: or("on_store_failure", "allow"),
-            per: line
-                .split_once("descriptors: [")
-                .and_then(|(_, of)| field(of, "key"))
-                .unwrap_or("")
-                .to_owned(),
-            // Documents have the trial of a row only while it runs.
-            trial_rate: if is_shadow { before.trial_rate.clone() } else { tried("requests_per_unit") },
-            trial_max_permits: if is_shadow { before.trial_max_permits.clone() } else { tried("burst") },
-            state: if is_shadow { "shadow" } else { "on" }.to_owned(),
-            ..before
-        };
-        input.check().map_err(|_| foreign(line))
-    })
-    .collect()
+    let root = read_large_yaml("rules.yaml".as_ref(), yaml, yaml.len())
+        .map_err(|faults| foreign(faults.first().map_or(1, |it| it.place.line)))?;
+    let known: HashMap<&str, &TableRule> = known.iter().map(|it| (&*it.key, it)).collect();
+    let row = |item: &YamlValue| {
+        let key = text(item, "value")?;
+        let before = known.get(key).map(|it| it.to_input()).unwrap_or_default();
+        read_row(key, item, before).check().ok()
+    };
+    items(&root, "descriptors").iter().map(|item| row(item).ok_or_else(|| foreign(item.place.line))).collect()
+}
+
+/// The row of a descriptor as [`write_row`] wrote it.
+fn read_row(key: &str, item: &YamlValue, before: TableRuleInput) -> TableRuleInput {
+    let inner = items(item, "descriptors").first();
+    let rule = inner.unwrap_or(item);
+    // With a trial, the limit in force is the first of two, and what both share is beside them.
+    let limits = items(rule, "limits");
+    let limit = limits.first().or(member(rule, "rate_limit"));
+    let trial = limits.get(1);
+    let field = |name| limit.and_then(|it| text(it, name)).or_else(|| text(rule, name));
+    let or = |name, default: &str| field(name).unwrap_or(default).to_owned();
+    let tried = |name| trial.and_then(|it| text(it, name)).unwrap_or_default().to_owned();
+    let is_shadow = text(rule, "shadow_mode") == Some("true");
+    TableRuleInput {
+        key: key.to_owned(),
+        rate: or("requests_per_unit", ""),
+        max_permits: or("burst", ""),
+        pre_permits: or("overdraft", "0"),
+        need_permits: or("cost", "1"),
+        post_paid: or("post_paid", ""),
+        bucket: or("bucket", ""),
+        sharing: or("sharing", "exact"),
+        on_store_failure: or("on_store_failure", "allow"),
+        per: inner.and_then(|it| text(it, "key")).unwrap_or_default().to_owned(),
+        // Documents have the trial of a row only while it runs.
+        trial_rate: if is_shadow { before.trial_rate.clone() } else { tried("requests_per_unit") },
+        trial_max_permits: if is_shadow { before.trial_max_permits.clone() } else { tried("burst") },
+        state: if is_shadow { "shadow" } else { "on" }.to_owned(),
+        ..before
+    }
+}
+
+fn member<'v>(value: &'v YamlValue, name: &str) -> Option<&'v YamlValue> {
+    let YamlKind::Map(members) = &value.kind else { return None };
+    members.iter().find(|(it, _)| it == name).map(|(_, value)| value)
+}
+
+fn text<'v>(value: &'v YamlValue, name: &str) -> Option<&'v str> {
+    match &member(value, name)?.kind {
+        YamlKind::Text(text) => Some(text),
+        _ => None,
+    }
+}
+
+/// The items of a list; none if it is missing.
+fn items<'v>(value: &'v YamlValue, name: &str) -> &'v [YamlValue] {
+    match member(value, name).map(|it| &it.kind) {
+        Some(YamlKind::List(items)) => items,
+        _ => &[],
+    }
 }
 
 /// The paths of the rules of a document that [`documents`] wrote, as nodes name them; `None` if it is of
@@ -110,14 +138,6 @@ pub fn paths(yaml: &str) -> Option<Vec<String>> {
 #[must_use]
 pub fn path_of(key: &str) -> String {
     format!("key={key}")
-}
-
-/// The value after `name: ` in a line of a document, without quotes. Names and values have no `,` and no
-/// braces.
-fn field<'l>(line: &'l str, name: &str) -> Option<&'l str> {
-    let named = |start: &str| line.split_once(&format!("{start}{name}: ")).map(|(_, value)| value);
-    let value = named("{").or_else(|| named(" "))?;
-    value.split([',', '}']).next().map(|value| value.trim_matches('"'))
 }
 
 /// Whether the parser of the nodes accepts this row. The rows of an app do not depend on each other, except
