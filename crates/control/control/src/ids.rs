@@ -5,7 +5,7 @@ use tollgate_model::hash::hex;
 use crate::error::ControlError;
 
 /// A UUID of version 7: sorts by the time at which it was made.
-pub(crate) fn id(now_ms: i64) -> Result<String, ControlError> {
+pub(crate) fn new_id(now_ms: i64) -> Result<String, ControlError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|_| ControlError::NoRandomness)?;
     bytes[..6].copy_from_slice(&now_ms.to_be_bytes()[2..]);
@@ -32,8 +32,8 @@ mod tests {
 
     #[test]
     fn an_id_is_a_uuid_of_version_7_and_sorts_by_time() {
-        let first = id(1_700_000_000_000).expect("bits");
-        let second = id(1_700_000_000_001).expect("bits");
+        let first = new_id(1_700_000_000_000).expect("bits");
+        let second = new_id(1_700_000_000_001).expect("bits");
         assert!(first < second && first.len() == 36);
         assert_eq!(&first[..13], "018bcfe5-6800");
         assert_eq!(first.as_bytes()[14], b'7');

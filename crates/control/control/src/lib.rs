@@ -48,7 +48,7 @@ pub use changes::{
 };
 pub use control::Control;
 pub use error::{Awaited, ControlError, DocFault, Fault, FieldFault, FieldFaults};
-pub use fleet::figures::{Figures, Surroundings};
+pub use fleet::figures::{Figures, ForgottenRule, Surroundings};
 pub use fleet::levels::OldNodes;
 pub use fleet::nodes::{Health, InForce, KnownNodes, NodeApp, NodeState, Nodes, Usage};
 pub use fleet::{frozen, keys, overrides, thaw};

@@ -17,14 +17,14 @@ use crate::access::actor::Actor;
 use crate::audit::{self, Note};
 use crate::changes::{apps, past, stored, versions};
 use crate::error::{ControlError, Fault, invalid, must_match};
-use crate::ids::id;
+use crate::ids::new_id;
 use crate::published::{AppDocuments, Candidate, Committed};
 use crate::rollouts::rollout_rows::{last, note};
 
 /// The job that moves rollouts on.
 pub(crate) const JOB: &str = "rollouts";
 
-pub use rollout_rows::{Rollout, StepEnd, list};
+pub use rollout_rows::{FailedRollout, Rollout, StepEnd, list};
 
 /// The open rollout of an app, or else its last one. Needs viewer.
 ///
@@ -32,12 +32,12 @@ pub use rollout_rows::{Rollout, StepEnd, list};
 /// [`ControlError`]; [`ControlError::NotFound`] if the app never had one.
 pub fn get(tx: &mut dyn Tx, actor: &Actor, app: &str) -> Result<Rollout, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
-    let last = last(tx, &app)?;
-    last.ok_or_else(|| ControlError::NotFound { what: "rollout of the app", name: app.name.clone() })
+    let newest = last(tx, &app)?;
+    newest.ok_or_else(|| ControlError::NotFound { what: "rollout of the app", name: app.name.clone() })
 }
 
 /// The documents for nodes of an app while it is rolled out.
-pub(crate) fn documents(tx: &mut dyn Tx, rollout: &Rollout) -> Result<AppDocuments, ControlError> {
+pub(crate) fn documents_of(tx: &mut dyn Tx, rollout: &Rollout) -> Result<AppDocuments, ControlError> {
     let Rollout { app, from_version, to_version, progress, .. } = rollout;
     let candidate = Candidate {
         version: to_version.unsigned_abs(),
@@ -57,7 +57,7 @@ pub(crate) fn start(
     app: &App,
     plan: &Plan,
 ) -> Result<AppDocuments, ControlError> {
-    let id = id(tx.now_ms())?;
+    let id = new_id(tx.now_ms())?;
     let now = tx.now_ms();
     let rollout = Rollout {
         app: app.name.clone(),
@@ -83,7 +83,7 @@ pub(crate) fn start(
         ..Note::default()
     };
     audit::append(tx, actor, note)?;
-    let documents = documents(tx, &rollout)?;
+    let documents = documents_of(tx, &rollout)?;
     stored::keep_domains(tx, &app.id, &documents.documents)?;
     Ok(documents)
 }
@@ -176,7 +176,7 @@ fn carry_out(
     let written = rollout_rows::write(tx, before, progress, ended, outcome)?;
     let documents = match action {
         Action::Keep => None,
-        Action::Reach => Some(documents(tx, &written)?),
+        Action::Reach => Some(documents_of(tx, &written)?),
         Action::Finish => {
             let documents = versions::kept(tx, &written.app, written.to_version)?;
             Some(AppDocuments::new(&written.app, written.to_version.unsigned_abs(), documents))
@@ -201,7 +201,7 @@ pub(crate) fn published(tx: &mut dyn Tx) -> Result<Vec<AppDocuments>, ControlErr
     let mut all = versions::newest(tx)?;
     for rollout in rollout_rows::open(tx)? {
         if let Some(app) = all.iter_mut().find(|it| it.app == rollout.app) {
-            *app = documents(tx, &rollout)?;
+            *app = documents_of(tx, &rollout)?;
         }
     }
     let forced = past::forced(tx)?;

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate_control::history::Counts;
 use tollgate_control::problems::{Kind, State, find, metrics};
-use tollgate_control::{Figures, NodeApp, NodeState, Surroundings};
+use tollgate_control::rollouts::FailedRollout;
+use tollgate_control::{Figures, ForgottenRule, NodeApp, NodeState, Surroundings};
 use tollgate_fleet_proto::RejectedRequests;
 
 #[test]
@@ -111,7 +112,11 @@ fn each_problem_is_there_from_its_bound_on_and_not_before() {
         figures(Figures { rejected, decided, ..Figures::default() })
     };
     let forgets = |rules: &[u64]| {
-        let rule = |count: &u64| ("llm".to_owned(), format!("team{count}"), *count);
+        let rule = |count: &u64| ForgottenRule {
+            domain: "llm".to_owned(),
+            rule: format!("team{count}"),
+            requests: *count,
+        };
         figures(Figures { forgotten: rules.iter().map(rule).collect(), ..Figures::default() })
     };
     is(forgets(&[]), &[], "nothing is forgotten");
@@ -130,9 +135,10 @@ fn each_problem_is_there_from_its_bound_on_and_not_before() {
     is(shares(counts(60, 40, 1), counts(0, 0, 0)), &[Kind::Degraded], "degraded: 1 %");
     is(shares(counts(60, 41, 1), counts(0, 0, 0)), &[], "less than 1 %: one late reply of a store");
     is(shares(counts(3_000_000, 0, 29_999), counts(0, 0, 0)), &[], "less than 1 %");
-    let withdrawn = kinds(|state| state.withdrawn = vec![("shop".to_owned(), 3, NOW)]);
+    let failed = || FailedRollout { app: "shop".to_owned(), version: 3, at_ms: NOW };
+    let withdrawn = kinds(|state| state.withdrawn = vec![failed()]);
     is(withdrawn, &[Kind::WithdrawnRollout], "withdrawn");
-    let halted = kinds(|state| state.halted = vec![("shop".to_owned(), 3, NOW)]);
+    let halted = kinds(|state| state.halted = vec![failed()]);
     is(halted, &[Kind::HaltedRollout], "halted");
     is(kinds(|state| state.frozen = BTreeMap::from([("shop".to_owned(), 9)])), &[Kind::FrozenApp], "frozen");
     let awaited = |left_ms| {

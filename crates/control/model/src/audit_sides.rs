@@ -9,12 +9,23 @@ const MOST: usize = 200;
 /// Longer texts are replaced by their number of lines: the version has them.
 const MOST_TEXT: usize = 200;
 
+/// Both sides of one rule.
+#[derive(Clone, Copy, Debug)]
+pub struct RuleSides<'c> {
+    /// The kind of the rule.
+    pub kind: Kind,
+    /// The key of the rule.
+    pub key: &'c str,
+    /// The earlier content; `None`: the rule did not exist.
+    pub before: Option<&'c Content>,
+    /// The later content; `None`: the rule does not exist.
+    pub after: Option<&'c Content>,
+}
+
 /// Both sides of each rule, with the members that differ only.
 #[must_use]
-pub fn differing<'c>(
-    rules: impl Iterator<Item = (Kind, &'c str, Option<&'c Content>, Option<&'c Content>)>,
-) -> Json {
-    let one = |(kind, key, before, after): (Kind, &str, Option<&Content>, Option<&Content>)| {
+pub fn differing<'c>(rules: impl Iterator<Item = RuleSides<'c>>) -> Json {
+    let one = |RuleSides { kind, key, before, after }: RuleSides<'_>| {
         let mut before = before.map(members);
         let mut after = after.map(members);
         if let (Some(old), Some(new)) = (&mut before, &mut after) {
@@ -69,11 +80,15 @@ mod tests {
         Content::TableRule(Box::new(input.check().expect("valid")))
     }
 
+    fn side<'c>(before: Option<&'c Content>, after: Option<&'c Content>) -> RuleSides<'c> {
+        RuleSides { kind: Kind::TableRule, key: "push", before, after }
+    }
+
     #[test]
     fn a_rule_has_what_differs_and_a_new_or_deleted_one_all_of_it() {
         let old = row("5", "10");
         let new = row("20", "10");
-        let sides = |before, after| differing([(Kind::TableRule, "push", before, after)].into_iter());
+        let sides = |before, after| differing([side(before, after)].into_iter());
         let changed = sides(Some(&old), Some(&new));
         assert_eq!(
             changed,
@@ -84,7 +99,7 @@ mod tests {
             (&Json::Null, &Json::Null)
         );
         assert_eq!(sides(None, Some(&new))[0]["after"]["max_permits"], 10);
-        let many = (0..=MOST).map(|_| (Kind::TableRule, "push", Some(&old), Some(&new)));
+        let many = (0..=MOST).map(|_| side(Some(&old), Some(&new)));
         assert_eq!(differing(many).as_array().map(Vec::len), Some(MOST));
     }
 }

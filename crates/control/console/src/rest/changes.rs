@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tollgate_control::actor::EVERY_APP;
 use tollgate_control::change_set::{self, ChangeSet, Conflict, Query};
-use tollgate_control::changes::{self, ChangeInput, Keep};
+use tollgate_control::changes::{self, ChangeInput, Keep, Look};
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::rollout::Plan;
 use tollgate_control::rules::may_create;
@@ -420,7 +420,7 @@ async fn check_ops(console: &Console, visit: &Visit, call: ChangeCall) -> Result
         let before = if is_replay { checks::preview(tx, actor, &app, &[])?.documents } else { Vec::new() };
         Ok((changes::look(tx, actor, &app, &given)?, before))
     });
-    let ((ops, preview, conflicts), before) = match looked.await {
+    let (Look { ops, preview, conflicts }, before) = match looked.await {
         Ok(looked) => looked,
         Err(error) => return Ok(reply::json(StatusCode::OK, &checked(faults_of(error)?, &[]))),
     };

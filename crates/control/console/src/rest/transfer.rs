@@ -3,6 +3,7 @@
 use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
+use tollgate_control::changes::Look;
 use tollgate_control::{ControlError, Role, transfer};
 use tollgate_http_kit::{Reply, reply};
 
@@ -81,7 +82,7 @@ async fn import(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     if is_dry {
         let look =
             console.control.read_as(&claim, move |tx, actor| transfer::dry_run(tx, actor, &all)).await?;
-        let (ops, preview, conflicts) = look;
+        let Look { ops, preview, conflicts } = look;
         let errors: Vec<Value> = preview.faults.iter().map(fault).collect();
         let conflicts: Vec<Value> = conflicts.iter().map(conflict).collect();
         let is_ok = errors.is_empty() && conflicts.is_empty();

@@ -11,7 +11,7 @@ row! {
     struct Binding { app: String, role: String }
 }
 
-pub(crate) fn roles(tx: &mut dyn Tx, user_id: &str) -> Result<Vec<(String, Role)>, ControlError> {
+pub(crate) fn roles_of(tx: &mut dyn Tx, user_id: &str) -> Result<Vec<(String, Role)>, ControlError> {
     let bindings = select!(Binding: "FROM role_bindings WHERE user_id = $1 ORDER BY app");
     let bindings = bindings.all(tx, &[user_id.into()])?;
     let mut roles = Vec::with_capacity(bindings.len());

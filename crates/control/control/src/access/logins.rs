@@ -4,7 +4,7 @@ use tollgate_db::{Tx, insert, row, select};
 use tollgate_model::hash::sha256;
 
 use crate::access::actor::{Actor, Who};
-use crate::access::bindings::roles;
+use crate::access::bindings::roles_of;
 use crate::access::entered::Entered;
 use crate::access::preferences::Preferences;
 use crate::access::settings;
@@ -73,7 +73,7 @@ pub(crate) fn resume(tx: &mut dyn Tx, hash: &str) -> Result<Option<Entered>, Con
          AND logins.last_seen > $3");
     let login = in_force.first(tx, &[hash.into(), now.into(), (now - idle_ms).into()])?;
     let Some(LoginRow { user_id, name, last_seen, preferences }) = login else { return Ok(None) };
-    let roles = roles(tx, &user_id)?;
+    let roles = roles_of(tx, &user_id)?;
     let who = Who { kind: "user", user_id, name, roles, ..Who::system() };
     Ok(Some(Entered { who, preferences, is_stale: now - last_seen > SEEN_MS }))
 }

@@ -50,7 +50,7 @@ impl Control {
         let hash = self.passwords.hash(password).await?;
         let cookie = secret()?;
         let ip = from.ip.to_owned();
-        let agent = agent(from);
+        let agent = agent_name(from);
         let code = code.to_owned();
         let given = cookie.clone();
         let request = from.request_id.to_owned();
@@ -90,7 +90,7 @@ impl Control {
         };
         self.attempts.succeeded(from.ip, &user.name);
         let cookie = secret()?;
-        let agent = agent(from);
+        let agent = agent_name(from);
         let given = cookie.clone();
         let begin = move |tx: &mut dyn Tx| {
             if !has_password(tx, &user.id, &hash)? {
@@ -277,7 +277,7 @@ impl Control {
         let hash = self.passwords.hash(password).await?;
         let cookie = secret()?;
         let ip = from.ip.to_owned();
-        let agent = agent(from);
+        let agent = agent_name(from);
         let code = code.to_owned();
         let given = cookie.clone();
         let request = from.request_id.to_owned();
@@ -366,6 +366,6 @@ fn acting(user: &User, ip: &str, request_id: &str) -> Actor {
 }
 
 /// The part of a browser's name that people recognise.
-fn agent(from: Origin<'_>) -> String {
+fn agent_name(from: Origin<'_>) -> String {
     from.agent.chars().filter(|it| !it.is_control()).take(200).collect()
 }

@@ -10,14 +10,14 @@ use tollgate_model::hash::sha256;
 use tollgate_model::{Role, fields};
 
 use crate::access::actor::{Actor, EVERY_APP, Who, both};
-use crate::access::bindings::roles;
+use crate::access::bindings::roles_of;
 use crate::access::entered::Entered;
 use crate::access::preferences::Preferences;
 use crate::access::settings;
 use crate::access::token_text::SHOWN;
 use crate::audit::{self, Note};
 use crate::error::{ControlError, Fault, FieldFaults};
-use crate::ids::id;
+use crate::ids::new_id;
 
 pub use crate::access::token_text::text_of;
 
@@ -158,7 +158,7 @@ pub(crate) fn create(
     let owner = (!actor.user_id.is_empty()).then(|| actor.user_id.clone());
     must_have_room(tx, owner.as_deref(), now)?;
     let token = Token {
-        id: id(now)?,
+        id: new_id(now)?,
         kind,
         name,
         prefix: secret.chars().take(SHOWN).collect(),
@@ -333,7 +333,7 @@ pub(crate) fn resume(tx: &mut dyn Tx, hash: &str) -> Result<Option<Entered>, Con
         return Ok(None);
     }
     let InForce { name, prefix, user_id, user, rights, last_used_at, .. } = token;
-    let roles = both(&roles(tx, &user_id)?, &read_rights(&rights));
+    let roles = both(&roles_of(tx, &user_id)?, &read_rights(&rights));
     let via = named(&name, &prefix);
     let who = Who { kind: "token", user_id, name: user, via, roles, ..Who::system() };
     let is_stale = last_used_at.is_none_or(|at| now - at >= SEEN_MS);

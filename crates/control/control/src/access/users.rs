@@ -7,11 +7,11 @@ use tollgate_db::{Tx, insert, query_int, query_values, row, select};
 use tollgate_model::{Role, fields};
 
 use crate::access::actor::{Actor, EVERY_APP};
-use crate::access::bindings::roles;
+use crate::access::bindings::roles_of;
 use crate::access::tokens;
 use crate::audit::{self, Note};
 use crate::error::{ControlError, Fault, invalid, must_match};
-use crate::ids::id;
+use crate::ids::new_id;
 use crate::published::Committed;
 
 /// Most users.
@@ -108,7 +108,7 @@ row! {
 impl UserRow {
     fn with_roles(self, tx: &mut dyn Tx) -> Result<User, ControlError> {
         let Self { id, name, state, etag, last_login_at, has_password, link_until } = self;
-        let roles = roles(tx, &id)?;
+        let roles = roles_of(tx, &id)?;
         Ok(User { id, name, state, etag, last_login_at, has_password, link_until, roles })
     }
 }
@@ -130,7 +130,7 @@ pub(crate) fn create(
     if count >= MAX_USERS {
         return Err(ControlError::Cap { what: "users", max: MAX_USERS });
     }
-    let id = id(tx.now_ms())?;
+    let id = new_id(tx.now_ms())?;
     insert!(tx, "users" {
         id: &id,
         name: &name,

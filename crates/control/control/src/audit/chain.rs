@@ -85,9 +85,9 @@ impl Walk {
             return Ok(None);
         }
         // The last entries could be missing.
-        let written = written(tx)?;
-        let is_whole = self.checked() == written;
-        Ok(Some(if is_whole { Chain::Whole(written) } else { Chain::BrokenAt(self.next) }))
+        let all = written(tx)?;
+        let is_whole = self.checked() == all;
+        Ok(Some(if is_whole { Chain::Whole(all) } else { Chain::BrokenAt(self.next) }))
     }
 }
 

@@ -29,6 +29,15 @@ pub struct Rejected {
     pub reason: String,
 }
 
+/// A step of a walk along the audit.
+struct Walked {
+    walk: Walk,
+    /// The result, once the walk is at its end.
+    chain: Option<Chain>,
+    /// Number of entries ever written.
+    all: i64,
+}
+
 impl Control {
     /// The last entry: its number and its digest, to be kept elsewhere.
     ///
@@ -92,7 +101,7 @@ impl Control {
     ) -> Result<Chain, ControlError> {
         let mut walk = Walk::default();
         loop {
-            let (walked, chain, all) = self.walk_on(claim, walk).await?;
+            let Walked { walk: walked, chain, all } = self.walk_on(claim, walk).await?;
             progress(walked.checked(), all);
             if let Some(chain) = chain {
                 self.walked.lock().clone_from(&walked);
@@ -109,8 +118,8 @@ impl Control {
     pub async fn audit_chain(&self, claim: &Claim) -> Result<Chain, ControlError> {
         loop {
             let walk = self.walked.lock().clone();
-            let (walked, chain, _) = self.walk_on(claim, walk).await?;
-            *self.walked.lock() = walked;
+            let Walked { walk, chain, .. } = self.walk_on(claim, walk).await?;
+            *self.walked.lock() = walk;
             if let Some(chain) = chain {
                 return Ok(self.with_lost(chain));
             }
@@ -126,12 +135,12 @@ impl Control {
     }
 
     /// One step, with the rights of now: a walk takes many.
-    async fn walk_on(&self, claim: &Claim, walk: Walk) -> Result<(Walk, Option<Chain>, i64), ControlError> {
+    async fn walk_on(&self, claim: &Claim, walk: Walk) -> Result<Walked, ControlError> {
         self.read_as(claim, move |tx, actor| {
             actor.must(Role::Admin, EVERY_APP)?;
             let mut walk = walk.clone();
             let chain = walk.step(tx)?;
-            Ok((walk, chain, written(tx)?))
+            Ok(Walked { walk, chain, all: written(tx)? })
         })
         .await
     }

@@ -8,7 +8,7 @@ use crate::access::actor::{Actor, EVERY_APP};
 use crate::access::settings;
 use crate::audit::{self, Note};
 use crate::error::{ControlError, Fault, FieldFaults, invalid};
-use crate::ids::id;
+use crate::ids::new_id;
 use crate::published::Committed;
 
 pub use tollgate_model::App;
@@ -128,7 +128,7 @@ pub fn create(
         faults.take("description", fields::text(description, fields::MAX_DESCRIPTION), String::new());
     faults.check()?;
     actor.must(Role::Admin, &name)?;
-    let id = id(tx.now_ms())?;
+    let id = new_id(tx.now_ms())?;
     let app = insert(tx, actor, id, &name, &description)?;
     Ok(Committed { value: app, documents: None })
 }
@@ -145,7 +145,7 @@ pub(crate) fn get_or_create_as(
     tx: &mut dyn Tx,
     actor: &Actor,
     name: &str,
-    new_id: Option<&str>,
+    id_of_new: Option<&str>,
 ) -> Result<App, ControlError> {
     let name = fields::app_name(name).map_err(|fault| invalid("app", fault))?;
     actor.must(Role::Editor, &name)?;
@@ -153,7 +153,7 @@ pub(crate) fn get_or_create_as(
         Some(app) => Ok(numbered(actor, app)),
         None => {
             actor.must(Role::Editor, EVERY_APP)?;
-            let id = new_id.map_or_else(|| id(tx.now_ms()), |id| Ok(id.to_owned()))?;
+            let id = id_of_new.map_or_else(|| new_id(tx.now_ms()), |id| Ok(id.to_owned()))?;
             insert(tx, actor, id, &name, "")
         }
     }
@@ -164,7 +164,7 @@ pub(crate) fn find_or_insert(tx: &mut dyn Tx, actor: &Actor, name: &str) -> Resu
     match find(tx, name)? {
         Some(app) => Ok(app),
         None => {
-            let id = id(tx.now_ms())?;
+            let id = new_id(tx.now_ms())?;
             insert(tx, actor, id, name, "")
         }
     }

@@ -126,9 +126,9 @@ pub(crate) fn documents_of(
     let mut documents = compile::documents(app, rows)?;
     let files: Vec<_> = files.into_iter().filter(|it| it.state == "on").collect();
     if !files.is_empty() {
-        let faults = faults(&files);
-        if !faults.is_empty() {
-            return Err(ControlError::Faulty(faults));
+        let found = faults(&files);
+        if !found.is_empty() {
+            return Err(ControlError::Faulty(found));
         }
     }
     documents.extend(files.into_iter().map(document));

@@ -15,7 +15,7 @@ use crate::changes::known::{keep, known};
 use crate::changes::stored::{self, Written};
 use crate::changes::{ahead, apps, checks};
 use crate::error::{ControlError, Fault, FieldFaults, invalid, must_match};
-use crate::ids::id;
+use crate::ids::new_id;
 use crate::published::Committed;
 
 /// Most operations of a change set.
@@ -89,10 +89,10 @@ pub(crate) fn insert(
 ) -> Result<ChangeSet, ControlError> {
     must_have_room(tx, actor, app)?;
     let (title, comment) = texts(input)?;
-    let checked = checked(tx, actor, app, &input.ops)?;
+    let checked = checked_ops(tx, actor, app, &input.ops)?;
     let Checked { ops, sha256, .. } = &*checked;
     let written = ahead::written_ops(tx, actor, app, ops)?;
-    let id = written.clone().map_or_else(|| id(tx.now_ms()), Ok)?;
+    let id = written.clone().map_or_else(|| new_id(tx.now_ms()), Ok)?;
     let change = insert_checked(tx, actor, app, &id, (title, comment), ops, sha256)?;
     if written.is_none() {
         write_ops(tx, &id, ops)?;
@@ -192,7 +192,7 @@ pub fn update(
     let before = own(tx, actor, id, etag)?;
     let app = apps::get(tx, actor, Role::Editor, &before.app)?;
     let (title, comment) = texts(input)?;
-    let ops = checked(tx, actor, &app, &input.ops)?;
+    let ops = checked_ops(tx, actor, &app, &input.ops)?;
     replace(tx, actor, &app, &before, (&title, &comment), &ops.ops)
 }
 
@@ -250,7 +250,7 @@ pub fn add_op(
     let app = apps::get(tx, actor, Role::Editor, &before.app)?;
     let mut ops: Vec<ChangeOp> =
         before.ops.iter().filter(|it| (it.kind, &it.key) != (op.kind, &op.key)).cloned().collect();
-    ops.extend(checked(tx, actor, &app, std::slice::from_ref(op))?.ops.iter().cloned());
+    ops.extend(checked_ops(tx, actor, &app, std::slice::from_ref(op))?.ops.iter().cloned());
     replace(tx, actor, &app, &before, (&before.title, &before.comment), &ops)
 }
 
@@ -381,9 +381,16 @@ pub fn comment(
     Ok(Committed { value: get(tx, actor, id)?, documents: None })
 }
 
-/// The effect of operations: the contents that they begin with, the check as nodes make it, and conflicts
-/// with the current rules.
-pub type Look = (Vec<ChangeOp>, checks::Preview, Vec<Conflict>);
+/// The effect of operations.
+#[derive(Clone, Debug)]
+pub struct Look {
+    /// The operations with the contents that they begin with.
+    pub ops: Vec<ChangeOp>,
+    /// The app with the operations in force, as nodes would get it.
+    pub preview: checks::Preview,
+    /// Conflicts with the current rules.
+    pub conflicts: Vec<Conflict>,
+}
 
 /// Looks at operations without a change set. Needs viewer; changes nothing.
 ///
@@ -391,10 +398,10 @@ pub type Look = (Vec<ChangeOp>, checks::Preview, Vec<Conflict>);
 /// [`ControlError`].
 pub fn look(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[OpInput]) -> Result<Look, ControlError> {
     let app = apps::get(tx, actor, Role::Viewer, app)?;
-    let ops = checked(tx, actor, &app, ops)?.ops.clone();
+    let ops = checked_ops(tx, actor, &app, ops)?.ops.clone();
     let preview = checks::preview(tx, actor, &app.name, &ops)?;
     let conflicts = change_set::conflicts_of(tx, &app, &ops)?;
-    Ok((ops, preview, conflicts))
+    Ok(Look { ops, preview, conflicts })
 }
 
 /// The state of a change set that waits: approved as soon as it has the approvals that its app needs.
@@ -529,7 +536,7 @@ struct Checked {
     sha256: String,
 }
 
-fn checked(
+fn checked_ops(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &App,

@@ -21,7 +21,7 @@ use crate::changes::{apps, checks};
 use crate::control::Control;
 use crate::error::{ControlError, Fault, invalid};
 use crate::fleet::levels::OldNodes;
-use crate::ids::id;
+use crate::ids::new_id;
 use crate::published::Committed;
 
 /// Times that an import is worked out anew because the app has changed meanwhile. After that, one transaction
@@ -83,7 +83,7 @@ impl Control {
         let all = Arc::clone(all);
         // It takes a second of 20,000 rules: not on a thread that serves.
         let worked = tokio::task::spawn_blocking(move || {
-            let unchanged = unchanged(&now, &all);
+            let unchanged = unchanged_ids(&now, &all);
             let ready = prepare(app.as_ref(), now, &all, now_ms)?;
             Ok(Prepared { app, ready, unchanged, now_ms, approvals })
         });
@@ -102,7 +102,7 @@ impl Control {
         };
         let app = match &prepared.app {
             Some(app) => app.clone(),
-            None => App { approvals: prepared.approvals, ..App::new(id(prepared.now_ms)?, name) },
+            None => App { approvals: prepared.approvals, ..App::new(new_id(prepared.now_ms)?, name) },
         };
         let is_new = prepared.app.is_none();
         let ops = ready.ops.clone();
@@ -115,7 +115,7 @@ impl Control {
 }
 
 /// The ids of rows that the document has as they are.
-fn unchanged(now: &ByName<Stored>, all: &Imported) -> Vec<String> {
+fn unchanged_ids(now: &ByName<Stored>, all: &Imported) -> Vec<String> {
     let same = |rule: &Content| {
         let now = now.get(&(rule.kind(), rule.key().to_owned()))?;
         (now.content == *rule && rule.kind() == Kind::TableRule).then(|| now.rule_id.clone())

@@ -80,15 +80,15 @@ pub(crate) fn known<T: Any + Send + Sync>(
     if ahead.run == Run::First {
         return Err(ControlError::Large);
     }
-    let name = name();
-    if let Some(found) = ahead.get(&name) {
+    let key = name();
+    if let Some(found) = ahead.get(&key) {
         return Ok(found);
     }
     if ahead.run == Run::Prepared {
         return Err(ControlError::Large); // the app has changed
     }
     let made = Arc::new(work()?);
-    ahead.set(name, Arc::clone(&made));
+    ahead.set(key, Arc::clone(&made));
     Ok(made)
 }
 

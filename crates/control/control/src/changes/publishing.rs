@@ -2,9 +2,10 @@
 
 use serde_json::json;
 use tollgate_db::{Tx, query_int};
+use tollgate_model::audit_sides::{RuleSides, differing};
 use tollgate_model::change_set::{ChangeOp, ChangeSet, State, content_hash};
 use tollgate_model::rollout::Plan;
-use tollgate_model::{App, Compiled, Content, Kind, Role, audit_sides};
+use tollgate_model::{App, Compiled, Content, Kind, Role};
 
 use crate::access::actor::{Actor, EVERY_APP};
 use crate::access::users::{self, User};
@@ -18,7 +19,7 @@ use crate::changes::staging::Staged;
 use crate::changes::stored::{ByName, Op, Stored};
 use crate::changes::versions::{self, Ahead, Origin};
 use crate::error::{ControlError, Fault, invalid};
-use crate::ids::id;
+use crate::ids::new_id;
 use crate::published::{AppDocuments, Committed};
 use crate::rollouts::{self, rollout_rows};
 
@@ -94,7 +95,10 @@ pub fn publish_by(
 
 /// Both sides of each rule of a change, for the audit.
 fn sides(ops: &[ChangeOp]) -> serde_json::Value {
-    audit_sides::differing(ops.iter().map(|op| (op.kind, &*op.key, op.before.as_ref(), op.after.as_ref())))
+    fn one(op: &ChangeOp) -> RuleSides<'_> {
+        RuleSides { kind: op.kind, key: &op.key, before: op.before.as_ref(), after: op.after.as_ref() }
+    }
+    differing(ops.iter().map(one))
 }
 
 /// The approvals of users who may still approve: who lost the role, or was disabled, approves no more.
@@ -162,7 +166,7 @@ pub(crate) fn propose_ready(
     drafts::must_have_room(tx, actor, &app)?;
     let texts = (title.to_owned(), String::new());
     let sha256 = ready.sha256.clone().unwrap_or_else(|| content_hash(&app.id, &ready.ops));
-    let id = staged.map_or_else(|| id(tx.now_ms()), |it| Ok(it.change_id.clone()))?;
+    let id = staged.map_or_else(|| new_id(tx.now_ms()), |it| Ok(it.change_id.clone()))?;
     let mut change = drafts::insert_checked(tx, actor, &app, &id, texts, &ready.ops, &sha256)?;
     if staged.is_none() {
         drafts::write_ops(tx, &id, &ready.ops)?;

@@ -227,7 +227,7 @@ pub fn propose_create(
     if find(tx, &app.name, &table_rule.key)?.is_some() {
         return Err(invalid("key", Fault::Duplicate));
     }
-    write_one(tx, actor, &app.name, (&table_rule.key.clone(), None, Some(table_rule)), intent)
+    propose_one(tx, actor, &app.name, put(table_rule, None), intent)
 }
 
 /// Replaces the fields of a row; its key stays. Needs editor.
@@ -268,8 +268,8 @@ pub fn propose_update(
     if table_rule == before.row {
         return Ok(Committed { value: None, documents: None }); // nothing to publish
     }
-    let rule = (&*table_rule.key.clone(), Some(etag), Some(table_rule));
-    let Committed { value, documents } = write_one(tx, actor, &app.name, rule, intent)?;
+    let op = put(table_rule, Some(etag));
+    let Committed { value, documents } = propose_one(tx, actor, &app.name, op, intent)?;
     Ok(Committed { value: Some(value), documents })
 }
 
@@ -304,20 +304,26 @@ pub fn propose_delete(
     let app = apps::get(tx, actor, Role::Editor, app)?;
     let before = get(tx, actor, &app.name, key)?;
     must_match(etag, before.etag)?;
-    write_one(tx, actor, &app.name, (key, Some(etag), None), intent)
+    let op = OpInput { kind: Kind::TableRule, key: key.to_owned(), base: Some(etag), after: None };
+    propose_one(tx, actor, &app.name, op, intent)
 }
 
-/// A change set of one row: its key, the etag that it begins with, and what it becomes.
-fn write_one(
+/// A change set of one operation on a row.
+fn propose_one(
     tx: &mut dyn Tx,
     actor: &Actor,
     app: &str,
-    (key, base, after): (&str, Option<i64>, Option<TableRule>),
+    op: OpInput,
     intent: Intent,
 ) -> Result<Committed<ChangeSet>, ControlError> {
-    let after = after.map(|table_rule| Content::TableRule(Box::new(table_rule)));
-    let op = OpInput { kind: Kind::TableRule, key: key.to_owned(), base, after };
     publishing::propose(tx, actor, app, &ChangeInput { ops: vec![op], ..ChangeInput::default() }, intent)
+}
+
+/// Puts a row. `base`: the etag that it begins with.
+fn put(table_rule: TableRule, base: Option<i64>) -> OpInput {
+    let key = table_rule.key.clone();
+    let after = Some(Content::TableRule(Box::new(table_rule)));
+    OpInput { kind: Kind::TableRule, key, base, after }
 }
 
 /// The version that a change set became.

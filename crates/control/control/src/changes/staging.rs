@@ -21,7 +21,7 @@ use crate::changes::change_set::write_op;
 use crate::changes::known::Taken;
 use crate::changes::stored::{self, Op};
 use crate::error::ControlError;
-use crate::ids::id;
+use crate::ids::new_id;
 
 /// The size from which a change is large, and the part of it that one transaction writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,8 +90,8 @@ pub(crate) fn begin_in(
     if now.is_none() != *is_new || now.as_ref().is_some_and(|now| !is_same(now, app)) {
         return Ok(None);
     }
-    let edition = id(tx.now_ms())?;
-    let change_id = id(tx.now_ms())?;
+    let edition = new_id(tx.now_ms())?;
+    let change_id = new_id(tx.now_ms())?;
     // Without rules it needs no number.
     let version = if wanted.writes.is_empty() { 0 } else { version };
     if version > 0 {
@@ -104,7 +104,7 @@ pub(crate) fn begin_in(
         change_id: &change_id,
         state: "open",
     })?;
-    Ok(Some((edition, version, change_id)))
+    Ok(Some(Begun { edition, version, change_id }))
 }
 
 /// Whether what was worked out for the one holds for the other. Each change of an app's rules is a version.
@@ -145,21 +145,30 @@ pub(crate) fn write_some(
     Ok(())
 }
 
-/// A change that has been begun: the name of an edition, the number of a version, and the id of a change set.
-pub(crate) type Begun = (String, i64, String);
+/// A large change that has been begun.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    /// The edition of its rows.
+    edition: String,
+    /// The number of its version; 0 if it publishes nothing.
+    version: i64,
+    /// Id of its change set.
+    change_id: String,
+}
 
 impl Staged {
     /// The handle of a change that was begun; its rows are still to be written.
     pub(crate) fn begun(
         db: &Db,
         wanted: &Arc<Wanted>,
-        (edition, version, change_id): Begun,
+        begun: Begun,
         of_one: usize,
         turn: OwnedMutexGuard<()>,
     ) -> Self {
         let db = db.clone();
         let wanted = Arc::clone(wanted);
         let runtime = Handle::current();
+        let Begun { edition, version, change_id } = begun;
         Self { db, runtime, wanted, edition, version, change_id, of_one, turn: Some(turn) }
     }
 

@@ -9,7 +9,7 @@ use tollgate_model::{App, Content, FileRule, Kind};
 
 use crate::access::actor::Actor;
 use crate::error::{ControlError, DocFault};
-use crate::ids::id;
+use crate::ids::new_id;
 use crate::published::Document;
 
 /// A change of one rule.
@@ -46,7 +46,7 @@ enum Was {
 impl Op {
     /// A new rule.
     pub(crate) fn create(now_ms: i64, content: Content) -> Result<Self, ControlError> {
-        Ok(Self::with(id(now_ms)?, content, Was::New))
+        Ok(Self::with(new_id(now_ms)?, content, Was::New))
     }
 
     /// Other content for a rule that is there.

@@ -10,6 +10,7 @@ use tollgate_model::{App, Content, FileRule, Kind, Role, fields};
 use tollgate_rule_files::{YamlKind, YamlValue, read_large_yaml};
 
 use crate::access::actor::Actor;
+use crate::changes::checks::Preview;
 use crate::changes::drafts::{self, ChangeInput, Look, OpInput};
 use crate::changes::file_rules::FileInput;
 use crate::changes::publishing::{self, Intent};
@@ -251,9 +252,9 @@ pub fn dry_run(tx: &mut dyn Tx, actor: &Actor, all: &Imported) -> Result<Look, C
             before: None,
             after: Some(it.clone()),
         });
-        return Ok((ops.collect(), crate::changes::checks::Preview::default(), Vec::new()));
+        return Ok(Look { ops: ops.collect(), preview: Preview::default(), conflicts: Vec::new() });
     };
-    let ops = ops(tx, &app, all)?;
+    let ops = ops_for(tx, &app, all)?;
     drafts::look(tx, actor, &app.name, &ops)
 }
 
@@ -270,7 +271,7 @@ pub fn import(
 ) -> Result<Committed<Option<ChangeSet>>, ControlError> {
     actor.must(Role::Editor, &all.app)?;
     let ops = match apps::find(tx, &all.app)? {
-        Some(app) => ops(tx, &app, all)?,
+        Some(app) => ops_for(tx, &app, all)?,
         None => all.rules.iter().map(|it| put(it.clone(), None)).collect(),
     };
     if ops.is_empty() {
@@ -287,7 +288,7 @@ fn put(content: Content, base: Option<i64>) -> OpInput {
     OpInput { kind: content.kind(), key: content.key().to_owned(), base, after: Some(content) }
 }
 
-fn ops(tx: &mut dyn Tx, app: &App, all: &Imported) -> Result<Vec<OpInput>, ControlError> {
+fn ops_for(tx: &mut dyn Tx, app: &App, all: &Imported) -> Result<Vec<OpInput>, ControlError> {
     let mut now = stored::current_all(tx, app)?;
     let mut ops = Vec::new();
     for rule in &all.rules {

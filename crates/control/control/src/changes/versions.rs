@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tollgate_db::{Tx, columns, insert, query_int, query_value, row, select};
-use tollgate_model::{App, Compiled, Content, Kind, Role, audit_sides, fields};
+use tollgate_model::audit_sides::{RuleSides, differing};
+use tollgate_model::{App, Compiled, Content, Kind, Role, fields};
 
 use crate::access::actor::Actor;
 use crate::audit::{self, Note};
@@ -55,6 +56,13 @@ pub struct RuleDiff {
     pub before: Option<Content>,
     /// The later content; `None`: the rule does not exist.
     pub after: Option<Content>,
+}
+
+impl RuleDiff {
+    fn sides(&self) -> RuleSides<'_> {
+        let Self { kind, key, before, after } = self;
+        RuleSides { kind: *kind, key, before: before.as_ref(), after: after.as_ref() }
+    }
 }
 
 /// Applies `ops` and makes the next version of `app` of the result.
@@ -273,9 +281,7 @@ pub fn restore(
             return Err(invalid("rules", Fault::Required));
         }
     }
-    let changes = audit_sides::differing(
-        diffs.iter().map(|it| (it.kind, &*it.key, it.before.as_ref(), it.after.as_ref())),
-    );
+    let changes = differing(diffs.iter().map(RuleDiff::sides));
     rollout_rows::supersede(tx, actor, &app, &reason)?;
     let documents = publish(tx, actor, &app, "rollback", &reason, &ops)?;
     let changed: Vec<_> = ops.iter().map(Op::key).collect();

@@ -21,11 +21,21 @@ pub struct Figures {
     pub unknown_domains: Vec<String>,
     /// Decisions of its last five minutes.
     pub decided: u64,
-    /// Rules that denied and did not count what may be the cost of finished work, with their domains and how
-    /// many requests of the last five minutes, the most first.
-    pub forgotten: Vec<(String, String, u64)>,
+    /// Rules that denied work that may be finished already, the most requests first.
+    pub forgotten: Vec<ForgottenRule>,
     /// Requests that its rules did not answer in its last five minutes, the most frequent kind first.
     pub rejected: Vec<RejectedRequests>,
+}
+
+/// A rule that denied and did not count what may be the cost of finished work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForgottenRule {
+    /// Its domain.
+    pub domain: String,
+    /// Its path.
+    pub rule: String,
+    /// Such requests of the last five minutes.
+    pub requests: u64,
 }
 
 /// Figures that are counted in the database from time to time.

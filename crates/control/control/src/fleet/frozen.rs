@@ -97,7 +97,7 @@ pub(crate) struct Ahead {
 /// Looks at what nodes hold.
 pub(crate) fn seen(nodes: &[NodeState], now_ms: i64) -> Ahead {
     let live: Vec<_> = nodes.iter().filter(|it| it.is_live(now_ms) && it.is_connected).collect();
-    let voters = voters(nodes, |it| it.is_live(now_ms) && it.is_connected);
+    let voting = voters(nodes, |it| it.is_live(now_ms) && it.is_connected);
     let mut seen: BTreeMap<&str, (BTreeSet<&str>, i64)> = BTreeMap::new();
     for node in live {
         for app in node.apps.iter().filter(|it| it.is_ahead) {
@@ -112,7 +112,7 @@ pub(crate) fn seen(nodes: &[NodeState], now_ms: i64) -> Ahead {
     }
     let mut ahead = Ahead::default();
     for (app, (nodes, highest)) in seen {
-        let is_of_most = is_majority(&voters, |it| nodes.contains(&*it.id));
+        let is_of_most = is_majority(&voting, |it| nodes.contains(&*it.id));
         let of = if is_of_most { &mut ahead.of_most } else { &mut ahead.of_few };
         of.insert(app.to_owned(), highest);
     }

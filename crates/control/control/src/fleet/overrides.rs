@@ -12,7 +12,7 @@ use crate::access::actor::{Actor, EVERY_APP};
 use crate::audit::{self, Note};
 use crate::error::{ControlError, Fault, FieldFaults, invalid};
 use crate::fleet::nodes::Nodes;
-use crate::ids::id;
+use crate::ids::new_id;
 
 /// Most overrides in force.
 pub const MAX_OVERRIDES: i64 = 50_000;
@@ -244,7 +244,7 @@ pub fn check(
         return Err(ControlError::Cap { what: "bytes of overrides", max: MAX_BYTES });
     }
     Ok(Override {
-        id: id(now)?,
+        id: new_id(now)?,
         domain,
         entries,
         app,

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use tollgate_fleet_proto::{RejectedRequests, Report};
 
+use crate::fleet::figures::ForgottenRule;
+
 const MINUTE_MS: i64 = 60_000;
 /// Minutes whose counts are kept, the current one among them.
 const MINUTES: i64 = 5;
@@ -12,8 +14,13 @@ const MOST: usize = 16;
 /// Bytes of each text that are kept.
 const LONGEST: usize = 64;
 
-/// Surface, status and reason.
-type Key = (String, String, String);
+/// A kind of rejected requests; empty texts for all that have no name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    surface: String,
+    status: String,
+    reason: String,
+}
 
 /// The counts of one node.
 #[derive(Debug, Default)]
@@ -71,10 +78,10 @@ impl Recent {
                 *sum = sum.saturating_add(*count);
             }
         }
-        let rejected = |((surface, status, reason), count): (&Key, u64)| RejectedRequests {
-            surface: surface.clone(),
-            status: status.clone(),
-            reason: reason.clone(),
+        let rejected = |(key, count): (&Key, u64)| RejectedRequests {
+            surface: key.surface.clone(),
+            status: key.status.clone(),
+            reason: key.reason.clone(),
             count,
         };
         let mut rejected: Vec<_> = sums.into_iter().map(rejected).collect();
@@ -84,17 +91,20 @@ impl Recent {
 }
 
 impl Recent {
-    /// Domain, rule, and how many requests whose hits may be the cost of finished work it did not count; the
-    /// most first.
-    pub(crate) fn forgotten(&self) -> Vec<(String, String, u64)> {
+    /// Rules whose requests may be finished work that they did not count, the most requests first.
+    pub(crate) fn forgotten(&self) -> Vec<ForgottenRule> {
         let mut sums = BTreeMap::<_, u64>::new();
         for (rule, count) in self.minutes.iter().flat_map(|minute| &minute.forgotten) {
             let sum = sums.entry(rule).or_default();
             *sum = sum.saturating_add(*count);
         }
-        let named = |((domain, rule), count): (&(String, String), u64)| (domain.clone(), rule.clone(), count);
+        let named = |((domain, rule), requests): (&(String, String), u64)| ForgottenRule {
+            domain: domain.clone(),
+            rule: rule.clone(),
+            requests,
+        };
         let mut sums: Vec<_> = sums.into_iter().map(named).collect();
-        sums.sort_by_key(|it| std::cmp::Reverse(it.2));
+        sums.sort_by_key(|it| std::cmp::Reverse(it.requests));
         sums
     }
 }
@@ -112,7 +122,7 @@ impl Minute {
 
     fn reject(&mut self, key: [&String; 3], count: u64) {
         let [surface, status, reason] = key.map(|text| text[..text.floor_char_boundary(LONGEST)].to_owned());
-        let key = (surface, status, reason);
+        let key = Key { surface, status, reason };
         let is_room = self.rejected.len() < MOST - 1 || self.rejected.contains_key(&key);
         let key = if is_room { key } else { Key::default() };
         let sum = self.rejected.entry(key).or_default();
@@ -179,8 +189,9 @@ mod tests {
             let report = Report { sequence, rules, ..Report::default() };
             recent.add(1, &report, 1_700_000_040_000 + minute * MINUTE_MS);
         }
-        let shown =
-            |recent: &Recent| recent.forgotten().into_iter().map(|it| (it.1, it.2)).collect::<Vec<_>>();
+        let shown = |recent: &Recent| {
+            recent.forgotten().into_iter().map(|it| (it.rule, it.requests)).collect::<Vec<_>>()
+        };
         assert_eq!(
             shown(&recent),
             [("model".to_owned(), 5), ("team".to_owned(), 4)],

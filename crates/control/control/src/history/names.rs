@@ -59,8 +59,8 @@ impl KnownNames {
                 let rules = match before.get(document.sha256()) {
                     Some(rules) => Arc::clone(rules),
                     None => {
-                        let paths = paths(&app.app, document);
-                        Arc::new(paths.iter().map(|path| names.hasher.hash_one(path.as_str())).collect())
+                        let found = paths(&app.app, document);
+                        Arc::new(found.iter().map(|path| names.hasher.hash_one(path.as_str())).collect())
                     }
                 };
                 documents.insert(*document.sha256(), Arc::clone(&rules));

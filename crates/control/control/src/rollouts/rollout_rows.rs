@@ -181,8 +181,25 @@ pub(crate) fn open(tx: &mut dyn Tx) -> Result<Vec<Rollout>, ControlError> {
     open.all(tx, &[])?.into_iter().map(Rollout::read).collect()
 }
 
-/// Rollouts that a gate withdrew and that nothing has been published after: app, candidate, when.
-pub(crate) fn withdrawn(tx: &mut dyn Tx) -> Result<Vec<(String, i64, i64)>, ControlError> {
+/// A rollout of which a gate failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedRollout {
+    /// The name of the app.
+    pub app: String,
+    /// The version of the candidate.
+    pub version: i64,
+    /// When it failed, in ms UTC.
+    pub at_ms: i64,
+}
+
+impl GateRow {
+    fn failed(self) -> FailedRollout {
+        FailedRollout { app: self.app, version: self.to_version, at_ms: self.updated_at }
+    }
+}
+
+/// Rollouts that a gate withdrew and that nothing has been published after.
+pub(crate) fn withdrawn(tx: &mut dyn Tx) -> Result<Vec<FailedRollout>, ControlError> {
     let withdrawn = select!(GateRow:
         "FROM rollouts JOIN apps ON apps.id = rollouts.app_id AND apps.version = rollouts.withdrawn_version \
          WHERE rollouts.state = 'withdrawn' ORDER BY apps.name");
@@ -191,15 +208,15 @@ pub(crate) fn withdrawn(tx: &mut dyn Tx) -> Result<Vec<(String, i64, i64)>, Cont
         !matches!(why, Some(Why::Operator(_) | Why::Superseded(_)))
     };
     let rows = withdrawn.all(tx, &[])?.into_iter().filter(by_gate);
-    Ok(rows.map(|row| (row.app, row.to_version, row.updated_at)).collect())
+    Ok(rows.map(GateRow::failed).collect())
 }
 
-/// Rollouts of which a gate failed, and that wait for an operator: app, candidate, when.
-pub(crate) fn halted(tx: &mut dyn Tx) -> Result<Vec<(String, i64, i64)>, ControlError> {
+/// Rollouts of which a gate failed, and that wait for an operator.
+pub(crate) fn halted(tx: &mut dyn Tx) -> Result<Vec<FailedRollout>, ControlError> {
     let halted = select!(GateRow:
         "FROM rollouts JOIN apps ON apps.id = rollouts.app_id WHERE rollouts.state = 'halted' \
          ORDER BY apps.name");
-    Ok(halted.all(tx, &[])?.into_iter().map(|row| (row.app, row.to_version, row.updated_at)).collect())
+    Ok(halted.all(tx, &[])?.into_iter().map(GateRow::failed).collect())
 }
 
 fn open_of(tx: &mut dyn Tx, app: &App) -> Result<Option<Rollout>, ControlError> {

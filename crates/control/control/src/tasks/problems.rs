@@ -15,6 +15,7 @@ use crate::error::Awaited;
 use crate::fleet::figures::{Figures, Surroundings};
 use crate::fleet::nodes::NodeState;
 use crate::history::Counts;
+use crate::rollouts::FailedRollout;
 
 /// A version may take this long to reach a node.
 const LAG_MS: i64 = 30_000;
@@ -183,10 +184,10 @@ pub struct State {
     pub edited: Option<EditedRows>,
     /// The nodes that changes wait for.
     pub awaited: Option<Awaited>,
-    /// Withdrawn rollouts: app, version, when.
-    pub withdrawn: Vec<(String, i64, i64)>,
-    /// Halted rollouts: app, version, when.
-    pub halted: Vec<(String, i64, i64)>,
+    /// Rollouts that a gate has withdrawn.
+    pub withdrawn: Vec<FailedRollout>,
+    /// Rollouts that a gate has halted.
+    pub halted: Vec<FailedRollout>,
     /// Disk and certificate.
     pub surroundings: Surroundings,
 }
@@ -235,7 +236,7 @@ pub fn find(state: &State) -> Vec<Problem> {
     }
     let rollouts = [(Kind::WithdrawnRollout, &state.withdrawn), (Kind::HaltedRollout, &state.halted)];
     for (kind, of_kind) in rollouts {
-        for (app, version, at_ms) in of_kind {
+        for FailedRollout { app, version, at_ms } in of_kind {
             let app = app.clone();
             let since_ms = Some(*at_ms);
             found.push(Problem { app, since_ms, value: *version, ..of(kind) });
@@ -310,9 +311,9 @@ fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
         }
     }
     if !figures.forgotten.is_empty() {
-        let sum = figures.forgotten.iter().fold(0_u64, |sum, it| sum.saturating_add(it.2));
+        let sum = figures.forgotten.iter().fold(0_u64, |sum, it| sum.saturating_add(it.requests));
         let named = figures.forgotten.iter().take(MOST_REASONS);
-        let named: Vec<_> = named.map(|(domain, rule, _)| format!("{domain}: {rule}")).collect();
+        let named: Vec<_> = named.map(|it| format!("{}: {}", it.domain, it.rule)).collect();
         let value = i64::try_from(sum).unwrap_or(i64::MAX);
         let detail = named.join(", ");
         found.push(Problem { value, detail, ..of_node(Kind::ForgottenCharges) });

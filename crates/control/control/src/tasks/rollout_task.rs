@@ -140,9 +140,9 @@ impl Roller {
         let all_are_new = voters(nodes, |it| it.is_live(now_ms)).iter().all(|it| it.is_new);
         let as_seen = |node: &NodeState| {
             let last_report = covered.get(&node.id).copied();
-            let seen = seen(node, &it.rollout, it.level, now_ms);
+            let alone = seen(node, &it.rollout, it.level, now_ms);
             let is_new = node.is_new && !all_are_new;
-            SeenNode { last_report, is_new, is_left_out: seen.is_left_out || is_new, ..seen }
+            SeenNode { last_report, is_new, is_left_out: alone.is_left_out || is_new, ..alone }
         };
         let seen: Vec<SeenNode> = nodes.iter().map(as_seen).collect();
         let sides = it.machine.sides();
@@ -286,9 +286,11 @@ impl Control {
     pub fn stages(&self, rollout: &Rollout, now_ms: i64) -> Vec<(NodeState, Stage)> {
         // After a rollout has ended, no node is left out.
         let level = self.candidate_level(&rollout.app).unwrap_or(1);
-        let versions = (rollout.to_version.unsigned_abs(), rollout.withdrawn_version.map(i64::unsigned_abs));
+        let candidate = rollout.to_version.unsigned_abs();
+        let withdrawn = rollout.withdrawn_version.map(i64::unsigned_abs);
         let stage = |node: NodeState| {
-            let stage = Stage::of(&seen(&node, rollout, level, now_ms), versions, &rollout.progress);
+            let seen_node = seen(&node, rollout, level, now_ms);
+            let stage = Stage::of(&seen_node, candidate, withdrawn, &rollout.progress);
             (node, stage)
         };
         let mut all: Vec<_> = self.nodes().nodes_of(&rollout.app).into_iter().map(stage).collect();

@@ -33,9 +33,9 @@ impl Stage {
         }
     }
 
-    /// Where `node` is in a rollout of `candidate`. The version `withdrawn` has the content of before again.
+    /// Where `node` is in a rollout of `candidate`. The version `withdrawn` has the previous content again.
     #[must_use]
-    pub fn of(node: &SeenNode, (candidate, withdrawn): (u64, Option<u64>), progress: &Progress) -> Self {
+    pub fn of(node: &SeenNode, candidate: u64, withdrawn: Option<u64>, progress: &Progress) -> Self {
         if node.is_left_out || !node.is_live {
             Self::LeftOut
         } else if node.has_rejected {
