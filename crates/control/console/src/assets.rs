@@ -1,4 +1,4 @@
-//! What pages load besides themselves, in the binary, compressed once.
+//! Scripts, styles and pictures of the pages, in the binary, compressed once.
 
 use std::io::Write as _;
 use std::sync::LazyLock;

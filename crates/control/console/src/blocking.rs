@@ -1,4 +1,4 @@
-//! What a block or an allowance would meet: the rules that it goes before, or that there is none.
+//! The rules that a block or an allowance would go before, or that there is none.
 
 use std::collections::BTreeSet;
 
@@ -13,12 +13,12 @@ pub(crate) const MOST_RULES: usize = 10;
 /// Most keys under which a value is blocked at once.
 pub(crate) const MOST_ACROSS: usize = 200;
 
-/// What an override meets in the rules that are published.
+/// The published rules that an override goes before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Met {
     /// The first rules that it goes before, by their paths.
     pub(crate) rules: Vec<String>,
-    /// How many rules it goes before.
+    /// The number of rules that it goes before.
     pub(crate) total: usize,
     /// The domain has published rules. Without, nodes may have it from files of their own.
     pub(crate) is_published: bool,
@@ -27,12 +27,13 @@ pub(crate) struct Met {
     pub(crate) across: Vec<Vec<(String, String)>>,
 }
 
-/// What `made` meets.
-pub(crate) async fn met(console: &Console, made: &Override) -> Met {
+/// The rules that `made` goes before.
+pub(crate) async fn find_met(console: &Console, made: &Override) -> Met {
     let published = console.control.published().borrow().clone();
     let mut documents = published.apps.iter().flat_map(|it| &it.documents);
     let found = documents.find(|it| it.domain() == made.domain).cloned();
-    let (domain, entries) = (made.domain.clone(), made.entries.clone());
+    let domain = made.domain.clone();
+    let entries = made.entries.clone();
     let Some(document) = found else { return Met::default() };
     // A document may be large, and this thread serves others.
     let work = move || {

@@ -21,10 +21,17 @@ pub(crate) struct Chart {
     /// The highest first.
     pub(crate) ys: Vec<String>,
     pub(crate) xs: Vec<String>,
-    /// What is shown when the pointer is over a part: its place, its width, the text.
-    pub(crate) spots: Vec<(i64, i64, String)>,
+    /// Shown while the pointer is over them.
+    pub(crate) spots: Vec<Spot>,
     pub(crate) head: Vec<&'static str>,
     pub(crate) rows: Vec<Row>,
+}
+
+/// A place of the drawing that says its numbers.
+pub(crate) struct Spot {
+    pub(crate) left: i64,
+    pub(crate) width: i64,
+    pub(crate) text: String,
 }
 
 /// A curve in the legend.
@@ -58,7 +65,7 @@ pub(crate) struct Words {
     pub(crate) near: &'static str,
 }
 
-/// What a curve counts: class, text, and the count.
+/// A curve: class, text, and the number that it counts.
 type Counted = (&'static str, &'static str, fn(&Counts) -> i64);
 /// A column of the table.
 type Column = (&'static str, fn(&Counts) -> i64);
@@ -88,7 +95,8 @@ pub(crate) fn per_second(
 
 /// Denials per second over time: those of the limit in force, and those of a trial beside it.
 pub(crate) fn compared(history: &History, lang: Lang, label: String, clock: impl Fn(i64) -> String) -> Chart {
-    let (w, n) = (lang.traffic(), lang.trial());
+    let w = lang.traffic();
+    let n = lang.trial();
     let curves: [Counted; 2] =
         [("bad", n.denied_in_force, |it| it.denied), ("warn", n.denied_in_trial, |it| it.trial_denied())];
     let columns: [Column; 4] = [
@@ -114,7 +122,7 @@ fn counted(
     let curves: Vec<Curve> = series.iter().map(|(class, text, of)| (*class, *text, values(*of))).collect();
     let times: Vec<i64> = points.iter().map(|it| it.at_ms).collect();
     let head = std::iter::once(time).chain(columns.iter().map(|it| it.0)).collect();
-    let rows = rows(history, columns, &clock);
+    let rows = table_rows(history, columns, &clock);
     Chart { head, rows, ..drawn(label, &curves, &times, &clock) }
 }
 
@@ -137,7 +145,7 @@ pub(crate) fn drawn(label: String, curves: &[Curve], times: &[i64], clock: &impl
     });
     let lines = curves.iter().map(|(class, _, values)| Path {
         class: format!("line {class}"),
-        d: line(values, top, WIDTH, HEIGHT),
+        d: line_of(values, top, WIDTH, HEIGHT),
     });
     let paths = areas.chain(lines).collect();
     let key = |(class, text, values): &Curve| {
@@ -150,7 +158,8 @@ pub(crate) fn drawn(label: String, curves: &[Curve], times: &[i64], clock: &impl
         let values = curves.iter().map(|(_, text, values)| format!("{text} {}", value(values)));
         let text: Vec<String> = std::iter::once(clock(*at_ms)).chain(values).collect();
         let middle = x(index, times.len(), WIDTH);
-        ((middle - width / 2).clamp(0, WIDTH - width), width.max(1), text.join(" · "))
+        let left = (middle - width / 2).clamp(0, WIDTH - width);
+        Spot { left, width: width.max(1), text: text.join(" · ") }
     };
     let marks = [0, 1, 2, 3, 4].map(|it| it * times.len().saturating_sub(1) / 4);
     Chart {
@@ -166,7 +175,7 @@ pub(crate) fn drawn(label: String, curves: &[Curve], times: &[i64], clock: &impl
 }
 
 /// The newest first, several points in one row if there are many.
-fn rows(history: &History, columns: &[Column], clock: &impl Fn(i64) -> String) -> Vec<Row> {
+fn table_rows(history: &History, columns: &[Column], clock: &impl Fn(i64) -> String) -> Vec<Row> {
     let together = history.points.len().div_ceil(MOST_ROWS).max(1);
     let row = |points: &[Point]| {
         let mut sum = Counts::default();
@@ -181,7 +190,7 @@ fn rows(history: &History, columns: &[Column], clock: &impl Fn(i64) -> String) -
 /// A small curve without labels: the line, and the area below it.
 pub(crate) fn spark(values: &[i64]) -> (String, String) {
     let top = values.iter().copied().max().unwrap_or_default().max(1);
-    (line(values, top, 200, 36), area(values, top, 200, 36))
+    (line_of(values, top, 200, 36), area(values, top, 200, 36))
 }
 
 /// A count in a time as tenths per second.
@@ -218,7 +227,8 @@ fn nice(most: i64) -> i64 {
 }
 
 fn x(index: usize, count: usize, width: i64) -> i64 {
-    let (index, last) = (index as i64, count.saturating_sub(1).max(1) as i64);
+    let index = index as i64;
+    let last = count.saturating_sub(1).max(1) as i64;
     index * width / last
 }
 
@@ -227,7 +237,7 @@ fn y(value: i64, top: i64, height: i64) -> i64 {
     height - up as i64
 }
 
-fn line(values: &[i64], top: i64, width: i64, height: i64) -> String {
+fn line_of(values: &[i64], top: i64, width: i64, height: i64) -> String {
     let place = |(index, value): (usize, &i64)| {
         format!("{} {}", x(index, values.len(), width), y(*value, top, height))
     };
@@ -236,7 +246,7 @@ fn line(values: &[i64], top: i64, width: i64, height: i64) -> String {
 }
 
 fn area(values: &[i64], top: i64, width: i64, height: i64) -> String {
-    let line = line(values, top, width, height);
+    let line = line_of(values, top, width, height);
     if line.is_empty() { line } else { format!("{line}V{height}H0") }
 }
 

@@ -22,7 +22,7 @@ pub struct Console {
     pub(crate) control: Arc<Control>,
     pub(crate) settings: ConsoleSettings,
     requests: AtomicU64,
-    /// What the visitors share.
+    /// Places that the visitors share.
     pub(crate) rooms: Rooms,
     /// The rules that were explained last.
     pub(crate) explained: Explained,
@@ -35,7 +35,7 @@ pub struct Console {
 }
 
 /// `old_nodes=leave` in the query or the form.
-pub(crate) fn old_nodes(visit: &Visit) -> OldNodes {
+pub(crate) fn old_nodes_of(visit: &Visit) -> OldNodes {
     match [visit.parameter(OLD_NODES), visit.field(OLD_NODES)].contains(&"leave") {
         true => OldNodes::Leave,
         false => OldNodes::Reject,
@@ -47,9 +47,11 @@ impl Console {
     #[must_use]
     pub fn new(control: Arc<Control>, settings: ConsoleSettings) -> Self {
         let prefix = tollgate_control::secret().map_or_else(|_| "r".to_owned(), |it| it[..8].to_owned());
-        let (requests, imports) = (AtomicU64::new(0), Semaphore::new(1));
+        let requests = AtomicU64::new(0);
+        let imports = Semaphore::new(1);
         let replays = Arc::new(Semaphore::new(1));
-        let (rooms, explained) = (Rooms::new(), Explained::default());
+        let rooms = Rooms::new();
+        let explained = Explained::default();
         Self { control, settings, requests, rooms, explained, imports, replays, prefix }
     }
 
@@ -60,7 +62,8 @@ impl Console {
         visit: &Visit,
         work: impl Fn(&mut dyn Tx, &Actor) -> Result<Committed<T>, ControlError> + Send + 'static,
     ) -> impl Future<Output = Result<T, ControlError>> + Send {
-        let (claim, old_nodes) = (visit.claim(), old_nodes(visit));
+        let claim = visit.claim();
+        let old_nodes = old_nodes_of(visit);
         async move {
             let claim = claim.map_err(|_| ControlError::NoLogin)?;
             self.control.change_beside_as(&claim, old_nodes, work).await
@@ -75,7 +78,8 @@ impl Console {
 
     /// Whether the visitor has this right now: before work that no transaction guards, and again after it.
     pub(crate) async fn must(&self, visit: &Visit, need: Role, app: &str) -> Result<(), Failure> {
-        let (claim, app) = (visit.claim()?, app.to_owned());
+        let claim = visit.claim()?;
+        let app = app.to_owned();
         Ok(self.control.read_as(&claim, move |_, actor| actor.must(need, &app)).await?)
     }
 
@@ -97,7 +101,7 @@ impl Console {
         if self.settings.is_secure { "__Host-tollgate" } else { "tollgate" }
     }
 
-    /// What the log calls the next request.
+    /// The name of the next request in the log.
     pub(crate) fn next_request(&self) -> String {
         format!("{}-{}", self.prefix, self.requests.fetch_add(1, Relaxed))
     }

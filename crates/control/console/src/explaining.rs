@@ -1,4 +1,4 @@
-//! What the rules of an app make of a request, without counting anything.
+//! The rule that applies to a request, and why, without counting anything.
 
 use std::sync::Arc;
 
@@ -14,14 +14,14 @@ use crate::web::{Failure, Visit};
 /// Most entries of a request.
 const MAX_ENTRIES: usize = 32;
 
-/// What published rules make of a request.
+/// The effect of published rules on a request.
 pub(crate) struct Explained {
     pub(crate) text: String,
     /// The app is disabled, so that none of its rules is published.
     pub(crate) is_app_disabled: bool,
 }
 
-/// What the rules of `app` that are published make of a request: `entries` has one `key=value` on each line.
+/// The effect of the published rules of `app` on a request: `entries` has one `key=value` on each line.
 pub(crate) async fn explain(
     console: &Console,
     visit: &Visit,
@@ -57,7 +57,7 @@ pub(crate) async fn explain(
     Ok(Explained { text, is_app_disabled: false })
 }
 
-/// What a text that is not saved yet makes of a request.
+/// The effect of a text that is not saved yet on a request.
 pub(crate) fn explain_text(text: &str, domain: &str, entries: &str) -> Result<String, Failure> {
     let file = RuleFile { name: "file.yaml".into(), text: text.to_owned() };
     let policy = parse(&[file], &Options::default()).map(|rules| rules.policy).unwrap_or_default();

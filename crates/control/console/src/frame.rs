@@ -1,4 +1,4 @@
-//! What every page has: language, theme, navigation, the user; times and places as people read them.
+//! The frame of every page: language, theme, navigation, the user; times and places as people read them.
 
 use askama::Template;
 use hyper::StatusCode;
@@ -60,7 +60,7 @@ pub(crate) fn page(status: StatusCode, template: &impl Template) -> Result<Reply
     Ok(reply::reply(status, reply::HTML, html))
 }
 
-/// How many of the known nodes satisfy `has`, as class and text.
+/// The number of known nodes that satisfy `has`, as class and text.
 pub(crate) fn live(
     lang: Lang,
     nodes: &[NodeState],
@@ -70,7 +70,7 @@ pub(crate) fn live(
     shown_live(lang, InForce::of(nodes, now_ms, has))
 }
 
-/// How many of the known nodes have all rules, as class and text.
+/// The number of known nodes with all rules, as class and text.
 pub(crate) fn all_live(console: &Console, lang: Lang, now_ms: i64) -> (&'static str, String) {
     let published = console.control.published().borrow().clone();
     shown_live(lang, console.control.nodes().in_force(&published, now_ms))

@@ -19,11 +19,11 @@ pub(crate) struct Entry {
     /// The letter after `g`.
     pub(crate) key: char,
     pub(crate) is_current: bool,
-    /// How much waits there; 0 is not shown.
+    /// The number of things that wait there; 0 is not shown.
     pub(crate) count: i64,
 }
 
-/// What an actor needs to be shown a screen.
+/// The right that an actor needs to be shown a screen.
 #[derive(Clone, Copy)]
 enum Need {
     Login,
@@ -41,7 +41,7 @@ impl Need {
     }
 }
 
-/// What pages call a screen, its path, the letter after `g`, the right, the text.
+/// A screen: its name on pages, its path, the letter after `g`, the right, the text.
 type Row = (&'static str, &'static str, char, Need, Text);
 
 type Text = fn(&Texts) -> &'static str;
@@ -80,7 +80,7 @@ const GROUPS: &[(Text, &[Row])] = &[
     ),
 ];
 
-/// What this visitor may go to; `current` is what the page calls its screen.
+/// The screens of this visitor; `current` is the name of the one that is shown.
 pub(crate) fn groups(visit: &Visit, current: &str) -> Vec<Group> {
     let Some(who) = &visit.who else { return Vec::new() };
     let t = Texts::of(visit.lang);

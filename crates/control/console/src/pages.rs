@@ -17,6 +17,7 @@ mod keys;
 mod nodes;
 mod overrides;
 mod overview;
+mod parts;
 mod problem_list;
 mod replay;
 mod rollouts;
@@ -74,7 +75,7 @@ pub enum Page {
     Rule,
     /// Changes a rule.
     ChangeRule,
-    /// What a rule counted.
+    /// The history of a rule.
     RuleHistory,
     /// The form to replay a trace with a rule.
     Replay,
@@ -112,7 +113,7 @@ pub enum Page {
     Bulk,
     /// Rule files.
     File(files::FilePage),
-    /// What the page of a rule does besides its form.
+    /// Another action of the page of a rule.
     RuleAct(rule_acts::RuleAct),
     /// Nodes.
     Nodes,
@@ -138,7 +139,7 @@ pub enum Page {
     Link,
     /// Sets the password of a one-time link.
     RedeemLink,
-    /// What a user sees of itself.
+    /// The account of the user.
     Me,
     /// Changes preferences.
     ChangeMe,
@@ -158,7 +159,7 @@ pub enum Page {
     ChangeSettings,
     /// The audit.
     Audit,
-    /// What nodes count for a key.
+    /// The counters of a key.
     Keys,
     /// Keys of a domain.
     ScanKeys,

@@ -31,7 +31,7 @@ pub(crate) struct Trace {
     pub(crate) bytes: u64,
 }
 
-/// What is replayed: the documents before, and after a change, if there is one.
+/// A replay: the documents before, and after a change, if there is one.
 pub(crate) struct Asked {
     pub(crate) trace: String,
     pub(crate) map: Vec<String>,
@@ -76,7 +76,9 @@ impl Console {
         let stop = Arc::clone(&ended.0);
         let mut work = tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            let (map, max_requests, max_bytes) = (&asked.map, MAX_REQUESTS, MAX_BYTES);
+            let map = &asked.map;
+            let max_requests = MAX_REQUESTS;
+            let max_bytes = MAX_BYTES;
             preview(Preview { trace: &path, sets, map, max_requests, max_bytes }, &stop)
         });
         let done = match tokio::time::timeout(MAX_TIME, &mut work).await {

@@ -11,7 +11,7 @@ use crate::web::Visit;
 
 /// Bodies of users that arrive or are worked on.
 const BODIES: Room = Room { places: 2_000, bytes: 192 << 20 };
-/// Of these, for editors of every app and administrators only.
+/// The part of these for editors of every app and administrators only.
 const BODIES_RESERVE: Room = Room { places: 200, bytes: 32 << 20 };
 /// Bodies of those who are not logged in. They hold names and passwords.
 const STRANGERS: Room = Room { places: 1_000, bytes: 16 << 20 };
@@ -20,7 +20,7 @@ const EVENTS: (u64, u64) = (500, 50);
 /// Look-ups of keys on nodes, and how many of them only editors of every app and administrators may make.
 const LOOK_UPS: (u64, u64) = (32, 4);
 
-/// What the visitors of a console share.
+/// The places that visitors of a console share.
 #[derive(Debug)]
 pub(crate) struct Rooms {
     bodies: Arc<Places>,
@@ -84,7 +84,8 @@ fn take(places: &Arc<Places>, visit: &Visit) -> Result<Place, ControlError> {
 pub(crate) fn takes_long(path: &str, is_safe: bool) -> bool {
     const LONG: &[&str] = &["explain", "check", "preview", "diff", "export", "import", "replay"];
     let mut segments = path.split('/').skip(1);
-    let (first, last) = (segments.next().unwrap_or_default(), path.rsplit('/').next().unwrap_or_default());
+    let first = segments.next().unwrap_or_default();
+    let last = path.rsplit('/').next().unwrap_or_default();
     // The page of a change set checks it.
     let is_text = !is_safe && path.contains("/files/");
     LONG.contains(&last) || is_text || (first == "changes" && segments.next().is_some())

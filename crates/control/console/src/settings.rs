@@ -1,4 +1,4 @@
-//! How the console is reached, and where its clients are.
+//! The addresses of the console, and of its clients.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use tollgate_headers::forwarded_client;
 use tollgate_http_kit::Request;
 
-/// How the console is reached.
+/// The addresses and files of a console.
 #[derive(Clone, Debug)]
 pub struct ConsoleSettings {
     /// `Host`s that it answers to besides this machine's, with their ports: that of the public URL.

@@ -8,6 +8,7 @@ use std::task::Poll;
 
 use hyper::header::{CACHE_CONTROL, HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use hyper::{HeaderMap, Method};
+use tollgate_api::Call;
 use tollgate_control::{Claim, Rejected, change_set};
 use tollgate_http_kit::openapi::Description;
 use tollgate_http_kit::{Access, Api, Operation, Problem, Reply, Request};
@@ -15,11 +16,11 @@ use tollgate_http_kit::{Access, Api, Operation, Problem, Reply, Request};
 use crate::assets;
 use crate::console::Console;
 use crate::pages::{self, Page};
-use crate::rest::{self, Call};
+use crate::rest;
 use crate::rooms::takes_long;
 use crate::web::{Failure, Visit, check};
 
-/// What an operation is called.
+/// The target of a row: a page, a call of the API, or an asset.
 #[derive(Clone, Copy, Debug)]
 pub enum Route {
     #[doc(hidden)]
@@ -47,7 +48,7 @@ const HEADERS: &[(&str, &str)] = &[
 ];
 
 static OPERATIONS: LazyLock<Vec<Operation<Route>>> = LazyLock::new(|| {
-    let mut rows = rest::operations(Route::Call);
+    let mut rows: Vec<_> = tollgate_api::operations().iter().map(routed).collect();
     rows.extend(pages::PAGES.iter().map(|(method, path, page)| Operation {
         method: method.clone(),
         path,
@@ -70,6 +71,19 @@ static OPERATIONS: LazyLock<Vec<Operation<Route>>> = LazyLock::new(|| {
     }
     rows
 });
+
+/// An operation of the API as one of the surface.
+fn routed(row: &Operation<Call>) -> Operation<Route> {
+    Operation {
+        method: row.method.clone(),
+        path: row.path,
+        route: Route::Call(row.route),
+        access: row.access,
+        id: row.id,
+        summary: row.summary,
+        describe: row.describe,
+    }
+}
 
 /// The paths of the pages that a link can lead to.
 static SCREENS: LazyLock<Vec<&'static str>> =
@@ -152,7 +166,7 @@ impl Console {
     }
 }
 
-/// What `work` returns, unless it panics: a page that fails shows our own page for that, too.
+/// The result of `work`, unless it panics: a page that fails shows our own page for that, too.
 async fn unwound<T>(work: impl Future<Output = T>) -> Option<T> {
     let mut work = pin!(work);
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx))) {

@@ -261,7 +261,7 @@ impl Lang {
         Texts::of(self)
     }
 
-    /// What is wrong with a field.
+    /// A fault of a field.
     pub(crate) fn fault(self, fault: &Fault) -> String {
         if self == Self::En {
             return capitalized(&fault.to_string());
@@ -310,7 +310,9 @@ impl Lang {
     /// "Showing 1 to 4 of 4 entries".
     pub(crate) fn counts(self, first: i64, last: i64, matching: i64, total: i64) -> String {
         let entries = if matching == 1 { "entry" } else { "entries" };
-        let (first, last, all) = (grouped(first), grouped(last), grouped(matching));
+        let first = grouped(first);
+        let last = grouped(last);
+        let all = grouped(matching);
         let of_more = matching != total;
         let total = grouped(total);
         match self {
@@ -338,7 +340,7 @@ impl Lang {
         }
     }
 
-    /// What was saved, and where it is in force.
+    /// The version that was saved, and where it is in force.
     pub(crate) fn saved(self, app: &str, version: i64, live: &str) -> String {
         match self {
             Self::Zh => format!("{app} 版本 {version} 已发布 · {live}"),
@@ -346,7 +348,7 @@ impl Lang {
         }
     }
 
-    /// How many rules a rollback changes, and whether each has a box.
+    /// The number of rules that a rollback changes, and whether each has a box.
     pub(crate) fn rules_change(self, count: usize, has_boxes: bool) -> String {
         match (self, count) {
             (Self::Zh, 0) => "没有差异".to_owned(),

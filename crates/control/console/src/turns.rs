@@ -14,7 +14,7 @@ use tollgate_shares::{Place, Places, Room};
 const MOST_RUNNING: usize = 2;
 /// As many wait or run.
 const MOST_WAITING: u64 = 64;
-/// Of these, for editors of every app and administrators only.
+/// The part of these for editors of every app and administrators only.
 const RESERVE: u64 = 8;
 /// Whoever waits longer is sent away.
 const LONGEST: Duration = Duration::from_secs(10);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde::Serialize;
 use tollgate_limiter::Policy;
+use utoipa::ToSchema;
 
 use crate::mapping::Mapping;
 use crate::note::Note;
@@ -30,12 +31,13 @@ pub struct Preview<'a> {
     pub max_bytes: usize,
 }
 
-/// Result of a preview.
-#[derive(Debug, Serialize)]
+/// What was found.
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Previewed {
     /// The trace was not read to its end: it has more requests, or the time was over.
     pub is_partial: bool,
-    /// Remarks on the trace for people.
+    /// What people should know of the trace.
+    #[schema(value_type = Vec<String>)]
     pub notes: Vec<Note>,
     /// The report of the command.
     #[serde(flatten)]

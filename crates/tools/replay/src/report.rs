@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tollgate_core::{Algorithm, LeavingCell};
 use tollgate_human_text::{InQuotes, show_duration};
+use utoipa::ToSchema;
 
 use crate::contest::{Entrant, RuleContest};
 use crate::instant::show;
@@ -18,8 +19,8 @@ use crate::track::{Denied, RuleTrack};
 /// Keys that are listed.
 pub(crate) const TOP: usize = 10;
 
-/// Result of a replay.
-#[derive(Debug, Serialize)]
+/// What a replay found.
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Report {
     /// Counts of lines.
     pub lines: Tally,
@@ -27,14 +28,16 @@ pub struct Report {
     pub span_ns: u64,
     /// One or two.
     pub rules: Vec<SideReport>,
-    /// Differences between the second set of rules and the first, if there are two.
+    /// What the second set of rules does otherwise than the first, if there are two.
+    #[schema(required)]
     pub difference: Option<Difference>,
     /// Requests over time.
+    #[schema(required)]
     pub timeline: Option<Timeline>,
 }
 
-/// Differences between the second set of rules and the first.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// What the second set of rules does otherwise than the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Difference {
     /// Requests that only the second denies.
     pub newly_denied: u64,
@@ -42,8 +45,8 @@ pub struct Difference {
     pub newly_admitted: u64,
 }
 
-/// Result of one set of rules.
-#[derive(Debug, Serialize)]
+/// What one set of rules did.
+#[derive(Debug, Serialize, ToSchema)]
 pub struct SideReport {
     /// `A` or `B`.
     pub label: &'static str,
@@ -60,15 +63,17 @@ pub struct SideReport {
     /// Requests that could not be decided.
     pub undecided: u64,
     /// Permits of reservations, if the mapping reserves.
+    #[schema(required)]
     pub settled: Option<Settled>,
     /// Why the first of them could not.
+    #[schema(required)]
     pub first_error: Option<String>,
     /// Those that requests came under.
     pub rules: Vec<RuleReport>,
 }
 
-/// Result of one rule.
-#[derive(Debug, Serialize)]
+/// What one rule did.
+#[derive(Debug, Serialize, ToSchema)]
 pub struct RuleReport {
     pub path: String,
     /// The limits in words.
@@ -107,7 +112,7 @@ pub struct RuleReport {
 }
 
 /// One algorithm with the rule's limit and window.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct Compared {
     /// As in a rule.
     pub algorithm: String,
@@ -120,11 +125,12 @@ pub struct Compared {
     /// Requests for which memory was missing.
     pub not_compared: u64,
     /// The window in which one key got most.
+    #[schema(required)]
     pub worst_window: Option<WorstWindow>,
 }
 
 /// The window in which one key got most.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct WorstWindow {
     /// The limit in words.
     pub limit: String,
@@ -141,15 +147,15 @@ pub struct WorstWindow {
 }
 
 /// A key that was denied.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub struct TopDenied {
     /// Key of the counter.
     pub key: String,
     pub denied: u64,
 }
 
-/// Limits that would have been enough for a share of the keys.
-#[derive(Clone, Debug, Serialize)]
+/// What would have been enough for a share of the keys.
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Suggested {
     /// The share of the keys, in percent.
     pub percentile: f64,

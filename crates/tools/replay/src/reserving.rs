@@ -8,12 +8,13 @@ use tollgate_core::Timestamp;
 use tollgate_limiter::{Limiter, ReservationId, ReserveTerms};
 use tollgate_store::block_on;
 use tollgate_store_memory::MemoryStore;
+use utoipa::ToSchema;
 
 /// Longer than any commit takes.
 const TTL: Duration = Duration::from_secs(300);
 
-/// Totals of reserved permits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// What became of reserved permits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Settled {
     pub reserved: u64,
     pub used: u64,

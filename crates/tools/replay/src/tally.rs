@@ -1,7 +1,7 @@
 //! Counts of the lines of a log.
 
 /// A broken line.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 pub struct Broken {
     /// Its number, from 1.
     pub line: u64,
@@ -11,8 +11,8 @@ pub struct Broken {
     pub quote: String,
 }
 
-/// Counts of the lines.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+/// What became of the lines.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 pub struct Tally {
     /// Lines, without empty ones and the heading.
     pub lines: u64,
@@ -31,8 +31,10 @@ pub struct Tally {
     /// Requests that were further back than the tolerance.
     pub late: u64,
     /// Why the log ended before its end.
+    #[schema(required)]
     pub cut_off: Option<String>,
     /// The time of the first request.
+    #[schema(required)]
     pub first_ns: Option<u64>,
     /// The latest time.
     pub last_ns: u64,

@@ -1,13 +1,14 @@
 //! Requests over time, in a bounded number of equal spans that grow with the trace.
 
 use serde::Serialize;
+use utoipa::ToSchema;
 
 /// Spans of a timeline, at most.
 const MOST: usize = 120;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Requests of one span.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+/// One span.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Span {
     pub offered: u64,
     /// Requests that the first set of rules denied.
@@ -17,7 +18,7 @@ pub struct Span {
 }
 
 /// Requests over time.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Timeline {
     /// When the first span begins.
     pub begin_ns: u64,

@@ -10,7 +10,7 @@ use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
 use crate::texts;
-use crate::web::{Failure, Visit, cookie, query_of, redirect};
+use crate::web::{Failure, Visit, make_cookie, query_of, redirect};
 
 /// Language and theme are remembered for a year.
 const YEAR_S: i64 = 365 * 24 * 3_600;
@@ -76,7 +76,7 @@ pub(super) async fn log_out(console: &Console, visit: &Visit) -> Result<Reply, F
         console.control.log_out(&claim, secret).await?;
     }
     let mut reply = redirect("/login");
-    add_cookie(&mut reply, cookie(console.cookie_name(), "", 0, console.settings.is_secure));
+    add_cookie(&mut reply, make_cookie(console.cookie_name(), "", 0, console.settings.is_secure));
     Ok(reply)
 }
 
@@ -93,7 +93,8 @@ fn setup_page(
     fault: Option<String>,
     faults: &[FieldFault],
 ) -> Result<Reply, Failure> {
-    let (t, lang) = (visit.lang.texts(), visit.lang);
+    let t = visit.lang.texts();
+    let lang = visit.lang;
     let code = if visit.is_safe { visit.parameter("code") } else { visit.field("code") };
     let mut name = Field::text("name", t.user_name, "", visit.field("name")).required();
     name.autocomplete = "username";
@@ -152,15 +153,15 @@ pub(super) async fn link(console: &Console, visit: &Visit) -> Result<Reply, Fail
     }
 }
 
-/// What becomes of the tokens of the API with a new password.
+/// Whether the tokens of the API end with the old password.
 pub(super) fn tokens_field(visit: &Visit) -> Field {
     let a = texts::access::Texts::of(visit.lang);
     let options = [("keep", a.keep_tokens), ("end", a.end_tokens)];
     Field::text("tokens", a.my_tokens, a.my_tokens_hint, visit.field("tokens")).of(&options)
 }
 
-/// What the form says about them.
-pub(super) fn held(visit: &Visit) -> Held {
+/// The field about them.
+pub(super) fn held_by(visit: &Visit) -> Held {
     if visit.field("tokens") == "end" { Held::Ended } else { Held::Kept }
 }
 
@@ -178,7 +179,8 @@ fn link_page(
     fault: Option<String>,
     faults: &[FieldFault],
 ) -> Result<Reply, Failure> {
-    let (t, a) = (visit.lang.texts(), texts::access::Texts::of(visit.lang));
+    let t = visit.lang.texts();
+    let a = texts::access::Texts::of(visit.lang);
     let code = if visit.is_safe { visit.parameter("code") } else { visit.field("code") };
     let password = Field::text("password", a.new_password, t.password_hint, "").required();
     let again = Field::text("again", t.password_again, "", "").required();
@@ -194,17 +196,21 @@ fn link_page(
         inputs.push(tokens_field(visit));
     }
     let inputs = inputs.into_iter().map(|it| it.faulted(visit.lang, faults)).collect();
-    let (f, action) = (Frame::new(visit, "", a.choose_password), "/link".to_owned());
+    let f = Frame::new(visit, "", a.choose_password);
+    let action = "/link".to_owned();
     page(status, &LoginPage { f, action, about: "", fault, inputs, button: a.choose_password })
 }
 
 pub(super) async fn redeem_link(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let field = |name| visit.field(name);
-    let (code, password, again) = (field("code").trim(), field("password"), field("again"));
-    match console.control.redeem_link(visit.origin(), code, password, again, held(visit)).await {
+    let code = field("code").trim();
+    let password = field("password");
+    let again = field("again");
+    match console.control.redeem_link(visit.origin(), code, password, again, held_by(visit)).await {
         Ok(secret) => Ok(with_login(console, redirect("/rules"), &secret)),
         Err(ControlError::Invalid(faults)) => {
-            let (name, asks) = (field("name"), visit.sent_field("tokens").is_some());
+            let name = field("name");
+            let asks = visit.sent_field("tokens").is_some();
             link_page(visit, StatusCode::UNPROCESSABLE_ENTITY, name, asks, None, &faults)
         }
         Err(error) => no_link(visit, error),
@@ -215,7 +221,8 @@ pub(super) async fn redeem_link(console: &Console, visit: &Visit) -> Result<Repl
 pub(super) async fn prefer(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     if let Ok(claim) = visit.claim() {
         let chosen = |name: &str| visit.sent_field(name).map(str::to_owned);
-        let (locale, theme) = (chosen("lang"), chosen("theme"));
+        let locale = chosen("lang");
+        let theme = chosen("theme");
         let changed = console.control.change_as(&claim, move |tx, actor| {
             let mut new = me::get(tx, actor)?.preferences;
             if let Some(locale) = &locale {
@@ -235,14 +242,14 @@ pub(super) async fn prefer(console: &Console, visit: &Visit) -> Result<Reply, Fa
     {
         let Some(value) = visit.sent_field(name).filter(|it| allowed.contains(it)) else { continue };
         let kept = if matches!(value, "" | "on") { ("", 0) } else { (value, YEAR_S) };
-        add_cookie(&mut reply, cookie(name, kept.0, kept.1, console.settings.is_secure));
+        add_cookie(&mut reply, make_cookie(name, kept.0, kept.1, console.settings.is_secure));
     }
     Ok(reply)
 }
 
 /// A reply that carries the cookie of a login.
 pub(crate) fn with_login(console: &Console, mut reply: Reply, secret: &str) -> Reply {
-    let cookie = cookie(console.cookie_name(), secret, LONGEST_MS / 1_000, console.settings.is_secure);
+    let cookie = make_cookie(console.cookie_name(), secret, LONGEST_MS / 1_000, console.settings.is_secure);
     add_cookie(&mut reply, cookie);
     reply
 }

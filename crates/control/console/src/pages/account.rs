@@ -1,10 +1,10 @@
-//! What a user sees and changes of itself.
+//! The account of a user: preferences, password, logins.
 
 use hyper::StatusCode;
 use tollgate_control::{ControlError, FieldFault, Preferences, me};
 use tollgate_http_kit::Reply;
 
-use super::access::{held, tokens_field};
+use super::access::{held_by, tokens_field};
 use super::sections::{Form, Section, SectionsPage};
 use super::table::cell;
 use super::users::roles_text;
@@ -31,8 +31,12 @@ async fn render(
     faults: &[FieldFault],
     notice: Option<(&'static str, String)>,
 ) -> Result<Reply, Failure> {
-    let (claim, t, lang, a) = (visit.claim()?, visit.lang.texts(), visit.lang, access::Texts::of(visit.lang));
-    let (who, cookie) = (visit.who()?, visit.cookie.clone().unwrap_or_default());
+    let claim = visit.claim()?;
+    let t = visit.lang.texts();
+    let lang = visit.lang;
+    let a = access::Texts::of(visit.lang);
+    let who = visit.who()?;
+    let cookie = visit.cookie.clone().unwrap_or_default();
     let read = console
         .control
         .read_as(&claim, move |tx, actor| Ok((me::get(tx, actor)?, me::logins(tx, actor, &cookie)?)));
@@ -117,16 +121,20 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 pub(super) async fn change_password(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, cookie) = (visit.claim()?, visit.cookie.clone().unwrap_or_default());
+    let claim = visit.claim()?;
+    let cookie = visit.cookie.clone().unwrap_or_default();
     let field = |name| visit.field(name);
-    let (current, password, again) = (field("current"), field("password"), field("again"));
-    let held = held(visit);
+    let current = field("current");
+    let password = field("password");
+    let again = field("again");
+    let held = held_by(visit);
     let changed = console.control.change_password(&claim, &cookie, current, password, again, held).await;
     answered(console, visit, changed, "/me?done=password").await
 }
 
 pub(super) async fn end_login(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, id) = (visit.claim()?, visit.segment(2));
+    let claim = visit.claim()?;
+    let id = visit.segment(2);
     console.control.change_as(&claim, move |tx, actor| me::end_login(tx, actor, &id)).await?;
     Ok(redirect("/me?done=saved"))
 }

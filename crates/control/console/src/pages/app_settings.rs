@@ -5,7 +5,7 @@ use hyper::StatusCode;
 use tollgate_control::app_settings::{self, AppInput};
 use tollgate_control::apps::{self, App};
 use tollgate_control::rollout::PlanInput;
-use tollgate_control::{ControlError, FieldFault, Role};
+use tollgate_control::{FieldFault, Role};
 use tollgate_http_kit::Reply;
 
 use super::confirm::ConfirmPage;
@@ -15,7 +15,7 @@ use crate::field::Field;
 use crate::frame::{Frame, page};
 use crate::texts::changes::Texts;
 use crate::texts::grouped;
-use crate::web::{Failure, Visit, encoded, query_of, redirect};
+use crate::web::{Failure, Outcome, Visit, encoded, query_of, redirect};
 
 #[derive(Template)]
 #[template(path = "app_settings.html")]
@@ -39,7 +39,8 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
 }
 
 async fn read(console: &Console, visit: &Visit) -> Result<App, Failure> {
-    let (claim, name) = (visit.claim()?, visit.segment(1));
+    let claim = visit.claim()?;
+    let name = visit.segment(1);
     Ok(console.control.read_as(&claim, move |tx, actor| apps::get(tx, actor, Role::Viewer, &name)).await?)
 }
 
@@ -56,7 +57,9 @@ pub(super) async fn save(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let field = |name: &str| visit.field(name).to_owned();
     let plan =
         PlanInput { steps: field("steps"), soak_s: field("soak_s"), auto_rollback: field("auto_rollback") };
-    let (description, state, approvals) = (field("description"), field("state"), field("approvals"));
+    let description = field("description");
+    let state = field("state");
+    let approvals = field("approvals");
     let input = AppInput { description, state, approvals, rollout: None };
     // A form of before there were plans leaves that of the app.
     let sent = visit.sent_field("steps").map(|_| plan.check()).transpose();
@@ -73,25 +76,25 @@ pub(super) async fn save(console: &Console, visit: &Visit) -> Result<Reply, Fail
         Err(error) => Err(error.into()),
     };
     let input = (input, plan);
-    match changed {
-        Ok(app) => Ok(redirect(&query_of(&settings_href(&app.name), &[("done", "1")]))),
-        Err(ControlError::Invalid(faults)) => {
+    match Outcome::of(changed)? {
+        Outcome::Done(app) => Ok(redirect(&query_of(&settings_href(&app.name), &[("done", "1")]))),
+        Outcome::Invalid(faults) => {
             let mut app = read(console, visit).await?;
             app.etag = etag; // a change by others meanwhile is still found
             form(visit, StatusCode::UNPROCESSABLE_ENTITY, &app, &input, &faults, None)
         }
-        Err(ControlError::Stale { .. }) => {
+        Outcome::Stale => {
             let app = read(console, visit).await?;
             let notice = Some(("warn", Texts::of(visit.lang).settings_stale.to_owned()));
             form(visit, StatusCode::PRECONDITION_FAILED, &app, &input_of(&app), &[], notice)
         }
-        Err(error) => Err(error.into()),
     }
 }
 
-/// What disabling takes away, before it does.
+/// Asks before an app is disabled: the page says what stops.
 fn ask_disable(visit: &Visit, app: &App) -> Result<Reply, Failure> {
-    let (t, c) = (visit.lang.texts(), Texts::of(visit.lang));
+    let t = visit.lang.texts();
+    let c = Texts::of(visit.lang);
     let fields = visit.fields("").into_iter().filter(|(name, _)| *name != "etag");
     let mut hidden: Vec<(String, String)> =
         fields.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -129,7 +132,8 @@ fn form(
     faults: &[FieldFault],
     notice: Option<(&'static str, String)>,
 ) -> Result<Reply, Failure> {
-    let (t, c) = (visit.lang.texts(), Texts::of(visit.lang));
+    let t = visit.lang.texts();
+    let c = Texts::of(visit.lang);
     let numbers = [("0", "0"), ("1", "1"), ("2", "2")];
     let states = [("active", t.active), ("disabled", t.disabled)];
     let mut inputs = vec![

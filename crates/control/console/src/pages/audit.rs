@@ -25,13 +25,16 @@ const SIZE: i64 = 50;
 const FILTER: [&str; 6] = ["app", "actor", "target", "action", "from", "until"];
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, t, a) = (visit.claim()?, visit.lang.texts(), access::Texts::of(visit.lang));
+    let claim = visit.claim()?;
+    let t = visit.lang.texts();
+    let a = access::Texts::of(visit.lang);
     let text = |name: &str| visit.parameter(name).to_owned();
     let instant = |name: &str| match visit.parameter(name) {
         "" => Some(0),
         text => visit.instant(text),
     };
-    let (from, until) = (instant("from"), instant("until"));
+    let from = instant("from");
+    let until = instant("until");
     let filter = Filter {
         app: text("app"),
         actor: text("actor"),
@@ -125,10 +128,11 @@ const IDENTITIES: [&str; 3] = ["change", "content_sha256", "sha256"];
 /// Most lines of one entry; the change set or the version has the others.
 const MOST_LINES: usize = 20;
 
-/// What an entry changed, a line for each rule, with its link.
+/// The changes of an entry, a line for each rule, with its link.
 fn lines_of(visit: &Visit, entry: &Entry) -> Vec<(String, String)> {
     let read = |text: &Option<String>| text.as_deref().and_then(|it| serde_json::from_str::<Value>(it).ok());
-    let (before, after) = (read(&entry.before), read(&entry.after));
+    let before = read(&entry.before);
+    let after = read(&entry.after);
     let mut lines = Vec::new();
     let app = entry.app.as_deref().unwrap_or_default();
     let all = after.as_ref().and_then(|it| it["changes"].as_array());
@@ -182,7 +186,7 @@ fn shown(value: &Value) -> String {
     tollgate_human_text::clip_to(&text, 100)
 }
 
-/// What became of a rule: `rate 5 → 8`.
+/// The change of a rule: `rate 5 → 8`.
 pub(super) fn one_line(
     lang: Lang,
     before: Option<&Map<String, Value>>,

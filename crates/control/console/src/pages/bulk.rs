@@ -14,14 +14,14 @@ use super::changes::change_href;
 use super::confirm::ConfirmPage;
 use crate::console::Console;
 use crate::frame::{Frame, page};
-use crate::web::{Failure, Visit, query_of, redirect};
+use crate::web::{Failure, Outcome, Visit, query_of, redirect};
 
 /// Keys and etags of an app.
 type Picked = Vec<(String, i64)>;
 
 pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     visit.claim()?;
-    let picked = picked(visit);
+    let picked = picked_in(visit);
     if picked.is_empty() {
         return Ok(redirect(&query_of("/rules", &[("bulk", "none")])));
     }
@@ -38,7 +38,7 @@ pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failu
     let mut last = None;
     for (app, rows) in picked {
         let done = console.change(visit, move |tx, actor| {
-            let ops = ops(tx, actor, &app, &rows, action)?;
+            let ops = ops_for(tx, actor, &app, &rows, action)?;
             publishing::propose(
                 tx,
                 actor,
@@ -47,14 +47,16 @@ pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failu
                 Intent::Publish,
             )
         });
-        match done.await {
-            Ok(done) => last = Some(done),
-            Err(ControlError::Conflict(_) | ControlError::Stale { .. } | ControlError::NotFound { .. }) => {
+        match Outcome::of(done.await) {
+            Ok(Outcome::Done(done)) => last = Some(done),
+            // Nothing to change: all of them are in that state already.
+            Ok(Outcome::Invalid(faults)) if faults.iter().all(|it| it.field == "ops") => {}
+            Ok(Outcome::Invalid(faults)) => return Err(ControlError::Invalid(faults).into()),
+            Ok(Outcome::Stale)
+            | Err(Failure::Control(ControlError::Conflict(_) | ControlError::NotFound { .. })) => {
                 return Ok(redirect(&query_of("/rules", &[("bulk", "stale")])));
             }
-            // Nothing to change: all of them are in that state already.
-            Err(ControlError::Invalid(faults)) if faults.iter().all(|it| it.field == "ops") => {}
-            Err(error) => return Err(error.into()),
+            Err(failure) => return Err(failure),
         }
     }
     Ok(match last {
@@ -100,8 +102,8 @@ fn ask_delete(visit: &Visit, picked: &BTreeMap<String, Picked>) -> Result<Reply,
     page(StatusCode::OK, &confirm)
 }
 
-/// What was ticked, by app.
-fn picked(visit: &Visit) -> BTreeMap<String, Picked> {
+/// The rules that were ticked, by app.
+fn picked_in(visit: &Visit) -> BTreeMap<String, Picked> {
     let mut picked: BTreeMap<String, Picked> = BTreeMap::new();
     for (name, etag) in visit.fields("pick:") {
         // Names of apps have no slashes.
@@ -112,7 +114,7 @@ fn picked(visit: &Visit) -> BTreeMap<String, Picked> {
     picked
 }
 
-fn ops(
+fn ops_for(
     tx: &mut dyn Tx,
     by: &tollgate_control::Actor,
     app: &str,

@@ -13,6 +13,7 @@ use tollgate_control::{
 use tollgate_http_kit::Reply;
 
 use super::diffs::{Diffs, href, label};
+use super::parts::{Button, Check};
 use super::rollouts::{plan_fields, plan_text, rollout_href};
 use crate::console::Console;
 use crate::field::Field;
@@ -20,7 +21,7 @@ use crate::frame::{Frame, page};
 use crate::texts::changes::Texts;
 use crate::texts::rollouts as rollout_texts;
 use crate::texts::{Lang, grouped};
-use crate::web::{Failure, Visit, encoded, query_of, redirect};
+use crate::web::{Failure, Outcome, Visit, encoded, query_of, redirect, status_of};
 
 /// Change sets of a page of the list.
 const SIZE: usize = 50;
@@ -32,9 +33,9 @@ pub enum ChangePage {
     List,
     /// One.
     Show,
-    /// What is done with one.
+    /// Submits, reviews, publishes or comments one.
     Act,
-    /// What differs between two versions.
+    /// The differences of two versions.
     Versions,
 }
 
@@ -72,7 +73,8 @@ pub(super) struct Row {
 }
 
 async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, c) = (visit.claim()?, Texts::of(visit.lang));
+    let claim = visit.claim()?;
+    let c = Texts::of(visit.lang);
     let state =
         if visit.parameter("state").is_empty() { "open" } else { visit.parameter("state") }.to_owned();
     let app = visit.parameter("app").to_owned();
@@ -153,7 +155,7 @@ struct ShowPage {
     is_author: bool,
     comment: String,
     d: Diffs,
-    checks: Vec<(&'static str, &'static str, String)>,
+    checks: Vec<Check>,
     faults: Vec<String>,
     author: String,
     base: i64,
@@ -164,25 +166,23 @@ struct ShowPage {
     etag: i64,
     said: String,
     fault: Option<String>,
-    /// Action, class, text.
-    buttons: Vec<(&'static str, &'static str, &'static str)>,
+    buttons: Vec<Button>,
     r: &'static rollout_texts::Texts,
     /// Where the rollout is that this change set began, or that it waits for.
     rollout: Option<String>,
-    /// How it is published, if it can be.
+    /// The plan of its publication, if it can be published.
     plan: Option<PlanView>,
-    /// Class, who, did what, when, when in milliseconds, in their words.
-    events: Vec<(&'static str, String, &'static str, String, i64, String)>,
+    events: Vec<EventView>,
 }
 
-/// What is wrong with what was sent.
+/// The faults of a form that was sent.
 #[derive(Default)]
 struct Faults {
     comment: Option<String>,
     plan: Vec<FieldFault>,
 }
 
-/// How a change set is published.
+/// The plan of a publication, and its form.
 struct PlanView {
     summary: String,
     inputs: Vec<Field>,
@@ -214,8 +214,25 @@ struct ConflictView {
     href: String,
     key: String,
     name: String,
-    /// Field, base, theirs, yours.
-    rows: Vec<(&'static str, String, String, String)>,
+    rows: Vec<ConflictRow>,
+}
+
+/// The sides of a conflict in one field.
+struct ConflictRow {
+    field: &'static str,
+    base: String,
+    theirs: String,
+    yours: String,
+}
+
+/// A step of the change set, and who made it.
+struct EventView {
+    class: &'static str,
+    user: String,
+    did: &'static str,
+    at: String,
+    at_ms: i64,
+    comment: String,
 }
 
 async fn show(
@@ -225,7 +242,9 @@ async fn show(
     notice: Option<(&'static str, String)>,
     faults_of: Faults,
 ) -> Result<Reply, Failure> {
-    let (claim, id, c) = (visit.claim()?, visit.segment(1), Texts::of(visit.lang));
+    let claim = visit.claim()?;
+    let id = visit.segment(1);
+    let c = Texts::of(visit.lang);
     let who = visit.who()?;
     let Faults { comment: fault, plan: plan_faults } = faults_of;
     let read = console.control.read_as(&claim, move |tx, actor| {
@@ -247,22 +266,20 @@ async fn show(
     let approvers = found.approved_by();
     let approvals = format!("{}/{} {}", approvers.len(), found.needed, approvers.join(", "));
     let has_approvals = i64::try_from(approvers.len()).is_ok_and(|count| count >= found.needed);
+    let no_more = |name, count: usize| Check {
+        class: if count == 0 { "ok" } else { "bad" },
+        name,
+        outcome: if count == 0 { c.ok.to_owned() } else { count.to_string() },
+    };
+    let class = if has_approvals { "ok" } else { "" };
     let checks = vec![
-        if faults.is_empty() {
-            ("ok", c.check_parser, c.ok.to_owned())
-        } else {
-            ("bad", c.check_parser, faults.len().to_string())
-        },
-        if conflicts.is_empty() {
-            ("ok", c.check_conflicts, c.ok.to_owned())
-        } else {
-            ("bad", c.check_conflicts, conflicts.len().to_string())
-        },
-        (if has_approvals { "ok" } else { "" }, c.check_approvals, approvals),
+        no_more(c.check_parser, faults.len()),
+        no_more(c.check_conflicts, conflicts.len()),
+        Check { class, name: c.check_approvals, outcome: approvals },
     ];
     let href = change_href(&found.id);
-    let buttons = buttons(c, &found, who);
-    let may_publish = buttons.iter().any(|it| it.0 == "publish");
+    let buttons = buttons_for(c, &found, who);
+    let may_publish = buttons.iter().any(|it| it.value == "publish");
     let rollout = rollout.filter(|it| match found.published_version {
         Some(version) => it.to_version == version,
         None => it.progress.state.is_open(),
@@ -319,37 +336,34 @@ fn steps(c: &Texts, state: State) -> Vec<(&'static str, &'static str)> {
     names.into_iter().enumerate().map(|(index, name)| (name, class(index))).collect()
 }
 
-/// What this actor may do with it now, the first as the main one.
-fn buttons(c: &Texts, it: &ChangeSet, who: &Who) -> Vec<(&'static str, &'static str, &'static str)> {
-    let (may_approve, is_author) = (who.may(Role::Approver, &it.app), it.is_by(&who.user_id));
+/// The actions that this actor may take now, the main one first.
+fn buttons_for(c: &Texts, it: &ChangeSet, who: &Who) -> Vec<Button> {
+    let may_approve = who.may(Role::Approver, &it.app);
+    let is_author = it.is_by(who);
     let is_free = it.needed == 0;
     let mut buttons = Vec::new();
     let waits = matches!(it.state, State::Submitted | State::Approved);
+    let main = "btn primary";
     if it.state == State::Approved || (is_free && matches!(it.state, State::Draft | State::Submitted)) {
-        buttons.push(("publish", "btn primary", c.publish));
+        buttons.push(Button { value: "publish", class: main, text: c.publish });
     } else if it.state == State::Draft {
-        buttons.push(("submit", "btn primary", c.submit));
+        buttons.push(Button { value: "submit", class: main, text: c.submit });
     }
     if waits && may_approve && !is_author {
-        let is_main = buttons.is_empty();
-        buttons.push(("approve", if is_main { "btn primary" } else { "btn" }, c.approve));
+        let class = if buttons.is_empty() { main } else { "btn" };
+        buttons.push(Button { value: "approve", class, text: c.approve });
     }
-    buttons.push(("comment", "btn", c.say));
+    buttons.push(Button { value: "comment", class: "btn", text: c.say });
     if waits && may_approve {
-        buttons.push(("reject", "btn danger", c.reject));
+        buttons.push(Button { value: "reject", class: "btn danger", text: c.reject });
     }
     if !it.state.is_closed() && (is_author || who.may(Role::Admin, &it.app)) {
-        buttons.push(("abandon", "btn plain", c.abandon));
+        buttons.push(Button { value: "abandon", class: "btn plain", text: c.abandon });
     }
     buttons
 }
 
-fn event(
-    visit: &Visit,
-    c: &Texts,
-    change: &ChangeSet,
-    it: &Event,
-) -> (&'static str, String, &'static str, String, i64, String) {
+fn event(visit: &Visit, c: &Texts, change: &ChangeSet, it: &Event) -> EventView {
     let is_void = it.content_sha256 != change.content_sha256;
     let (class, did) = match &*it.verdict {
         "submit" => ("now", c.did_submit),
@@ -361,7 +375,14 @@ fn event(
         "edit" => ("", c.did_edit),
         _ => ("", c.did_comment),
     };
-    (class, it.user.clone(), did, visit.time(it.at), it.at, it.comment.clone())
+    EventView {
+        class,
+        user: it.user.clone(),
+        did,
+        at: visit.time(it.at),
+        at_ms: it.at,
+        comment: it.comment.clone(),
+    }
 }
 
 fn conflict_view(lang: Lang, app: &str, it: &Conflict) -> ConflictView {
@@ -375,7 +396,9 @@ fn conflict_view(lang: Lang, app: &str, it: &Conflict) -> ConflictView {
             super::diffs::value(lang, field, found.unwrap_or_default())
         }
     };
-    let (base, theirs, yours) = (it.base.as_ref(), it.theirs.as_ref(), it.yours.as_ref());
+    let base = it.base.as_ref();
+    let theirs = it.theirs.as_ref();
+    let yours = it.yours.as_ref();
     let mut names: Vec<String> = Vec::new();
     for (old, new) in [(base, theirs), (base, yours), (theirs, yours)] {
         for field in by_field(old, new) {
@@ -384,23 +407,28 @@ fn conflict_view(lang: Lang, app: &str, it: &Conflict) -> ConflictView {
             }
         }
     }
+    let row = |name: &String| ConflictRow {
+        field: label(lang, name),
+        base: value(base, name),
+        theirs: value(theirs, name),
+        yours: value(yours, name),
+    };
     ConflictView {
         href: href(app, it.kind, &it.key),
         key: it.key.clone(),
         name: format!("{}/{}", it.kind.name(), it.key),
-        rows: names
-            .iter()
-            .map(|name| (label(lang, name), value(base, name), value(theirs, name), value(yours, name)))
-            .collect(),
+        rows: names.iter().map(row).collect(),
     }
 }
 
 async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     visit.claim()?;
-    let (id, c) = (visit.segment(1), Texts::of(visit.lang));
+    let id = visit.segment(1);
+    let c = Texts::of(visit.lang);
     let etag: i64 = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
-    let (action, comment) = (visit.field("action").to_owned(), visit.field("comment").to_owned());
-    let choices = choices(visit);
+    let action = visit.field("action").to_owned();
+    let comment = visit.field("comment").to_owned();
+    let choices = choices_of(visit);
     let is_planned = action == "publish" && visit.sent_field("steps").is_some();
     let plan = match is_planned {
         true => sent_plan(visit).check().map(Some),
@@ -424,8 +452,8 @@ async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         _ => changes::comment(tx, actor, &id, &comment),
     });
     let bad = |text: &'static str| Some(("bad", text.to_owned()));
-    let (status, notice, fault) = match done.await {
-        Ok(done) => {
+    let (status, notice, fault) = match Outcome::of(done.await) {
+        Ok(Outcome::Done(done)) => {
             // What is rolled out is worth watching.
             let is_rolled_out = done.published_version.is_some_and(|version| {
                 let published = console.control.published();
@@ -437,27 +465,31 @@ async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
             let next = if is_rolled_out { rollout_href(&done.app) } else { change_href(&done.id) };
             return Ok(redirect(&next));
         }
-        Err(ControlError::Invalid(faults)) => {
+        Ok(Outcome::Invalid(faults)) => {
             let fault = faults.first().map(|it| visit.lang.fault(&it.fault));
             (StatusCode::UNPROCESSABLE_ENTITY, None, fault)
         }
-        Err(ControlError::Stale { .. }) => (StatusCode::PRECONDITION_FAILED, bad(c.stale), None),
-        Err(ControlError::Conflict(_)) => (StatusCode::CONFLICT, bad(c.conflict), None),
-        Err(ControlError::Faulty(_)) => (StatusCode::UNPROCESSABLE_ENTITY, None, None),
-        Err(ControlError::OwnChange) => (StatusCode::FORBIDDEN, bad(c.own_change), None),
-        Err(ControlError::NotAuthor { .. }) => (StatusCode::FORBIDDEN, bad(c.not_author), None),
-        Err(ControlError::NeedsApproval { .. }) => (StatusCode::CONFLICT, bad(c.needs_approval), None),
-        Err(ControlError::WrongState { .. }) => (StatusCode::CONFLICT, bad(c.wrong_state), None),
-        Err(ControlError::RolloutOpen { .. }) => {
-            (StatusCode::CONFLICT, bad(rollout_texts::Texts::of(visit.lang).is_open), None)
+        Ok(Outcome::Stale) => (StatusCode::PRECONDITION_FAILED, bad(c.stale), None),
+        Err(Failure::Control(error)) => {
+            let notice = match error {
+                ControlError::Faulty(_) => None, // the page shows the faults
+                ControlError::Conflict(_) => bad(c.conflict),
+                ControlError::OwnChange => bad(c.own_change),
+                ControlError::NotAuthor { .. } => bad(c.not_author),
+                ControlError::NeedsApproval { .. } => bad(c.needs_approval),
+                ControlError::WrongState { .. } => bad(c.wrong_state),
+                ControlError::RolloutOpen { .. } => bad(rollout_texts::Texts::of(visit.lang).is_open),
+                error => return Err(error.into()),
+            };
+            (status_of(&error).0, notice, None)
         }
-        Err(error) => return Err(error.into()),
+        Err(failure) => return Err(failure),
     };
     show(console, visit, status, notice, Faults { comment: fault, ..Faults::default() }).await
 }
 
 /// The sides that were chosen, by kind and key.
-fn choices(visit: &Visit) -> Vec<(Kind, String, Keep)> {
+fn choices_of(visit: &Visit) -> Vec<(Kind, String, Keep)> {
     let read = |(name, value): (&str, &str)| {
         let (kind, key) = name.split_once('/')?;
         let keep = if value == "yours" { Keep::Yours } else { Keep::Theirs };
@@ -478,7 +510,9 @@ struct VersionsPage {
 }
 
 async fn version_diff(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, app, c) = (visit.claim()?, visit.segment(1), Texts::of(visit.lang));
+    let claim = visit.claim()?;
+    let app = visit.segment(1);
+    let c = Texts::of(visit.lang);
     // The form names both; a link has the newer one in its path.
     let in_path = visit.segment(3);
     let to = if in_path == "diff" { visit.parameter("version").to_owned() } else { in_path };

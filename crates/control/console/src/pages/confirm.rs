@@ -13,7 +13,7 @@ use super::rules::rule_href;
 use crate::console::Console;
 use crate::frame::{Frame, page};
 use crate::texts::grouped;
-use crate::web::{Failure, Visit, encoded, query_of, redirect};
+use crate::web::{Failure, Outcome, Visit, encoded, query_of, redirect, unless_stale};
 
 /// Most rules that a rollback has a box for; a form has 200 fields at most.
 const MOST_PICKS: usize = 100;
@@ -34,15 +34,29 @@ pub(super) struct ConfirmPage {
     pub(super) asks_reason: bool,
     pub(super) button: &'static str,
     pub(super) back: String,
-    /// Another way to answer: name and value of a field, and the text of its button.
-    pub(super) second: Option<(&'static str, &'static str, String)>,
-    /// Rules that it changes: a field that picks each, its key, and what becomes of it. Without a field, all
-    /// of them are changed.
-    pub(super) picks: Vec<(String, String, String)>,
+    /// Another way to answer.
+    pub(super) second: Option<Second>,
+    pub(super) picks: Vec<Pick>,
     /// Above the rules.
     pub(super) picks_title: String,
     /// Fields to send again.
     pub(super) hidden: Vec<(String, String)>,
+}
+
+/// A button that sends a field with its own value.
+pub(super) struct Second {
+    pub(super) name: &'static str,
+    pub(super) value: &'static str,
+    pub(super) text: String,
+}
+
+/// A rule that is changed.
+pub(super) struct Pick {
+    /// The field that picks it; empty where all rules are changed together.
+    pub(super) field: String,
+    pub(super) key: String,
+    /// The change in one line.
+    pub(super) change: String,
 }
 
 pub(super) async fn ask_delete(
@@ -50,7 +64,9 @@ pub(super) async fn ask_delete(
     visit: &Visit,
     fault: Option<String>,
 ) -> Result<Reply, Failure> {
-    let (claim, app, key) = (visit.claim()?, visit.segment(1), visit.segment(3));
+    let claim = visit.claim()?;
+    let app = visit.segment(1);
+    let key = visit.segment(3);
     let read = console.control.read_as(&claim, move |tx, actor| {
         actor.must(Role::Editor, &app)?;
         rules::get(tx, actor, &app, &key)
@@ -88,19 +104,14 @@ pub(super) async fn ask_delete(
 
 pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     visit.claim()?;
-    let (app, key) = (visit.segment(1), visit.segment(3));
+    let app = visit.segment(1);
+    let key = visit.segment(3);
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let intent = Intent::Publish;
-    match console
-        .change(visit, move |tx, actor| rules::propose_delete(tx, actor, &app, &key, etag, intent))
-        .await
-    {
-        Ok(done) => Ok(after(&done, "/rules")),
-        Err(ControlError::Stale { .. }) => {
-            let fault = visit.lang.texts().stale_delete.to_owned();
-            ask_delete(console, visit, Some(fault)).await
-        }
-        Err(error) => Err(error.into()),
+    let removed = console.change(visit, move |tx, actor| rules::propose_delete(tx, actor, &app, &key, etag, intent));
+    match unless_stale(removed.await)? {
+        Some(done) => Ok(after(&done, "/rules")),
+        None => ask_delete(console, visit, Some(visit.lang.texts().stale_delete.to_owned())).await,
     }
 }
 
@@ -109,7 +120,9 @@ pub(super) async fn ask_rollback(
     visit: &Visit,
     fault: Option<String>,
 ) -> Result<Reply, Failure> {
-    let (claim, app, to) = (visit.claim()?, visit.segment(1), visit.segment(3));
+    let claim = visit.claim()?;
+    let app = visit.segment(1);
+    let to = visit.segment(3);
     let number: i64 = to.parse().map_err(|_| Failure::NoPage)?;
     let read = console.control.read_as(&claim, move |tx, actor| {
         let app = apps::get(tx, actor, Role::Editor, &app)?;
@@ -132,11 +145,12 @@ pub(super) async fn ask_rollback(
     // More rules than the page names come back together: those beyond would be left out.
     let has_boxes = diffs.len() <= MOST_PICKS;
     let pick = |it: &RuleDiff| {
-        let (before, after) = (side(&it.before), side(&it.after));
+        let before = side(&it.before);
+        let after = side(&it.after);
         let object = |side: &Option<serde_json::Value>| side.as_ref().and_then(|it| it.as_object().cloned());
-        let text = one_line(visit.lang, object(&before).as_ref(), object(&after).as_ref());
+        let change = one_line(visit.lang, object(&before).as_ref(), object(&after).as_ref());
         let field = if has_boxes { format!("{PICK}{}", it.key) } else { String::new() };
-        (field, it.key.clone(), text)
+        Pick { field, key: it.key.clone(), change }
     };
     let picks = diffs.iter().take(MOST_PICKS).map(pick).collect();
     let confirm = ConfirmPage {
@@ -164,7 +178,8 @@ pub(super) async fn roll_back(console: &Console, visit: &Visit) -> Result<Reply,
     let app = visit.segment(1);
     let to = visit.segment(3).parse().map_err(|_| Failure::NoPage)?;
     let base = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
-    let (reason, name) = (visit.field("reason").to_owned(), app.clone());
+    let reason = visit.field("reason").to_owned();
+    let name = app.clone();
     let picked: Vec<String> = visit.fields(PICK).into_iter().map(|(name, _)| name.to_owned()).collect();
     // Everything comes back without the boxes.
     let is_all = visit.field("picks") != "yes";
@@ -172,19 +187,18 @@ pub(super) async fn roll_back(console: &Console, visit: &Visit) -> Result<Reply,
         let only = (!is_all).then_some(&*picked);
         versions::restore(tx, actor, &app, (base, to), only, &reason)
     });
-    match rolled.await {
-        Ok(version) => {
+    match Outcome::of(rolled.await)? {
+        Outcome::Done(version) => {
             Ok(redirect(&query_of("/rules", &[("saved", &name), ("version", &version.to_string())])))
         }
-        Err(ControlError::Invalid(faults)) => {
+        Outcome::Invalid(faults) => {
             let texts: Vec<_> = faults.iter().map(|it| visit.lang.fault(&it.fault)).collect();
             let t = visit.lang.texts();
             let fault = [t.reason, &texts.join(" · ")].join(t.colon);
             ask_rollback(console, visit, Some(fault)).await
         }
-        Err(ControlError::Stale { .. }) => {
+        Outcome::Stale => {
             ask_rollback(console, visit, Some(visit.lang.texts().stale_delete.to_owned())).await
         }
-        Err(error) => Err(error.into()),
     }
 }

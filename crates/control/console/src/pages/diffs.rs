@@ -5,6 +5,7 @@ use tollgate_control::diff::{FieldDiff, Line, by_field, by_line};
 use tollgate_control::versions::RuleDiff;
 use tollgate_control::{Content, Kind};
 
+use super::parts::{Edit, Tab};
 use super::rules::rule_href;
 use crate::texts::changes::Texts;
 use crate::texts::{self, Lang};
@@ -20,10 +21,9 @@ const AROUND: usize = 3;
 pub(super) struct Diffs {
     pub(super) c: &'static Texts,
     pub(super) rules: Vec<RuleView>,
-    /// How many more there are.
+    /// The number of rules that are not shown.
     pub(super) more: usize,
-    /// Text, place, and whether it is the one that is shown.
-    pub(super) tabs: Vec<(&'static str, String, bool)>,
+    pub(super) tabs: Vec<Tab>,
 }
 
 /// One rule.
@@ -33,7 +33,7 @@ pub(super) struct RuleView {
     pub(super) kind: &'static str,
     pub(super) op: &'static str,
     pub(super) class: &'static str,
-    pub(super) fields: Vec<(&'static str, String, String)>,
+    pub(super) fields: Vec<Edit>,
     pub(super) unified: Vec<LineView>,
     pub(super) split: Vec<(LineView, LineView)>,
 }
@@ -68,7 +68,11 @@ impl Diffs {
             known @ ("unified" | "split") => known,
             _ => "fields",
         };
-        let tab = |name: &'static str, text| (text, query_of(path, &[("view", name)]), name == view);
+        let tab = |name: &'static str, text| Tab {
+            text,
+            href: query_of(path, &[("view", name)]),
+            is_here: name == view,
+        };
         Self {
             c,
             more: rules.len().saturating_sub(MAX_SHOWN),
@@ -113,11 +117,7 @@ impl RuleView {
             rule.fields = by_field(before, after)
                 .into_iter()
                 .filter(|it| kind == Kind::TableRule || it.field != "text")
-                .map(|FieldDiff { field, before, after }| {
-                    let [before, after] =
-                        [before, after].map(|it| value(lang, &field, it.unwrap_or_default()));
-                    (label(lang, &field), before, after)
-                })
+                .map(|it| edited(lang, it))
                 .collect();
         }
         if view != "fields" {
@@ -129,6 +129,12 @@ impl RuleView {
     }
 }
 
+/// A field that differs, as pages name and write it.
+pub(super) fn edited(lang: Lang, FieldDiff { field, before, after }: FieldDiff) -> Edit {
+    let [before, after] = [before, after].map(|it| value(lang, &field, it.unwrap_or_default()));
+    Edit { field: label(lang, &field), before, after }
+}
+
 /// Where a rule is edited.
 pub(super) fn href(app: &str, kind: Kind, key: &str) -> String {
     match kind {
@@ -137,7 +143,7 @@ pub(super) fn href(app: &str, kind: Kind, key: &str) -> String {
     }
 }
 
-/// What a field is called on pages.
+/// The name of a field on pages.
 pub(super) fn label(lang: Lang, field: &str) -> &'static str {
     let t: &texts::Texts = lang.texts();
     match field {

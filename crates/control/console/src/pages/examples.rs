@@ -21,7 +21,7 @@ struct ExamplesPage {
 struct Example {
     title: &'static str,
     text: &'static str,
-    /// What is entered, as people see it.
+    /// The input, as people see it.
     shown: Vec<String>,
     href: String,
     button: &'static str,
@@ -92,9 +92,13 @@ pub(super) fn queue_of(visit: &Visit) -> Option<String> {
     }
     let app = app_name(visit.parameter("app")).ok()?;
     let field = |name| visit.parameter(name).to_owned();
-    let (key, rate, max_permits) = (field("key"), field("rate"), field("max_permits"));
-    let row = TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() }.check().ok()?;
-    let (key, rate, burst) = (row.key, row.rate, row.max_permits);
+    let key = field("key");
+    let rate = field("rate");
+    let max_permits = field("max_permits");
+    let table_rule = TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() }.check().ok()?;
+    let key = table_rule.key;
+    let rate = table_rule.rate;
+    let burst = table_rule.max_permits;
     // The domain of the app's name is that of its limits by form.
     Some(format!(
         "domain: \"{app}-queue\"\ndescriptors:\n  - key: key\n    value: \"{key}\"\n    rate_limit:\n      \

@@ -14,13 +14,13 @@ use super::users::role_text;
 use crate::console::{Console, OLD_NODES};
 use crate::frame::{Frame, page};
 use crate::texts::{access, rollouts};
-use crate::web::{Failure, Visit, query_of, redirect};
+use crate::web::{Failure, Visit, query_of, redirect, status_of};
 
-/// What both kinds of page show.
+/// The content of both kinds of page.
 struct Card {
     text: String,
     facts: Vec<(&'static str, String)>,
-    /// What was probably meant, and where it is.
+    /// The likely target, and its path.
     near: Option<(String, String)>,
     /// The same form again, with a choice that lets it pass: where it goes, its fields, and the button.
     again: Option<Again>,
@@ -53,7 +53,7 @@ struct Inside {
     p: Card,
 }
 
-/// What a page of this kind says.
+/// The status and the texts of such a page.
 struct Said {
     status: StatusCode,
     title: &'static str,
@@ -86,7 +86,7 @@ pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -
         let login = query_of("/login", &[("back", back)]);
         return redirect(if is_open { "/setup" } else { &login });
     }
-    let said = said(console, visit, failure).await;
+    let said = say(console, visit, failure).await;
     let t = visit.lang.texts();
     let is_user = visit.who.is_some();
     let (back, back_text) = if is_user { ("/rules", t.back_to_list) } else { ("/login", t.login) };
@@ -114,7 +114,7 @@ pub(crate) async fn failed(console: &Console, visit: &Visit, failure: Failure) -
     reply
 }
 
-async fn said(console: &Console, visit: &Visit, failure: Failure) -> Said {
+async fn say(console: &Console, visit: &Visit, failure: Failure) -> Said {
     let t = visit.lang.texts();
     match failure {
         Failure::NoPage => {
@@ -141,84 +141,70 @@ async fn said(console: &Console, visit: &Visit, failure: Failure) -> Said {
     }
 }
 
+/// Its own text and facts with the status that every error has; otherwise the text of the error, or none.
 async fn of_control(console: &Console, visit: &Visit, error: ControlError) -> Said {
-    let (t, a) = (visit.lang.texts(), access::Texts::of(visit.lang));
+    let t = visit.lang.texts();
+    let a = access::Texts::of(visit.lang);
+    let status = status_of(&error).0;
     match error {
         ControlError::NotFound { what, name } => {
             let near = near_object(console, visit, what, &name).await;
-            Said { near, ..Said::new(StatusCode::NOT_FOUND, t.not_found, t.not_found_text) }
+            Said { near, ..Said::new(status, t.not_found, t.not_found_text) }
         }
         ControlError::NoRight { need, app } => {
             let granters = console.control.read(users::granters).await.unwrap_or_default();
             let granters = if granters.is_empty() { a.no_granter.to_owned() } else { granters.join(", ") };
             let needed = format!("{} · {app}", role_text(visit.lang, need));
             let facts = vec![(a.needed_role, needed), (a.can_grant, granters)];
-            Said { facts, ..Said::new(StatusCode::FORBIDDEN, t.no_right, t.no_right_text) }
+            Said { facts, ..Said::new(status, t.no_right, t.no_right_text) }
         }
-        ControlError::LoginOnly => Said::new(StatusCode::FORBIDDEN, t.no_right, a.login_only),
+        ControlError::LoginOnly => Said::new(status, t.no_right, a.login_only),
         ControlError::TooMany { seconds } => {
             let text = visit.lang.too_many(seconds);
-            Said { retry_after: Some(seconds), ..Said::new(StatusCode::TOO_MANY_REQUESTS, t.failed, text) }
+            Said { retry_after: Some(seconds), ..Said::new(status, t.failed, text) }
         }
         ControlError::Invalid(faults) => {
             let texts: Vec<_> = faults.iter().map(|it| visit.lang.fault(&it.fault)).collect();
-            Said::new(StatusCode::UNPROCESSABLE_ENTITY, t.bad_request, texts.join(" · "))
+            Said::new(status, t.bad_request, texts.join(" · "))
         }
-        ControlError::OldNodes { level, nodes } => {
-            let mut fields: Vec<(String, String)> = visit
-                .fields("")
-                .into_iter()
-                .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                .collect();
-            fields.push((OLD_NODES.to_owned(), "leave".to_owned()));
-            let again = Again { action: visit.target.clone(), fields, button: t.leave_old_nodes };
-            let facts = vec![(t.language_level, level.to_string()), (t.nodes, nodes.join(", "))];
-            Said {
-                facts,
-                again: Some(again),
-                ..Said::new(StatusCode::CONFLICT, t.old_nodes, t.old_nodes_text)
-            }
-        }
+        ControlError::OldNodes { level, nodes } => old_nodes(visit, level, &nodes),
         ControlError::RolloutOpen { app, .. } => {
             let r = rollouts::Texts::of(visit.lang);
             let near = Some((super::rollouts::rollout_href(&app), r.show_open.to_owned()));
-            Said { near, ..Said::new(StatusCode::CONFLICT, t.failed, r.is_open) }
+            Said { near, ..Said::new(status, t.failed, r.is_open) }
         }
-        error @ (ControlError::Cap { .. }
-        | ControlError::Conflict(_)
-        | ControlError::Frozen { .. }
-        | ControlError::NeedsApproval { .. }
-        | ControlError::NodeLive { .. }
-        | ControlError::WrongRolloutState { .. }
-        | ControlError::WrongState { .. }) => Said::new(StatusCode::CONFLICT, t.failed, error.to_string()),
-        error @ ControlError::Unanswered { .. } => {
-            Said::new(StatusCode::BAD_GATEWAY, t.failed, error.to_string())
-        }
-        error @ ControlError::Faulty(_) => {
-            Said::new(StatusCode::UNPROCESSABLE_ENTITY, t.bad_request, error.to_string())
-        }
+        ControlError::Stale { .. } => Said::new(status, t.failed, t.failed_text),
+        error @ ControlError::Faulty(_) => Said::new(status, t.bad_request, error.to_string()),
         error @ (ControlError::OwnChange | ControlError::NotAuthor { .. }) => {
-            Said::new(StatusCode::FORBIDDEN, t.no_right, error.to_string())
+            Said::new(status, t.no_right, error.to_string())
         }
-        ControlError::Stale { .. } => Said::new(StatusCode::PRECONDITION_FAILED, t.failed, t.failed_text),
         ControlError::Db(DbError::Gone { .. }) => {
             tracing::error!(request = %visit.request_id, %error, "a change was rejected");
-            Said::new(StatusCode::SERVICE_UNAVAILABLE, t.failed, a.database_gone)
+            Said::new(status, t.failed, a.database_gone)
         }
         ControlError::Db(DbError::DiskFull) => {
             tracing::error!(request = %visit.request_id, "the disk is full");
-            Said::new(StatusCode::INSUFFICIENT_STORAGE, t.failed, a.disk_full)
+            Said::new(status, t.failed, a.disk_full)
+        }
+        error if status.is_client_error() || status == StatusCode::BAD_GATEWAY => {
+            Said::new(status, t.failed, error.to_string())
         }
         error => {
             tracing::error!(request = %visit.request_id, %error, "a page failed");
-            let status = if error.is_internal() {
-                StatusCode::INTERNAL_SERVER_ERROR
-            } else {
-                StatusCode::SERVICE_UNAVAILABLE
-            };
             Said::new(status, t.failed, t.failed_text)
         }
     }
+}
+
+/// Nodes cannot read the rules: the same form again, with a button that leaves them out.
+fn old_nodes(visit: &Visit, level: u32, nodes: &[String]) -> Said {
+    let t = visit.lang.texts();
+    let sent = visit.fields("").into_iter();
+    let mut fields: Vec<_> = sent.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    fields.push((OLD_NODES.to_owned(), "leave".to_owned()));
+    let again = Again { action: visit.target.clone(), fields, button: t.leave_old_nodes };
+    let facts = vec![(t.language_level, level.to_string()), (t.nodes, nodes.join(", "))];
+    Said { facts, again: Some(again), ..Said::new(StatusCode::CONFLICT, t.old_nodes, t.old_nodes_text) }
 }
 
 /// The page whose path is nearest to the one that was asked for.

@@ -9,7 +9,7 @@ use tollgate_control::{Content, ControlError, DocFault, Kind, NodeState, Role, a
 use tollgate_http_kit::Reply;
 
 use super::changes::after;
-use super::rule_form::intent;
+use super::rule_form::intent_of;
 use super::rules::state_text;
 use super::table::{TablePage, cell};
 use crate::console::Console;
@@ -45,7 +45,9 @@ pub(super) async fn answer(console: &Console, asked: FilePage, visit: &Visit) ->
 }
 
 async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, t, l) = (visit.claim()?, visit.lang.texts(), Texts::of(visit.lang));
+    let claim = visit.claim()?;
+    let t = visit.lang.texts();
+    let l = Texts::of(visit.lang);
     let app = if visit.segment(0) == "apps" { visit.segment(1) } else { String::new() };
     let asked = app.clone();
     let files = console.control.read_as(&claim, move |tx, actor| file_rules::list(tx, actor, &asked)).await?;
@@ -112,7 +114,7 @@ struct EditorPage {
     preview: Vec<(String, String)>,
 }
 
-/// What the editor shows beside the input.
+/// Results beside the input of the editor.
 #[derive(Default)]
 struct Shown {
     status: StatusCode,
@@ -137,7 +139,8 @@ async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let input =
         FileInput { domain: file.domain, text: file.text, description: file.description, state: file.state };
     let mut shown = Shown::default();
-    let (app, version) = (visit.parameter("saved"), visit.number("version", 0));
+    let app = visit.parameter("saved");
+    let version = visit.number("version", 0);
     if app == found.app && (1..=found.version).contains(&version) {
         shown.notice = Some(("ok", changes::Texts::of(visit.lang).saved.to_owned()));
     }
@@ -145,7 +148,9 @@ async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 }
 
 async fn current(console: &Console, visit: &Visit) -> Result<StoredFile, Failure> {
-    let (claim, app, domain) = (visit.claim()?, visit.segment(1), visit.segment(3));
+    let claim = visit.claim()?;
+    let app = visit.segment(1);
+    let domain = visit.segment(3);
     Ok(console.control.read_as(&claim, move |tx, actor| file_rules::get(tx, actor, &app, &domain)).await?)
 }
 
@@ -161,7 +166,8 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     // A text area sends CR LF; files have LF.
     let text = visit.field("text").replace("\r\n", "\n");
     let domain = found.as_ref().map_or_else(String::new, |it| it.file.domain.clone());
-    let (description, state) = (visit.field("description").to_owned(), visit.field("state").to_owned());
+    let description = visit.field("description").to_owned();
+    let state = visit.field("state").to_owned();
     let input = FileInput { domain, text, description, state };
     let action = visit.field("action");
     let mut shown = Shown { status: StatusCode::UNPROCESSABLE_ENTITY, ..Shown::default() };
@@ -179,7 +185,8 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     if action == "check" {
         shown.status = StatusCode::OK;
         shown.notice = Some(("ok", Texts::of(visit.lang).is_valid.to_owned()));
-        let (sample, domain) = (visit.field("sample"), file.map(|it| it.domain).unwrap_or_default());
+        let sample = visit.field("sample");
+        let domain = file.map(|it| it.domain).unwrap_or_default();
         if !sample.trim().is_empty() {
             match explain_text(&input.text, &domain, sample) {
                 Ok(text) => shown.explanation = Some(text),
@@ -197,7 +204,8 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         let shown = Shown { status: StatusCode::PRECONDITION_FAILED, notice, ..shown };
         return show(console, visit, &app, found.as_ref(), &input, shown).await;
     }
-    let (asked, name) = (intent(visit), app.clone());
+    let asked = intent_of(visit);
+    let name = app.clone();
     let change = ChangeInput { ops: vec![op], ..ChangeInput::default() };
     match console.change(visit, move |tx, actor| publishing::propose(tx, actor, &name, &change, asked)).await
     {
@@ -227,8 +235,10 @@ async fn show(
     shown: Shown,
 ) -> Result<Reply, Failure> {
     let claim = visit.claim()?;
-    let (t, l) = (visit.lang.texts(), Texts::of(visit.lang));
-    let (of, is_new) = (app.to_owned(), found.is_none());
+    let t = visit.lang.texts();
+    let l = Texts::of(visit.lang);
+    let of = app.to_owned();
+    let is_new = found.is_none();
     let read = console.control.read_as(&claim, move |tx, actor| {
         if !is_new {
             actor.must(Role::Viewer, &of)?;

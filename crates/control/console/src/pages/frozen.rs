@@ -31,7 +31,8 @@ pub(super) fn href(app: &str) -> String {
 }
 
 pub(super) async fn show(console: &Console, visit: &Visit, fault: Option<String>) -> Result<Reply, Failure> {
-    let (claim, app) = (visit.claim()?, visit.segment(1));
+    let claim = visit.claim()?;
+    let app = visit.segment(1);
     let of = app.clone();
     let (held, version) =
         console.control.read_as(&claim, move |tx, actor| frozen::status(tx, actor, &of)).await?;
@@ -54,7 +55,9 @@ pub(super) async fn show(console: &Console, visit: &Visit, fault: Option<String>
 }
 
 pub(super) async fn decide(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, app, reason) = (visit.claim()?, visit.segment(1), visit.field("reason").to_owned());
+    let claim = visit.claim()?;
+    let app = visit.segment(1);
+    let reason = visit.field("reason").to_owned();
     let decided = match visit.field("action") {
         "force" => {
             let of = app.clone();

@@ -6,7 +6,7 @@ use tollgate_control::ControlError;
 use tollgate_control::keys::{Listed, Listing};
 use tollgate_http_kit::Reply;
 
-use super::keys::question;
+use super::keys::question_of;
 use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
@@ -35,10 +35,13 @@ struct Row {
 }
 
 pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, t) = (visit.claim()?, Texts::of(visit.lang));
-    let question = question(visit.parameter("domain"), visit.parameter("entries"));
+    let claim = visit.claim()?;
+    let t = Texts::of(visit.lang);
+    let question = question_of(visit.parameter("domain"), visit.parameter("entries"));
     let is_asked = !question.domain.is_empty();
-    let (mut none, mut faults, mut found) = (String::new(), Vec::new(), Listing::default());
+    let mut none = String::new();
+    let mut faults = Vec::new();
+    let mut found = Listing::default();
     if is_asked {
         match console.control.scan_keys(&claim, &question, visit.parameter("cursor")).await {
             Ok(listing) if listing.live == 0 => t.no_nodes.clone_into(&mut none),
@@ -79,7 +82,8 @@ fn row(t: &Texts, domain: &str, key: Listed) -> Row {
         "slots" => t.kept_slots,
         _ => t.kept_counter,
     };
-    let (mut name, mut look_up) = (key.key, String::new());
+    let mut name = key.key;
+    let mut look_up = String::new();
     if let Some(entries) = key.entries {
         let lines: Vec<_> = entries.iter().map(|(key, value)| format!("{key}={value}")).collect();
         name = lines.join(" ");

@@ -26,7 +26,7 @@ struct KeysPage {
     list: String,
 }
 
-/// What was found of a key.
+/// The counters of a key.
 struct Found {
     domain: String,
     entries: String,
@@ -52,7 +52,7 @@ struct Row {
 
 pub(super) async fn look_up(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     visit.claim()?;
-    let mut question = question(visit.parameter("domain"), visit.parameter("entries"));
+    let mut question = question_of(visit.parameter("domain"), visit.parameter("entries"));
     question.entries.extend(visit.parameters("entry"));
     if question == Question::default() {
         return shown(visit, &question, None, &[], None);
@@ -65,7 +65,7 @@ pub(super) async fn look_up(console: &Console, visit: &Visit) -> Result<Reply, F
 }
 
 pub(super) async fn reset(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let question = question(visit.field("domain"), visit.field("entries"));
+    let question = question_of(visit.field("domain"), visit.field("entries"));
     match console.control.reset_key(&visit.claim()?, &question).await {
         Ok(answers) => {
             let is_done = answers.nodes.iter().all(|it| it.known.is_ok()) && !answers.nodes.is_empty();
@@ -77,7 +77,7 @@ pub(super) async fn reset(console: &Console, visit: &Visit) -> Result<Reply, Fai
     }
 }
 
-pub(super) fn question(domain: &str, entries: &str) -> Question {
+pub(super) fn question_of(domain: &str, entries: &str) -> Question {
     Question { domain: domain.trim().to_owned(), entries: lines(entries) }
 }
 
@@ -88,7 +88,8 @@ fn shown(
     faults: &[FieldFault],
     mut notice: Option<(&'static str, String)>,
 ) -> Result<Reply, Failure> {
-    let (lang, t) = (visit.lang, Texts::of(visit.lang));
+    let lang = visit.lang;
+    let t = Texts::of(visit.lang);
     let entries = question.entries.join("\n");
     let inputs = [
         Field::text("domain", t.domain, t.domain_hint, &question.domain).required().mono(),
@@ -120,7 +121,8 @@ fn found(lang: Lang, question: &Question, entries: &str, answers: &Answers) -> F
         let counters = match &answer.known {
             Ok(known) => &known.limits,
             Err(error) => {
-                let (node, note) = (answer.node.clone(), error.clone());
+                let node = answer.node.clone();
+                let note = error.clone();
                 let none = String::new;
                 rows.push(Row { limit: none(), counter: none(), node, tokens: none(), full: none(), note });
                 continue;
@@ -148,8 +150,10 @@ fn found(lang: Lang, question: &Question, entries: &str, answers: &Answers) -> F
     if answers.nodes.len() > 1 {
         for (at, counter) in known.iter().flat_map(|it| it.limits.iter().enumerate()) {
             let Some((_, _, sum)) = answers.tokens(at) else { continue };
-            let (limit, counter) = (counter.limit.clone(), counter.key.clone());
-            let (full, note) = (String::new(), String::new());
+            let limit = counter.limit.clone();
+            let counter = counter.key.clone();
+            let full = String::new();
+            let note = String::new();
             rows.push(Row { limit, counter, node: t.sum.to_owned(), tokens: sum.to_string(), full, note });
         }
     }

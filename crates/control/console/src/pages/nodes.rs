@@ -31,7 +31,7 @@ struct Row {
     /// Class of a tag, and its text.
     health: (&'static str, &'static str),
     labels: Vec<String>,
-    /// How many of its apps are as wanted, and those that are not.
+    /// The number of its apps that are as wanted, and those that are not.
     in_force: String,
     missing: Vec<Missing>,
     /// The store, and whether it answers.
@@ -57,11 +57,28 @@ struct NodePage {
     after: String,
     health: (&'static str, &'static str),
     /// Name, value, and whether that is a name of something.
-    facts: Vec<(&'static str, String, bool)>,
+    facts: Vec<Fact>,
     faults: Vec<(&'static str, String)>,
     apps: Vec<AppRow>,
     /// Where the node is removed, if it may be.
     remove: Option<String>,
+}
+
+/// A fact of a node.
+struct Fact {
+    name: &'static str,
+    value: String,
+    is_code: bool,
+}
+
+impl Fact {
+    const fn text(name: &'static str, value: String) -> Self {
+        Self { name, value, is_code: false }
+    }
+
+    const fn code(name: &'static str, value: String) -> Self {
+        Self { name, value, is_code: true }
+    }
 }
 
 struct AppRow {
@@ -170,7 +187,7 @@ fn state(d: &Texts, app: &NodeApp) -> (&'static str, &'static str) {
     }
 }
 
-/// How far it is believed where nodes are counted.
+/// Its weight where nodes are counted.
 const fn standing(d: &Texts, node: &NodeState) -> &'static str {
     match (node.is_new, node.is_bound) {
         (true, _) => d.is_new,
@@ -184,7 +201,9 @@ fn href(id: &str) -> String {
 }
 
 pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (t, d, id) = (visit.lang.texts(), Texts::of(visit.lang), visit.segment(1));
+    let t = visit.lang.texts();
+    let d = Texts::of(visit.lang);
+    let id = visit.segment(1);
     let (who, now_ms) = console.who(visit).await?;
     let node = console.control.nodes().nodes().into_iter().find(|it| it.id == id);
     let node = node.ok_or(ControlError::NotFound { what: "node", name: id.clone() })?;
@@ -197,27 +216,26 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
         None if !node.is_live(now_ms) => d.unknown.to_owned(),
         None => d.no_store.to_owned(),
     };
+    let table_kb = i64::try_from(figures.table_bytes / 1_000).unwrap_or(i64::MAX);
+    let is_store = figures.store.as_ref().is_some_and(|it| it.1) && !who.roles.is_empty();
+    let stream = if node.is_connected { d.connected } else { d.away };
     let mut facts = vec![
-        (t.last_seen, visit.time(node.last_seen_ms), false),
-        (d.stream, (if node.is_connected { d.connected } else { d.away }).to_owned(), false),
-        (d.labels, or_none(&labels(&node)), true),
-        (t.software, node.software.clone(), true),
-        (d.language, node.language.to_string(), false),
-        (d.store, store, figures.store.as_ref().is_some_and(|it| it.1) && !who.roles.is_empty()),
-        (
-            d.table,
-            format!("{} kB", grouped(i64::try_from(figures.table_bytes / 1_000).unwrap_or(i64::MAX))),
-            false,
-        ),
-        (d.skew, format!("{} ms", grouped(node.skew_ms)), false),
-        (d.id, node.id.clone(), true),
-        (d.standing, standing(d, &node).to_owned(), false),
+        Fact::text(t.last_seen, visit.time(node.last_seen_ms)),
+        Fact::text(d.stream, stream.to_owned()),
+        Fact::code(d.labels, or_none(&labels(&node))),
+        Fact::code(t.software, node.software.clone()),
+        Fact::text(d.language, node.language.to_string()),
+        Fact { is_code: is_store, ..Fact::text(d.store, store) },
+        Fact::text(d.table, format!("{} kB", grouped(table_kb))),
+        Fact::text(d.skew, format!("{} ms", grouped(node.skew_ms))),
+        Fact::code(d.id, node.id.clone()),
+        Fact::text(d.standing, standing(d, &node).to_owned()),
     ];
     let mut faults = Vec::new();
     // What may name machines, domains and files of others, as in the API.
     if who.may_everywhere(Role::Viewer) {
-        facts.insert(2, (t.address, node.address.clone(), true));
-        facts.push((d.own_domains, or_none(&node.local_domains), true));
+        facts.insert(2, Fact::code(t.address, node.address.clone()));
+        facts.push(Fact::code(d.own_domains, or_none(&node.local_domains)));
         faults = vec![(d.state_error, figures.state_error), (d.rules_error, figures.rules_error)];
     }
     let app = |it: &NodeApp| {

@@ -6,9 +6,9 @@ use tollgate_control::overrides::{self, Action, Override, OverrideInput};
 use tollgate_control::{ControlError, FieldFault, Role};
 use tollgate_http_kit::Reply;
 
-use super::confirm::ConfirmPage;
+use super::confirm::{ConfirmPage, Second};
 use super::table::{TablePage, cell};
-use crate::blocking::{Met, met};
+use crate::blocking::{Met, find_met};
 use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
@@ -36,8 +36,11 @@ pub(super) fn inputs(lang: Lang, faults: &[FieldFault], value: impl Fn(&str) -> 
 }
 
 pub(super) async fn list(console: &Console, visit: &Visit, faults: &[FieldFault]) -> Result<Reply, Failure> {
-    let (claim, lang, t) = (visit.claim()?, visit.lang, Texts::of(visit.lang));
-    let (who, search) = (visit.who()?, visit.parameter("search").to_owned());
+    let claim = visit.claim()?;
+    let lang = visit.lang;
+    let t = Texts::of(visit.lang);
+    let who = visit.who()?;
+    let search = visit.parameter("search").to_owned();
     let read = console.control.read_as(&claim, move |tx, actor| {
         let found = overrides::list(tx, actor, &search, overrides::MAX_LISTED)?;
         Ok((found, tx.now_ms()))
@@ -105,7 +108,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
         Err(error) => return Err(error.into()),
     };
     let made = if visit.field("across") == "yes" {
-        let met = met(console, &checked).await;
+        let met = find_met(console, &checked).await;
         let entries =
             |it: Vec<(String, String)>| it.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let one = |it| OverrideInput { entries: entries(it), ..input.clone() };
@@ -113,7 +116,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     } else if visit.field("confirmed") == "yes" {
         console.control.create_override(&claim, input).await.map(|_| ())
     } else {
-        let met = met(console, &checked).await;
+        let met = find_met(console, &checked).await;
         return ask(visit, &checked, &met);
     };
     match made {
@@ -123,9 +126,10 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     }
 }
 
-/// What a block or an allowance meets, before it is in force.
+/// Asks before a block or an allowance is made: the page says which rules it goes before.
 fn ask(visit: &Visit, made: &Override, met: &Met) -> Result<Reply, Failure> {
-    let (lang, t) = (visit.lang, Texts::of(visit.lang));
+    let lang = visit.lang;
+    let t = Texts::of(visit.lang);
     let is_block = made.action == Action::Block;
     let whole = made.entries.is_empty();
     let mut hidden: Vec<(String, String)> = visit
@@ -163,7 +167,10 @@ fn ask(visit: &Visit, made: &Override, met: &Met) -> Result<Reply, Failure> {
         ],
         consequence: if is_block { t.block_consequence } else { t.allow_consequence },
         etag: 0,
-        second: (!met.across.is_empty()).then(|| ("across", "yes", lang.across(met.across.len()))),
+        second: (!met.across.is_empty()).then(|| {
+            let text = lang.across(met.across.len());
+            Second { name: "across", value: "yes", text }
+        }),
         picks: Vec::new(),
         picks_title: String::new(),
         asks_reason: false,

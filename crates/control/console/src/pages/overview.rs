@@ -16,7 +16,7 @@ use crate::texts::traffic::Texts;
 use crate::texts::{Lang, nav};
 use crate::web::{Failure, Visit};
 
-/// What the overview shows.
+/// The figures of the overview.
 const SPAN_MS: i64 = 900_000;
 const STEP_MS: i64 = 10_000;
 /// Nodes report every five seconds; without a report for longer, the page says how old its data are.
@@ -58,7 +58,8 @@ struct Figure {
 }
 
 pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, w) = (visit.claim()?, visit.lang.traffic());
+    let claim = visit.claim()?;
+    let w = visit.lang.traffic();
     let after = {
         let events = &console.control.live().events;
         events.id(&events.watch().borrow())

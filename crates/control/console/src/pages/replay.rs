@@ -40,19 +40,26 @@ struct ReplayPage {
     use_href: String,
 }
 
-/// What a replay found, as the page shows it.
+/// The result of a replay, as the page shows it.
 struct Found {
     notes: Vec<String>,
     has_change: bool,
-    rows: Vec<(&'static str, String, String)>,
+    rows: Vec<FoundRow>,
     chart: Option<Chart>,
     top: Vec<(String, String)>,
+}
+
+/// A number of a replay, with the rules of now and with those that are tried.
+struct FoundRow {
+    name: &'static str,
+    now: String,
+    then: String,
 }
 
 pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let (rule, traces) = read(console, visit).await?;
     let trace = traces.first().map(|it| it.name.clone()).unwrap_or_default();
-    let mut form = form(console, visit, &rule, traces, &rule.row, &trace);
+    let mut form = form_of(console, visit, &rule, traces, &rule.row, &trace);
     for field in &mut form.numbers {
         // Numbers of a link, such as a suggestion.
         if !visit.parameter(field.name).is_empty() {
@@ -70,14 +77,14 @@ pub(super) async fn run(console: &Console, visit: &Visit) -> Result<Reply, Failu
     let trace = visit.field("trace").to_owned();
     let table_rule = match input.check() {
         Ok(table_rule) => table_rule,
-        Err(ModelError::Invalid(faults)) => {
-            let mut form = form(console, visit, &rule, traces, &rule.row, &trace);
+        Err(ControlError::Invalid(faults)) => {
+            let mut form = form_of(console, visit, &rule, traces, &rule.row, &trace);
             fill(&mut form, visit, &faults);
             return page(StatusCode::UNPROCESSABLE_ENTITY, &form);
         }
         Err(error) => return Err(error.into()),
     };
-    let mut form = form(console, visit, &rule, traces, &table_rule, &trace);
+    let mut form = form_of(console, visit, &rule, traces, &table_rule, &trace);
     fill(&mut form, visit, &[]);
     // The whole log is this rule's traffic, unless the mapping says which part is.
     let entries = format!("descriptors=key=\"{}\" {}", table_rule.key, table_rule.per);
@@ -94,7 +101,8 @@ pub(super) async fn run(console: &Console, visit: &Visit) -> Result<Reply, Failu
     let status = match replayed {
         Ok(previewed) => {
             form.found = Some(found(visit, l, &previewed));
-            let (rate, burst) = (table_rule.rate.to_string(), table_rule.max_permits.to_string());
+            let rate = table_rule.rate.to_string();
+            let burst = table_rule.max_permits.to_string();
             if !is_same {
                 form.use_href = query_of(&form.href, &[("rate", &rate), ("max_permits", &burst)]);
             }
@@ -117,7 +125,9 @@ pub(super) async fn run(console: &Console, visit: &Visit) -> Result<Reply, Failu
 }
 
 async fn read(console: &Console, visit: &Visit) -> Result<(Rule, Vec<Trace>), Failure> {
-    let (claim, app, key) = (visit.claim()?, visit.segment(1), visit.segment(3));
+    let claim = visit.claim()?;
+    let app = visit.segment(1);
+    let key = visit.segment(3);
     let read = console.control.read_as(&claim, move |tx, actor| {
         actor.must(Role::Editor, &app)?; // a trace has the clients of every app in it
         rules::get(tx, actor, &app, &key)
@@ -125,7 +135,7 @@ async fn read(console: &Console, visit: &Visit) -> Result<(Rule, Vec<Trace>), Fa
     Ok((read.await?, console.traces().await))
 }
 
-fn form(
+fn form_of(
     console: &Console,
     visit: &Visit,
     rule: &Rule,
@@ -133,7 +143,8 @@ fn form(
     table_rule: &TableRule,
     trace: &str,
 ) -> ReplayPage {
-    let (t, l) = (visit.lang.texts(), Texts::of(visit.lang));
+    let t = visit.lang.texts();
+    let l = Texts::of(visit.lang);
     let folder = console.settings.traces.as_ref().map_or_else(String::new, |it| it.display().to_string());
     let texts = |it: Trace| {
         let text = format!("{} ({})", it.name, Lang::size(it.bytes));
@@ -158,7 +169,7 @@ fn form(
     }
 }
 
-/// What was entered, with its faults.
+/// The input, with its faults.
 fn fill(form: &mut ReplayPage, visit: &Visit, faults: &[FieldFault]) {
     visit.field("map").clone_into(&mut form.map);
     let numbers = std::mem::take(&mut form.numbers).into_iter();
@@ -168,7 +179,8 @@ fn fill(form: &mut ReplayPage, visit: &Visit, faults: &[FieldFault]) {
 
 fn found(visit: &Visit, l: &'static Texts, previewed: &Previewed) -> Found {
     let report = &previewed.report;
-    let (now, then) = (report.rules.first(), report.rules.get(1));
+    let now = report.rules.first();
+    let then = report.rules.get(1);
     let lang = match visit.lang {
         Lang::Zh => Language::Zh,
         Lang::En => Language::En,
@@ -178,12 +190,13 @@ fn found(visit: &Visit, l: &'static Texts, previewed: &Previewed) -> Found {
         notes.insert(0, l.partial.to_owned());
     }
     let requests = count(report.lines.requests);
-    let mut rows = vec![(l.requests, requests.clone(), requests)];
+    let mut rows = vec![FoundRow { name: l.requests, now: requests.clone(), then: requests }];
     let of = |side: Option<&SideReport>, show: &dyn Fn(&RuleReport) -> String| {
         side.and_then(|it| it.rules.first()).map_or_else(String::new, show)
     };
-    let mut row =
-        |text, show: &dyn Fn(&RuleReport) -> String| rows.push((text, of(now, show), of(then, show)));
+    let mut row = |name, show: &dyn Fn(&RuleReport) -> String| {
+        rows.push(FoundRow { name, now: of(now, show), then: of(then, show) });
+    };
     row(l.admitted, &|it| part(it.admitted, it.offered));
     row(l.denied, &|it| part(it.denied, it.offered));
     row(l.near, &|it| part(it.near, it.offered));
@@ -195,8 +208,10 @@ fn found(visit: &Visit, l: &'static Texts, previewed: &Previewed) -> Found {
     row(l.worst, &|it| it.worst_windows.first().map_or_else(String::new, |worst| count(worst.admitted)));
     row(l.suggested, &|it| it.suggested.first().map_or_else(String::new, |it| count(it.burst)));
     if let Some(it) = report.difference {
-        rows.push((l.newly_denied, String::new(), part(it.newly_denied, report.lines.requests)));
-        rows.push((l.newly_admitted, String::new(), part(it.newly_admitted, report.lines.requests)));
+        for (name, requests) in [(l.newly_denied, it.newly_denied), (l.newly_admitted, it.newly_admitted)] {
+            let then = part(requests, report.lines.requests);
+            rows.push(FoundRow { name, now: String::new(), then });
+        }
     }
     let shown = then.or(now).and_then(|it| it.rules.first());
     let top = shown.map_or_else(Vec::new, |rule| {

@@ -7,6 +7,7 @@ use tollgate_control::rollouts::{self, Rollout};
 use tollgate_control::{ControlError, FieldFault, NodeState, Observed, Role};
 use tollgate_http_kit::Reply;
 
+use super::parts::{Button, Check};
 use super::table::{TablePage, cell};
 use crate::console::Console;
 use crate::field::Field;
@@ -14,7 +15,7 @@ use crate::frame::{Frame, page};
 use crate::texts::overrides::left;
 use crate::texts::rollouts::{Texts, count, share, stage, state, step, why};
 use crate::texts::{Lang, grouped};
-use crate::web::{Failure, Visit, encoded, redirect};
+use crate::web::{Failure, Outcome, Visit, encoded, redirect};
 
 /// Rollouts of the list.
 const LISTED: i64 = 100;
@@ -32,13 +33,11 @@ struct RolloutPage {
     notice: Option<(&'static str, String)>,
     /// Class and text of why it is not going on.
     why: Option<(&'static str, String)>,
-    /// Class, name, what is known of it.
-    steps: Vec<(&'static str, String, String)>,
-    /// Class, name, verdict.
-    gates: Vec<(&'static str, &'static str, String)>,
+    steps: Vec<StepView>,
+    gates: Vec<Check>,
     figures: Vec<Figures>,
     nodes: Vec<NodeRow>,
-    /// How many nodes are where.
+    /// The number of nodes in each stage.
     counts: String,
     facts: Vec<(&'static str, String)>,
     diff_href: String,
@@ -48,11 +47,18 @@ struct RolloutPage {
     etag: i64,
     reason: String,
     fault: Option<String>,
-    /// Action, class, text.
-    buttons: Vec<(&'static str, &'static str, &'static str)>,
+    buttons: Vec<Button>,
 }
 
-/// What one side decided during a step.
+/// A step of the plan.
+struct StepView {
+    class: &'static str,
+    name: String,
+    /// Its time, or what it waits for.
+    detail: String,
+}
+
+/// Decisions of one side during a step.
 struct Figures {
     step: String,
     side: &'static str,
@@ -76,7 +82,9 @@ pub(super) fn rollout_href(app: &str) -> String {
 }
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, r, t) = (visit.claim()?, Texts::of(visit.lang), visit.lang.texts());
+    let claim = visit.claim()?;
+    let r = Texts::of(visit.lang);
+    let t = visit.lang.texts();
     let found =
         console.control.read_as(&claim, move |tx, actor| rollouts::list(tx, actor, "", LISTED)).await?;
     let mut list =
@@ -114,7 +122,8 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
 
 /// Such as `2 / 4 · 10 %`.
 fn step_now(lang: Lang, rollout: &Rollout) -> String {
-    let (at, of) = (rollout.progress.step, rollout.plan.steps.len());
+    let at = rollout.progress.step;
+    let of = rollout.plan.steps.len();
     let name = rollout.plan.steps.get(at).map_or_else(String::new, |it| step(lang, it));
     format!("{} / {of} · {name}", at + 1)
 }
@@ -130,7 +139,9 @@ async fn shown(
     notice: Option<(&'static str, String)>,
     fault: Option<String>,
 ) -> Result<Reply, Failure> {
-    let (claim, app, r) = (visit.claim()?, visit.segment(1), Texts::of(visit.lang));
+    let claim = visit.claim()?;
+    let app = visit.segment(1);
+    let r = Texts::of(visit.lang);
     let read =
         console.control.read_as(&claim, move |tx, actor| Ok((rollouts::get(tx, actor, &app)?, tx.now_ms())));
     let (it, now_ms) = read.await?;
@@ -167,36 +178,29 @@ async fn shown(
     page(status, &shown)
 }
 
-fn steps(
-    visit: &Visit,
-    it: &Rollout,
-    observed: &Observed,
-    now_ms: i64,
-) -> Vec<(&'static str, String, String)> {
+fn steps(visit: &Visit, it: &Rollout, observed: &Observed, now_ms: i64) -> Vec<StepView> {
     let r = Texts::of(visit.lang);
     let ended = |index: usize| it.ended.iter().find(|end| end.step == index && end.begun_at.is_some());
     let one = |(index, named): (usize, _)| {
-        let name = step(visit.lang, named);
         let done = |ended_at: i64| format!("{} {}", r.done_at, visit.time_as(ended_at, "%H:%M:%S"));
-        match (it.progress.state, index.cmp(&it.progress.step)) {
+        let (class, detail) = match (it.progress.state, index.cmp(&it.progress.step)) {
             (State::Done, _) | (_, std::cmp::Ordering::Less) => {
-                ("done", name, ended(index).map_or_else(String::new, |end| done(end.ended_at)))
+                ("done", ended(index).map_or_else(String::new, |end| done(end.ended_at)))
             }
-            (_, std::cmp::Ordering::Greater) => ("", name, r.waits.to_owned()),
-            (State::Withdrawn, _) => ("bad", name, r.withdrawn.to_owned()),
-            (State::Halted, _) => ("bad", name, r.halted.to_owned()),
-            (State::Paused, _) => ("now", name, r.paused.to_owned()),
-            (State::Running, _) if it.progress.step_at.is_none() => {
-                ("now", name, r.waits_for_nodes.to_owned())
-            }
+            (_, std::cmp::Ordering::Greater) => ("", r.waits.to_owned()),
+            (State::Withdrawn, _) => ("bad", r.withdrawn.to_owned()),
+            (State::Halted, _) => ("bad", r.halted.to_owned()),
+            (State::Paused, _) => ("now", r.paused.to_owned()),
+            (State::Running, _) if it.progress.step_at.is_none() => ("now", r.waits_for_nodes.to_owned()),
             (State::Running, _) if waits_for_reports(observed, now_ms) => {
-                ("now", name, r.waits_for_reports.to_owned())
+                ("now", r.waits_for_reports.to_owned())
             }
             (State::Running, _) => {
                 let left_ms = observed.soaked_at.map_or(0, |at| at - now_ms);
-                ("now", name, left(visit.lang, left_ms))
+                ("now", left(visit.lang, left_ms))
             }
-        }
+        };
+        StepView { class, name: step(visit.lang, named), detail }
     };
     it.plan.steps.iter().enumerate().map(one).collect()
 }
@@ -212,15 +216,16 @@ fn gates(
     observed: &Observed,
     nodes: &[(NodeState, Stage)],
     now_ms: i64,
-) -> Vec<(&'static str, &'static str, String)> {
+) -> Vec<Check> {
     let r = Texts::of(lang);
     let count_of = |stage: Stage| nodes.iter().filter(|(_, at)| *at == stage).count();
-    let (have, waiting) = (count_of(Stage::Candidate), count_of(Stage::Waiting));
+    let have = count_of(Stage::Candidate);
+    let waiting = count_of(Stage::Waiting);
     let rejected = count_of(Stage::Rejected);
     let Sides { chosen, others } = &observed.sides;
     let verdict = observed.sides.verdict();
-    let compared = |of: fn(&Tally) -> Option<u64>, bad: Verdict, is_judged: bool| match verdict {
-        Verdict::TooFew => ("", r.too_few.to_owned()),
+    let compared = |name, of: fn(&Tally) -> Option<u64>, bad: Verdict, is_judged: bool| match verdict {
+        Verdict::TooFew => Check { class: "", name, outcome: r.too_few.to_owned() },
         _ => {
             let class = if verdict == bad {
                 "bad"
@@ -229,13 +234,14 @@ fn gates(
             } else {
                 ""
             };
-            (class, format!("{} / {}", share(of(chosen)), share(of(others))))
+            Check { class, name, outcome: format!("{} / {}", share(of(chosen)), share(of(others))) }
         }
     };
-    let denied = compared(Tally::denied_share, Verdict::DeniesMore, true);
-    let degraded = compared(Tally::degraded_share, Verdict::DegradesMore, verdict != Verdict::DeniesMore);
+    let denies_more = verdict == Verdict::DeniesMore;
+    let denied = compared(r.gate_denied, Tally::denied_share, Verdict::DeniesMore, true);
+    let degraded = compared(r.gate_degraded, Tally::degraded_share, Verdict::DegradesMore, !denies_more);
     let left_ms = observed.soaked_at.map(|at| at - now_ms);
-    let soaked = match left_ms.filter(|_| it.progress.state == State::Running) {
+    let (soaked, outcome) = match left_ms.filter(|_| it.progress.state == State::Running) {
         Some(ms) if ms > 0 => ("", left(lang, ms)),
         Some(_) if waits_for_reports(observed, now_ms) => ("", r.waits_for_reports.to_owned()),
         Some(_) => ("ok", left(lang, it.plan.soak_s * 1_000)),
@@ -246,12 +252,14 @@ fn gates(
         (_, 0) => "ok",
         _ => "warn",
     };
+    let of_all = format!("{have} / {}", have + waiting);
+    let accepted = if rejected == 0 { "ok" } else { "bad" };
     vec![
-        (acknowledged, r.gate_acknowledged, format!("{have} / {}", have + waiting)),
-        (if rejected == 0 { "ok" } else { "bad" }, r.gate_accepted, rejected.to_string()),
-        (denied.0, r.gate_denied, denied.1),
-        (degraded.0, r.gate_degraded, degraded.1),
-        (soaked.0, r.gate_soaked, soaked.1),
+        Check { class: acknowledged, name: r.gate_acknowledged, outcome: of_all },
+        Check { class: accepted, name: r.gate_accepted, outcome: rejected.to_string() },
+        denied,
+        degraded,
+        Check { class: soaked, name: r.gate_soaked, outcome },
     ]
 }
 
@@ -277,7 +285,7 @@ fn figures(lang: Lang, it: &Rollout, observed: &Observed) -> Vec<Figures> {
     all
 }
 
-/// How many nodes are where, such as `waiting 2 · new version 100`; and how many are not listed.
+/// The number of nodes in each stage, such as `waiting 2 · new version 100`, and of those not listed.
 fn counts(lang: Lang, nodes: &[(NodeState, Stage)]) -> String {
     let count_of = |at: Stage| nodes.iter().filter(|(_, it)| *it == at).count();
     let counted = Stage::ALL.into_iter().map(|at| (stage(lang, at).0, count_of(at)));
@@ -339,19 +347,23 @@ pub(super) fn plan_fields(lang: Lang, faults: &[FieldFault], value: impl Fn(&str
     inputs.into_iter().map(|it| it.faulted(lang, faults)).collect()
 }
 
-fn buttons(r: &Texts, it: &Rollout) -> Vec<(&'static str, &'static str, &'static str)> {
+fn buttons(r: &Texts, it: &Rollout) -> Vec<Button> {
     let is_last = it.progress.step + 1 >= it.plan.steps.len();
-    let advance = ("advance", "btn", if is_last { r.finish } else { r.advance });
-    let withdraw = ("withdraw", "btn danger", r.withdraw);
-    match it.progress.state {
-        State::Running => vec![("pause", "btn", r.pause), advance, withdraw],
-        State::Paused | State::Halted => vec![("resume", "btn primary", r.resume), advance, withdraw],
-        State::Done | State::Withdrawn => Vec::new(),
-    }
+    let text = if is_last { r.finish } else { r.advance };
+    let first = match it.progress.state {
+        State::Running => Button { value: "pause", class: "btn", text: r.pause },
+        State::Paused | State::Halted => Button { value: "resume", class: "btn primary", text: r.resume },
+        State::Done | State::Withdrawn => return Vec::new(),
+    };
+    let advance = Button { value: "advance", class: "btn", text };
+    let withdraw = Button { value: "withdraw", class: "btn danger", text: r.withdraw };
+    vec![first, advance, withdraw]
 }
 
 pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, app, r) = (visit.claim()?, visit.segment(1), Texts::of(visit.lang));
+    let claim = visit.claim()?;
+    let app = visit.segment(1);
+    let r = Texts::of(visit.lang);
     let etag: i64 = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let ask = match visit.field("action") {
         "pause" => Ask::Pause,
@@ -360,19 +372,18 @@ pub(super) async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failu
         "withdraw" => Ask::Withdraw(visit.field("reason").to_owned()),
         _ => return Err(Failure::Bad("unknown action".to_owned())),
     };
-    let (status, notice, fault) = match console.control.ask_rollout(&claim, &app, etag, ask).await {
-        Ok(_) => return Ok(redirect(&rollout_href(&app))),
-        Err(ControlError::Invalid(faults)) => {
+    let asked = console.control.ask_rollout(&claim, &app, etag, ask).await;
+    let (status, notice, fault) = match Outcome::of(asked) {
+        Ok(Outcome::Done(_)) => return Ok(redirect(&rollout_href(&app))),
+        Ok(Outcome::Invalid(faults)) => {
             let fault = faults.first().map(|it| visit.lang.fault(&it.fault));
             (StatusCode::UNPROCESSABLE_ENTITY, None, fault)
         }
-        Err(ControlError::Stale { .. }) => {
-            (StatusCode::PRECONDITION_FAILED, Some(("warn", r.stale.to_owned())), None)
-        }
-        Err(ControlError::WrongRolloutState { .. }) => {
+        Ok(Outcome::Stale) => (StatusCode::PRECONDITION_FAILED, Some(("warn", r.stale.to_owned())), None),
+        Err(Failure::Control(ControlError::WrongRolloutState { .. })) => {
             (StatusCode::CONFLICT, Some(("bad", r.wrong_state.to_owned())), None)
         }
-        Err(error) => return Err(error.into()),
+        Err(failure) => return Err(failure),
     };
     shown(console, visit, status, notice, fault).await
 }

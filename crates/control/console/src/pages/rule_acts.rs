@@ -11,15 +11,15 @@ use tollgate_control::{ControlError, DocFault, ModelError, Role, table_rule_yaml
 use tollgate_http_kit::Reply;
 
 use super::changes::after;
-use super::rule_form::{intent, show_entered};
+use super::rule_form::{intent_of, show_entered};
 use super::rule_trial::Entered;
 use super::rules::rule_href;
 use crate::console::Console;
 use crate::frame::{Frame, page};
 use crate::texts::changes::Texts;
-use crate::web::{Failure, Visit, redirect};
+use crate::web::{Failure, Outcome, Visit, redirect, unless_stale};
 
-/// What is done with a rule.
+/// An action on a rule.
 #[derive(Clone, Copy, Debug)]
 pub enum RuleAct {
     /// On, shadow or off.
@@ -46,7 +46,9 @@ pub(super) async fn answer(console: &Console, act: RuleAct, visit: &Visit) -> Re
 }
 
 async fn read(console: &Console, visit: &Visit) -> Result<Rule, Failure> {
-    let (claim, app, key) = (visit.claim()?, visit.segment(1), visit.segment(3));
+    let claim = visit.claim()?;
+    let app = visit.segment(1);
+    let key = visit.segment(3);
     Ok(console.control.read_as(&claim, move |tx, actor| rules::get(tx, actor, &app, &key)).await?)
 }
 
@@ -57,15 +59,13 @@ async fn set_state(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let rule = read(console, visit).await?;
     let href = rule_href(&rule.app, &rule.row.key);
     let input = TableRuleInput { state: visit.field("state").to_owned(), ..rule.row.to_input() };
-    let done = console.change(visit, move |tx, actor| {
-        rules::propose_update(tx, actor, &app, etag, &input, Intent::Publish)
-    });
-    match done.await {
-        Ok(Some(done)) => Ok(after(&done, &href)),
+    let done =
+        console.change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &input, Intent::Publish));
+    Ok(match unless_stale(done.await)?.flatten() {
+        Some(done) => after(&done, &href),
         // The page shows what is there now, with its state.
-        Ok(None) | Err(ControlError::Stale { .. }) => Ok(redirect(&href)),
-        Err(error) => Err(error.into()),
-    }
+        None => redirect(&href),
+    })
 }
 
 #[derive(Template)]
@@ -135,32 +135,31 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
         let fault = at("key", "a rule keeps its key; make a new rule for another key".to_owned());
         return show(visit, unprocessable, &rule, etag, text, &[fault], None);
     }
-    let (href, asked) = (rule_href(&rule.app, &rule.row.key), intent(visit));
-    match console
-        .change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &input, asked))
-        .await
-    {
-        Ok(Some(done)) => Ok(after(&done, &format!("{href}/yaml"))),
-        Ok(None) => Ok(redirect(&format!("{href}/yaml"))),
-        Err(ControlError::Invalid(faults)) => {
+    let href = format!("{}/yaml", rule_href(&rule.app, &rule.row.key));
+    let intent = intent_of(visit);
+    let changed = console.change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &input, intent));
+    match Outcome::of(changed.await)? {
+        Outcome::Done(Some(done)) => Ok(after(&done, &href)),
+        Outcome::Done(None) => Ok(redirect(&href)),
+        Outcome::Invalid(faults) => {
             let faults: Vec<_> = faults.iter().map(|it| at(it.field, visit.lang.fault(&it.fault))).collect();
             show(visit, unprocessable, &rule, etag, text, &faults, None)
         }
-        Err(ControlError::Stale { .. }) => {
+        Outcome::Stale => {
             let notice = Some(("warn", visit.lang.texts().stale.to_owned()));
-            let etag = rule.etag;
-            show(visit, StatusCode::PRECONDITION_FAILED, &rule, etag, text, &[], notice)
+            show(visit, StatusCode::PRECONDITION_FAILED, &rule, rule.etag, text, &[], notice)
         }
-        Err(error) => Err(error.into()),
     }
 }
 
 async fn trial(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     visit.claim()?;
-    let (app, key) = (visit.segment(1), visit.segment(3));
+    let app = visit.segment(1);
+    let key = visit.segment(3);
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let href = rule_href(&app, &key);
-    let (rate, max_permits) = (visit.field("try_rate").to_owned(), visit.field("try_max_permits").to_owned());
+    let rate = visit.field("try_rate").to_owned();
+    let max_permits = visit.field("try_max_permits").to_owned();
     let step = match visit.field("action") {
         "start" => Step::Start { rate: rate.clone(), max_permits: max_permits.clone() },
         "adopt" => Step::Adopt,
@@ -170,13 +169,12 @@ async fn trial(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let is_start = matches!(step, Step::Start { .. });
     let done =
         console.change(visit, move |tx, actor| trials::change(tx, actor, (&app, &key), etag, &step)).await;
-    match done {
-        Ok(Some(done)) => Ok(after(&done, &href)),
-        Err(ControlError::Invalid(faults)) if is_start => {
+    match Outcome::of(done)? {
+        Outcome::Done(Some(done)) => Ok(after(&done, &href)),
+        Outcome::Invalid(faults) if is_start => {
             show_entered(console, visit, &Entered { rate, max_permits, faults }).await
         }
         // The page shows what is there now, also where the trial has ended meanwhile.
-        Ok(None) | Err(ControlError::Stale { .. } | ControlError::Invalid(_)) => Ok(redirect(&href)),
-        Err(error) => Err(error.into()),
+        Outcome::Done(None) | Outcome::Stale | Outcome::Invalid(_) => Ok(redirect(&href)),
     }
 }

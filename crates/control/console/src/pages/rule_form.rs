@@ -14,8 +14,9 @@ use tollgate_control::{
 use tollgate_http_kit::Reply;
 
 use super::changes::{after, change_href};
-use super::diffs::{label, value};
+use super::diffs::edited;
 use super::overview::words;
+use super::parts::{Button, Edit};
 use super::rule_trial::{Entered, TrialView};
 use super::rules::rule_href;
 use crate::chart::{Chart, per_second};
@@ -23,7 +24,7 @@ use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, live, page};
 use crate::texts::changes::Texts;
-use crate::web::{Failure, Visit, encoded, query_of, redirect};
+use crate::web::{Failure, Outcome, Visit, encoded, query_of, redirect};
 
 #[derive(Template)]
 #[template(path = "rule_form.html")]
@@ -52,13 +53,12 @@ struct FormPage {
     versions_href: String,
     /// Where the rule is, for what is done with it besides the form; empty for a new one.
     href: String,
-    /// State, class and text of a button for each other state.
-    states: Vec<(&'static str, &'static str, &'static str)>,
+    states: Vec<Button>,
     past: Vec<PastView>,
     apps: Vec<String>,
     /// The state of a rule that is there: class and text.
     state: (String, &'static str),
-    /// What it decided lately, if it did.
+    /// Its latest decisions, if there are any.
     chart: Option<Chart>,
     /// Numbers that are tried, or could be; not of a new rule.
     trial: Option<TrialView>,
@@ -76,8 +76,7 @@ struct PastView {
     author: String,
     at: String,
     ms: i64,
-    /// Field, before, after.
-    fields: Vec<(&'static str, String, String)>,
+    fields: Vec<Edit>,
 }
 
 pub(super) async fn new(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
@@ -101,7 +100,7 @@ pub(super) async fn new(console: &Console, visit: &Visit) -> Result<Reply, Failu
 
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     visit.claim()?;
-    let mut input = input(visit);
+    let mut input = input_of(visit);
     let app = visit.field("app").to_owned();
     if visit.field("action") == "preset" {
         // Without JavaScript the server fills in both fields.
@@ -117,12 +116,11 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
         return Ok(redirect(&query_of("/files/new", &parameters)));
     }
     let is_accepted = visit.field("terms") == "yes";
-    let (asked, asked_app) = (input.clone(), app.clone());
+    let asked = input.clone();
+    let asked_app = app.clone();
     let created = if is_accepted {
-        let intent = intent(visit);
-        console
-            .change(visit, move |tx, actor| rules::propose_create(tx, actor, &asked_app, &asked, intent))
-            .await
+        let intent = intent_of(visit);
+        console.change(visit, move |tx, actor| rules::propose_create(tx, actor, &asked_app, &asked, intent)).await
     } else {
         // Everything else that is wrong is shown at the same time.
         let mut faults = vec![FieldFault { field: "terms", fault: Fault::NotAccepted }];
@@ -144,7 +142,7 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 pub(super) async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let read = read(console, visit).await?;
+    let read = read_page(console, visit).await?;
     let mut input = read.rule.row.to_input();
     // Numbers of a link, such as a suggestion, are filled in and not saved.
     for (field, name) in [(&mut input.rate, "rate"), (&mut input.max_permits, "max_permits")] {
@@ -157,52 +155,52 @@ pub(super) async fn edit(console: &Console, visit: &Visit) -> Result<Reply, Fail
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     visit.claim()?;
-    let mut input = input(visit);
+    let mut input = input_of(visit);
     input.key = visit.segment(3);
     if visit.field("action") == "preset" {
-        let read = read(console, visit).await?;
+        let read = read_page(console, visit).await?;
         let number = visit.field("preset").trim().to_owned();
         (input.rate, input.max_permits) = (number.clone(), number);
         return show(console, visit, StatusCode::OK, &read, &Filled::of(&input));
     }
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
-    let (app, asked) = (visit.segment(1), input.clone());
-    let intent = intent(visit);
-    match console
-        .change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &asked, intent))
-        .await
-    {
-        Ok(Some(done)) => Ok(after(&done, "/rules")),
-        Ok(None) => Ok(redirect(&rule_href(&visit.segment(1), &input.key))),
-        Err(ControlError::Invalid(faults)) => {
-            let mut read = read(console, visit).await?;
+    let app = visit.segment(1);
+    let asked = input.clone();
+    let intent = intent_of(visit);
+    let changed = console.change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &asked, intent));
+    match Outcome::of(changed.await)? {
+        Outcome::Done(Some(done)) => Ok(after(&done, "/rules")),
+        Outcome::Done(None) => Ok(redirect(&rule_href(&visit.segment(1), &input.key))),
+        Outcome::Invalid(faults) => {
+            let mut read = read_page(console, visit).await?;
             read.rule.etag = etag; // a change by others meanwhile is still found
             let filled = Filled { faults: &faults, ..Filled::of(&input) };
             show(console, visit, StatusCode::UNPROCESSABLE_ENTITY, &read, &filled)
         }
-        Err(ControlError::Stale { .. }) => {
-            let read = read(console, visit).await?;
+        Outcome::Stale => {
+            let read = read_page(console, visit).await?;
             let now = format!("{} {}", visit.lang.texts().stale, in_words(visit, &read.rule));
             let filled = Filled { notice: Some(("warn", now)), ..Filled::of(&input) };
             show(console, visit, StatusCode::PRECONDITION_FAILED, &read, &filled)
         }
-        Err(error) => Err(error.into()),
     }
 }
 
-/// What the page of a rule shows besides its form.
+/// Everything that the page of a rule shows besides its form.
 struct Read {
     rule: Rule,
     now_ms: i64,
     past: Vec<Past>,
-    /// What it decided lately.
+    /// Its latest decisions.
     lately: History,
     compared: Option<Compared>,
     suggestion: Option<Suggestion>,
 }
 
-async fn read(console: &Console, visit: &Visit) -> Result<Read, Failure> {
-    let (claim, app, key) = (visit.claim()?, visit.segment(1), visit.segment(3));
+async fn read_page(console: &Console, visit: &Visit) -> Result<Read, Failure> {
+    let claim = visit.claim()?;
+    let app = visit.segment(1);
+    let key = visit.segment(3);
     let read = console.control.read_as(&claim, move |tx, actor| {
         let past = rules::past(tx, actor, &app, Kind::TableRule, &key)?;
         let rule = rules::get(tx, actor, &app, &key)?;
@@ -221,7 +219,7 @@ async fn read(console: &Console, visit: &Visit) -> Result<Read, Failure> {
     Ok(read.await?)
 }
 
-/// What the forms of the page are filled with.
+/// The input of the forms, with its faults.
 struct Filled<'a> {
     input: &'a TableRuleInput,
     faults: &'a [FieldFault],
@@ -241,7 +239,7 @@ pub(super) async fn show_entered(
     visit: &Visit,
     trial: &Entered,
 ) -> Result<Reply, Failure> {
-    let read = read(console, visit).await?;
+    let read = read_page(console, visit).await?;
     let input = read.rule.row.to_input();
     let filled = Filled { trial: Some(trial), ..Filled::of(&input) };
     show(console, visit, StatusCode::UNPROCESSABLE_ENTITY, &read, &filled)
@@ -252,9 +250,10 @@ const LATELY_MS: i64 = 900_000;
 const STEP_MS: i64 = 10_000;
 
 /// The states that it is not in, as buttons.
-fn states(c: &Texts, now: &str) -> Vec<(&'static str, &'static str, &'static str)> {
-    let all = [("on", "btn", c.switch_on), ("shadow", "btn", c.try_shadow), ("off", "btn", c.switch_off)];
-    all.into_iter().filter(|it| it.0 != now).collect()
+fn states(c: &Texts, now: &str) -> Vec<Button> {
+    let all = [("on", c.switch_on), ("shadow", c.try_shadow), ("off", c.switch_off)];
+    let others = all.into_iter().filter(|(value, _)| *value != now);
+    others.map(|(value, text)| Button { value, class: "btn", text }).collect()
 }
 
 /// At most this many versions are shown.
@@ -272,19 +271,14 @@ fn past_views(visit: &Visit, app: &str, past: &[Past]) -> Vec<PastView> {
             author: it.author.clone(),
             at: visit.time(it.at),
             ms: it.at,
-            fields: fields
-                .map(|it| {
-                    let side = |side: Option<String>| value(visit.lang, &it.field, side.unwrap_or_default());
-                    (label(visit.lang, &it.field), side(it.before), side(it.after))
-                })
-                .collect(),
+            fields: fields.map(|it| edited(visit.lang, it)).collect(),
         }
     };
     past.iter().enumerate().take(MAX_PAST).map(view).collect()
 }
 
-/// What a form asks for.
-pub(super) fn intent(visit: &Visit) -> Intent {
+/// The intent of a form: to publish, or to keep a draft.
+pub(super) fn intent_of(visit: &Visit) -> Intent {
     if visit.field("action") == "draft" { Intent::Draft } else { Intent::Publish }
 }
 
@@ -299,7 +293,7 @@ fn in_words(visit: &Visit, rule: &Rule) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
-fn input(visit: &Visit) -> TableRuleInput {
+fn input_of(visit: &Visit) -> TableRuleInput {
     let field = |name: &str| visit.field(name).to_owned();
     TableRuleInput {
         key: field("key"),
@@ -340,7 +334,7 @@ async fn show_new(
     });
     let apps = read.await?;
     let t = visit.lang.texts();
-    let mut form = form(visit, Frame::new(visit, "new", t.create), app, input, faults, false);
+    let mut form = form_of(visit, Frame::new(visit, "new", t.create), app, input, faults, false);
     form.crumb = format!("{} / {}", t.limits_short, t.create);
     form.action = "/rules/new".to_owned();
     form.button = t.submit;
@@ -362,7 +356,7 @@ fn show(
     let may_edit = visit.who()?.may(Role::Editor, &rule.app);
     let title = format!("{} / {}", rule.app, rule.row.key);
     let mut form =
-        form(visit, Frame::new(visit, "rules", title), &rule.app, filled.input, filled.faults, true);
+        form_of(visit, Frame::new(visit, "rules", title), &rule.app, filled.input, filled.faults, true);
     let href = rule_href(&rule.app, &rule.row.key);
     let has = |node: &NodeState| node.has(&rule.app, rule.version.unsigned_abs());
     form.live = Some(match rule.is_app_disabled {
@@ -390,7 +384,8 @@ fn show(
     form.button = t.save;
     form.may_edit = may_edit;
     form.notice.clone_from(&filled.notice);
-    let (compared, suggestion) = (read.compared.as_ref(), read.suggestion.as_ref());
+    let compared = read.compared.as_ref();
+    let suggestion = read.suggestion.as_ref();
     form.is_live = form.chart.is_some() || compared.is_some();
     form.trial = Some(TrialView::new(visit, &rule.row, compared, suggestion, filled.trial));
     let documents = compile::documents(&rule.app, std::slice::from_ref(&rule.row))?;
@@ -401,7 +396,7 @@ fn show(
 }
 
 /// The fields with their values and faults.
-fn form(
+fn form_of(
     visit: &Visit,
     f: Frame,
     app: &str,

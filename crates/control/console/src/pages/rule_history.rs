@@ -1,4 +1,4 @@
-//! What a rule counted: live and over time, its most limited keys, and what its traffic suggests.
+//! The history of a rule: decisions live and over time, most limited keys, numbers from its traffic.
 
 use askama::Template;
 use hyper::StatusCode;
@@ -7,6 +7,7 @@ use tollgate_control::{ControlError, Role, rules};
 use tollgate_http_kit::Reply;
 
 use super::overview::words;
+use super::parts::Tab;
 use super::rules::rule_href;
 use super::top::{Limited, limited};
 use crate::chart::{Chart, compared, per_second, percent, rate};
@@ -28,8 +29,8 @@ struct HistoryPage {
     after: String,
     href: String,
     is_gone: bool,
-    spans: Vec<(String, &'static str, bool)>,
-    sums: Vec<(&'static str, String, String)>,
+    spans: Vec<Tab>,
+    sums: Vec<Sum>,
     has_traffic: bool,
     chart: Chart,
     /// Denials in force and in trial, if there is or was a trial.
@@ -40,13 +41,24 @@ struct HistoryPage {
     is_per_value: bool,
 }
 
+/// Decisions of one kind.
+struct Sum {
+    name: &'static str,
+    count: String,
+    /// The share of all requests; empty where that says nothing.
+    share: String,
+}
+
 pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, w) = (visit.claim()?, visit.lang.traffic());
-    let (app, key) = (visit.segment(1), visit.segment(3));
-    let span = SPANS.iter().find(|it| it.0 == visit.parameter("span")).unwrap_or(&SPANS[1]);
-    let (span_name, span_ms) = (span.0, span.1);
+    let claim = visit.claim()?;
+    let w = visit.lang.traffic();
+    let app = visit.segment(1);
+    let key = visit.segment(3);
+    let span = SPANS.iter().find(|it| it.name == visit.parameter("span")).unwrap_or(&SPANS[1]);
+    let span_ms = span.ms;
     let scope = Scope::Rule(app.clone(), format!("key={key}"));
-    let (asked_app, asked_key) = (app.clone(), key.clone());
+    let asked_app = app.clone();
+    let asked_key = key.clone();
     let read = console.control.read_as(&claim, move |tx, actor| {
         let to_ms = tx.now_ms() - TEN_SECONDS;
         let query = HistoryQuery { scope: scope.clone(), from_ms: to_ms - span_ms, to_ms, step_ms: 0 };
@@ -70,10 +82,10 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
     }
     let href = rule_href(&app, &key);
     let form = if span_ms >= DAY_MS { "%m-%d %H:%M" } else { "%H:%M:%S" };
-    let is_zh = visit.lang == Lang::Zh;
-    let spans = SPANS.iter().map(|(name, _, zh, en)| {
-        let target = query_of(&format!("{href}/history"), &[("span", name)]);
-        (target, if is_zh { *zh } else { *en }, *name == span_name)
+    let spans = SPANS.iter().map(|it| Tab {
+        text: it.text(visit.lang),
+        href: query_of(&format!("{href}/history"), &[("span", it.name)]),
+        is_here: it.name == span.name,
     });
     // Also of a trial that has ended, as long as its counts are within the span.
     let has_trial = found.sum().both_denied > 0 || rule.as_ref().is_some_and(|it| it.row.trial.is_some());
@@ -102,23 +114,24 @@ pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Fail
     page(StatusCode::OK, &history)
 }
 
-/// What an operator asks of a rule: how much came, and what became of it.
-fn sums(lang: Lang, found: &History, has_trial: bool) -> Vec<(&'static str, String, String)> {
-    let (w, sum) = (lang.traffic(), found.sum());
+/// The sums of a span: requests, and their outcomes.
+fn sums(lang: Lang, found: &History, has_trial: bool) -> Vec<Sum> {
+    let w = lang.traffic();
+    let sum = found.sum();
     let all = sum.offered().max(1);
     let share =
         |part: i64| if sum.offered() == 0 { String::new() } else { percent(part.min(all) * 10_000 / all) };
+    let part = |name, part: i64| Sum { name, count: grouped(part), share: share(part) };
     let mut sums = vec![
-        (w.offered, grouped(sum.offered()), String::new()),
-        (w.admitted, grouped(sum.admitted), share(sum.admitted)),
-        (w.denied, grouped(sum.denied), share(sum.denied)),
-        (w.shadow_denied, grouped(sum.shadow_denied), share(sum.shadow_denied)),
-        (w.near, grouped(sum.near), share(sum.near)),
-        (w.degraded, grouped(sum.degraded), share(sum.degraded)),
+        Sum { name: w.offered, count: grouped(sum.offered()), share: String::new() },
+        part(w.admitted, sum.admitted),
+        part(w.denied, sum.denied),
+        part(w.shadow_denied, sum.shadow_denied),
+        part(w.near, sum.near),
+        part(w.degraded, sum.degraded),
     ];
     if has_trial {
-        let denied = sum.trial_denied();
-        sums.insert(4, (lang.trial().denied_in_trial, grouped(denied), share(denied)));
+        sums.insert(4, part(lang.trial().denied_in_trial, sum.trial_denied()));
     }
     sums
 }
@@ -126,7 +139,8 @@ fn sums(lang: Lang, found: &History, has_trial: bool) -> Vec<(&'static str, Stri
 /// The suggestion in words, and the form filled in with it.
 fn suggested(lang: Lang, suggestion: &Suggestion, href: &str, may_edit: bool) -> (String, Option<String>) {
     let text = in_words(lang, suggestion);
-    let (per_second, burst) = (suggestion.rate.to_string(), suggestion.max_permits.to_string());
+    let per_second = suggestion.rate.to_string();
+    let burst = suggestion.max_permits.to_string();
     let target = query_of(href, &[("rate", &per_second), ("max_permits", &burst)]);
     (text, may_edit.then_some(target))
 }

@@ -12,7 +12,7 @@ use crate::texts::grouped;
 use crate::texts::trial::Texts;
 use crate::web::Visit;
 
-/// What the page of a rule shows of trials.
+/// The trial of a rule on its page, or the form that starts one.
 pub(super) struct TrialView {
     pub(super) n: &'static Texts,
     pub(super) as_table: &'static str,
@@ -28,10 +28,16 @@ pub(super) struct TrialView {
 /// A trial and what it is compared with.
 pub(super) struct Running {
     pub(super) is_running: bool,
-    /// Name, in force, in trial.
-    pub(super) rows: Vec<(&'static str, String, String)>,
+    pub(super) rows: Vec<TrialRow>,
     pub(super) sum: String,
     pub(super) chart: Option<Chart>,
+}
+
+/// A number in force, and the one that is tried.
+pub(super) struct TrialRow {
+    pub(super) name: &'static str,
+    pub(super) in_force: String,
+    pub(super) tried: String,
 }
 
 /// The numbers of a form that could not start a trial, and what is wrong with them.
@@ -49,8 +55,9 @@ impl TrialView {
         suggestion: Option<&Suggestion>,
         entered: Option<&Entered>,
     ) -> Self {
-        let (t, n) = (visit.lang.texts(), visit.lang.trial());
-        let why_not = match (&*row.state, &*row.bucket) {
+        let t = visit.lang.texts();
+        let n = visit.lang.trial();
+        let why_not = match (&*table_rule.state, &*table_rule.bucket) {
             ("on", "") => "",
             ("on", _) => n.in_bucket,
             _ => n.not_on,
@@ -82,8 +89,9 @@ impl TrialView {
     }
 }
 
-fn running(visit: &Visit, row: &TableRule, found: &Compared) -> Running {
-    let (t, n) = (visit.lang.texts(), visit.lang.trial());
+fn running(visit: &Visit, table_rule: &TableRule, found: &Compared) -> Running {
+    let t = visit.lang.texts();
+    let n = visit.lang.trial();
     let sum = found.history.sum();
     let offered = sum.offered();
     let share = |part: i64| match offered {
@@ -91,11 +99,12 @@ fn running(visit: &Visit, row: &TableRule, found: &Compared) -> Running {
         _ => format!("{} · {}", grouped(part), percent(part.min(offered) * 10_000 / offered)),
     };
     let per_second = |number: i64| format!("{} {}", grouped(number), t.per_second);
+    let row = |name, in_force, tried| TrialRow { name, in_force, tried };
     let rows = vec![
-        (t.rate_long, per_second(row.rate), per_second(found.trial.rate)),
-        (t.max_permits, grouped(row.max_permits), grouped(found.trial.max_permits)),
-        (n.denied, share(sum.denied), share(sum.trial_denied())),
-        (n.only, share(sum.denied - sum.both_denied), share(sum.shadow_denied)),
+        row(t.rate_long, per_second(table_rule.rate), per_second(found.trial.rate)),
+        row(t.max_permits, grouped(table_rule.max_permits), grouped(found.trial.max_permits)),
+        row(n.denied, share(sum.denied), share(sum.trial_denied())),
+        row(n.only, share(sum.denied - sum.both_denied), share(sum.shadow_denied)),
     ];
     let form = if found.history.step_ms >= 60_000 { "%m-%d %H:%M" } else { "%H:%M:%S" };
     let clock = |at| visit.time_as(at, form);

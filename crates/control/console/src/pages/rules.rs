@@ -78,7 +78,8 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
         "updated" => ("updated", Sort::Updated),
         _ => ("key", Sort::Key),
     };
-    let (app, search) = (visit.parameter("app").to_owned(), visit.parameter("search").to_owned());
+    let app = visit.parameter("app").to_owned();
+    let search = visit.parameter("search").to_owned();
     let states = [("on", t.state_on), ("shadow", t.state_shadow), ("off", t.state_off)];
     let state = states.iter().find(|it| it.0 == visit.parameter("state")).map_or("", |it| it.0).to_owned();
     let query = Query {
@@ -104,7 +105,8 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     });
     let rows: Vec<Row> = rows.collect();
     let href = |page: i64, sort: &str| {
-        let (size, page) = (size.to_string(), page.to_string());
+        let size = size.to_string();
+        let page = page.to_string();
         let parameters = [
             ("app", &*app),
             ("state", &state),
@@ -149,7 +151,8 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
 }
 
 fn row(console: &Console, visit: &Visit, rule: &Rule, used: Option<i64>, may_edit: bool) -> Row {
-    let (t, table_rule) = (visit.lang.texts(), &rule.row);
+    let t = visit.lang.texts();
+    let table_rule = &rule.row;
     let href = rule_href(&rule.app, &table_rule.key);
     let usage = console.control.nodes().usage(&rule.app, &table_rule.key);
     let width = |tokens: i64| tokens.clamp(0, table_rule.max_permits) * 64 / table_rule.max_permits.max(1);
@@ -191,7 +194,7 @@ pub(super) fn state_text(lang: Lang, state: &str) -> &'static str {
     }
 }
 
-/// What the page before did, and where that is in force.
+/// The outcome of the page before, and where it is in force.
 fn notice(
     console: &Console,
     visit: &Visit,
@@ -204,8 +207,9 @@ fn notice(
         "stale" => return Some(("warn", c.bulk_stale.to_owned())),
         _ => {}
     }
-    let (app, version) = (visit.parameter("saved"), visit.number("version", 0));
-    if tollgate_control::fields::app_name(app).is_err() || version < 1 {
+    let app = visit.parameter("saved");
+    let version = visit.number("version", 0);
+    if tollgate_control::table_rule::app_name(app).is_err() || version < 1 {
         return None;
     }
     if disabled.contains(app) {

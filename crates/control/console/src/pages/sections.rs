@@ -15,9 +15,15 @@ pub(super) struct SectionsPage {
     /// A link beside the title, and its text.
     pub(super) tool: Option<(String, &'static str)>,
     pub(super) notice: Option<(&'static str, String)>,
-    /// Title, hint and text of what is shown this once.
-    pub(super) secret: Option<(&'static str, String, String)>,
+    pub(super) secret: Option<Secret>,
     pub(super) sections: Vec<Section>,
+}
+
+/// A text that is shown this once.
+pub(super) struct Secret {
+    pub(super) title: &'static str,
+    pub(super) hint: String,
+    pub(super) text: String,
 }
 
 /// One card.

@@ -11,7 +11,7 @@ use crate::console::Console;
 use crate::field::Field;
 use crate::frame::{Frame, page};
 use crate::texts::access;
-use crate::web::{Failure, Visit, redirect};
+use crate::web::{Failure, Outcome, Visit, redirect};
 
 pub(super) async fn show(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let a = access::Texts::of(visit.lang);
@@ -27,7 +27,9 @@ async fn render(
     notice: Option<(&'static str, String)>,
     etag: Option<i64>,
 ) -> Result<Reply, Failure> {
-    let (t, a, lang) = (visit.lang.texts(), access::Texts::of(visit.lang), visit.lang);
+    let t = visit.lang.texts();
+    let a = access::Texts::of(visit.lang);
+    let lang = visit.lang;
     let claim = visit.claim()?;
     let read = console.control.read_as(&claim, |tx, actor| {
         actor.must(Role::Admin, EVERY_APP)?;
@@ -91,15 +93,14 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
     } else {
         Err(ControlError::Invalid(faults))
     };
-    match changed {
-        Ok(_) => Ok(redirect("/settings?done=saved")),
-        Err(ControlError::Invalid(faults)) => {
+    match Outcome::of(changed)? {
+        Outcome::Done(_) => Ok(redirect("/settings?done=saved")),
+        Outcome::Invalid(faults) => {
             render(console, visit, StatusCode::UNPROCESSABLE_ENTITY, &faults, None, Some(etag)).await
         }
-        Err(ControlError::Stale { .. }) => {
+        Outcome::Stale => {
             let notice = Some(("warn", access::Texts::of(visit.lang).settings_stale.to_owned()));
             render(console, visit, StatusCode::PRECONDITION_FAILED, &[], notice, None).await
         }
-        Err(error) => Err(error.into()),
     }
 }

@@ -10,7 +10,7 @@ use crate::frame::Frame;
 pub(super) struct TablePage {
     pub(super) f: Frame,
     pub(super) crumb: String,
-    /// What the screen is for.
+    /// The purpose of the screen.
     pub(super) lead: &'static str,
     /// The button that makes a new one.
     pub(super) create: Option<(&'static str, String)>,

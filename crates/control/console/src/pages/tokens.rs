@@ -6,7 +6,7 @@ use tollgate_control::tokens::{self, Kind, Token, TokenInput};
 use tollgate_control::{ControlError, FieldFault, Role};
 use tollgate_http_kit::Reply;
 
-use super::sections::{Form, Section, SectionsPage};
+use super::sections::{Form, Secret, Section, SectionsPage};
 use super::table::{Cell, cell};
 use super::users::{role_options, roles_text};
 use crate::console::Console;
@@ -29,7 +29,10 @@ async fn show(
     faults: &[FieldFault],
     secret: Option<String>,
 ) -> Result<Reply, Failure> {
-    let (claim, t, lang, a) = (visit.claim()?, visit.lang.texts(), visit.lang, access::Texts::of(visit.lang));
+    let claim = visit.claim()?;
+    let t = visit.lang.texts();
+    let lang = visit.lang;
+    let a = access::Texts::of(visit.lang);
     let before = visit.parameter("before").to_owned();
     let read = console
         .control
@@ -37,7 +40,7 @@ async fn show(
     let (listed, now_ms) = read.await?;
     let mut shown =
         SectionsPage::new(Frame::new(visit, "tokens", a.tokens), format!("{} / {}", t.system, a.tokens));
-    shown.secret = secret.map(|it| (a.token_title, a.token_hint.to_owned(), it));
+    shown.secret = secret.map(|text| Secret { title: a.token_title, hint: a.token_hint.to_owned(), text });
     let more = listed.last().filter(|_| listed.len() as i64 == SIZE);
     let table = Section {
         head: vec![

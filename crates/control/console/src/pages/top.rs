@@ -10,7 +10,7 @@ use tollgate_http_kit::Reply;
 use crate::console::Console;
 use crate::frame::{Frame, page};
 use crate::texts::grouped;
-use crate::texts::traffic::{SPANS, Texts};
+use crate::texts::traffic::{SPANS, Span, Texts};
 use crate::web::{Failure, Visit, encoded, query_of};
 
 const DAY_MS: i64 = 86_400_000;
@@ -24,10 +24,25 @@ struct TopPage {
     apps: Vec<(String, bool)>,
     rule: String,
     search: String,
-    spans: Vec<(&'static str, &'static str, bool)>,
+    spans: Vec<SpanOption>,
     keys: Vec<Limited>,
-    unlimited: Vec<(String, &'static str, String, String)>,
+    unlimited: Vec<UnlimitedRow>,
     names: Vec<String>,
+}
+
+/// A span of time to choose.
+struct SpanOption {
+    name: &'static str,
+    text: &'static str,
+    is_chosen: bool,
+}
+
+/// Requests that no rule limits.
+struct UnlimitedRow {
+    domain: String,
+    what: &'static str,
+    admitted: String,
+    denied: String,
 }
 
 /// A key that was limited, and where to find more.
@@ -61,18 +76,20 @@ pub(super) fn limited(keys: Vec<TopKey>) -> Vec<Limited> {
 }
 
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, w) = (visit.claim()?, visit.lang.traffic());
-    let (app, rule) = (visit.parameter("app").to_owned(), visit.parameter("rule").to_owned());
+    let claim = visit.claim()?;
+    let w = visit.lang.traffic();
+    let app = visit.parameter("app").to_owned();
+    let rule = visit.parameter("rule").to_owned();
     let search = visit.parameter("search").to_owned();
     let asked = visit.parameter("span");
     // Rows are kept for seven days.
-    let span = SPANS[..5].iter().find(|it| it.0 == asked).unwrap_or(&SPANS[1]);
+    let span = SPANS[..5].iter().find(|it| it.name == asked).unwrap_or(&SPANS[1]);
     let scope = match (app.is_empty(), rule.is_empty()) {
         (true, _) => Scope::All,
         (_, true) => Scope::App(app.clone()),
         _ => Scope::Rule(app.clone(), rule.clone()),
     };
-    let query = TopQuery { scope, search: search.clone(), span_ms: span.1, limit: 100 };
+    let query = TopQuery { scope, search: search.clone(), span_ms: span.ms, limit: 100 };
     let read = console.control.read_as(&claim, move |tx, actor| {
         let keys = history::top_keys(tx, actor, &query)?;
         let is_over_all = actor.may(Role::Viewer, EVERY_APP);
@@ -85,20 +102,21 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
     names.dedup();
     names.truncate(100);
     let events = &console.control.live().events;
-    let is_zh = visit.lang == crate::texts::Lang::Zh;
+    let option =
+        |it: &Span| SpanOption { name: it.name, text: it.text(visit.lang), is_chosen: it.name == span.name };
+    let row = |it: history::Unlimited| UnlimitedRow {
+        what: if it.rule == UNMATCHED { w.unmatched } else { w.unknown_domain },
+        domain: it.domain,
+        admitted: grouped(it.counts.admitted),
+        denied: grouped(it.counts.denied),
+    };
     let top = TopPage {
         f: Frame::new(visit, "top", w.top),
         after: events.id(&events.watch().borrow()),
         apps: all.into_iter().map(|(name, _)| (name.clone(), name == app)).collect(),
-        spans: SPANS[..5].iter().map(|it| (it.0, if is_zh { it.2 } else { it.3 }, it.0 == span.0)).collect(),
+        spans: SPANS[..5].iter().map(option).collect(),
         keys: limited(keys),
-        unlimited: unlimited
-            .into_iter()
-            .map(|it| {
-                let what = if it.rule == UNMATCHED { w.unmatched } else { w.unknown_domain };
-                (it.domain, what, grouped(it.counts.admitted), grouped(it.counts.denied))
-            })
-            .collect(),
+        unlimited: unlimited.into_iter().map(row).collect(),
         names,
         rule,
         search,

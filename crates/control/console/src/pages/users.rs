@@ -6,7 +6,7 @@ use tollgate_control::users::{self, User};
 use tollgate_control::{ControlError, FieldFault, Role};
 use tollgate_http_kit::Reply;
 
-use super::sections::{Form, Section, SectionsPage};
+use super::sections::{Form, Secret, Section, SectionsPage};
 use super::table::{Cell, cell};
 use crate::console::Console;
 use crate::field::Field;
@@ -48,13 +48,16 @@ async fn show(
     faults: &[FieldFault],
     made: Option<(User, String)>,
 ) -> Result<Reply, Failure> {
-    let (claim, t, lang, a) = (visit.claim()?, visit.lang.texts(), visit.lang, access::Texts::of(visit.lang));
+    let claim = visit.claim()?;
+    let t = visit.lang.texts();
+    let lang = visit.lang;
+    let a = access::Texts::of(visit.lang);
     let after = visit.parameter("after").to_owned();
     let users =
         console.control.read_as(&claim, move |tx, actor| users::page(tx, actor, &after, SIZE)).await?;
     let mut list =
         SectionsPage::new(Frame::new(visit, "users", t.users), format!("{} / {}", t.system, t.users));
-    list.secret = made.map(|(user, code)| secret(console, visit, &user, &code));
+    list.secret = made.map(|(user, code)| link_of(console, visit, &user, &code));
     let more = users.last().filter(|_| users.len() as i64 == SIZE);
     let more = more.map(|it| (query_of("/users", &[("after", &it.name)]), t.next));
     let mut table = Section {
@@ -93,7 +96,8 @@ pub(super) fn href(name: &str) -> String {
 }
 
 fn state(visit: &Visit, user: &User) -> Cell {
-    let (t, a) = (visit.lang.texts(), access::Texts::of(visit.lang));
+    let t = visit.lang.texts();
+    let a = access::Texts::of(visit.lang);
     if user.state != "active" {
         cell(t.disabled).tag("tag off")
     } else if user.has_password {
@@ -104,17 +108,22 @@ fn state(visit: &Visit, user: &User) -> Cell {
 }
 
 /// The link, which is shown this once.
-fn secret(console: &Console, visit: &Visit, user: &User, code: &str) -> (&'static str, String, String) {
+fn link_of(console: &Console, visit: &Visit, user: &User, code: &str) -> Secret {
     let a = access::Texts::of(visit.lang);
     let until = user.link_until.map_or_else(String::new, |at| visit.time(at));
     let scheme = if console.settings.is_secure { "https" } else { "http" };
-    let link = format!("{scheme}://{}/link?code={code}", visit.host);
-    (a.link_title, format!("{} · {} {until}", user.name, a.link_hint), link)
+    Secret {
+        title: a.link_title,
+        hint: format!("{} · {} {until}", user.name, a.link_hint),
+        text: format!("{scheme}://{}/link?code={code}", visit.host),
+    }
 }
 
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let claim = visit.claim()?;
-    let (name, app, role) = (visit.field("name"), visit.field("app"), visit.field("role"));
+    let name = visit.field("name");
+    let app = visit.field("app");
+    let role = visit.field("role");
     match console.control.invite(&claim, name, app, role).await {
         Ok(made) => show(console, visit, StatusCode::CREATED, &[], Some(made)).await,
         Err(ControlError::Invalid(faults)) => {
@@ -135,14 +144,17 @@ async fn show_one(
     faults: &[FieldFault],
     made: Option<(User, String)>,
 ) -> Result<Reply, Failure> {
-    let (claim, t, lang, a) = (visit.claim()?, visit.lang.texts(), visit.lang, access::Texts::of(visit.lang));
+    let claim = visit.claim()?;
+    let t = visit.lang.texts();
+    let lang = visit.lang;
+    let a = access::Texts::of(visit.lang);
     let name = visit.segment(1);
     let user = console.control.read_as(&claim, move |tx, actor| users::get(tx, actor, &name)).await?;
     let path = href(&user.name);
     let crumb = format!("{} / {} / {}", t.system, t.users, user.name);
     let mut shown = SectionsPage::new(Frame::new(visit, "users", user.name.clone()), crumb);
     shown.tool = Some(("/users".to_owned(), t.users));
-    shown.secret = made.map(|(user, code)| secret(console, visit, &user, &code));
+    shown.secret = made.map(|(user, code)| link_of(console, visit, &user, &code));
     let of_page = faults.iter().find(|it| matches!(it.field, "state" | "role"));
     shown.notice = of_page.map(|it| ("bad", lang.fault(&it.fault)));
     let mut facts = vec![
@@ -198,7 +210,8 @@ async fn show_one(
 }
 
 pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, name) = (visit.claim()?, visit.segment(1));
+    let claim = visit.claim()?;
+    let name = visit.segment(1);
     let is_active = match visit.field("state") {
         "active" => true,
         "disabled" => false,
@@ -210,7 +223,9 @@ pub(super) async fn change(console: &Console, visit: &Visit) -> Result<Reply, Fa
 }
 
 pub(super) async fn grant(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, name, app) = (visit.claim()?, visit.segment(1), visit.field("app").to_owned());
+    let claim = visit.claim()?;
+    let name = visit.segment(1);
+    let app = visit.field("app").to_owned();
     let Ok(role) = visit.field("role").parse::<Role>() else {
         return Err(Failure::Bad("unknown role".to_owned()));
     };
@@ -221,7 +236,9 @@ pub(super) async fn grant(console: &Console, visit: &Visit) -> Result<Reply, Fai
 }
 
 pub(super) async fn remove_role(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, name, app) = (visit.claim()?, visit.segment(1), visit.field("app").to_owned());
+    let claim = visit.claim()?;
+    let name = visit.segment(1);
+    let app = visit.field("app").to_owned();
     let changed =
         console.control.change_as(&claim, move |tx, actor| users::set_role(tx, actor, &name, &app, None));
     answered(console, visit, changed.await).await

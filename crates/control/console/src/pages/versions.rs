@@ -17,7 +17,8 @@ pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Fail
 }
 
 async fn of_all(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, t) = (visit.claim()?, visit.lang.texts());
+    let claim = visit.claim()?;
+    let t = visit.lang.texts();
     let apps = console.control.read_as(&claim, move |tx, actor| apps::list(tx, actor)).await?;
     let frame = Frame::new(visit, "versions", t.versions);
     let mut list = TablePage::new(frame, format!("{} / {}", t.limits, t.versions));
@@ -37,7 +38,9 @@ async fn of_all(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
 }
 
 async fn of_app(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
-    let (claim, name, t) = (visit.claim()?, visit.segment(1), visit.lang.texts());
+    let claim = visit.claim()?;
+    let name = visit.segment(1);
+    let t = visit.lang.texts();
     let c = Texts::of(visit.lang);
     let may_edit = visit.who()?.may(Role::Editor, &name);
     let asked = name.clone();

@@ -2,14 +2,15 @@
 
 use hyper::StatusCode;
 use hyper::header::{ETAG, HeaderValue};
-use serde_json::Value;
-use tollgate_http_kit::{Reply, reply};
+use serde::Serialize;
+use tollgate_http_kit::Reply;
 
+use super::json::json;
 use crate::web::{Failure, Visit};
 
-/// `shape` with an `ETag`.
-pub(super) fn tagged(status: StatusCode, shape: &Value, etag: i64) -> Reply {
-    let mut reply = reply::json(status, shape);
+/// `view` with an `ETag`.
+pub(super) fn tagged(status: StatusCode, view: &impl Serialize, etag: i64) -> Reply {
+    let mut reply = json(status, view);
     if let Ok(etag) = HeaderValue::try_from(format!("\"{etag}\"")) {
         reply.headers_mut().insert(ETAG, etag);
     }

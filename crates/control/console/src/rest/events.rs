@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use hyper::header::HeaderValue;
-use serde_json::Value;
+use tollgate_api::params::EventsQuery;
+use tollgate_api::views::Done;
 use tollgate_control::events::{Revisions, Topic};
 use tollgate_http_kit::{Reply, reply::reply};
 
 use super::history;
+use super::json::sorted;
 use crate::console::Console;
 use crate::web::{Failure, Visit};
 
@@ -24,11 +26,11 @@ const TOGETHER: Duration = Duration::from_millis(100);
 
 pub(super) async fn wait(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     visit.claim()?;
-    let topics = topics(visit.parameter("topics"))?;
+    let EventsQuery { topics, after } = EventsQuery::read(visit)?;
     let _reader = console.rooms.events(visit)?;
     let events = &console.control.live().events;
     let mut revisions = events.watch();
-    let id = visit.last_event.as_deref().unwrap_or_else(|| visit.parameter("after"));
+    let id = visit.last_event.as_deref().unwrap_or(&after);
     // A new reader learns the id to begin with.
     let seen = if id.is_empty() { *revisions.borrow() } else { events.seen(id) };
     let is_new = |now: &Revisions| topics.iter().any(|topic| now.is_after(&seen, *topic));
@@ -47,24 +49,11 @@ pub(super) async fn wait(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let mut text = String::from("retry: 1000\n");
     for topic in topics.into_iter().filter(|topic| now.is_after(&seen, *topic)) {
         let data = match topic {
-            Topic::History => history::newest(console, visit).await?,
-            _ => Value::Object(serde_json::Map::new()),
+            Topic::History => sorted(&history::newest(console, visit).await?),
+            _ => sorted(&Done {}),
         };
         text += &format!("event: {}\ndata: {data}\n\n", topic.name());
     }
     text += &format!("id: {}\n\n", events.id(&now));
     Ok(reply(StatusCode::OK, HeaderValue::from_static("text/event-stream"), text))
-}
-
-/// The topics of a list with commas; all of them, if it is empty.
-fn topics(list: &str) -> Result<Vec<Topic>, Failure> {
-    if list.is_empty() {
-        return Ok(Topic::ALL.to_vec());
-    }
-    let topic = |name| {
-        let known = Topic::ALL.map(Topic::name).join(", ");
-        let fault = || Failure::Bad(format!("unknown topic {name:?}: expected some of {known}"));
-        Topic::of(name).ok_or_else(fault)
-    };
-    list.split(',').take(Topic::ALL.len()).map(topic).collect()
 }

@@ -1,40 +1,25 @@
 //! Overrides as JSON.
 
 use hyper::StatusCode;
-use serde::Deserialize;
-use serde_json::{Value, json};
-use tollgate_control::overrides::{self, Override, OverrideInput};
+use serde_json::Value;
+use tollgate_api::params::{OverrideBody, OverridesQuery};
+use tollgate_api::views;
+use tollgate_control::overrides::{self, OverrideInput};
 use tollgate_control::{Fault, FieldFaults};
-use tollgate_http_kit::{Reply, reply};
+use tollgate_http_kit::Reply;
 
 use super::body::read;
-use crate::blocking::met;
+use super::json::{json, ok};
+use crate::blocking::find_met;
 use crate::console::Console;
 use crate::web::{Failure, Visit};
 
-/// The body of an override.
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct OverrideBody {
-    domain: String,
-    entries: Vec<String>,
-    action: String,
-    minutes: Value,
-    reason: String,
-    whole_domain: bool,
-}
-
 pub(super) async fn list(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let claim = visit.claim()?;
-    let search = visit.parameter("search").to_owned();
-    let limit = visit.number("limit", 100);
-    if !(1..=overrides::MAX_LISTED).contains(&limit) {
-        return Err(Failure::Bad("invalid `limit`: expected a whole number from 1 to 500".to_owned()));
-    }
+    let OverridesQuery { search, limit } = OverridesQuery::read(visit)?;
     let listed = console.control.read_as(&claim, move |tx, actor| overrides::list(tx, actor, &search, limit));
     let (found, total) = listed.await?;
-    let overrides: Vec<Value> = found.iter().map(shown).collect();
-    Ok(reply::json(StatusCode::OK, &json!({"overrides": overrides, "total": total})))
+    Ok(ok(&views::Overrides { overrides: found.into_iter().map(views::Override::from).collect(), total }))
 }
 
 pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
@@ -57,21 +42,13 @@ pub(super) async fn create(console: &Console, visit: &Visit) -> Result<Reply, Fa
     };
     let input = OverrideInput { domain, entries, action, minutes, reason };
     let made = console.control.create_override(&claim, input).await?;
-    let met = met(console, &made).await;
-    let mut body = shown(&made);
-    (body["rules"], body["rules_met"]) = (json!(met.rules), json!(met.total));
-    Ok(reply::json(StatusCode::CREATED, &body))
+    let met = find_met(console, &made).await;
+    let shown =
+        views::Override { rules: Some(met.rules), rules_met: Some(met.total), ..views::Override::from(made) };
+    Ok(json(StatusCode::CREATED, &shown))
 }
 
 pub(super) async fn end(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let ended = console.control.end_override(&visit.claim()?, &visit.segment(3)).await?;
-    Ok(reply::json(StatusCode::OK, &shown(&ended)))
-}
-
-fn shown(one: &Override) -> Value {
-    let entries: Vec<_> = one.entries.iter().map(|(key, value)| format!("{key}={value}")).collect();
-    json!({
-        "id": one.id, "domain": one.domain, "entries": entries, "action": one.action.name(),
-        "until": one.until, "reason": one.reason, "author": one.author, "created_at": one.created_at,
-    })
+    Ok(ok(&views::Override::from(ended)))
 }

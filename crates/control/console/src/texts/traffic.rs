@@ -61,15 +61,33 @@ texts! {
     all_apps: "全部应用", "All apps";
 }
 
-/// Time spans that people choose from: name in URLs, ms, texts.
-pub(crate) const SPANS: [(&str, i64, &str, &str); 7] = [
-    ("15m", 900_000, "15 分钟", "15 min"),
-    ("1h", 3_600_000, "1 小时", "1 h"),
-    ("6h", 21_600_000, "6 小时", "6 h"),
-    ("24h", 86_400_000, "24 小时", "24 h"),
-    ("7d", 604_800_000, "7 天", "7 d"),
-    ("30d", 2_592_000_000, "30 天", "30 d"),
-    ("90d", 7_776_000_000, "90 天", "90 d"),
+/// A span of time to choose.
+pub(crate) struct Span {
+    /// In URLs.
+    pub(crate) name: &'static str,
+    pub(crate) ms: i64,
+    zh: &'static str,
+    en: &'static str,
+}
+
+impl Span {
+    pub(crate) const fn text(&self, lang: Lang) -> &'static str {
+        match lang {
+            Lang::Zh => self.zh,
+            Lang::En => self.en,
+        }
+    }
+}
+
+/// The spans that people choose from.
+pub(crate) const SPANS: [Span; 7] = [
+    Span { name: "15m", ms: 900_000, zh: "15 分钟", en: "15 min" },
+    Span { name: "1h", ms: 3_600_000, zh: "1 小时", en: "1 h" },
+    Span { name: "6h", ms: 21_600_000, zh: "6 小时", en: "6 h" },
+    Span { name: "24h", ms: 86_400_000, zh: "24 小时", en: "24 h" },
+    Span { name: "7d", ms: 604_800_000, zh: "7 天", en: "7 d" },
+    Span { name: "30d", ms: 2_592_000_000, zh: "30 天", en: "30 d" },
+    Span { name: "90d", ms: 7_776_000_000, zh: "90 天", en: "90 d" },
 ];
 
 impl Lang {
@@ -93,7 +111,7 @@ impl Lang {
         }
     }
 
-    /// How often a key was denied.
+    /// The number of denials of a key.
     pub(crate) fn denied_times(self, rule: &str, denied: i64) -> String {
         match self {
             Self::Zh => format!("{rule} · 被拒绝 {} 次", grouped(denied)),
@@ -103,7 +121,8 @@ impl Lang {
 
     /// On what a suggestion rests.
     pub(crate) fn suggested(self, peak: &str, minutes: i64, rate: i64, burst: i64) -> String {
-        let (rate, burst) = (grouped(rate), grouped(burst));
+        let rate = grouped(rate);
+        let burst = grouped(burst);
         match self {
             Self::Zh => format!(
                 "最近 {minutes} 分钟内，99% 的时间每秒不超过 {peak} 个请求。建议速率 {rate}（1.5 倍），突发度 {burst}。"

@@ -37,7 +37,8 @@ impl Lang {
 
     /// Since when, and of how many requests.
     pub(crate) fn compared(self, since: &str, offered: i64, both: i64) -> String {
-        let (offered, both) = (grouped(offered), grouped(both));
+        let offered = grouped(offered);
+        let both = grouped(both);
         match self {
             Self::Zh => format!("自 {since} 起，同样的 {offered} 个请求中，双方都拒绝 {both} 个。"),
             Self::En => {

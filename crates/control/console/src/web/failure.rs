@@ -1,6 +1,7 @@
 //! Why a request is not answered as asked.
 
-use tollgate_control::{ControlError, ModelError};
+use tollgate_api::query::BadQuery;
+use tollgate_control::ControlError;
 
 /// Why a page or an operation is not answered as asked.
 #[derive(Debug)]
@@ -40,6 +41,12 @@ impl Failure {
             Self::NoMatch => "no etag".to_owned(),
             Self::Page(_) | Self::Panic => "internal error".to_owned(),
         }
+    }
+}
+
+impl From<BadQuery> for Failure {
+    fn from(BadQuery(detail): BadQuery) -> Self {
+        Self::Bad(detail)
     }
 }
 

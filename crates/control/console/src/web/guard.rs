@@ -1,4 +1,4 @@
-//! What may be asked from where: the names of this server, and changes from its own pages only.
+//! The check of where a request comes from: the names of this server, and changes from its own pages only.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -42,7 +42,8 @@ pub(crate) fn check(fields: &HeaderMap, known: &[String], is_safe: bool) -> Resu
 fn is_this_machine(host: &str) -> bool {
     let Ok(authority) = Authority::try_from(host) else { return false };
     // What it leaves out or reads otherwise is not what a browser sends.
-    let (name, port) = (authority.host(), authority.port());
+    let name = authority.host();
+    let port = authority.port();
     let written = port.as_ref().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
     if written != host || port.is_some_and(|port| port.as_u16() == 0) {
         return false;

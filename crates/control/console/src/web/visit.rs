@@ -43,7 +43,7 @@ pub(crate) struct Visit {
     pub(crate) is_api: bool,
     pub(crate) if_match: Option<String>,
     pub(crate) accepts_gzip: bool,
-    /// What a reader of events has seen.
+    /// The id of the last event that a reader has seen.
     pub(crate) last_event: Option<String>,
     pub(crate) request_id: String,
     pub(crate) ip: String,
@@ -55,7 +55,7 @@ pub(crate) struct Visit {
     pub(crate) cookie: Option<String>,
     /// The token of `Authorization`, empty when that holds something else. Cookies do not count then.
     pub(crate) bearer: Option<String>,
-    /// What is resolved in each transaction; there is none without a valid login or token.
+    /// Resolved in each transaction; there is none without a valid login or token.
     claim: Option<Claim>,
     /// Who it was as the request began, for what pages show.
     pub(crate) who: Option<Who>,
@@ -145,7 +145,7 @@ impl Visit {
         }
     }
 
-    /// How much of `max` the body takes, as far as its head says.
+    /// The part of `max` that the body takes, as far as its head says.
     pub(crate) fn body_bytes(&self, request: &Request<'_>, max: usize) -> usize {
         let length = request.headers().get(CONTENT_LENGTH).and_then(|it| it.to_str().ok());
         match length.and_then(|it| it.parse::<usize>().ok()) {
@@ -245,7 +245,7 @@ impl Visit {
         percent_encoding::percent_decode_str(segment).decode_utf8_lossy().into_owned()
     }
 
-    /// What a transaction resolves to who acts.
+    /// The claim, which each transaction resolves to an actor.
     pub(crate) fn claim(&self) -> Result<Claim, Failure> {
         self.claim.clone().ok_or(Failure::NoLogin)
     }
@@ -260,7 +260,7 @@ impl Visit {
         (self.claim, self.who) = (Some(claim), Some(who));
     }
 
-    /// What was asked, without the query, which may hold a code.
+    /// Method and path; without the query, which may hold a code.
     pub(crate) fn operation(&self) -> String {
         format!("{} {}", self.method, self.path)
     }
@@ -319,6 +319,16 @@ impl Visit {
     }
 }
 
+impl tollgate_api::query::Query for Visit {
+    fn parameter(&self, name: &str) -> &str {
+        self.parameter(name)
+    }
+
+    fn parameters(&self, name: &str) -> Vec<String> {
+        self.parameters(name)
+    }
+}
+
 fn value<'v>(pairs: &'v [(String, String)], name: &str) -> &'v str {
     pairs.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value)
 }
@@ -334,7 +344,7 @@ pub(crate) fn zone_of(name: &str) -> Option<TimeZone> {
     if name.is_empty() || name.len() > 64 { None } else { TimeZone::get(name).ok() }
 }
 
-/// What follows `Bearer`; `None` without the field.
+/// The text after `Bearer`; `None` without the field.
 fn bearer(fields: &HeaderMap) -> Option<String> {
     let mut values = fields.get_all(AUTHORIZATION).iter();
     let value = values.next()?;
@@ -363,7 +373,7 @@ fn lang(fields: &HeaderMap) -> Lang {
 }
 
 /// A cookie that only this server reads. `max_age_s` 0 removes it.
-pub(crate) fn cookie(name: &str, value: &str, max_age_s: i64, is_secure: bool) -> Option<HeaderValue> {
+pub(crate) fn make_cookie(name: &str, value: &str, max_age_s: i64, is_secure: bool) -> Option<HeaderValue> {
     let secure = if is_secure { "; Secure" } else { "" };
     let text = format!("{name}={value}; Path=/; Max-Age={max_age_s}; HttpOnly; SameSite=Lax{secure}");
     HeaderValue::try_from(text).ok()

@@ -190,8 +190,8 @@ const FILE: &str = "/api/v1/apps/SIP_HOTEL/files/extra";
 pub(crate) const FILE_BODY: &str =
     r#"{"text":"domain: extra\ndescriptors:\n  - {key: user, rate_limit: {rate: 5/minute}}\n"}"#;
 
-/// Those whose replies are not described member by member yet: they are called for rights only. `{change}` is the
-/// id of a draft.
+/// Those that do not all succeed on a prepared app: they are called for rights, and for replies as described.
+/// `{change}` is the id of a draft.
 pub(crate) const LOOSE: &[Operation] = &[
     get("GET /api/v1/changes", "/api/v1/changes", User),
     post("POST /api/v1/changes", "/api/v1/changes", DRAFT, InApp(Editor)),

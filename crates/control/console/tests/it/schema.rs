@@ -10,6 +10,11 @@ pub(crate) fn fault(document: &Value, schema: &Value, value: &Value, at: &str) -
         };
         return fault(document, schema, value, at);
     }
+    if let Some(choices) = schema.get("oneOf").and_then(Value::as_array) {
+        let faults: Vec<_> = choices.iter().map(|it| fault(document, it, value, at)).collect();
+        let fitting = faults.iter().filter(|it| it.is_none()).count();
+        return (fitting != 1).then(|| format!("{at}: {fitting} of oneOf fit: {faults:?}"));
+    }
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
         && !allowed.contains(value)
     {

@@ -33,6 +33,21 @@ async fn every_operation_of_the_description_answers_as_described() {
 }
 
 #[tokio::test]
+async fn the_description_that_is_committed_is_that_of_the_code() {
+    let server = Server::plain().await;
+    let made = format!("{:#}\n", server.client().await.get("/openapi.json").await.json());
+    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/openapi/http.json");
+    if std::env::var_os("TOLLGATE_WRITE_DOCS").is_some() {
+        std::fs::write(&file, &made).expect("written");
+    }
+    let kept = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(
+        kept == made,
+        "docs/openapi/http.json is out of date: TOLLGATE_WRITE_DOCS=1 cargo test -p tollgate-http-api"
+    );
+}
+
+#[tokio::test]
 async fn errors_and_denials_answer_as_described_too() {
     let server = Server::plain().await;
     let mut client = server.client().await;
