@@ -10,8 +10,8 @@ use crate::engine::{Engine, keeps_permits};
 use crate::in_force::owes_ahead;
 use crate::states::States;
 use crate::tiers::{Answer, Tiers};
-use crate::waiting::queue::Status;
 use crate::waiting::shared::Locked;
+use crate::waiting::waiter::Leaving;
 
 impl<S: States, C: Clock> Engine<S, C> {
     /// As [`Engine::check`], where keys have quotas of their own.
@@ -108,7 +108,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         if counts_alike {
             self.settle(queue, key);
         } else {
-            self.fail_all(queue, key, Status::Reconfigured);
+            self.fail_all(queue, key, Leaving::Reconfigured);
         }
     }
 

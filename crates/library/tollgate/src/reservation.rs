@@ -10,7 +10,7 @@ use crate::acquire_error::AcquireError;
 use crate::engine::Engine;
 use crate::states::States;
 use crate::waiting::acquire::{Entry, Place};
-use crate::waiting::queue::{Kind, Taken};
+use crate::waiting::waiter::{Kind, Taken};
 
 /// Permits that are reserved: they may be used from [`act_at`](Reservation::act_at) on.
 ///

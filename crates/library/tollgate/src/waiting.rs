@@ -21,3 +21,4 @@ pub(crate) mod plan;
 pub(crate) mod queue;
 pub(crate) mod shared;
 pub(crate) mod this_thread;
+pub(crate) mod waiter;

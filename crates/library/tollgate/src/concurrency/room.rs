@@ -16,8 +16,9 @@ use parking_lot::Mutex;
 use tollgate_core::Timestamp;
 
 use super::error::{EnterError, NoSlot};
-use crate::waiting::queue::{Kind, Status, Taken, Ticket, Waiter};
+use crate::waiting::queue::Ticket;
 use crate::waiting::shared::{Locked, Waiting};
+use crate::waiting::waiter::{Kind, Leaving, Standing, Taken, Waiter};
 
 /// Parts of the map of rooms, each behind a lock of its own.
 const PARTS: usize = 16;
@@ -59,7 +60,7 @@ impl Shared {
         for key in queue.keys() {
             for stands in queue.line_in_order(&key) {
                 if stands.cost > limit {
-                    let waker = queue.fail(stands.ticket, Status::NeverFits);
+                    let waker = queue.fail(stands.ticket, Leaving::NeverFits);
                     queue.wake(waker);
                 }
             }
@@ -130,15 +131,7 @@ impl Room {
         if queue.waiting() >= self.shared.waiting.most() {
             return Err(EnterError::QueueFull { waiting: queue.waiting() });
         }
-        let waiter = Waiter {
-            cost: n,
-            deadline: Timestamp::NEVER,
-            gives_up: Timestamp::NEVER,
-            kind: Kind::Slots,
-            looks_at: Timestamp::NEVER,
-            waker: None,
-            status: Status::Waiting,
-        };
+        let waiter = Waiter::without_deadline(n, Kind::Slots);
         let ticket = match self.shared.last_first.load(Relaxed) {
             true => queue.join_in_front(&self.key, waiter),
             false => queue.join(&self.key, waiter, Timestamp::NEVER),
@@ -196,20 +189,17 @@ impl Place {
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<(), EnterError>> {
         let shared = &self.room.shared;
         let mut queue = shared.waiting.lock();
-        let status = match self.ticket.and_then(|ticket| queue.waiter(ticket)) {
-            Some(waiter) if waiter.status == Status::Waiting => {
-                let old = waiter.waker.replace(waker.clone());
-                drop(queue);
-                drop(old); // it may be the last of a task
-                return Poll::Pending;
-            }
-            waiter => waiter.map(|waiter| waiter.status),
-        };
+        let waiter = self.ticket.and_then(|ticket| queue.waiter(ticket));
+        if let Some(in_line) = waiter.and_then(Waiter::in_line_mut) {
+            let old = in_line.waker.replace(waker.clone());
+            drop(queue);
+            drop(old); // it may be the last of a task
+            return Poll::Pending;
+        }
         let waiter = self.ticket.take().and_then(|ticket| queue.collect(ticket));
         drop(queue);
-        drop(waiter);
-        Poll::Ready(match status {
-            Some(Status::Served) => Ok(()),
+        Poll::Ready(match waiter.map(|waiter| waiter.state) {
+            Some(Standing::Served(_)) => Ok(()),
             _ => Err(EnterError::NeverFits { limit: shared.limit() }),
         })
     }
@@ -220,7 +210,7 @@ impl Drop for Place {
         let Some(ticket) = self.ticket.take() else { return };
         let mut queue = self.room.shared.waiting.lock();
         let waiter = queue.collect(ticket);
-        if waiter.as_ref().is_some_and(|waiter| waiter.status == Status::Served) {
+        if waiter.as_ref().is_some_and(|waiter| matches!(waiter.state, Standing::Served(_))) {
             self.room.in_use.fetch_sub(self.n, SeqCst);
         }
         self.room.serve(&mut queue); // those behind it may fit

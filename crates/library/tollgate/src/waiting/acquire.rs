@@ -7,9 +7,10 @@ use std::time::Duration;
 use tollgate_core::{Clock, Cost, Decision, Quota, RetryAfter, State, Timestamp, nanos};
 
 use super::plan::{Newcomer, Planned};
-use super::queue::{Kind, Stands, Status, Taken, Ticket, Waiter};
+use super::queue::{Stands, Ticket};
 use super::shared::Locked;
 use super::this_thread;
+use super::waiter::{InLine, Kind, Leaving, Standing, Taken, Waiter};
 use crate::acquire_error::AcquireError;
 use crate::engine::Engine;
 use crate::in_force::{InForce, owes_ahead};
@@ -109,15 +110,14 @@ impl<S: States, C: Clock> Engine<S, C> {
         now: Timestamp,
         turn_at: Timestamp,
     ) -> Place<S, C> {
-        let waiter = Waiter {
-            cost: n,
+        let in_line = InLine {
             deadline: kind.deadline(now + max_wait),
             gives_up: kind.deadline(self.waiting.real_time() + max_wait),
             kind,
             looks_at: turn_at,
             waker: None,
-            status: Status::Waiting,
         };
+        let waiter = Waiter { cost: n, state: Standing::InLine(in_line) };
         let ticket = Some(queue.join(key, waiter, turn_at));
         if let Some(tier) = in_force.tier {
             queue.set_tier(key, tier);
@@ -249,7 +249,7 @@ impl<S: States, C: Clock> Engine<S, C> {
             let state = in_force.get(key);
             let turn_at = self.turn_of(&in_force.quota, &state, key, [cost, behind], now);
             if turn_at > stands.latest(real, now) {
-                let waker = queue.fail(ticket, Status::Late);
+                let waker = queue.fail(ticket, Leaving::Late);
                 queue.wake(waker);
                 give_back(in_force, key, cost, now);
             }
@@ -263,13 +263,13 @@ impl<S: States, C: Clock> Engine<S, C> {
             if counts_alike {
                 self.settle(queue, &key);
             } else {
-                self.fail_all(queue, &key, Status::Reconfigured);
+                self.fail_all(queue, &key, Leaving::Reconfigured);
             }
         }
     }
 
-    /// Removes all waiters of `key`; their permits are no longer owed.
-    pub(crate) fn fail_all(&self, queue: &mut Locked<'_>, key: &[u8], why: Status) {
+    /// All who wait for `key` leave; what they owe is no more.
+    pub(crate) fn fail_all(&self, queue: &mut Locked<'_>, key: &[u8], why: Leaving) {
         for Stands { ticket, .. } in queue.line_in_order(key) {
             let waker = queue.fail(ticket, why);
             queue.wake(waker);
@@ -278,7 +278,7 @@ impl<S: States, C: Clock> Engine<S, C> {
 
     /// Removes every waiter that a task wakes from its line.
     #[cfg(feature = "tokio")]
-    pub(crate) fn fail_tasks(&self, queue: &mut Locked<'_>, why: Status) {
+    pub(crate) fn fail_tasks(&self, queue: &mut Locked<'_>, why: Leaving) {
         let now = self.now();
         for (ticket, key, cost) in queue.tasks() {
             let in_force = self.in_force_in(queue, &key);
@@ -294,26 +294,26 @@ impl<S: States, C: Clock> Place<S, C> {
     /// Whether the turn has come; if not, `waker` is woken at the turn.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Result<Taken, AcquireError>> {
         let mut queue = self.engine.waiting.lock();
-        let status = match self.ticket.and_then(|ticket| queue.waiter(ticket)) {
-            Some(waiter) if waiter.status == Status::Waiting => {
-                let old = waiter.waker.replace(waker.clone());
-                drop(queue);
-                drop(old); // it may be the last of a task
-                return Poll::Pending;
-            }
-            Some(waiter) => waiter.status,
-            None => Status::Reconfigured, // never: it is collected here and in drop
-        };
+        let waiter = self.ticket.and_then(|ticket| queue.waiter(ticket));
+        if let Some(in_line) = waiter.and_then(Waiter::in_line_mut) {
+            let old = in_line.waker.replace(waker.clone());
+            drop(queue);
+            drop(old); // it may be the last of a task
+            return Poll::Pending;
+        }
         let waiter = self.ticket.take().and_then(|ticket| queue.collect(ticket));
         drop(queue);
-        let taken = waiter.as_ref().and_then(Waiter::taken);
-        drop(waiter);
-        Poll::Ready(match status {
-            Status::Served => taken.ok_or(AcquireError::Reconfigured),
-            Status::Late => Err(AcquireError::Late),
-            Status::Reconfigured | Status::NeverFits | Status::Waiting => Err(AcquireError::Reconfigured),
+        let Some(Waiter { state, .. }) = waiter else {
+            return Poll::Ready(Err(AcquireError::Reconfigured)); // never: it is collected here and in drop
+        };
+        Poll::Ready(match state {
+            Standing::Served(taken) => Ok(taken),
+            Standing::Left(Leaving::Late) => Err(AcquireError::Late),
+            Standing::Left(Leaving::Reconfigured | Leaving::NeverFits) | Standing::InLine(_) => {
+                Err(AcquireError::Reconfigured)
+            }
             #[cfg(feature = "tokio")]
-            Status::NoTimer => Err(AcquireError::NoRuntime),
+            Standing::Left(Leaving::NoTimer) => Err(AcquireError::NoRuntime),
         })
     }
 
@@ -337,16 +337,14 @@ impl<S: States, C: Clock> Place<S, C> {
         let mut queue = self.engine.waiting.lock();
         self.engine.look(&mut queue);
         let first = queue.first_of(&self.key);
-        let Some(waiter) = self.ticket.and_then(|ticket| queue.waiter(ticket)) else { return now };
-        if waiter.status != Status::Waiting {
-            return now;
-        }
-        if waiter.looks_at <= now
+        let waiter = self.ticket.and_then(|ticket| queue.waiter(ticket));
+        let Some(in_line) = waiter.and_then(Waiter::in_line_mut) else { return now };
+        if in_line.looks_at <= now
             && let Some(first) = first
         {
-            waiter.looks_at = first.turn_at; // what was owed has grown since it came
+            in_line.looks_at = first.turn_at; // what was owed has grown since it came
         }
-        waiter.looks_at
+        in_line.looks_at
     }
 
     /// Ends the place with `used` permits used.
@@ -391,19 +389,18 @@ impl<S: States, C: Clock> Drop for Place<S, C> {
         let mut queue = self.engine.waiting.lock();
         let (now, in_force) = (self.engine.now(), self.engine.in_force_in(&queue, &self.key));
         let Some(waiter) = queue.collect(ticket) else { return };
-        match waiter.status {
-            Status::Waiting => {
+        match waiter.state {
+            Standing::InLine(_) => {
                 unreserve(&in_force, &self.key, self.cost, now);
                 self.engine.work_out_turn(&mut queue, &in_force, &self.key, now);
                 self.engine.serve_due(&mut queue, now);
                 drop(queue);
             }
-            _ => {
+            Standing::Served(taken) => {
                 drop(queue);
-                if let Some(taken) = waiter.taken() {
-                    self.engine.refund(&self.key, self.cost, taken, self.epoch);
-                } // of another one, the permits were given back when it left the line
+                self.engine.refund(&self.key, self.cost, taken, self.epoch);
             }
+            Standing::Left(_) => drop(queue), // its permits were given back when it left the line
         }
         drop(waiter); // its waker may be the last of a task
     }

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use tollgate_core::{Clock, Timestamp};
 
 use super::acquire::{Entry, Place};
-use super::queue::{Kind, Status};
+use super::waiter::{Kind, Leaving};
 use crate::acquire_error::AcquireError;
 use crate::engine::Engine;
 use crate::key::KeyBytes;
@@ -126,7 +126,7 @@ impl<S: States, C: Clock> Drop for Driver<S, C> {
         let mut queue = self.engine.waiting.lock();
         queue.driven_at = None;
         if std::thread::panicking() {
-            self.engine.fail_tasks(&mut queue, Status::NoTimer); // they would start a task that panics again
+            self.engine.fail_tasks(&mut queue, Leaving::NoTimer); // they would start a task that panics again
             return;
         }
         for waker in queue.task_wakers() {

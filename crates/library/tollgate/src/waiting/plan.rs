@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use tollgate_core::{Algorithm, Clock, Cost, Decision, Quota, RetryAfter, State, Timestamp, nanos};
 
-use super::queue::{First, Kind, Plan, Stands, Status, Taken};
+use super::queue::{First, Plan, Stands};
 use super::shared::Locked;
+use super::waiter::{Kind, Leaving, Taken};
 use crate::acquire_error::AcquireError;
 use crate::engine::Engine;
 use crate::in_force::{InForce, owes_ahead};
@@ -175,7 +176,7 @@ impl<S: States, C: Clock> Engine<S, C> {
             }
             // A check at the instant when the first waiter came saw no line yet, and was faster.
             RetryAfter::After(_) | RetryAfter::Never => {
-                let waker = queue.fail(first.ticket, Status::Late);
+                let waker = queue.fail(first.ticket, Leaving::Late);
                 queue.wake(waker);
             }
         }
@@ -196,7 +197,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         for stands in queue.line_in_order(key) {
             let latest = stands.latest(real, now);
             if !matches!(plan.add(in_force.for_lines(), stands.cost, from, latest), Turn::At(_)) {
-                let waker = queue.fail(stands.ticket, Status::Late);
+                let waker = queue.fail(stands.ticket, Leaving::Late);
                 queue.wake(waker);
             }
         }

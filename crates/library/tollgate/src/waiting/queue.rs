@@ -4,11 +4,14 @@
 //! a line is, except [`Queue::line_in_order`].
 
 use std::collections::{BTreeSet, HashMap};
+use std::mem::replace;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use tollgate_core::{Decision, Quota, State, Timestamp, nanos};
+use tollgate_core::{State, Timestamp};
+
+use super::waiter::{InLine, Kind, Leaving, Standing, Taken, Waiter};
 
 /// A clock that falls behind real time by more than this was set back: more than a timer is late.
 const LAG: Duration = Duration::from_millis(10);
@@ -48,63 +51,6 @@ struct Place {
     before: u32,
     behind: u32,
     waiter: Option<Waiter>,
-}
-
-#[derive(Debug)]
-pub(crate) struct Waiter {
-    pub(crate) cost: u64,
-    /// The latest turn for which it waits. Once it is served: the instant of that.
-    pub(crate) deadline: Timestamp,
-    /// The same in real time. Once it is served: the time until the bucket is full again.
-    pub(crate) gives_up: Timestamp,
-    pub(crate) kind: Kind,
-    /// The instant at which a thread looks by itself.
-    pub(crate) looks_at: Timestamp,
-    pub(crate) waker: Option<Waker>,
-    pub(crate) status: Status,
-}
-
-/// State of a waiter. It keeps its place until it has noticed that it is no longer `Waiting`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Status {
-    /// It waits in its line.
-    Waiting,
-    /// Its turn has come: [`Waiter::taken`].
-    Served,
-    /// It has left the line without its permits: its deadline can no longer be met.
-    Late,
-    /// It has left the line: the quota has another algorithm now.
-    Reconfigured,
-    /// It has left the line: there are fewer slots now than it waits for.
-    NeverFits,
-    /// It has left the line: the runtime has no timer.
-    #[cfg(feature = "tokio")]
-    NoTimer,
-}
-
-/// Permits that were taken.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taken {
-    pub(crate) at: Timestamp,
-    /// Time until the bucket is full again, in ns.
-    pub(crate) reset_ns: u64,
-    /// Limit of the quota by which they were taken: by the time they are given back, the rate may be another.
-    pub(crate) limit: u64,
-}
-
-/// Way in which a waiter finds out that its turn has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The task with the timer wakes it.
-    Task,
-    /// It looks itself, at its time.
-    Thread,
-    /// Not at all: its caller knows the time.
-    Held,
-    /// Not at all, and it does not look: its permits are used already.
-    Committed,
-    /// The caller that gives up the slots that it waits for wakes it.
-    Slots,
 }
 
 #[derive(Debug)]
@@ -152,22 +98,6 @@ pub(crate) struct First {
     pub(crate) behind: u64,
     pub(crate) turn_at: Timestamp,
     pub(crate) deadline: Timestamp,
-}
-
-impl Taken {
-    /// The permits that `quota` admitted at `now`.
-    pub(crate) fn by(quota: &Quota, decision: &Decision, now: Timestamp) -> Self {
-        Self { at: now, reset_ns: nanos(decision.reset_after()), limit: quota.limit() }
-    }
-}
-
-impl Waiter {
-    /// The permits of a waiter whose turn has come.
-    pub(crate) fn taken(&self) -> Option<Taken> {
-        let [reset_ns, limit] = [self.gives_up, self.looks_at].map(Timestamp::as_nanos);
-        let taken = Taken { at: self.deadline, reset_ns, limit };
-        (self.status == Status::Served).then_some(taken)
-    }
 }
 
 impl Stands {
@@ -233,7 +163,7 @@ impl Queue {
 
     /// A place that counts in the line of `key`, but is not linked to the others yet.
     fn enlist(&mut self, key: &[u8], waiter: Waiter, turn_at: Timestamp) -> Ticket {
-        self.tasks += usize::from(waiter.kind == Kind::Task);
+        self.tasks += usize::from(waiter.kind() == Some(Kind::Task));
         self.waiting += 1;
         let line_number = self.line_of(key).unwrap_or_else(|| self.open(key, turn_at));
         let line = &mut self.lines[line_number as usize];
@@ -322,11 +252,11 @@ impl Queue {
         self.vacate(ticket.place)
     }
 
-    /// Takes a waiter out of its line without its permits; its place stays until it has noticed that.
-    pub(crate) fn fail(&mut self, ticket: Ticket, why: Status) -> Option<Waker> {
+    /// Takes a waiter out of its line without its permits; its place stays, for it to find out.
+    pub(crate) fn fail(&mut self, ticket: Ticket, why: Leaving) -> Option<Waker> {
         let _is_there = self.waiter(ticket)?;
         self.leave(ticket.place);
-        self.settle(ticket.place, why)
+        self.settle(ticket.place, Standing::Left(why))
     }
 
     /// Takes out the first waiter of a line, whose turn has come; its place stays until it has noticed that.
@@ -336,33 +266,27 @@ impl Queue {
             return None;
         }
         self.unlink(first);
-        if let Some(waiter) = &mut self.places[first as usize].waiter {
-            // These fields are reused: a served waiter does not look again and has no deadline.
-            waiter.deadline = taken.at;
-            [waiter.gives_up, waiter.looks_at] = [taken.reset_ns, taken.limit].map(Timestamp::from_nanos);
-        }
-        self.settle(first, Status::Served)
+        self.settle(first, Standing::Served(taken))
     }
 
-    fn settle(&mut self, place: u32, status: Status) -> Option<Waker> {
+    fn settle(&mut self, place: u32, state: Standing) -> Option<Waker> {
         let waiter = self.places[place as usize].waiter.as_mut()?;
-        waiter.status = status;
-        let waker = waiter.waker.take();
-        if waiter.kind == Kind::Committed {
+        let Standing::InLine(was) = replace(&mut waiter.state, state) else { return None };
+        if was.kind == Kind::Committed {
             self.vacate(place);
         }
-        waker
+        was.waker
     }
 
     /// Notes that a waiter has used `cost` of its permits: it keeps its place in the line until its turn
     /// comes. `false` if its turn has come.
     pub(crate) fn commit(&mut self, ticket: Ticket, cost: u64) -> bool {
-        let Some(waiter) = self.waiter(ticket).filter(|waiter| waiter.status == Status::Waiting) else {
+        let Some(Waiter { cost: reserved, state: Standing::InLine(in_line) }) = self.waiter(ticket) else {
             return false;
         };
-        let less = waiter.cost - cost.min(waiter.cost);
-        waiter.cost -= less;
-        waiter.kind = Kind::Committed;
+        let less = *reserved - cost.min(*reserved);
+        *reserved -= less;
+        in_line.kind = Kind::Committed;
         let line = &mut self.lines[self.places[ticket.place as usize].line as usize];
         line.permits -= less;
         line.is_shorter_than_planned();
@@ -387,7 +311,7 @@ impl Queue {
     fn unlink(&mut self, place: u32) {
         let Place { line, before, behind, ref mut waiter, .. } = self.places[place as usize];
         let Some(waiter) = waiter.as_ref().filter(|_| line != NIL) else { return };
-        self.tasks -= usize::from(waiter.kind == Kind::Task);
+        self.tasks -= usize::from(waiter.kind() == Some(Kind::Task));
         self.waiting -= 1;
         let cost = waiter.cost;
         let number = line;
@@ -429,7 +353,7 @@ impl Queue {
         First {
             line: number,
             ticket: Ticket { place: line.first, turn },
-            deadline: waiter.map_or(Timestamp::NEVER, |waiter| waiter.deadline),
+            deadline: waiter.and_then(Waiter::in_line).map_or(Timestamp::NEVER, |in_line| in_line.deadline),
             key: Arc::clone(&line.key),
             cost,
             behind: line.permits.saturating_sub(cost),
@@ -451,20 +375,21 @@ impl Queue {
     /// as woken.
     pub(crate) fn late_thread(&mut self, number: u32) -> Option<Waker> {
         let Line { first, turn_at, .. } = *self.lines.get(number as usize)?;
-        let waiter = self.places.get_mut(first as usize)?.waiter.as_mut()?;
-        if waiter.kind != Kind::Thread || waiter.looks_at <= turn_at {
+        let in_line = self.places.get_mut(first as usize)?.waiter.as_mut()?.in_line_mut()?;
+        if in_line.kind != Kind::Thread || in_line.looks_at <= turn_at {
             return None;
         }
-        waiter.looks_at = turn_at;
-        waiter.waker.clone()
+        in_line.looks_at = turn_at;
+        in_line.waker.clone()
     }
 
     /// All waiters in the line of `key`, from the first on.
     pub(crate) fn line_in_order(&self, key: &[u8]) -> Vec<Stands> {
         let mut all = Vec::new();
         let mut place = self.line_of(key).map_or(NIL, |line| self.lines[line as usize].first);
-        while let Some(Place { turn, behind, waiter: Some(waiter), .. }) = self.places.get(place as usize) {
-            let Waiter { cost, deadline, gives_up, .. } = *waiter;
+        while let Some(Place { turn, behind, waiter: Some(waiter), .. }) = self.places.get(place as usize)
+            && let Waiter { cost, state: Standing::InLine(InLine { deadline, gives_up, .. }) } = *waiter
+        {
             all.push(Stands { ticket: Ticket { place, turn: *turn }, cost, deadline, gives_up });
             place = *behind;
         }
@@ -481,9 +406,10 @@ impl Queue {
     pub(crate) fn tasks(&self) -> Vec<(Ticket, Arc<[u8]>, u64)> {
         let mut tasks = Vec::new();
         for (number, place) in self.places.iter().enumerate() {
-            if let Some(Waiter { kind: Kind::Task, status: Status::Waiting, cost, .. }) = place.waiter {
+            let Some(waiter) = &place.waiter else { continue };
+            if waiter.kind() == Some(Kind::Task) {
                 let ticket = Ticket { place: number as u32, turn: place.turn };
-                tasks.push((ticket, Arc::clone(&self.lines[place.line as usize].key), cost));
+                tasks.push((ticket, Arc::clone(&self.lines[place.line as usize].key), waiter.cost));
             }
         }
         tasks
@@ -492,8 +418,8 @@ impl Queue {
     /// The wakers of all waiters that the task with the timer wakes.
     #[cfg(feature = "tokio")]
     pub(crate) fn task_wakers(&self) -> Vec<Waker> {
-        let waiters = self.places.iter().filter_map(|place| place.waiter.as_ref());
-        waiters.filter(|waiter| waiter.kind == Kind::Task).filter_map(|waiter| waiter.waker.clone()).collect()
+        let waiters = self.places.iter().filter_map(|place| place.waiter.as_ref()?.in_line());
+        waiters.filter(|it| it.kind == Kind::Task).filter_map(|it| it.waker.clone()).collect()
     }
 }
 
@@ -512,15 +438,7 @@ mod tests {
     const LATER: Timestamp = Timestamp::from_unix_seconds(60);
 
     fn waiter(cost: u64) -> Waiter {
-        Waiter {
-            cost,
-            deadline: Timestamp::NEVER,
-            gives_up: Timestamp::NEVER,
-            kind: Kind::Task,
-            looks_at: Timestamp::NEVER,
-            waker: None,
-            status: Status::Waiting,
-        }
+        Waiter::without_deadline(cost, Kind::Task)
     }
 
     /// Serves the line that is next; returns the cost of its first waiter.
@@ -593,9 +511,10 @@ mod tests {
         let mut queue = Queue::default();
         let failed = queue.join(b"a", waiter(5), LATER);
         let next = queue.join(b"a", waiter(1), LATER);
-        let _ = queue.fail(failed, Status::Late);
+        let _ = queue.fail(failed, Leaving::Late);
         assert_eq!(queue.first_of(b"a").map(|first| (first.cost, first.behind)), Some((1, 0)));
-        assert_eq!(queue.collect(failed).map(|waiter| waiter.status), Some(Status::Late));
+        let state = queue.collect(failed).map(|waiter| waiter.state);
+        assert!(matches!(state, Some(Standing::Left(Leaving::Late))), "{state:?}");
         assert!(queue.collect(next).is_some());
         assert_eq!((queue.waiting(), queue.has_tasks()), (0, false));
     }
