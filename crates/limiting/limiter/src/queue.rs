@@ -15,6 +15,7 @@
 
 mod ahead;
 mod alike;
+mod asked;
 mod claim;
 pub(crate) mod events;
 mod grant;
@@ -23,6 +24,7 @@ pub(crate) mod lines;
 mod longest;
 mod pace;
 mod patience;
+mod queued;
 mod ticket;
 mod waiting;
 
@@ -36,41 +38,20 @@ use tollgate_policy::{Charge, Domain};
 use tollgate_store::{Store, Take, Verdicts};
 
 use self::ahead::{Answered, Asking, used_after};
-use self::alike::Alike;
-use self::claim::{Claim, Claims, claims, max_wait};
-use self::events::{End, NoWait};
+use self::asked::{Asked, Paid};
+use self::claim::{Claim, max_wait};
 use self::grant::Grant;
 pub use self::patience::{Patience, PollLeft};
-use self::ticket::Joining;
-use self::waiting::{Planned, Waiting, Wake};
+use self::queued::{Next, Queued};
+use self::waiting::Planned;
 use crate::answer::Answer;
 use crate::charge::{Batch, Charged};
 use crate::limiter::Limiter;
 use crate::outage::Operation;
-use crate::plan::{Hits, make_together};
+use crate::plan::Hits;
 use crate::request::{Request, RequestError};
-use crate::scratch::{Item, Scratch, Settled};
+use crate::scratch::{Item, Scratch};
 use crate::settle::{self, ItemResult};
-
-/// Result of asking for a request's permits, or the reason why they were not asked for.
-enum Asked {
-    /// Other requests come before it, or its caller gives up.
-    Not,
-    /// It has its permits, from an instant on.
-    Granted(Grant),
-    /// It would have them at these instants, one for each claim; its statuses deny it.
-    Until(Vec<Timestamp>),
-    /// Its turn has not come, and the answer at its turn is not known.
-    Unknown,
-    /// Its statuses say why. `is_late`: it is denied because its turn would come too late.
-    Decided { overall: Outcome, is_late: bool },
-}
-
-/// Results for the hits of a request that it had used already.
-struct Paid {
-    statuses: Vec<Status>,
-    settled: Vec<Settled>,
-}
 
 impl<S: Store, O: Observer> Limiter<S, O> {
     /// Decides a request that a rule with a queue matches; at once if there is no `patience`.
@@ -88,171 +69,39 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     {
         // A server in shadow mode has no request wait.
         let patience = patience.filter(|it| !it.longest.is_zero() && !self.settings.shadow_mode);
-        let (mut now, mut is_early, mut waiting) = (arrived, false, None::<Waiting<'_, S, O, F, T>>);
-        // Of one that gives up: why, and what it had.
-        let (mut given_up, mut had) = (None::<End>, None::<Grant>);
-        let mut paid = None::<Paid>;
+        let mut queued = Queued::new(self, request, arrived, patience);
         loop {
             // Those that are in force now: they may have changed while it waited.
-            let rules = self.rules.load();
+            let (rules, now) = (self.rules.load(), queued.now);
             scratch.clear();
             let Some(domain) = self.plan(&rules, request, Hits::Asked, now, scratch)? else {
                 return Ok(self.answer_of_no_domain(rules, request, now, scratch));
             };
             if scratch.items.iter().any(|item| item.payment.is_after())
-                && let Some(overall) = self.pay_before_queue(domain, now, &mut paid, scratch).await
+                && let Some(overall) = self.pay_before_queue(domain, now, &mut queued.paid, scratch).await
             {
                 let domain = domain.index();
                 return Ok(self.conclude(rules, domain, request, overall, now, scratch));
             }
-            let Claims { mut list, descriptors, max_wait } = claims(domain, scratch);
-            let charge = if list.is_empty() { domain.charge() } else { Charge::Together };
-            if charge != domain.charge() {
-                make_together(scratch);
-            }
-            if scratch.items.is_empty() {
-                list.clear(); // a rule denies everything
-            }
-            // A request that gives up is denied until it would have its turn if it came again now.
-            let again = given_up.and_then(|_| match &had {
-                Some(grant) => self.lines.behind(&list, now).max(Some(grant.act_at)),
-                None => self.lines.again(&list, now),
-            });
-            // Until its first turn it may have to wait for others; not if something else denies it.
-            let mut others = if waiting.is_none() { self.lines.behind(&list, now) } else { None };
-            if others.is_some() && given_up.is_none() && self.is_denied_elsewhere(domain, now, scratch).await
-            {
-                others = None;
-            }
-            let patience = patience.filter(|_| given_up.is_none());
-            let longest = patience.map_or(Duration::ZERO, |patience| max_wait.min(patience.longest));
-            let deadline = waiting.as_ref().map_or(arrived + longest, |waiting| waiting.deadline);
-            let alike = patience.and_then(|_| Alike::of(rules.generation, domain, scratch, &list));
-            let planned = alike.as_ref().map(|_| Planned::of(&rules, domain, scratch));
-            let asked = match (&alike, patience) {
-                _ if others.is_some() || given_up.is_some() => Asked::Not,
-                (Some(alike), Some(patience)) => {
-                    let ticket = waiting.as_ref().map(|waiting| &waiting.ticket);
-                    let asking = Asking { alike, claims: &list, ticket, deadline, is_early, now };
-                    self.ask(domain, asking, patience, scratch).await
-                }
-                _ => {
-                    match scratch.items.is_empty() {
-                        true => self.decide_unmatched(domain, request, scratch),
-                        false => self.charge::<false>(domain, charge, now, scratch).await,
-                    }
-                    let at = patience.map_or(now, |patience| self.answered_at(now, patience.now));
-                    self.asked(domain, &list, patience.map(|_| deadline), at, scratch)
-                }
-            };
-            let mut turn = again.or(others);
-            let waits = match (&asked, &waiting) {
-                // One that left has passed its permits on to it meanwhile.
-                (Asked::Decided { overall: Outcome::Deny, .. }, Some(waiting)) => {
-                    waiting.ticket.granted().is_some()
-                }
-                (Asked::Decided { is_late, .. }, of) => {
-                    if *is_late && of.is_none() {
-                        self.lines.events.not_joined(NoWait::TooLong);
-                    }
-                    false
-                }
-                (Asked::Granted(grant), None) if grant.act_at <= now.max(grant.granted_at) => {
-                    let Some(planned) = planned else { continue };
-                    return Ok(self.pass(request, planned, grant, Duration::ZERO, now, scratch).await);
-                }
-                (Asked::Granted(_), Some(_)) => true,
-                (Asked::Until(dues), Some(waiting)) => {
-                    waiting.ticket.denied_until(dues);
-                    true
-                }
-                (Asked::Unknown | Asked::Not, Some(waiting)) => {
-                    waiting.ticket.not_before_its_turn();
-                    given_up.is_none()
-                }
-                (_, None) => match patience {
-                    None => false,
-                    Some(patience) => {
-                        let first = descriptors.first().and_then(|at| request.descriptors.get(*at as usize));
-                        let holder =
-                            self.lines.holder(request.domain, first.and_then(|it| it.entries.first()));
-                        let joining = Joining { holder, claims: list, alike, deadline };
-                        let ticket = match &asked {
-                            Asked::Granted(grant) => self.lines.join_granted(joining, grant.clone()),
-                            Asked::Until(dues) => self.lines.join(joining, dues, now),
-                            _ => self.lines.join(joining, &[], now),
-                        };
-                        waiting =
-                            ticket.ok().map(|ticket| Waiting::new(self, patience, ticket, deadline, now));
-                        waiting.is_some()
-                    }
-                },
-            };
-            if let (true, Some(it)) = (waits, &mut waiting) {
-                it.planned = planned;
-                drop(rules);
-                let wake = it.next(now).await;
-                now = now.max((it.patience.now)());
-                let waited = now.since(arrived);
-                let grant = it.ticket.granted();
-                let end = match (wake, grant) {
-                    (Wake::Ask { is_early: early }, _) => {
-                        is_early = early;
-                        continue;
-                    }
-                    (Wake::Granted | Wake::TimeUp, Some(grant)) => {
-                        it.ticket.ends(End::Passed, waited);
-                        let planned = it.planned.take();
-                        waiting = None;
-                        let Some(planned) = planned else { continue };
+            match queued.step(&rules, domain, scratch).await {
+                Next::Plan => {}
+                Next::Wait(waiting) => {
+                    drop(rules);
+                    if let Some((planned, grant)) = queued.wait(waiting).await {
+                        let (waited, now) = (queued.waited(), queued.now);
                         return Ok(self.pass(request, planned, &grant, waited, now, scratch).await);
                     }
-                    (Wake::Granted, None) => continue,
-                    (Wake::TimeUp, None) => End::TimedOut,
-                    (Wake::Left, grant) => {
-                        had = grant;
-                        End::Left
-                    }
-                    (Wake::Ended, _) => End::Ended,
-                };
-                given_up = Some(end);
-                if had.is_some() {
-                    it.ticket.ends(end, waited);
-                    waiting = None;
                 }
-                continue;
-            }
-            let mut overall = Outcome::Deny;
-            match &asked {
-                Asked::Decided { overall: decided, .. } => overall = *decided,
-                Asked::Until(_) => overall = self.bind_soft(domain, false, now, scratch).await,
-                Asked::Granted(grant) => {
-                    // There is no place for it to wait in.
-                    if let Some(planned) = planned.filter(|_| grant.is_of_store) {
-                        self.give_all_back(&planned.takes(), now).await;
-                    }
-                    turn = Some(grant.act_at);
+                Next::Pass(planned, grant) => {
+                    return Ok(self.pass(request, planned, &grant, Duration::ZERO, now, scratch).await);
                 }
-                Asked::Not | Asked::Unknown => {}
+                Next::Answer(overall) => {
+                    let domain = domain.index();
+                    let mut answer = self.conclude(rules, domain, request, overall, now, scratch);
+                    answer.waited_ns = tollgate_core::nanos(queued.waited());
+                    return Ok(answer);
+                }
             }
-            if matches!(asked, Asked::Granted(_) | Asked::Not | Asked::Unknown) {
-                self.deny_in_line(domain, &descriptors, turn.unwrap_or(now), now, scratch).await;
-                overall = settle::overall(&mut scratch.statuses);
-            }
-            let waited = now.since(arrived);
-            if let Some(mut waiting) = waiting.take() {
-                let end = match (given_up, &asked, overall) {
-                    (Some(end), ..) => end,
-                    (None, _, Outcome::Admit) => End::Passed,
-                    (None, Asked::Decided { is_late: true, .. }, _) => End::TimedOut,
-                    (None, ..) => End::Denied,
-                };
-                waiting.ticket.ends(end, waited);
-            }
-            let domain = domain.index();
-            let mut answer = self.conclude(rules, domain, request, overall, now, scratch);
-            answer.waited_ns = tollgate_core::nanos(waited);
-            return Ok(answer);
         }
     }
 

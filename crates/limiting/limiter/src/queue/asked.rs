@@ -1,0 +1,27 @@
+//! What a request of a line was answered.
+
+use tollgate_core::{Outcome, Timestamp};
+use tollgate_observe::Status;
+
+use super::grant::Grant;
+use crate::scratch::Settled;
+
+/// What a request was answered, or why it was not asked for.
+pub(super) enum Asked {
+    /// Others come before it; it would have its turn at this instant.
+    Behind(Timestamp),
+    /// It has its permits, from an instant on.
+    Granted(Grant),
+    /// It would have them at these instants, one for each claim; its statuses deny it.
+    Until(Vec<Timestamp>),
+    /// Its turn has not come, and what it will be answered then is not known.
+    Unknown,
+    /// Its statuses say why. Of a denial: whether it would have its turn too late.
+    Decided { overall: Outcome, is_late: bool },
+}
+
+/// What a request was answered for what it had used already.
+pub(super) struct Paid {
+    pub(super) statuses: Vec<Status>,
+    pub(super) settled: Vec<Settled>,
+}
