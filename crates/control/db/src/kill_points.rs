@@ -1,27 +1,12 @@
-//! The steps of transactions that write, counted, so that a test can end the process at each of them.
-//!
-//! Only with the feature `kill-points`, which no release has: without it, a step is nothing.
+//! The steps of transactions that write, so that a test can end the process at each of them.
 
-#[cfg(feature = "kill-points")]
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use tollgate_mistakes::KillPoints;
 
-#[cfg(feature = "kill-points")]
-static PASSED: AtomicU64 = AtomicU64::new(0);
-#[cfg(feature = "kill-points")]
-static LAST: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Before and after each statement that writes, before and after the commit.
+pub(crate) static STEPS: KillPoints = KillPoints::new();
 
 /// Ends this process, as a kill does, at the `step`-th step from now, from 1.
 #[cfg(feature = "kill-points")]
 pub fn kill_at_step(step: u64) {
-    PASSED.store(0, Relaxed);
-    LAST.store(step, Relaxed);
-}
-
-/// A step: before and after each statement that writes, before and after the commit.
-#[inline]
-pub(crate) fn pass() {
-    #[cfg(feature = "kill-points")]
-    if PASSED.fetch_add(1, Relaxed) + 1 == LAST.load(Relaxed) {
-        std::process::abort();
-    }
+    STEPS.kill_at(step);
 }

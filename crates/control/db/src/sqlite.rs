@@ -14,7 +14,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, params_from_iter};
 use crate::compare::{Comparison, compare};
 use crate::difference::{Difference, Edit};
 use crate::error::DbError;
-use crate::kill_points::pass;
+use crate::kill_points::STEPS;
 use crate::seal::{Sealed, Seals, Unsealed};
 use crate::tx::{MAX_ROWS, Tx};
 use crate::value::{Row, Value};
@@ -97,7 +97,7 @@ impl Sqlite {
         let connection = {
             let mut connection = connection;
             connection.commit_hook(Some(|| {
-                pass();
+                STEPS.pass();
                 false
             }))?;
             connection
@@ -149,7 +149,7 @@ impl Sqlite {
                 Ok(sealed)
             }) {
                 Ok((head, sealed)) => {
-                    pass();
+                    STEPS.pass();
                     self.committed(head, sealed).map_err(E::from)?;
                     Ok(result)
                 }
@@ -294,12 +294,12 @@ impl Tx for Open<'_> {
         let text = self.sqlite.rewritten(statement);
         let mut prepared = self.sqlite.connection.prepare_cached(&text)?;
         let mark = self.sqlite.seals().map(Seals::mark);
-        pass();
+        STEPS.pass();
         let changed = prepared.execute(params_from_iter(values));
         if let (Err(_), Some(seals), Some(mark)) = (&changed, self.sqlite.seals(), mark) {
             seals.forget(mark); // triggers do not know that a statement was undone
         }
-        pass();
+        STEPS.pass();
         Ok(changed? as u64)
     }
 

@@ -12,12 +12,13 @@ use tollgate_fleet_proto::{
     Ack, CandidateVersion, Candidates, Command, FromControl, FromNode, Hello, LANGUAGE, Label, MAX_APPS,
     MAX_LABELS, MAX_TEXT_BYTES, Nack, Overrides, Reply,
 };
+use tollgate_mistakes::Mistakes;
 use tollgate_rule_files::RuleFile;
 
 use crate::backoff::Backoff;
-use crate::bugs::Bugs;
 use crate::ids::{LinkId, Ticket};
 use crate::incoming::{Bundle, Incoming, ProtocolError};
+use crate::mistake::Mistake;
 use crate::outbox::{Outbox, Sample};
 use crate::rules::RuleState;
 use crate::saved::Marker;
@@ -45,9 +46,8 @@ pub struct AgentSettings {
     pub software: String,
     /// Begins the random numbers of waits.
     pub seed: u64,
-    /// The bug that the simulation must find.
-    #[cfg(feature = "known-bugs")]
-    pub bug: Option<crate::bugs::KnownBug>,
+    /// The mistake that the simulation must find.
+    pub mistakes: Mistakes<Mistake>,
 }
 
 impl AgentSettings {
@@ -55,11 +55,7 @@ impl AgentSettings {
     #[must_use]
     pub fn new(identity: Identity, name: String, labels: Vec<Label>, seed: u64) -> Self {
         let software = concat!("tollgate ", env!("CARGO_PKG_VERSION")).to_owned();
-        #[cfg(feature = "known-bugs")]
-        let settings = Self { identity, name, labels, software, seed, bug: None };
-        #[cfg(not(feature = "known-bugs"))]
-        let settings = Self { identity, name, labels, software, seed };
-        settings
+        Self { identity, name, labels, software, seed, mistakes: Mistakes::none() }
     }
 }
 
@@ -157,7 +153,7 @@ enum Task {
 #[derive(Debug)]
 pub struct Agent {
     settings: AgentSettings,
-    bugs: Bugs,
+    mistakes: Mistakes<Mistake>,
     random: fastrand::Rng,
     link: Link,
     away_since: Option<Timestamp>,
@@ -189,17 +185,14 @@ impl Agent {
     pub fn start(mut settings: AgentSettings, start: Start, now: Timestamp) -> (Self, Vec<Action>) {
         settings.labels.truncate(MAX_LABELS);
         settings.name.truncate(settings.name.floor_char_boundary(MAX_TEXT_BYTES));
-        #[cfg(feature = "known-bugs")]
-        let bugs = Bugs(settings.bug);
-        #[cfg(not(feature = "known-bugs"))]
-        let bugs = Bugs::default();
+        let mistakes = settings.mistakes;
         let Start { saved, marker, local } = start;
         let local: Arc<[RuleFile]> = local.into();
-        let mut work = Work::start(saved.unwrap_or_default(), marker.as_ref(), Arc::clone(&local), bugs);
+        let mut work = Work::start(saved.unwrap_or_default(), marker.as_ref(), Arc::clone(&local), mistakes);
         let next = work.next();
         let mut agent = Self {
             random: fastrand::Rng::with_seed(settings.seed),
-            bugs,
+            mistakes,
             settings,
             link: Link::Starting,
             away_since: Some(now),
@@ -213,7 +206,7 @@ impl Agent {
             is_careful: marker.is_some(),
             work: Some(work),
             waiting: VecDeque::new(),
-            outbox: Outbox::new(now, bugs),
+            outbox: Outbox::new(now, mistakes),
             candidates: Candidates::default(),
             judged: Vec::new(),
             report_every: Duration::from_secs(5),
@@ -443,9 +436,9 @@ impl Agent {
         let local = Arc::clone(&self.local);
         let mut work = match self.waiting.pop_front() {
             None => return,
-            Some(Task::Local(files)) => Work::local(&self.state, files, self.bugs),
+            Some(Task::Local(files)) => Work::local(&self.state, files, self.mistakes),
             Some(Task::Bundle(link, bundle, epoch)) => {
-                Work::bundle((link, bundle), &epoch, &self.state, local, (self.is_careful, self.bugs))
+                Work::bundle(link, bundle, &epoch, &self.state, local, self.is_careful, self.mistakes)
             }
         };
         let next = work.next();
@@ -455,7 +448,7 @@ impl Agent {
 
     fn apply(&mut self, marker: Marker, parsed: Parsed) {
         let ticket = self.ticket();
-        if !marker.apps.is_empty() && !self.bugs.leaves_out_marker() {
+        if !marker.apps.is_empty() && !self.mistakes.has(Mistake::NoMarker) {
             self.actions.push(Action::Mark(marker));
         }
         if let Some(work) = &self.work {
@@ -487,7 +480,7 @@ impl Agent {
         let mut has_changed = false;
         match result {
             Ok(()) => {
-                let early = self.bugs.acknowledges_early();
+                let early = self.mistakes.has(Mistake::AcknowledgedBeforeSaved);
                 self.state = work.applied().clone();
                 has_changed = true;
                 if let (true, Cause::Bundle(link, bundle)) = (early, work.cause) {

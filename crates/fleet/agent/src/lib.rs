@@ -7,13 +7,13 @@
 mod agent;
 mod apply;
 mod backoff;
-mod bugs;
 mod commands;
 mod connect;
 mod documents;
 mod driver;
 mod ids;
 mod incoming;
+mod mistake;
 mod outbox;
 mod overrides;
 mod rules;
@@ -25,12 +25,11 @@ mod work;
 
 pub use agent::{Action, Agent, AgentSettings, Event, Start};
 pub use apply::{Apply, FollowApply};
-#[cfg(feature = "known-bugs")]
-pub use bugs::KnownBug;
 pub use commands::carry_out;
 pub use connect::{ConnectError, Endpoint};
 pub use driver::{CarryOut, Judge, Seams, Status, run};
 pub use ids::{LinkId, Ticket};
+pub use mistake::Mistake;
 pub use outbox::{Counts, RuleTotals, Sample};
 pub use overrides::{interventions, put_in_force};
 pub use rules::{AppRules, RuleState, Text};

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_fleet_proto::{MAX_REPORT_ROWS, RejectedRequests, Report, RuleCounts, Store, TopKey};
+use tollgate_mistakes::Mistakes;
 
-use crate::bugs::Bugs;
+use crate::mistake::Mistake;
 
 /// Most reports that were sent and not seen.
 const MOST_IN_DOUBT: usize = 8;
@@ -149,7 +150,7 @@ fn most_denied(top: BTreeMap<TopKeyName, u64>) -> impl Iterator<Item = (TopKeyNa
 /// Counts that the control plane has not seen.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    bugs: Bugs,
+    mistakes: Mistakes<Mistake>,
     totals: BTreeMap<Key, Counts>,
     top: BTreeMap<TopKeyName, u64>,
     rejected: BTreeMap<RejectedKey, u64>,
@@ -165,9 +166,9 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    pub(crate) fn new(now: Timestamp, bugs: Bugs) -> Self {
+    pub(crate) fn new(now: Timestamp, mistakes: Mistakes<Mistake>) -> Self {
         let open = Sum { from: now, to: now, ..Sum::default() };
-        Self { bugs, open, ..Self::default() }
+        Self { mistakes, open, ..Self::default() }
     }
 
     /// Adds the increase since the last sample.
@@ -289,16 +290,20 @@ impl Outbox {
 
     /// The reports to repeat on a new stream, in order.
     pub(crate) fn again(&mut self, now: Timestamp) -> Vec<Report> {
-        if self.bugs.drops_unseen() {
+        self.err_before_repeating();
+        self.in_doubt.iter().map(|report| aged(report, now)).collect()
+    }
+
+    fn err_before_repeating(&mut self) {
+        if self.mistakes.has(Mistake::UnseenReportsDropped) {
             self.in_doubt.clear();
         }
-        if self.bugs.renumbers() {
+        if self.mistakes.has(Mistake::RepeatedReportsRenumbered) {
             for (_, report) in &mut self.in_doubt {
                 self.last += 1;
                 report.sequence = self.last;
             }
         }
-        self.in_doubt.iter().map(|report| aged(report, now)).collect()
     }
 
     /// The control plane has these reports.
@@ -340,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_report_is_repeated_unchanged_until_it_is_seen() {
-        let mut outbox = Outbox::new(at(0), Bugs::default());
+        let mut outbox = Outbox::new(at(0), Mistakes::none());
         outbox.sampled(sample("r", 3), at(5));
         assert_eq!(admitted(&outbox.next(at(5))), [(1, 3, 0)]);
         outbox.sampled(sample("r", 10), at(10));
@@ -356,7 +361,7 @@ mod tests {
 
     #[test]
     fn counts_are_summed_until_they_are_seen_and_all_arrive() {
-        let mut outbox = Outbox::new(at(0), Bugs::default());
+        let mut outbox = Outbox::new(at(0), Mistakes::none());
         for tick in 1..=10_000 {
             outbox.sampled(sample("r", tick), at(5 * tick)); // 14 hours
             assert!(outbox.closed.len() <= MOST_SUMS);
@@ -375,7 +380,7 @@ mod tests {
 
     #[test]
     fn top_keys_are_reported_as_what_came_since_the_last_sample() {
-        let mut outbox = Outbox::new(at(0), Bugs::default());
+        let mut outbox = Outbox::new(at(0), Mistakes::none());
         let mut reported = |denied: &[(&str, u64)], seconds| {
             let key = |(key, denied): &(&str, u64)| TopKey {
                 domain: "d".into(),
@@ -402,7 +407,7 @@ mod tests {
 
     #[test]
     fn rejected_requests_are_reported_once_and_kinds_above_the_cap_together() {
-        let mut outbox = Outbox::new(at(0), Bugs::default());
+        let mut outbox = Outbox::new(at(0), Mistakes::none());
         let rejected = |reason: usize, count| RejectedRequests {
             surface: "http".to_owned(),
             status: "400".to_owned(),
@@ -425,7 +430,7 @@ mod tests {
 
     #[test]
     fn rules_above_the_cap_are_counted_together() {
-        let mut outbox = Outbox::new(at(0), Bugs::default());
+        let mut outbox = Outbox::new(at(0), Mistakes::none());
         for rule in 0..MAX_REPORT_ROWS + 5 {
             outbox.sampled(sample(&rule.to_string(), 1), at(5));
         }

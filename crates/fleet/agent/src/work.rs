@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use tollgate_fleet_proto::{Fault, Held};
+use tollgate_mistakes::Mistakes;
 use tollgate_policy::Policy;
 use tollgate_rule_files::RuleFile;
 
-use crate::bugs::Bugs;
 use crate::ids::LinkId;
 use crate::incoming::Bundle;
+use crate::mistake::Mistake;
 use crate::rules::{AppRules, RuleState};
 use crate::saved::Marker;
 use crate::validate::{Job, Parsed, Validated};
@@ -46,7 +47,7 @@ pub(crate) struct Work {
     changes_anyway: bool,
     attempt: u32,
     pub(crate) faults: Vec<Fault>,
-    bugs: Bugs,
+    mistakes: Mistakes<Mistake>,
 }
 
 /// The next step of a change.
@@ -64,7 +65,7 @@ impl Work {
         saved: RuleState,
         marker: Option<&Marker>,
         local: Arc<[RuleFile]>,
-        bugs: Bugs,
+        mistakes: Mistakes<Mistake>,
     ) -> Self {
         let mut next = saved;
         let mut attempt = 0;
@@ -85,22 +86,24 @@ impl Work {
         let tried = changes.iter().map(|(app, rules)| (app, rules.version.saturating_sub(1)));
         let gone = tried.chain(left_out.iter().map(|(app, rules)| (app, rules.version)));
         next.gone.extend(gone.map(|(app, version)| (app.clone(), version)));
-        let work = Self::new(Cause::Start, next, local, bugs);
+        let work = Self::new(Cause::Start, next, local, mistakes);
         Self { attempt, changes_anyway: true, ..work }.steps(changes, marker.is_some())
     }
 
-    pub(crate) fn local(state: &RuleState, local: Arc<[RuleFile]>, bugs: Bugs) -> Self {
-        let work = Self::new(Cause::Local, state.clone(), local, bugs);
+    pub(crate) fn local(state: &RuleState, local: Arc<[RuleFile]>, mistakes: Mistakes<Mistake>) -> Self {
+        let work = Self::new(Cause::Local, state.clone(), local, mistakes);
         Self { changes_anyway: true, ..work }.steps(Apps::new(), false)
     }
 
     /// A bundle of the database `epoch`.
     pub(crate) fn bundle(
-        (link, bundle): (LinkId, Bundle),
+        link: LinkId,
+        bundle: Bundle,
         epoch: &str,
         state: &RuleState,
         local: Arc<[RuleFile]>,
-        (is_careful, bugs): (bool, Bugs),
+        is_careful: bool,
+        mistakes: Mistakes<Mistake>,
     ) -> Self {
         let mut next = state.clone();
         next.move_to(epoch);
@@ -113,16 +116,16 @@ impl Work {
         for app in &removed {
             next.remove(app);
         }
-        let mut work = Self::new(Cause::Bundle(link, id), next, local, bugs);
+        let mut work = Self::new(Cause::Bundle(link, id), next, local, mistakes);
         work.changes_anyway = !removed.is_empty() || work.next.epoch != state.epoch;
         work.faults = faults;
         let changes: Apps = apps.into_iter().filter(|(app, rules)| work.is_news(app, rules)).collect();
         work.steps(changes, is_careful)
     }
 
-    fn new(cause: Cause, next: RuleState, local: Arc<[RuleFile]>, bugs: Bugs) -> Self {
+    fn new(cause: Cause, next: RuleState, local: Arc<[RuleFile]>, mistakes: Mistakes<Mistake>) -> Self {
         let (steps, accepted, faults) = (VecDeque::new(), Apps::new(), Vec::new());
-        Self { cause, next, local, steps, accepted, changes_anyway: false, attempt: 0, faults, bugs }
+        Self { cause, next, local, steps, accepted, changes_anyway: false, attempt: 0, faults, mistakes }
     }
 
     fn steps(mut self, changes: Apps, is_careful: bool) -> Self {
@@ -143,7 +146,7 @@ impl Work {
         let (version, floor) = (rules.version, self.next.floor(app));
         let fault = if let Some(fault) = self.next.crash_of(app, version) {
             fault.clone()
-        } else if version < floor && !self.bugs.applies_older() {
+        } else if version < floor && !self.mistakes.has(Mistake::OlderVersionsApplied) {
             let message = format!("version {version} is older than version {floor}, which this node has had");
             Fault { app: app.to_owned(), version, message, ..Fault::default() }
         } else if held.is_some_and(|held| held.version == version) {
@@ -169,16 +172,20 @@ impl Work {
         }
     }
 
+    fn err_in_validation(&self, mut validated: Validated) -> Validated {
+        if self.mistakes.has(Mistake::OneBadAppRejectsAll) && !validated.faults.is_empty() {
+            (validated.accepted, validated.parsed) = (Apps::new(), None);
+        }
+        if self.mistakes.has(Mistake::RejectedRulesAcknowledged) {
+            validated.accepted = self.steps.front().cloned().unwrap_or_default();
+            validated.parsed.get_or_insert_default();
+        }
+        validated
+    }
+
     /// The step was checked.
     pub(crate) fn validated(&mut self, validated: Validated) -> Next {
-        let Validated { mut accepted, mut faults, mut parsed } = validated;
-        if self.bugs.rejects_all() && !faults.is_empty() {
-            (accepted, parsed) = (Apps::new(), None);
-        }
-        if self.bugs.acknowledges_rejected() {
-            accepted = self.steps.front().cloned().unwrap_or_default();
-            parsed.get_or_insert_default();
-        }
+        let Validated { accepted, mut faults, parsed } = self.err_in_validation(validated);
         self.faults.append(&mut faults);
         let is_change = !accepted.is_empty() || self.changes_anyway;
         match parsed.filter(|_| is_change) {
@@ -253,14 +260,14 @@ mod tests {
         let held = Held { app: "shop".to_owned(), version: 10, sha256: vec![0; 32] };
         let marker = Marker { apps: vec![held], is_saved: true, attempt: MOST_ATTEMPTS };
         let local: Arc<[RuleFile]> = Arc::from([]);
-        let started = Work::start(saved, Some(&marker), Arc::clone(&local), Bugs::default());
+        let started = Work::start(saved, Some(&marker), Arc::clone(&local), Mistakes::none());
         assert!(started.steps.iter().all(Apps::is_empty), "it is left out: {:?}", started.steps);
         for (version, is_tried) in [(5, false), (9, false), (10, false), (11, true)] {
             let bundle =
                 Bundle { id: 1, full: false, apps: shop(version), removed: Vec::new(), faults: Vec::new() };
             let state = started.next_state();
             let work =
-                Work::bundle((LinkId(1), bundle), "e", state, Arc::clone(&local), (false, Bugs::default()));
+                Work::bundle(LinkId(1), bundle, "e", state, Arc::clone(&local), false, Mistakes::none());
             assert_eq!((!work.steps.is_empty(), work.faults.is_empty()), (is_tried, is_tried), "{version}");
         }
     }
@@ -274,7 +281,7 @@ mod tests {
         let is_tried = |state: &RuleState, version| {
             let bundle =
                 Bundle { id: 1, full: false, apps: shop(version), removed: Vec::new(), faults: Vec::new() };
-            let work = Work::bundle((LinkId(1), bundle), "e", state, Arc::from([]), (false, Bugs::default()));
+            let work = Work::bundle(LinkId(1), bundle, "e", state, Arc::from([]), false, Mistakes::none());
             (!work.steps.is_empty(), work.faults.is_empty())
         };
         for (version, tried) in [(22, true), (23, false), (24, true), (26, false), (27, true)] {

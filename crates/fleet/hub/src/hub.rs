@@ -11,14 +11,15 @@ use tollgate_fleet_proto::{
     Candidates, Command, ControlSays, FromControl, FromNode, GoAway, Hello, Label, MAX_APPS, MAX_LABELS,
     MAX_REPORT_ROWS, MAX_TEXT_BYTES, Overrides, Reply, Report, Seen, Sha256Bytes, Welcome,
 };
+use tollgate_mistakes::Mistakes;
 use tollgate_shares::{Part, Room, Shares, machine};
 
 use crate::bindings::{self, Bindings, Standing, Verdict};
-use crate::bugs::Bugs;
 use crate::bundle::Outgoing;
 use crate::counts::NodeCounts;
 use crate::kept;
-use crate::node::{Liveness, MissingApps, Node, NodeState};
+use crate::mistake::Mistake;
+use crate::node::{Database, Liveness, MissingApps, Node, NodeState, Sending};
 use crate::past::Past;
 use crate::peer::Peer;
 use crate::published::Prepared;
@@ -61,9 +62,8 @@ pub struct HubSettings {
     pub known: Vec<KnownNode>,
     /// The level of the rule language that a document needs.
     pub level: fn(&str) -> u32,
-    /// The bug that the simulation must find.
-    #[cfg(feature = "known-bugs")]
-    pub bug: Option<crate::bugs::KnownBug>,
+    /// The mistake that the simulation must find.
+    pub mistakes: Mistakes<Mistake>,
 }
 
 impl HubSettings {
@@ -83,8 +83,7 @@ impl HubSettings {
             past: Past::default(),
             known: Vec::new(),
             level: |_| 1,
-            #[cfg(feature = "known-bugs")]
-            bug: None,
+            mistakes: Mistakes::none(),
         }
     }
 }
@@ -110,7 +109,7 @@ pub struct KnownNode {
 }
 
 impl KnownNode {
-    fn node(self, missing: MissingApps) -> Node {
+    fn node(self, missing_apps: MissingApps) -> Node {
         let hello = Hello {
             node: self.id,
             name: self.name,
@@ -120,7 +119,8 @@ impl KnownNode {
             local_domains: self.local_domains,
             ..Hello::default()
         };
-        Node::new(hello, ("", missing, &Past::default()), self.address, self.last_seen)
+        let database = Database { epoch: "", missing_apps, past: &Past::default() };
+        Node::new(hello, database, self.address, self.last_seen)
     }
 }
 
@@ -201,7 +201,7 @@ struct Session {
 #[derive(Debug)]
 pub struct Hub {
     settings: HubSettings,
-    bugs: Bugs,
+    mistakes: Mistakes<Mistake>,
     /// The hellos of nodes that are known.
     known: Storm,
     /// Those of all others.
@@ -232,10 +232,6 @@ impl Hub {
     /// A hub without nodes.
     #[must_use]
     pub fn new(mut settings: HubSettings) -> Self {
-        #[cfg(feature = "known-bugs")]
-        let bugs = Bugs(settings.bug);
-        #[cfg(not(feature = "known-bugs"))]
-        let bugs = Bugs::default();
         Self {
             known: Storm::new(settings.hellos_per_second),
             strangers: Storm::new(settings.hellos_per_second),
@@ -243,7 +239,7 @@ impl Hub {
             bytes: 0,
             bindings: Bindings::new(std::mem::take(&mut settings.bindings)),
             past: std::mem::take(&mut settings.past),
-            bugs,
+            mistakes: settings.mistakes,
             sessions: HashMap::new(),
             nodes: {
                 let known = std::mem::take(&mut settings.known).into_iter().take(settings.max_nodes);
@@ -271,7 +267,7 @@ impl Hub {
             Event::Closed(session) => self.closed(session),
             Event::Said(session, says) => self.said(session, says, now),
             Event::Stored(session, sequence) if self.sessions.contains_key(&session) => {
-                if !self.bugs.confirms_early() {
+                if !self.mistakes.has(Mistake::SeenBeforeStored) {
                     self.send(session, FromControl::Seen(Seen { sequence }));
                 }
                 self.stored(session);
@@ -303,8 +299,8 @@ impl Hub {
     #[must_use]
     pub fn nodes_lagging(&self, now: Timestamp) -> Vec<NodeState> {
         let missing = self.settings.missing_apps;
-        let published = (&*self.published, self.publication);
-        self.nodes_by(|node| node.state_lagging(published, missing, self.liveness(node, now)))
+        let (published, publication) = (&*self.published, self.publication);
+        self.nodes_by(|node| node.state_lagging(published, publication, missing, self.liveness(node, now)))
     }
 
     fn nodes_by(&self, state: impl Fn(&Node) -> NodeState) -> Vec<NodeState> {
@@ -606,7 +602,7 @@ impl Hub {
                     node.state_error.clone_from(&report.state_error);
                     kept::cut(&mut node.state_error, kept::LONGEST_MESSAGE);
                     let incarnation = node.hello().incarnation;
-                    if self.bugs.confirms_early() {
+                    if self.mistakes.has(Mistake::SeenBeforeStored) {
                         self.send(session, FromControl::Seen(Seen { sequence: report.sequence }));
                     }
                     let (node, report) = (id.to_owned(), Box::new(report));
@@ -670,8 +666,9 @@ impl Hub {
                 tracing::warn!(node = id, address = peer.address, "no room to bind the id of a node");
             }
         }
-        let (of, missing) = (&*self.settings.epoch, self.settings.missing_apps);
-        let mut node = Node::new(hello, (of, missing, &self.past), peer.address, now);
+        let HubSettings { epoch, missing_apps, .. } = &self.settings;
+        let database = Database { epoch, missing_apps: *missing_apps, past: &self.past };
+        let mut node = Node::new(hello, database, peer.address, now);
         node.session = Some(session);
         node.holder = Some(holder);
         if let Some(before) = self.nodes.get(&id) {
@@ -781,10 +778,9 @@ impl Hub {
     fn catch_up(&mut self, id: &str) {
         let Some(node) = self.nodes.get_mut(id) else { return };
         let Some(session) = node.session.filter(|_| !node.is_busy()) else { return };
-        let missing = self.settings.missing_apps;
-        if let Some(bundle) =
-            node.plan(&self.published, self.settings.level, missing, self.last_bundle + 1, self.bugs)
-        {
+        let HubSettings { level, missing_apps, mistakes, .. } = self.settings;
+        let how = Sending { level, missing_apps, mistakes };
+        if let Some(bundle) = node.plan(&self.published, how, self.last_bundle + 1) {
             self.last_bundle += 1;
             self.actions.push(Action::Send(session, Outgoing::Bundle(bundle)));
         }
@@ -813,7 +809,7 @@ impl Hub {
                 if may_fit_now {
                     node.forget_faults();
                 }
-                if node.is_busy() && self.bugs.forgets_publications() {
+                if node.is_busy() && self.mistakes.has(Mistake::PublicationForgotten) {
                     node.forget_outstanding();
                     continue;
                 }

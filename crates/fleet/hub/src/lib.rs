@@ -6,12 +6,12 @@
 //! where reports go (`control`), the node's end (`fleet-agent`).
 
 mod bindings;
-mod bugs;
 mod bundle;
 mod counts;
 mod fleet;
 mod hub;
 mod kept;
+mod mistake;
 mod node;
 mod past;
 mod peer;
@@ -22,12 +22,11 @@ mod storm;
 mod tokens;
 
 pub use bindings::{Claim, MAX_BINDINGS};
-#[cfg(feature = "known-bugs")]
-pub use bugs::KnownBug;
 pub use bundle::{Bundle, Outgoing};
 pub use counts::NodeCounts;
 pub use fleet::{CommandError, Fleet, Identities, IdentitiesInMemory, Reports, ReportsError, Seams};
 pub use hub::{Action, Event, Hub, HubSettings, KnownNode};
+pub use mistake::Mistake;
 pub use node::{AppState, Liveness, MissingApps, NodeState};
 pub use past::Past;
 pub use peer::Peer;

@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use tollgate_core::Timestamp;
 use tollgate_fleet_proto::{Fault, Held, Hello, LANGUAGE, Label, MAX_APPS, MAX_TEXT_BYTES, Sha256Bytes};
+use tollgate_mistakes::Mistakes;
 
 use crate::bindings::{Claim, Standing};
-use crate::bugs::Bugs;
 use crate::bundle::Bundle;
 use crate::counts::Shortfall;
 use crate::kept;
+use crate::mistake::Mistake;
 use crate::past::Past;
 use crate::published::{Prepared, PreparedApp, Wanted};
 use crate::session::SessionId;
@@ -45,6 +46,23 @@ pub enum MissingApps {
     Removed,
     /// The nodes keep it, since the database was restored from a copy that is older than the app.
     Kept,
+}
+
+/// The database of the hub.
+#[derive(Clone, Copy)]
+pub(crate) struct Database<'a> {
+    pub(crate) epoch: &'a str,
+    pub(crate) missing_apps: MissingApps,
+    /// Everything that it has published.
+    pub(crate) past: &'a Past,
+}
+
+/// By what a bundle is put together.
+#[derive(Clone, Copy)]
+pub(crate) struct Sending {
+    pub(crate) level: fn(&str) -> u32,
+    pub(crate) missing_apps: MissingApps,
+    pub(crate) mistakes: Mistakes<Mistake>,
 }
 
 /// A node, for pages and metrics.
@@ -116,6 +134,13 @@ pub(crate) struct App {
     rejected: BTreeSet<u64>,
 }
 
+/// Of the database that a node has its rules from.
+#[derive(Clone, Copy)]
+struct Origin {
+    is_of_epoch: bool,
+    keeps_foreign: bool,
+}
+
 impl App {
     /// The fault of `rules`, or of a newer version.
     fn fault_with(&self, rules: Option<&Arc<PreparedApp>>) -> Option<&Fault> {
@@ -123,13 +148,13 @@ impl App {
     }
 
     /// Records what the node says it holds.
-    fn holds(&mut self, held: &Held, past: &Past, sent: &Bundle, (is_of_epoch, keeps_foreign): (bool, bool)) {
+    fn holds(&mut self, held: &Held, past: &Past, sent: &Bundle, of: Origin) {
         let Ok(sha256) = Sha256Bytes::try_from(&*held.sha256) else { return };
         let holds = Some((held.version, sha256));
         self.is_foreign = match held.version {
-            // A version of another database, before the node moved to this one.
-            0 => keeps_foreign,
-            _ if !is_of_epoch => keeps_foreign,
+            // Of another database, before the node moved to this one.
+            0 => of.keeps_foreign,
+            _ if !of.is_of_epoch => of.keeps_foreign,
             _ if self.before == holds && !self.is_foreign => false,
             version => !sent.has(&held.app, version, &sha256) && !past.has(&held.app, version, &sha256),
         };
@@ -245,12 +270,8 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    pub(crate) fn new(
-        mut hello: Hello,
-        (epoch, missing, past): (&str, MissingApps, &Past),
-        address: String,
-        now: Timestamp,
-    ) -> Self {
+    pub(crate) fn new(mut hello: Hello, database: Database<'_>, address: String, now: Timestamp) -> Self {
+        let Database { epoch, missing_apps, past } = database;
         let is_of_epoch = hello.epoch == epoch;
         let (held, crashed) = (std::mem::take(&mut hello.held), std::mem::take(&mut hello.crashed));
         let secret = std::mem::take(&mut hello.secret); // only its digest is kept
@@ -263,7 +284,7 @@ impl Node {
             state_error: String::new(),
             apps: Apps::default(),
             is_of_epoch,
-            keeps_foreign: missing == MissingApps::Kept,
+            keeps_foreign: missing_apps == MissingApps::Kept,
             outstanding: None,
             unsettled: Unsettled::All,
             digest: (!secret.is_empty()).then(|| crate::bindings::digest(&secret)),
@@ -293,7 +314,7 @@ impl Node {
         for app in self.apps.values_mut() {
             app.before = app.acked.take();
         }
-        let of = (self.is_of_epoch, self.keeps_foreign);
+        let of = Origin { is_of_epoch: self.is_of_epoch, keeps_foreign: self.keeps_foreign };
         // Nodes name their apps in order: a walk along both takes a third of the time of look-ups.
         let mut known = self.apps.iter_mut().peekable();
         let mut others = Vec::new();
@@ -423,18 +444,18 @@ impl Node {
         &mut self,
         name: &Arc<str>,
         wanted: &'a Wanted,
-        level: fn(&str) -> u32,
-        bugs: Bugs,
+        how: Sending,
     ) -> Option<&'a Arc<PreparedApp>> {
         let newest = self.wanted(name, wanted)?;
         let has_rejected = |node: &Self, rules: &PreparedApp| {
             node.is_of_epoch && node.apps.get(name).is_some_and(|app| app.has_rejected(rules, wanted))
         };
-        if (bugs.insists() || !has_rejected(self, newest)) && self.reads(name, newest, level) {
+        let insists = how.mistakes.has(Mistake::RejectedSentAgain);
+        if (insists || !has_rejected(self, newest)) && self.reads(name, newest, how.level) {
             return Some(newest);
         }
         let before = wanted.stable.as_ref().filter(|stable| stable.version < newest.version)?;
-        (!has_rejected(self, before) && self.reads(name, before, level)).then_some(before)
+        (!has_rejected(self, before) && self.reads(name, before, how.level)).then_some(before)
     }
 
     pub(crate) fn is_busy(&self) -> bool {
@@ -451,7 +472,7 @@ impl Node {
         }
     }
 
-    /// Known bug: as if the node had answered.
+    /// As if the node had answered: a deliberate mistake.
     pub(crate) fn forget_outstanding(&mut self) {
         self.outstanding = None;
     }
@@ -461,38 +482,32 @@ impl Node {
         self.outstanding = None;
     }
 
-    /// The bundle that turns the held rules into the published ones; `None` if there is nothing to send.
-    pub(crate) fn plan(
-        &mut self,
-        published: &Prepared,
-        level: fn(&str) -> u32,
-        missing: MissingApps,
-        id: u64,
-        bugs: Bugs,
-    ) -> Option<Arc<Bundle>> {
+    /// What to send to get from what the node holds to what is published; `None` if there is nothing to send.
+    pub(crate) fn plan(&mut self, published: &Prepared, how: Sending, id: u64) -> Option<Arc<Bundle>> {
         if !self.is_of_epoch && published.apps.is_empty() {
             return None; // a new, empty database must not take away the rules of a fleet
         }
         // A full bundle removes the apps that it does not name.
         let keeps = self.keeps_foreign && self.apps.values().any(|app| app.acked.is_some());
         let mut bundle = Bundle { id, full: !self.is_of_epoch && !keeps, ..Bundle::default() };
-        let removes = missing == MissingApps::Removed && !bugs.forgets_removals();
+        let is_forgotten = how.mistakes.has(Mistake::RemovalForgotten);
+        let removes = how.missing_apps == MissingApps::Removed && !is_forgotten;
         match (std::mem::take(&mut self.unsettled), self.is_of_epoch) {
             (_, false) if keeps => {
                 for (name, wanted) in &published.apps {
-                    self.compare(name, wanted, level, &mut bundle, bugs);
+                    self.compare(name, wanted, how, &mut bundle);
                 }
             }
             (_, false) => {
                 for (name, wanted) in &published.apps {
-                    let rules = self.sent(name, wanted, level, bugs);
+                    let rules = self.sent(name, wanted, how);
                     bundle.apps.extend(rules.map(|rules| (Arc::clone(name), Arc::clone(rules))));
                 }
             }
             (Unsettled::Apps(names), true) => {
                 for name in names {
                     match published.apps.get(&name) {
-                        Some(wanted) => self.compare(&name, wanted, level, &mut bundle, bugs),
+                        Some(wanted) => self.compare(&name, wanted, how, &mut bundle),
                         None if removes && self.apps.get(&name).is_some_and(|app| app.acked.is_some()) => {
                             bundle.removed.push(name.to_string());
                         }
@@ -502,7 +517,7 @@ impl Node {
             }
             (Unsettled::All, true) => {
                 for (name, wanted) in &published.apps {
-                    self.compare(name, wanted, level, &mut bundle, bugs);
+                    self.compare(name, wanted, how, &mut bundle);
                 }
                 let is_gone = |(name, app): &(&Arc<str>, &App)| {
                     removes && app.acked.is_some() && !published.apps.contains_key(*name)
@@ -519,15 +534,8 @@ impl Node {
     }
 
     /// Adds a version to `bundle` if the node lacks it.
-    fn compare(
-        &mut self,
-        name: &Arc<str>,
-        wanted: &Wanted,
-        level: fn(&str) -> u32,
-        bundle: &mut Bundle,
-        bugs: Bugs,
-    ) {
-        let Some(rules) = self.sent(name, wanted, level, bugs) else { return };
+    fn compare(&mut self, name: &Arc<str>, wanted: &Wanted, how: Sending, bundle: &mut Bundle) {
+        let Some(rules) = self.sent(name, wanted, how) else { return };
         let app = match self.apps.get_mut(name) {
             Some(app) => app,
             None => self.apps.entry(Arc::clone(name)).or_default(),
@@ -541,7 +549,7 @@ impl Node {
                 if app.is_foreign
                     && version >= wanted.forced
                     && sha256 != rules.sha256
-                    && !bugs.replaces_foreign() =>
+                    && !how.mistakes.has(Mistake::ForeignReplaced) =>
             {
                 app.rejects(is_foreign(name, version));
             }
@@ -597,7 +605,8 @@ impl Node {
     /// the number of `published`, from 1.
     pub(crate) fn state_lagging(
         &self,
-        (published, publication): (&Prepared, u64),
+        published: &Prepared,
+        publication: u64,
         missing: MissingApps,
         liveness: Liveness,
     ) -> NodeState {

@@ -6,7 +6,6 @@
 
 mod bounds;
 mod digest;
-mod known_bugs;
 mod messages;
 pub mod published;
 pub mod reach;

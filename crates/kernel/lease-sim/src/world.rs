@@ -12,7 +12,8 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::fmt::Write as _;
 
 use tollgate_core::{Quota, State, Timestamp};
-use tollgate_lease::{Fault, LeaseRequest, Ledger, LedgerCall, LedgerReply, Mono, Node, Terms, Verdict};
+use tollgate_lease::{LeaseRequest, Ledger, LedgerCall, LedgerReply, Mistake, Mono, Node, Terms, Verdict};
+use tollgate_mistakes::Mistakes;
 
 use crate::checker::{Broken, Checker};
 use crate::plan::{MS, Plan, Sharing, Trouble};
@@ -177,7 +178,7 @@ pub struct World<'a> {
     plan: &'a Plan,
     /// The first has the highest limit, by which the laws hold.
     rules: Vec<Rule>,
-    fault: Option<Fault>,
+    mistakes: Mistakes<Mistake>,
     local: Quota,
     served: Served,
     rng: Rng,
@@ -202,19 +203,19 @@ pub struct World<'a> {
 impl<'a> World<'a> {
     /// The plan, with a deliberate mistake if tests want one.
     #[must_use]
-    pub fn new(plan: &'a Plan, fault: Option<Fault>, keeps_trace: bool) -> Self {
+    pub fn new(plan: &'a Plan, mistakes: Mistakes<Mistake>, keeps_trace: bool) -> Self {
         let mut rng = Rng::new(plan.seed ^ 0xA5A5);
         let share = |whole: u64| (whole / plan.hosts as u64).max(1);
         let span = std::time::Duration::from_nanos(plan.period_ns);
         let mut world = Self {
-            rules: vec![Rule::new(plan, plan.limit, fault)],
+            rules: vec![Rule::new(plan, plan.limit, mistakes)],
             served: Served::new(plan),
             local: if plan.sharing == Sharing::Local {
                 plan.quota(plan.limit).share_of(plan.hosts as u32)
             } else {
                 Quota::token_bucket(share(plan.limit), span).expect("a quota within bounds")
             },
-            fault,
+            mistakes,
             now: 0,
             events: BinaryHeap::new(),
             slots: Vec::new(),
@@ -286,7 +287,7 @@ impl<'a> World<'a> {
         if let Some(at) = self.rules.iter().position(|rule| rule.limit == limit) {
             return at;
         }
-        self.rules.push(Rule::new(self.plan, limit, self.fault));
+        self.rules.push(Rule::new(self.plan, limit, self.mistakes));
         self.rules.len() - 1
     }
 
@@ -477,17 +478,10 @@ impl<'a> World<'a> {
 }
 
 impl Rule {
-    fn new(plan: &Plan, limit: u64, fault: Option<Fault>) -> Self {
+    fn new(plan: &Plan, limit: u64, mistakes: Mistakes<Mistake>) -> Self {
         let quota = plan.quota(limit);
-        #[cfg_attr(not(feature = "faults"), allow(unused_mut, reason = "only faults change it"))]
-        let mut terms = Terms::with(&quota, plan.timing).expect("a quota that can be leased");
-        #[cfg(feature = "faults")]
-        if let Some(fault) = fault {
-            terms = terms.with_fault(fault);
-        }
-        #[cfg(not(feature = "faults"))]
-        let _ = fault;
-        Self { limit, terms, quota }
+        let terms = Terms::with(&quota, plan.timing).expect("a quota that can be leased");
+        Self { limit, terms: terms.making(mistakes), quota }
     }
 }
 

@@ -4,7 +4,7 @@
 use tollgate_core::Decision;
 
 use crate::terms::MAX_TAKEN;
-use crate::{Fault, LedgerReply, Terms};
+use crate::{LedgerReply, Mistake, Terms};
 
 impl Terms {
     /// The answer to a central operation of one caller: a take, a peek, a charge or a return of `cost`
@@ -30,7 +30,7 @@ impl Terms {
     /// The answer to the `nth` of `times` merged takes, counted from 0 in order of arrival: as if they had
     /// come one after another.
     pub fn decision_of(&self, reply: &LedgerReply, cost: u64, nth: u64, times: u64) -> Decision {
-        let is_admitted = nth < reply.admitted || self.has(Fault::DealsTwice) && nth < 2 * reply.admitted;
+        let is_admitted = nth < reply.admitted || self.has(Mistake::DealsTwice) && nth < 2 * reply.admitted;
         let counted = if self.is_window() { times } else { reply.admitted };
         // When this take was decided, those after it had taken nothing yet.
         let later = self.units(cost.saturating_mul(counted.saturating_sub(nth + 1)));

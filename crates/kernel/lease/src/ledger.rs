@@ -6,7 +6,7 @@ mod grant;
 use std::collections::BTreeMap;
 
 use crate::terms::{LATEST_US, MAX_TAKEN};
-use crate::{Fault, LeaseRequest, LedgerCall, LedgerReply, Op, Terms};
+use crate::{LeaseRequest, LedgerCall, LedgerReply, Mistake, Op, Terms};
 
 /// Nodes that may lease from one key at a time; any further one takes centrally.
 pub const MOST_NODES: usize = 1_024;
@@ -139,7 +139,7 @@ impl Ledger {
             return self.window_ends_us;
         }
         let refilled = self.taken.div_ceil(terms.per_us) + self.dry_us(self.at_us);
-        if self.entries.is_empty() || terms.has(Fault::ForgetsEarly) {
+        if self.entries.is_empty() || terms.has(Mistake::ForgetsEarly) {
             self.at_us + refilled
         } else {
             self.ends_us + terms.tau_us + refilled
@@ -162,7 +162,7 @@ impl Ledger {
         }
         if let Some(whole) = self.taken.checked_div(of) {
             let rest = self.taken % of;
-            let rest = if terms.has(Fault::RoundsDebtUp) && rest > 0 { of } else { rest };
+            let rest = if terms.has(Mistake::RoundsDebtUp) && rest > 0 { of } else { rest };
             let part = (rest as f64 / of as f64 * to as f64).ceil() as u64 + u64::from(rest > 0);
             self.taken = whole.saturating_mul(to).saturating_add(part.min(to)).min(MAX_TAKEN);
         }
@@ -173,7 +173,7 @@ impl Ledger {
     /// waited for.
     fn clock(&mut self, terms: &Terms, now_us: u64) -> u64 {
         let back_us = self.at_us.saturating_sub(now_us);
-        if terms.has(Fault::ClockStepMints) && back_us > 0 {
+        if terms.has(Mistake::ClockStepMints) && back_us > 0 {
             self.at_us = now_us;
             return now_us;
         }
@@ -217,7 +217,7 @@ impl Ledger {
     /// Owes `cost` permits more, even if they are not available.
     fn owe(&mut self, terms: &Terms, cost: u64, now_us: u64) {
         let cost = cost.min(1 << 53);
-        if terms.is_window() || terms.has(Fault::ForgetsDeepDebt) {
+        if terms.is_window() || terms.has(Mistake::ForgetsDeepDebt) {
             self.taken = (self.taken + terms.units(cost)).min(MAX_TAKEN);
             self.charged = (self.charged + if terms.is_window() { cost } else { 0 }).min(MAX_TAKEN);
             return;
@@ -246,7 +246,7 @@ impl Ledger {
             self.taken = (self.taken + rest_us * terms.per_us).min(MAX_TAKEN);
             self.stay_dry(terms, now_us, 0);
         }
-        let floor = if terms.has(Fault::OverfillsOnGiveBack) { 0 } else { self.out_units(terms) };
+        let floor = if terms.has(Mistake::OverfillsOnGiveBack) { 0 } else { self.out_units(terms) };
         self.taken = self.taken.saturating_sub(terms.units(cost)).max(floor);
     }
 
@@ -258,13 +258,13 @@ impl Ledger {
     /// Begins the epochs that are due: the permits of a node that sent nothing in all of the last one count
     /// as spent.
     fn turn_epochs(&mut self, terms: &Terms, now_us: u64) {
-        if terms.is_window() && terms.has(Fault::KeepsEntries) {
+        if terms.is_window() && terms.has(Mistake::KeepsEntries) {
             return;
         }
         while !self.entries.is_empty() && self.ends_us <= now_us {
-            if !terms.is_window() && !terms.has(Fault::CreditsLostRefill) {
-                // First the refill until the epoch's end, under the floor that held until then: lost refill
-                // stays lost.
+            if !terms.is_window() && !terms.has(Mistake::CreditsLostRefill) {
+                // First what comes back until the epoch's end, under the floor that held until then: lost
+                // refill stays lost.
                 self.refill(terms, self.ends_us);
             }
             self.epoch += 1;
@@ -272,7 +272,7 @@ impl Ledger {
             if terms.is_window() {
                 self.write_off_in_window();
             } else {
-                self.write_off(if terms.has(Fault::CreditsWrittenOff) { 8 } else { 1 });
+                self.write_off(if terms.has(Mistake::CreditsWrittenOff) { 8 } else { 1 });
             }
         }
         if self.entries.is_empty() {
@@ -329,7 +329,7 @@ impl Ledger {
         };
         match op {
             Op::GiveBack { cost } => self.repay(terms, cost, now_us),
-            Op::Charge { cost } if terms.has(Fault::ChargesWhatFits) => {
+            Op::Charge { cost } if terms.has(Mistake::ChargesWhatFits) => {
                 self.owe(terms, cost.min(terms.room(self.taken)), now_us);
             }
             Op::Charge { cost } => self.owe(terms, cost, now_us),
@@ -359,7 +359,7 @@ impl Ledger {
     fn lease(&mut self, terms: &Terms, request: LeaseRequest, now_us: u64) -> LedgerReply {
         let LeaseRequest { node, seq, held, spent, .. } = request;
         let known = self.entries.get(&node).copied();
-        if known.is_some_and(|known| seq <= known.seq) && !terms.has(Fault::SettlesTwice) {
+        if known.is_some_and(|known| seq <= known.seq) && !terms.has(Mistake::SettlesTwice) {
             return LedgerReply { seq, rejected: true, ..LedgerReply::default() };
         }
         if known.is_none() && self.entries.len() >= MOST_NODES {
@@ -399,8 +399,8 @@ impl Ledger {
     /// permits that come back. Admitted and leased permits together never exceed a full window, so nothing
     /// else is forgiven; of the charges, nothing is.
     fn without_denied(&self, terms: &Terms) -> u64 {
-        if terms.is_window() && !terms.has(Fault::SwallowsWhatComesBack) {
-            let charged = if terms.has(Fault::ForgivesCharges) { 0 } else { self.charged };
+        if terms.is_window() && !terms.has(Mistake::SwallowsWhatComesBack) {
+            let charged = if terms.has(Mistake::ForgivesCharges) { 0 } else { self.charged };
             self.taken.min(terms.full() + charged)
         } else {
             self.taken

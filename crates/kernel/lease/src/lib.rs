@@ -16,18 +16,18 @@
 
 mod decisions;
 mod demand;
-mod fault;
 mod ledger;
 mod merge;
 mod message;
+mod mistake;
 mod node;
 mod terms;
 mod time;
 
-pub use fault::Fault;
 pub use ledger::{LONGEST_WAIT_US, Ledger, MOST_NODES, NodeEntry};
 pub use merge::merge;
 pub use message::{LeaseRequest, LedgerCall, LedgerReply, Op};
+pub use mistake::Mistake;
 pub use node::{Node, PayStep, TakeStep, Verdict};
 pub use terms::{Terms, Timing};
 pub use time::Mono;

@@ -19,7 +19,7 @@ use tollgate_core::{Cost, Decision};
 use self::holding::Holding;
 use self::last_reply::LastReply;
 use crate::demand::Demand;
-use crate::{Fault, LeaseRequest, LedgerReply, Mono, Terms};
+use crate::{LeaseRequest, LedgerReply, Mistake, Mono, Terms};
 
 /// The outcome of a take, and the request to send because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,7 +181,7 @@ impl Node {
     /// As [`Node::take`], for a caller that had to wait and asks again: it is not counted as further demand,
     /// and nothing is asked for ahead of need. [`Node::dealt`] does that when all that waited have asked.
     pub fn retake(&mut self, terms: &Terms, cost: Cost, now: Mono) -> TakeStep {
-        self.step(terms, cost, now, terms.has(Fault::GivesBackWhatOthersWaitFor))
+        self.step(terms, cost, now, terms.has(Mistake::GivesBackWhatOthersWaitFor))
     }
 
     /// To be called when all callers that waited have been dealt to, and the last one was answered here.
@@ -239,12 +239,12 @@ impl Node {
         self.lapse(now);
         let valid = self.holding.valid(terms, now);
         let (here, had_some) = (cost.min(valid), valid > 0);
-        if !terms.has(Fault::PaysFromNothing) {
+        if !terms.has(Mistake::PaysFromNothing) {
             self.holding.permits -= here;
         }
         self.spent += here;
-        let is_paid = here == cost || here > 0 && terms.has(Fault::ForgetsTheRest);
-        if had_some && is_paid || cost == 0 && self.leases && terms.has(Fault::ChecksNothing) {
+        let is_paid = here == cost || here > 0 && terms.has(Mistake::ForgetsTheRest);
+        if had_some && is_paid || cost == 0 && self.leases && terms.has(Mistake::ChecksNothing) {
             let decision = Some(self.used(terms, now));
             return PayStep { decision, rest: 0, had_some: true, send: self.ask_ahead(terms, now) };
         }
@@ -270,7 +270,7 @@ impl Node {
             return Err(cost);
         }
         let mut unreported = self.spent - self.reported;
-        if terms.has(Fault::GivesBackPart) && unreported > 0 {
+        if terms.has(Mistake::GivesBackPart) && unreported > 0 {
             unreported = self.spent;
         }
         let here = cost.permits().min(unreported);
@@ -289,7 +289,7 @@ impl Node {
     pub fn on_grant(&mut self, terms: &Terms, reply: &LedgerReply, now: Mono) -> bool {
         self.lapse(now);
         let Some(request) = self.in_flight else { return false };
-        if request.seq != reply.seq && !terms.has(Fault::TakesLateReplies) {
+        if request.seq != reply.seq && !terms.has(Mistake::TakesLateReplies) {
             return false;
         }
         self.in_flight = None;
@@ -301,11 +301,11 @@ impl Node {
         self.note_round_trip(request.sent, now);
         if !reply.renewed {
             self.drop_lease();
-            if !terms.has(Fault::GivesBackDropped) {
+            if !terms.has(Mistake::GivesBackDropped) {
                 self.reported = self.spent; // nothing of that lease can be given back
             }
         }
-        let began = if terms.has(Fault::ExpiryFromReceipt) { now } else { request.sent };
+        let began = if terms.has(Mistake::ExpiryFromReceipt) { now } else { request.sent };
         self.holding.grant(terms, reply, began, now);
         self.listed_until = request.sent.after_us(terms.tau_us);
         self.note_shortage(terms, reply, request, unmet, now);
@@ -322,7 +322,7 @@ impl Node {
         if let Some(request) = self.in_flight.take_if(|request| request.seq == seq) {
             self.was_lost = true;
             self.unmet = 0;
-            if !terms.has(Fault::ForgetsLostNews) {
+            if !terms.has(Mistake::ForgetsLostNews) {
                 self.lost_until = request.sent.after_us(2 * terms.tau_us);
             }
         }
@@ -348,7 +348,7 @@ impl Node {
         let held = self.holding.drop_all();
         self.given_back += held;
         let request = self.report(now);
-        if terms.has(Fault::SpendsWhatItGaveBack) {
+        if terms.has(Mistake::SpendsWhatItGaveBack) {
             self.holding.permits = held;
         }
         Some(request)

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, CivilUnit, Cost, LeakyForm, Period, Quota, Refill, Timestamp};
+use tollgate_mistakes::Mistakes;
 
-use crate::Fault;
+use crate::Mistake;
 
 /// The most units of a full bucket. Debts are kept below twice that, so that every sum stays below 2^53.
 const MAX_FULL: u64 = 1 << 51;
@@ -68,7 +69,7 @@ pub struct Terms {
     pub(crate) skew_us: u64,
     pub(crate) drift_ppm: u32,
     windows: Option<Windows>,
-    fault: Option<Fault>,
+    mistakes: Mistakes<Mistake>,
 }
 
 /// Length and alignment of the windows of a fixed window.
@@ -135,23 +136,21 @@ impl Terms {
             skew_us: micros(timing.skew),
             drift_ppm: timing.drift_ppm,
             windows,
-            fault: None,
+            mistakes: Mistakes::none(),
         })
     }
 
     /// The same terms with a deliberate mistake in keeping them, for tests that show that the mistake would
     /// be found.
-    #[cfg(feature = "faults")]
     #[must_use]
-    pub const fn with_fault(mut self, fault: Fault) -> Self {
-        self.fault = Some(fault);
-        self
+    pub fn making(self, mistakes: impl Into<Mistakes<Mistake>>) -> Self {
+        Self { mistakes: mistakes.into(), ..self }
     }
 
-    /// Whether to make this mistake: never, without the feature `faults`.
+    /// Whether to make this mistake: never, in a product.
     #[inline]
-    pub(crate) const fn has(&self, fault: Fault) -> bool {
-        cfg!(feature = "faults") && matches!(self.fault, Some(own) if own as u8 == fault as u8)
+    pub(crate) fn has(&self, mistake: Mistake) -> bool {
+        self.mistakes.has(mistake)
     }
 
     /// Units in one permit: a script gets it as `interval`, and keeps it with the state to know its units.

@@ -32,6 +32,7 @@ use tollgate_fleet_proto::published::Published;
 use tollgate_fleet_proto::{Command, Label, Overrides, Reply, Report};
 use tollgate_limiter::follow::FollowSettings;
 use tollgate_limiter::{Descriptor, Entry, Limiter, LimiterSettings, Policy, Request, Scratch};
+use tollgate_mistakes::Mistakes;
 use tollgate_rule_files::{Options, RuleFile};
 use tollgate_store::block_on;
 use tollgate_store_memory::{MemoryConfig, MemoryStore};
@@ -339,7 +340,7 @@ impl Node {
             labels: vec![Label { key: "zone".into(), value: "a".into() }],
             software: "tollgate test".into(),
             seed: 7,
-            bug: None,
+            mistakes: Mistakes::none(),
         };
         let marker = state_dir.marker().expect("a marker or none");
         let NodeOptions { endpoint, local, parser } = options;

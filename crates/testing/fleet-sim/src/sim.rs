@@ -13,5 +13,5 @@ mod rolling;
 mod rollouts;
 mod world;
 
-pub use rolling::RolloutBug;
-pub use world::{Bug, Finding, Report, simulate};
+pub use rolling::RolloutMistake;
+pub use world::{Finding, Mistake, Report, simulate};

@@ -2,7 +2,7 @@
 //! found.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "a failed step of a test must say which")]
 
-use tollgate_fleet_sim::sim::{Bug, Finding, Report, RolloutBug, simulate};
+use tollgate_fleet_sim::sim::{Finding, Mistake, Report, RolloutMistake, simulate};
 use tollgate_testkit::seeds::Seeds;
 
 /// Fewest seeds; a budget of time says how many more, or `FLEET_SEEDS=100000`.
@@ -51,33 +51,33 @@ fn the_same_seed_gives_the_same_trace() {
 
 #[test]
 fn every_known_bug_is_found() {
-    use tollgate_control::rollout::KnownBug as Rollout;
-    use tollgate_fleet_agent::KnownBug as Agent;
-    use tollgate_fleet_hub::KnownBug as Hub;
-    let bugs = [
-        (Bug::Agent(Agent::OlderVersionsApplied), "C2"),
-        (Bug::Agent(Agent::OneBadAppRejectsAll), "C9"),
-        (Bug::Agent(Agent::RepeatedReportsRenumbered), "C5"),
-        (Bug::Agent(Agent::UnseenReportsDropped), "C5"),
-        (Bug::Agent(Agent::NoMarker), "again"), // a crash loop
-        (Bug::Agent(Agent::AcknowledgedBeforeSaved), "C"), // C2, and C9 where apps have steps of their own
-        (Bug::Agent(Agent::RejectedRulesAcknowledged), "C9|C10|R2|again"),
-        (Bug::Hub(Hub::ForeignReplaced), "C10"),
-        (Bug::Hub(Hub::PublicationForgotten), "C9"),
-        (Bug::Hub(Hub::SeenBeforeStored), "C5"),
-        (Bug::Hub(Hub::RemovalForgotten), "still has"),
-        (Bug::Hub(Hub::RejectedSentAgain), "again"),
-        (Bug::Rollout(Rollout::ShareShrinks), "R1"),
-        (Bug::Rollout(Rollout::LateAcknowledgement), "R2"),
-        (Bug::Rollout(Rollout::StepNotWaited), "R2"),
-        (Bug::Rollout(Rollout::RejectionIgnored), "R3"),
-        (Bug::Surroundings(RolloutBug::OldVersionRepublished), "C9"), // nodes do not go back
-        (Bug::Surroundings(RolloutBug::OldTermWrites), "R"),
+    use tollgate_control::rollout::Mistake as Rollout;
+    use tollgate_fleet_agent::Mistake as Agent;
+    use tollgate_fleet_hub::Mistake as Hub;
+    let mistakes = [
+        (Mistake::Agent(Agent::OlderVersionsApplied), "C2"),
+        (Mistake::Agent(Agent::OneBadAppRejectsAll), "C9"),
+        (Mistake::Agent(Agent::RepeatedReportsRenumbered), "C5"),
+        (Mistake::Agent(Agent::UnseenReportsDropped), "C5"),
+        (Mistake::Agent(Agent::NoMarker), "again"), // a crash loop
+        (Mistake::Agent(Agent::AcknowledgedBeforeSaved), "C"), // C2, and C9 where apps have steps of their own
+        (Mistake::Agent(Agent::RejectedRulesAcknowledged), "C9|C10|R2|again"),
+        (Mistake::Hub(Hub::ForeignReplaced), "C10"),
+        (Mistake::Hub(Hub::PublicationForgotten), "C9"),
+        (Mistake::Hub(Hub::SeenBeforeStored), "C5"),
+        (Mistake::Hub(Hub::RemovalForgotten), "still has"),
+        (Mistake::Hub(Hub::RejectedSentAgain), "again"),
+        (Mistake::Rollout(Rollout::ShareShrinks), "R1"),
+        (Mistake::Rollout(Rollout::LateAcknowledgement), "R2"),
+        (Mistake::Rollout(Rollout::StepNotWaited), "R2"),
+        (Mistake::Rollout(Rollout::RejectionIgnored), "R3"),
+        (Mistake::Surroundings(RolloutMistake::OldVersionRepublished), "C9"), // nodes do not go back
+        (Mistake::Surroundings(RolloutMistake::OldTermWrites), "R"),
     ];
-    for (bug, law) in bugs {
-        let found = (0..2_000).find_map(|seed| simulate(seed, Some(bug)).err());
-        let Finding { seed, what } = found.unwrap_or_else(|| panic!("{bug:?} is not found"));
-        println!("{bug:?}: seed {seed}: {what}");
-        assert!(law.split('|').any(|law| what.contains(law)), "{bug:?} at seed {seed}: {what}");
+    for (mistake, law) in mistakes {
+        let found = (0..2_000).find_map(|seed| simulate(seed, Some(mistake)).err());
+        let Finding { seed, what } = found.unwrap_or_else(|| panic!("{mistake:?} is not found"));
+        println!("{mistake:?}: seed {seed}: {what}");
+        assert!(law.split('|').any(|law| what.contains(law)), "{mistake:?} at seed {seed}: {what}");
     }
 }

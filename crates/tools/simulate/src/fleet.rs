@@ -8,6 +8,7 @@ use tollgate_core::{Algorithm, Refill, nanos};
 use tollgate_human_text::show_duration;
 use tollgate_lease::Timing;
 use tollgate_lease_sim::{Costs, Gaps, Moment, Phase, Plan, Sharing, Trouble, World};
+use tollgate_mistakes::Mistakes;
 
 use crate::options::span;
 use crate::output::{Found, Output};
@@ -131,7 +132,7 @@ impl Fleet {
 
     fn way(&self, sharing: Sharing, name: &'static str, color: Color) -> Result<Way, String> {
         let plan = self.plan(sharing);
-        let outcome = World::new(&plan, None, false).run();
+        let outcome = World::new(&plan, Mistakes::none(), false).run();
         if let Some(law) = outcome.broken {
             return Err(format!("{name}: {law}"));
         }

@@ -8,7 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use tollgate_fleet_proto::reach::{Reach, place};
 
-use super::bugs::Bugs;
+use tollgate_mistakes::Mistakes;
+
+use super::mistake::Mistake;
 use super::plan::{Plan, Step};
 use super::tally::{LEAST_DECISIONS, Sides, Tally, Verdict};
 
@@ -269,7 +271,7 @@ pub struct Machine {
     /// Decisions of the previous version before this step, for comparison once no node has it any more.
     before: Tally,
     watched: Watched,
-    bugs: Bugs,
+    mistakes: Mistakes<Mistake>,
 }
 
 /// Observations since the step began.
@@ -303,7 +305,7 @@ impl Machine {
             looked_ms: now_ms,
             before: Tally::default(),
             watched: Watched::default(),
-            bugs: Bugs::default(),
+            mistakes: Mistakes::none(),
         };
         machine.watch_anew(now_ms);
         machine
@@ -322,12 +324,10 @@ impl Machine {
         self.progress.step_at = self.progress.step_at.map(|at| at.min(now_ms));
     }
 
-    /// With a bug that a simulation must find.
-    #[cfg(feature = "known-bugs")]
+    /// With a mistake that a simulation must find.
     #[must_use]
-    pub fn with_bug(mut self, bug: Option<super::bugs::KnownBug>) -> Self {
-        self.bugs = Bugs(bug);
-        self
+    pub fn making(self, mistakes: Mistakes<Mistake>) -> Self {
+        Self { mistakes, ..self }
     }
 
     /// The state of a rollout that survives a restart.
@@ -453,9 +453,9 @@ impl Machine {
         }
         let soaked_at = self.soaked_at()?;
         let is_soaked = now_ms >= soaked_at && (self.has_reports() || now_ms - soaked_at >= REPORTS_MS);
-        let has_all = self.watched.missing.is_empty() || self.bugs.counts_late_answers();
+        let has_all = self.watched.missing.is_empty() || self.mistakes.has(Mistake::LateAcknowledgement);
         let has_answers = has_all && !self.watched.acked.is_empty();
-        if !is_soaked || !(has_answers || self.bugs.waits_for_nobody()) {
+        if !is_soaked || !(has_answers || self.mistakes.has(Mistake::StepNotWaited)) {
             return None;
         }
         let sides = self.sides();
@@ -500,7 +500,7 @@ impl Machine {
                 places.get(last).map_or(0, |place| place + 1)
             }
             Step::Labels(selector) => {
-                if self.bugs.shrinks() {
+                if self.mistakes.has(Mistake::ShareShrinks) {
                     reach.share = 0;
                 }
                 if !reach.selectors.contains(selector) {
@@ -558,7 +558,7 @@ impl Machine {
             nodes.iter().filter(|node| is_named(node)).map(name).take(MOST_NAMES).collect()
         };
         let rejected = names(&|node| node.has_rejected && !node.is_left_out);
-        if !rejected.is_empty() && !self.bugs.ignores_rejections() {
+        if !rejected.is_empty() && !self.mistakes.has(Mistake::RejectionIgnored) {
             return Some(Why::Rejected(rejected));
         }
         let is_late = |node: &SeenNode| {

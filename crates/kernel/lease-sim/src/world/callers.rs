@@ -1,7 +1,7 @@
 //! Callers: takes that arrive, wait, are answered, or are decided without the ledger.
 
 use tollgate_core::{Cost, Timestamp};
-use tollgate_lease::{Fault, Op, Verdict, merge};
+use tollgate_lease::{Mistake, Op, Verdict, merge};
 
 use super::{Asked, Caller, Event, Host, World};
 use crate::checker::Broken;
@@ -214,7 +214,7 @@ impl World<'_> {
                     let now = self.mono(host);
                     let number = self.send(host, Op::Take { cost, times });
                     self.hosts[host].asked.push(Asked { number, at: now, callers });
-                    if self.fault == Some(Fault::OneCostATrip) {
+                    if self.mistakes.has(Mistake::OneCostATrip) {
                         break;
                     }
                 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate_core::{Cost, Quota};
-use tollgate_lease::{Fault, LeaseRequest, Ledger, LedgerCall, Mono, Node, Op, Terms, Verdict};
+use tollgate_lease::{LeaseRequest, Ledger, LedgerCall, Mistake, Mono, Node, Op, Terms, Verdict};
 
 const BURST: u64 = 100;
 
@@ -32,7 +32,7 @@ fn hoarders_get_no_promises_on_top_of_the_burst() -> Result<(), Box<dyn std::err
     let quota = Quota::token_bucket(BURST, Duration::from_millis(100))?;
     let terms = Terms::of(&quota).ok_or("cannot be leased")?;
     assert_eq!(spent_at_once(&terms), BURST);
-    assert!(spent_at_once(&terms.with_fault(Fault::NoCapOnPromises)) > BURST);
+    assert!(spent_at_once(&terms.making(Mistake::NoCapOnPromises)) > BURST);
     Ok(())
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, Cost, Decision, Period, Quota, Refill, RetryAfter, Timestamp};
 use tollgate_lease::{
-    Fault, LeaseRequest, Ledger, LedgerCall, LedgerReply, MOST_NODES, Mono, Node, Op, Terms, Verdict,
+    LeaseRequest, Ledger, LedgerCall, LedgerReply, MOST_NODES, Mistake, Mono, Node, Op, Terms, Verdict,
 };
 
 use tollgate_lease_sim::Rng;
@@ -127,12 +127,11 @@ fn a_ledger_asked_call_by_call_answers_as_core_does() {
     }
 }
 
-/// The greatest difference between a ledger and core, in permits, with charges that are owed for seconds up
-/// to years.
-fn furthest_in_deep_debt(quota: &Quota, fault: Option<Fault>, seed: u64) -> u64 {
+/// How far a ledger is ever from core, in permits, with charges that are owed for seconds up to years.
+fn furthest_in_deep_debt(quota: &Quota, fault: Option<Mistake>, seed: u64) -> u64 {
     let mut rng = Rng::new(seed);
     let terms = Terms::of(quota).expect("can be leased");
-    let terms = fault.map_or_else(|| terms.clone(), |fault| terms.clone().with_fault(fault));
+    let terms = terms.clone().making(fault);
     let (mut ledger, mut state, mut now_us) = (Ledger::default(), quota.fresh(), BEGIN_US);
     let mut furthest = 0;
     for _ in 0..400 {
@@ -181,7 +180,7 @@ fn a_debt_deeper_than_units_is_owed_as_in_core() {
         }
     }
     let is_found =
-        (0..20).any(|seed| furthest_in_deep_debt(&quotas[1], Some(Fault::ForgetsDeepDebt), seed) > 20);
+        (0..20).any(|seed| furthest_in_deep_debt(&quotas[1], Some(Mistake::ForgetsDeepDebt), seed) > 20);
     assert!(is_found, "a ledger that forgets deep debts is not found");
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_core::{Algorithm, Align, Cost, Period, Quota, Refill};
 use tollgate_lease::{
-    Fault, LeaseRequest, Ledger, LedgerCall, LedgerReply, Mono, Node, Op, Terms, Timing, Verdict,
+    LeaseRequest, Ledger, LedgerCall, LedgerReply, Mistake, Mono, Node, Op, Terms, Timing, Verdict,
 };
 
 use crate::run;
@@ -117,9 +117,9 @@ fn what_a_dead_node_held_of_a_window_is_not_out_for_long_in_a_bucket() {
 /// If a request that gave permits back was lost, the next request gives them back, also when no take arrives.
 #[test]
 fn what_was_given_back_in_vain_is_given_back_again() {
-    for fault in [None, Some(Fault::ForgetsLostNews)] {
+    for fault in [None, Some(Mistake::ForgetsLostNews)] {
         let terms = bucket(1_000, 1_000);
-        let terms = if let Some(fault) = fault { terms.with_fault(fault) } else { terms };
+        let terms = terms.making(fault);
         let (mut node, mut ledger) = (Node::new(7), Ledger::default());
         let mut ms = 0;
         while node.held() == 0 {

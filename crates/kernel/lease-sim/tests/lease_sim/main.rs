@@ -19,8 +19,7 @@ mod step;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
-use tollgate_lease::Fault;
+use tollgate_lease::Mistake;
 
 use tollgate_lease_sim::{Kind, Outcome, Plan, Trouble, World};
 use tollgate_testkit::seeds::Seeds;
@@ -30,15 +29,15 @@ const LEAST: u64 = 2_000;
 /// Seeds in which each known fault must be found.
 const SEEDS: u64 = 10_000;
 
-fn run(plan: &Plan, fault: Option<Fault>, keeps_trace: bool) -> Outcome {
-    World::new(plan, fault, keeps_trace).run()
+fn run(plan: &Plan, fault: Option<Mistake>, keeps_trace: bool) -> Outcome {
+    World::new(plan, fault.into(), keeps_trace).run()
 }
 
 /// The first of the seeds that breaks a law, with its law; on all cores.
 fn first_broken(
     seeds: &Seeds,
     kind: Kind,
-    fault: Option<Fault>,
+    fault: Option<Mistake>,
     seen: &(dyn Fn(&Plan, &Outcome) + Sync),
 ) -> Option<(u64, String)> {
     let found = Mutex::new(None::<(u64, String)>);
@@ -67,7 +66,7 @@ fn first_broken(
 }
 
 /// The same run with as little as possible in it that still breaks a law, and its outcome.
-fn shrunk(seed: u64, fault: Option<Fault>) -> (Plan, Outcome) {
+fn shrunk(seed: u64, fault: Option<Mistake>) -> (Plan, Outcome) {
     let mut best = Plan::of(seed);
     let law = |outcome: &Outcome| outcome.broken.as_ref().and_then(|law| law.get(..3).map(str::to_owned));
     let the_law = law(&run(&best, fault, false));
@@ -116,7 +115,7 @@ fn shrunk(seed: u64, fault: Option<Fault>) -> (Plan, Outcome) {
 }
 
 /// The message of a broken law.
-fn report(seed: u64, law: &str, fault: Option<Fault>) -> String {
+fn report(seed: u64, law: &str, fault: Option<Mistake>) -> String {
     let (plan, outcome) = shrunk(seed, fault);
     let lines: Vec<_> = outcome.trace.lines().collect();
     let tail = lines[lines.len().saturating_sub(60)..].join("\n");
@@ -188,40 +187,40 @@ fn the_same_seed_twice_gives_the_same_trace() {
 #[test]
 fn every_known_fault_is_found() {
     let faults = [
-        Fault::CreditsLostRefill,
-        Fault::SettlesTwice,
-        Fault::ExpiryFromReceipt,
-        Fault::NoCapOnPromises,
-        Fault::SpendsWhatItGaveBack,
-        Fault::ForgetsEarly,
-        Fault::ClockStepMints,
-        Fault::DealsTwice,
-        Fault::TakesLateReplies,
-        Fault::SpendsPromises,
-        Fault::CreditsWrittenOff,
-        Fault::OutlivesWindow,
-        Fault::OverfillsOnGiveBack,
-        Fault::IgnoresDrift,
-        Fault::RemembersDenials,
-        Fault::GivesBackPart,
-        Fault::GivesBackDropped,
-        Fault::SwallowsWhatComesBack,
-        Fault::ChargesWhatFits,
-        Fault::ForgivesCharges,
-        Fault::ForgetsTheRest,
-        Fault::PaysFromNothing,
-        Fault::ChecksNothing,
+        Mistake::CreditsLostRefill,
+        Mistake::SettlesTwice,
+        Mistake::ExpiryFromReceipt,
+        Mistake::NoCapOnPromises,
+        Mistake::SpendsWhatItGaveBack,
+        Mistake::ForgetsEarly,
+        Mistake::ClockStepMints,
+        Mistake::DealsTwice,
+        Mistake::TakesLateReplies,
+        Mistake::SpendsPromises,
+        Mistake::CreditsWrittenOff,
+        Mistake::OutlivesWindow,
+        Mistake::OverfillsOnGiveBack,
+        Mistake::IgnoresDrift,
+        Mistake::RemembersDenials,
+        Mistake::GivesBackPart,
+        Mistake::GivesBackDropped,
+        Mistake::SwallowsWhatComesBack,
+        Mistake::ChargesWhatFits,
+        Mistake::ForgivesCharges,
+        Mistake::ForgetsTheRest,
+        Mistake::PaysFromNothing,
+        Mistake::ChecksNothing,
     ];
     let mut missed = Vec::new();
     for fault in faults {
         let kind = match fault {
-            Fault::SwallowsWhatComesBack => Kind::Windows,
-            Fault::GivesBackDropped => Kind::Losses,
-            Fault::ChargesWhatFits
-            | Fault::ForgivesCharges
-            | Fault::ForgetsTheRest
-            | Fault::PaysFromNothing
-            | Fault::ChecksNothing => Kind::Paid,
+            Mistake::SwallowsWhatComesBack => Kind::Windows,
+            Mistake::GivesBackDropped => Kind::Losses,
+            Mistake::ChargesWhatFits
+            | Mistake::ForgivesCharges
+            | Mistake::ForgetsTheRest
+            | Mistake::PaysFromNothing
+            | Mistake::ChecksNothing => Kind::Paid,
             _ => Kind::Usual,
         };
         match first_broken(&Seeds::exactly(SEEDS), kind, Some(fault), &|_, _| {}) {
@@ -235,11 +234,11 @@ fn every_known_fault_is_found() {
 #[test]
 fn a_broken_law_is_reported_with_a_short_trace() {
     let (seed, law) =
-        first_broken(&Seeds::exactly(SEEDS), Kind::Usual, Some(Fault::SettlesTwice), &|_, _| {})
+        first_broken(&Seeds::exactly(SEEDS), Kind::Usual, Some(Mistake::SettlesTwice), &|_, _| {})
             .expect("found");
-    let report = report(seed, &law, Some(Fault::SettlesTwice));
+    let report = report(seed, &law, Some(Mistake::SettlesTwice));
     assert!(report.contains("BROKEN") && report.lines().count() < 250, "{report}");
-    let (plan, _) = shrunk(seed, Some(Fault::SettlesTwice));
+    let (plan, _) = shrunk(seed, Some(Mistake::SettlesTwice));
     assert!(plan.troubles.len() <= Plan::of(seed).troubles.len());
     assert!(!plan.troubles.iter().any(|(_, trouble)| matches!(trouble, Trouble::WallStep { .. })));
 }

@@ -1,7 +1,7 @@
 //! The number of permits that a request gets. `ledger.lua` repeats it number by number, with the same names.
 
 use super::Ledger;
-use crate::{Fault, LeaseRequest, Terms};
+use crate::{LeaseRequest, Mistake, Terms};
 
 /// Span in which nothing is promised after a node found all of the burst leased out.
 const CROWDED_US: u64 = 3_000_000;
@@ -22,7 +22,7 @@ impl Ledger {
         now_us: u64,
     ) -> u64 {
         let LeaseRequest { want, need, least, .. } = request;
-        let least = if terms.has(Fault::GrantsParts) { 0 } else { least };
+        let least = if terms.has(Mistake::GrantsParts) { 0 } else { least };
         let held_by_all = self.out + self.out_before + kept;
         let room = terms.room(self.taken);
         let ration = (terms.ration / active).max(1);
@@ -35,7 +35,7 @@ impl Ledger {
         } else {
             let turn = terms.turn(active);
             // Out never exceeds the burst, so that the refill that pays for a promise is never held up.
-            let no_cap = terms.has(Fault::NoCapOnPromises);
+            let no_cap = terms.has(Mistake::NoCapOnPromises);
             let uncommitted = if no_cap { u64::MAX } else { terms.burst.saturating_sub(held_by_all) };
             // A place in the queue for the refill: one for each node, and at its end.
             let queued = self.taken.saturating_sub(terms.full());

@@ -5,7 +5,7 @@ use tollgate_core::{Cost, Decision};
 
 use super::last_reply::LastReply;
 use super::{Node, TakeStep, Verdict};
-use crate::{Fault, LeaseRequest, LedgerReply, Mono, Terms};
+use crate::{LeaseRequest, LedgerReply, Mistake, Mono, Terms};
 
 /// The figures that a decision reports besides yes and no.
 #[derive(Clone, Copy, Debug)]
@@ -128,10 +128,10 @@ fn counts_denied(terms: &Terms, reply: &LedgerReply, is_hit: bool) -> bool {
 /// withheld for longer.
 fn short_until(terms: &Terms, last: &LastReply, cost: u64) -> Mono {
     let LastReply { reply, asked, .. } = last;
-    // Where many ask, the permits that come back by then are gone by then: each asks in its turn.
-    let crowd = if terms.has(Fault::ForgetsTheCrowd) { 0 } else { reply.crowd };
+    // Where many ask, what comes back by then is gone by then: each asks in its turn.
+    let crowd = if terms.has(Mistake::ForgetsTheCrowd) { 0 } else { reply.crowd };
     let wait_us = terms.wait_us(reply, cost).saturating_mul(crowd.max(1));
     let longest_us = if crowd > 0 { terms.tau_us / 2 } else { terms.horizon_us };
-    let longest_us = if terms.has(Fault::RemembersDenials) { u64::MAX } else { longest_us };
+    let longest_us = if terms.has(Mistake::RemembersDenials) { u64::MAX } else { longest_us };
     asked.after_us(terms.shrunk_us(wait_us.min(longest_us).saturating_mul(1_000)))
 }

@@ -2,7 +2,7 @@
 
 use super::Node;
 use super::last_reply::LastReply;
-use crate::{Fault, MOST_NODES, Mono, Terms};
+use crate::{MOST_NODES, Mistake, Mono, Terms};
 
 /// A key as a node sees it by the ledger's last reply.
 #[derive(Clone, Copy)]
@@ -72,7 +72,7 @@ impl Node {
         let is_crowded = self.last_reply.is_some_and(|last| last.reply.crowd > 0);
         (is_contended || is_scarce && self.is_spent_soon(terms, view.active, now))
             && !is_crowded
-            && !terms.has(Fault::NeverQueues)
+            && !terms.has(Mistake::NeverQueues)
     }
 
     /// The permits that queueing nodes hold do not fill the burst; otherwise the refill would be held up. If

@@ -4,7 +4,7 @@
 //! their refill become valid after a delay counted from the reply's *receipt*; both allow for the most that
 //! clocks may differ in speed. So both err on the safe side, however long messages take.
 
-use crate::{Fault, LedgerReply, Mono, Terms};
+use crate::{LedgerReply, Mistake, Mono, Terms};
 
 /// The permits that a node holds.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,7 +77,7 @@ impl Holding {
 
     #[inline]
     fn not_yet_valid(&self, terms: &Terms, now: Mono) -> u64 {
-        if now >= self.all_valid_at || self.promised == 0 || terms.has(Fault::SpendsPromises) {
+        if now >= self.all_valid_at || self.promised == 0 || terms.has(Mistake::SpendsPromises) {
             return 0;
         }
         self.overcommit.unpaid(terms, now).div_ceil(terms.interval).min(self.promised)
@@ -86,12 +86,12 @@ impl Holding {
 
 /// When a lease ends that began at `began`: after tau, or before its window.
 fn expiry(terms: &Terms, reply: &LedgerReply, began: Mono) -> Mono {
-    let lives_us = if terms.is_window() && !terms.has(Fault::OutlivesWindow) {
+    let lives_us = if terms.is_window() && !terms.has(Mistake::OutlivesWindow) {
         reply.ends_in_us().saturating_sub(terms.skew_us).min(terms.tau_us)
     } else {
         terms.tau_us
     };
-    let drift_ppm = if terms.has(Fault::IgnoresDrift) { 0 } else { terms.drift_ppm };
+    let drift_ppm = if terms.has(Mistake::IgnoresDrift) { 0 } else { terms.drift_ppm };
     let lives_ns = u128::from(lives_us) * 1_000_000_000 / (1_000_000 + u128::from(drift_ppm));
     Mono(began.0.saturating_add(lives_ns as u64))
 }

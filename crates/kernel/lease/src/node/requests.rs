@@ -1,7 +1,7 @@
 //! The time and size of a node's requests for permits. No safety rests on this.
 
 use super::{InFlight, Node};
-use crate::{Fault, LeaseRequest, LedgerReply, Mono, Terms};
+use crate::{LeaseRequest, LedgerReply, Mistake, Mono, Terms};
 
 /// The numbers of a request: see [`LeaseRequest`].
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +33,7 @@ impl Node {
     /// A request for a caller whose take is above the permits held: a part of its cost is of no use to it,
     /// and goes back, so that the ledger sees all permits.
     pub(super) fn request_for(&mut self, terms: &Terms, cost: u64, now: Mono) -> LeaseRequest {
-        if terms.has(Fault::GrantsParts) {
+        if terms.has(Mistake::GrantsParts) {
             return self.request(terms, now);
         }
         self.given_back += self.holding.drop_all();
@@ -51,11 +51,11 @@ impl Node {
         let held = self.holding.permits;
         request.need = request.need.max(all.saturating_sub(held).min(terms.burst));
         request.want = request.want.max(request.need);
-        if !terms.has(Fault::GrantsParts) {
+        if !terms.has(Mistake::GrantsParts) {
             request.least = request.least.max(first.saturating_sub(held)).min(request.want);
         }
         if let Some(sent) = self.in_flight.as_mut().filter(|sent| sent.seq == request.seq)
-            && !terms.has(Fault::AsksForEachCaller)
+            && !terms.has(Mistake::AsksForEachCaller)
         {
             (sent.want, sent.need) = (request.want, request.need);
         }

@@ -9,7 +9,7 @@ use tollgate_fleet_proto::published::{AppDocuments, Document, Published};
 use super::content::{self, Kind};
 use super::laws::Lineage;
 use super::rolling::Rollouts;
-use super::world::{Bug, Event, World};
+use super::world::{Event, World};
 
 const APPS: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -87,14 +87,11 @@ impl World {
             return;
         }
         self.generation += 1;
-        let bug = match self.bug {
-            Some(Bug::Hub(bug)) => Some(bug),
-            _ => None,
-        };
+        let mistakes = self.made.hub;
         let bindings = self.bindings.clone();
         let missing_apps = if self.keeps { MissingApps::Kept } else { MissingApps::Removed };
         let (past, epoch) = (self.lineage.past(), format!("e{}", self.epoch));
-        let settings = HubSettings { bug, bindings, past, missing_apps, ..HubSettings::new(epoch, "r") };
+        let settings = HubSettings { mistakes, bindings, past, missing_apps, ..HubSettings::new(epoch, "r") };
         self.hub = Some(Hub::new(settings));
         self.take_over();
         self.publish();

@@ -9,6 +9,7 @@ use tollgate_fleet_agent::{
 };
 
 use tollgate_fleet_proto::Label;
+use tollgate_mistakes::Mistakes;
 
 use super::content::InForce;
 use super::laws::Versions;
@@ -71,7 +72,7 @@ impl Node {
 
     pub(crate) fn start(
         &mut self,
-        bug: Option<tollgate_fleet_agent::KnownBug>,
+        mistakes: Mistakes<tollgate_fleet_agent::Mistake>,
         seed: u64,
         now: Timestamp,
     ) -> Vec<Action> {
@@ -90,7 +91,7 @@ impl Node {
             }],
             software: "simulated".into(),
             seed,
-            bug,
+            mistakes,
         };
         let saved = self.disk.rules.as_ref().and_then(|bytes| RuleState::from_bytes(bytes).ok());
         let start = Start { saved, marker: self.disk.marker.clone(), local: Vec::new() };

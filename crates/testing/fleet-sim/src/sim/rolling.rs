@@ -6,10 +6,10 @@ use tollgate_control::rollout::{Machine, Plan, Progress};
 
 use super::content::Kind;
 
-/// A bug of what surrounds the machine.
+/// A mistake of what surrounds the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RolloutBug {
-    /// A withdrawal publishes the previous content under its old number.
+pub enum RolloutMistake {
+    /// A withdrawal publishes the content of before under its old number.
     OldVersionRepublished,
     /// A process that was overtaken still writes.
     OldTermWrites,

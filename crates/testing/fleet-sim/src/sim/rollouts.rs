@@ -9,8 +9,8 @@ use tollgate_fleet_proto::published::{AppDocuments, Candidate, Document};
 use tollgate_fleet_proto::reach::Reach;
 
 use super::content::{self, Kind};
-use super::rolling::{Driver, Kept, RolloutBug};
-use super::world::{Bug, Event as WorldEvent, World};
+use super::rolling::{Driver, Kept, RolloutMistake};
+use super::world::{Event as WorldEvent, World};
 
 const PLANS: [&str; 5] =
     ["1 node\nall", "50 %\nall", "zone in (a)\nall", "50 %\nzone in (a)\nall", "1 node\n2 nodes\nall"];
@@ -88,11 +88,7 @@ impl World {
             let knows = driver.machines.get(&app).is_some_and(|(etag, _)| *etag == kept.etag);
             if is_current && !knows {
                 let machine = Machine::new(kept.plan.clone(), kept.to, kept.progress.clone(), now_ms);
-                let machine = machine.with_bug(match self.bug {
-                    Some(Bug::Rollout(bug)) => Some(bug),
-                    _ => None,
-                });
-                driver.machines.insert(app.clone(), (kept.etag, machine));
+                driver.machines.insert(app.clone(), (kept.etag, machine.making(self.made.rollouts)));
             }
             let Some((etag, machine)) = driver.machines.get_mut(&app) else { continue };
             let before = machine.progress().clone();
@@ -105,7 +101,7 @@ impl World {
                 continue;
             };
             let may_write = (is_current && *etag == kept.etag)
-                || self.bug == Some(Bug::Surroundings(RolloutBug::OldTermWrites));
+                || self.made.surroundings.has(RolloutMistake::OldTermWrites);
             if !may_write {
                 continue;
             }
@@ -177,7 +173,7 @@ impl World {
             }
             Action::Withdraw => {
                 self.report.withdrawn += 1;
-                let version = if self.bug == Some(Bug::Surroundings(RolloutBug::OldVersionRepublished)) {
+                let version = if self.made.surroundings.has(RolloutMistake::OldVersionRepublished) {
                     kept.from
                 } else {
                     self.next_version(kept.to)

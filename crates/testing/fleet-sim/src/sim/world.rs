@@ -10,11 +10,12 @@ use tollgate_fleet_agent::{Action as Do, Event as AgentEvent, LinkId, Validated}
 use tollgate_fleet_hub::{Event as HubEvent, Hub, Liveness, NodeState, SessionId};
 use tollgate_fleet_proto::published::Published;
 use tollgate_fleet_proto::{FromControl, FromNode};
+use tollgate_mistakes::Mistakes;
 
 use super::content::{self, Kind};
 use super::laws::{History, Lineage};
 use super::node::Node;
-use super::rolling::{Driver, RolloutBug, Rollouts};
+use super::rolling::{Driver, RolloutMistake, Rollouts};
 
 /// Length of the part in which anything may fail, and of the part in which nothing does.
 const CHAOS: Duration = Duration::from_secs(60);
@@ -22,17 +23,38 @@ const CALM: Duration = Duration::from_secs(100);
 /// The end of the calm part, in which the hub has nothing left to send.
 const QUIET: Duration = Duration::from_secs(20);
 
-/// A bug that is switched on.
+/// A mistake that is switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bug {
-    /// A bug of the node's end.
-    Agent(tollgate_fleet_agent::KnownBug),
-    /// A bug of the control plane's end.
-    Hub(tollgate_fleet_hub::KnownBug),
-    /// A bug of the machine of rollouts.
-    Rollout(tollgate_control::rollout::KnownBug),
-    /// A bug in the surroundings of that machine.
-    Surroundings(RolloutBug),
+pub enum Mistake {
+    /// Of the node's end.
+    Agent(tollgate_fleet_agent::Mistake),
+    /// Of the control plane's end.
+    Hub(tollgate_fleet_hub::Mistake),
+    /// Of the machine of rollouts.
+    Rollout(tollgate_control::rollout::Mistake),
+    /// Of what surrounds that machine.
+    Surroundings(RolloutMistake),
+}
+
+/// The mistake of a run, at the end that makes it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Made {
+    pub(super) agent: Mistakes<tollgate_fleet_agent::Mistake>,
+    pub(super) hub: Mistakes<tollgate_fleet_hub::Mistake>,
+    pub(super) rollouts: Mistakes<tollgate_control::rollout::Mistake>,
+    pub(super) surroundings: Mistakes<RolloutMistake>,
+}
+
+impl From<Option<Mistake>> for Made {
+    fn from(mistake: Option<Mistake>) -> Self {
+        match mistake {
+            Some(Mistake::Agent(it)) => Self { agent: it.into(), ..Self::default() },
+            Some(Mistake::Hub(it)) => Self { hub: it.into(), ..Self::default() },
+            Some(Mistake::Rollout(it)) => Self { rollouts: it.into(), ..Self::default() },
+            Some(Mistake::Surroundings(it)) => Self { surroundings: it.into(), ..Self::default() },
+            None => Self::default(),
+        }
+    }
 }
 
 /// Result of a run.
@@ -67,8 +89,8 @@ pub struct Finding {
 ///
 /// # Errors
 /// [`Finding`]: a law was broken.
-pub fn simulate(seed: u64, bug: Option<Bug>) -> Result<Report, Finding> {
-    World::new(seed, bug).run().map_err(|what| Finding { seed, what })
+pub fn simulate(seed: u64, mistake: Option<Mistake>) -> Result<Report, Finding> {
+    World::new(seed, mistake.into()).run().map_err(|what| Finding { seed, what })
 }
 
 #[derive(Debug)]
@@ -105,7 +127,7 @@ pub(super) struct Stream {
 
 pub(super) struct World {
     pub(super) random: fastrand::Rng,
-    pub(super) bug: Option<Bug>,
+    pub(super) made: Made,
     pub(super) now: Timestamp,
     pub(super) end: Timestamp,
     pub(super) is_calm: bool,
@@ -142,14 +164,14 @@ pub(super) struct World {
 }
 
 impl World {
-    fn new(seed: u64, bug: Option<Bug>) -> Self {
+    fn new(seed: u64, made: Made) -> Self {
         let mut random = fastrand::Rng::with_seed(seed);
         let count = random.usize(1..4);
         let now = Timestamp::from_unix_seconds(1_000_000);
         let mut world = Self {
             nodes: (0..count).map(|place| Node::new(place, &mut random)).collect(),
             random,
-            bug,
+            made,
             now,
             end: now + CHAOS + CALM,
             is_calm: false,
@@ -287,11 +309,7 @@ impl World {
         if self.nodes[place].agent.is_some() {
             return Ok(());
         }
-        let bug = match self.bug {
-            Some(Bug::Agent(bug)) => Some(bug),
-            _ => None,
-        };
-        let actions = self.nodes[place].start(bug, self.random.u64(..), self.now);
+        let actions = self.nodes[place].start(self.made.agent, self.random.u64(..), self.now);
         let process = (place, self.nodes[place].disk.incarnation);
         self.history.counted.insert(process, 0);
         self.carry_out(place, actions)

@@ -60,9 +60,10 @@ fn allowed(readme: &str) -> Option<BTreeSet<&str>> {
 /// The rank of each crate of a floor, 0 for the lowest: `From the bottom: store; store-memory, redis-link.`
 /// Crates between commas know nothing of each other.
 fn ranks(readme: &str) -> BTreeMap<&str, usize> {
-    let line = readme.lines().find_map(|line| line.strip_prefix("From the bottom: ")).unwrap_or_default();
-    let ranks = line.trim_end_matches('.').split("; ").enumerate();
-    ranks.flat_map(|(rank, names)| names.split(", ").map(move |name| (name, rank))).collect()
+    let text = readme.split_once("From the bottom: ").map_or("", |(_, text)| text);
+    let text = text.split('.').next().unwrap_or_default(); // on one line or more
+    let ranks = text.split(';').enumerate();
+    ranks.flat_map(|(rank, names)| names.split(',').map(move |name| (name.trim(), rank))).collect()
 }
 
 /// One sentence for each dependency within the floor that does not lead down, and for each crate without a

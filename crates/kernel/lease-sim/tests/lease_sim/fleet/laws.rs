@@ -1,7 +1,6 @@
 //! The laws of liveness, by arithmetic of their own: the admissions of one exact bucket, and max-min shares.
 
-use parking_lot::Mutex;
-use tollgate_lease::Fault;
+use tollgate_lease::Mistake;
 
 use super::Fleet;
 use crate::run;
@@ -120,7 +119,7 @@ impl Fleet {
 }
 
 /// The first seed whose fleet is not served as the laws say.
-fn first_unserved(seeds: &Seeds, fault: Option<Fault>) -> Option<(u64, Broken)> {
+fn first_unserved(seeds: &Seeds, fault: Option<Mistake>) -> Option<(u64, Broken)> {
     let found = Mutex::new(None::<(u64, Broken)>);
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
@@ -170,14 +169,14 @@ fn every_fleet_is_served_as_one_exact_bucket_would() {
 fn every_fault_of_liveness_is_found() {
     // Each with the row that shows it.
     let faults = [
-        (Fault::GrantsParts, "8 nodes, B 1000, cost 200"),
-        (Fault::RoundsDebtUp, "8 nodes, 10 and 11/s"),
-        (Fault::NeverQueues, "one at 1.05 r, 3 at 5/s, r 10,000"),
-        (Fault::OneCostATrip, "1 node, B 30, costs 1 to 20"),
-        (Fault::ForgetsTheCrowd, "16 nodes, r 10"),
-        (Fault::KeepsEntries, "window of 60,000, nodes come and go"),
-        (Fault::AsksForEachCaller, "30 ms away, costs 1 and 625"),
-        (Fault::GivesBackWhatOthersWaitFor, "30 ms away, costs 1 and 625"),
+        (Mistake::GrantsParts, "8 nodes, B 1000, cost 200"),
+        (Mistake::RoundsDebtUp, "8 nodes, 10 and 11/s"),
+        (Mistake::NeverQueues, "one at 1.05 r, 3 at 5/s, r 10,000"),
+        (Mistake::OneCostATrip, "1 node, B 30, costs 1 to 20"),
+        (Mistake::ForgetsTheCrowd, "16 nodes, r 10"),
+        (Mistake::KeepsEntries, "window of 60,000, nodes come and go"),
+        (Mistake::AsksForEachCaller, "30 ms away, costs 1 and 625"),
+        (Mistake::GivesBackWhatOthersWaitFor, "30 ms away, costs 1 and 625"),
     ];
     let mut missed = Vec::new();
     for (fault, row) in faults {

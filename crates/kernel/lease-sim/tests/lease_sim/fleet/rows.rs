@@ -1,6 +1,6 @@
 //! Loads that once starved nodes of a fleet, and the result that each must reach.
 
-use tollgate_lease::Fault;
+use tollgate_lease::Mistake;
 
 use super::{Fleet, Load, SECOND, even};
 use crate::run;
@@ -131,8 +131,8 @@ fn rows() -> Vec<Row> {
     ]
 }
 
-/// The rows that miss their required result, with their figures: of all rows, or of one.
-pub(super) fn short_rows(fault: Option<Fault>, only: Option<&str>) -> Vec<(String, String)> {
+/// The rows that miss what they must reach, with their figures: of all rows, or of one.
+pub(super) fn short_rows(fault: Option<Mistake>, only: Option<&str>) -> Vec<(String, String)> {
     let mut short = Vec::new();
     for Row { fleet, of_exact, worst, calls } in rows() {
         if only.is_some_and(|name| name != fleet.name) {

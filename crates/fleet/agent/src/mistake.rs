@@ -1,18 +1,20 @@
-//! Known bugs of this end: each must be found.
+//! Deliberate mistakes of this end: the simulation must find each.
 
-tollgate_fleet_proto::known_bugs! {
+/// A mistake that the simulation must find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mistake {
     /// An older version of an app replaces a newer one.
-    OlderVersionsApplied: applies_older,
+    OlderVersionsApplied,
     /// A rejected app keeps the other apps of its bundle back.
-    OneBadAppRejectsAll: rejects_all,
+    OneBadAppRejectsAll,
     /// Reports in doubt get a new number when they are repeated.
-    RepeatedReportsRenumbered: renumbers,
+    RepeatedReportsRenumbered,
     /// Reports in doubt are dropped when the stream breaks.
-    UnseenReportsDropped: drops_unseen,
+    UnseenReportsDropped,
     /// No marker is written before rules are applied.
-    NoMarker: leaves_out_marker,
+    NoMarker,
     /// Rules are acknowledged before they are saved.
-    AcknowledgedBeforeSaved: acknowledges_early,
+    AcknowledgedBeforeSaved,
     /// Rejected rules are acknowledged as if they were in force.
-    RejectedRulesAcknowledged: acknowledges_rejected,
+    RejectedRulesAcknowledged,
 }

@@ -1,10 +1,9 @@
-//! Deliberate mistakes, each of which the simulation must find. Without the feature `faults` none is ever
-//! made, and the compiler removes the places that would make them.
+//! Deliberate mistakes, each of which the simulation must find.
 
 /// A deliberate mistake in keeping a ledger or a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum Mistake {
     /// Refill that was lost while everything was out is credited when an epoch ends.
     CreditsLostRefill,
     /// A request that comes a second time is settled a second time.
