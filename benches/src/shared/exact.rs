@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use tokio::runtime::Runtime;
 use tollgate_core::Quota;
 
 use super::drive::{Node, Run, Said, closed, paced, runtime};
@@ -50,14 +51,52 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     let quota = Quota::token_bucket(5_000_000, Duration::from_mins(5_000_000))?;
     let node = Node::of(&redis, &quota, Some(Duration::from_secs(30)))?;
     let population = settings.size(1_000_000, 100_000, 1_000);
-    let decisions = |full: usize| settings.size(full, full / 10, full / 1_000);
     let heard = Heard::while_done(&redis, SAMPLE, || Ok(runtime.block_on(node.take(SAMPLE)).map(drop)?))?;
     let (command, raw) = (same_script(&redis, &heard)?, Raw::of(&heard.words, SAMPLE)?);
-    let uniform = |count: usize| keys(count, population, Spread::Uniform);
     // Every key is there when the clock starts.
     runtime.block_on(closed(std::slice::from_ref(&node), 64, &every(population)));
+    let contest = Contest { settings, redis, runtime, node, population, command, raw };
     let mut rows: Vec<Row> = Vec::new();
     for (connections, depth) in SHAPES {
+        contest.of_shape(connections, depth, &mut rows)?;
+    }
+    let full = rows
+        .iter()
+        .rev()
+        .find(|row| row.beside.is_some())
+        .map_or(f64::NAN, |row| Spans::of(row.rate.clone()).median);
+    let round_trip = Spans::of(rows[2].p50_us.clone()).median;
+    rows.extend(contest.paced(full / 2.0)?);
+    rows.extend(contest.of_shared_keys()?);
+    let failed = rows.iter().any(|row| row.rate.iter().any(|rate| !rate.is_finite()));
+    ensure!(!failed, "a run had no calls");
+    Ok(vec![table(&rows, round_trip, population, settings)])
+}
+
+/// One Redis, and all that ask it.
+struct Contest<'s> {
+    settings: &'s Settings,
+    redis: Redis,
+    runtime: Runtime,
+    node: Node,
+    population: u64,
+    /// Of redis-benchmark.
+    command: Vec<String>,
+    raw: Raw,
+}
+
+impl Contest<'_> {
+    fn decisions(&self, full: usize) -> usize {
+        self.settings.size(full, full / 10, full / 1_000)
+    }
+
+    fn uniform(&self, count: usize) -> Arc<[String]> {
+        keys(count, self.population, Spread::Uniform)
+    }
+
+    /// As many tasks of ours as redis-benchmark has calls in flight.
+    fn of_shape(&self, connections: usize, depth: usize, rows: &mut Vec<Row>) -> anyhow::Result<()> {
+        let Self { settings, redis, runtime, node, population, command, raw } = self;
         let tasks = connections * depth;
         let mut theirs =
             Row { name: format!("redis-benchmark -c {connections} -P {depth}"), ..Row::default() };
@@ -65,20 +104,20 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
         let mut ours = Row { name, beside: Some(rows.len()), ..Row::default() };
         let name = format!("our bytes, sent blindly, {depth} at a time");
         let mut bare = Row { name, beside: Some(rows.len()), ..Row::default() };
-        let count = decisions(if tasks == 1 { 50_000 } else { 400_000 });
-        let keys = uniform(count);
+        let count = self.decisions(if tasks == 1 { 50_000 } else { 400_000 });
+        let keys = self.uniform(count);
         for repeat in 0..=settings.repeats {
             settings.say(&format!(
                 "shared: exact, {connections} × {depth}, run {repeat} of {}",
                 settings.repeats
             ));
             let before = redis.process.cpu_seconds()?;
-            let (rate, p50, p99) = benchmark(&redis, connections, depth, count, population, &command)?;
+            let (rate, p50, p99) = benchmark(redis, connections, depth, count, *population, command)?;
             let cpu = redis.process.cpu_seconds()? - before;
             let before = redis.process.cpu_seconds()?;
-            let sent = if connections == 1 { Some(raw.run(&redis, depth, count, population)?) } else { None };
+            let sent = if connections == 1 { Some(raw.run(redis, depth, count, *population)?) } else { None };
             let bare_cpu = redis.process.cpu_seconds()? - before;
-            let run = measured(&redis, &node, |nodes| runtime.block_on(closed(nodes, tasks, &keys)))?;
+            let run = measured(redis, node, |nodes| runtime.block_on(closed(nodes, tasks, &keys)))?;
             if repeat > 0 {
                 theirs.add(rate, p50, p99, 1.0, cpu * 1e6 / count as f64);
                 ours.add_run(&run);
@@ -92,55 +131,58 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
             rows.push(bare);
         }
         rows.push(ours);
+        Ok(())
     }
-    let full = rows
-        .iter()
-        .rev()
-        .find(|row| row.beside.is_some())
-        .map_or(f64::NAN, |row| Spans::of(row.rate.clone()).median);
-    let round_trip = Spans::of(rows[2].p50_us.clone()).median;
-    let half = full / 2.0;
-    // Long enough that one pause of the machine is not a hundredth of it.
-    let paced_keys = uniform((half * settings.size(15.0, 4.0, 0.2)) as usize);
-    let name = format!("our bytes, sent blindly, paced at {}/s (half)", figure(half));
-    let mut bare = Row { name, ..Row::default() };
-    let name = format!("**tollgate**, uniform, paced at {}/s (half)", figure(half));
-    let mut ours = Row { name, ..Row::default() };
-    for repeat in 0..=settings.repeats {
-        settings.say(&format!("shared: exact, paced, run {repeat} of {}", settings.repeats));
-        let (p50, p99) = raw.paced(&redis, half, paced_keys.len(), population)?;
-        let run = measured(&redis, &node, |nodes| runtime.block_on(paced(nodes, half, &paced_keys)))?;
-        if repeat > 0 {
-            bare.add(half, p50, p99, 1.0, f64::NAN);
-            ours.add_run(&run);
-        }
-    }
-    rows.extend([bare, ours]);
-    let mut shared = |name: String, work: &dyn Fn(&[Node]) -> Run| -> anyhow::Result<()> {
-        let mut row = Row { name, ..Row::default() };
+
+    /// At `half` of the full rate.
+    fn paced(&self, half: f64) -> anyhow::Result<[Row; 2]> {
+        let Self { settings, redis, runtime, node, population, raw, .. } = self;
+        // Long enough that one pause of the machine is not a hundredth of it.
+        let paced_keys = self.uniform((half * settings.size(15.0, 4.0, 0.2)) as usize);
+        let name = format!("our bytes, sent blindly, paced at {}/s (half)", figure(half));
+        let mut bare = Row { name, ..Row::default() };
+        let name = format!("**tollgate**, uniform, paced at {}/s (half)", figure(half));
+        let mut ours = Row { name, ..Row::default() };
         for repeat in 0..=settings.repeats {
-            settings.say(&format!("shared: exact, {}, run {repeat} of {}", row.name, settings.repeats));
-            let run = measured(&redis, &node, work)?;
+            settings.say(&format!("shared: exact, paced, run {repeat} of {}", settings.repeats));
+            let (p50, p99) = raw.paced(redis, half, paced_keys.len(), *population)?;
+            let run = measured(redis, node, |nodes| runtime.block_on(paced(nodes, half, &paced_keys)))?;
             if repeat > 0 {
-                row.add_run(&run);
+                bare.add(half, p50, p99, 1.0, f64::NAN);
+                ours.add_run(&run);
             }
         }
-        rows.push(row);
-        Ok(())
-    };
-    let ample = node.with(&Quota::token_bucket(1_000_000, Duration::from_secs(1))?);
-    let hot: Arc<[String]> = vec!["user:everybody asks".to_owned(); decisions(4_000_000)].into();
-    shared(format!("**tollgate**, one hot key, {MANY} tasks"), &|_| {
-        runtime.block_on(closed(std::slice::from_ref(&ample), MANY, &hot))
-    })?;
-    let zipf = keys(decisions(2_000_000), population, Spread::Zipf);
-    for tasks in [MANY, 16 * MANY] {
-        let name = format!("**tollgate**, zipf 0.99, {tasks} tasks");
-        shared(name, &|nodes| runtime.block_on(closed(nodes, tasks, &zipf)))?;
+        Ok([bare, ours])
     }
-    let failed = rows.iter().any(|row| row.rate.iter().any(|rate| !rate.is_finite()));
-    ensure!(!failed, "a run had no calls");
-    Ok(vec![table(&rows, round_trip, population, settings)])
+
+    /// Keys that many ask for at once.
+    fn of_shared_keys(&self) -> anyhow::Result<Vec<Row>> {
+        let Self { settings, redis, runtime, node, population, .. } = self;
+        let mut rows = Vec::new();
+        let mut shared = |name: String, work: &dyn Fn(&[Node]) -> Run| -> anyhow::Result<()> {
+            let mut row = Row { name, ..Row::default() };
+            for repeat in 0..=settings.repeats {
+                settings.say(&format!("shared: exact, {}, run {repeat} of {}", row.name, settings.repeats));
+                let run = measured(redis, node, work)?;
+                if repeat > 0 {
+                    row.add_run(&run);
+                }
+            }
+            rows.push(row);
+            Ok(())
+        };
+        let ample = node.with(&Quota::token_bucket(1_000_000, Duration::from_secs(1))?);
+        let hot: Arc<[String]> = vec!["user:everybody asks".to_owned(); self.decisions(4_000_000)].into();
+        shared(format!("**tollgate**, one hot key, {MANY} tasks"), &|_| {
+            runtime.block_on(closed(std::slice::from_ref(&ample), MANY, &hot))
+        })?;
+        let zipf = keys(self.decisions(2_000_000), *population, Spread::Zipf);
+        for tasks in [MANY, 16 * MANY] {
+            let name = format!("**tollgate**, zipf 0.99, {tasks} tasks");
+            shared(name, &|nodes| runtime.block_on(closed(nodes, tasks, &zipf)))?;
+        }
+        Ok(rows)
+    }
 }
 
 /// One run of ours, with what Redis did meanwhile.

@@ -65,7 +65,6 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
     }
     // The remaining permits are shown as a part of this number.
     let shown_limit = shown.burst;
-    let mut pen = Pen(BytesMut::new());
     let retry_after =
         if is_admitted { None } else { wait(shown.retry_after).map(|span| number(seconds(span))) };
     if style.legacy {
@@ -78,74 +77,97 @@ pub fn write(limits: &[LimitState<'_>], is_admitted: bool, style: &Style, fields
     }
     match style.ietf {
         Ietf::Off => {}
-        Ietf::Draft03 => {
-            let policies = |out: &mut BytesMut| {
-                put_number(shown_limit, out);
-                for limit in listed(limits, shown) {
-                    out.put_slice(b", ");
-                    put_policy(limit, out);
-                }
-            };
-            fields.insert(LIMIT, pen.value(policies));
-            fields.insert(REMAINING, number(shown.remaining));
-            fields.insert(RESET, number(effective_window(shown, is_admitted)));
-        }
-        Ietf::Draft07 => {
-            let state = |out: &mut BytesMut| {
-                out.put_slice(b"limit=");
-                put_number(shown_limit, out);
-                out.put_slice(b", remaining=");
-                put_number(shown.remaining, out);
-                out.put_slice(b", reset=");
-                put_number(effective_window(shown, is_admitted), out);
-            };
-            fields.insert(RATELIMIT, pen.value(state));
-            let with_window = || listed(limits, shown).filter(|limit| !limit.window.is_zero());
-            // Two policies of one quota are not allowed there: the longest window binds most.
-            let quota = |limit: &LimitState<'_>| limit.limit.min(MAX_INTEGER);
-            let is_listed = |limit: &LimitState<'_>| {
-                let same = with_window().filter(|other| quota(other) == quota(limit));
-                same.max_by_key(|other| other.window).is_some_and(|longest| std::ptr::eq(longest, limit))
-            };
-            let policies = |out: &mut BytesMut| {
-                put_list(with_window().filter(|limit| is_listed(limit)), out, put_policy);
-            };
-            if with_window().next().is_some() {
-                fields.insert(POLICY, pen.value(policies));
-            }
-        }
-        Ietf::Draft11 => {
-            let states = |out: &mut BytesMut| {
-                put_list(listed(limits, shown), out, |limit, out| {
-                    put_name(limit.name, out);
-                    out.put_slice(b";r=");
-                    // Permits left of `q`, which has a window and so cannot be the burst.
-                    put_number(limit.remaining.min(limit.limit), out);
-                    if !is_never(limit.reset_after) || wait(limit.retry_after).is_some() {
-                        out.put_slice(b";t=");
-                        put_number(effective_window(limit, is_admitted), out);
-                    }
-                });
-            };
-            let policies = |out: &mut BytesMut| {
-                put_list(listed(limits, shown), out, |limit, out| {
-                    put_name(limit.name, out);
-                    out.put_slice(b";q=");
-                    put_number(limit.limit, out);
-                    put_window(limit, out);
-                });
-            };
-            fields.insert(RATELIMIT, pen.value(states));
-            fields.insert(POLICY, pen.value(policies));
-        }
+        Ietf::Draft03 => write_draft_03(limits, shown, is_admitted, fields),
+        Ietf::Draft07 => write_draft_07(limits, shown, is_admitted, fields),
+        Ietf::Draft11 => write_draft_11(limits, shown, is_admitted, fields),
     }
     if let Some(value) = retry_after {
         fields.insert(RETRY_AFTER, value);
     }
 }
 
-/// Seconds within which a client gets no more than the remaining permits: until a denied request would be
-/// admitted, as in `Retry-After`, otherwise until the quota is full.
+fn write_draft_03(
+    limits: &[LimitState<'_>],
+    shown: &LimitState<'_>,
+    is_admitted: bool,
+    fields: &mut HeaderMap,
+) {
+    let policies = |out: &mut BytesMut| {
+        put_number(shown.burst, out);
+        for limit in listed(limits, shown) {
+            out.put_slice(b", ");
+            put_policy(limit, out);
+        }
+    };
+    fields.insert(LIMIT, Pen(BytesMut::new()).value(policies));
+    fields.insert(REMAINING, number(shown.remaining));
+    fields.insert(RESET, number(effective_window(shown, is_admitted)));
+}
+
+fn write_draft_07(
+    limits: &[LimitState<'_>],
+    shown: &LimitState<'_>,
+    is_admitted: bool,
+    fields: &mut HeaderMap,
+) {
+    let mut pen = Pen(BytesMut::new());
+    let state = |out: &mut BytesMut| {
+        out.put_slice(b"limit=");
+        put_number(shown.burst, out);
+        out.put_slice(b", remaining=");
+        put_number(shown.remaining, out);
+        out.put_slice(b", reset=");
+        put_number(effective_window(shown, is_admitted), out);
+    };
+    fields.insert(RATELIMIT, pen.value(state));
+    let with_window = || listed(limits, shown).filter(|limit| !limit.window.is_zero());
+    // Two policies of one quota are not allowed there: the longest window binds most.
+    let quota = |limit: &LimitState<'_>| limit.limit.min(MAX_INTEGER);
+    let is_listed = |limit: &LimitState<'_>| {
+        let same = with_window().filter(|other| quota(other) == quota(limit));
+        same.max_by_key(|other| other.window).is_some_and(|longest| std::ptr::eq(longest, limit))
+    };
+    let policies = |out: &mut BytesMut| {
+        put_list(with_window().filter(|limit| is_listed(limit)), out, put_policy);
+    };
+    if with_window().next().is_some() {
+        fields.insert(POLICY, pen.value(policies));
+    }
+}
+
+fn write_draft_11(
+    limits: &[LimitState<'_>],
+    shown: &LimitState<'_>,
+    is_admitted: bool,
+    fields: &mut HeaderMap,
+) {
+    let mut pen = Pen(BytesMut::new());
+    let states = |out: &mut BytesMut| {
+        put_list(listed(limits, shown), out, |limit, out| {
+            put_name(limit.name, out);
+            out.put_slice(b";r=");
+            // Of `q`, which has a window and so cannot be the burst.
+            put_number(limit.remaining.min(limit.limit), out);
+            if !is_never(limit.reset_after) || wait(limit.retry_after).is_some() {
+                out.put_slice(b";t=");
+                put_number(effective_window(limit, is_admitted), out);
+            }
+        });
+    };
+    let policies = |out: &mut BytesMut| {
+        put_list(listed(limits, shown), out, |limit, out| {
+            put_name(limit.name, out);
+            out.put_slice(b";q=");
+            put_number(limit.limit, out);
+            put_window(limit, out);
+        });
+    };
+    fields.insert(RATELIMIT, pen.value(states));
+    fields.insert(POLICY, pen.value(policies));
+}
+
+/// Seconds within which a client gets no more than what remains: until a denied request would be admitted, as
+/// in `Retry-After`, otherwise until the quota is full.
 fn effective_window(limit: &LimitState<'_>, is_admitted: bool) -> u64 {
     let wait = if is_admitted { None } else { wait(limit.retry_after) };
     seconds(wait.unwrap_or(limit.reset_after))

@@ -244,19 +244,8 @@ impl Plan {
             _ => per_tau * 3 + 5,
         };
         let is_window = rng.percent(25) || kind == Kind::Windows;
-        let (algorithm, burst) = if is_window {
-            (
-                Algorithm::FixedWindow {
-                    align: rng.pick(&[Align::Calendar, Align::Calendar, Align::FirstHit]),
-                },
-                limit,
-            )
-        } else if rng.percent(15) {
-            (Algorithm::LeakyBucket { capacity: Some(burst), form: LeakyForm::Meter }, burst)
-        } else {
-            let refill = Refill::Continuous;
-            (Algorithm::TokenBucket { burst: Some(burst), initial: None, overdraft: 0, refill }, burst)
-        };
+        let algorithm = if is_window { any_window(&mut rng) } else { any_bucket(&mut rng, burst) };
+        let burst = if is_window { limit } else { burst };
         let tau_ns = tau_ms * MS;
         let calm_from_ns = tau_ns * rng.range(6, 12);
         // By then everything delayed, paused or hoarded is over.
@@ -293,18 +282,22 @@ impl Plan {
         };
         plan.add_demand(&mut rng);
         plan.add_troubles(&mut rng);
+        plan.make_it(kind, &mut rng);
+        plan
+    }
+
+    fn make_it(&mut self, kind: Kind, rng: &mut Rng) {
         if kind == Kind::Losses {
-            (plan.refunds, plan.late_refunds) = (30, true);
-            let losses = (0..6).map(|_| (rng.range(0, plan.calm_from_ns - 1), Trouble::KeyLoss));
-            plan.troubles.extend(losses);
+            (self.refunds, self.late_refunds) = (30, true);
+            let losses = (0..6).map(|_| (rng.range(0, self.calm_from_ns - 1), Trouble::KeyLoss));
+            self.troubles.extend(losses);
         }
         if kind == Kind::Paid {
-            (plan.pays, plan.charges) = (50, 0);
+            (self.pays, self.charges) = (50, 0);
             let is_lossy =
                 |trouble: &Trouble| matches!(trouble, Trouble::LedgerStep { .. } | Trouble::KeyLoss);
-            plan.troubles.retain(|(_, trouble)| !is_lossy(trouble));
+            self.troubles.retain(|(_, trouble)| !is_lossy(trouble));
         }
-        plan
     }
 
     pub(crate) fn quota(&self, limit: u64) -> Quota {
@@ -420,5 +413,18 @@ impl Plan {
                     .push(((at + rng.range(0, tau_ns)).min(end_ns), Trouble::Dump { takes: self.burst }));
             }
         }
+    }
+}
+
+fn any_window(rng: &mut Rng) -> Algorithm {
+    Algorithm::FixedWindow { align: rng.pick(&[Align::Calendar, Align::Calendar, Align::FirstHit]) }
+}
+
+fn any_bucket(rng: &mut Rng, burst: u64) -> Algorithm {
+    if rng.percent(15) {
+        Algorithm::LeakyBucket { capacity: Some(burst), form: LeakyForm::Meter }
+    } else {
+        let refill = Refill::Continuous;
+        Algorithm::TokenBucket { burst: Some(burst), initial: None, overdraft: 0, refill }
     }
 }

@@ -211,6 +211,16 @@ struct Trail<'a> {
     path: &'a str,
 }
 
+impl Trail<'_> {
+    /// The text of a level below it.
+    fn text_of(&self, shown: &str) -> String {
+        match self.text.as_str() {
+            "" => clip_to(shown, LONGEST_PATH),
+            before => clip_to(&format!("{before}{PATH_SEPARATOR}{shown}"), LONGEST_PATH),
+        }
+    }
+}
+
 impl DomainBuild {
     fn new(spec: &DomainSpec, charge: Charge) -> Self {
         let domain = Domain {
@@ -234,6 +244,11 @@ impl DomainBuild {
             buckets: Vec::new(),
             bucket_of: HashMap::new(),
         }
+    }
+
+    fn add_rule(&mut self, rule: Rule) {
+        self.domain.has_slots |= rule.slots.is_some();
+        self.domain.rules.push(rule);
     }
 
     /// Notes the limits of the last rule that share a bucket; `path` is the descriptor's.
@@ -308,15 +323,9 @@ impl DomainBuild {
                 place: place.clone(),
                 error,
             };
-            for (part, problem) in spec.check(build.countable) {
-                build.errors.push(error(format!("{path}.{part}"), problem));
-            }
             let reading = readings.of(&spec.key);
-            if let (Some(nth), Reading::Forwarded(first)) = (spec.forwarded, reading)
-                && nth != first.get()
-            {
-                let differs = RuleError::ForwardedDiffers { nth, first: first.get() };
-                build.errors.push(error(format!("{path}.{}", Part::Forwarded), differs));
+            for (part, problem) in spec.check(build.countable).into_iter().chain(differs(&spec, reading)) {
+                build.errors.push(error(format!("{path}.{part}"), problem));
             }
             self.descriptors += 1;
             let order = self.descriptors;
@@ -329,8 +338,8 @@ impl DomainBuild {
                 build.errors.push(error(path, RuleError::DuplicateDescriptor { descriptor: shown }));
                 continue;
             }
-            let taken = self.domain.nodes.get(node as usize).and_then(|level| level.taken(&key, &matched));
-            if let Some(value) = taken {
+            let level = self.domain.nodes.get(node as usize);
+            if let Some(value) = level.and_then(|level| level.taken(&key, &matched)) {
                 let descriptor = format!("{key}={value}");
                 build.errors.push(error(path, RuleError::DuplicateDescriptor { descriptor }));
                 continue;
@@ -349,10 +358,7 @@ impl DomainBuild {
             let trail = Trail {
                 open: above.open.iter().cloned().chain(own).collect(),
                 levels: above.levels.iter().cloned().chain([level]).collect(),
-                text: match above.text.as_str() {
-                    "" => clip_to(&shown, LONGEST_PATH),
-                    before => clip_to(&format!("{before}{PATH_SEPARATOR}{shown}"), LONGEST_PATH),
-                },
+                text: above.text_of(&shown),
                 digest: above.digest.below(&key, kind, &text),
                 path: &children_path,
             };
@@ -362,9 +368,7 @@ impl DomainBuild {
             if let Some(rule) = rule {
                 next.rule = count(self.domain.rules.len());
                 let is_list = matches!(rule.limits, Limits::Named(_));
-                let rule = rule_of(rule, &trail, spec.detailed_metric, place, build);
-                self.domain.has_slots |= rule.slots.is_some();
-                self.domain.rules.push(rule);
+                self.add_rule(rule_of(rule, &trail, spec.detailed_metric, place, build));
                 self.note_buckets(&path, &trail.open, is_list);
             }
             if !children.is_empty() {
@@ -378,6 +382,16 @@ impl DomainBuild {
             below.note(&children);
             self.level(next.node, children, &below, &trail, build);
         }
+    }
+}
+
+/// An entry that every request says otherwise than the level reads it.
+fn differs(spec: &DescriptorSpec, reading: Reading) -> Option<(Part, RuleError)> {
+    match (spec.forwarded, reading) {
+        (Some(nth), Reading::Forwarded(first)) if nth != first.get() => {
+            Some((Part::Forwarded, RuleError::ForwardedDiffers { nth, first: first.get() }))
+        }
+        _ => None,
     }
 }
 

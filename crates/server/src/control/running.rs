@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinSet;
 use tollgate_clock::SystemClock;
 use tollgate_console::{ConsoleSettings, traces_in};
 use tollgate_control::ControlError;
@@ -115,6 +116,13 @@ struct Listening {
     stats: Arc<ConnectionStats>,
 }
 
+/// A control plane over its database.
+struct Opened {
+    plane: Plane,
+    /// Until there is a user.
+    setup_code: Option<String>,
+}
+
 /// Opens the database and the port. With `for_own_node`, a node of this process can connect without TLS.
 ///
 /// # Errors
@@ -132,23 +140,7 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
     let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get).min(MOST_THREADS);
     let runtime =
         Builder::new_multi_thread().worker_threads(threads).thread_name("console").enable_all().build()?;
-    let clock = Arc::new(SystemClock::new());
-    if let Some(what) = damage::of(&settings.data_dir) {
-        return Err(StartError::Damaged { folder, what });
-    }
-    close_to_others(&settings.data_dir, &folder)?;
-    let opened = runtime.block_on(async {
-        let plane = Plane::open(&settings.data_dir, clock, settings.node_wait).await?;
-        let setup_code = plane.control.setup_code().await?;
-        let token = node_token::needed(&plane.control, &settings.data_dir).await?;
-        Ok((plane, setup_code, token))
-    });
-    let (plane, setup_code, token) =
-        opened.map_err(|source| StartError::Database { folder: folder.clone(), source })?;
-    if let Some(token) = token {
-        node_token::write(&settings.data_dir, &token)
-            .map_err(|source| StartError::Token { folder: folder.clone(), source })?;
-    }
+    let Opened { plane, setup_code } = open(settings, &runtime)?;
     let node_url = url(tls.is_some(), &address);
     let url = match &settings.public_url {
         Some(url) => url.to_string().trim_end_matches('/').to_owned(),
@@ -188,22 +180,18 @@ pub(crate) fn start(settings: &ControlSettings, for_own_node: bool) -> Result<Ru
     let disk_reserve = settings.disk_reserve;
     let (accepting, accepts) = mpsc::channel();
     runtime.spawn(async move {
-        let mut served = tokio::task::JoinSet::new();
-        for Listening { socket, port, tls, stats } in listening {
-            let socket = match socket.listen() {
-                Ok(socket) => socket,
-                Err(error) => return drop(accepting.send(Err(error))),
-            };
-            let limits = Arc::new(AcceptLimits::default());
-            served.spawn(accept(socket, Arc::new(port), tls, limits, stats, draining.clone()));
+        match listen(listening, &draining) {
+            Ok(mut served) => {
+                let _ = accepting.send(Ok(())); // the start waits for it
+                tokio::select! {
+                    () = async { while served.join_next().await.is_some() {} } => {}
+                    () = plane.run(disk_reserve, certificates.as_deref()) => {}
+                    () = watch_certificate(certificates.clone()) => {}
+                }
+                let _ = at_end.send(()); // without a receiver when the process is cut off
+            }
+            Err(error) => drop(accepting.send(Err(error))),
         }
-        let _ = accepting.send(Ok(())); // the start waits for it
-        tokio::select! {
-            () = async { while served.join_next().await.is_some() {} } => {}
-            () = plane.run(disk_reserve, certificates.as_deref()) => {}
-            () = watch_certificate(certificates.clone()) => {}
-        }
-        let _ = at_end.send(()); // without a receiver when the process is cut off
     });
     accepts.recv().map_err(io::Error::other)??;
     let banner = ControlBanner { url, node_url, data_dir: folder, setup_code };
@@ -235,6 +223,39 @@ impl Drop for Running {
             runtime.shutdown_background();
         }
     }
+}
+
+/// Accepts connections, in the runtime that this is called in.
+fn listen(listening: Vec<Listening>, draining: &watch::Receiver<bool>) -> io::Result<JoinSet<()>> {
+    let mut served = JoinSet::new();
+    for Listening { socket, port, tls, stats } in listening {
+        let (socket, limits) = (socket.listen()?, Arc::new(AcceptLimits::default()));
+        served.spawn(accept(socket, Arc::new(port), tls, limits, stats, draining.clone()));
+    }
+    Ok(served)
+}
+
+/// Opens the database; what a start prints of it.
+fn open(settings: &ControlSettings, runtime: &Runtime) -> Result<Opened, StartError> {
+    let folder = || settings.data_dir.display().to_string();
+    if let Some(what) = damage::of(&settings.data_dir) {
+        return Err(StartError::Damaged { folder: folder(), what });
+    }
+    close_to_others(&settings.data_dir, &folder())?;
+    let clock = Arc::new(SystemClock::new());
+    let opened = runtime.block_on(async {
+        let plane = Plane::open(&settings.data_dir, clock, settings.node_wait).await?;
+        let setup_code = plane.control.setup_code().await?;
+        let token = node_token::needed(&plane.control, &settings.data_dir).await?;
+        Ok((plane, setup_code, token))
+    });
+    let (plane, setup_code, token) =
+        opened.map_err(|source| StartError::Database { folder: folder(), source })?;
+    if let Some(token) = token {
+        node_token::write(&settings.data_dir, &token)
+            .map_err(|source| StartError::Token { folder: folder(), source })?;
+    }
+    Ok(Opened { plane, setup_code })
 }
 
 /// Makes the folder, for its owner only, and locks it for this process.

@@ -224,6 +224,19 @@ struct Staged {
 }
 
 impl Staged {
+    /// Makes the app with its first version.
+    fn create(&self, control: &Control) {
+        if self.before.is_number() {
+            let text = several(self.before.as_u64().and_then(|rate| rate.try_into().ok()).expect("a rate"));
+            call(control, "POST", "/api/v1/apps", None, &json!({"app": self.app}), 201);
+            call(control, "POST", &self.path("/files"), None, &json!({"text": text}), 201);
+        } else {
+            call(control, "POST", &self.path("/rules"), None, &self.before, 201);
+        }
+        let plan = json!({"rollout": {"steps": self.steps, "soak_s": 2}});
+        call(control, "PUT", &self.path(""), Some(&etag(control, &self.path(""))), &plan, 200);
+    }
+
     fn path(&self, what: &str) -> String {
         format!("/api/v1/apps/{}{what}", self.app)
     }
@@ -267,16 +280,8 @@ fn nodes_with_counters_of_their_own_judge_a_candidate_alike() {
     staged(&[]);
 }
 
-#[expect(clippy::disallowed_methods, reason = "it paces the load")]
-fn staged(store: &[&str]) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let control = Control::start(&folder.path().join("data"));
-    let nodes: Vec<Node> = ["a", "b", "c"]
-        .map(|name| {
-            let flags: Vec<&str> = ["--node-name", name].iter().chain(store).copied().collect();
-            Node::start(&control, &folder.path().join(name), &flags)
-        })
-        .into();
+/// One app for each way in which a candidate is judged.
+fn apps() -> [Staged; 7] {
     let row = |rate: u32, burst: u32| json!({"key": "k", "rate": rate, "max_permits": burst});
     let with = |row: Value, field: &str, value: Value| {
         let mut row = row;
@@ -285,7 +290,7 @@ fn staged(store: &[&str]) {
     };
     let in_bucket = |rate, burst| with(row(rate, burst), "bucket", json!("all"));
     let leased = |rate, burst| with(row(rate, burst), "sharing", json!("leased"));
-    let all = [
+    [
         Staged {
             app: "exact",
             domain: "exact",
@@ -342,18 +347,21 @@ fn staged(store: &[&str]) {
             after: leased(1_100, 900),
             ends: "done",
         },
-    ];
-    for it in &all {
-        if it.before.is_number() {
-            let text = several(it.before.as_u64().and_then(|rate| rate.try_into().ok()).expect("a rate"));
-            call(&control, "POST", "/api/v1/apps", None, &json!({"app": it.app}), 201);
-            call(&control, "POST", &it.path("/files"), None, &json!({"text": text}), 201);
-        } else {
-            call(&control, "POST", &it.path("/rules"), None, &it.before, 201);
-        }
-        let plan = json!({"rollout": {"steps": it.steps, "soak_s": 2}});
-        call(&control, "PUT", &it.path(""), Some(&etag(&control, &it.path(""))), &plan, 200);
-    }
+    ]
+}
+
+#[expect(clippy::disallowed_methods, reason = "it paces the load")]
+fn staged(store: &[&str]) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let control = Control::start(&folder.path().join("data"));
+    let nodes: Vec<Node> = ["a", "b", "c"]
+        .map(|name| {
+            let flags: Vec<&str> = ["--node-name", name].iter().chain(store).copied().collect();
+            Node::start(&control, &folder.path().join(name), &flags)
+        })
+        .into();
+    let all = apps();
+    all.iter().for_each(|it| it.create(&control));
     for node in &nodes {
         for it in &all {
             wait("version 1 is in force", || (node.check(it.domain, "k") == "limited").then_some(()));

@@ -64,40 +64,16 @@ pub async fn accept<S: Surface>(
     mut drain: watch::Receiver<bool>,
 ) {
     let listener = listener.into();
-    let shares_its_queue = listener.shares_its_queue();
-    let mut connections = JoinSet::new();
+    let mut open = Open {
+        surface,
+        tls,
+        shares_its_queue: listener.shares_its_queue(),
+        limits,
+        stats,
+        drain: drain.clone(),
+        connections: JoinSet::new(),
+    };
     let mut is_failing = false;
-    let served_until = drain.clone();
-    let is_full = |connections: &JoinSet<()>| {
-        if shares_its_queue {
-            // The loops that share it have the same counts. This connection is one of those that are open.
-            stats.open() > limits.max_connections as u64
-        } else {
-            connections.len() >= limits.max_connections
-        }
-    };
-    let serve = |connections: &mut JoinSet<()>, stream: Stream, peer: Option<SocketAddr>| {
-        let place = Place(Arc::clone(&stats));
-        let (surface, drain) = (Arc::clone(&surface), served_until.clone());
-        match &tls {
-            None => connections.spawn(async move {
-                let _place = place;
-                surface.serve_client(stream, Client { address: peer, is_certified: false }, drain).await;
-            }),
-            Some(tls) => {
-                let (tls, within) = (Arc::clone(tls), limits.handshake_timeout);
-                connections.spawn(async move {
-                    if let Some(stream) = encrypted(&tls, stream, peer, within, &place.0, drain.clone()).await
-                    {
-                        let is_certified = stream.get_ref().1.peer_certificates().is_some();
-                        let client = Client { address: peer, is_certified };
-                        surface.serve_client(stream, client, drain).await;
-                    }
-                    drop(place);
-                })
-            }
-        };
-    };
     let mut ending = Box::pin(async {
         draining(&mut drain).await;
         if listener.begins_no_handshake() {
@@ -107,7 +83,7 @@ pub async fn accept<S: Surface>(
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
-            Some(ended) = connections.join_next() => {
+            Some(ended) = open.connections.join_next() => {
                 report(ended);
                 continue;
             }
@@ -129,29 +105,76 @@ pub async fn accept<S: Surface>(
             tracing::info!("accepting connections again");
             is_failing = false;
         }
-        stats.accepted.increment();
         // Connections that have ended free their places here, at the latest.
-        while let Some(ended) = connections.try_join_next() {
+        while let Some(ended) = open.connections.try_join_next() {
             report(ended);
         }
-        if is_full(&connections) {
-            stats.rejected.increment();
-            continue;
-        }
-        serve(&mut connections, stream, peer);
+        open.accepted(stream, peer);
     }
     drop(ending);
     // Clients whose connections still wait to be accepted count on them: closing would reset them.
     for (stream, peer) in listener.backlog() {
-        stats.accepted.increment();
-        if is_full(&connections) {
-            stats.rejected.increment();
-            continue;
-        }
-        serve(&mut connections, stream, peer);
+        open.accepted(stream, peer);
     }
-    while let Some(ended) = connections.join_next().await {
+    while let Some(ended) = open.connections.join_next().await {
         report(ended);
+    }
+}
+
+/// The open connections of a listener.
+struct Open<S> {
+    surface: Arc<S>,
+    tls: Option<Arc<Tls>>,
+    /// Other loops accept from the same queue, with the same counts.
+    shares_its_queue: bool,
+    limits: Arc<AcceptLimits>,
+    stats: Arc<ConnectionStats>,
+    /// Until when they are served.
+    drain: watch::Receiver<bool>,
+    connections: JoinSet<()>,
+}
+
+impl<S: Surface> Open<S> {
+    /// Serves a connection, unless there are too many.
+    fn accepted(&mut self, stream: Stream, peer: Option<SocketAddr>) {
+        self.stats.accepted.increment();
+        if self.is_full() {
+            self.stats.rejected.increment();
+        } else {
+            self.serve(stream, peer);
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        if self.shares_its_queue {
+            // This connection is one of those that are open.
+            self.stats.open() > self.limits.max_connections as u64
+        } else {
+            self.connections.len() >= self.limits.max_connections
+        }
+    }
+
+    fn serve(&mut self, stream: Stream, peer: Option<SocketAddr>) {
+        let place = Place(Arc::clone(&self.stats));
+        let (surface, drain) = (Arc::clone(&self.surface), self.drain.clone());
+        match &self.tls {
+            None => self.connections.spawn(async move {
+                let _place = place;
+                surface.serve_client(stream, Client { address: peer, is_certified: false }, drain).await;
+            }),
+            Some(tls) => {
+                let (tls, within) = (Arc::clone(tls), self.limits.handshake_timeout);
+                self.connections.spawn(async move {
+                    if let Some(stream) = encrypted(&tls, stream, peer, within, &place.0, drain.clone()).await
+                    {
+                        let is_certified = stream.get_ref().1.peer_certificates().is_some();
+                        let client = Client { address: peer, is_certified };
+                        surface.serve_client(stream, client, drain).await;
+                    }
+                    drop(place);
+                })
+            }
+        };
     }
 }
 

@@ -235,27 +235,18 @@ where
     async fn execute(&mut self, input: &mut [u8], work: &mut Work) -> Result<Rest, End> {
         let Self { context, io, presence, session, oversized, .. } = self;
         let Work { arguments, batch, out, .. } = work;
-        let reply = Reply { out, is_resp3: session.is_resp3 };
-        let (peer, now, counts) = (session.peer, context.now(), Counts::default());
-        let mut turn = Turn { context: &**context, peer, presence, now, reply, counts };
+        let mut turn = turn(context, session, presence, out);
         let mut caps = session.caps(&context.settings);
         let mut at = 0;
         let (needed, end) = loop {
             if let Some(dropped) = oversized {
-                match dropped.read(&input[at..]) {
-                    Ok(Some(end)) => {
-                        turn.undecided(&dropped.command, dropped.why);
-                        turn.counts.commands += 1;
-                        (at, *oversized) = (at + end, None);
-                    }
+                match drop_rest(dropped, &input[at..], &mut turn) {
+                    Ok(Some(end)) => (at, *oversized) = (at + end, None),
                     Ok(None) => {
                         at = input.len();
                         break (0, None);
                     }
-                    Err(Broken) => {
-                        reject(ProtocolError::Broken, &mut turn);
-                        break (0, Some(End::Close));
-                    }
+                    Err(end) => break (0, Some(end)),
                 }
             }
             let end_of_command = match parse(input, at, arguments, &caps) {
@@ -318,11 +309,19 @@ where
         turn.report();
         presence.unwatch();
         output::write(io, turn.reply.out, context).await?;
-        match end {
-            Some(end) => Err(end),
-            None => Ok(Rest { used: at, needed }),
-        }
+        end.map_or(Ok(Rest { used: at, needed }), Err)
     }
+}
+
+fn turn<'a, S: Store>(
+    context: &'a Context<S>,
+    session: &Session,
+    presence: &'a Presence,
+    out: &'a mut Vec<u8>,
+) -> Turn<'a, S> {
+    let reply = Reply { out, is_resp3: session.is_resp3 };
+    let (peer, now, counts) = (session.peer, context.now(), Counts::default());
+    Turn { context, peer, presence, now, reply, counts }
 }
 
 /// Decides the batch. While a command waits for its turn, the connection is read ahead: a client that has
@@ -343,6 +342,28 @@ where
         }
     });
     all.await;
+}
+
+/// Reads more of a command that is too large, and replies to it at its end; returns where that is.
+#[cold]
+fn drop_rest<S: Store>(
+    dropped: &mut Oversized,
+    input: &[u8],
+    turn: &mut Turn<'_, S>,
+) -> Result<Option<usize>, End> {
+    match dropped.read(input) {
+        Ok(end) => {
+            if end.is_some() {
+                turn.undecided(&dropped.command, dropped.why);
+                turn.counts.commands += 1;
+            }
+            Ok(end)
+        }
+        Err(Broken) => {
+            reject(ProtocolError::Broken, turn);
+            Err(End::Close)
+        }
+    }
 }
 
 /// Counts a client that broke the protocol, and replies why its connection ends.

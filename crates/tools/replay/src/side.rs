@@ -2,7 +2,9 @@
 
 use tollgate_buffers::recycle;
 use tollgate_core::Timestamp;
-use tollgate_limiter::{Descriptor, Entry, Kind, Limiter, LimiterSettings, Policy, Request, Scratch};
+use tollgate_limiter::{
+    Answer, Descriptor, DescriptorAnswer, Entry, Kind, Limiter, LimiterSettings, Policy, Request, Scratch,
+};
 use tollgate_policy::{Charge, PATH_SEPARATOR, Rule};
 use tollgate_store::block_on;
 use tollgate_store_memory::{HashKey, MemoryConfig, MemoryStore};
@@ -32,6 +34,23 @@ pub(crate) struct RuleTally {
     pub(crate) permits: u64,
 }
 
+impl RuleTally {
+    fn add(&mut self, answered: &DescriptorAnswer<'_>, cost: u64) {
+        self.offered += 1;
+        self.permits = self.permits.saturating_add(cost);
+        self.shadowed += u64::from(answered.is_shadowed);
+        if answered.is_admitted() {
+            self.admitted += 1;
+            let limit = answered.limit.map_or(0, |limit| limit.burst());
+            let used = limit.saturating_sub(answered.remaining());
+            let is_near = answered.decision.is_some() && used as f64 > NEAR * limit as f64;
+            self.near += u64::from(is_near);
+        } else {
+            self.denied += 1;
+        }
+    }
+}
+
 /// Memory for one open reservation.
 const RESERVATION_BYTES: usize = 512;
 
@@ -42,6 +61,30 @@ struct Chain {
     /// The first chain with the same keys.
     like: u16,
     came: u64,
+}
+
+impl Chain {
+    /// Appends its entries, if the request has all of their fields; where they end.
+    fn append_to<'a>(
+        &'a mut self,
+        entries: &mut Vec<Entry<'a>>,
+        value: impl Fn(usize) -> Option<&'a str>,
+    ) -> Option<usize> {
+        let begin = entries.len();
+        for (key, origin) in &self.entries {
+            let value = match origin {
+                Origin::Field(place) => value(*place),
+                Origin::Text(text) => Some(text.as_str()),
+            };
+            let Some(value) = value else {
+                entries.truncate(begin);
+                return None;
+            };
+            entries.push(Entry::new(key, value));
+        }
+        self.came += 1;
+        Some(entries.len())
+    }
 }
 
 /// Where the value of an entry comes from.
@@ -210,22 +253,9 @@ impl Side {
         let mut entries: Vec<Entry<'_>> = recycle(std::mem::take(kept));
         self.ends.clear();
         for chain in chains.iter_mut() {
-            let begin = entries.len();
-            for (key, origin) in &chain.entries {
-                let value = match origin {
-                    Origin::Field(place) => value(*place),
-                    Origin::Text(text) => Some(text.as_str()),
-                };
-                match value {
-                    Some(value) => entries.push(Entry::new(key, value)),
-                    None => break,
-                }
-            }
-            if entries.len() - begin == chain.entries.len() {
-                chain.came += 1;
-                self.ends.push((entries.len(), chain.like));
-            } else {
-                entries.truncate(begin);
+            let like = chain.like;
+            if let Some(end) = chain.append_to(&mut entries, |place| value(place)) {
+                self.ends.push((end, like));
             }
         }
         if self.ends.is_empty() {
@@ -240,25 +270,11 @@ impl Side {
             descriptors.push(Descriptor::new(&entries[begin..end]));
             begin = end;
         }
-        let shifted = shifted(ns);
-        let now = Timestamp::from_nanos(shifted);
+        let now = Timestamp::from_nanos(shifted(ns));
         let hits = reserved.unwrap_or(cost);
         let request = Request { domain: &self.domain, descriptors: &descriptors, hits };
-        let decided = match &mut self.reserving {
-            None => block_on(self.limiter.decide(&request, now, &mut self.scratch))
-                .map_err(|error| error.to_string()),
-            Some(reserving) => {
-                reserving.commit_due(&self.limiter, now);
-                let reserved = self.limiter.reserve(&request, Reserving::terms(), now, &mut self.scratch);
-                block_on(reserved).map_err(|error| error.to_string()).map(|reserved| {
-                    if let Some(id) = reserved.id {
-                        reserving.made(id, cost, now);
-                    }
-                    reserved.answer
-                })
-            }
-        };
-        let answer = match decided {
+        let asked = ask(&self.limiter, self.reserving.as_mut(), &request, cost, now, &mut self.scratch);
+        let answer = match asked {
             Ok(answer) => answer,
             Err(error) => {
                 self.undecided += 1;
@@ -277,18 +293,7 @@ impl Side {
             let Some(rule) = answered.rule else { continue };
             is_limited = true;
             let Some(tally) = self.rules.get_mut(rule.index) else { continue };
-            tally.offered += 1;
-            tally.permits = tally.permits.saturating_add(cost);
-            tally.shadowed += u64::from(answered.is_shadowed);
-            if answered.is_admitted() {
-                tally.admitted += 1;
-                let limit = answered.limit.map_or(0, |limit| limit.burst());
-                let used = limit.saturating_sub(answered.remaining());
-                let is_near = answered.decision.is_some() && used as f64 > NEAR * limit as f64;
-                tally.near += u64::from(is_near);
-            } else {
-                tally.denied += 1;
-            }
+            tally.add(&answered, cost);
             if rule.limits.is_empty() || answered.kind != Kind::Limited {
                 continue;
             }
@@ -313,6 +318,27 @@ impl Side {
         *kept = recycle(entries);
         Some(is_admitted)
     }
+}
+
+/// Takes the permits of a request, or reserves them if there are reservations.
+fn ask<'s>(
+    limiter: &Limiter<MemoryStore, ()>,
+    reserving: Option<&mut Reserving>,
+    request: &Request<'_>,
+    cost: u64,
+    now: Timestamp,
+    scratch: &'s mut Scratch,
+) -> Result<Answer<'s, ()>, String> {
+    let Some(reserving) = reserving else {
+        return block_on(limiter.decide(request, now, scratch)).map_err(|error| error.to_string());
+    };
+    reserving.commit_due(limiter, now);
+    let reserved = block_on(limiter.reserve(request, Reserving::terms(), now, scratch));
+    let reserved = reserved.map_err(|error| error.to_string())?;
+    if let Some(id) = reserved.id {
+        reserving.made(id, cost, now);
+    }
+    Ok(reserved.answer)
 }
 
 /// The keys of a rule's entries, each with the fields that it is taken from.

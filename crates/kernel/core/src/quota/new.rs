@@ -88,13 +88,7 @@ impl Quota {
 
 /// The algorithm with its computed numbers; the limit and the period are within their bounds.
 fn step(limit: u64, period: &Period, algorithm: &Algorithm) -> Result<Step, QuotaError> {
-    let span = || match period {
-        Period::Span(span) => Ok(*span),
-        Period::Civil { .. } => Err(QuotaError::Unsupported {
-            algorithm: algorithm.name(),
-            what: "the units of a calendar; fixed_window does",
-        }),
-    };
+    let span = || span_of(period, algorithm);
     let word = |kind| Step::Word(WordAlgorithm(kind));
     let wide = |kind| Step::Wide(WideAlgorithm(kind));
     Ok(match algorithm {
@@ -128,13 +122,11 @@ fn step(limit: u64, period: &Period, algorithm: &Algorithm) -> Result<Step, Quot
                     let bucket = TokenBucket::new(limit, span()?, burst, initial, *overdraft)?;
                     word(WordKind::TokenBucket(bucket))
                 }
-                Refill::Interval => wide(WideKind::IntervalBucket(IntervalBucket {
-                    limit,
-                    period_ns: nanos(span()?),
-                    burst,
-                    initial,
-                    overdraft: *overdraft,
-                })),
+                Refill::Interval => {
+                    let (period_ns, overdraft) = (nanos(span()?), *overdraft);
+                    let bucket = IntervalBucket { limit, period_ns, burst, initial, overdraft };
+                    wide(WideKind::IntervalBucket(bucket))
+                }
             }
         }
         Algorithm::LeakyBucket { capacity, form } => {
@@ -173,6 +165,16 @@ fn step(limit: u64, period: &Period, algorithm: &Algorithm) -> Result<Step, Quot
         Algorithm::Total => word(WordKind::Total(Total::new(limit, limit))),
         Algorithm::Unlimited => word(WordKind::Unlimited),
     })
+}
+
+fn span_of(period: &Period, algorithm: &Algorithm) -> Result<Duration, QuotaError> {
+    match period {
+        Period::Span(span) => Ok(*span),
+        Period::Civil { .. } => Err(QuotaError::Unsupported {
+            algorithm: algorithm.name(),
+            what: "the units of a calendar; fixed_window does",
+        }),
+    }
 }
 
 const fn within_bounds(permits: u64) -> Result<(), QuotaError> {

@@ -223,6 +223,18 @@ struct Model {
 }
 
 impl Model {
+    /// A caller that waits gives up, whether it was served or not.
+    fn leaves(&mut self, name: usize, n: u64) {
+        match self.served.iter().position(|it| *it == name) {
+            Some(at) => {
+                self.served.swap_remove(at);
+                self.in_use -= n;
+            }
+            None => self.line.retain(|(it, _)| *it != name),
+        }
+        self.serve();
+    }
+
     fn fits(&self, n: u64) -> bool {
         n == 0 || self.in_use + n <= self.limit
     }
@@ -287,14 +299,7 @@ proptest! {
                 Step::Leave(at) if !waits.is_empty() => {
                     let (name, n, wait) = waits.remove(at % waits.len());
                     drop(wait);
-                    match model.served.iter().position(|it| *it == name) {
-                        Some(at) => {
-                            model.served.swap_remove(at);
-                            model.in_use -= n;
-                        }
-                        None => model.line.retain(|(it, _)| *it != name),
-                    }
-                    model.serve();
+                    model.leaves(name, n);
                 }
                 Step::GiveUp(_) | Step::Leave(_) => {}
                 Step::Limit(limit) => {

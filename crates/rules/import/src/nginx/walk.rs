@@ -53,6 +53,15 @@ struct Level {
     access: Vec<Access>,
 }
 
+/// Limits of a block's own, and where it changes those of the places around it.
+#[derive(Default)]
+struct Own {
+    limits: Vec<Limit>,
+    limits_changed: Option<Place>,
+    conns: Vec<ConnLimit>,
+    conns_changed: Option<Place>,
+}
+
 /// A directive that decides about access beside limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Access {
@@ -162,56 +171,67 @@ impl Walk {
     fn block(&mut self, file: usize, all: Vec<Directive>, around: &Level, depth: usize) {
         let mut flat = Vec::new();
         self.with_included(file, all, depth, &mut flat);
-        let mut level = around.clone();
-        let (mut own, mut changed) = (Vec::new(), None);
-        let (mut own_conns, mut conn_changed) = (Vec::new(), None);
+        let (mut level, mut own) = (around.clone(), Own::default());
         for it in &flat {
-            let place = it.place();
-            match &it.directive.words[..] {
-                [name, arguments @ ..] if name == "limit_req" => match Limit::of(place, arguments) {
-                    Ok(limit) => own.push(limit),
-                    Err(why) => self.leave_out(place, format!("{}: {why}", said(&it.directive))),
-                },
-                [name, arguments @ ..] if name == "limit_req_status" => {
-                    match arguments.first().and_then(|text| text.parse().ok()) {
-                        Some(status @ 400..=599) => {
-                            level.status = Some(status);
-                            changed = Some(place);
-                        }
-                        _ => {
-                            let why = format!("{}: expected a status from 400 to 599", said(&it.directive));
-                            self.leave_out(place, why);
-                        }
+            self.read_directive(it, &mut level, &mut own);
+        }
+        self.note_uses(&mut level, own.limits, own.limits_changed);
+        self.note_conn_uses(&mut level, own.conns, own.conns_changed);
+        for it in flat {
+            self.take(it, &level);
+        }
+    }
+
+    /// Reads a directive that says something about its block.
+    fn read_directive(&mut self, it: &Placed, level: &mut Level, own: &mut Own) {
+        let place = it.place();
+        match &it.directive.words[..] {
+            [name, arguments @ ..] if name == "limit_req" => match Limit::of(place, arguments) {
+                Ok(limit) => own.limits.push(limit),
+                Err(why) => self.leave_out(place, format!("{}: {why}", said(&it.directive))),
+            },
+            [name, arguments @ ..] if name == "limit_req_status" => {
+                match arguments.first().and_then(|text| text.parse().ok()) {
+                    Some(status @ 400..=599) => {
+                        level.status = Some(status);
+                        own.limits_changed = Some(place);
+                    }
+                    _ => {
+                        let why = format!("{}: expected a status from 400 to 599", said(&it.directive));
+                        self.leave_out(place, why);
                     }
                 }
-                [name, on] if name == "limit_req_dry_run" => {
-                    level.is_dry_run = on == "on";
-                    changed = Some(place);
-                }
-                [name, arguments @ ..] if name == "limit_conn" => match ConnLimit::of(place, arguments) {
-                    Ok(limit) => own_conns.push(limit),
-                    Err(why) => self.leave_out(place, format!("{}: {why}", said(&it.directive))),
-                },
-                [name, on] if name == "limit_conn_dry_run" => {
-                    level.is_conn_dry_run = on == "on";
-                    conn_changed = Some(place);
-                }
-                [name, value, ..] if name == "auth_basic" || name == "auth_jwt" => {
-                    level.access(AccessKind::Password, it, value != "off");
-                }
-                [name, value] if name == "auth_request" => {
-                    level.access(AccessKind::Request, it, value != "off");
-                }
-                [name, value] if name == "satisfy" => {
-                    level.access(AccessKind::Any, it, value == "any");
-                }
-                [name, value, ..] if name == "server_name" => {
-                    level.name = format!("server {}", tollgate_human_text::clip(value));
-                }
-                _ => {}
             }
+            [name, on] if name == "limit_req_dry_run" => {
+                level.is_dry_run = on == "on";
+                own.limits_changed = Some(place);
+            }
+            [name, arguments @ ..] if name == "limit_conn" => match ConnLimit::of(place, arguments) {
+                Ok(limit) => own.conns.push(limit),
+                Err(why) => self.leave_out(place, format!("{}: {why}", said(&it.directive))),
+            },
+            [name, on] if name == "limit_conn_dry_run" => {
+                level.is_conn_dry_run = on == "on";
+                own.conns_changed = Some(place);
+            }
+            [name, value, ..] if name == "auth_basic" || name == "auth_jwt" => {
+                level.access(AccessKind::Password, it, value != "off");
+            }
+            [name, value] if name == "auth_request" => {
+                level.access(AccessKind::Request, it, value != "off");
+            }
+            [name, value] if name == "satisfy" => {
+                level.access(AccessKind::Any, it, value == "any");
+            }
+            [name, value, ..] if name == "server_name" => {
+                level.name = format!("server {}", tollgate_human_text::clip(value));
+            }
+            _ => {}
         }
-        // As in nginx, a place inherits the limits around it only if it has none of its own.
+    }
+
+    /// Notes the uses of zones for requests. Limits of its `own` replace those of the places around it.
+    fn note_uses(&mut self, level: &mut Level, own: Vec<Limit>, changed: Option<Place>) {
         let has_own = !own.is_empty();
         if has_own {
             level.limits = own;
@@ -222,33 +242,34 @@ impl Walk {
                 self.leave_out(place, format!("{what}: {}", kind.why()));
             }
         }
-        // A place that changes the status or the dry run of inherited limits is a further use of their zones.
-        if has_own || changed.is_some() {
-            self.levels += 1;
-            for limit in &level.limits {
-                self.uses.push(Use {
-                    group: self.levels,
-                    zone: limit.zone.clone(),
-                    pace: limit.pace,
-                    place: if has_own { limit.place } else { changed.unwrap_or(limit.place) },
-                    level: level.name.clone(),
-                    status: level.status,
-                    is_dry_run: level.is_dry_run,
-                });
-            }
+        if !has_own && changed.is_none() {
+            return;
         }
-        let has_own = !own_conns.is_empty();
+        self.levels += 1;
+        for limit in &level.limits {
+            self.uses.push(Use {
+                group: self.levels,
+                zone: limit.zone.clone(),
+                pace: limit.pace,
+                place: if has_own { limit.place } else { changed.unwrap_or(limit.place) },
+                level: level.name.clone(),
+                status: level.status,
+                is_dry_run: level.is_dry_run,
+            });
+        }
+    }
+
+    /// The same, for connections.
+    fn note_conn_uses(&mut self, level: &mut Level, own: Vec<ConnLimit>, changed: Option<Place>) {
+        let has_own = !own.is_empty();
         if has_own {
-            level.conns = own_conns;
+            level.conns = own;
         }
-        if has_own || conn_changed.is_some() {
+        if has_own || changed.is_some() {
             for limit in &level.conns {
-                let place = conn_changed.filter(|_| !has_own).unwrap_or(limit.place);
+                let place = changed.filter(|_| !has_own).unwrap_or(limit.place);
                 self.conn_uses.push(limit.used(place, &level.name, level.is_conn_dry_run));
             }
-        }
-        for it in flat {
-            self.take(it, &level);
         }
     }
 

@@ -100,18 +100,21 @@ impl Faulty {
         verdicts.remove(0).expect("the model has no errors")
     }
 
+    /// A take that is paid afterwards, as the store understands it.
+    fn misread(&self, take: &mut Take<'_>) {
+        match self.fault {
+            // What does not fit is refused and forgotten.
+            Fault::PayAsksFirst if !take.cost.is_peek() => take.payment = Payment::Ahead,
+            Fault::CheckTakesOne if take.cost.is_peek() => take.cost = Cost::ONE,
+            Fault::PayIsNeverDenied => take.payment = Payment::Consumed,
+            Fault::DebtIsCut => take.cost = take.cost.min(Cost(take.counter.quota.burst())),
+            _ => {}
+        }
+    }
+
     fn take_now(&self, batch: &[Take<'_>], charge: Charge, now: Timestamp) -> Verdicts {
         let mut batch = self.batch(batch);
-        for take in batch.iter_mut().filter(|take| take.payment.is_after()) {
-            match self.fault {
-                // A charge that does not fit is dropped and forgotten.
-                Fault::PayAsksFirst if !take.cost.is_peek() => take.payment = Payment::Ahead,
-                Fault::CheckTakesOne if take.cost.is_peek() => take.cost = Cost::ONE,
-                Fault::PayIsNeverDenied => take.payment = Payment::Consumed,
-                Fault::DebtIsCut => take.cost = take.cost.min(Cost(take.counter.quota.burst())),
-                _ => {}
-            }
-        }
+        batch.iter_mut().filter(|take| take.payment.is_after()).for_each(|take| self.misread(take));
         let model = self.model.lock();
         let mut verdicts = Verdicts::new();
         let mut run = |batch: &[Take<'_>], charge| {

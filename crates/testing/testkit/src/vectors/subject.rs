@@ -122,13 +122,7 @@ impl<'v> Subject<'v> {
                 let most = self.remaining(&key)?.min(n()?);
                 self.allow(&key, most, n()?)
             }
-            "allow_many" => {
-                let (mut passed, n) = (0_u64, n()?);
-                for _ in 0..step.calls("count")? {
-                    passed += u64::from(self.take(&key, n)?["ok"] == true);
-                }
-                Ok(Seen::from([("ok_count", passed.into())]))
-            }
+            "allow_many" => self.allow_many(&key, n()?, step.calls("count")?),
             "allow_every" => self.allow_every(step, n()?, now),
             "available" | "remaining" => {
                 let level = self.level(&key)?;
@@ -139,23 +133,8 @@ impl<'v> Subject<'v> {
                 let reset = self.each(&key, |limiter| limiter.peek().reset_after().as_nanos() as u64)?;
                 Ok(Seen::from([("wait_ns", reset.into_iter().max().into())]))
             }
-            "consume_as_much" => {
-                // Without a number, all that there is.
-                let most = step.maybe_number("n")?.unwrap_or(u64::MAX);
-                let granted = match &self.limiters(&key)?[..] {
-                    [only] => only.take_at_most(most),
-                    _ => return skip("as much as there is of several limiters at once"),
-                };
-                Ok(Seen::from([("granted", granted.into())]))
-            }
-            "consume_ignoring_limits" => {
-                let n = n()?;
-                self.each(&key, |limiter| limiter.penalise(n))?;
-                let waits = self.each(&key, |limiter| wait_ns(limiter.peek().retry_after()).unwrap_or(0))?;
-                let level = self.level(&key)?;
-                let violation = waits.into_iter().max();
-                Ok(Seen::from([("violation_ns", violation.into()), ("available_after", level.into())]))
-            }
+            "consume_as_much" => self.consume_as_much(&key, step.maybe_number("n")?),
+            "consume_ignoring_limits" => self.consume_ignoring_limits(&key, n()?),
             "add_tokens" => {
                 let n = n()?;
                 self.each(&key, |limiter| limiter.give_back(n))?;
@@ -173,22 +152,7 @@ impl<'v> Subject<'v> {
             "acquire_begin_many" => skip("callers that wait behind one that is never served"),
             "reserve" if self.takes_one_by_one() => self.one_by_one(step, now),
             "reserve" | "consume_blocking" | "wait" | "take" | "acquire" => self.reserve(step, n()?, now),
-            "cancel" | "drop_waiter" => {
-                let handle = step.text("handle")?;
-                let Some(reservations) = self.reserved.remove(handle) else {
-                    return skip(format!("a handle that names nothing: {handle:?}"));
-                };
-                for reservation in reservations {
-                    // Only permits of reservations that have not begun can be given back.
-                    if reservation.act_at() >= now {
-                        reservation.cancel();
-                    } else {
-                        let permits = reservation.permits();
-                        reservation.commit(permits);
-                    }
-                }
-                Ok(Seen::new())
-            }
+            "cancel" | "drop_waiter" => self.cancel(step.text("handle")?, now),
             "set_rate" | "set_burst" | "replace_config" => self.change(step),
             "evict_idle" => {
                 step.is("fresh_run", true)?; // as if no step before had looked: ours looks at nothing
@@ -198,6 +162,48 @@ impl<'v> Subject<'v> {
             "admit" => self.admit_with_counts(step, n()?),
             other => skip(format!("no such operation: {other}")),
         }
+    }
+
+    fn allow_many(&mut self, key: &str, n: u64, calls: u64) -> Result<Seen, Stop> {
+        let mut passed = 0_u64;
+        for _ in 0..calls {
+            passed += u64::from(self.take(key, n)?["ok"] == true);
+        }
+        Ok(Seen::from([("ok_count", passed.into())]))
+    }
+
+    /// Without a number, all that there is.
+    fn consume_as_much(&mut self, key: &str, most: Option<u64>) -> Result<Seen, Stop> {
+        let most = most.unwrap_or(u64::MAX);
+        let granted = match &self.limiters(key)?[..] {
+            [only] => only.take_at_most(most),
+            _ => return skip("as much as there is of several limiters at once"),
+        };
+        Ok(Seen::from([("granted", granted.into())]))
+    }
+
+    fn consume_ignoring_limits(&mut self, key: &str, n: u64) -> Result<Seen, Stop> {
+        self.each(key, |limiter| limiter.penalise(n))?;
+        let waits = self.each(key, |limiter| wait_ns(limiter.peek().retry_after()).unwrap_or(0))?;
+        let level = self.level(key)?;
+        let violation = waits.into_iter().max();
+        Ok(Seen::from([("violation_ns", violation.into()), ("available_after", level.into())]))
+    }
+
+    fn cancel(&mut self, handle: &str, now: Timestamp) -> Result<Seen, Stop> {
+        let Some(reservations) = self.reserved.remove(handle) else {
+            return skip(format!("a handle that names nothing: {handle:?}"));
+        };
+        for reservation in reservations {
+            // Only what has not begun can be given back.
+            if reservation.act_at() >= now {
+                reservation.cancel();
+            } else {
+                let permits = reservation.permits();
+                reservation.commit(permits);
+            }
+        }
+        Ok(Seen::new())
     }
 
     /// All or nothing over every limiter.
