@@ -48,7 +48,8 @@ impl Controlled {
 /// There is nothing to start.
 pub(crate) const fn start(
     control: &NodeControl,
-    _: (Option<&RuleSet>, &Options),
+    _: Option<&RuleSet>,
+    _: &Options,
     _: &Settings,
     _: &Arc<NodeLimiter>,
     _: &Arc<dyn Clock>,

@@ -42,7 +42,8 @@ const LONGEST_START: Duration = Duration::from_secs(60);
 /// The part that cannot be used, and the remedy: the folder of the state, a certificate.
 pub(crate) fn start(
     control: &NodeControl,
-    (rules, options): (Option<&RuleSet>, &Options),
+    rules: Option<&RuleSet>,
+    options: &Options,
     settings: &Settings,
     limiter: &Arc<NodeLimiter>,
     clock: &Arc<dyn Clock>,

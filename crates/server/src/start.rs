@@ -100,8 +100,8 @@ pub(crate) fn node(
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let rules = match &settings.control {
         Some(control) => {
-            let local = (rules.as_ref(), &options);
-            let controlled = node_control::start(control, local, settings, &limiter, &clock);
+            let rules = rules.as_ref();
+            let controlled = node_control::start(control, rules, &options, settings, &limiter, &clock);
             NodeRules::Control(controlled.map_err(StartError::Control)?)
         }
         None => follow_files(rules, options, settings, &limiter, &clock)?,

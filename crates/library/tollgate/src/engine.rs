@@ -354,7 +354,7 @@ impl<S: States, C: Clock> Engine<S, C> {
                 old.carry(&key, now);
                 let reserved = queue.permits_of(&key);
                 let mut state = old.get(&key);
-                self.inherit(&new.quota, &mut state, (&old.quota, how), reserved, now);
+                self.inherit(&new.quota, &mut state, &old.quota, how, reserved, now);
                 new.put(&key, &state, now);
                 old.put(&key, &old.quota.fresh(), now);
             }
@@ -368,7 +368,7 @@ impl<S: States, C: Clock> Engine<S, C> {
         if is_in_place && !S::HAS_KEYS {
             let reserved = queue.permits_of(b"");
             new.update(b"", now, |state| {
-                self.inherit(&new.quota, state, (&old.quota, how), reserved, now);
+                self.inherit(&new.quota, state, &old.quota, how, reserved, now);
             });
         }
         if !keeps_permits(counts_alike, how) {
@@ -395,7 +395,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         &self,
         new: &Quota,
         state: &mut State,
-        (old, how): (&Quota, Inherit),
+        old: &Quota,
+        how: Inherit,
         reserved: u64,
         now: Timestamp,
     ) {

@@ -20,7 +20,7 @@ use self::job::pending;
 use self::line::Line;
 pub use self::line::Order;
 pub use self::shared::ExecutorStats;
-use self::shared::Shared;
+use self::shared::{Bounds, Shared};
 use crate::direct::RateLimiter;
 use crate::quota::Quota;
 use crate::tokio_clock::TokioClock;
@@ -151,7 +151,7 @@ impl LeakyExecutorBuilder {
         let clock = TokioClock::new();
         let limiter = RateLimiter::direct_with_clock(quota, clock)?;
         let line = Line::new(order, capacity, max_wait);
-        let shared = Arc::new(Shared::new(line, limiter, clock, (batch, workers)));
+        let shared = Arc::new(Shared::new(line, limiter, clock, Bounds { batch, workers }));
         runtime.spawn(drive(Arc::clone(&shared)));
         Ok(LeakyExecutor { handle: Arc::new(Closes(shared)) })
     }

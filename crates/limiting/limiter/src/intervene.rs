@@ -11,7 +11,7 @@ use crate::candidates::Candidates;
 use crate::explain::{Explanation, explain};
 use crate::interventions::{InForce, Intervening, Intervention, Interventions};
 use crate::limiter::Limiter;
-use crate::plan::{Hits, plan, plan_with};
+use crate::plan::{Hits, How, plan, plan_with};
 use crate::request::{Request, RequestError};
 use crate::rules::{NO_SLOT, Rules};
 use crate::scratch::Scratch;
@@ -70,7 +70,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     /// Has to be called while `changing` is locked.
     fn set_aside(&self, now: Timestamp) {
         let (interventions, candidates) = (self.interventions.load(), self.candidates.load());
-        self.rules.load().set_aside((&interventions, &candidates), now);
+        self.rules.load().set_aside(&interventions, &candidates, now);
     }
 
     /// The intervention that decides a descriptor of `entries`.
@@ -124,8 +124,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let Some(domain) = rules.usual(request.domain) else {
             return self.plan_aside(rules, request, hits, now, scratch);
         };
-        let hits = (hits, is_together(hits, domain));
-        plan(domain, request, &self.settings, hits, scratch)?;
+        let how = How { hits, is_together: is_together(hits, domain) };
+        plan(domain, request, &self.settings, how, scratch)?;
         Ok(Some(domain))
     }
 
@@ -145,8 +145,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let of = interventions.at(slot, request.domain);
         // Permits that are only held may be given back, which a version's own counter would not learn of.
         let candidate = if hits == Hits::Held { None } else { self.candidates.load().of(request.domain) };
-        let hits = (hits, is_together(hits, domain));
-        plan_with(domain, request, &self.settings, hits, candidate, scratch, |entries| {
+        let how = How { hits, is_together: is_together(hits, domain) };
+        plan_with(domain, request, &self.settings, how, candidate, scratch, |entries| {
             let found = of?.find(Some(domain), entries, now)?;
             self.observer.intervened(found.action);
             Some(found)

@@ -76,7 +76,7 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let reservations = Arc::new(Table::new(settings.max_reservations));
         let (observed, interventions) = (observer.prepare(&policy), Interventions::default());
         let candidates = Candidates::default();
-        let rules = Rules::new(policy, observed, 0, (&interventions, &candidates), Timestamp::ZERO);
+        let rules = Rules::new(policy, observed, 0, &interventions, &candidates, Timestamp::ZERO);
         observer.rules_loaded(RulesLoaded::InForce { version: rules.policy.version() }, Timestamp::ZERO);
         let table = Arc::clone(&reservations);
         observer.watch_reservations(move || table.stats());
@@ -108,8 +108,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let policy = policy.migrated_from(old.policy(), now);
         let generation = old.generation + 1;
         let observed = self.observer.prepare(&policy);
-        let set_aside = (&**self.interventions.load(), &**self.candidates.load());
-        let rules = Rules::new(policy, observed, generation, set_aside, now);
+        let (interventions, candidates) = (self.interventions.load(), self.candidates.load());
+        let rules = Rules::new(policy, observed, generation, &interventions, &candidates, now);
         self.observer.rules_loaded(RulesLoaded::InForce { version: rules.policy.version() }, now);
         self.rules.store(Arc::new(rules));
         self.lines.refresh();

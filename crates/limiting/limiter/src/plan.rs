@@ -32,17 +32,25 @@ impl Hits {
     }
 }
 
-/// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked; where
-/// limits are charged together, those that cannot deny the request come last.
+/// How a request is charged.
+#[derive(Clone, Copy)]
+pub(crate) struct How {
+    pub(crate) hits: Hits,
+    /// All of its limits, or none.
+    pub(crate) is_together: bool,
+}
+
+/// Fills `scratch` with a status for each descriptor and an item for each limit that is to be asked; those
+/// that cannot deny the request last where all others are charged together.
 #[inline(always)]
 pub(crate) fn plan(
     domain: &Domain,
     request: &Request<'_>,
     settings: &LimiterSettings,
-    (hits, is_together): (Hits, bool),
+    how: How,
     scratch: &mut Scratch,
 ) -> Result<(), RequestError> {
-    plan_with(domain, request, settings, (hits, is_together), None, scratch, |_| None)
+    plan_with(domain, request, settings, how, None, scratch, |_| None)
 }
 
 /// As [`plan`], where operators intervene: an intervention that `intervention` finds for a descriptor
@@ -53,7 +61,7 @@ pub(crate) fn plan_with(
     domain: &Domain,
     request: &Request<'_>,
     settings: &LimiterSettings,
-    (how, is_together): (Hits, bool),
+    how: How,
     candidate: Option<u64>,
     scratch: &mut Scratch,
     intervention: impl Fn(&[Entry<'_>]) -> Option<InForce>,
@@ -78,7 +86,7 @@ pub(crate) fn plan_with(
             sharing: rule.map_or(Sharing::Exact, |rule| rule.sharing),
             origin: rule.map_or(Origin::Request, |_| Origin::Rule),
             hits: status.hits,
-            how,
+            how: how.hits,
             soft: status.is_quota || status.is_shadow_rule,
         };
         match (status.kind, rule) {
@@ -111,10 +119,10 @@ pub(crate) fn plan_with(
     if any_replaces {
         replace(domain, settings, scratch);
     }
-    if any_denied && is_together {
+    if any_denied && how.is_together {
         charge_nothing_if_denied(&mut *scratch);
     }
-    if is_together {
+    if how.is_together {
         put_in_order(scratch);
     }
     Ok(())

@@ -36,13 +36,14 @@ impl<O: Observer> Rules<O> {
         policy: Policy,
         observed: O::Rules,
         generation: u64,
-        set_aside: (&Interventions, &Candidates),
+        interventions: &Interventions,
+        candidates: &Candidates,
         now: Timestamp,
     ) -> Self {
         let place = |domain: &Domain| (domain.name().to_owned(), AtomicU64::new(domain.index() as u64));
         let places = policy.domains().iter().map(place).collect();
         let rules = Self { policy, observed, generation, places };
-        rules.set_aside(set_aside, now);
+        rules.set_aside(interventions, candidates, now);
         rules
     }
 
@@ -65,12 +66,8 @@ impl<O: Observer> Rules<O> {
         Some((domain, (place >> 32) as usize & NO_SLOT))
     }
 
-    /// Makes [`usual`](Self::usual) skip the domains that `interventions` and `candidates` are about.
-    pub(crate) fn set_aside(
-        &self,
-        (interventions, candidates): (&Interventions, &Candidates),
-        now: Timestamp,
-    ) {
+    /// Has [`usual`](Self::usual) pass over the domains that `interventions` and `candidates` are about.
+    pub(crate) fn set_aside(&self, interventions: &Interventions, candidates: &Candidates, now: Timestamp) {
         for domain in self.policy.domains() {
             let place = match interventions.slot(domain.name(), now) {
                 Some(slot) => aside(domain.index(), slot),

@@ -164,10 +164,13 @@ impl AuditCommand {
                 let nothing = "nothing to accept: no entry is missing, and no row was edited";
                 (if accepted.is_empty() { nothing.to_owned() } else { accepted.join("\n") }, Ending::Yes)
             }
-            Ok(Found::Rows(rows, edits)) => recorded(compared(&rows), &edits),
+            Ok(Found::Rows(rows, edits)) => {
+                let (text, ending) = compared(&rows);
+                recorded(text, ending, &edits)
+            }
             Ok(Found::Chain(Chain::Whole(entries), edits)) => {
                 let whole = format!("whole: {entries} entries, each with the digest of the one before");
-                recorded((whole, Ending::Yes), &edits)
+                recorded(whole, Ending::Yes, &edits)
             }
             Ok(Found::Chain(Chain::BrokenAt(entry), _)) => {
                 (format!("broken at entry {entry}: it was changed, or it is missing"), Ending::No)
@@ -218,7 +221,7 @@ fn missing(found: i64, acknowledged: i64) -> String {
 }
 
 /// With edits that a change has overwritten, and the audit has recorded.
-fn recorded((text, ending): (String, Ending), edits: &Recorded) -> (String, Ending) {
+fn recorded(text: String, ending: Ending, edits: &Recorded) -> (String, Ending) {
     let Recorded { entries, first, open } = edits;
     if *entries == 0 {
         return (text, ending);

@@ -32,9 +32,8 @@ pub fn write_json(answer: &Answer<'_>, request: &Request<'_>, out: &mut Vec<u8>)
     let shown = shown(answer).and_then(|index| answer.descriptor(index));
     let delay = answer.descriptors().map(|it| it.delay()).max().unwrap_or_default();
     let is_shadowed = answer.is_shadowed() || answer.descriptors().any(|it| it.is_shadowed);
-    let delays = (delay, answer.waited());
-    let mut whole =
-        Members::of(shown.as_ref(), answer.overall(), is_shadowed && answer.is_admitted(), delays);
+    let is_shadowed = is_shadowed && answer.is_admitted();
+    let mut whole = Members::of(shown.as_ref(), answer.overall(), is_shadowed, delay, answer.waited());
     // Also where the store's failure admitted a descriptor, so that it shows no limit.
     whole.degraded = answer.degraded().map(|degraded| degraded.name());
     whole.in_excess = answer.is_in_excess();
@@ -112,14 +111,15 @@ impl<'a> Members<'a> {
         let is_let_pass = answer.is_shadowed() && !descriptor.is_admitted();
         let outcome = if is_let_pass { Outcome::Admit } else { descriptor.outcome };
         let is_shadowed = descriptor.is_shadowed || is_let_pass;
-        Self::of(Some(descriptor), outcome, is_shadowed, (descriptor.delay(), descriptor.waited))
+        Self::of(Some(descriptor), outcome, is_shadowed, descriptor.delay(), descriptor.waited)
     }
 
     fn of(
         descriptor: Option<&DescriptorAnswer<'a>>,
         outcome: Outcome,
         is_shadowed: bool,
-        (delay, waited): (Duration, Duration),
+        delay: Duration,
+        waited: Duration,
     ) -> Self {
         let retry =
             descriptor.filter(|_| outcome == Outcome::Deny).map_or(RetryAfter::Now, |it| it.retry_after());

@@ -412,7 +412,8 @@ mod tests {
 
     /// Items in brackets, with white space.
     fn in_brackets(
-        (open, close): (u8, u8),
+        open: u8,
+        close: u8,
         items: impl Strategy<Value = Vec<Vec<u8>>>,
     ) -> impl Strategy<Value = Vec<u8>> {
         (items, a_space(), a_space()).prop_map(move |(items, before, behind)| {
@@ -422,7 +423,7 @@ mod tests {
     }
 
     fn a_list(item: impl Strategy<Value = Vec<u8>>, most: usize) -> impl Strategy<Value = Vec<u8>> {
-        in_brackets((b'[', b']'), prop::collection::vec(item, 0..=most))
+        in_brackets(b'[', b']', prop::collection::vec(item, 0..=most))
     }
 
     /// An object of some of these members in any order, and now and then one of them twice.
@@ -440,7 +441,7 @@ mod tests {
         let all = members.clone().prop_shuffle();
         let some = (members, 1..=most)
             .prop_flat_map(|(members, count)| prop::collection::vec(prop::sample::select(members), count));
-        in_brackets((b'{', b'}'), prop_oneof![5 => all, 1 => some])
+        in_brackets(b'{', b'}', prop_oneof![5 => all, 1 => some])
     }
 
     /// As [`an_object`], where the first `needed` members are in most of them and the others in some.

@@ -144,7 +144,7 @@ impl World<'_> {
                         let first = callers.iter().find(|caller| caller.by >= self.now).copied();
                         self.hosts[host].central.extend(first);
                     } else {
-                        self.deal(host, (cost, &callers), &reply, message.rule)?;
+                        self.deal(host, cost, &callers, &reply, message.rule)?;
                     }
                 }
             }
@@ -178,7 +178,8 @@ impl World<'_> {
     pub(super) fn deal(
         &mut self,
         host: usize,
-        (cost, callers): (u64, &[Caller]),
+        cost: u64,
+        callers: &[Caller],
         reply: &LedgerReply,
         rule: usize,
     ) -> Result<(), Broken> {

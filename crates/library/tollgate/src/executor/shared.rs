@@ -70,15 +70,25 @@ pub(super) struct Look {
     pub(super) is_over: bool,
 }
 
+/// Most jobs at once.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    /// Of one turn.
+    pub(super) batch: usize,
+    /// That run.
+    pub(super) workers: usize,
+}
+
 impl Shared {
     pub(super) fn new(
         line: Line<Box<dyn Job>>,
         limiter: RateLimiter<TokioClock>,
         clock: TokioClock,
-        (batch, workers): (usize, usize),
+        bounds: Bounds,
     ) -> Self {
         let state = State { line, phase: Phase::Open, stats: ExecutorStats::default() };
         let (changed, ended) = (Notify::new(), watch::Sender::new(false));
+        let Bounds { batch, workers } = bounds;
         Self { state: Mutex::new(state), changed, ended, limiter, clock, batch, workers }
     }
 

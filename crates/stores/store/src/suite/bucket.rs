@@ -62,22 +62,27 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
 const RELOADS: usize = 3;
 const OVERDRAFTS: [[u64; CLASSES]; RELOADS] = [[0, 3, 30], [5, 0, 0], [0, 0, 0]];
 
-/// Limit, span, burst, and refill.
-fn buckets() -> [(u64, Duration, u64, Refill); 4] {
-    let second = Duration::from_secs(1);
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    limit: u64,
+    span: Duration,
+    burst: u64,
+    refill: Refill,
+}
+
+fn shapes() -> [Shape; 4] {
+    let (second, refill) = (Duration::from_secs(1), Refill::Continuous);
     [
-        (10, second, 12, Refill::Continuous),
-        (4, second, 4, Refill::Continuous),
-        (1, 60 * second, 8, Refill::Continuous),
-        (5, second, 7, Refill::Interval),
+        Shape { limit: 10, span: second, burst: 12, refill },
+        Shape { limit: 4, span: second, burst: 4, refill },
+        Shape { limit: 1, span: 60 * second, burst: 8, refill },
+        Shape { limit: 5, span: second, burst: 7, refill: Refill::Interval },
     ]
 }
 
 /// The classes of a bucket before and after each reload.
-fn rules(
-    (limit, span, burst, refill): (u64, Duration, u64, Refill),
-    options: &Options,
-) -> Result<Vec<Vec<Quota>>, QuotaError> {
+fn rules(shape: Shape, options: &Options) -> Result<Vec<Vec<Quota>>, QuotaError> {
+    let Shape { limit, span, burst, refill } = shape;
     let has_overdraft = !options.unsupported.contains(&"overdraft");
     let class = |overdraft, most| {
         let algorithm = Algorithm::TokenBucket { burst: Some(burst), initial: None, overdraft, refill };
@@ -98,14 +103,14 @@ pub(super) fn classes_of_a_bucket_are_as_the_model_has_them<S: Store>(
 ) -> Result<(), Failure> {
     let config = Config { cases: options.cases, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
-        .run(&(0..buckets().len(), steps(options.steps)), |(bucket, steps)| {
-            let rules = rules(buckets()[bucket], options)
+        .run(&(0..shapes().len(), steps(options.steps)), |(bucket, steps)| {
+            let rules = rules(shapes()[bucket], options)
                 .map_err(|error| TestCaseError::fail(format!("no quota: {error}")))?;
             replay(executor, &make(), &rules, options, &steps)
         })
         .map_err(|error| match error {
             TestError::Fail(reason, (bucket, steps)) => {
-                let details = format!("{reason}\nbucket {:?}\nsteps: {steps:#?}", buckets()[bucket]);
+                let details = format!("{reason}\nbucket {:?}\nsteps: {steps:#?}", shapes()[bucket]);
                 Failure { law: LAW, details }
             }
             TestError::Abort(reason) => Failure { law: LAW, details: reason.to_string() },
@@ -201,8 +206,9 @@ pub(super) fn classes_at_once_share_one_bucket<S: Store>(
     const LAW: &str = "classes_at_once_share_one_bucket";
     let most = u64::from(options.takes) * options.threads as u64;
     let burst = (most / 2).clamp(20, options.most.min(2_000));
-    let bucket = (1, Duration::from_secs(1_800), burst, Refill::Continuous);
-    let rules = rules(bucket, options).map_err(|error| Failure { law: LAW, details: error.to_string() })?;
+    let (span, refill) = (Duration::from_secs(1_800), Refill::Continuous);
+    let shape = Shape { limit: 1, span, burst, refill };
+    let rules = rules(shape, options).map_err(|error| Failure { law: LAW, details: error.to_string() })?;
     let classes = &rules[0];
     let costs = [1, 2, 5];
     let take = |class: usize| Counter::new(KEY, &classes[class]).take(Cost(costs[class]));

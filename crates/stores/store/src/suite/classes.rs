@@ -46,14 +46,26 @@ fn steps(most: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..=most)
 }
 
-/// Limit, span and burst of parents whose shares are whole, are fractions, and need more than 64 bits.
-fn parents() -> [(u64, Duration, u64); 4] {
-    let second = Duration::from_secs(1);
-    [(10, second, 20), (7, 3 * second, 11), (1_000_003, 60 * second, 40), (7, 86_400 * second, 90)]
+#[derive(Clone, Copy, Debug)]
+struct Parent {
+    limit: u64,
+    span: Duration,
+    burst: u64,
 }
 
-fn classes(parent: (u64, Duration, u64), weights: [u32; CLASSES]) -> Option<Vec<Quota>> {
-    let (limit, span, burst) = parent;
+/// Their shares are whole, are fractions, and need more than 64 bits.
+fn parents() -> [Parent; 4] {
+    let second = Duration::from_secs(1);
+    [
+        Parent { limit: 10, span: second, burst: 20 },
+        Parent { limit: 7, span: 3 * second, burst: 11 },
+        Parent { limit: 1_000_003, span: 60 * second, burst: 40 },
+        Parent { limit: 7, span: 86_400 * second, burst: 90 },
+    ]
+}
+
+fn classes(parent: Parent, weights: [u32; CLASSES]) -> Option<Vec<Quota>> {
+    let Parent { limit, span, burst } = parent;
     let of = |class| {
         let algorithm = Algorithm::PriorityBuckets { burst: Some(burst), weights: weights.into(), class };
         Quota::new(limit, Period::Span(span), algorithm).ok()
