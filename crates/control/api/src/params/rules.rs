@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
-use tollgate_control::table_rule::{TableRuleInput, MAX_NUMBER};
 use tollgate_control::publishing::Intent;
 use tollgate_control::rules::Sort;
+use tollgate_control::table_rule::{MAX_NUMBER, TableRuleInput};
 use tollgate_control::{ControlError, Fault, FieldFaults};
 use utoipa::{IntoParams, ToSchema};
 

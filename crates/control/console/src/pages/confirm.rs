@@ -108,7 +108,8 @@ pub(super) async fn delete(console: &Console, visit: &Visit) -> Result<Reply, Fa
     let key = visit.segment(3);
     let etag = visit.field("etag").parse().map_err(|_| Failure::NoMatch)?;
     let intent = Intent::Publish;
-    let removed = console.change(visit, move |tx, actor| rules::propose_delete(tx, actor, &app, &key, etag, intent));
+    let removed =
+        console.change(visit, move |tx, actor| rules::propose_delete(tx, actor, &app, &key, etag, intent));
     match unless_stale(removed.await)? {
         Some(done) => Ok(after(&done, "/rules")),
         None => ask_delete(console, visit, Some(visit.lang.texts().stale_delete.to_owned())).await,

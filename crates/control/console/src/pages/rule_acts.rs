@@ -59,8 +59,9 @@ async fn set_state(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let rule = read(console, visit).await?;
     let href = rule_href(&rule.app, &rule.row.key);
     let input = TableRuleInput { state: visit.field("state").to_owned(), ..rule.row.to_input() };
-    let done =
-        console.change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &input, Intent::Publish));
+    let done = console.change(visit, move |tx, actor| {
+        rules::propose_update(tx, actor, &app, etag, &input, Intent::Publish)
+    });
     Ok(match unless_stale(done.await)?.flatten() {
         Some(done) => after(&done, &href),
         // The page shows what is there now, with its state.
@@ -137,7 +138,8 @@ async fn save(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     }
     let href = format!("{}/yaml", rule_href(&rule.app, &rule.row.key));
     let intent = intent_of(visit);
-    let changed = console.change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &input, intent));
+    let changed =
+        console.change(visit, move |tx, actor| rules::propose_update(tx, actor, &app, etag, &input, intent));
     match Outcome::of(changed.await)? {
         Outcome::Done(Some(done)) => Ok(after(&done, &href)),
         Outcome::Done(None) => Ok(redirect(&href)),

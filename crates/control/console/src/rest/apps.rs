@@ -70,7 +70,8 @@ pub(super) async fn disable(console: &Console, visit: &Visit) -> Result<Reply, F
 async fn update(console: &Console, visit: &Visit, input: AppInput) -> Result<Reply, Failure> {
     let name = visit.segment(3);
     let etag = if_match(visit)?;
-    let changed = console.change(visit, move |tx, actor| app_settings::update(tx, actor, &name, etag, &input));
+    let changed =
+        console.change(visit, move |tx, actor| app_settings::update(tx, actor, &name, etag, &input));
     Ok(match unless_stale(changed.await)? {
         Some(app) => shown(StatusCode::OK, app),
         None => shown(StatusCode::PRECONDITION_FAILED, current(console, visit).await?),
