@@ -1,6 +1,7 @@
 //! Fields that several forms have: names, numbers and texts, each read from what was entered.
 //!
-//! Not here: which fields a form has, and what must fit together (`table_rule` and the services of `control`).
+//! Not here: which fields a form has, and what must fit together (`table_rule` and the services of
+//! `control`).
 
 use crate::faults::Fault;
 

@@ -1,9 +1,9 @@
 //! The model of the control plane, without I/O: rules as people enter them and as nodes get them, change
 //! sets, and the state machine of rollouts.
 //!
-//! [`table_rule`] is a row of the table of committed rates and [`content`] a rule of either kind; [`compile`] makes
-//! the documents that nodes load. [`change_set`] has operations on rules, [`rollout`] the way of a version to
-//! the nodes. Time is an argument, and nothing waits. Not here: tables, rights, services and loops
+//! [`table_rule`] is a row of the table of committed rates and [`Content`] a rule of either kind; [`compile`]
+//! makes the documents that nodes load. [`change_set`] has operations on rules, [`rollout`] the way of a
+//! version to the nodes. Time is an argument, and nothing waits. Not here: tables, rights, services and loops
 //! (`control`), and the language of rule files (`rule-files`).
 
 mod app;

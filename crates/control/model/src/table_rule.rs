@@ -119,7 +119,8 @@ impl TableRuleInput {
     /// # Example
     /// ```
     /// # use tollgate_model::table_rule::TableRuleInput;
-    /// let input = TableRuleInput { key: "pushGeo".into(), max_permits: "100".into(), ..TableRuleInput::default() };
+    /// let (key, max_permits) = ("pushGeo".into(), "100".into());
+    /// let input = TableRuleInput { key, max_permits, ..TableRuleInput::default() };
     /// let row = input.check()?;
     /// assert_eq!((row.rate, row.max_permits, row.need_permits), (1, 100, 1));
     /// let faults = TableRuleInput { max_permits: "1.5".into(), ..input }.check().expect_err("not whole");
