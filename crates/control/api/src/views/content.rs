@@ -3,7 +3,8 @@
 use serde::Serialize;
 use serde_json::Value;
 use tollgate_control::diff::by_field;
-use tollgate_control::table_rule::{self, in_words};
+use tollgate_control::fields::in_words;
+use tollgate_control::table_rule;
 use tollgate_control::{ConflictSides, DocFault, FieldFault, FileRule, Kind, change_set, diff};
 use utoipa::ToSchema;
 

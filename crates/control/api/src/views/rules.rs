@@ -1,8 +1,8 @@
 //! Rules that are rows of numbers.
 
 use serde::Serialize;
+use tollgate_control::fields::in_words;
 use tollgate_control::rules;
-use tollgate_control::table_rule::in_words;
 use utoipa::ToSchema;
 
 use crate::words;

@@ -339,7 +339,7 @@ fn steps(c: &Texts, state: State) -> Vec<(&'static str, &'static str)> {
 /// The actions that this actor may take now, the main one first.
 fn buttons_for(c: &Texts, it: &ChangeSet, who: &Who) -> Vec<Button> {
     let may_approve = who.may(Role::Approver, &it.app);
-    let is_author = it.is_by(who);
+    let is_author = it.is_by(&who.user_id);
     let is_free = it.needed == 0;
     let mut buttons = Vec::new();
     let waits = matches!(it.state, State::Submitted | State::Approved);

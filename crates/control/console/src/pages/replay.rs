@@ -77,7 +77,7 @@ pub(super) async fn run(console: &Console, visit: &Visit) -> Result<Reply, Failu
     let trace = visit.field("trace").to_owned();
     let table_rule = match input.check() {
         Ok(table_rule) => table_rule,
-        Err(ControlError::Invalid(faults)) => {
+        Err(ModelError::Invalid(faults)) => {
             let mut form = form_of(console, visit, &rule, traces, &rule.row, &trace);
             fill(&mut form, visit, &faults);
             return page(StatusCode::UNPROCESSABLE_ENTITY, &form);

@@ -57,7 +57,7 @@ impl TrialView {
     ) -> Self {
         let t = visit.lang.texts();
         let n = visit.lang.trial();
-        let why_not = match (&*table_rule.state, &*table_rule.bucket) {
+        let why_not = match (&*row.state, &*row.bucket) {
             ("on", "") => "",
             ("on", _) => n.in_bucket,
             _ => n.not_on,

@@ -209,7 +209,7 @@ fn notice(
     }
     let app = visit.parameter("saved");
     let version = visit.number("version", 0);
-    if tollgate_control::table_rule::app_name(app).is_err() || version < 1 {
+    if tollgate_control::fields::app_name(app).is_err() || version < 1 {
         return None;
     }
     if disabled.contains(app) {

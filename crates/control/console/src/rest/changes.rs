@@ -8,10 +8,10 @@ use tollgate_api::params::{
 use tollgate_api::{ChangeCall, views};
 use tollgate_control::actor::EVERY_APP;
 use tollgate_control::change_set::{self, ChangeSet, Query};
-use tollgate_control::changes::{self, ChangeInput, Keep};
+use tollgate_control::changes::{self, ChangeInput, Keep, Look};
 use tollgate_control::publishing::{self, Intent};
 use tollgate_control::rules::may_create;
-use tollgate_control::{Actor, Change, ControlError, Kind, Role, checks, reviews};
+use tollgate_control::{Actor, Committed, ControlError, Kind, Role, checks, reviews};
 use tollgate_db::Tx;
 use tollgate_http_kit::Reply;
 

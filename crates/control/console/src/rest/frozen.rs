@@ -2,7 +2,7 @@
 
 use tollgate_api::params::{ForceBody, TakeOverBody};
 use tollgate_api::views;
-use tollgate_control::{frozen, thawing};
+use tollgate_control::{frozen, thaw};
 use tollgate_http_kit::Reply;
 
 use super::body::read;
@@ -25,7 +25,7 @@ pub(super) async fn force(console: &Console, visit: &Visit) -> Result<Reply, Fai
     let ForceBody { reason } = read(visit)?;
     let of = app.clone();
     let version =
-        console.control.change_as(&claim, move |tx, actor| thawing::force(tx, actor, &of, &reason)).await?;
+        console.control.change_as(&claim, move |tx, actor| thaw::force(tx, actor, &of, &reason)).await?;
     Ok(ok(&views::Thawed { app, version }))
 }
 

@@ -4,6 +4,7 @@ use hyper::StatusCode;
 use hyper::header::HeaderValue;
 use tollgate_api::params::{ExportQuery, ImportQuery};
 use tollgate_api::{TransferCall, views};
+use tollgate_control::changes::Look;
 use tollgate_control::{ControlError, Role, transfer};
 use tollgate_http_kit::{Reply, reply};
 
@@ -50,7 +51,7 @@ async fn import(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     if dry_run {
         let look =
             console.control.read_as(&claim, move |tx, actor| transfer::dry_run(tx, actor, &all)).await?;
-        let (ops, preview, conflicts) = look;
+        let Look { ops, preview, conflicts } = look;
         let errors: Vec<_> = preview.faults.into_iter().map(views::Fault::from).collect();
         let conflicts: Vec<_> = conflicts.into_iter().map(views::Conflict::from).collect();
         return Ok(ok(&views::DryRun {

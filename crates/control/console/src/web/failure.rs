@@ -1,7 +1,7 @@
 //! Why a request is not answered as asked.
 
 use tollgate_api::query::BadQuery;
-use tollgate_control::ControlError;
+use tollgate_control::{ControlError, ModelError};
 
 /// Why a page or an operation is not answered as asked.
 #[derive(Debug)]
