@@ -75,8 +75,8 @@ impl Accuracy {
             "{LIMIT} per {WINDOW_S} s for each of {clients} clients; the trace is {trace_name}. Attacked: the most that passes in any window \
              when a flood begins at the worst instant, in limits. Steady flood: what passes in the long run, in limits per window. Wrongly: against an exact log, in shares of all requests. Bytes: what a key with a full state adds to an empty store, as the memory store counts it against its cap."
         )];
-        let (title, columns) =
-            ("Error and memory of each algorithm".to_owned(), columns.map(str::to_owned).to_vec());
+        let title = "Error and memory of each algorithm".to_owned();
+        let columns = columns.map(str::to_owned).to_vec();
         let file = self.trace.as_ref().map(|path| format!(" {}", path.display())).unwrap_or_default();
         let command = settings.command(&format!("accuracy{file}"));
         Ok(Table { name, title, command, columns, rows, notes })
@@ -84,7 +84,10 @@ impl Accuracy {
 }
 
 fn algorithms() -> Vec<(String, Algorithm)> {
-    let (burst, initial, overdraft, refill) = (None, None, 0, Refill::Continuous);
+    let burst = None;
+    let initial = None;
+    let overdraft = 0;
+    let refill = Refill::Continuous;
     let mut all = vec![
         Algorithm::FixedWindow { align: Align::Calendar },
         Algorithm::TokenBucket { burst, initial, overdraft, refill },

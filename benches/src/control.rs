@@ -147,7 +147,8 @@ fn of_many(client: &Client, sizes: &Sizes) -> anyhow::Result<Vec<Vec<String>>> {
     let asks = |path: &dyn Fn(usize) -> String| -> anyhow::Result<Vec<f64>> {
         (0..sizes.asks).map(|n| client.time("GET", &path(n), None)).collect()
     };
-    let (pages, many) = ((sizes.many / 20).max(1), sizes.many);
+    let pages = (sizes.many / 20).max(1);
+    let many = sizes.many;
     let mut rows = vec![
         row("list, a page of 20", &asks(&|n| format!("/rules?app=many&page={}", n * 7 % pages + 1))?, "50"),
         row(
@@ -159,7 +160,8 @@ fn of_many(client: &Client, sizes: &Sizes) -> anyhow::Result<Vec<Vec<String>>> {
     ];
     let mut saves = Vec::new();
     for n in 0..sizes.asks.min(50) {
-        let (app, key) = ("many".to_owned(), format!("k{}", n * 31 % many));
+        let app = "many".to_owned();
+        let key = format!("k{}", n * 31 % many);
         saves.push(client.change(&app, &key, 20 + n)?.1);
     }
     rows.push(row("save one", &saves, "300"));
@@ -203,7 +205,8 @@ fn with_users(plane: &Plane, sizes: &Sizes) -> anyhow::Result<Vec<String>> {
 
 /// Changes until they are in force on simulated nodes, and what their reports cost.
 fn of_fleet(plane: &Plane, client: &Client, sizes: &Sizes) -> anyhow::Result<Vec<Vec<String>>> {
-    let (nodes, rules) = (sizes.nodes, sizes.rules);
+    let nodes = sizes.nodes;
+    let rules = sizes.rules;
     let (fleet, took) = timed(|| -> anyhow::Result<Fleet> {
         let fleet = Fleet::start(plane, nodes, rules)?;
         let all = format!("tollgate_control_node_streams {nodes}");
@@ -216,7 +219,9 @@ fn of_fleet(plane: &Plane, client: &Client, sizes: &Sizes) -> anyhow::Result<Vec
         &[took.as_secs_f64()],
         "–",
     )];
-    let (mut to_node, mut to_all, mut saved) = (Vec::new(), Vec::new(), Vec::new());
+    let mut to_node = Vec::new();
+    let mut to_all = Vec::new();
+    let mut saved = Vec::new();
     for click in 0..sizes.clicks {
         fleet.forget();
         let app = app_name(click % sizes.apps);

@@ -97,7 +97,9 @@ fn judge(baselines: &Baselines, build: &Build, counted: &[Counted]) -> anyhow::R
     let mut out = std::io::stdout();
     let found = baselines.of(build);
     writeln!(out, "{:<34} {:>12} {:>12}  {:>8}", "instructions", "counted", "baseline", "")?;
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    let mut passed = 0;
+    let mut failed = 0;
+    let mut skipped = 0;
     for Counted { name, instructions } in counted {
         let verdict = found.judge(name, *instructions);
         let (baseline, says) = match verdict {

@@ -26,7 +26,8 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
         settings.say(&format!("echo: {name}"));
         let ours = tollgate(&binary, folder.path(), scheme, u32::MAX, &[])?;
         for (who, process) in [(echo.name(), echo.start()?), ("**tollgate**", ours)] {
-            let (name, ask) = (format!("{name}: {who}"), ask.clone());
+            let name = format!("{name}: {who}");
+            let ask = ask.clone();
             contenders.push(Contender { name, process, scheme, path: "", ask, keys: KEYS });
         }
     }

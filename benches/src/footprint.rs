@@ -22,10 +22,12 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
     std::fs::write(folder.path().join("bench.yaml"), rules)?;
     let binary = built_tollgate()?;
     let requests = settings.size(REQUESTS, REQUESTS, 200);
-    let (mut fresh, mut after) = (Vec::new(), Vec::new());
+    let mut fresh = Vec::new();
+    let mut after = Vec::new();
     for repeat in 0..settings.repeats.max(1) {
         settings.say(&format!("footprint: run {repeat}"));
-        let (grpc, http) = (free_port()?, free_port()?);
+        let grpc = free_port()?;
+        let http = free_port()?;
         let server = Process::start(|resp| {
             let mut command = std::process::Command::new(&binary);
             command.arg("serve").arg("--rules").arg(folder.path());

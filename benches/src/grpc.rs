@@ -40,7 +40,8 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
             settings.say(&format!("grpc: {connections} × {streams}, run {repeat}"));
             for turn in 0..servers.len() {
                 let at = (turn + repeat) % servers.len();
-                let (server, runs) = (&servers[at], &mut runs[at]);
+                let server = &servers[at];
+                let runs = &mut runs[at];
                 let load = h2load::Load { server, connections, streams, folder: folder.path() };
                 let cpu_before = server.process.cpu_seconds()?;
                 let rate = load.rate(count)?;

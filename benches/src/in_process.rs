@@ -85,7 +85,8 @@ fn table(
 ) -> anyhow::Result<Table> {
     let mut columns = vec!["ns per decision".to_owned()];
     let mut rows: Vec<Vec<String>> = kinds.iter().map(|kind| vec![kind.name().to_owned()]).collect();
-    let (mut contenders, mut last) = (Vec::new(), None::<&Case>);
+    let mut contenders = Vec::new();
+    let mut last = None::<&Case>;
     let most = settings.size(u64::MAX, 1_000_000, u64::MAX);
     let cases: Vec<Case> =
         cases.iter().filter(|case| case.keys <= most).map(|case| case.sized(settings)).collect();
@@ -112,7 +113,8 @@ fn table(
          clock read included. Two threads: the decisions of both over the time they took."
     )];
     notes.extend(settings.notes());
-    let (title, command) = (title.to_owned(), settings.command("in-process"));
+    let title = title.to_owned();
+    let command = settings.command("in-process");
     Ok(Table { name, title, command, columns, rows, notes })
 }
 

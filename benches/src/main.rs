@@ -170,7 +170,8 @@ impl What {
 
 /// Runs every comparison that help lists, so that none is forgotten; those of `shared` part by part.
 fn all(settings: &Settings) -> anyhow::Result<()> {
-    let (mut passed, mut failed) = (0, 0);
+    let mut passed = 0;
+    let mut failed = 0;
     for words in every_command() {
         let name = words.join(" ");
         let bench =

@@ -35,12 +35,14 @@ impl Grow {
     pub(crate) fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
         let before = resident_bytes()?;
         let contender = make(self.kind, Allowance::MANY, self.keys).context("not in this build")?;
-        let (mut slowest_wall, mut slowest_cpu) = (0, 0);
+        let mut slowest_wall = 0;
+        let mut slowest_cpu = 0;
         if self.slowest {
             let mut key = vec![String::new()];
             for id in 0..self.keys {
                 write_key(&mut key[0], id);
-                let (cpu, wall) = (nanos(ClockId::ThreadCPUTime), nanos(ClockId::Monotonic));
+                let cpu = nanos(ClockId::ThreadCPUTime);
+                let wall = nanos(ClockId::Monotonic);
                 contender.pass(&key);
                 slowest_wall = slowest_wall.max(nanos(ClockId::Monotonic) - wall);
                 slowest_cpu = slowest_cpu.max(nanos(ClockId::ThreadCPUTime) - cpu);
@@ -101,7 +103,8 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
                 "–".to_owned()
             });
         }
-        let (mut wall, mut cpu) = (Vec::new(), Vec::new());
+        let mut wall = Vec::new();
+        let mut cpu = Vec::new();
         for _ in 0..if fits(largest) { settings.repeats } else { 0 } {
             settings.say(&format!("memory: {} growing to {largest} keys", kind.word()));
             let [_, by_wall, by_cpu] =

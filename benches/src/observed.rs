@@ -26,7 +26,8 @@ pub(crate) fn run(settings: &Settings) -> anyhow::Result<Table> {
     let runs = measure(&contenders, SHAPE, settings)?;
     let mut rows = Vec::new();
     for (index, (contender, of)) in contenders.iter().zip(&runs).enumerate() {
-        let (off, cpu) = (Spread::of(runs[index - index % 2].cpu_us.clone()), Spread::of(of.cpu_us.clone()));
+        let off = Spread::of(runs[index - index % 2].cpu_us.clone());
+        let cpu = Spread::of(of.cpu_us.clone());
         let more = format!("{} %", figure((cpu.median / off.median - 1.0) * 100.0));
         let rate = Spread::of(of.rate.clone()).cell();
         rows.push(vec![contender.name.clone(), cpu.cell(), more, rate]);

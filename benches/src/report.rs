@@ -111,7 +111,8 @@ impl Table {
     }
 
     fn placed_in(&self, page: &str) -> String {
-        let (open, close) = (format!("<!-- {} -->", self.name), format!("<!-- end of {} -->", self.name));
+        let open = format!("<!-- {} -->", self.name);
+        let close = format!("<!-- end of {} -->", self.name);
         let block = format!("{open}\n{}{close}", self.markdown());
         match (page.find(&open), page.find(&close)) {
             (Some(from), Some(to)) if from < to => {
@@ -125,7 +126,8 @@ impl Table {
 /// The words of `text` in lines that fit a page.
 fn wrapped(text: &str) -> String {
     const WIDTH: usize = 110;
-    let (mut lines, mut width) = (String::new(), 0);
+    let mut lines = String::new();
+    let mut width = 0;
     for word in text.split(' ') {
         let length = word.chars().count();
         if width > 0 {

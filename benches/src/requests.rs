@@ -95,7 +95,8 @@ struct Zipf {
 impl Zipf {
     fn new(population: u64, theta: f64) -> Self {
         let zeta_to = |n: u64| (1..=n).map(|k| (k as f64).powf(-theta)).sum::<f64>();
-        let (zeta, n) = (zeta_to(population), population as f64);
+        let zeta = zeta_to(population);
+        let n = population as f64;
         let eta = (1.0 - (2.0 / n).powf(1.0 - theta)) / (1.0 - zeta_to(2) / zeta);
         Self { population: n, theta, alpha: 1.0 / (1.0 - theta), zeta, eta }
     }

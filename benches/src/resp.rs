@@ -44,7 +44,8 @@ fn start(folder: &Path, settings: &Settings) -> anyhow::Result<Vec<Contender>> {
     let mut contenders = Vec::new();
     let mut add = |name: &str, words: &str, keys, process: Process| {
         settings.say(&format!("resp: {name} is there"));
-        let (name, ask) = (name.to_owned(), command(words));
+        let name = name.to_owned();
+        let ask = command(words);
         contenders.push(Contender { name, process, scheme: "resp", path: "", ask, keys });
     };
     add("raw epoll responder", ADMIT, MANY, responder::Kind::Epoll.start()?);

@@ -63,7 +63,8 @@ impl Kind {
                     command
                 }
                 None => {
-                    let (behind, runtime) = (grpc::Behind::Echo, grpc::Runtime::Current);
+                    let behind = grpc::Behind::Echo;
+                    let runtime = grpc::Runtime::Current;
                     grpc::Serve { behind, runtime, port }.command(&itself)
                 }
             })

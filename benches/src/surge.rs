@@ -125,9 +125,11 @@ impl Mode {
             let asked = nodes.iter().map(|node| load(binary, node.port, entry, share(rate), seconds));
             asked.collect::<anyhow::Result<Vec<Child>>>()
         };
-        let (crowd, calm) = (ask("crowd=all", times * LIMIT)?, ask("calm={key}", NEIGHBOURS)?);
+        let crowd = ask("crowd=all", times * LIMIT)?;
+        let calm = ask("calm={key}", NEIGHBOURS)?;
         let read = |loads: Vec<Child>| loads.into_iter().map(report).collect::<anyhow::Result<Vec<Load>>>();
-        let (crowd, calm) = (read(crowd)?, read(calm)?);
+        let crowd = read(crowd)?;
+        let calm = read(calm)?;
         let sum = |loads: &[Load], of: fn(&Load) -> f64| loads.iter().map(of).sum::<f64>();
         let most = |loads: &[Load], of: fn(&Load) -> f64| loads.iter().map(of).fold(0.0, f64::max);
         let span = most(&crowd, |load| load.seconds);

@@ -44,7 +44,8 @@ fn api() -> &'static (Runtime, Arc<HttpSurface<HttpApi<MemoryStore>>>) {
         let limiter = Arc::new(Limiter::new(policy, store, LimiterSettings::default()));
         let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(Timestamp::from_unix_seconds(1_700_000_000)));
         let (_, ready) = watch::channel(true);
-        let (options, limits) = (ReplyOptions::default(), Limits::default());
+        let options = ReplyOptions::default();
+        let limits = Limits::default();
         let service = RateLimitService::new(Arc::clone(&limiter), Arc::clone(&clock), ready, options, limits);
         let json = Arc::new(Arc::new(service).over_http(Default::default()));
         let api = HttpApi::new(limiter, clock, Arc::new(Ready), json, HttpSettings::default());

@@ -128,7 +128,8 @@ fn count_replies(mut bytes: &[u8]) -> u64 {
 /// The bytes after the first reply.
 fn skip(bytes: &[u8]) -> &[u8] {
     let end = bytes.windows(2).position(|two| two == b"\r\n").expect("a line ends");
-    let (line, mut rest) = (&bytes[..end], &bytes[end + 2..]);
+    let line = &bytes[..end];
+    let mut rest = &bytes[end + 2..];
     let text = std::str::from_utf8(&line[1..]);
     let length = || text.expect("a number").parse::<i64>().expect("a number");
     match line[0] {

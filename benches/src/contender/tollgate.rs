@@ -18,7 +18,8 @@ pub(crate) struct Tollgate {
 }
 
 fn token_bucket(allowance: Allowance) -> Option<tollgate_core::Quota> {
-    let (burst, refill) = (Some(u64::from(allowance.burst)), Refill::Continuous);
+    let burst = Some(u64::from(allowance.burst));
+    let refill = Refill::Continuous;
     let algorithm = Algorithm::TokenBucket { burst, initial: None, overdraft: 0, refill };
     tollgate_core::Quota::new(1, Period::Span(allowance.every), algorithm).ok()
 }

@@ -97,7 +97,8 @@ impl Plane {
             command.args(["--node-wait", "0s"]); // for nodes of the history, which do not come back
             Ok(command)
         })?;
-        let (cookie, token_file) = (prepared.cookie.clone(), prepared.token_file.clone());
+        let cookie = prepared.cookie.clone();
+        let token_file = prepared.token_file.clone();
         Ok(Self { process, cookie, token_file })
     }
 

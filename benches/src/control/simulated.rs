@@ -76,7 +76,8 @@ async fn simulated(node: usize, rules: usize, endpoint: Endpoint, applied: mpsc:
     let identity = Identity { node: format!("{node:032x}"), incarnation: 1, secret: vec![7; 32] };
     let settings = AgentSettings::new(identity, format!("node {node}"), Vec::new(), node as u64);
     let (mut agent, mut actions) = Agent::start(settings, Start::default(), now());
-    let (mut stream, mut outgoing) = (None, None);
+    let mut stream = None;
+    let mut outgoing = None;
     let mut samples = 0;
     loop {
         let mut events = Vec::new();

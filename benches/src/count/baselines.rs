@@ -69,7 +69,8 @@ pub(super) struct Found<'a> {
 impl Found<'_> {
     pub(super) fn judge(&self, name: &str, instructions: f64) -> Verdict {
         let Some(known) = self.counted.iter().find(|it| it.name == name) else { return Verdict::Unknown };
-        let (baseline, most) = (known.instructions, self.most);
+        let baseline = known.instructions;
+        let most = self.most;
         let change = instructions / baseline - 1.0;
         if change.abs() <= most {
             Verdict::Within { baseline, change }

@@ -93,7 +93,8 @@ pub(crate) struct ThrottleRequest {
 impl ThrottleRequest {
     /// One key that never runs dry.
     pub(crate) fn hot() -> Self {
-        let (key, max_burst) = ("203.0.113.77".to_owned(), 900_000_000);
+        let key = "203.0.113.77".to_owned();
+        let max_burst = 900_000_000;
         Self { key, max_burst, count_per_period: 1_000_000, period: 1, quantity: 1 }
     }
 }

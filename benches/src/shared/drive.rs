@@ -135,10 +135,13 @@ impl Run {
 /// `tasks` tasks, each asking again as soon as it was answered, until all `keys` were asked for.
 pub(super) async fn closed(nodes: &[Node], tasks: usize, keys: &Arc<[String]>) -> Run {
     let next = Arc::new(AtomicUsize::new(0));
-    let (begun, cpu) = (Instant::now(), cpu_seconds());
+    let begun = Instant::now();
+    let cpu = cpu_seconds();
     let mut workers = JoinSet::new();
     for task in 0..tasks {
-        let (node, keys, next) = (nodes[task % nodes.len()].clone(), keys.clone(), next.clone());
+        let node = nodes[task % nodes.len()].clone();
+        let keys = keys.clone();
+        let next = next.clone();
         workers.spawn(async move {
             let mut calls = Vec::with_capacity(keys.len() / tasks);
             while let Some(key) = keys.get(next.fetch_add(1, Relaxed)) {
@@ -158,14 +161,17 @@ pub(super) async fn closed(nodes: &[Node], tasks: usize, keys: &Arc<[String]>) -
 /// Starts `rate` calls per second, in the order of `keys`, each when it is due, whether or not earlier calls
 /// have returned.
 pub(super) async fn paced(nodes: &[Node], rate: f64, keys: &Arc<[String]>) -> Run {
-    let (begun, cpu) = (Instant::now(), cpu_seconds());
+    let begun = Instant::now();
+    let cpu = cpu_seconds();
     let mut calls = JoinSet::new();
     let mut done = Vec::with_capacity(keys.len());
     let mut sent = 0;
     while done.len() < keys.len() {
         let due = (begun.elapsed().as_secs_f64() * rate) as usize;
         while sent < due.min(keys.len()) {
-            let (node, keys, index) = (nodes[sent % nodes.len()].clone(), keys.clone(), sent);
+            let node = nodes[sent % nodes.len()].clone();
+            let keys = keys.clone();
+            let index = sent;
             let at = Duration::from_secs_f64(sent as f64 / rate);
             calls.spawn(async move { node.call(&keys[index], begun, at).await });
             sent += 1;

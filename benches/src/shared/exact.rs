@@ -52,7 +52,8 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     let node = Node::of(&redis, &quota, Some(Duration::from_secs(30)))?;
     let population = settings.size(1_000_000, 100_000, 1_000);
     let heard = Heard::while_done(&redis, SAMPLE, || Ok(runtime.block_on(node.take(SAMPLE)).map(drop)?))?;
-    let (command, raw) = (same_script(&redis, &heard)?, Raw::of(&heard.words, SAMPLE)?);
+    let command = same_script(&redis, &heard)?;
+    let raw = Raw::of(&heard.words, SAMPLE)?;
     // Every key is there when the clock starts.
     runtime.block_on(closed(std::slice::from_ref(&node), 64, &every(population)));
     let contest = Contest { settings, redis, runtime, node, population, command, raw };
@@ -193,7 +194,8 @@ struct Measured {
 }
 
 fn measured(redis: &Redis, node: &Node, work: impl Fn(&[Node]) -> Run) -> anyhow::Result<Measured> {
-    let (stats, cpu) = (node.store.stats(), redis.process.cpu_seconds()?);
+    let stats = node.store.stats();
+    let cpu = redis.process.cpu_seconds()?;
     let run = work(std::slice::from_ref(node));
     let calls = (node.store.stats().conn.calls - stats.conn.calls) as f64;
     let cpu_us = (redis.process.cpu_seconds()? - cpu) * 1e6 / run.calls.len() as f64;
@@ -212,7 +214,8 @@ impl Row {
     }
 
     fn add_run(&mut self, of: &Measured) {
-        let (p50, p99) = (of.run.percentile(50.0), of.run.percentile(99.0));
+        let p50 = of.run.percentile(50.0);
+        let p99 = of.run.percentile(99.0);
         self.add(of.run.rate(), p50, p99, of.calls, of.cpu_us);
         self.own_us.push(of.run.cpu_us());
     }

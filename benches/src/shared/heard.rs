@@ -91,7 +91,8 @@ fn overheard(redis: &Redis, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow
 
 /// The words of a line of `MONITOR`, which are all in quotes, with unprintable bytes as `\\x00`.
 fn quoted(line: &str) -> anyhow::Result<Vec<Vec<u8>>> {
-    let (mut words, mut word) = (Vec::new(), None);
+    let mut words = Vec::new();
+    let mut word = None;
     let mut rest = line.trim().bytes();
     while let Some(byte) = rest.next() {
         match (byte, &mut word) {

@@ -38,8 +38,11 @@ pub(super) fn run(settings: &Settings) -> anyhow::Result<Vec<Table>> {
     let mut rows = Vec::new();
     for case in &CASES {
         for (how, sharing) in [("exact", Sharing::Exact), ("**leased**", Sharing::Leased)] {
-            let (mut rate, mut cpu, mut calls, mut over, mut ideal) =
-                (vec![], vec![], vec![], vec![], vec![]);
+            let mut rate = vec![];
+            let mut cpu = vec![];
+            let mut calls = vec![];
+            let mut over = vec![];
+            let mut ideal = vec![];
             let mut failed = 0;
             for repeat in 0..settings.repeats {
                 settings.say(&format!("shared: {how}, {}, run {repeat} of {}", case.name, settings.repeats));
@@ -132,7 +135,8 @@ fn admitted(run: &Run) -> Vec<f64> {
 /// The most that any interval admitted above a burst of `limit` and as much a second, in hundredths of the
 /// burst.
 fn most_over(run: &Run, limit: f64) -> f64 {
-    let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+    let mut least = f64::INFINITY;
+    let mut most = f64::NEG_INFINITY;
     for (before, at) in admitted(run).into_iter().enumerate() {
         least = least.min(before as f64 - limit * at);
         most = most.max((before + 1) as f64 - limit * at - least);
@@ -144,7 +148,9 @@ fn most_over(run: &Run, limit: f64) -> f64 {
 fn share_of_ideal(run: &Run, limit: f64) -> f64 {
     let mut asked: Vec<f64> = run.calls.iter().map(|call| call.at.as_secs_f64()).collect();
     asked.sort_by(f64::total_cmp);
-    let (mut level, mut last, mut ideal) = (limit, 0.0, 0_u64);
+    let mut level = limit;
+    let mut last = 0.0;
+    let mut ideal = 0_u64;
     for at in asked {
         level = (level + (at - last) * limit).min(limit);
         last = at;

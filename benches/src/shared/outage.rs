@@ -89,9 +89,11 @@ fn once(kills: bool, away_for: Duration) -> anyhow::Result<Outage> {
         let (stop, stopped) = tokio::sync::watch::channel(false);
         let stopped = Arc::new(stopped);
         for task in 0..TASKS {
-            let (node, stopped) = (node.clone(), stopped.clone());
+            let node = node.clone();
+            let stopped = stopped.clone();
             tasks.spawn(async move {
-                let (key, mut calls) = (format!("user:{task:015}"), Vec::new());
+                let key = format!("user:{task:015}");
+                let mut calls = Vec::new();
                 while !*stopped.borrow() {
                     let at = begun.elapsed();
                     let said = match node.take(&key).await {

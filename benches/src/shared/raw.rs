@@ -44,7 +44,9 @@ impl Raw {
     ) -> anyhow::Result<(f64, f64, f64)> {
         let mut stream = TcpStream::connect(("127.0.0.1", redis.process.port))?;
         stream.set_nodelay(true)?;
-        let (mut dice, mut out, mut took) = (Dice::new(3), Vec::new(), Vec::new());
+        let mut dice = Dice::new(3);
+        let mut out = Vec::new();
+        let mut took = Vec::new();
         let mut replies = Replies::default();
         for _ in 0..count / depth {
             out.clear();
@@ -88,8 +90,11 @@ impl Raw {
         let mut stream = TcpStream::connect(("127.0.0.1", redis.process.port))?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        let (mut dice, mut out, mut replies) = (Dice::new(5), Vec::new(), Replies::default());
-        let (mut sent, mut took) = (0, Vec::with_capacity(count));
+        let mut dice = Dice::new(5);
+        let mut out = Vec::new();
+        let mut replies = Replies::default();
+        let mut sent = 0;
+        let mut took = Vec::with_capacity(count);
         let begun = Instant::now();
         while took.len() < count {
             let due = (begun.elapsed().as_secs_f64() * rate) as usize;
@@ -130,7 +135,8 @@ impl Replies {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(0),
             Err(error) => return Err(error.into()),
         }
-        let (mut count, mut at) = (0, 0);
+        let mut count = 0;
+        let mut at = 0;
         while let Some(length) = first_reply(&self.0[at..])? {
             (count, at) = (count + 1, at + length);
         }
@@ -142,7 +148,8 @@ impl Replies {
 /// Bytes of the first reply; `None` where it is not all there.
 fn first_reply(bytes: &[u8]) -> anyhow::Result<Option<usize>> {
     let Some(end) = bytes.windows(2).position(|it| it == b"\r\n") else { return Ok(None) };
-    let (head, after) = (String::from_utf8_lossy(&bytes[..end]), end + 2);
+    let head = String::from_utf8_lossy(&bytes[..end]);
+    let after = end + 2;
     let number = || head.get(1..).unwrap_or_default().parse::<i64>();
     let whole = match bytes.first() {
         Some(b'$') => usize::try_from(number()?).map_or(after, |length| after + length + 2),

@@ -128,7 +128,8 @@ impl Banner<'_> {
             Some((domain, descriptor)) => {
                 let entries: Vec<String> =
                     descriptor.iter().map(|(key, value)| quote(&format!("{key}={value}"))).collect();
-                let (domain, entries) = (quote(domain.name()), entries.join(" "));
+                let domain = quote(domain.name());
+                let entries = entries.join(" ");
                 format!("{tollgate} explain --rules {path} --domain {domain} {entries}")
             }
             None => format!("{tollgate} check {path}"),

@@ -18,7 +18,8 @@ impl Certificates {
             let Some(files) = settings.tls.of(surface.name()) else { continue };
             let client_ca = surface.client_ca().map(ToOwned::to_owned);
             let client_name = surface.client_name().map(ToOwned::to_owned);
-            let (cert, key) = (files.cert.clone(), files.key.clone());
+            let cert = files.cert.clone();
+            let key = files.key.clone();
             let files = TlsFiles { cert, key, client_ca, client_name, is_client_optional: false };
             all.push((surface.name(), Arc::new(Tls::load(files, surface.mount().alpn())?)));
         }

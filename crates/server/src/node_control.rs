@@ -69,7 +69,8 @@ pub(crate) fn start(
     let paths = &settings.rules.paths;
     // Files that cannot be used were reported already; the watcher supplies them once they are valid.
     let local = rules.and_then(|_| read_files(paths, settings.rules.dot_files).ok()).unwrap_or_default();
-    let (marker, saved) = (state_dir.marker().map_err(in_folder)?, state_dir.load().map_err(in_folder)?);
+    let marker = state_dir.marker().map_err(in_folder)?;
+    let saved = state_dir.load().map_err(in_folder)?;
     let start = Start { saved, marker, local };
     let endpoint = endpoint(control)?;
     let name = endpoint.uri.to_string();
@@ -94,7 +95,8 @@ pub(crate) fn start(
         sample: store_health::sampler(sampled),
         overrides: put_in_force(Arc::clone(limiter), Arc::clone(clock)),
         judge: {
-            let (limiter, clock) = (Arc::clone(limiter), Arc::clone(clock));
+            let limiter = Arc::clone(limiter);
+            let clock = Arc::clone(clock);
             Box::new(move |candidates| limiter.judge(candidates, clock.now()))
         },
         command: carry_out(Arc::clone(limiter), Arc::clone(clock)),

@@ -106,7 +106,8 @@ impl Server {
     pub(crate) fn bind(settings: Settings, node: Arc<Node>) -> Result<Self, BindError> {
         tollgate_net::raise_descriptor_limit();
         let certificates = Certificates::load(&settings)?;
-        let (mut listeners, mut errors) = (Vec::new(), Vec::new());
+        let mut listeners = Vec::new();
+        let mut errors = Vec::new();
         for surface in &settings.surfaces {
             match bind(surface, &settings) {
                 Ok(bound) => listeners.push(bound),
@@ -136,7 +137,9 @@ impl Server {
         up: impl FnOnce(&Settings, &[Listening<'_>]) -> io::Result<()>,
     ) -> io::Result<()> {
         let workers = self.mount(reported);
-        let (node, settings, certificates) = (&self.node, &self.settings, &self.certificates);
+        let node = &self.node;
+        let settings = &self.settings;
+        let certificates = &self.certificates;
         let (close, closing) = watch::channel(false);
         let (ends, mut ended) = mpsc::unbounded_channel();
         let number_of_workers = workers.len();

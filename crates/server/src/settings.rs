@@ -144,7 +144,8 @@ impl Settings {
         let merge = merge_domains.then(|| ("merge-domains", "true".to_owned()));
         let rows = [&rules::MERGE_DOMAINS.setting, &rules::CHARGE.setting, &rules::DOT_FILES.setting];
         let mut layers = some_rows(&rows, merge, env);
-        let (merge_domains, charge) = (layers.one(&rules::MERGE_DOMAINS), layers.one(&rules::CHARGE));
+        let merge_domains = layers.one(&rules::MERGE_DOMAINS);
+        let charge = layers.one(&rules::CHARGE);
         let dot_files = layers.one(&rules::DOT_FILES);
         layers.finish(Options { merge_domains, charge, dot_files, ..Options::default() })
     }

@@ -42,7 +42,8 @@ fn run(files: &[(&str, &str)], args: &[&str]) -> (Ending, String, String) {
     }
     let place = |text: &str| text.replace("RULES", &folder.path().display().to_string());
     let args = std::iter::once("tollgate".to_owned()).chain(args.iter().map(|arg| place(arg)));
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut talk = Vec::new();
     let ending = Cli::try_parse_from(args).expect("a command").run(&mut out, &mut talk).expect("written");
     let prefix = format!("{}/", folder.path().display());
     let text = |bytes| String::from_utf8(bytes).expect("text").replace(&prefix, "");
@@ -419,7 +420,8 @@ fn short_help_is_a_summary_and_long_help_is_complete() {
     cli.build();
     for (name, longest) in [("serve", 80), ("bench", 60)] {
         let command = cli.find_subcommand_mut(name).expect("a command");
-        let (short, long) = (command.render_help().to_string(), command.render_long_help().to_string());
+        let short = command.render_help().to_string();
+        let long = command.render_long_help().to_string();
         assert!(short.lines().count() <= longest, "{name} -h has {} lines", short.lines().count());
         assert!(short.contains("Examples:\n  ") && long.contains("Examples:\n  "), "{name}");
         assert!(short.contains(&format!("`tollgate {name} --help`")), "{name}: {short}");
@@ -542,7 +544,8 @@ fn completions_and_manual_pages_come_from_the_definitions_of_the_commands() {
 
 /// Completions that bash offers after these words.
 fn completed(script: &str, words: &[&str]) -> Vec<String> {
-    let (last, before) = (words[words.len() - 1], words[words.len() - 2]);
+    let last = words[words.len() - 1];
+    let before = words[words.len() - 2];
     let quoted: Vec<String> = words.iter().map(|word| format!("'{word}'")).collect();
     let text = format!(
         "{script}\nCOMP_WORDS=({})\nCOMP_CWORD={}\n_tollgate tollgate '{last}' '{before}'\n\

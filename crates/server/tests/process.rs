@@ -519,7 +519,8 @@ fn a_surface_that_is_off_is_not_there() {
 fn every_port_in_use_is_reported_at_once_with_a_way_out() {
     let folder = rules(RULES);
     let first = Server::start(folder.path(), &[]);
-    let (http, resp) = (first.http().to_string(), first.says("resp").expect("an address"));
+    let http = first.http().to_string();
+    let resp = first.says("resp").expect("an address");
     let mut second = tollgate();
     second.args(["serve", "--grpc", "127.0.0.1:0", "--http", &http, "--resp", resp, "--rules"]);
     let ran = second.arg(folder.path()).output().expect("it ends");

@@ -71,6 +71,7 @@ async fn main() {
     let console = Console::new(control, ConsoleSettings::default());
     let surface = Arc::new(HttpSurface::new(console, SurfaceSettings::default()));
     let (_running, drain) = watch::channel(false);
-    let (limits, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+    let limits = Arc::new(AcceptLimits::default());
+    let stats = Arc::new(ConnectionStats::default());
     accept(listener, surface, None, limits, stats, drain).await;
 }

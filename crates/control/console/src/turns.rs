@@ -120,11 +120,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn users_are_served_in_turn_and_each_has_a_share_of_the_places() {
         let turns = Arc::new(Turns::new());
-        let (first, second) = (turns.turn("a", false).await, turns.turn("a", false).await);
+        let first = turns.turn("a", false).await;
+        let second = turns.turn("a", false).await;
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut tasks = Vec::new();
         let mut wait = |user: &'static str| {
-            let (turns, order) = (Arc::clone(&turns), Arc::clone(&order));
+            let turns = Arc::clone(&turns);
+            let order = Arc::clone(&order);
             tasks.push(tokio::spawn(async move {
                 let turn = turns.turn(user, false).await;
                 order.lock().push((user, turn.is_ok()));
@@ -152,7 +154,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_turn_that_does_not_come_in_time_is_refused_and_no_turn_is_lost() {
         let turns = Turns::new();
-        let (_first, second) = (turns.turn("a", false).await, turns.turn("a", false).await);
+        let _first = turns.turn("a", false).await;
+        let second = turns.turn("a", false).await;
         let late = turns.turn("b", false).await;
         assert!(matches!(late, Err(ControlError::TooMany { .. })), "{late:?}");
         drop(second);

@@ -152,7 +152,8 @@ fn why(error: &ControlError) -> No {
 }
 
 fn content(round: usize, version: u8) -> ChangeInput {
-    let (key, rate) = (format!("k{round}"), (1 + i64::from(version)).to_string());
+    let key = format!("k{round}");
+    let rate = (1 + i64::from(version)).to_string();
     let row =
         TableRuleInput { key: key.clone(), rate, max_permits: "100".to_owned(), ..TableRuleInput::default() };
     let after = Some(Content::TableRule(Box::new(row.check().expect("a rule"))));
@@ -189,7 +190,8 @@ async fn carry_out(
     user: &'static str,
     is_stale: bool,
 ) -> Result<ChangeSet, ControlError> {
-    let (id, etag) = (now.id.clone(), now.etag - i64::from(is_stale));
+    let id = now.id.clone();
+    let etag = now.etag - i64::from(is_stale);
     run(control, user, move |tx, actor| match act {
         Act::Edit(version) => changes::update(tx, actor, &id, etag, &content(round, version)),
         Act::Submit => changes::submit(tx, actor, &id, etag),
@@ -224,7 +226,8 @@ async fn holds(control: &Control, first: usize, steps: &[Step]) -> Result<(), Te
             }
             continue;
         };
-        let (user, before) = (USERS[user].0, model.clone());
+        let user = USERS[user].0;
+        let before = model.clone();
         let wanted = model.act(act, user, is_stale);
         let done = carry_out(control, round, &now, act, user, is_stale).await;
         let got = done.as_ref().map(|_| ()).map_err(why);
@@ -334,12 +337,14 @@ async fn a_new_app_needs_the_approvals_of_the_settings_however_it_comes_into_bei
             Ok(None)
         }),
         ("a rule", |tx, by| {
-            let (key, max_permits) = ("k".to_owned(), "1".to_owned());
+            let key = "k".to_owned();
+            let max_permits = "1".to_owned();
             let input = TableRuleInput { key, max_permits, ..TableRuleInput::default() };
             Ok(Some(rules::propose_create(tx, by, "shop", &input, publishing::Intent::Publish)?.value.state))
         }),
         ("a rule at once", |tx, by| {
-            let (key, max_permits) = ("k".to_owned(), "1".to_owned());
+            let key = "k".to_owned();
+            let max_permits = "1".to_owned();
             let input = TableRuleInput { key, max_permits, ..TableRuleInput::default() };
             rules::create(tx, by, "shop", &input).map(|_| Some(State::Published))
         }),

@@ -26,12 +26,14 @@ async fn open(folder: &Path) -> Control {
 }
 
 fn user(name: &str, role: Role) -> Who {
-    let (id, roles) = (name.to_owned(), vec![("shop".to_owned(), role)]);
+    let id = name.to_owned();
+    let roles = vec![("shop".to_owned(), role)];
     Who { kind: "user", user_id: id, name: name.to_owned(), roles, ..Who::system() }
 }
 
 fn row(key: &str, rate: i64) -> TableRuleInput {
-    let (key, rate) = (key.to_owned(), rate.to_string());
+    let key = key.to_owned();
+    let rate = rate.to_string();
     TableRuleInput { key, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() }
 }
 
@@ -98,14 +100,16 @@ async fn an_approval_holds_for_one_submission() {
     for (name, role) in [("bob", "approver"), ("cyd", "admin")] {
         control.invite(&Claim::program("tollgate"), name, "shop", role).await.expect("a user");
     }
-    let (ann, bob) = (user("ann", Role::Approver), user("bob", Role::Approver));
+    let ann = user("ann", Role::Approver);
+    let bob = user("bob", Role::Approver);
     let by = ann.clone();
     let draft =
         run(&control, move |tx| changes::create(tx, &by.assumed(), "shop", &change(&[put("a", Some(1), 5)])));
     let draft = draft.await.expect("a draft");
     let id = draft.id.clone();
     let step = |by: &Who, etag: i64, work: fn(&mut dyn Tx, &Actor, &str, i64) -> Done<ChangeSet>| {
-        let (by, id) = (by.clone(), id.clone());
+        let by = by.clone();
+        let id = id.clone();
         run(&control, move |tx| work(tx, &by.assumed(), &id, etag))
     };
     let publish = publishing::publish;
@@ -124,7 +128,8 @@ async fn an_approval_holds_for_one_submission() {
 
     // An edit voids it, and the same content again is a new submission.
     let edit = |rate: i64, etag: i64| {
-        let (by, id) = (ann.clone(), id.clone());
+        let by = ann.clone();
+        let id = id.clone();
         run(&control, move |tx| {
             changes::update(tx, &by.assumed(), &id, etag, &change(&[put("a", Some(1), rate)]))
         })
@@ -169,7 +174,8 @@ async fn a_rejected_change_can_be_edited_and_an_abandoned_one_cannot() {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path()).await;
     shop(&control, "1").await;
-    let (ann, bob) = (user("ann", Role::Editor), user("bob", Role::Approver));
+    let ann = user("ann", Role::Editor);
+    let bob = user("bob", Role::Approver);
     let by = ann.clone();
     let write = move |tx: &mut dyn Tx| {
         publishing::propose(tx, &by.assumed(), "shop", &change(&[put("a", Some(1), 5)]), Intent::Publish)
@@ -184,23 +190,27 @@ async fn a_rejected_change_can_be_edited_and_an_abandoned_one_cannot() {
 
     let id = waiting.id.clone();
     let reject = |comment: &'static str| {
-        let (by, id) = (bob.clone(), id.clone());
+        let by = bob.clone();
+        let id = id.clone();
         run(&control, move |tx| reviews::reject(tx, &by.assumed(), &id, 2, comment))
     };
     assert!(matches!(reject(" ").await, Err(ControlError::Invalid(_))), "without a reason");
     assert_eq!(reject("too low").await.expect("rejected").state, State::Rejected);
     let other = {
-        let (by, id) = (user("eve", Role::Editor), id.clone());
+        let by = user("eve", Role::Editor);
+        let id = id.clone();
         run(&control, move |tx| changes::update(tx, &by.assumed(), &id, 3, &change(&[put("a", Some(1), 7)])))
             .await
     };
     assert!(matches!(other, Err(ControlError::NotAuthor { .. })));
-    let (by, edited) = (ann.clone(), id.clone());
+    let by = ann.clone();
+    let edited = id.clone();
     let edited = run(&control, move |tx| {
         changes::update(tx, &by.assumed(), &edited, 3, &change(&[put("a", Some(1), 7)]))
     });
     assert_eq!(edited.await.expect("edited").state, State::Draft);
-    let (by, given_up) = (ann.clone(), id.clone());
+    let by = ann.clone();
+    let given_up = id.clone();
     let abandoned =
         run(&control, move |tx| changes::abandon(tx, &by.assumed(), &given_up, 4, "not needed")).await;
     let abandoned = abandoned.expect("abandoned");
@@ -218,7 +228,8 @@ async fn conflict(keep: Keep, want: i64) {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path()).await;
     shop(&control, "0").await;
-    let (ann, bob) = (user("ann", Role::Editor), user("bob", Role::Editor));
+    let ann = user("ann", Role::Editor);
+    let bob = user("bob", Role::Editor);
     let ops = [put("a", Some(1), 5), put("b", Some(2), 6), put("new", None, 7)];
     let by = ann.clone();
     let draft = run(&control, move |tx| changes::create(tx, &by.assumed(), "shop", &change(&ops)))
@@ -232,7 +243,8 @@ async fn conflict(keep: Keep, want: i64) {
     assert_eq!(run(&control, other).await.expect("published").published_version, Some(3));
 
     let publish = |etag: i64| {
-        let (by, id) = (ann.clone(), draft.id.clone());
+        let by = ann.clone();
+        let id = draft.id.clone();
         run(&control, move |tx| publishing::publish(tx, &by.assumed(), &id, etag))
     };
     let Err(ControlError::Conflict(sides)) = publish(draft.etag).await else { panic!("b was changed") };
@@ -245,7 +257,9 @@ async fn conflict(keep: Keep, want: i64) {
     assert_eq!(shown, [("b", 1, 60, 6)]);
     assert_eq!((rate(&control, "a").await, rate(&control, "b").await), (1, 60), "all or nothing");
 
-    let (by, id, etag) = (ann.clone(), draft.id.clone(), draft.etag);
+    let by = ann.clone();
+    let id = draft.id.clone();
+    let etag = draft.etag;
     let resolved = run(&control, move |tx| {
         changes::resolve(tx, &by.assumed(), &id, etag, &[(Kind::TableRule, "b".to_owned(), keep)])
     });
@@ -363,7 +377,8 @@ async fn every_operation_on_a_change_set_asks_for_its_role() {
                 let roles = role.map(|role| (bound.to_owned(), role)).into_iter().collect();
                 let by = Who { roles, ..user("bob", Role::Viewer) };
                 let want = bound != "other" && role.is_some_and(|role| role >= *need);
-                let (id, etag) = (made.id.clone(), made.etag);
+                let id = made.id.clone();
+                let etag = made.etag;
                 // The error at the end undoes what the call did.
                 let done = control.change(move |tx| -> Done<()> {
                     call(tx, &by.assumed(), &id, etag)?;
@@ -581,7 +596,8 @@ proptest! {
     ) {
         let extras = serde_json::to_string(&serde_json::json!({"note": text})).expect("JSON");
         let extras = extras.replacen(':', &format!(":{spaces}"), 1) + &spaces;
-        let (max_permits, g) = (burst.to_string(), tollgate_control::fields::in_words(g));
+        let max_permits = burst.to_string();
+let g = tollgate_control::fields::in_words(g);
         let input = TableRuleInput {
             key, max_permits, g, description, extras, state: state.to_owned(), ..TableRuleInput::default()
         };
@@ -622,7 +638,8 @@ prop_compose! {
                 "# {comment}\ndomain: {key}\ndescriptors:\n  - key: user\n    rate_limit: {{unit: hour, requests_per_unit: {}}}\n{spaces}",
                 rate.min(4_000_000_000)
             );
-            let (description, state) = (comment, state.to_owned());
+            let description = comment;
+let state = state.to_owned();
             Content::File(FileInput { domain: key, text, description, state }.check().expect("a file"))
         } else {
             let extras = serde_json::json!({"note": note}).to_string() + &spaces;

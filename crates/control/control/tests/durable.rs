@@ -17,7 +17,8 @@ async fn open(folder: &Path) -> Control {
 }
 
 async fn create(control: &Control, key: String) -> Result<(), ControlError> {
-    let (rate, max_permits) = ("1".to_owned(), "20".to_owned());
+    let rate = "1".to_owned();
+    let max_permits = "20".to_owned();
     let input = TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() };
     control.change(move |tx| rules::create(tx, &Actor::system(), "shop", &input)).await.map(drop)
 }
@@ -130,7 +131,8 @@ async fn a_database_that_is_taken_away_takes_no_change_and_publishes_none() {
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path()).await;
     create_some(&control, 0..3).await;
-    let (file, aside) = (folder.path().join("control.db"), folder.path().join("aside"));
+    let file = folder.path().join("control.db");
+    let aside = folder.path().join("aside");
     fs::rename(&file, &aside).expect("renamed");
     let gone = create(&control, "late".to_owned()).await.expect_err("rejected");
     assert!(matches!(gone, ControlError::Db(DbError::Gone { .. })), "{gone}");

@@ -85,7 +85,8 @@ fn edits(found: &Comparison, table: &str) -> Vec<Edit> {
 #[tokio::test]
 async fn an_edit_of_any_column_of_any_table_is_found_except_of_those_that_are_listed() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (db, raw) = (opened(folder.path()), raw(folder.path()));
+    let db = opened(folder.path());
+    let raw = raw(folder.path());
     let sealed = filled(&db, &raw).await;
     let whole = db.compare().await.expect("compared");
     assert!(whole.is_whole() && whole.rows == sealed as u64 && sealed >= 18, "{whole:?}, {sealed} tables");
@@ -144,7 +145,8 @@ async fn an_edit_of_any_column_of_any_table_is_found_except_of_those_that_are_li
 #[tokio::test]
 async fn a_seal_that_is_edited_removed_or_written_anew_is_found() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (db, raw) = (opened(folder.path()), raw(folder.path()));
+    let db = opened(folder.path());
+    let raw = raw(folder.path());
     filled(&db, &raw).await;
     for name in ["a", "b", "c"] {
         let insert: &'static str = format!("INSERT INTO settings VALUES ('{name}', '1', 1)").leak();
@@ -266,7 +268,8 @@ fn copied(raw: &Connection) -> (tempfile::TempDir, Db, Arc<Mutex<Vec<Difference>
 #[tokio::test]
 async fn an_edit_is_found_also_after_any_change_of_the_same_row_and_no_change_is_taken_for_one() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (db, raw) = (opened(folder.path()), raw(folder.path()));
+    let db = opened(folder.path());
+    let raw = raw(folder.path());
     filled(&db, &raw).await;
     let mut seen = 0;
     for table in tables(&raw) {
@@ -287,7 +290,8 @@ async fn an_edit_is_found_also_after_any_change_of_the_same_row_and_no_change_is
         let changes = changes(&raw, &table);
         // Each edit before some change, and each change after some edit.
         for nth in 0..edits.len().max(changes.len()) {
-            let (edit, change) = (&edits[nth % edits.len()], &changes[nth % changes.len()]);
+            let edit = &edits[nth % edits.len()];
+            let change = &changes[nth % changes.len()];
             file.execute_batch(&format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM kept"))
                 .expect("as it was");
             db.write_sealing_all(|_| Ok::<_, DbError>(())).await.expect("sealed as it is");
@@ -366,7 +370,8 @@ async fn an_edit_that_a_change_overwrites_is_in_the_audit_and_a_problem_until_it
 async fn changes_by_a_command_beside_the_control_plane_are_no_edits() {
     let folder = tempfile::tempdir().expect("a folder");
     let open = || Control::open(folder.path(), TimeSource::Database, Arc::new(KnownNodes::default()));
-    let (here, beside) = (open().await.expect("a database"), open().await.expect("a command"));
+    let here = open().await.expect("a database");
+    let beside = open().await.expect("a command");
     let by = Claim::program("tollgate");
     for name in ["ann", "bob", "cleo"] {
         beside.invite(&by, name, "*", "admin").await.expect("invited");

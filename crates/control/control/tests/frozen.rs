@@ -87,7 +87,8 @@ async fn open(folder: &Path, nodes: &Arc<Told>) -> Control {
 
 fn row(key: &str, rate: &str, description: &str) -> TableRuleInput {
     let [key, rate, description] = [key, rate, description].map(str::to_owned);
-    let (max_permits, pre_permits) = ("20".to_owned(), "3".to_owned());
+    let max_permits = "20".to_owned();
+    let pre_permits = "3".to_owned();
     TableRuleInput { key, rate, max_permits, pre_permits, description, ..TableRuleInput::default() }
 }
 
@@ -98,7 +99,8 @@ async fn create(control: &Control, app: &'static str, input: TableRuleInput) -> 
 
 /// An old copy of a database, and what the real one had later.
 async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
-    let (real, copy) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let real = tempfile::tempdir().expect("a folder");
+    let copy = tempfile::tempdir().expect("a folder");
     let control = open(real.path(), nodes).await;
     create(&control, "shop", row("push", "5", "kept")).await.expect("version 1");
     create(&control, "shop", row("gone", "5", "")).await.expect("version 2");
@@ -109,7 +111,8 @@ async fn old_copy(nodes: &Arc<Told>) -> (tempfile::TempDir, Vec<Document>) {
     let by = Who::system();
     let update = |tx: &mut dyn tollgate_db::Tx| {
         let etag = rules::get(tx, &Actor::system(), "shop", "push")?.etag;
-        let (trial_rate, trial_max_permits) = ("9".to_owned(), "30".to_owned());
+        let trial_rate = "9".to_owned();
+        let trial_max_permits = "30".to_owned();
         let tried = TableRuleInput { trial_rate, trial_max_permits, ..row("push", "7", "changed") };
         rules::update(tx, &Actor::system(), "shop", etag, &tried)
     };
@@ -317,7 +320,8 @@ async fn changes_wait_for_the_nodes_that_were_there_and_no_longer_than_they_are_
         control.wait_for_nodes(Duration::from_secs(3)).await.expect("read");
         nodes.hold(0, &[], attached);
         now.fetch_add(after_ms, Relaxed);
-        let (making, tries) = (Arc::clone(&control), Arc::new(AtomicI64::new(0)));
+        let making = Arc::clone(&control);
+        let tries = Arc::new(AtomicI64::new(0));
         let tried = Arc::clone(&tries);
         let change = tokio::spawn(async move {
             let work = move |tx: &mut dyn tollgate_db::Tx| {

@@ -32,7 +32,8 @@ struct World {
 
 impl World {
     async fn new() -> Self {
-        let (folder, now) = (tempfile::tempdir().expect("a folder"), Arc::new(AtomicI64::new(START)));
+        let folder = tempfile::tempdir().expect("a folder");
+        let now = Arc::new(AtomicI64::new(START));
         let control = open(&folder, &now).await;
         Self { control, now, folder }
     }
@@ -72,7 +73,8 @@ impl World {
 
     async fn store(&self, node: &str, incarnation: u64, report: Report) -> Result<(), IngestError> {
         let control = Arc::clone(&self.control);
-        let (node, at) = (node.to_owned(), self.now());
+        let node = node.to_owned();
+        let at = self.now();
         let stored = tokio::spawn(async move { control.store_report(&node, incarnation, report, at).await });
         while !stored.is_finished() {
             self.control.write_reports().await.expect("written");
@@ -89,7 +91,8 @@ async fn open(folder: &TempDir, now: &Arc<AtomicI64>) -> Arc<Control> {
 }
 
 fn counts(rule: &str, admitted: u64, denied: u64) -> RuleCounts {
-    let (domain, rule) = ("shop".to_owned(), rule.to_owned());
+    let domain = "shop".to_owned();
+    let rule = rule.to_owned();
     RuleCounts {
         domain,
         rule,
@@ -245,7 +248,8 @@ async fn play(steps: Vec<Step>) {
                 node.in_doubt.push_back((world.now(), report));
             }
             Step::Sends { node: index, seen } => {
-                let (now, node) = (world.now(), &mut nodes[index]);
+                let now = world.now();
+                let node = &mut nodes[index];
                 let name = format!("n{index}");
                 for (number, sent) in node.in_doubt.iter().map(|it| aged(now, it)).enumerate() {
                     let sequence = sent.sequence;
@@ -261,10 +265,12 @@ async fn play(steps: Vec<Step>) {
                 }
             }
             Step::Lost { node: index } => {
-                let (now, node) = (world.now(), &nodes[index]);
+                let now = world.now();
+                let node = &nodes[index];
                 for sent in node.in_doubt.iter().map(|it| aged(now, it)) {
-                    let (control, name, incarnation) =
-                        (Arc::clone(&world.control), format!("n{index}"), node.incarnation);
+                    let control = Arc::clone(&world.control);
+                    let name = format!("n{index}");
+                    let incarnation = node.incarnation;
                     let waits =
                         tokio::spawn(
                             async move { control.store_report(&name, incarnation, sent, now).await },
@@ -275,7 +281,8 @@ async fn play(steps: Vec<Step>) {
                 world.crash().await;
             }
             Step::Killed { node: index } => {
-                let (now, node) = (world.now(), &nodes[index]);
+                let now = world.now();
+                let node = &nodes[index];
                 for sent in node.in_doubt.iter().map(|it| aged(now, it)) {
                     let sequence = sent.sequence;
                     world.store(&format!("n{index}"), node.incarnation, sent).await.expect("stored");
@@ -487,7 +494,8 @@ async fn what_a_rude_node_reports_stays_within_bounds() {
             denied: u64::MAX,
         };
         let top = vec![key("a\0<b>'"), key(&long)];
-        let (age_ms, span_ms) = (u64::MAX, u64::MAX);
+        let age_ms = u64::MAX;
+        let span_ms = u64::MAX;
         Report { sequence, age_ms, span_ms, rules, top, ..Report::default() }
     };
     for sequence in [1, 2, u64::MAX] {

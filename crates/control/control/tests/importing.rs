@@ -28,7 +28,9 @@ fn admin() -> Claim {
 }
 
 fn table_rule(key: &str, rate: i64) -> Content {
-    let (key, rate, max_permits) = (key.to_owned(), rate.to_string(), "100".to_owned());
+    let key = key.to_owned();
+    let rate = rate.to_string();
+    let max_permits = "100".to_owned();
     let input = TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() };
     Content::TableRule(Box::new(input.check().expect("a rule")))
 }
@@ -37,7 +39,8 @@ fn file(domain: &str, limit: i64) -> Content {
     let text = format!(
         "domain: {domain}\ndescriptors:\n  - {{key: k, rate_limit: {{unit: second, requests_per_unit: {limit}}}}}\n"
     );
-    let (domain, state) = (domain.to_owned(), if limit % 2 == 0 { "off" } else { "on" }.to_owned());
+    let domain = domain.to_owned();
+    let state = if limit % 2 == 0 { "off" } else { "on" }.to_owned();
     Content::File(FileRule { domain, text, description: String::new(), state })
 }
 
@@ -181,7 +184,8 @@ async fn most_of_the_time_that_an_import_takes_others_write() {
     let clock = MonotonicClock::new();
     let count = std::env::var("TOLLGATE_TEST_RULES").ok().and_then(|it| it.parse().ok()).unwrap_or(1_500);
     for rate in [1, 2] {
-        let (importing, began) = (Arc::clone(&control), clock.now());
+        let importing = Arc::clone(&control);
+        let began = clock.now();
         let all = large(count, rate);
         let import = tokio::spawn(async move { importing.import(&admin(), OldNodes::Reject, all).await });
         let mut longest = Duration::ZERO;
@@ -280,9 +284,12 @@ proptest! {
             let other = Arc::new(open(folder.path(), TimeSource::Database).await);
             other.import(&admin(), OldNodes::Reject, of_rates(&first)).await.expect("imported");
             let before = looked_at_from(&other);
-            let (nth, seen) = (Arc::new(AtomicUsize::new(OVER)), Arc::new(Mutex::new(Vec::new())));
-            let (others, counted, looks, asked) =
-                (Arc::clone(&other), Arc::clone(&nth), Arc::clone(&seen), between.clone());
+            let nth = Arc::new(AtomicUsize::new(OVER));
+let seen = Arc::new(Mutex::new(Vec::new()));
+            let others = Arc::clone(&other);
+let counted = Arc::clone(&nth);
+let looks = Arc::clone(&seen);
+let asked = between.clone();
             let before_each = move || {
                 if std::thread::current().name() == Some("db-write") {
                     let nth = counted.fetch_add(1, Relaxed);
@@ -405,7 +412,9 @@ async fn rights_that_end_between_any_two_steps_of_a_large_import_end_it() {
     let set_role = |role| move |tx: &mut dyn Tx, by: &Actor| users::set_role(tx, by, "ann", "shop", role);
     let before = looked_at_from(&other);
     let nth = Arc::new(AtomicUsize::new(OVER));
-    let (counted, others, ends_at) = (Arc::clone(&nth), Arc::clone(&other), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&nth);
+    let others = Arc::clone(&other);
+    let ends_at = Arc::new(AtomicUsize::new(0));
     let asked = Arc::clone(&ends_at);
     let before_each = move || {
         let is_writer = std::thread::current().name() == Some("db-write");

@@ -35,7 +35,8 @@ fn user(name: &str) -> Who {
 }
 
 fn put(key: &str, base: Option<i64>, rate: i64) -> OpInput {
-    let (name, rate) = (key.to_owned(), rate.to_string());
+    let name = key.to_owned();
+    let rate = rate.to_string();
     let row = TableRuleInput { key: name, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() };
     let after = Some(Content::TableRule(Box::new(row.check().expect("a row"))));
     OpInput { kind: Kind::TableRule, key: key.to_owned(), base, after }
@@ -239,7 +240,8 @@ async fn ended_at_any_step(folder: &Path, mut base: PathBuf, publications: &[(us
         publish_one(&open(&after_folder).await, nth).await;
         let after = seen(&after_folder).await;
         assert_ne!(before, after);
-        let (mut kept, mut steps) = (0, 0);
+        let mut kept = 0;
+        let mut steps = 0;
         for step in 1_u64.. {
             let at = folder.join(format!("{nth}-{step}"));
             copy(&base, &at);

@@ -23,13 +23,15 @@ async fn open(folder: &Path) -> Control {
 }
 
 fn input(key: &str, rate: usize) -> TableRuleInput {
-    let (key, rate) = (key.to_owned(), rate.to_string());
+    let key = key.to_owned();
+    let rate = rate.to_string();
     TableRuleInput { key, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() }
 }
 
 /// One write of each kind, and what it is called.
 async fn write(control: &Control, n: usize, of: u32) -> &'static str {
-    let (by, key) = (Who::system(), format!("k{of}-{n}"));
+    let by = Who::system();
+    let key = format!("k{of}-{n}");
     match n % 7 {
         0 => {
             let create = control.change(move |tx| rules::create(tx, &by.assumed(), "shop", &input(&key, 1)));
@@ -49,13 +51,15 @@ async fn write(control: &Control, n: usize, of: u32) -> &'static str {
             "user.create"
         }
         3 => {
-            let (role, app) = (Role::ALL[n % 4], format!("a{of}-{n}"));
+            let role = Role::ALL[n % 4];
+            let app = format!("a{of}-{n}");
             let set = move |tx: &mut dyn Tx| users::set_role(tx, &by.assumed(), "ann", &app, Some(role));
             control.change(set).await.expect("a role");
             "user.role"
         }
         4 => {
-            let (kind, name) = ("node".to_owned(), key);
+            let kind = "node".to_owned();
+            let name = key;
             let made = control
                 .create_token(&Claim::assumed(&by), TokenInput { kind, name, ..TokenInput::default() })
                 .await;
@@ -125,7 +129,8 @@ async fn each_change_is_there_with_its_entry_or_neither_is() {
         let chain = control.verify_audit(&Claim::assumed(&by), |_, _| {}).await.expect("walked");
         assert!(control.compare_rows(&Claim::assumed(&by)).await.expect("compared").is_whole());
         let read = control.read(move |tx| {
-            let (mut entries, mut after) = (Vec::new(), 0);
+            let mut entries = Vec::new();
+            let mut after = 0;
             loop {
                 let part = audit::export(tx, &by.assumed(), after, MAX_EXPORT)?;
                 let Some(last) = part.last() else { break };
@@ -139,7 +144,8 @@ async fn each_change_is_there_with_its_entry_or_neither_is() {
             )?;
             let of_first = rules::get(tx, &by.assumed(), "shop", "first")?;
             let people = users::list(tx, &by.assumed())?;
-            let (issued, (_, etag)) = (tokens::list(tx, &by.assumed(), "", 500)?, settings::get(tx)?);
+            let issued = tokens::list(tx, &by.assumed(), "", 500)?;
+            let (_, etag) = settings::get(tx)?;
             Ok((entries, table_rules.rules, of_first, people, issued, etag))
         });
         let (entries, table_rules, of_first, people, issued, etag) = read.await.expect("read");

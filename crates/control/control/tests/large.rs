@@ -230,8 +230,11 @@ async fn a_change_of_others_between_any_two_steps_stays_and_one_of_the_same_rule
         let other = Arc::new(open(folder.path(), TimeSource::Database).await);
         let first = (0..8).map(|nth| (nth, 1)).collect();
         do_it(&other, &Do::Write(first, false)).await.expect("written");
-        let (nth, at) = (Arc::new(AtomicUsize::new(OVER)), Arc::new(AtomicUsize::new(0)));
-        let (counted, asked, others) = (Arc::clone(&nth), Arc::clone(&at), Arc::clone(&other));
+        let nth = Arc::new(AtomicUsize::new(OVER));
+        let at = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&nth);
+        let asked = Arc::clone(&at);
+        let others = Arc::clone(&other);
         let key = if is_same_rule { 0 } else { 7 };
         let before_each = move || {
             let is_writer = std::thread::current().name() == Some("db-write");
@@ -243,7 +246,8 @@ async fn a_change_of_others_between_any_two_steps_stays_and_one_of_the_same_rule
             }
             1_800_000_000_000
         };
-        let (time, nodes) = (TimeSource::Asked(Arc::new(before_each)), Arc::new(KnownNodes::default()));
+        let time = TimeSource::Asked(Arc::new(before_each));
+        let nodes = Arc::new(KnownNodes::default());
         let control = Control::open(folder.path(), time, nodes).await.expect("the database");
         control.set_steps(Steps { most_at_once: 2, of_one: 2 });
         let rates = || async {
@@ -253,9 +257,11 @@ async fn a_change_of_others_between_any_two_steps_stays_and_one_of_the_same_rule
             let list = other.read_as(&claim("ann"), read).await.expect("a list").rules;
             list.iter().map(|it| it.row.rate).collect::<Vec<_>>()
         };
-        let (mut conflicts, mut published) = (0, 0);
+        let mut conflicts = 0;
+        let mut published = 0;
         for step in 0..40 {
-            let (before, rate) = (rates().await, 100 + i64::try_from(step).expect("few"));
+            let before = rates().await;
+            let rate = 100 + i64::try_from(step).expect("few");
             let draft = Do::Write((0..6).map(|nth| (nth, rate)).collect(), true);
             do_it(&other, &draft).await.expect("a draft");
             at.store(step, Relaxed);
@@ -301,7 +307,8 @@ async fn others_who_write_before_every_step_do_not_starve_a_large_change() {
     let other = Arc::new(open(folder.path(), TimeSource::Database).await);
     do_it(&other, &Do::Write((0..8).map(|nth| (nth, 1)).collect(), false)).await.expect("written");
     let nth = Arc::new(AtomicUsize::new(OVER));
-    let (counted, others) = (Arc::clone(&nth), Arc::clone(&other));
+    let counted = Arc::clone(&nth);
+    let others = Arc::clone(&other);
     let before_each = move || {
         let is_writer = std::thread::current().name() == Some("db-write");
         let nth = counted.fetch_add(1, Relaxed);
@@ -312,7 +319,8 @@ async fn others_who_write_before_every_step_do_not_starve_a_large_change() {
         }
         1_800_000_000_000
     };
-    let (time, nodes) = (TimeSource::Asked(Arc::new(before_each)), Arc::new(KnownNodes::default()));
+    let time = TimeSource::Asked(Arc::new(before_each));
+    let nodes = Arc::new(KnownNodes::default());
     let control = Control::open(folder.path(), time, nodes).await.expect("the database");
     control.set_steps(Steps { most_at_once: 2, of_one: 2 });
     do_it(&other, &Do::Write((0..6).map(|nth| (nth, 2)).collect(), true)).await.expect("a draft");

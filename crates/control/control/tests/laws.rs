@@ -23,7 +23,8 @@ async fn open(folder: &Path) -> Control {
 }
 
 fn input(key: &str, rate: i64) -> TableRuleInput {
-    let (key, rate) = (key.to_owned(), rate.to_string());
+    let key = key.to_owned();
+    let rate = rate.to_string();
     TableRuleInput { key, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() }
 }
 
@@ -45,7 +46,8 @@ const OPERATIONS: &[Operation] = &[
     ("update rule", Role::Editor, false, |tx, by| rules::update(tx, by, "shop", 1, &input("a", 2)).map(drop)),
     ("delete rule", Role::Editor, false, |tx, by| rules::delete(tx, by, "shop", "a", 1).map(drop)),
     ("trial", Role::Editor, false, |tx, by| {
-        let (rate, max_permits) = ("5".to_owned(), "100".to_owned());
+        let rate = "5".to_owned();
+        let max_permits = "100".to_owned();
         trials::change(tx, by, ("shop", "a"), 1, &trials::Step::Start { rate, max_permits }).map(drop)
     }),
     ("compare trial", Role::Viewer, false, |tx, by| trials::compared(tx, by, "shop", "a").map(drop)),
@@ -355,7 +357,8 @@ proptest! {
         let policy = policy.map_err(|faults| TestCaseError::fail(format!("{faults}\n{yaml}")))?;
         let rules: Vec<_> = policy.rules().filter(|rule| !rule.limits.is_empty()).collect();
         prop_assert_eq!(rules.len(), 1);
-        let (rule, limit) = (rules[0], &rules[0].limits[0]);
+        let rule = rules[0];
+let limit = &rules[0].limits[0];
         prop_assert_eq!(limit.requests_per_unit.cast_signed(), row.rate);
         prop_assert_eq!(limit.cost.cast_signed(), row.need_permits);
         prop_assert_eq!(limit.post_paid, row.post_paid);

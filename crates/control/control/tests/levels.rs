@@ -20,13 +20,17 @@ async fn control(folder: &std::path::Path, nodes: &Arc<KnownNodes>) -> Control {
 }
 
 fn row(key: &str, need_permits: &str, bucket: &str) -> TableRuleInput {
-    let (key, need_permits, bucket) = (key.to_owned(), need_permits.to_owned(), bucket.to_owned());
+    let key = key.to_owned();
+    let need_permits = need_permits.to_owned();
+    let bucket = bucket.to_owned();
     TableRuleInput { key, need_permits, bucket, max_permits: "10".to_owned(), ..TableRuleInput::default() }
 }
 
 fn file(domain: &str, limit: &str) -> ChangeInput {
     let text = format!("domain: {domain}\ndescriptors:\n  - {{key: a, {limit}}}\n");
-    let (domain, description, state) = (domain.to_owned(), String::new(), "on".to_owned());
+    let domain = domain.to_owned();
+    let description = String::new();
+    let state = "on".to_owned();
     let content = Content::File(FileRule { domain: domain.clone(), text, description, state });
     let op = OpInput { kind: Kind::File, key: domain, base: None, after: Some(content) };
     ChangeInput { ops: vec![op], ..ChangeInput::default() }
@@ -43,7 +47,8 @@ fn old<T>(result: Result<T, ControlError>) -> Option<(u32, Vec<String>)> {
 
 #[tokio::test]
 async fn a_publication_that_a_live_node_cannot_read_is_rejected_with_its_name() {
-    let (folder, nodes) = (tempfile::tempdir().expect("a folder"), Arc::new(KnownNodes::default()));
+    let folder = tempfile::tempdir().expect("a folder");
+    let nodes = Arc::new(KnownNodes::default());
     let control = control(folder.path(), &nodes).await;
     let now = control.read(|tx| Ok(tx.now_ms())).await.expect("the time");
     let far = now + 600_000; // it has reported, and will not be late while this runs
@@ -62,7 +67,8 @@ async fn a_publication_that_a_live_node_cannot_read_is_rejected_with_its_name() 
     assert_eq!(old(add(row("plain", "1", ""), OldNodes::Reject).await), None, "every node reads level 1");
     assert_eq!(old(add(row("costly", "2", ""), OldNodes::Reject).await), both());
     assert_eq!(old(add(row("shared", "1", "all"), OldNodes::Reject).await), both());
-    let (trial_rate, trial_max_permits) = ("5".to_owned(), "20".to_owned());
+    let trial_rate = "5".to_owned();
+    let trial_max_permits = "20".to_owned();
     let tried = TableRuleInput { trial_rate, trial_max_permits, ..row("tried", "1", "") };
     assert_eq!(old(add(tried, OldNodes::Reject).await), both());
     assert_eq!(old(put(file("cost", "rate_limit: {rate: 1/s}")).await), None, "the word alone is no key");

@@ -27,7 +27,9 @@ async fn every_order_filter_and_page_shows_what_the_reader_may_see_and_nothing_e
     let time = TimeSource::Manual(Arc::clone(&now));
     let control = Control::open(folder.path(), time, Arc::new(KnownNodes::default())).await.expect("open");
     for (app, key, rate, state) in RULES {
-        let (key, rate, state) = (key.to_owned(), rate.to_string(), state.to_owned());
+        let key = key.to_owned();
+        let rate = rate.to_string();
+        let state = state.to_owned();
         let input =
             TableRuleInput { key, rate, max_permits: "100".to_owned(), state, ..TableRuleInput::default() };
         let made = control.change(move |tx| rules::create(tx, &Actor::system(), app, &input));

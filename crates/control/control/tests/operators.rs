@@ -43,7 +43,9 @@ fn input(entries: &[&str], minutes: &str) -> OverrideInput {
 }
 
 fn row(key: &str) -> TableRuleInput {
-    let (key, rate, max_permits) = (key.to_owned(), "1".to_owned(), "5".to_owned());
+    let key = key.to_owned();
+    let rate = "1".to_owned();
+    let max_permits = "5".to_owned();
     TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() }
 }
 
@@ -59,7 +61,8 @@ async fn an_editor_blocks_for_a_day_an_approver_for_thirty_and_each_is_checked_a
     let folder = tempfile::tempdir().expect("a folder");
     let control = open(folder.path(), Arc::new(KnownNodes::default())).await;
     control.change(|tx| rules::create(tx, &Actor::system(), "shop", &row("a"))).await.expect("a rule");
-    let (editor, approver) = (actor("shop", Role::Editor), actor("shop", Role::Approver));
+    let editor = actor("shop", Role::Editor);
+    let approver = actor("shop", Role::Approver);
     for by in [actor("shop", Role::Viewer), actor("bank", Role::Admin)] {
         let refused = control.create_override(&Claim::assumed(&by), input(&["key=a"], "5")).await;
         assert!(matches!(refused, Err(ControlError::NoRight { need: Role::Editor, .. })), "{refused:?}");
@@ -351,7 +354,8 @@ async fn a_domain_that_a_node_has_from_its_own_files_takes_the_rights_over_every
     let nodes = Arc::new(KnownNodes::default());
     let control = open(folder.path(), Arc::<KnownNodes>::clone(&nodes)).await;
     control.change(|tx| rules::create(tx, &Actor::system(), "shop", &row("a"))).await.expect("a rule");
-    let (editor, all) = (actor("shop", Role::Editor), actor("*", Role::Editor));
+    let editor = actor("shop", Role::Editor);
+    let all = actor("*", Role::Editor);
     let made = control.create_override(&Claim::assumed(&editor), input(&["key=a"], "5")).await.expect("made");
     let local_domains = vec!["shop".to_owned()];
     nodes.report(NodeState { id: "n".to_owned(), local_domains, ..NodeState::default() });
@@ -394,7 +398,8 @@ impl Nodes for Slow {
     ) -> Pin<Box<dyn Future<Output = Result<String, String>> + Send + 'a>> {
         Box::pin(async move {
             let index = self.asked.fetch_add(1, Relaxed);
-            let (user, control) = (self.user, self.control.get().expect("a control plane"));
+            let user = self.user;
+            let control = self.control.get().expect("a control plane");
             if index == self.at {
                 let system = Claim::program("tollgate");
                 let off = control.change_as(&system, move |tx, by| users::set_active(tx, by, user, false));
@@ -411,11 +416,13 @@ async fn no_node_is_asked_after_the_right_to_ask_has_ended_and_no_answer_is_show
     for (answers, at) in [(true, 0), (false, 0), (false, 1), (true, usize::MAX), (false, usize::MAX)] {
         for which in ["inspect", "reset", "scan", "live"] {
             let folder = tempfile::tempdir().expect("a folder");
-            let (asked, control) = (AtomicUsize::new(0), std::sync::OnceLock::new());
+            let asked = AtomicUsize::new(0);
+            let control = std::sync::OnceLock::new();
             let nodes = Arc::new(Slow { asked, control, answers, at, user: "bob" });
             let control = Arc::new(open(folder.path(), Arc::clone(&nodes) as _).await);
             assert!(nodes.control.set(Arc::clone(&control)).is_ok());
-            let (system, password) = (Claim::program("tollgate"), "correct horse battery");
+            let system = Claim::program("tollgate");
+            let password = "correct horse battery";
             control.create_user(&system, "bob", password).await.expect("a user");
             let editor =
                 |tx: &mut dyn Tx, by: &Actor| users::set_role(tx, by, "bob", "*", Some(Role::Editor));

@@ -107,7 +107,9 @@ fn each_problem_is_there_from_its_bound_on_and_not_before() {
     let fault = Figures { rules_error: "line 3".to_owned(), ..Figures::default() };
     is(figures(fault), &[Kind::NodeFault], "rule files");
     let bad = |count, decided| {
-        let (surface, status, reason) = ("http".to_owned(), "404".to_owned(), "unknown".to_owned());
+        let surface = "http".to_owned();
+        let status = "404".to_owned();
+        let reason = "unknown".to_owned();
         let rejected = vec![RejectedRequests { surface, status, reason, count }];
         figures(Figures { rejected, decided, ..Figures::default() })
     };

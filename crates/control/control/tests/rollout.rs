@@ -79,7 +79,8 @@ impl World {
     }
 
     fn count(&mut self, at: usize, decisions: u64, denied: u64, degraded: u64) {
-        let (id, tally) = (self.nodes[at].id.clone(), Tally { decisions, denied, degraded });
+        let id = self.nodes[at].id.clone();
+        let tally = Tally { decisions, denied, degraded };
         let event = Event::Counted { node: &id, from_ms: self.now, tally };
         assert_eq!(self.machine.on(event, self.now), Ok(None));
     }

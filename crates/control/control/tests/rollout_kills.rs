@@ -28,12 +28,14 @@ async fn open(folder: &Path) -> (Control, Arc<KnownNodes>) {
 }
 
 fn plan() -> Plan {
-    let (steps, soak_s) = ("1 node\n50 %\nall".to_owned(), "0".to_owned());
+    let steps = "1 node\n50 %\nall".to_owned();
+    let soak_s = "0".to_owned();
     PlanInput { steps, soak_s, ..PlanInput::default() }.check().expect("a plan")
 }
 
 async fn write(control: &Control, rate: i64) {
-    let (key, rate) = ("first".to_owned(), rate.to_string());
+    let key = "first".to_owned();
+    let rate = rate.to_string();
     let input = TableRuleInput { key, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() };
     let write = control.change(move |tx| match rules::get(tx, &Actor::system(), "shop", "first") {
         Ok(now) => rules::update(tx, &Actor::system(), "shop", now.etag, &input),
@@ -115,7 +117,8 @@ async fn a_rollout_that_is_killed_is_before_or_after_each_move_and_carries_on() 
     });
     set.await.expect("a plan");
     drop(control);
-    let (mut states, mut highest) = (std::collections::BTreeSet::new(), 0);
+    let mut states = std::collections::BTreeSet::new();
+    let mut highest = 0;
     for lines in (1..=24).chain([40, 60]) {
         let mut child = Command::new(std::env::current_exe().expect("this test"))
             .args(["--ignored", "--exact", "--nocapture", CHILD])
@@ -134,7 +137,8 @@ async fn a_rollout_that_is_killed_is_before_or_after_each_move_and_carries_on() 
         let chain = control.verify_audit(&Claim::assumed(&by), |_, _| {}).await.expect("walked");
         assert!(control.compare_rows(&Claim::assumed(&by)).await.expect("compared").is_whole());
         let read = control.read(move |tx| {
-            let (mut entries, mut after) = (Vec::new(), 0);
+            let mut entries = Vec::new();
+            let mut after = 0;
             loop {
                 let part = audit::export(tx, &by.assumed(), after, MAX_EXPORT)?;
                 let Some(last) = part.last() else { break };
@@ -142,10 +146,8 @@ async fn a_rollout_that_is_killed_is_before_or_after_each_move_and_carries_on() 
                 entries.extend(part);
             }
             let all = rollouts::list(tx, &by.assumed(), "shop", 500)?;
-            let (app, made) = (
-                apps::get(tx, &by.assumed(), Role::Viewer, "shop")?,
-                versions::list(tx, &by.assumed(), "shop", 500)?,
-            );
+            let app = apps::get(tx, &by.assumed(), Role::Viewer, "shop")?;
+            let made = versions::list(tx, &by.assumed(), "shop", 500)?;
             Ok((entries, all, app, made))
         });
         let (entries, all, app, made) = read.await.expect("read");

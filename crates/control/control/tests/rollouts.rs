@@ -69,7 +69,8 @@ impl World {
 
     /// Publishes one rule.
     async fn write(&self, key: &str, rate: i64) -> Result<(), ControlError> {
-        let (key, rate) = (key.to_owned(), rate.to_string());
+        let key = key.to_owned();
+        let rate = rate.to_string();
         let input = TableRuleInput { key, rate, max_permits: "100".to_owned(), ..TableRuleInput::default() };
         let write =
             self.control.change(move |tx| match rules::get(tx, &Actor::system(), "shop", &input.key) {
@@ -171,7 +172,8 @@ impl World {
 
     async fn store(&mut self, node: &str, report: Report) {
         self.sequence += 1;
-        let (report, now) = (Report { sequence: self.sequence, ..report }, self.now.load(Relaxed));
+        let report = Report { sequence: self.sequence, ..report };
+        let now = self.now.load(Relaxed);
         let stored = self.control.store_report(node, 1, report, now);
         let (stored, written) = tokio::join!(stored, self.control.write_reports());
         stored.and(written.map_err(|error| panic!("{error}"))).expect("stored");
@@ -219,7 +221,8 @@ impl World {
 }
 
 fn counted(admitted: u64, denied: u64) -> RuleCounts {
-    let (domain, rule) = ("shop".into(), "key=a".into());
+    let domain = "shop".into();
+    let rule = "key=a".into();
     RuleCounts { domain, rule, admitted, denied, ..RuleCounts::default() }
 }
 
@@ -229,7 +232,8 @@ fn plan(steps: &str) -> Plan {
 }
 
 fn user(name: &str, role: Role) -> Who {
-    let (id, roles) = (name.to_owned(), vec![("shop".to_owned(), role)]);
+    let id = name.to_owned();
+    let roles = vec![("shop".to_owned(), role)];
     Who { kind: "user", user_id: id, name: name.to_owned(), roles, ..Who::system() }
 }
 
@@ -309,7 +313,9 @@ async fn a_plan_of_its_own_needs_an_approver() {
     });
     let draft = draft.await.expect("a draft");
     for (role, is_allowed) in [(Role::Editor, false), (Role::Approver, true)] {
-        let (id, etag, own) = (draft.id.clone(), draft.etag, plan("1 node/all"));
+        let id = draft.id.clone();
+        let etag = draft.etag;
+        let own = plan("1 node/all");
         let published = world.control.change(move |tx| {
             publishing::publish_by(tx, &user("bob", role).assumed(), &id, etag, Some(&own))
         });
@@ -515,7 +521,8 @@ async fn of_operators_who_ask_at_the_same_moment_one_is_obeyed_and_one_version_i
     world.write("a", 2).await.expect("version 2");
     world.look().await;
     let by = Claim::program("tollgate");
-    let (etag, withdraw) = (world.rollout().await.etag, |why: &str| Ask::Withdraw(why.to_owned()));
+    let etag = world.rollout().await.etag;
+    let withdraw = |why: &str| Ask::Withdraw(why.to_owned());
     let ask = |ask| world.control.ask_rollout(&by, "shop", etag, ask);
     // The program moves it on in the same moment: n1 or n2 has yet to acknowledge, so there is nothing to do.
     let (first, second, third, fourth, looked) = tokio::join!(
@@ -529,7 +536,8 @@ async fn of_operators_who_ask_at_the_same_moment_one_is_obeyed_and_one_version_i
     let asked = [first, second, third, fourth];
     assert_eq!(asked.iter().filter(|it| it.is_ok()).count(), 1, "{asked:?}");
     assert!(asked.iter().all(|it| matches!(it, Ok(_) | Err(ControlError::Stale { .. }))), "{asked:?}");
-    let (moved, newest) = (world.rollout().await, world.published().version);
+    let moved = world.rollout().await;
+    let newest = world.published().version;
     match moved.progress.state {
         State::Withdrawn => assert_eq!((moved.withdrawn_version, newest), (Some(3), 3)),
         _ => assert_eq!((moved.withdrawn_version, newest), (None, 1)),
@@ -577,8 +585,10 @@ async fn a_restart_at_any_point_carries_on_with_the_same_nodes() {
     world.write("a", 2).await.expect("version 2");
     let mut seen = Vec::new();
     while world.state().await.is_open() {
-        let (before, at) = (world.published(), world.rollout().await);
-        let (nodes, now) = (Arc::clone(&world.nodes), Arc::clone(&world.now));
+        let before = world.published();
+        let at = world.rollout().await;
+        let nodes = Arc::clone(&world.nodes);
+        let now = Arc::clone(&world.now);
         drop(world);
         world = World::open(folder.path(), now).await;
         for id in ["n1", "n2", "n3", "n4"] {
@@ -716,7 +726,8 @@ async fn a_change_whose_caller_leaves_is_published_if_it_was_committed() {
     world.write("a", 2).await.expect("version 2");
     world.look().await;
     let etag = world.rollout().await.etag;
-    let (actor, ask) = (Who::system(), Ask::Withdraw("no".to_owned()));
+    let actor = Who::system();
+    let ask = Ask::Withdraw("no".to_owned());
     left_after_asking(world.control.ask_rollout(&Claim::assumed(&actor), "shop", etag, ask)).await;
     let mut published = world.control.published();
     let is_out = published.wait_for(|it| it.apps.iter().any(|it| it.app == "shop" && it.version == 3));
@@ -778,7 +789,8 @@ async fn nodes_that_are_too_old_are_left_out_if_the_author_says_so() {
     }
     let publish = async |old_nodes| {
         let key = "costly".to_owned();
-        let (max_permits, need_permits) = ("10".to_owned(), "2".to_owned());
+        let max_permits = "10".to_owned();
+        let need_permits = "2".to_owned();
         let input = TableRuleInput { key, max_permits, need_permits, ..TableRuleInput::default() };
         let create = move |tx: &mut dyn Tx| rules::create(tx, &Actor::system(), "shop", &input);
         world.control.change_beside(old_nodes, create).await.map(drop)

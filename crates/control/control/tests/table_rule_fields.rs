@@ -16,7 +16,9 @@ const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 const KEY: &str = "pushGeoHotelList";
 
 fn form() -> TableRuleInput {
-    let (key, rate, max_permits) = (KEY.to_owned(), "5".to_owned(), "10".to_owned());
+    let key = KEY.to_owned();
+    let rate = "5".to_owned();
+    let max_permits = "10".to_owned();
     TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() }
 }
 
@@ -57,7 +59,8 @@ impl Node {
     fn hits_of(&self, domain: &str, key: &str, hits: u64, ms: u64) -> (bool, u64, u64) {
         let entries = [Entry::new("key", key)];
         let request = Request { domain, descriptors: &[Descriptor::new(&entries)], hits };
-        let (now, mut scratch) = (NOON + Duration::from_millis(ms), Scratch::new());
+        let now = NOON + Duration::from_millis(ms);
+        let mut scratch = Scratch::new();
         let answer = block_on(self.limiter.decide(&request, now, &mut scratch)).expect("a decision");
         let wait = match answer.retry_after() {
             RetryAfter::After(span) => u64::try_from(span.as_millis()).expect("short"),
@@ -166,7 +169,8 @@ async fn a_post_paid_row_counts_what_was_used_and_is_repaid_before_anything_pass
 #[tokio::test]
 async fn priority_and_factor_are_kept_and_change_no_decision() {
     let plain = node(form()).await;
-    let (g, u) = ("0.25".to_owned(), "12.000001".to_owned());
+    let g = "0.25".to_owned();
+    let u = "12.000001".to_owned();
     let tuned = node(TableRuleInput { g, u, ..form() }).await;
     assert_eq!((tuned.form.g.as_str(), tuned.form.u.as_str()), ("0.25", "12.000001"));
     assert_eq!(tuned.yaml, plain.yaml, "only the task reads them");
@@ -194,8 +198,10 @@ async fn state_shadow_counts_and_never_denies() {
 }
 
 fn class(key: &str, need_permits: &str, pre_permits: &str) -> TableRuleInput {
-    let (key, bucket) = (key.to_owned(), "backend".to_owned());
-    let (need_permits, pre_permits) = (need_permits.to_owned(), pre_permits.to_owned());
+    let key = key.to_owned();
+    let bucket = "backend".to_owned();
+    let need_permits = need_permits.to_owned();
+    let pre_permits = pre_permits.to_owned();
     TableRuleInput { key, bucket, need_permits, pre_permits, ..form() }
 }
 

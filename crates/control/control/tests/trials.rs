@@ -26,7 +26,9 @@ const NOON: Timestamp = Timestamp::from_unix_seconds(1_700_000_000);
 const START: i64 = 1_700_000_000_000;
 
 fn form() -> TableRuleInput {
-    let (key, rate, max_permits) = ("a".to_owned(), "1".to_owned(), "10".to_owned());
+    let key = "a".to_owned();
+    let rate = "1".to_owned();
+    let max_permits = "10".to_owned();
     TableRuleInput { key, rate, max_permits, ..TableRuleInput::default() }
 }
 
@@ -43,7 +45,8 @@ struct World {
 
 impl World {
     async fn new(form: TableRuleInput) -> Self {
-        let (folder, now) = (tempfile::tempdir().expect("a folder"), Arc::new(AtomicI64::new(START)));
+        let folder = tempfile::tempdir().expect("a folder");
+        let now = Arc::new(AtomicI64::new(START));
         let time = TimeSource::Manual(Arc::clone(&now));
         let control = Control::open(folder.path(), time, Arc::new(KnownNodes::default())).await;
         let world = Self { control: Arc::new(control.expect("a database")), now, _folder: folder };
@@ -95,7 +98,8 @@ impl Node {
         let entries = [Entry::new("key", "a"), Entry::new("user", "ann")];
         let own = if self.has_users() { &entries[..] } else { &entries[..1] };
         let request = Request { domain: "shop", descriptors: &[Descriptor::new(own)], hits };
-        let (now, mut scratch) = (NOON + Duration::from_millis(ms), Scratch::new());
+        let now = NOON + Duration::from_millis(ms);
+        let mut scratch = Scratch::new();
         let answer = block_on(self.0.decide(&request, now, &mut scratch)).expect("a decision");
         (answer.is_admitted(), answer.descriptor(0).expect("one").remaining())
     }
@@ -162,7 +166,8 @@ proptest! {
         gaps in prop::collection::vec(0..400_u64, 1..200),
     ) {
         let least = need.max(pre);
-        let (burst, trial_burst) = (burst.max(least), trial_burst.max(least));
+        let burst = burst.max(least);
+let trial_burst = trial_burst.max(least);
         let row = |rate: i64, burst: i64, trial: Option<Trial>| {
             let input = TableRuleInput {
                 rate: rate.to_string(),
@@ -175,12 +180,15 @@ proptest! {
             Node::new(compile::documents("shop", &[table_rule]).expect("compiled")[0].yaml())
         };
         let trial = Trial { rate: trial_rate, max_permits: trial_burst };
-        let (both, old, new) =
-            (row(rate, burst, Some(trial)), row(rate, burst, None), row(trial_rate, trial_burst, None));
-        let (mut ms, mut denied) = (0, (0, 0, 0));
+        let both = row(rate, burst, Some(trial));
+let old = row(rate, burst, None);
+let new = row(trial_rate, trial_burst, None);
+        let mut ms = 0;
+let mut denied = (0, 0, 0);
         for gap in gaps {
             ms += gap;
-            let (in_force, tried) = (old.hit(1, ms), new.hit(1, ms));
+            let in_force = old.hit(1, ms);
+let tried = new.hit(1, ms);
             prop_assert_eq!(both.hit(1, ms), in_force, "as without a trial");
             denied.0 += u64::from(!in_force.0);
             denied.1 += u64::from(in_force.0 && !tried.0);
@@ -278,7 +286,9 @@ async fn a_trial_is_a_change_like_any_other_with_rights_etags_audit_and_approval
         .read(move |tx| tollgate_control::change_set::list(tx, &Actor::system(), &query))
         .await
         .expect("change sets");
-    let (id, etag, bea) = (list[0].id.clone(), list[0].etag, with("bea", Role::Approver));
+    let id = list[0].id.clone();
+    let etag = list[0].etag;
+    let bea = with("bea", Role::Approver);
     world.control.invite(&Claim::program("tollgate"), "bea", "shop", "approver").await.expect("a user");
     let approved = world.control.change(move |tx| -> Result<Committed<_>, _> {
         let approved = reviews::approve(tx, &bea.assumed(), &id, etag, "")?.value;
@@ -321,7 +331,8 @@ async fn a_trial_comes_back_from_yaml_export_and_a_paused_rule_unchanged() {
 async fn a_trial_is_compared_over_the_time_since_its_numbers_began() {
     let world = World::new(form()).await;
     let report = async |sequence: u64, denied, shadow_denied, both_denied| {
-        let (domain, rule) = ("shop".to_owned(), "key=a".to_owned());
+        let domain = "shop".to_owned();
+        let rule = "key=a".to_owned();
         let counts = RuleCounts {
             domain,
             rule,
@@ -332,7 +343,8 @@ async fn a_trial_is_compared_over_the_time_since_its_numbers_began() {
             ..Default::default()
         };
         let report = Report { sequence, span_ms: 5_000, rules: vec![counts], ..Report::default() };
-        let (control, at) = (Arc::clone(&world.control), world.now.load(Relaxed));
+        let control = Arc::clone(&world.control);
+        let at = world.now.load(Relaxed);
         let stored = tokio::spawn(async move { control.store_report("n", 1, report, at).await });
         while !stored.is_finished() {
             world.control.write_reports().await.expect("written");

@@ -241,9 +241,11 @@ impl fmt::Debug for Db {
 impl Queue {
     fn start(name: &str, connections: Vec<Sqlite>) -> Result<Self, DbError> {
         let (jobs, taken) = sync_channel::<Job>(MAX_WAITING);
-        let (taken, waiting) = (Arc::new(Mutex::new(taken)), Arc::new(AtomicUsize::new(0)));
+        let taken = Arc::new(Mutex::new(taken));
+        let waiting = Arc::new(AtomicUsize::new(0));
         for connection in connections {
-            let (taken, waiting) = (Arc::clone(&taken), Arc::clone(&waiting));
+            let taken = Arc::clone(&taken);
+            let waiting = Arc::clone(&waiting);
             let thread = Builder::new().name(name.to_owned());
             thread.spawn(move || serve(connection, &taken, &waiting)).map_err(DbError::Thread)?;
         }

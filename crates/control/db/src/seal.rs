@@ -175,7 +175,9 @@ impl Seals {
                     (None, _) => Edit::Added,
                     (_, None) => Edit::Removed,
                 };
-                let (table, sealed, found) = (table.clone(), shown(sealed), shown(was));
+                let table = table.clone();
+                let sealed = shown(sealed);
+                let found = shown(was);
                 noted.edits.push(Difference { table, key, what, sealed, found });
             }
         }
@@ -269,7 +271,9 @@ impl Last {
 /// Table, digest and key of a line of a seal.
 fn lined(line: &str) -> Option<(&str, Option<RowDigest>, &str)> {
     let mut parts = line.splitn(3, ' ');
-    let (table, digest, key) = (parts.next()?, parts.next()?, parts.next()?);
+    let table = parts.next()?;
+    let digest = parts.next()?;
+    let key = parts.next()?;
     if digest.is_empty() {
         return Some((table, None, key));
     }
@@ -305,7 +309,8 @@ fn take_notes(
     tables: &Arc<Vec<Table>>,
     notes: &Notes,
 ) -> Result<(), DbError> {
-    let (tables, notes) = (Arc::clone(tables), Arc::clone(notes));
+    let tables = Arc::clone(tables);
+    let notes = Arc::clone(notes);
     // Not innocuous: nothing in the file may call it. Triggers of this connection are not in the file.
     connection.create_scalar_function(name, -1, FunctionFlags::SQLITE_UTF8, move |call| {
         let nth = usize::try_from(call.get::<i64>(0)?).unwrap_or(usize::MAX);
@@ -354,7 +359,8 @@ pub(crate) fn tables(connection: &Connection, unsealed: Unsealed) -> Result<Vec<
         let mut read =
             connection.prepare("SELECT name, dflt_value, pk FROM pragma_table_info(?1) ORDER BY cid")?;
         let read = read.query_map([&name], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        let (mut keys, mut columns) = (Vec::new(), Vec::new());
+        let mut keys = Vec::new();
+        let mut columns = Vec::new();
         for column in read {
             let (column, default, place): (String, Option<String>, i64) = column?;
             if place > 0 {

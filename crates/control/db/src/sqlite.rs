@@ -187,7 +187,8 @@ impl Sqlite {
     /// Seals the changes of the transaction. Returns the last row of the witness's table.
     fn sealed(&mut self, all: bool, now_ms: i64) -> Result<(Option<Head>, Option<Sealed>), DbError> {
         let Some(Watched { files, on_edits, seals, .. }) = &mut self.watched else { return Ok((None, None)) };
-        let (files, on_edits) = (Arc::clone(files), Arc::clone(on_edits));
+        let files = Arc::clone(files);
+        let on_edits = Arc::clone(on_edits);
         let Some(seals) = seals else { return Ok((self.head(&files)?, None)) };
         let mut noted = if all {
             let found = compare(&self.connection, seals.unsealed, usize::MAX)?;

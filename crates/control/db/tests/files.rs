@@ -55,7 +55,8 @@ fn nothing_is_written_once_a_file_is_not_the_one_that_is_open_and_everything_onc
     for suffix in ["", "-wal", "-shm"] {
         let opened = opened();
         (1..=20).for_each(|seq| opened.write(seq).expect("written"));
-        let (file, aside) = (opened.of(suffix), opened.of("-aside"));
+        let file = opened.of(suffix);
+        let aside = opened.of("-aside");
         fs::rename(&file, &aside).expect("renamed");
         let gone = opened.write(21).expect_err("renamed away");
         assert!(matches!(&gone, DbError::Gone { what: "was deleted or renamed", .. }), "{suffix}: {gone}");

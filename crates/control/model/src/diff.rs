@@ -78,7 +78,8 @@ pub fn by_field(before: Option<&Content>, after: Option<&Content>) -> Vec<FieldD
 /// ```
 #[must_use]
 pub fn by_line(before: &str, after: &str) -> Vec<Line> {
-    let (old, new): (Vec<&str>, Vec<&str>) = (before.lines().collect(), after.lines().collect());
+    let old: Vec<&str> = before.lines().collect();
+    let new: Vec<&str> = after.lines().collect();
     let first = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
     let rest = old.len().min(new.len()) - first;
     let last = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(a, b)| a == b).count();

@@ -520,8 +520,13 @@ impl Agent {
 
     fn finish(&mut self, work: Work, now: Timestamp) {
         for fault in work.faults.iter().take(10) {
-            let (app, version, message) = (&fault.app, fault.version, &fault.message);
-            let (domain, line, column, path) = (&fault.domain, fault.line, fault.column, &fault.path);
+            let app = &fault.app;
+            let version = fault.version;
+            let message = &fault.message;
+            let domain = &fault.domain;
+            let line = fault.line;
+            let column = fault.column;
+            let path = &fault.path;
             let text = format!("app {app}, version {version}: {domain}:{line}:{column}: {path}: {message}");
             self.actions.push(Action::Rejected(text));
         }

@@ -41,7 +41,8 @@ mod tests {
 
     #[test]
     fn waits_stay_below_a_ceiling_that_doubles_up_to_30_s_and_begins_anew_after_a_success() {
-        let (mut backoff, mut random) = (Backoff::default(), fastrand::Rng::with_seed(7));
+        let mut backoff = Backoff::default();
+        let mut random = fastrand::Rng::with_seed(7);
         for ceiling_ms in [200, 400, 800, 1_600, 3_200, 6_400, 12_800, 25_600, 30_000, 30_000] {
             assert!(backoff.wait(&mut random) <= Duration::from_millis(ceiling_ms), "{ceiling_ms} ms");
         }

@@ -39,7 +39,8 @@ struct Question {
 /// the agent's runtime, so that all commands share its connections.
 pub fn carry_out<S: Store, O: Observer>(limiter: Arc<Limiter<S, O>>, clock: Arc<dyn Clock>) -> Arc<CarryOut> {
     Arc::new(move |Command { command, kind, body }| {
-        let (limiter, clock) = (Arc::clone(&limiter), Arc::clone(&clock));
+        let limiter = Arc::clone(&limiter);
+        let clock = Arc::clone(&clock);
         Box::pin(async move {
             let answered = match serde_json::from_str(&body) {
                 Ok(question) => answer(&limiter, &kind, &question, clock.now()).await,

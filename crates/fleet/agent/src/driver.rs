@@ -107,7 +107,8 @@ pub async fn run(
     let (events, mut arriving) = mpsc::channel(MOST_WAITING);
     let clock = Arc::clone(&seams.clock);
     let (error, _) = watch::channel(None);
-    let (at_once, endpoint) = (VecDeque::new(), Arc::new(endpoint));
+    let at_once = VecDeque::new();
+    let endpoint = Arc::new(endpoint);
     let commands = Arc::new(Semaphore::new(MOST_COMMANDS));
     let mut running = Running {
         endpoint,
@@ -244,7 +245,8 @@ impl Running {
             let reply = Reply { command: command.command, error, body: String::new() };
             return self.at_once.push_back(Event::Replied(link, reply));
         };
-        let (events, reply) = (self.events.clone(), (self.seams.command)(command));
+        let events = self.events.clone();
+        let reply = (self.seams.command)(command);
         tokio::spawn(async move {
             let reply = reply.await;
             let _ = events.send(Event::Replied(link, reply)).await;
@@ -264,7 +266,9 @@ impl Running {
 
     fn connect(&mut self, link: LinkId) {
         let (sender, outgoing) = mpsc::channel(MOST_WAITING);
-        let (endpoint, events, error) = (Arc::clone(&self.endpoint), self.events.clone(), self.error.clone());
+        let endpoint = Arc::clone(&self.endpoint);
+        let events = self.events.clone();
+        let error = self.error.clone();
         let task = tokio::spawn(async move {
             let why = match endpoint.attach(outgoing).await {
                 Ok(stream) => {

@@ -18,7 +18,8 @@ pub fn put_in_force<S: Store, O: Observer>(
         let revision = overrides.revision;
         let result = limiter.intervene(interventions(overrides), clock.now());
         if result.dropped > 0 {
-            let (in_force, dropped) = (result.in_force, result.dropped);
+            let in_force = result.in_force;
+            let dropped = result.dropped;
             tracing::error!(
                 revision,
                 in_force,

@@ -65,7 +65,8 @@ pub fn sample<S: Store>(limiter: &Limiter<S>, now: Timestamp) -> Sample {
                 false => (domain.name.clone(), rule.rule),
             };
             for key in rule.top_limited.into_iter().take(MOST_TOP_KEYS) {
-                let (domain, rule) = (domain.clone(), name.clone());
+                let domain = domain.clone();
+                let rule = name.clone();
                 sample.top.push(TopKey { domain, rule, key: key.key, denied: key.denied });
             }
             if is_counted {

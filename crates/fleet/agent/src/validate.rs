@@ -44,7 +44,8 @@ pub fn rule_files_parser(options: Options) -> Arc<Parser> {
         Err(faults) => {
             let fault = |fault: &tollgate_rule_files::Fault| -> FileFault {
                 let place = &fault.place;
-                let (path, message) = (fault.path.clone(), fault.message.clone());
+                let path = fault.path.clone();
+                let message = fault.message.clone();
                 (place.file.to_path_buf(), place.line, place.column, path, message)
             };
             Err(faults.as_slice().iter().map(fault).collect())
@@ -135,7 +136,8 @@ impl Job {
             let Some((app, version, domain)) = owners.get(&file) else { continue };
             blamed.insert((*app).clone());
             if faults.len() < MOST_FAULTS {
-                let (app, domain) = ((*app).clone(), (*domain).clone());
+                let app = (*app).clone();
+                let domain = (*domain).clone();
                 faults.push(Fault { app, version: *version, domain, line, column, path, message });
             }
         }

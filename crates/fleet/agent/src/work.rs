@@ -124,7 +124,9 @@ impl Work {
     }
 
     fn new(cause: Cause, next: RuleState, local: Arc<[RuleFile]>, mistakes: Mistakes<Mistake>) -> Self {
-        let (steps, accepted, faults) = (VecDeque::new(), Apps::new(), Vec::new());
+        let steps = VecDeque::new();
+        let accepted = Apps::new();
+        let faults = Vec::new();
         Self { cause, next, local, steps, accepted, changes_anyway: false, attempt: 0, faults, mistakes }
     }
 
@@ -143,7 +145,8 @@ impl Work {
         if held.is_some_and(|held| held.version == rules.version && held.sha256 == rules.sha256) {
             return false;
         }
-        let (version, floor) = (rules.version, self.next.floor(app));
+        let version = rules.version;
+        let floor = self.next.floor(app);
         let fault = if let Some(fault) = self.next.crash_of(app, version) {
             fault.clone()
         } else if version < floor && !self.mistakes.has(Mistake::OlderVersionsApplied) {

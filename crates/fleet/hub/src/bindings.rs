@@ -125,7 +125,8 @@ impl Bindings {
             return false;
         }
         let holders = Some(holders.map(|it| it.name));
-        let (digest, begins) = (digest(secret), (Timestamp::ZERO, 0));
+        let digest = digest(secret);
+        let begins = (Timestamp::ZERO, 0);
         let binding = Binding { digest, holders, is_proven: false, has_reported: false, begins };
         self.by_id.insert(node.to_owned(), binding);
         true
@@ -223,7 +224,8 @@ mod tests {
         }
         assert_eq!((bindings.proven("a"), bindings.proven("a")), (Some(digest(b"s")), None), "told once");
         let standing = |bindings: &Bindings| ["old", "a", "b", "c"].map(|id| bindings.standing(id));
-        let (old, proven) = (Some(Standing::Old), Some(Standing::Proven));
+        let old = Some(Standing::Old);
+        let proven = Some(Standing::Proven);
         assert_eq!(standing(&bindings), [old, proven, Some(Standing::New), None]);
         assert_eq!(["old", "a", "b"].map(|id| bindings.ended(id)), [false, false, true]);
         assert_eq!(standing(&bindings), [old, proven, None, None]);

@@ -195,7 +195,8 @@ impl Fleet {
     ) {
         let mut ticks = tokio::time::interval(Duration::from_secs(1));
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let (mut publishes, mut overrides_come) = (true, true);
+        let mut publishes = true;
+        let mut overrides_come = true;
         published.mark_changed();
         // An empty list is sent too: a node that was away still enforces blocks that have ended meanwhile. A
         // database without any change of overrides is new, and ends none of those that nodes enforce.
@@ -569,7 +570,8 @@ fn deliver(commands: &mut Commands, node: &str, reply: Reply) -> bool {
 /// Stores the reports of one stream in their order, until the stream is closed.
 async fn store(fleet: Fleet, session: SessionId, mut arriving: mpsc::Receiver<Stored>) {
     while let Some(Stored { node, incarnation, report }) = arriving.recv().await {
-        let (sequence, at) = (report.sequence, fleet.0.seams.clock.now());
+        let sequence = report.sequence;
+        let at = fleet.0.seams.clock.now();
         match fleet.0.seams.reports.store(&node, incarnation, report, at).await {
             Ok(()) => fleet.on(Event::Stored(session, sequence)),
             Err(error) => {

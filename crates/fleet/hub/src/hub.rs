@@ -299,7 +299,8 @@ impl Hub {
     #[must_use]
     pub fn nodes_lagging(&self, now: Timestamp) -> Vec<NodeState> {
         let missing = self.settings.missing_apps;
-        let (published, publication) = (&*self.published, self.publication);
+        let published = &*self.published;
+        let publication = self.publication;
         self.nodes_by(|node| node.state_lagging(published, publication, missing, self.liveness(node, now)))
     }
 
@@ -605,7 +606,8 @@ impl Hub {
                     if self.mistakes.has(Mistake::SeenBeforeStored) {
                         self.send(session, FromControl::Seen(Seen { sequence: report.sequence }));
                     }
-                    let (node, report) = (id.to_owned(), Box::new(report));
+                    let node = id.to_owned();
+                    let report = Box::new(report);
                     self.actions.push(Action::Store { session, node, incarnation, report });
                 }
             },
@@ -619,7 +621,8 @@ impl Hub {
         if let Err(why) = check_hello(&hello) {
             return self.close(session, why);
         }
-        let (id, machine) = (hello.node.clone(), machine(&peer.address));
+        let id = hello.node.clone();
+        let machine = machine(&peer.address);
         let may_join = self.sessions.get(&session).is_some_and(|it| it.may_join);
         // Checked before the node's record is touched. Known nodes are considered first, so that no flood of
         // others keeps them out.

@@ -273,7 +273,8 @@ impl Node {
     pub(crate) fn new(mut hello: Hello, database: Database<'_>, address: String, now: Timestamp) -> Self {
         let Database { epoch, missing_apps, past } = database;
         let is_of_epoch = hello.epoch == epoch;
-        let (held, crashed) = (std::mem::take(&mut hello.held), std::mem::take(&mut hello.crashed));
+        let held = std::mem::take(&mut hello.held);
+        let crashed = std::mem::take(&mut hello.crashed);
         let secret = std::mem::take(&mut hello.secret); // only its digest is kept
         let mut node = Self {
             hello,
@@ -564,7 +565,8 @@ impl Node {
         if reads >= LANGUAGE || rules.level(level) <= reads {
             return true; // as a rule: the texts need not be looked at
         }
-        let (needs, version) = (rules.level(level), rules.version);
+        let needs = rules.level(level);
+        let version = rules.version;
         let message = format!(
             "version {version} needs level {needs} of the rule language, and this node reads level {reads}: it \
              keeps the version that it has until it is upgraded"

@@ -161,7 +161,8 @@ fn prepare(app: &str, version: u64, documents: Vec<Document>) -> Result<Prepared
         return Err(format!("{} documents; the most is {MAX_DOCUMENTS}", documents.len()));
     }
     if let Some(large) = documents.iter().find(|it| it.yaml().len() > MAX_DOCUMENT_BYTES) {
-        let (domain, bytes) = (large.domain(), large.yaml().len());
+        let domain = large.domain();
+        let bytes = large.yaml().len();
         return Err(format!("domain {domain}: {bytes} bytes; the most is {MAX_DOCUMENT_BYTES}"));
     }
     let sha256 = app_digest(documents.iter().map(|it| (it.domain(), *it.sha256())));

@@ -82,7 +82,8 @@ mod tests {
 
     #[test]
     fn of_a_thousand_nodes_at_once_200_are_admitted_per_second_and_all_within_ten_seconds() {
-        let (own, one): (Vec<u64>, Vec<u64>) = ((0..1_000).collect(), vec![7; 1_000]);
+        let own: Vec<u64> = (0..1_000).collect();
+        let one: Vec<u64> = vec![7; 1_000];
         for nodes in [own, one] {
             let admitted = storm(&nodes);
             for (place, (at, _)) in admitted.iter().enumerate().skip(200) {

@@ -201,7 +201,8 @@ fn a_known_node_takes_the_place_of_one_that_has_shown_nothing_and_strangers_leav
     });
     assert_eq!(from_one.count(), 14, "four fifths of the 17 that are free and not in reserve");
     let others = (0..30).filter(|nth| {
-        let (at, from) = (at(2_000 + nth * 10), format!("10.0.1.{nth}:1"));
+        let at = at(2_000 + nth * 10);
+        let from = format!("10.0.1.{nth}:1");
         world.attach(&from, hello(&format!("other {nth}")), at).is_some()
     });
     assert_eq!(others.count(), 3, "what is left but the reserve of two");

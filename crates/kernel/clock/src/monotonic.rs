@@ -73,7 +73,8 @@ mod tests {
 
     #[test]
     fn all_clocks_of_a_process_show_the_same_time_and_it_passes() {
-        let (first, second) = (MonotonicClock::new(), MonotonicClock::default());
+        let first = MonotonicClock::new();
+        let second = MonotonicClock::default();
         let mut before = first.now();
         for turn in 0..100_000 {
             let now = if turn % 2 == 0 { second.now() } else { first.now() };

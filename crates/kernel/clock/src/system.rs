@@ -110,7 +110,8 @@ impl Clock for SystemClock {
         let shared = &*self.segment;
         loop {
             let sequence = shared.sequence.load(Ordering::Acquire);
-            let (segment, began) = (shared.load(), shared.counter.load(Ordering::Relaxed));
+            let segment = shared.load();
+            let began = shared.counter.load(Ordering::Relaxed);
             // Also too many for a segment: ticks since a beginning that is later than now.
             let ticks = self.counter.raw().wrapping_sub(began);
             fence(Ordering::Acquire);

@@ -30,7 +30,8 @@ fn steps(criterion: &mut Criterion) {
         // Three permits per ms: the interval is not a whole number of ns.
         let quota = Quota::new(3_000, Period::Span(Duration::from_secs(1)), algorithm).expect("a quota");
         for (outcome, gap_ns) in [("admitted", 1_000_003), ("denied", 3)] {
-            let (mut state, mut now) = (quota.fresh(), NOON);
+            let mut state = quota.fresh();
+            let mut now = NOON;
             if outcome == "denied" {
                 for _ in 0..3_000 {
                     let _ = quota.take(&mut state, Cost::ONE, Timestamp::from_nanos(now));

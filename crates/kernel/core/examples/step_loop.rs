@@ -14,7 +14,8 @@ use tollgate_core::{Algorithm, Align, Cost, Period, Quota, QuotaError, Step, Tim
 
 fn main() -> Result<(), QuotaError> {
     let mut words = std::env::args().skip(1);
-    let (name, outcome) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let name = words.next().unwrap_or_default();
+    let outcome = words.next().unwrap_or_default();
     let steps: u64 = words.next().and_then(|steps| steps.parse().ok()).unwrap_or(1_000_000);
     let second = Duration::from_secs(1);
     let quota = match name.as_str() {

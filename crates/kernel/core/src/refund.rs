@@ -36,7 +36,8 @@ impl Quota {
         let Period::Span(span) = self.period() else {
             return if left_ns > 0 { unused } else { Cost::PEEK };
         };
-        let (span_ns, limit) = (u128::from(nanos(*span)).max(1), u128::from(self.limit()));
+        let span_ns = u128::from(nanos(*span)).max(1);
+        let limit = u128::from(self.limit());
         let permits = match self.algorithm() {
             Algorithm::Total | Algorithm::Unlimited => u128::MAX,
             _ if limit == 0 => u128::MAX, // nothing flows back by itself
@@ -44,7 +45,8 @@ impl Quota {
             | Algorithm::LeakyBucket { .. }
             | Algorithm::SmoothBursty { .. } => {
                 // The quota may have another rate by now; the faster of both may have flowed since.
-                let (then, elapsed_ns) = (u128::from(said.limit), nanos(now.since(taken_at)));
+                let then = u128::from(said.limit);
+                let elapsed_ns = nanos(now.since(taken_at));
                 let flowed = u128::from(elapsed_ns) * then.max(limit);
                 (u128::from(said.reset_ns) * then).saturating_sub(flowed) / span_ns
             }

@@ -163,7 +163,8 @@ impl BucketParams<'_> {
         if let Some(undelayed) = self.undelayed {
             return now.map(|room| room.min(undelayed + wait));
         }
-        let (asked, full) = (self.units(cost), self.bucket.full());
+        let asked = self.units(cost);
+        let full = self.bucket.full();
         if asked > full {
             return now;
         }

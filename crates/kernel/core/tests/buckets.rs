@@ -180,10 +180,13 @@ fn a_meter_fills_and_leaks() {
 /// Rows 114, 50 and 47: the content of a leaky meter is the missing part of its mirror.
 #[test]
 fn a_meter_and_a_token_bucket_of_the_same_numbers_answer_alike() {
-    let (meter, bucket) = (meter(7, SECOND, 4), bucket(7, SECOND, Bucket { burst: Some(4), ..FULL }));
-    let (mut leaky, mut token) = (meter.fresh(), bucket.fresh());
+    let meter = meter(7, SECOND, 4);
+    let bucket = bucket(7, SECOND, Bucket { burst: Some(4), ..FULL });
+    let mut leaky = meter.fresh();
+    let mut token = bucket.fresh();
     for turn in 0..2_000_u64 {
-        let (now, cost) = (at(turn * 61 % 977 + turn * 40), Cost(turn % 6));
+        let now = at(turn * 61 % 977 + turn * 40);
+        let cost = Cost(turn % 6);
         assert_eq!(meter.take(&mut leaky, cost, now), bucket.take(&mut token, cost, now), "turn {turn}");
     }
 }

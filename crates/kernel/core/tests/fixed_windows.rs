@@ -190,7 +190,8 @@ fn days_on_which_clocks_are_set_have_23_and_25_hours() {
         ("2024-10-26T22:00:00Z", 25), // clocks go back on 27 October
         ("2024-10-27T23:00:00Z", 24),
     ] {
-        let (mut state, begins) = (quota.fresh(), instant(first));
+        let mut state = quota.fresh();
+        let begins = instant(first);
         let span = Duration::from_secs(hours * 3_600);
         assert_eq!(quota.take(&mut state, Cost::ONE, begins).reset_after(), span, "from {first}");
         let last = begins + (span - Duration::from_nanos(1));

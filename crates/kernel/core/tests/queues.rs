@@ -160,7 +160,8 @@ fn of_the_same_numbers_the_queue_spreads_the_burst_that_the_bucket_passes_at_onc
     let leaky_bucket =
         Algorithm::LeakyBucket { capacity: Some(100), form: LeakyForm::Queue { delay_after: 0 } };
     let queue = Quota::new(numbers.0, numbers.1, leaky_bucket).expect("a queue");
-    let (mut ours, mut theirs) = (bucket.fresh(), queue.fresh());
+    let mut ours = bucket.fresh();
+    let mut theirs = queue.fresh();
     for begins_ms in [0, 3_600_000] {
         let at_once: Vec<_> = (0..100).map(|nth| (begins_ms, 1, admit(99 - nth))).collect();
         let one_by_one: Vec<_> =

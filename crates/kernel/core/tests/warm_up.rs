@@ -31,7 +31,8 @@ fn waits(quota: &Quota, state: &mut State, calls: &[(u64, u64)]) -> Vec<u64> {
 
 #[test]
 fn two_a_second_pass_every_half_second_and_a_large_take_is_paid_for_by_the_next() {
-    let (quota, mut state) = (bursty(2, None), bursty(2, None).fresh());
+    let quota = bursty(2, None);
+    let mut state = bursty(2, None).fresh();
     let calls = [(0, 1), (0, 1), (500, 1), (1_000, 10), (1_500, 1)];
     assert_eq!(waits(&quota, &mut state, &calls), [0, 500, 500, 500, 5_000]);
 }
@@ -77,7 +78,8 @@ fn a_cold_key_warms_up_along_the_trapezoid_and_cools_down_unused() {
         now += want;
     }
     // Cold again after the warm-up's length.
-    let (mut half, mut cold) = (state.clone(), state);
+    let mut half = state.clone();
+    let mut cold = state;
     assert_eq!(waits(&quota, &mut cold, &[(now + 4_000, 1), (now + 4_000, 1)]), [0, 1_375]);
     // Half as long, and only the permits below the threshold are stored: it is warm.
     assert_eq!(waits(&quota, &mut half, &[(now + 500, 1), (now + 500, 1)]), [0, 500]);
@@ -101,7 +103,8 @@ fn the_store_of_a_warm_up_is_full_at_first_and_is_its_length_in_intervals_at_a_c
 
 #[test]
 fn a_change_of_the_rate_keeps_the_share_that_is_stored_and_the_wait_that_is_owed() {
-    let (slow, fast) = (warm_up(2, 4, 3), warm_up(4, 4, 3));
+    let slow = warm_up(2, 4, 3);
+    let fast = warm_up(4, 4, 3);
     let mut state = slow.fresh();
     assert_eq!(waits(&slow, &mut state, &[(0, 1), (0, 1), (1_375, 1)]), [0, 1_375, 1_125]);
     let mut after = fast.inherit(state, &slow, Inherit::Taken, at(2_500));
@@ -126,7 +129,8 @@ fn after_no_limit_a_warm_up_is_warm_and_a_bursty_key_has_its_burst() {
 
 #[test]
 fn what_is_taken_from_a_key_of_another_kind_says_nothing_of_its_warmth() {
-    let (bucket, warm) = (Quota::token_bucket(2, SECOND).expect("a quota"), warm_up(2, 4, 3));
+    let bucket = Quota::token_bucket(2, SECOND).expect("a quota");
+    let warm = warm_up(2, 4, 3);
     let mut state = bucket.fresh();
     assert!(bucket.take(&mut state, Cost(2), at(0)).is_admitted());
     for how in [Inherit::Taken, Inherit::AsIs, Inherit::Proportional, Inherit::Reset] {
@@ -156,7 +160,8 @@ fn a_take_that_would_be_paid_for_in_decades_never_fits() {
 fn numbers_out_of_bounds_are_errors() {
     let new = |limit, period, algorithm| Quota::new(limit, Period::Span(period), algorithm);
     let warm = |warm_up, cold_factor| Algorithm::WarmUp { warm_up, cold_factor };
-    let (zero, year) = (Duration::ZERO, Duration::from_secs(365 * 86_400));
+    let zero = Duration::ZERO;
+    let year = Duration::from_secs(365 * 86_400);
     for (got, want) in [
         (new(5, SECOND, warm(zero, 3)), QuotaError::WarmUp(zero)),
         (new(5, SECOND, warm(year + SECOND, 3)), QuotaError::WarmUp(year + SECOND)),

@@ -170,7 +170,8 @@ impl fmt::Display for Span {
         let (unit, name) = UNITS[largest(up)]; // 59 minutes and 59.5 seconds become an hour
         let plural = |count: u64| if count == 1 { "" } else { "s" };
         write!(f, "{} {name}{}", up / unit, plural(up / unit))?;
-        let (rest, place) = (up % unit, largest(up % unit));
+        let rest = up % unit;
+        let place = largest(up % unit);
         if rest > 0 {
             let (unit, name) = UNITS[place];
             write!(f, " {} {name}{}", rest / unit, plural(rest / unit))?;

@@ -225,7 +225,8 @@ fn number(number: u64) -> HeaderValue {
         let mut digits = itoa::Buffer::new();
         return HeaderValue::from_str(digits.format(number.min(MAX_INTEGER))).unwrap_or(EMPTY);
     }
-    let (at, zeros) = (number as usize * 3, usize::from(number < 10) + usize::from(number < 100));
+    let at = number as usize * 3;
+    let zeros = usize::from(number < 10) + usize::from(number < 100);
     HeaderValue::from_static(&SMALL[at + zeros..at + 3])
 }
 

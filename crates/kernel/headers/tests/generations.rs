@@ -139,7 +139,8 @@ fn the_wait_follows_from_the_fields() {
 }
 
 fn limit(name: &'static str, remaining: u64, reset_s: u64, retry_after: RetryAfter) -> LimitState<'static> {
-    let (window, reset_after) = (Duration::from_secs(60), Duration::from_secs(reset_s));
+    let window = Duration::from_secs(60);
+    let reset_after = Duration::from_secs(reset_s);
     LimitState { name, limit: 10, burst: 10, window, remaining, reset_after, retry_after, is_unknown: false }
 }
 

@@ -131,7 +131,8 @@ fn of_entry(entry: &[u8]) -> Option<IpAddr> {
     if !entry.contains(&b'=') {
         return of_node(entry);
     }
-    let (mut found, mut rest) = (None, Some(entry));
+    let mut found = None;
+    let mut rest = Some(entry);
     while let Some(text) = rest {
         let pair = match last_outside_quotes(text, b';') {
             Some(at) => {

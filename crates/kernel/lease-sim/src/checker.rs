@@ -146,7 +146,8 @@ impl Checker {
     pub(crate) fn stood(&mut self, ledger: &Ledger, terms: &Terms, true_ns: u64) {
         let permit = i128::from(terms.interval());
         let out = i128::from(ledger.out + ledger.out_before);
-        let (full, per_us) = (i128::from(terms.full()), i128::from(terms.per_us()));
+        let full = i128::from(terms.full());
+        let per_us = i128::from(terms.per_us());
         let there = full - i128::from(ledger.taken);
         if let Some(window) = self.windows.last_mut().filter(|window| window.ends_us == ledger.window_ends_us)
         {
@@ -276,7 +277,8 @@ impl Checker {
         }
         let held_over =
             self.held_over.iter().filter(|(until, _)| true_ns < *until).map(|(_, most)| most).sum();
-        let (now, more) = (self.admitted * self.period_ns, i128::from(cost) * self.period_ns);
+        let now = self.admitted * self.period_ns;
+        let more = i128::from(cost) * self.period_ns;
         self.admitted += i128::from(cost);
         let ran = self.ran.admit(now, more, self.limit, held_over, true_ns);
         let rose = self.rose.admit(now, more, self.limit, held_over, true_ns);
@@ -315,7 +317,8 @@ impl Checker {
         is_promise: bool,
         true_ns: u64,
     ) -> Result<(), Broken> {
-        let (more, held) = (i128::from(more), i128::from(held));
+        let more = i128::from(more);
+        let held = i128::from(held);
         if self.is_window {
             let taken = self.window.1 + held + more;
             return if taken > self.limit && more > 0 {
@@ -355,7 +358,9 @@ impl Checker {
     /// still be spent.
     pub(crate) fn window(&mut self, ends_us: u64, true_ns: u64) {
         if ends_us > 0 && self.windows.last().is_none_or(|window| window.ends_us != ends_us) {
-            let (admitted, dry_at, rest) = (0, None, 0);
+            let admitted = 0;
+            let dry_at = None;
+            let rest = 0;
             self.windows.push(Window { ends_us, since_ns: true_ns, admitted, dry_at, rest });
         }
         if self.is_window && self.window.0 != ends_us {

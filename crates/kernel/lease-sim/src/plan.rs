@@ -234,7 +234,8 @@ impl Plan {
         };
         // Mostly large enough to be leased, by a little or by much; sometimes not.
         let ration = rng.pick(&[1, 5, 8, 12, 30]) * hosts as u64;
-        let (period_ns, rate_ns) = (rng.pick(&[1_000, 700, 333, 2_000]) * MS, horizon_ms * MS);
+        let period_ns = rng.pick(&[1_000, 700, 333, 2_000]) * MS;
+        let rate_ns = horizon_ms * MS;
         let limit = (ration * period_ns / rate_ns).max(1) + rng.range(0, 6);
         let per_tau = (limit * tau_ms * MS / period_ns).max(1);
         let burst = match rng.range(0, 3) {
@@ -336,12 +337,14 @@ impl Plan {
                     let together = rng.pick(&[1, 1, 1, 4, 16]);
                     let largest_cost = rng.pick(&[1, 1, 1, 3, (self.burst / 2).max(1)]);
                     let every_ns = (even_ns * together * largest_cost.div_ceil(2) * 2 / speed).max(20_000);
-                    let (gaps, costs) = (Gaps::Even, Costs::UpTo(largest_cost));
+                    let gaps = Gaps::Even;
+                    let costs = Costs::UpTo(largest_cost);
                     self.phases.push(Phase { host, from_ns: at, until_ns, every_ns, gaps, together, costs });
                 }
                 at = until_ns;
             }
-            let (from_ns, until_ns) = (self.calm_from_ns + self.tau_ns(), self.measured_ns.1);
+            let from_ns = self.calm_from_ns + self.tau_ns();
+            let until_ns = self.measured_ns.1;
             self.phases.push(Phase {
                 host,
                 from_ns,
@@ -355,7 +358,8 @@ impl Plan {
     }
 
     fn add_troubles(&mut self, rng: &mut Rng) {
-        let (tau_ns, end_ns) = (self.tau_ns(), self.calm_from_ns);
+        let tau_ns = self.tau_ns();
+        let end_ns = self.calm_from_ns;
         let kinds = rng.range(0, 5);
         let times = |rng: &mut Rng, most: u64| {
             (0..rng.range(1, most)).map(|_| rng.range(0, end_ns - 1)).collect::<Vec<_>>()

@@ -177,9 +177,11 @@ impl Served {
     /// Permits that one bucket of `limit` would have admitted of the same arrivals in the measured span.
     #[must_use]
     pub fn exact(&self, plan: &Plan, limit: u64) -> u64 {
-        let (permit, full) =
-            (u128::from(plan.period_ns), u128::from(plan.burst) * u128::from(plan.period_ns));
-        let (mut debt, mut at, mut admitted) = (0_u128, 0, 0);
+        let permit = u128::from(plan.period_ns);
+        let full = u128::from(plan.burst) * u128::from(plan.period_ns);
+        let mut debt = 0_u128;
+        let mut at = 0;
+        let mut admitted = 0;
         let mut window = 0;
         for (now, _, cost) in &self.arrivals {
             let fits = if plan.is_window() {
@@ -206,7 +208,8 @@ impl Served {
     pub fn fair(&self, total: u64) -> Vec<f64> {
         let mut order: Vec<usize> = (0..self.hosts.len()).collect();
         order.sort_by_key(|at| self.hosts[*at].asked);
-        let (mut left, mut shares) = (total as f64, vec![0.0; self.hosts.len()]);
+        let mut left = total as f64;
+        let mut shares = vec![0.0; self.hosts.len()];
         for (nth, at) in order.iter().enumerate() {
             let share = (self.hosts[*at].asked as f64).min(left / (order.len() - nth) as f64);
             shares[*at] = share;

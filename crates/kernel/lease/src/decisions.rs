@@ -35,7 +35,8 @@ impl Terms {
         // When this take was decided, those after it had taken nothing yet.
         let later = self.units(cost.saturating_mul(counted.saturating_sub(nth + 1)));
         let then = LedgerReply { taken: reply.taken.saturating_sub(later), ..*reply };
-        let (left, reset_ns) = (self.room(then.taken), self.reset_ns(&then));
+        let left = self.room(then.taken);
+        let reset_ns = self.reset_ns(&then);
         if is_admitted {
             Decision::admit(self.limit, left, reset_ns)
         } else if cost > self.burst {
@@ -63,7 +64,9 @@ impl Terms {
         let wanted = self.burst.saturating_sub(cost).saturating_mul(self.interval);
         // The debt falls to the permits leased out and stays there until an epoch ends, and leases of nodes
         // that sent nothing are written off.
-        let (mut taken, mut at_us, mut out) = (reply.taken, reply.dry_us, reply.all_out());
+        let mut taken = reply.taken;
+        let mut at_us = reply.dry_us;
+        let mut out = reply.all_out();
         for (epoch_ends_us, out_then) in
             [(reply.ends_us, reply.out), (reply.ends_us.saturating_add(self.tau_us), 0)]
         {

@@ -58,7 +58,8 @@ impl Demand {
     /// Adds the recent sums to the averages, with the weight of their span beside the horizon's.
     fn fold(&mut self, elapsed: f64, horizon: f64) {
         let weight = elapsed / (elapsed + horizon);
-        let (average, recent) = (&mut self.average, std::mem::take(&mut self.recent));
+        let average = &mut self.average;
+        let recent = std::mem::take(&mut self.recent);
         for (average, recent) in [
             (&mut average.takes, recent.takes),
             (&mut average.permits, recent.permits),

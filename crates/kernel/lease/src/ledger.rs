@@ -150,7 +150,8 @@ impl Ledger {
     /// otherwise callers of two rates that take turns would round away all refill. Rounded up by two units at
     /// most, computed in doubles.
     fn rescale(&mut self, terms: &Terms) {
-        let (of, to) = (self.interval, terms.interval);
+        let of = self.interval;
+        let to = terms.interval;
         if self.dry_until_us > 0 && (of, self.dry_per_us) != (to, terms.per_us) {
             let then = of as f64 / self.dry_per_us as f64;
             let stretch = if terms.is_window() { 0.0 } else { to as f64 / terms.per_us as f64 / then };
@@ -233,7 +234,8 @@ impl Ledger {
     /// Owes `cost` permits less, but not less than the permits leased out: first of the debt that is written
     /// as time.
     fn repay(&mut self, terms: &Terms, cost: u64, now_us: u64) {
-        let (mut cost, dry_us) = (cost.min(1 << 53), self.dry_us(now_us));
+        let mut cost = cost.min(1 << 53);
+        let dry_us = self.dry_us(now_us);
         if dry_us > 0 {
             let permits = terms.permits_in_us(dry_us);
             if cost <= permits {

@@ -13,7 +13,8 @@ pub fn merge<T, K: Copy + Eq + Hash>(
     takes: impl IntoIterator<Item = T>,
     kind: impl Fn(&T) -> K,
 ) -> Vec<(K, Vec<T>)> {
-    let (mut groups, mut places) = (Vec::<(K, Vec<T>)>::new(), HashMap::new());
+    let mut groups = Vec::<(K, Vec<T>)>::new();
+    let mut places = HashMap::new();
     for take in takes {
         let kind = kind(&take);
         let place = *places.entry(kind).or_insert_with(|| {

@@ -238,7 +238,8 @@ impl Node {
         self.last_take = now;
         self.lapse(now);
         let valid = self.holding.valid(terms, now);
-        let (here, had_some) = (cost.min(valid), valid > 0);
+        let here = cost.min(valid);
+        let had_some = valid > 0;
         if !terms.has(Mistake::PaysFromNothing) {
             self.holding.permits -= here;
         }

@@ -312,7 +312,8 @@ fn burst_and_windows(quota: &Quota) -> Option<(u64, Option<Windows>)> {
 /// interval is rounded up by less than 1 ppm, so that the rate is never above the quota's.
 fn units(limit: u64, period_ns: u64, burst: u64) -> Option<(u64, u64)> {
     let divisor = gcd(limit, period_ns);
-    let (scale, interval) = (limit / divisor, period_ns / divisor);
+    let scale = limit / divisor;
+    let interval = period_ns / divisor;
     if scale <= MAX_SCALE && interval.checked_mul(burst).is_some_and(|full| full <= MAX_FULL) {
         return Some((interval, scale));
     }

@@ -99,7 +99,8 @@ impl Shares {
         if !has.is_below(more, free, times) {
             return Err(has);
         }
-        let (places, bytes) = (has.places.saturating_add(more.places), has.bytes.saturating_add(more.bytes));
+        let places = has.places.saturating_add(more.places);
+        let bytes = has.bytes.saturating_add(more.bytes);
         part.insert(name, Room { places, bytes });
         Ok(())
     }
@@ -115,7 +116,8 @@ mod tests {
 
     #[test]
     fn a_holder_that_is_refused_takes_nothing_from_the_others() {
-        let (shares, free) = (Shares::default(), Room { places: 4, bytes: 1 });
+        let shares = Shares::default();
+        let free = Room { places: 4, bytes: 1 };
         let holders = |user: &str| {
             [Part { name: shares.name(user), times: 1 }, Part { name: shares.name("all"), times: 4 }]
         };

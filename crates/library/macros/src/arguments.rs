@@ -45,8 +45,14 @@ pub(crate) struct Key {
 
 impl Parse for Arguments {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
-        let (mut app, mut name, mut need_permits, mut desc) = (None, None, None, None);
-        let (mut quota, mut key, mut template, mut fallback) = (None, None, None, None);
+        let mut app = None;
+        let mut name = None;
+        let mut need_permits = None;
+        let mut desc = None;
+        let mut quota = None;
+        let mut key = None;
+        let mut template = None;
+        let mut fallback = None;
         let mut seen: Vec<String> = Vec::new();
         while !input.is_empty() {
             let argument = input.call(Ident::parse_any)?;

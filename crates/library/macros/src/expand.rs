@@ -121,7 +121,8 @@ mod tests {
             let got = expanded(arguments, function).expect("a function");
             let head = function.split('{').next().expect("a head").parse::<TokenStream>().expect("tokens");
             assert!(got.starts_with(&head.to_string()), "{got}");
-            let (check, body) = (got.find("RULE . check (& (id))"), got.find("body ()"));
+            let check = got.find("RULE . check (& (id))");
+            let body = got.find("body ()");
             assert!(check.is_some() && check < body, "{got}");
             assert!(got.contains(r#"Site :: new ("HOTEL_SIP" , "TEST" , 2u64 , "d" ,"#), "{got}");
         }

@@ -22,7 +22,8 @@ pub(crate) fn fault(text: &str) -> Option<String> {
         }
         Err(_) => return Some(format!("invalid quota {text:?}: the largest number is {LARGEST}")),
     };
-    let (permits, period) = (rate.permits, rate.per.length());
+    let permits = rate.permits;
+    let period = rate.per.length();
     let burst = rate.burst.unwrap_or(permits);
     let fault = if permits > LARGEST || burst > LARGEST {
         format!("the largest number is {LARGEST}")
@@ -48,7 +49,8 @@ mod tests {
 
     fn is_quota(text: &str) -> bool {
         let made = parse_rate(text).ok().and_then(|rate| {
-            let (burst, refill) = (rate.burst, Refill::Continuous);
+            let burst = rate.burst;
+            let refill = Refill::Continuous;
             let bucket = Algorithm::TokenBucket { burst, initial: None, overdraft: 0, refill };
             Quota::new(rate.permits, Period::Span(rate.per.length()), bucket).ok()
         });

@@ -34,7 +34,8 @@ impl Leasing {
         question: &Question<'_>,
         deadline: Duration,
     ) -> Result<Answer, RemoteError> {
-        let (key, ends) = (question.key(), Instant::now() + deadline);
+        let key = question.key();
+        let ends = Instant::now() + deadline;
         match self.leases.take(&key, question.hits, Instant::now()) {
             Taken::Here => return Ok(of_a_lease()),
             Taken::Ask(None) => {}
@@ -60,7 +61,9 @@ impl Leasing {
     fn lease(self: &Arc<Self>, key: &str, question: &Question<'_>, offer: Offer) {
         let began = Instant::now();
         let Some(permits) = self.leases.want(key, offer, began) else { return };
-        let (leasing, key, wanted) = (Arc::clone(self), key.to_owned(), LeaseRequest::new(question, permits));
+        let leasing = Arc::clone(self);
+        let key = key.to_owned();
+        let wanted = LeaseRequest::new(question, permits);
         self.runtime.spawn(async move {
             let lease = match leasing.channel.lease(&wanted, WITHIN).await {
                 Ok(Some((id, refill))) => Some(Lease { id, permits, refill, began, used: 0 }),

@@ -25,7 +25,8 @@ const KEYS: usize = 1_024;
 
 fn main() {
     println!("{:34} {:>10} {:>10} {:>7}", "ns per decision", "beside", "tollgate", "ratio");
-    let (theirs, ours) = (governor(PLENTY, PLENTY), ours(PLENTY, PLENTY));
+    let theirs = governor(PLENTY, PLENTY);
+    let ours = ours(PLENTY, PLENTY);
     for threads in [1, 2] {
         let name = format!("direct, admitted, {threads} threads");
         compare(
@@ -34,7 +35,8 @@ fn main() {
             || timed(threads, |_| ours.check().is_ok()),
         );
     }
-    let (theirs, ours) = (governor(1, 1), self::ours(1, 1));
+    let theirs = governor(1, 1);
+    let ours = self::ours(1, 1);
     black_box((theirs.check().is_ok(), ours.check().is_ok()));
     for threads in [1, 2] {
         let name = format!("direct, denied, {threads} threads");
@@ -82,7 +84,8 @@ fn keyed() {
         || timed(1, |turn| theirs.check_key(key(turn)).is_ok()),
         || timed(1, |turn| ours.check(key(turn)).is_ok()),
     );
-    let (store, clock) = (MemoryStore::default(), MonotonicClock::new());
+    let store = MemoryStore::default();
+    let clock = MonotonicClock::new();
     let second = std::time::Duration::from_secs(1);
     let counted = tollgate_core::Quota::token_bucket(u64::from(PLENTY), second).expect("a quota");
     compare(
@@ -159,7 +162,8 @@ fn compare(what: &str, theirs: impl Fn() -> f64, ours: impl Fn() -> f64) {
         both.sort_by(|a, b| of(a).total_cmp(&of(b)));
         of(&both[repeats / 2])
     };
-    let (theirs, ours) = (middle(|both| both.0), middle(|both| both.1));
+    let theirs = middle(|both| both.0);
+    let ours = middle(|both| both.1);
     println!("{what:34} {theirs:>10.2} {ours:>10.2} {:>7.3}", ours / theirs);
 }
 

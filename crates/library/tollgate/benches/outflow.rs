@@ -49,7 +49,8 @@ fn run(rate: u64, batch: usize) {
     let starts: Vec<Instant> = left.iter().step_by(batch).copied().collect();
     let gaps = starts.windows(2).map(|pair| pair[1].saturating_duration_since(pair[0])).collect();
     let measured = (left.len() - batch) as f64 / last.duration_since(*first).as_secs_f64();
-    let (late, gaps) = (Sorted::new(late), Sorted::new(gaps));
+    let late = Sorted::new(late);
+    let gaps = Sorted::new(gaps);
     println!(
         "{rate:8} {batch:6} {measured:10.1} {:9.0} {:9.0} {:9.0} {:9.0} {:9.0} {:9.0}",
         late.at(0.5),

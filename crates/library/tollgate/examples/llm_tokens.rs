@@ -79,7 +79,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         Some(path) if path.ends_with(".csv") => read(&path)?,
         _ => TRACE.to_vec(),
     };
-    let (by_estimate, by_use) = (play(&trace, false)?, play(&trace, true)?);
+    let by_estimate = play(&trace, false)?;
+    let by_use = play(&trace, true)?;
     println!("by estimates:      {by_estimate:?}");
     println!("by what was used:  {by_use:?}");
     let span_ms = trace.last().map_or(0, |(at_ms, ..)| *at_ms);

@@ -86,7 +86,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         how: Inherit,
         now: Timestamp,
     ) {
-        let (old, new) = (tiers.get(before), tiers.get(tier));
+        let old = tiers.get(before);
+        let new = tiers.get(tier);
         let counts_alike = old.quota.counts_as(&new.quota);
         let reserved = if owes_ahead(&old.quota) { Cost(queue.permits_of(key)) } else { Cost::PEEK };
         let mut state = old.get(key);

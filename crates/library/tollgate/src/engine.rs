@@ -284,7 +284,8 @@ impl<S: States, C: Clock> Engine<S, C> {
 
     /// Denies `key` until that instant, whatever is left of its quota.
     pub(crate) fn block(&self, key: &[u8], until: Timestamp) {
-        let (now, quota) = (self.clock.now(), Quota::unlimited());
+        let now = self.clock.now();
+        let quota = Quota::unlimited();
         let blocks = self.blocks.get_or_init(|| Table::new(BLOCKS_BYTES));
         blocks.update(key, &quota, now, |state| {
             *state = State::Word(Word { value: until.as_nanos(), expires: Expiry::at(until) });

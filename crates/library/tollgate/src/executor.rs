@@ -162,7 +162,8 @@ impl LeakyExecutor {
     pub fn builder(rate: u64, per: Duration) -> LeakyExecutorBuilder {
         let in_ten_ms = u128::from(rate) * 10_000_000 / per.as_nanos().max(1);
         let batch = usize::try_from(in_ten_ms).unwrap_or(usize::MAX).clamp(1, 1_000_000);
-        let (capacity, workers) = (1_000, 1_000);
+        let capacity = 1_000;
+        let workers = 1_000;
         LeakyExecutorBuilder { rate, per, batch, capacity, workers, order: Order::Fifo, max_wait: None }
     }
 

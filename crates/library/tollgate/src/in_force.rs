@@ -73,7 +73,8 @@ impl<S: States> InForce<S> {
     fn named<T>(&self, key: &[u8], with: impl FnOnce(&[u8]) -> T) -> T {
         const SHORT: usize = 128;
         let Some(tier) = self.tier.map(u16::to_be_bytes) else { return with(key) };
-        let (length, mut short) = (tier.len() + key.len(), [0; SHORT]);
+        let length = tier.len() + key.len();
+        let mut short = [0; SHORT];
         if length > SHORT {
             return with(&[&tier[..], key].concat());
         }

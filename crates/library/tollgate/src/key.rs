@@ -177,7 +177,8 @@ mod tests {
 
     #[test]
     fn a_reference_is_the_key_that_it_points_to() {
-        let (text, number) = (&"ann", &&7_u16);
+        let text = &"ann";
+        let number = &&7_u16;
         assert_eq!(*text.key_bytes(), *b"ann");
         assert_eq!(*number.key_bytes(), [0, 7]);
     }

@@ -164,7 +164,8 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> SharedRateLimiter<K, C> {
     }
 
     async fn take(&self, key: &K, n: u64) -> Result<Decision, SharedError> {
-        let (named, now) = (self.named(key), self.here.now());
+        let named = self.named(key);
+        let now = self.here.now();
         let mut verdicts = Verdicts::with_capacity(1);
         let take = named.counter().take(Cost(n));
         self.store.store.take(&[take], Charge::Each, now, &mut verdicts).await;
@@ -203,7 +204,8 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> SharedRateLimiter<K, C> {
     /// # Errors
     /// [`SharedError`], but never a denial; [`SharedError::Unknown`] where they may have been given back.
     pub async fn give_back(&self, key: &K, n: u64) -> Result<(), SharedError> {
-        let (named, now) = (self.named(key), self.here.now());
+        let named = self.named(key);
+        let now = self.here.now();
         let _left = self.store.store.give_back(named.counter(), Cost(n), now).await?;
         Ok(())
     }
@@ -214,7 +216,8 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> SharedRateLimiter<K, C> {
     /// # Errors
     /// [`SharedError`], but never a denial.
     pub async fn penalise(&self, key: &K, n: u64) -> Result<(), SharedError> {
-        let (named, now) = (self.named(key), self.here.now());
+        let named = self.named(key);
+        let now = self.here.now();
         let _left = self.store.store.charge(named.counter(), Cost(n), now).await?;
         Ok(())
     }
@@ -224,7 +227,8 @@ impl<K: LimitKey + ?Sized, C: Clock + 'static> SharedRateLimiter<K, C> {
     /// # Errors
     /// [`SharedError`], but never a denial.
     pub async fn reset(&self, key: &K) -> Result<(), SharedError> {
-        let (named, now) = (self.named(key), self.here.now());
+        let named = self.named(key);
+        let now = self.here.now();
         let _was_there = self.store.store.reset(named.counter(), now).await?;
         Ok(())
     }

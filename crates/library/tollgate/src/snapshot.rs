@@ -68,7 +68,8 @@ impl Snapshot {
         let own = &self.quota;
         if (own.limit(), own.period(), own.algorithm()) != (quota.limit(), quota.period(), quota.algorithm())
         {
-            let (snapshot, limiter) = (Described(own).to_string(), Described(quota).to_string());
+            let snapshot = Described(own).to_string();
+            let limiter = Described(quota).to_string();
             return Err(RestoreError::OtherQuota { snapshot, limiter });
         }
         Ok(match (&self.kept, quota.step_params()) {

@@ -73,12 +73,14 @@ impl<S> List<S> {
     /// The tier; the first tier for a number that does not exist, which no answer contains.
     #[inline]
     fn get(&self, tier: u16) -> &Arc<InForce<S>> {
-        let (chunk, place) = (usize::from(tier) / CHUNK, usize::from(tier) % CHUNK);
+        let chunk = usize::from(tier) / CHUNK;
+        let place = usize::from(tier) % CHUNK;
         self.chunks.get(chunk).and_then(|it| it.get()?.get(place)?.get()).unwrap_or(&self.first)
     }
 
     fn set(&self, tier: u16, in_force: InForce<S>) {
-        let (chunk, place) = (usize::from(tier) / CHUNK, usize::from(tier) % CHUNK);
+        let chunk = usize::from(tier) / CHUNK;
+        let place = usize::from(tier) % CHUNK;
         let chunk = self.chunks[chunk].get_or_init(|| (0..CHUNK).map(|_| OnceLock::new()).collect());
         chunk[place].get_or_init(|| Arc::new(in_force));
     }

@@ -156,7 +156,8 @@ fn longest_denial(requests: &[Request<'_>]) -> Option<DeniedBy> {
 #[cold]
 fn first_denied(requests: &[Request<'_>], first: usize) -> usize {
     let Request { limit, key, .. } = &requests[first];
-    let (mut sum, mut last) = (0_u64, first);
+    let mut sum = 0_u64;
+    let mut last = first;
     for (index, request) in requests.iter().enumerate().skip(first) {
         if !request.is_of_the_same(&requests[first]) {
             continue;
@@ -224,7 +225,8 @@ mod tests {
 
     #[test]
     fn a_fixed_window_gives_nothing_back_for_a_bucket_that_is_faster_taken() {
-        let (window, bucket) = (Shows::new(true, true), Shows::new(false, true));
+        let window = Shows::new(true, true);
+        let bucket = Shows::new(false, true);
         let taken_by_another = Shows::new(false, false);
         let request = |limit| Request { limit, key: KeyBytes::borrowed(b""), n: 1 };
         let denied = check_all(&[request(&window), request(&bucket), request(&taken_by_another)]);

@@ -313,7 +313,8 @@ proptest! {
         ]),
     ) {
         let quota = |limit| Quota::token_bucket(limit, ms(1_000));
-        let ((limiter, clock), (by_key, key_clock)) = (direct(quota(old_limit)), keyed(quota(old_limit)));
+        let (limiter, clock) = direct(quota(old_limit));
+let (by_key, key_clock) = keyed(quota(old_limit));
         let taken = limiter.take_at_most(taken.max(1));
         prop_assert_eq!(by_key.take_at_most("a", taken), taken);
         limiter.penalise(owed);
@@ -470,7 +471,8 @@ fn threads_share_the_permits_while_the_quota_changes_and_permits_come_back() {
     const IN_FLIGHT: u64 = 3 * 9;
     for (seed, has_keys) in (0..20).flat_map(|seed| [(seed, false), (seed, true)]) {
         let quota = Quota::per_hour(700).burst(BURST);
-        let (by_key, one) = (keyed(quota.clone()).0, direct(quota).0);
+        let by_key = keyed(quota.clone()).0;
+        let one = direct(quota).0;
         let limiter = ((!has_keys).then_some(&one), &by_key);
         let (changes, most) = if has_keys { (3, BURST + IN_FLIGHT) } else { (CHANGES, BURST) };
         let held = AtomicU64::new(0);

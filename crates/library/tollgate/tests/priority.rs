@@ -13,7 +13,9 @@ fn a_high_class_is_admitted_while_a_low_one_is_denied() {
     let clock = ManualClock::default();
     let limiter =
         PriorityLimiter::with_clock(Quota::per_second(100), &[9, 1], clock.clone()).expect("a limiter");
-    let (mut high, mut low, mut high_denied) = (0, 0, 0);
+    let mut high = 0;
+    let mut low = 0;
+    let mut high_denied = 0;
     for tick in 0..1_000 {
         // Ten low requests come first each time; high ones stay within 90 a second.
         low += (0..10).filter(|_| limiter.check(LOW).is_ok()).count();
@@ -85,7 +87,9 @@ proptest! {
     fn each_key_is_as_a_limiter_of_its_own(
         calls in prop::collection::vec((0..4_u64, 0..4_usize, 0..6_u64, 0..400_u64, any::<bool>()), 1..100),
     ) {
-        let (clock, quota, weights) = (ManualClock::default(), Quota::per_second(10).burst(12), [4, 2, 1]);
+        let clock = ManualClock::default();
+let quota = Quota::per_second(10).burst(12);
+let weights = [4, 2, 1];
         let by_key: KeyedPriorityLimiter<u64, _> =
             KeyedPriorityLimiter::with_clock(quota.clone(), &weights, clock.clone()).expect("a limiter");
         let each: Vec<_> = (0..4)

@@ -76,12 +76,14 @@ fn compare(name: &str, mut bare: impl Service<Request<()>>, mut limited: impl Se
     if std::env::args().skip_while(|argument| argument != "--only").nth(1).is_some_and(|only| only != name) {
         return;
     }
-    let (mut without, mut with) = (Vec::new(), Vec::new());
+    let mut without = Vec::new();
+    let mut with = Vec::new();
     for _ in 0..if is_smoke() { 1 } else { 15 } {
         without.push(timed(&mut bare));
         with.push(timed(&mut limited));
     }
-    let (without, with) = (median(without), median(with));
+    let without = median(without);
+    let with = median(with);
     println!("{name:36} {without:10.1} {with:10.1} {:8.1}", with - without);
 }
 

@@ -35,14 +35,16 @@ fn routes(go: &Arc<Notify>, search: &AdaptiveLimiter) -> Router {
 
 async fn ask(routes: Router, path: &str) -> Result<StatusCode, Box<dyn Error + Send + Sync>> {
     let response = routes.oneshot(Request::get(path).body(Body::empty())?).await?;
-    let (status, retry_after) = (response.status(), response.headers().get("retry-after"));
+    let status = response.status();
+    let retry_after = response.headers().get("retry-after");
     println!("GET {path}: {status}, retry after {retry_after:?}");
     Ok(status)
 }
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
-    let (go, search) = (Arc::new(Notify::new()), AdaptiveLimiter::new(Gradient2::default())?);
+    let go = Arc::new(Notify::new());
+    let search = AdaptiveLimiter::new(Gradient2::default())?;
     let routes = routes(&go, &search);
 
     // One works, one waits, and the third is rejected at once.

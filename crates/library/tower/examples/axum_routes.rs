@@ -40,7 +40,8 @@ async fn ask(routes: &Router, path: &str, from: &str) -> Result<(StatusCode, Str
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let routes = routes()?;
-    let (ann, bob) = ("192.0.2.1:5001", "192.0.2.2:5002");
+    let ann = "192.0.2.1:5001";
+    let bob = "192.0.2.2:5002";
     assert_eq!(ask(&routes, "/search", ann).await?.1, "found");
     assert_eq!(ask(&routes, "/search", ann).await?.1, "found");
     let (status, body) = ask(&routes, "/search", ann).await?;

@@ -68,7 +68,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut client = tonic::client::Grpc::new(Endpoint::new(address)?.connect().await?);
     for number in 1..=3 {
         client.ready().await?;
-        let (request, path) = (tonic::Request::new("hello".to_owned()), "/demo.Echo/Say");
+        let request = tonic::Request::new("hello".to_owned());
+        let path = "/demo.Echo/Say";
         let codec = ProstCodec::<String, String>::default();
         let answer = client.unary(request, PathAndQuery::from_static(path), codec).await;
         println!("{number}: {answer:?}");

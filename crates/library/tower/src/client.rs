@@ -349,7 +349,9 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (inner, replay, shared) = (self.inner.clone(), self.replay.clone(), Arc::clone(&self.shared));
+        let inner = self.inner.clone();
+        let replay = self.replay.clone();
+        let shared = Arc::clone(&self.shared);
         Box::pin(send(inner, replay, shared, request))
     }
 }

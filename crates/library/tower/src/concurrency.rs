@@ -254,7 +254,8 @@ impl<C: Clock> ConcurrencyLayer<C> {
     where
         R: http_body::Body<Data = Bytes>,
     {
-        let (status, judge) = (response.status(), Arc::clone(&self.judge));
+        let status = response.status();
+        let judge = Arc::clone(&self.judge);
         let finish = judge.fields(status, response.headers());
         if self.settings.until_head {
             slot.finish(finish);
@@ -283,7 +284,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (mut inner, layer) = (self.inner.clone(), self.layer.clone());
+        let mut inner = self.inner.clone();
+        let layer = self.layer.clone();
         Box::pin(async move {
             let key = layer.slots.key(&Head::of(&request));
             let slot = match layer.enter(&key, grpc::is_call(request.headers())).await {

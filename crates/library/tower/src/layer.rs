@@ -324,7 +324,8 @@ where
                 StateProjection::Called { future } => {
                     let mut response = ready!(future.poll(context))?;
                     if let Some((shared, counted)) = this.marks {
-                        let (states, status) = (shared.states(counted), response.status());
+                        let states = shared.states(counted);
+                        let status = response.status();
                         shared.replies.mark(&states, status, response.headers_mut());
                     }
                     return Poll::Ready(Ok(response.map(Body::inner)));

@@ -268,7 +268,8 @@ where
         match self.shared.start(&Head::of(&request)) {
             Ok(started) => {
                 request.extensions_mut().insert(started.used.clone());
-                let (future, started) = (self.inner.call(request), Some(started));
+                let future = self.inner.call(request);
+                let started = Some(started);
                 PostPaidFuture { state: State::Called { future, started } }
             }
             Err(response) => {

@@ -107,13 +107,15 @@ impl<S: Clone, C> Clone for Queue<S, C> {
 impl<C: Clock + 'static> Shared<C> {
     /// Waits for the turn of `key`; otherwise the reply to its client.
     async fn wait(&self, key: &KeyBytes, is_grpc: bool) -> Result<(), Response<Bytes>> {
-        let (limiter, permits) = (self.limit.limiter(), self.limit.permits());
+        let limiter = self.limit.limiter();
+        let permits = self.limit.permits();
         let error = match limiter.try_acquire(key.as_slice(), permits, self.max_wait).await {
             Ok(_) => return Ok(()),
             Err(error) => error,
         };
         let left = limiter.peek(key);
-        let (limit, remaining) = (left.limit(), left.remaining());
+        let limit = left.limit();
+        let remaining = left.remaining();
         let reset_ns = nanos(left.reset_after());
         let decision = match error {
             AcquireError::TooLong { retry_after } => {
@@ -152,7 +154,8 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (mut inner, shared) = (self.inner.clone(), Arc::clone(&self.shared));
+        let mut inner = self.inner.clone();
+        let shared = Arc::clone(&self.shared);
         Box::pin(async move {
             let is_grpc = grpc::is_call(request.headers());
             let place = shared.limit.place(&Head::of(&request));

@@ -69,14 +69,16 @@ impl<S: Store, O: Observer> Limiter<S, O> {
 
     /// Has to be called while `changing` is locked.
     fn set_aside(&self, now: Timestamp) {
-        let (interventions, candidates) = (self.interventions.load(), self.candidates.load());
+        let interventions = self.interventions.load();
+        let candidates = self.candidates.load();
         self.rules.load().set_aside(&interventions, &candidates, now);
     }
 
     /// The intervention that decides a descriptor of `entries`.
     #[must_use]
     pub fn intervention(&self, domain: &str, entries: &[Entry<'_>], now: Timestamp) -> Option<InForce> {
-        let (interventions, rules) = (self.interventions.load(), self.rules.load());
+        let interventions = self.interventions.load();
+        let rules = self.rules.load();
         interventions.of(domain)?.find(rules.policy().domain(domain), entries, now)
     }
 

@@ -118,7 +118,9 @@ impl Interventions {
     /// Takes the interventions of `list` that are not over at `now`, as far as the caps allow. Of two for the
     /// same entries, a block precedes an allowance, and the later end precedes the earlier.
     pub(crate) fn new(list: Vec<Intervention>, now: Timestamp) -> (Self, Intervening) {
-        let (mut all, mut result, mut bytes) = (Self::default(), Intervening::default(), 0);
+        let mut all = Self::default();
+        let mut result = Intervening::default();
+        let mut bytes = 0;
         for one in list {
             if one.until <= now {
                 result.ended += 1;
@@ -226,7 +228,8 @@ impl OfDomain {
             if self.lengths >> named & 1 == 0 {
                 continue;
             }
-            let (entries, seen) = (&entries[..named], &seen[..named]);
+            let entries = &entries[..named];
+            let seen = &seen[..named];
             let names = |it: &Kept| now < it.until && it.names(entries, seen);
             if let Some(kept) = self.table.find(hasher.clone().finish(), names) {
                 found = Some((kept, named));
@@ -239,7 +242,8 @@ impl OfDomain {
 
 /// Hash of the entries, read as those of a request.
 fn hash_of(hasher: &DefaultHashBuilder, entries: &[OwnEntry]) -> u64 {
-    let (mut hasher, mut room) = (hasher.build_hasher(), ValueRoom::new());
+    let mut hasher = hasher.build_hasher();
+    let mut room = ValueRoom::new();
     for (key, value) in entries {
         write(&mut hasher, &seen_alone(Entry::new(key, value), &mut room));
     }
@@ -320,7 +324,8 @@ mod tests {
         ];
         let (all, result) = Interventions::new(list, NOON);
         assert_eq!((result.in_force, result.dropped), (3, 0));
-        let (ann, both) = ([("user", "ann")], [("user", "ann"), ("path", "/b")]);
+        let ann = [("user", "ann")];
+        let both = [("user", "ann"), ("path", "/b")];
         let more = [both[0], both[1], ("method", "GET")];
         for (entries, after, want) in [
             (&ann[..], 0, Some((Allowed, 1, 10))),

@@ -74,7 +74,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     #[must_use]
     pub fn with_observer(policy: Policy, store: S, settings: LimiterSettings, observer: O) -> Self {
         let reservations = Arc::new(Table::new(settings.max_reservations));
-        let (observed, interventions) = (observer.prepare(&policy), Interventions::default());
+        let observed = observer.prepare(&policy);
+        let interventions = Interventions::default();
         let candidates = Candidates::default();
         let rules = Rules::new(policy, observed, 0, &interventions, &candidates, Timestamp::ZERO);
         observer.rules_loaded(RulesLoaded::InForce { version: rules.policy.version() }, Timestamp::ZERO);
@@ -108,7 +109,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let policy = policy.migrated_from(old.policy(), now);
         let generation = old.generation + 1;
         let observed = self.observer.prepare(&policy);
-        let (interventions, candidates) = (self.interventions.load(), self.candidates.load());
+        let interventions = self.interventions.load();
+        let candidates = self.candidates.load();
         let rules = Rules::new(policy, observed, generation, &interventions, &candidates, now);
         self.observer.rules_loaded(RulesLoaded::InForce { version: rules.policy.version() }, now);
         self.rules.store(Arc::new(rules));

@@ -72,8 +72,10 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let Failed { mode, takes, verdicts, now } = failed;
         let is_alone = !mode.is_together;
         let was_charged = is_alone || verdicts.iter().flatten().all(Decision::is_admitted);
-        let (mut is_charged, nodes) = (was_charged, self.store.live_nodes());
-        let (mut results, mut shares) = (Vec::with_capacity(takes.len()), Vec::new());
+        let mut is_charged = was_charged;
+        let nodes = self.store.live_nodes();
+        let mut results = Vec::with_capacity(takes.len());
+        let mut shares = Vec::new();
         for (at, verdict) in verdicts.iter().enumerate() {
             results.push(match verdict {
                 Ok(decision) => ItemResult::Decided(*decision),

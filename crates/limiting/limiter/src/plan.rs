@@ -67,7 +67,10 @@ pub(crate) fn plan_with(
     intervention: impl Fn(&[Entry<'_>]) -> Option<InForce>,
 ) -> Result<(), RequestError> {
     let first = domain.rules().first().map_or(0, |rule| rule.index);
-    let (mut any_replaces, mut any_denied, mut queues, mut several) = (false, false, false, false);
+    let mut any_replaces = false;
+    let mut any_denied = false;
+    let mut queues = false;
+    let mut several = false;
     for (index, descriptor) in request.descriptors.iter().enumerate() {
         let rule = domain.find(descriptor.entries);
         let mut status = status(rule, first, descriptor, request.hits, settings);
@@ -96,7 +99,8 @@ pub(crate) fn plan_with(
                 queues |= rule.max_wait.is_some();
                 several |= rule.limits.len() > 1;
                 for limit in 0..rule.limits.len() {
-                    let (place, of_rule) = (LimitRef::Rule(limit as u32), &rule.limits[limit]);
+                    let place = LimitRef::Rule(limit as u32);
+                    let of_rule = &rule.limits[limit];
                     next.push(place, Some(of_rule), of_rule.post_paid, scratch, |keys| {
                         rule.write_key(limit, domain.name(), descriptor.entries, keys);
                     });

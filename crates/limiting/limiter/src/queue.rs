@@ -72,7 +72,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let mut queued = Queued::new(self, request, arrived, patience);
         loop {
             // Those that are in force now: they may have changed while it waited.
-            let (rules, now) = (self.rules.load(), queued.now);
+            let rules = self.rules.load();
+            let now = queued.now;
             scratch.clear();
             let Some(domain) = self.plan(&rules, request, Hits::Asked, now, scratch)? else {
                 return Ok(self.answer_of_no_domain(rules, request, now, scratch));
@@ -88,7 +89,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
                 Next::Wait(waiting) => {
                     drop(rules);
                     if let Some((planned, grant)) = queued.wait(waiting).await {
-                        let (waited, now) = (queued.waited(), queued.now);
+                        let waited = queued.waited();
+                        let now = queued.now;
                         return Ok(self.pass(request, planned, &grant, waited, now, scratch).await);
                     }
                 }
@@ -288,7 +290,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
             return false;
         }
         let looks = others.iter().map(|item| Take { cost: Cost::PEEK, ..item.take(domain, overrides, keys) });
-        let (looks, mut verdicts) = (looks.collect::<Vec<_>>(), Verdicts::new());
+        let looks = looks.collect::<Vec<_>>();
+        let mut verdicts = Verdicts::new();
         self.store.take(&looks, tollgate_store::Charge::Each, now, &mut verdicts).await;
         self.observer.store_called(looks.len());
         let lacks = |(item, verdict): (&&Item, &Result<Decision, _>)| {

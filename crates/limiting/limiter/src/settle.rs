@@ -108,7 +108,9 @@ fn is_later(decision: Option<Decision>, other: Option<Decision>) -> bool {
 /// Shadow rules stop denying here.
 #[inline(always)]
 pub(crate) fn overall(statuses: &mut [Status]) -> Outcome {
-    let (mut hard_denies, mut soft, mut soft_denies) = (false, 0_u32, 0_u32);
+    let mut hard_denies = false;
+    let mut soft = 0_u32;
+    let mut soft_denies = 0_u32;
     for status in statuses {
         if status.outcome == Outcome::Deny && status.is_shadow_rule {
             status.outcome = Outcome::Admit;

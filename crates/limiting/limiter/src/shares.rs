@@ -99,7 +99,8 @@ mod tests {
     fn a_caller_gets_half_a_domain_four_fifths_and_those_that_come_later_their_part_of_the_rest() {
         use ReservationShare::{Caller, Domain};
         for room in [Room { places: 1_000, bytes: 1 << 40 }, Room { places: 1 << 40, bytes: 10_000 }] {
-            let (shares, mut free) = (Shares::default(), room);
+            let shares = Shares::default();
+            let mut free = room;
             assert_eq!(fill(&shares, &mut free, "a", |_| 0), (500, Caller));
             assert_eq!(fill(&shares, &mut free, "b", |_| 0), (250, Caller));
             // Its callers have other names each time, so that only the domain has a share.
@@ -116,8 +117,10 @@ mod tests {
 
     #[test]
     fn what_is_given_back_leaves_nothing_behind() {
-        let (shares, free) = (Shares::default(), Room { places: 9, bytes: 9_000 });
-        let (holder, two) = (shares.holder("a", None), Room { places: 2, bytes: 7 });
+        let shares = Shares::default();
+        let free = Room { places: 9, bytes: 9_000 };
+        let holder = shares.holder("a", None);
+        let two = Room { places: 2, bytes: 7 };
         for _ in 0..3 {
             shares.take(holder, two, free).expect("it is below its share");
         }

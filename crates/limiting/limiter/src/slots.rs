@@ -290,7 +290,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let domain = rules.policy().domain(request.domain).ok_or(SlotError::NoSlots)?;
         let rule = domain.find(entries).ok_or(SlotError::NoSlots)?;
         let place = Place::of(rule, domain.name(), entries).ok_or(SlotError::NoSlots)?;
-        let (slots, holder) = (place.slots, Holder(id.0));
+        let slots = place.slots;
+        let holder = Holder(id.0);
         let released = self.store.release(place.key(), &slots, holder, now).await;
         let mut was_held = match &released {
             Ok(released) => {
@@ -325,7 +326,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
     }
 
     async fn take_slot(&self, place: &Place<'_>, id: SlotId, now: Timestamp) -> Taken {
-        let (slots, holder) = (place.slots, Holder(id.0));
+        let slots = place.slots;
+        let holder = Holder(id.0);
         self.observer.store_called(1);
         let error = match self.store.acquire(place.key(), &slots, holder, now).await {
             Ok(acquired) => {
@@ -338,7 +340,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         self.count_store_error(&error, now);
         let way = place.rule.on_store_failure;
         if self.counts_shares(way) {
-            let (slots, share) = (slots.share_of(self.store.live_nodes()), place.share());
+            let slots = slots.share_of(self.store.live_nodes());
+            let share = place.share();
             if let Ok(acquired) = self.store.acquire(local(&share), &slots, holder, now).await {
                 self.slots.acquired(&acquired);
                 return Taken::Decided { slots, acquired, degraded: Some(Degraded::Local) };
@@ -351,7 +354,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
 impl<'a> Place<'a> {
     /// `None` for a rule without slots.
     fn of(rule: &'a Rule, domain: &str, entries: &[Entry<'_>]) -> Option<Self> {
-        let (slots, mut key) = (rule.slots?, Vec::new());
+        let slots = rule.slots?;
+        let mut key = Vec::new();
         rule.write_slot_key(domain, entries, &mut key);
         Some(Self { rule, slots, key })
     }

@@ -206,8 +206,8 @@ impl Exposition {
         }
         let bounds = QUEUE_WAITS.map(|bound| bound.as_secs_f64());
         let buckets = buckets(&bounds, |index| stats.waits.get(index).copied().unwrap_or_default());
-        let (name, help) =
-            ("tollgate_queue_wait_seconds", "Waits of requests that were admitted at their turn");
+        let name = "tollgate_queue_wait_seconds";
+        let help = "Waits of requests that were admitted at their turn";
         let mut series = to.encode_descriptor(name, help, None, MetricType::Histogram)?;
         histogram(&mut series, stats.wait_ns as f64 / 1e9, &buckets)
     }
@@ -307,7 +307,8 @@ impl Exposition {
         let sizes = BATCH_SIZES.map(|size| size as f64);
         let buckets = buckets(&sizes, |index| self.0.globals.sum(Global::Batches as usize + index));
         let sum = self.0.globals.sum(Global::Takes as usize) as f64;
-        let (name, help) = ("tollgate_store_batch_takes", "Takes of each call to the store");
+        let name = "tollgate_store_batch_takes";
+        let help = "Takes of each call to the store";
         histogram(&mut to.encode_descriptor(name, help, None, MetricType::Histogram)?, sum, &buckets)
     }
 

@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn two_lines_per_second_and_the_next_second_reports_how_many_were_left_out() {
-        let (limit, thread) = (LogLimit::per_second(2), ThreadSlot::here());
+        let limit = LogLimit::per_second(2);
+        let thread = ThreadSlot::here();
         for (at_ms, want) in [
             (1_000, Some(0)),
             (1_100, Some(0)),

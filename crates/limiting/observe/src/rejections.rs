@@ -99,7 +99,8 @@ mod tests {
         for number in 0..1_000 {
             let status = &number.to_string();
             for _ in 0..2 {
-                let (surface, reason) = ("http", "invalid");
+                let surface = "http";
+                let reason = "invalid";
                 counts.count(Rejected { surface, peer: None, status, reason, detail: "" });
             }
         }

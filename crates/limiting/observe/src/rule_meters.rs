@@ -403,7 +403,8 @@ impl RuleMeters {
         near_ratio: f32,
     ) -> bool {
         let domain = &self.domains[domain];
-        let (mut any_denied, mut free) = (false, 0);
+        let mut any_denied = false;
+        let mut free = 0;
         for status in statuses {
             let counters = match (status.kind, status.rule) {
                 (Kind::Replaced, _) => continue,

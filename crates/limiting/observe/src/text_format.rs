@@ -76,7 +76,8 @@ mod tests {
 
     #[test]
     fn families_are_named_as_their_samples_and_have_types_of_the_format() {
-        let (mut openmetrics, mut text) = (String::new(), String::new());
+        let mut openmetrics = String::new();
+        let mut text = String::new();
         for (family, in_text, help, samples) in [
             ("a_b counter", "a_b_total counter", "Bees, and \\\\ more", "a_b_total{c=\"x # y\"} 1\n"),
             ("d gauge", "d gauge", "Where", "d 2\n"),

@@ -122,7 +122,8 @@ pub fn import(path: Option<&Path>, text: String, domain: &str) -> Imported {
 }
 
 fn rules(walk: &mut Walk, name: &str, domain: &str) -> Result<Rules, NoRules> {
-    let (mut zones, uses) = (std::mem::take(&mut walk.zones), std::mem::take(&mut walk.uses));
+    let mut zones = std::mem::take(&mut walk.zones);
+    let uses = std::mem::take(&mut walk.uses);
     let names: BTreeSet<&str> = uses.iter().map(|it| it.zone.as_str()).collect();
     for zone in zones.iter_mut().filter(|zone| names.contains(zone.name.as_str())) {
         find_clients(walk, zone);
@@ -239,7 +240,8 @@ fn conns(walk: &mut Walk, others: &BTreeMap<&str, &Zone>) -> Vec<(Zone, Vec<Conn
         );
         walk.leave_out(first.place, why);
         for other in others.iter().filter(|other| other.limit != first.limit) {
-            let (name, limit) = (&zone.name, first.limit);
+            let name = &zone.name;
+            let limit = first.limit;
             let why = format!("zone {name} has the number of {at} here too, since a rule has one: {limit}");
             walk.leave_out(other.place, why);
         }
@@ -303,7 +305,8 @@ fn report_keys(walk: &mut Walk, zone: &Zone) {
         if key.way() == Way::Url {
             continue;
         }
-        let (line, parameter) = (asking::sent(&key), asking::parameter(&key));
+        let line = asking::sent(&key);
+        let parameter = asking::parameter(&key);
         let made = walk.variables.get(&key.variable);
         let why = match made {
             None => format!(

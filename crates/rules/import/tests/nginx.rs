@@ -76,7 +76,8 @@ fn imported(config: &Path, zones: &[(&str, &str, &str)]) -> (Counts, bool) {
         .iter_mut()
         .map(|scratch| Box::pin(limiter.decide_patiently(&request, instant, &patience, scratch)))
         .collect();
-    let (mut counts, mut context) = (Counts::default(), Context::from_waker(Waker::noop()));
+    let mut counts = Counts::default();
+    let mut context = Context::from_waker(Waker::noop());
     for one in &mut asking {
         match one.as_mut().poll(&mut context) {
             Poll::Pending => counts.later += 1,
@@ -201,7 +202,8 @@ fn imported_rules_admit_and_delay_what_nginx_does() {
         std::fs::write(folder.path().join("page"), "a page").expect("written");
         readable_by_all(folder.path());
         let counts = |later| Counts { at_once, later, denied: REQUESTS - at_once - later };
-        let (want, by_rules) = (counts(later), (counts(waiting), want_said));
+        let want = counts(later);
+        let by_rules = (counts(waiting), want_said);
         let Some(nginx) = nginx else {
             let path = folder.path().join("nginx.conf");
             let at = SocketAddr::from(([127, 0, 0, 1], 80));

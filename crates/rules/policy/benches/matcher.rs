@@ -18,7 +18,8 @@ fn policy(rules: usize) -> Policy {
     let limit = || RuleSpec::new(Limit::per(9, Unit::Minute).expect("a limit"));
     let of = |key: &str, value: ValueSpec| DescriptorSpec::new(key).value(value).rule(limit());
     let quarter = (rules / 4).max(1);
-    let (mut domain, mut path) = (DomainSpec::new("d"), DescriptorSpec::new("path"));
+    let mut domain = DomainSpec::new("d");
+    let mut path = DescriptorSpec::new("path");
     for i in 0..quarter {
         let network = format!("10.{}.{}.0/24", i / 256, i % 256);
         domain = domain
@@ -89,8 +90,10 @@ fn matcher(c: &mut Criterion) {
 
 /// For counting instructions: `finds` finds.
 fn profile(rules: usize, finds: usize) {
-    let (policy, owned) = (policy(rules), requests(rules));
-    let (domain, requests) = (&policy.domains()[0], borrowed(&owned));
+    let policy = policy(rules);
+    let owned = requests(rules);
+    let domain = &policy.domains()[0];
+    let requests = borrowed(&owned);
     let found =
         (0..finds).filter(|i| black_box(domain.find(&requests[i % requests.len()])).is_some()).count();
     println!("{found} of {finds} found a rule among {}", policy.rules().count());

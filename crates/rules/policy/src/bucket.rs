@@ -76,7 +76,8 @@ impl Bucket {
 
     /// The setting in which a member differs from the first.
     fn difference(&self, first: &Member, other: &Member, rules: &[Rule]) -> Option<RuleError> {
-        let (theirs, ours) = (limit_of(first, rules)?, limit_of(other, rules)?);
+        let theirs = limit_of(first, rules)?;
+        let ours = limit_of(other, rules)?;
         let [a, b] = [first, other].map(|member| rules.get(member.rule).map(|rule| rule.sharing));
         let (what, theirs, ours) = if theirs.requests_per_unit != ours.requests_per_unit
             || theirs.quota.period() != ours.quota.period()

@@ -145,7 +145,8 @@ impl PolicyBuilder {
 
 fn policy(builds: Vec<DomainBuild>) -> Policy {
     let mut version = VersionDigest::default();
-    let (mut rules, mut domains) = (0, Vec::with_capacity(builds.len()));
+    let mut rules = 0;
+    let mut domains = Vec::with_capacity(builds.len());
     for (index, build) in builds.into_iter().enumerate() {
         let mut domain = build.domain;
         version.add(build.digest, &domain);
@@ -169,7 +170,8 @@ struct Build {
 
 impl Build {
     fn domain_error(&mut self, spec: &DomainSpec, error: RuleError) {
-        let (domain, place) = (spec.name.clone(), spec.place.clone());
+        let domain = spec.name.clone();
+        let place = spec.place.clone();
         self.errors.push(BuildError { domain, path: "domain".to_owned(), place, error });
     }
 
@@ -258,7 +260,8 @@ impl DomainBuild {
         };
         for (index, limit) in rule.limits.iter().enumerate().filter(|(_, limit)| limit.bucket.is_some()) {
             let part = if is_list { Part::LimitOfList(index) } else { Part::Limit };
-            let (place, path) = (rule.place.clone(), format!("{path}.{part}"));
+            let place = rule.place.clone();
+            let path = format!("{path}.{part}");
             let member = Member { rule: at, limit: index, open: open.to_vec(), place, path };
             let next = self.buckets.len();
             let bucket = *self.bucket_of.entry(Arc::clone(&limit.key_tail)).or_insert(next);
@@ -273,7 +276,8 @@ impl DomainBuild {
     fn join_buckets(&mut self, build: &mut Build) {
         for bucket in &self.buckets {
             for (member, error) in bucket.join(&mut self.domain.rules).err().unwrap_or_default() {
-                let (domain, place) = (self.domain.name.clone(), member.place.clone());
+                let domain = self.domain.name.clone();
+                let place = member.place.clone();
                 let path = format!("{}.bucket", member.path);
                 build.errors.push(BuildError { domain, path, place, error });
             }
@@ -402,8 +406,8 @@ fn rule_of(
     place: Option<Place>,
     build: &mut Build,
 ) -> Rule {
-    let (unlimited, denies) =
-        (matches!(spec.limits, Limits::Unlimited), matches!(spec.limits, Limits::Denied));
+    let unlimited = matches!(spec.limits, Limits::Unlimited);
+    let denies = matches!(spec.limits, Limits::Denied);
     let slots = if let Limits::Slots(slots) = spec.limits { Some(slots) } else { None };
     let is_shadow = spec.shadow_mode;
     let tail_of = |limit: &Limit, tail: String| match &limit.bucket {
@@ -523,7 +527,8 @@ impl SomeValues {
     }
 
     fn insert_network(&mut self, network: IpNet, next: Next) {
-        let (prefix, is_ipv4) = (network.prefix_len(), network.addr().is_ipv4());
+        let prefix = network.prefix_len();
+        let is_ipv4 = network.addr().is_ipv4();
         let found = self.networks.iter().position(|table| (table.prefix, table.is_ipv4) == (prefix, is_ipv4));
         let at = found.unwrap_or_else(|| {
             let at = self.networks.partition_point(|table| table.prefix > prefix);

@@ -133,7 +133,8 @@ mod tests {
                     let mut bytes = vec![b'a'; length];
                     bytes[at] = byte;
                     for is_level_key in [false, true] {
-                        let (mut quick, mut slow) = (Vec::new(), Vec::new());
+                        let mut quick = Vec::new();
+                        let mut slow = Vec::new();
                         escape(&mut quick, &bytes, is_level_key);
                         escape_bytes(&mut slow, &bytes, is_level_key);
                         assert_eq!(quick, slow, "{bytes:?}");

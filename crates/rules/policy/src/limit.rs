@@ -113,7 +113,8 @@ impl Limit {
         };
         let key_tail = tail(&algorithm, &length.text, requests_per_unit == 0).into();
         let quota = Quota::new(requests_per_unit, length.period, algorithm)?;
-        let (unit, period) = (length.unit, length.span);
+        let unit = length.unit;
+        let period = length.span;
         Ok(Self {
             name: String::new(),
             quota,

@@ -88,7 +88,8 @@ fn parameters(algorithm: &Algorithm) -> Vec<String> {
         }
         Algorithm::PriorityBuckets { burst, weights, class } => {
             shown.extend(burst.map(|burst| format!("burst {burst}")));
-            let (own, all) = (weights.get(*class).unwrap_or(&0), weights.iter().sum::<u32>());
+            let own = weights.get(*class).unwrap_or(&0);
+            let all = weights.iter().sum::<u32>();
             shown.push(format!("weight {own} of {all}"));
         }
         Algorithm::LeakyBucket { capacity, form } => {

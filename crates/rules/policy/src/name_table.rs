@@ -32,7 +32,8 @@ impl<T> Default for NameTable<T> {
 impl<T> Slot<T> {
     #[inline]
     fn is(&self, text: &str, name: &[u8]) -> bool {
-        let (start, length) = (self.start as usize, self.length as usize);
+        let start = self.start as usize;
+        let length = self.length as usize;
         length == name.len() && text.as_bytes().get(start..start + length) == Some(name)
     }
 }
@@ -51,7 +52,8 @@ impl<T> NameTable<T> {
     /// All names with their values, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.table.iter().map(|slot| {
-            let (start, length) = (slot.start as usize, slot.length as usize);
+            let start = slot.start as usize;
+            let length = slot.length as usize;
             (self.text.get(start..start + length).unwrap_or_default(), &slot.item)
         })
     }
@@ -64,10 +66,12 @@ impl<T> NameTable<T> {
         let Self { text, table, hasher } = self;
         let hash = hash(hasher, name.as_bytes());
         if table.find(hash, |slot| slot.is(text, name.as_bytes())).is_none() {
-            let (start, length) = (u32::try_from(text.len()).ok()?, u32::try_from(name.len()).ok()?);
+            let start = u32::try_from(text.len()).ok()?;
+            let length = u32::try_from(name.len()).ok()?;
             text.push_str(name);
             let hash_of = |slot: &Slot<T>| {
-                let (start, length) = (slot.start as usize, slot.length as usize);
+                let start = slot.start as usize;
+                let length = slot.length as usize;
                 self::hash(hasher, text.as_bytes().get(start..start + length).unwrap_or_default())
             };
             table.insert_unique(hash, Slot { start, length, item: T::default() }, hash_of);

@@ -29,7 +29,8 @@ impl Domain {
     /// ```
     #[must_use]
     pub fn nearest(&self, entries: &[Entry<'_>]) -> Option<&Rule> {
-        let (mut node, mut above) = (self.nodes.first()?, None);
+        let mut node = self.nodes.first()?;
+        let mut above = None;
         for entry in entries {
             let Some((next, _)) = node.next(entry, &self.rules) else {
                 return self.beside(node, entry).or(above);

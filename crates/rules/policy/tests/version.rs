@@ -45,7 +45,8 @@ fn the_order_of_domains_does_not_matter_and_every_part_of_a_rule_does() -> Resul
         let policy = PolicyBuilder::new().domain(a).domain(b).build().expect("rules without errors");
         policy.version().to_owned()
     };
-    let (a, b) = (domain("a", rule()?), domain("b", rule()?));
+    let a = domain("a", rule()?);
+    let b = domain("b", rule()?);
     let first = version([a.clone(), b.clone()]);
     assert_eq!(first, version([b.clone(), a.clone()]));
     let mut versions = vec![first];

@@ -110,7 +110,8 @@ impl RuleReader {
         if files.iter().any(RuleFile::is_list) {
             return parse(files, &self.options);
         }
-        let (options, read) = (self.options, &mut self.read);
+        let options = self.options;
+        let read = &mut self.read;
         read_all(files, &options, |file, lists| {
             let sha256 = digest_of(&file.text);
             let (domain, notes) = match before.remove(&file.name).filter(|it| it.sha256 == sha256) {
@@ -164,7 +165,8 @@ fn read_all<'f>(
             Policy::empty()
         }
     };
-    let (mut faults, mut warnings) = (Vec::new(), Warnings::default());
+    let mut faults = Vec::new();
+    let mut warnings = Warnings::default();
     for mut notes in notes {
         notes.faults.sort_by_key(|fault| (fault.place.line, fault.place.column));
         faults.append(&mut notes.faults);

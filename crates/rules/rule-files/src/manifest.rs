@@ -17,7 +17,8 @@ pub(crate) fn files_in(name: &Path, text: &str, max_bytes: usize) -> Option<Vec<
         return None;
     }
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
-    let (mut files, mut bytes) = (Vec::new(), 0_usize);
+    let mut files = Vec::new();
+    let mut bytes = 0_usize;
     'all: for (first, end) in documents(&lines) {
         let tree = parse(&lines[first..end].concat());
         let Some(root) = tree.root.filter(|_| tree.faults.is_empty()) else { continue };
@@ -69,7 +70,8 @@ fn text_of<'a>(map: &'a Map, name: &str) -> Option<&'a str> {
 
 /// First and end of the lines of each document.
 fn documents(lines: &[&str]) -> Vec<(usize, usize)> {
-    let (mut documents, mut first) = (Vec::new(), 0);
+    let mut documents = Vec::new();
+    let mut first = 0;
     for (at, line) in lines.iter().enumerate() {
         // An indented line, as in a block, is not a separator.
         if line

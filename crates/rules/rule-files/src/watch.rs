@@ -50,7 +50,8 @@ impl WatchSettings {
     /// Watches `paths`: looks every 2 s, and reads files that stay the same for 300 ms.
     #[must_use]
     pub const fn new(paths: Vec<PathBuf>, options: Options) -> Self {
-        let (poll, settle) = (Duration::from_secs(2), Duration::from_millis(300));
+        let poll = Duration::from_secs(2);
+        let settle = Duration::from_millis(300);
         Self { paths, options, loaded: None, poll, settle }
     }
 }
@@ -112,7 +113,9 @@ impl FileSource {
     fn settled(&self) -> Option<(Reading, Raised)> {
         let WatchSettings { paths, settle, options, .. } = &self.settings;
         let mut settling = Settling::begin(paths, options.dot_files, *settle);
-        let (pause, mut waited, mut raised) = (*settle / LOOKS, Duration::ZERO, Raised::default());
+        let pause = *settle / LOOKS;
+        let mut waited = Duration::ZERO;
+        let mut raised = Raised::default();
         loop {
             // Notifications must not shorten this wait: it measures how long the files are still.
             self.signals.sleep(pause);

@@ -151,7 +151,8 @@ impl ControlFlags {
 
 fn serve(process: &ControlProcess, out: &mut dyn Write) -> Result<(), ControlCommandError> {
     let (queue, _flush) = LogQueue::start(io::stderr())?;
-    let (level, format) = (process.telemetry.log_level, process.telemetry.log_format);
+    let level = process.telemetry.log_level;
+    let format = process.telemetry.log_format;
     tollgate_telemetry::start(level, format, queue, None::<tracing_subscriber::layer::Identity>);
     for note in &process.notes {
         tracing::warn!("{note}");

@@ -71,7 +71,8 @@ impl Plane {
         let tokens = Arc::new(IssuedTokens { tokens: control.node_tokens(), clock: Arc::clone(&clock) });
         let fleet = Fleet::new(settings, Seams { clock, reports, tokens, identities });
         let _ = nodes.0.set(fleet.clone()); // it is empty: nothing else has set it
-        let (metrics, publications) = (Arc::<PlaneMetrics>::default(), Arc::<AtomicU64>::default());
+        let metrics = Arc::<PlaneMetrics>::default();
+        let publications = Arc::<AtomicU64>::default();
         metrics.add(FleetMetrics { fleet: fleet.clone(), publications: Arc::clone(&publications) });
         let consoles = Arc::<Consoles>::default();
         metrics.add(LoadMetrics {

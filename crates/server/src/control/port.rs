@@ -98,7 +98,8 @@ impl Port {
             if let Some(address) = client.address {
                 request.extensions_mut().insert(PeerAddress(canonical(address)));
             }
-            let (answer, attached) = (nodes.clone().call(request), attached.clone());
+            let answer = nodes.clone().call(request);
+            let attached = attached.clone();
             async move {
                 let answer = answer.await?;
                 // A call that is rejected has its status in the head.

@@ -229,7 +229,8 @@ impl Drop for Running {
 fn listen(listening: Vec<Listening>, draining: &watch::Receiver<bool>) -> io::Result<JoinSet<()>> {
     let mut served = JoinSet::new();
     for Listening { socket, port, tls, stats } in listening {
-        let (socket, limits) = (socket.listen()?, Arc::new(AcceptLimits::default()));
+        let socket = socket.listen()?;
+        let limits = Arc::new(AcceptLimits::default());
         served.spawn(accept(socket, Arc::new(port), tls, limits, stats, draining.clone()));
     }
     Ok(served)

@@ -243,7 +243,8 @@ fn compared(found: &Comparison) -> (String, Ending) {
         return (text, Ending::No);
     }
     if found.is_whole() {
-        let (rows, seals) = (found.rows, found.seals);
+        let rows = found.rows;
+        let seals = found.seals;
         return (format!("whole: {rows} rows as {seals} changes have left them"), Ending::Yes);
     }
     let mut text = String::new();

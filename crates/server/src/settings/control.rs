@@ -119,7 +119,8 @@ impl NodeControl {
             None => ControlAt::Embedded(Box::new(ControlSettings::read(layers))),
             Some(url) => ControlAt::Url(url),
         };
-        let (certificate, key) = (layers.maybe(&CERT), layers.maybe(&KEY));
+        let certificate = layers.maybe(&CERT);
+        let key = layers.maybe(&KEY);
         if certificate.is_some() != key.is_some() {
             layers.conflict("control-cert and control-key go together; give both");
         }

@@ -98,7 +98,8 @@ fn names(given: &Given) -> impl Iterator<Item = &str> {
 /// The names whose values count, sorted. Names that a stronger layer overrides are noted, with the overriding
 /// place.
 fn in_effect(values: &Layer, stronger: usize, layers: &mut Layers) -> Vec<String> {
-    let (mut count, mut overridden) = (BTreeSet::new(), Vec::new());
+    let mut count = BTreeSet::new();
+    let mut overridden = Vec::new();
     for (setting, given) in values.by_setting() {
         let names = given.iter().flat_map(names).map(str::to_owned);
         match layers.layers.iter().take(stronger).find_map(|layer| layer.get_named(setting)?.first()) {
@@ -220,7 +221,9 @@ fn read_tls(env: &Env, layer: &mut Layer, faults: &mut Vec<Fault>, notes: &mut V
 
 /// Where traces would be sent, if the protocol is one that Tollgate has.
 fn read_traces(env: &Env, layer: &mut Layer, faults: &mut Vec<Fault>, notes: &mut Vec<String>) {
-    let (switch, protocol, rate) = ("TRACING_ENABLED", "TRACING_EXPORTER_PROTOCOL", "TRACING_SAMPLING_RATE");
+    let switch = "TRACING_ENABLED";
+    let protocol = "TRACING_EXPORTER_PROTOCOL";
+    let rate = "TRACING_SAMPLING_RATE";
     let given = |names: &[&'static str]| {
         let given = names.iter().copied().filter(|name| env.given(name).is_some());
         given.collect::<Vec<_>>().join(", ")

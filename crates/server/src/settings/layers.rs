@@ -37,7 +37,8 @@ impl Layers {
     pub(crate) fn either<T>(&mut self, a: &OptionalRow<T>, b: &OptionalRow<T>) -> Option<T> {
         let values = (self.maybe(a), self.maybe(b));
         if let (Some(_), Some(_)) = values {
-            let (a, b) = (a.setting.name, b.setting.name);
+            let a = a.setting.name;
+            let b = b.setting.name;
             self.conflict(format!("{a} and {b} are both given; keep one"));
         }
         values.0.or(values.1)

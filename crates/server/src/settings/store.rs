@@ -246,9 +246,11 @@ impl LoginRows {
         if let Some(name) = layers.maybe(&self.username) {
             login.username = Some(name);
         }
-        let (password, file) = (layers.maybe(&self.password), layers.maybe(&self.file));
+        let password = layers.maybe(&self.password);
+        let file = layers.maybe(&self.file);
         if password.is_some() && file.is_some() {
-            let (password, file) = (self.password.setting.name, self.file.setting.name);
+            let password = self.password.setting.name;
+            let file = self.file.setting.name;
             layers.conflict(format!("{password} and {file} are both given; keep one"));
         }
         if let Some(password) = password {

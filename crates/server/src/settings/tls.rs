@@ -72,7 +72,8 @@ impl TlsSettings {
 
 /// The certificate with its key.
 pub(super) fn files(layers: &mut Layers) -> Option<TlsFiles> {
-    let (cert, key) = (layers.maybe(&CERT), layers.maybe(&KEY));
+    let cert = layers.maybe(&CERT);
+    let key = layers.maybe(&KEY);
     if cert.is_some() != key.is_some() {
         layers.conflict("tls-cert and tls-key go together; give both");
     }

@@ -66,7 +66,8 @@ pub struct GrpcSettings {
 impl GrpcSettings {
     fn read(layers: &mut Layers) -> Self {
         let age = layers.one(&MAX_CONNECTION_AGE);
-        let (client_ca, client_name) = (layers.maybe(&CLIENT_CA), layers.maybe(&CLIENT_NAME));
+        let client_ca = layers.maybe(&CLIENT_CA);
+        let client_name = layers.maybe(&CLIENT_NAME);
         if client_name.is_some() && client_ca.is_none() {
             // Starting anyway would let every client in.
             let what = "needs an authority that signs clients' certificates; give --grpc-client-ca";
@@ -123,7 +124,8 @@ pub(super) fn service(process: &Process<'_>, limits: Limits) -> Arc<RateLimitSer
 
 fn unshared(process: &Process<'_>, limits: Limits) -> RateLimitService<AnyStore> {
     let node = process.node;
-    let (limiter, clock) = (Arc::clone(&node.limiter), Arc::clone(&node.clock));
+    let limiter = Arc::clone(&node.limiter);
+    let clock = Arc::clone(&node.clock);
     let replies = process.decisions.replies.clone();
     RateLimitService::new(limiter, clock, node.ready(), replies, limits)
 }

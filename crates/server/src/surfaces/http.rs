@@ -119,7 +119,8 @@ impl Mount for HttpSettings {
         let settings = self.of_surface(process);
         let shared = Arc::new(settings.shared());
         let api = |_| {
-            let (limiter, clock) = (Arc::clone(&process.node.limiter), Arc::clone(&process.node.clock));
+            let limiter = Arc::clone(&process.node.limiter);
+            let clock = Arc::clone(&process.node.clock);
             let node = Arc::clone(process.node) as Arc<dyn Node>;
             let envoy = grpc::service(process, Limits::default()).over_http(self.headers);
             let api = HttpApi::new(limiter, clock, node, Arc::new(envoy), self.of_api(process));
@@ -164,7 +165,8 @@ struct Metrics(Arc<Shared>);
 
 impl Collector for Metrics {
     fn encode(&self, mut to: DescriptorEncoder<'_>) -> fmt::Result {
-        let (to, shared) = (&mut to, &*self.0);
+        let to = &mut to;
+        let shared = &*self.0;
         let help = "Bytes of partially received bodies over HTTP";
         Family::gauge("tollgate_http_buffered_bytes", help).write(to, shared.buffered_bytes() as u64)?;
         let help = "Bytes of replies over HTTP that clients do not take";

@@ -55,7 +55,8 @@ impl RespSettings {
 
 impl Mount for RespSettings {
     fn mount(&self, process: &Process<'_>) -> Mounted {
-        let (node, serving) = (process.node, process.serving);
+        let node = process.node;
+        let serving = process.serving;
         if process.address.is_some() && matches!(node.limiter.store(), AnyStore::Memcache { .. }) {
             tracing::warn!(
                 "memcached cannot count CL.THROTTLE, THROTTLE and TOLLGATE.THROTTLE: this node counts them in its own \

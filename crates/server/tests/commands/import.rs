@@ -7,7 +7,8 @@ use tollgate_server::cli::{Cli, Ending};
 
 /// Result of `tollgate import nginx PATH`, and its output to stdout and stderr.
 fn import(path: &Path) -> (Ending, String, String) {
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut talk = Vec::new();
     let args = ["tollgate".as_ref(), "import".as_ref(), "nginx".as_ref(), path.as_os_str()];
     let ending = Cli::try_parse_from(args).expect("a command").run(&mut out, &mut talk).expect("written");
     (ending, String::from_utf8(out).expect("text"), String::from_utf8(talk).expect("text"))

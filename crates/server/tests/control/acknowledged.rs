@@ -23,7 +23,8 @@ fn every_acknowledged_change_is_there_after_kills_in_a_stream_of_changes() {
     for round in 1..=3 {
         std::thread::scope(|scope| {
             for client in 0..3 {
-                let (control, acknowledged) = (&control, &acknowledged);
+                let control = &control;
+                let acknowledged = &acknowledged;
                 scope.spawn(move || {
                     for nth in 0.. {
                         let key = format!("round-{round}-client-{client}-{nth}");

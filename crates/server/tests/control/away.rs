@@ -155,7 +155,8 @@ fn a_node_that_restarts_while_the_control_plane_is_away_still_enforces_blocks_th
         assert_eq!(status, 201, "{said}");
         serde_json::from_str::<Value>(&said).expect("JSON")["id"].as_str().expect("an id").to_owned()
     };
-    let (blocked, ended) = (block("push"), block("pull"));
+    let blocked = block("push");
+    let ended = block("pull");
     node.wait_denied("shop", "push");
     node.wait_denied("shop", "pull");
     // Blocks are in force before they are saved, so a node that is killed in between starts without a file,

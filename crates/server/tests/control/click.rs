@@ -63,7 +63,9 @@ fn from_a_click_to_in_force_on_three_nodes() {
     let asked = Arc::new(AtomicUsize::new(usize::MAX));
     let (sender, seen) = mpsc::channel();
     for node in &nodes {
-        let (asked, sender, address) = (Arc::clone(&asked), sender.clone(), node.http());
+        let asked = Arc::clone(&asked);
+        let sender = sender.clone();
+        let address = node.http();
         std::thread::spawn(move || {
             let mut asking = Asking::of(address);
             let mut last = usize::MAX;
@@ -80,7 +82,8 @@ fn from_a_click_to_in_force_on_three_nodes() {
             }
         });
     }
-    let (mut in_force, mut saved): (Vec<Duration>, Vec<Duration>) = (Vec::new(), Vec::new());
+    let mut in_force: Vec<Duration> = Vec::new();
+    let mut saved: Vec<Duration> = Vec::new();
     for key in 0..CHANGES {
         asked.store(key, Relaxed);
         let clicked = Instant::now();
@@ -92,7 +95,8 @@ fn from_a_click_to_in_force_on_three_nodes() {
     asked.store(CHANGES, Relaxed);
     for (what, mut times) in [("saved", saved), ("in force on three nodes", in_force)] {
         times.sort();
-        let (p50, p99) = (times[CHANGES / 2], times[CHANGES * 99 / 100]);
+        let p50 = times[CHANGES / 2];
+        let p99 = times[CHANGES * 99 / 100];
         println!("{what}: p50 {p50:?}, p99 {p99:?}, longest {:?}", times[CHANGES - 1]);
     }
 }
@@ -135,7 +139,8 @@ fn the_quickest_quarter_of_twenty_rules_and_blocks_is_in_force_on_three_nodes_wi
         let entries = [format!("key=b{key}")];
         let body =
             json!({"domain": "shop", "entries": entries, "action": "block", "minutes": 60, "reason": "test"});
-        let (path, json) = ("/api/v1/overrides", "Content-Type: application/json\r\n");
+        let path = "/api/v1/overrides";
+        let json = "Content-Type: application/json\r\n";
         let (status, said) = control.try_send("POST", path, json, &body.to_string()).expect("an answer");
         assert_eq!(status, 201, "{said}");
     });

@@ -86,7 +86,8 @@ fn users_are_added_beside_a_running_control_plane_and_the_audit_is_verified() {
     let again = ran(&["control", "--data-dir", data, "user", "reset-password", "bob"]);
     assert_eq!(again.0, Some(0), "{again:?}");
     let code = |out: &str| out.split_once("/link?code=").map(|(_, code)| code.trim().to_owned());
-    let (first, second) = (code(&out).expect("a link"), code(&again.1).expect("a link"));
+    let first = code(&out).expect("a link");
+    let second = code(&again.1).expect("a link");
     for (code, want) in [(first, false), (second, true)] {
         let form = format!("code={code}&password=correct+horse+stapler&again=correct+horse+stapler");
         let fields = "Content-Type: application/x-www-form-urlencoded\r\nSec-Fetch-Site: same-origin\r\n";

@@ -117,7 +117,8 @@ fn on_a_full_disk_history_stops_first_then_changes_and_both_resume_by_themselves
     let extras = json!({"note": "x".repeat(60_000)});
     let body = |key: &str| json!({"key": key, "max_permits": 5, "extras": extras}).to_string();
     let json_ = "Content-Type: application/json\r\n";
-    let (mut full, mut kept) = (None, 0);
+    let mut full = None;
+    let mut kept = 0;
     for n in 0..2_000 {
         // Free space in the database's own files is used up first.
         let key = format!("k{n}");

@@ -149,13 +149,16 @@ impl Scene {
         threads: usize,
         flood: impl Fn(usize) -> u16 + Sync,
     ) -> BTreeMap<u16, usize> {
-        let (clock, stop, counts) =
-            (MonotonicClock::new(), AtomicBool::new(false), Mutex::new(BTreeMap::new()));
+        let clock = MonotonicClock::new();
+        let stop = AtomicBool::new(false);
+        let counts = Mutex::new(BTreeMap::new());
         let (peak, worked) = used(&self.control);
         let began = clock.now();
         let longest = std::thread::scope(|scope| {
             for thread in 0..threads {
-                let (flood, stop, counts) = (&flood, &stop, &counts);
+                let flood = &flood;
+                let stop = &stop;
+                let counts = &counts;
                 scope.spawn(move || {
                     for nth in 0.. {
                         let status = flood(nth * threads + thread);
@@ -358,11 +361,13 @@ fn strangers_ask_for_the_description_try_passwords_and_hold_connections() {
         if status == 0 { 200 } else { status } // compressed, it is no text
     });
     only(&counts, &[200]);
-    let (runtime, silent) = (runtime(), Mutex::new(Vec::new()));
+    let runtime = runtime();
+    let silent = Mutex::new(Vec::new());
     let counts = scene.during("wrong passwords", 4, |nth| {
         let body = json!({"name": format!("user{nth}"), "password": "not the password"}).to_string();
         let Ok(mut stream) = from_elsewhere(&runtime, scene.address) else { return 0 };
-        let (to, length) = (scene.address, body.len());
+        let to = scene.address;
+let length = body.len();
         let request = format!(
             "POST /api/v1/login HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n{JSON}Content-Length: {length}\r\n\r\n{body}"
         );
@@ -432,7 +437,8 @@ fn a_holder_of_the_token_of_nodes_says_hello_claims_and_reports_without_end() {
         ..RuleCounts::default()
     };
     let report = |sequence: u64| {
-        let (top, rules) = ((0..5_000).map(key).collect(), (0..4_000).map(rule).collect());
+        let top = (0..5_000).map(key).collect();
+        let rules = (0..4_000).map(rule).collect();
         FromNode::Report(Report { sequence, span_ms: 5_000, top, rules, ..Report::default() })
     };
     let counts = scene.during("long texts and sums", 3, |nth| {

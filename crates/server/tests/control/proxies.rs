@@ -15,7 +15,8 @@ fn log_in(control: &Control, forwarded: &str, password: &str) -> u16 {
 #[test]
 fn behind_a_proxy_each_client_has_attempts_of_its_own() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (data, address) = (folder.path().join("data"), ([127, 0, 0, 1], free_port()).into());
+    let data = folder.path().join("data");
+    let address = ([127, 0, 0, 1], free_port()).into();
     let mut command = Control::command(&data, address);
     command.args(["--proxy-hops", "1"]);
     let control = Control::started(command, &data, address);

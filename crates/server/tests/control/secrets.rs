@@ -76,7 +76,8 @@ fn no_secret_of_any_kind_is_printed_replied_recorded_exported_or_kept() {
         (status, head, said)
     };
     let admin = format!("Cookie: tollgate={cookie}\r\n");
-    let (form, json_) = ("application/x-www-form-urlencoded", "application/json");
+    let form = "application/x-www-form-urlencoded";
+    let json_ = "application/json";
     // Logins: wrong, right, ended. Secrets in fields where none belong are not repeated.
     for (who, path, kind, body) in [
         ("", "/login", form, "name=ann&password=wrong-sesame-9q".to_owned()),

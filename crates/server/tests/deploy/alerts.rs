@@ -52,7 +52,8 @@ fn prometheus_accepts_its_composed_files() {
 #[test]
 fn every_alert_fires_when_it_should_and_is_silent_just_below_its_bound() {
     let tests = "crates/server/tests/deploy/alerts.yml";
-    let (mut fires, mut stays_silent) = (BTreeSet::new(), BTreeSet::new());
+    let mut fires = BTreeSet::new();
+    let mut stays_silent = BTreeSet::new();
     for test in yaml::read(&root().join(tests))["tests"].as_array().expect("tests") {
         let series = test["input_series"].as_array().expect("series").len();
         for check in test["alert_rule_test"].as_array().expect("checks") {

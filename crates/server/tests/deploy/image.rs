@@ -36,7 +36,8 @@ fn the_image_is_built_of_what_there_is() {
     assert!(!is_ignored("Cargo.lock", &ignored) && root().join("Cargo.lock").is_file());
 
     // Output of each stage, by its name.
-    let (mut stage, mut made) = (String::new(), std::collections::BTreeMap::<String, Vec<String>>::new());
+    let mut stage = String::new();
+    let mut made = std::collections::BTreeMap::<String, Vec<String>>::new();
     for (name, rest) in instructions(&read("deploy/Dockerfile")) {
         let words: Vec<&str> = rest.split_whitespace().collect();
         match (name.as_str(), &words[..]) {

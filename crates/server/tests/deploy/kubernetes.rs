@@ -147,7 +147,8 @@ fn the_alerts_of_the_operator_are_those_of_the_file() {
 fn pods_services_policies_and_budgets_refer_to_each_other() {
     for workload in workloads() {
         let name = workload["metadata"]["name"].as_str().expect("a name");
-        let (pod, container) = (&workload["spec"]["template"], container(&workload));
+        let pod = &workload["spec"]["template"];
+        let container = container(&workload);
         let labels = &pod["metadata"]["labels"];
         assert_eq!(&workload["spec"]["selector"]["matchLabels"], labels, "{name}");
         assert_eq!(pod["spec"]["enableServiceLinks"], false, "{name}");
@@ -415,7 +416,8 @@ fn pods_count_together_in_the_store_and_are_not_ready_without_it() {
 
 #[test]
 fn nodes_get_their_rules_from_the_control_plane_beside_them() {
-    let (plane, node) = (container(&resource("StatefulSet", "tollgate-control")), patched());
+    let plane = container(&resource("StatefulSet", "tollgate-control"));
+    let node = patched();
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
     for name in ["tls", "control", "plane", "node"] {

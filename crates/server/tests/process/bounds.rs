@@ -51,10 +51,11 @@ fn the_process_and_its_build_are_in_the_metrics() {
         return;
     }
     assert!(metric(&server, "process_threads") >= 4);
-    let (resident, addresses) =
-        (metric(&server, "process_resident_memory_bytes"), metric(&server, "process_virtual_memory_bytes"));
+    let resident = metric(&server, "process_resident_memory_bytes");
+    let addresses = metric(&server, "process_virtual_memory_bytes");
     assert!((1 << 20..1 << 32).contains(&resident) && addresses > resident, "{resident} of {addresses}");
-    let (open, most) = (metric(&server, "process_open_fds"), metric(&server, "process_max_fds"));
+    let open = metric(&server, "process_open_fds");
+    let most = metric(&server, "process_max_fds");
     assert!((10..most).contains(&open), "{open} of {most}");
     for line in ["# TYPE process_cpu_seconds_total counter", "# TYPE process_resident_memory_bytes gauge"] {
         assert!(metrics.contains(line), "{line} in {metrics}");

@@ -46,7 +46,9 @@ fn ask_until_closed(to: SocketAddr, asked: &AtomicU64) -> Result<(), String> {
             if let Err(error) = lines.get_mut().write_all(request.as_bytes()) {
                 return Err(format!("request {number} was not sent: {error}"));
             }
-            let (mut length, mut is_last, mut line) = (0, false, String::new());
+            let mut length = 0;
+            let mut is_last = false;
+            let mut line = String::new();
             while line != "\r\n" {
                 line.clear();
                 match lines.read_line(&mut line) {
@@ -75,7 +77,8 @@ fn no_request_on_a_kept_connection_is_lost_when_the_server_ends() {
     let folder = rules(RULES);
     for delay in ["0", "300ms"] {
         let server = Server::start(folder.path(), &["--drain-delay", delay, "--workers", "2"]);
-        let (to, asked) = (server.http(), AtomicU64::new(0));
+        let to = server.http();
+        let asked = AtomicU64::new(0);
         std::thread::scope(|threads| {
             let clients: Vec<_> = (0..8).map(|_| threads.spawn(|| ask_until_closed(to, &asked))).collect();
             while asked.load(Relaxed) < 200 {
@@ -105,7 +108,8 @@ fn pipeline_until_closed(
     const IN_FLIGHT: u64 = 20 * PIPELINE;
     const REPLY: usize = "+PONG\r\n".len();
     let pings = b"*1\r\n$4\r\nPING\r\n".repeat(PIPELINE as usize);
-    let (sent, got) = (AtomicU64::new(0), AtomicU64::new(0));
+    let sent = AtomicU64::new(0);
+    let got = AtomicU64::new(0);
     let mut commands = stream.try_clone().expect("a socket");
     std::thread::scope(|threads| {
         threads.spawn(|| {
@@ -119,7 +123,8 @@ fn pipeline_until_closed(
             }
             ended.fetch_add(1, Relaxed);
         });
-        let (mut bytes, mut length) = ([0; 4_096], 0);
+        let mut bytes = [0; 4_096];
+        let mut length = 0;
         loop {
             let read = match stream.read(&mut bytes) {
                 Ok(0) => break,
@@ -143,7 +148,8 @@ fn confirmed(to: SocketAddr) -> usize {
     let table = std::fs::read_to_string("/proc/net/tcp").expect("Linux");
     let is_confirmed = |line: &&str| {
         let mut fields = line.split_whitespace().skip(2);
-        let (peer, queues) = (fields.next().unwrap_or_default(), fields.nth(1).unwrap_or_default());
+        let peer = fields.next().unwrap_or_default();
+        let queues = fields.nth(1).unwrap_or_default();
         peer.ends_with(&port) && queues.starts_with("00000000:")
     };
     table.lines().filter(is_confirmed).count()
@@ -162,7 +168,9 @@ fn pipelined_redis_commands_that_have_arrived_when_the_server_ends_are_answered(
     for delay in ["0", "0", "0", "0", "300ms"] {
         let server = Server::start(folder.path(), &["--drain-delay", delay, "--workers", "2"]);
         let to: SocketAddr = server.says("resp").and_then(|text| text.parse().ok()).expect("an address");
-        let (replied, is_ending, ended) = (AtomicU64::new(0), AtomicBool::new(false), AtomicUsize::new(0));
+        let replied = AtomicU64::new(0);
+        let is_ending = AtomicBool::new(false);
+        let ended = AtomicUsize::new(0);
         std::thread::scope(|threads| {
             let client = || {
                 let stream = connect(to);
@@ -204,8 +212,10 @@ fn ctrl_c_at_a_terminal_skips_the_delay() {
         println!("SKIPPED Ctrl-C: there is no `script` on this machine");
         return;
     };
-    let (mut keys, out) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
-    let (mut out, mut said) = (BufReader::new(out), String::new());
+    let mut keys = child.stdin.take().expect("piped");
+    let out = child.stdout.take().expect("piped");
+    let mut out = BufReader::new(out);
+    let mut said = String::new();
     while !said.ends_with("  ready\r\n") {
         assert_ne!(out.read_line(&mut said).expect("text"), 0, "it ended: {said}");
     }

@@ -64,7 +64,9 @@ fn an_idle_connection_costs_what_the_page_says() {
     let folder = rules(RULES);
     let server = Server::start(folder.path(), &["--workers", "1"]);
     let at = |surface| server.says(surface).and_then(|text| text.parse().ok()).expect("an address");
-    let (grpc, http, resp): (SocketAddr, SocketAddr, SocketAddr) = (at("grpc"), at("http"), at("resp"));
+    let grpc: SocketAddr = at("grpc");
+    let http: SocketAddr = at("http");
+    let resp: SocketAddr = at("resp");
     let get = b"GET /healthz HTTP/1.1\r\nhost: t\r\n\r\n";
     let connections: [(&str, &dyn Fn() -> TcpStream); 3] = [
         ("HTTP", &|| used(http, get, b"\r\n\r\nok\n")),

@@ -58,7 +58,8 @@ fn the_dashboard_and_the_alerts_know_every_metric_that_they_ask_for() {
     let variables: Vec<_> =
         dashboard["templating"]["list"].as_array().expect("variables").iter().map(|it| &it["name"]).collect();
     assert_eq!(variables, ["datasource", "namespace", "job", "instance"]);
-    let (mut ids, mut places) = (BTreeSet::new(), BTreeSet::new());
+    let mut ids = BTreeSet::new();
+    let mut places = BTreeSet::new();
     for panel in dashboard["panels"].as_array().expect("panels") {
         assert!(ids.insert(panel["id"].as_u64()), "two panels have one id: {panel}");
         let [x, y, width] = ["x", "y", "w"].map(|name| panel["gridPos"][name].as_u64().expect("a number"));

@@ -222,7 +222,8 @@ fn every_protocol_has_the_same_answers() {
     let [http, grpc] = [Over::Http, Over::Grpc].map(answers);
     assert_eq!(http, grpc);
     let admitted: Vec<bool> = grpc.iter().map(|answer| answer.1).collect();
-    let (yes, no) = (true, false);
+    let yes = true;
+    let no = false;
     assert_eq!(admitted, [yes, yes, no, no, yes, no, no, yes, yes, yes, yes, yes, no, yes]);
 }
 
@@ -359,7 +360,8 @@ fn a_service_that_dies_while_callers_wait_leaves_none_of_them_waiting() {
 
 /// At most `most` calls, until `leased` were answered by a lease: how many were admitted, and by a lease.
 async fn ask_until(limiter: tollgate_remote::RemoteRateLimiter, leased: u64, most: u64) -> (u64, u64) {
-    let (mut admitted, mut by_lease) = (0, 0);
+    let mut admitted = 0;
+    let mut by_lease = 0;
     for _ in 0..most {
         let answer = limiter.check("ann").await.expect("an answer");
         admitted += u64::from(answer.is_admitted);
@@ -420,7 +422,8 @@ descriptors:
                 nodes[node].says("grpc").and_then(|text| text.split(' ').next()).expect("an address");
             let limiter = service(&format!("grpc://{address}"), None).with_leases().limiter("shop", "tenant");
             calls.spawn(async move {
-                let (mut permits, mut by_lease) = (0, 0_u64);
+                let mut permits = 0;
+                let mut by_lease = 0_u64;
                 for cost in costs.iter().copied().cycle().take(count) {
                     let answer = limiter.check_n("one", cost).await.expect("an answer");
                     permits += if answer.is_admitted { cost } else { 0 };

@@ -215,7 +215,8 @@ fn decisions_that_come_together_share_round_trips_on_every_surface() {
     let mut stream = connect(server.says("resp").and_then(|text| text.parse().ok()).expect("an address"));
     let commands: String = (0..MANY).map(|at| format!("TOLLGATE.CHECK shop shut r{}\r\n", at % 50)).collect();
     stream.write_all(format!("{commands}PING\r\n").as_bytes()).expect("sent");
-    let (mut reader, mut left) = (BufReader::new(stream), Vec::new());
+    let mut reader = BufReader::new(stream);
+    let mut left = Vec::new();
     let mut line = String::new();
     while !line.starts_with("+PONG") {
         if line.starts_with("*6") {

@@ -113,7 +113,8 @@ fn every_command_that_asks_a_server_reaches_its_unix_sockets() {
         (vec!["top", "--once", "--every-ms", "100", "--target", &http], "shop: api_key"),
     ] {
         let ran = tollgate().args(&args).output().expect("it ends");
-        let (said, shown) = (String::from_utf8_lossy(&ran.stderr), String::from_utf8_lossy(&ran.stdout));
+        let said = String::from_utf8_lossy(&ran.stderr);
+        let shown = String::from_utf8_lossy(&ran.stdout);
         assert_eq!(ran.status.code(), Some(0), "{args:?}: {said}{shown}");
         assert!(shown.contains(want), "{args:?}: {shown}");
     }

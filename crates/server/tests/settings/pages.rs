@@ -53,7 +53,9 @@ agree.
         let names: Vec<String> =
             std::iter::once(row.env()).chain(row.envoy_compat.iter().map(ToString::to_string)).collect();
         let default = if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
-        let (flag, env, key) = (row.name, names.join("`, `"), row.key());
+        let flag = row.name;
+        let env = names.join("`, `");
+        let key = row.key();
         let flag = if row.kind == Kind::Secret { String::new() } else { format!("`--{flag}{value}`") };
         page += &format!("| {flag} | `{env}` | `{key}` | {default} | {} |\n", row.help);
     }

@@ -117,7 +117,8 @@ async fn take(limiter: &Limiter<RedisStore>, crashes: bool) {
         let request = Request { domain: "kept", descriptors: &[Descriptor::new(&slots)], hits: 1 };
         assert!(limiter.acquire(&request, Some(id), THEN, &mut scratch).await.expect("a rule").is_admitted());
     }
-    let (quota, mut out) = (throttled(), Vec::new());
+    let quota = throttled();
+    let mut out = Vec::new();
     let ask = Throttle { key: b"ann", quota: &quota, cost: Cost(40) };
     limiter.throttle(&[ask], THEN, &mut scratch, &mut out).await;
     assert!(out[0].is_admitted() && out[0].degraded.is_none(), "{out:?}");
@@ -125,7 +126,9 @@ async fn take(limiter: &Limiter<RedisStore>, crashes: bool) {
 
 /// State of the counters a little later, one line for each.
 async fn read(limiter: &Limiter<RedisStore>, prefix: &str) -> Vec<Value> {
-    let (now, mut scratch, mut lines) = (THEN + LATER, Scratch::new(), Vec::new());
+    let now = THEN + LATER;
+    let mut scratch = Scratch::new();
+    let mut lines = Vec::new();
     let nanos = |retry| match retry {
         RetryAfter::Now => json!("now"),
         RetryAfter::After(wait) => json!(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX)),
@@ -161,7 +164,8 @@ async fn read(limiter: &Limiter<RedisStore>, prefix: &str) -> Vec<Value> {
     let holder = format!("{:032x}", 2).parse().expect("an id");
     let slot = limiter.acquire(&request, Some(holder), now, &mut scratch).await.expect("a rule");
     lines.push(json!({"prefix": prefix, "slots": slot.remaining(), "is_renewal": slot.is_renewal}));
-    let (quota, mut out) = (throttled(), Vec::new());
+    let quota = throttled();
+    let mut out = Vec::new();
     limiter
         .throttle(&[Throttle { key: b"ann", quota: &quota, cost: Cost::PEEK }], now, &mut scratch, &mut out)
         .await;
@@ -178,7 +182,8 @@ fn dump(redis: &Redis) -> String {
     for name in names.iter().filter(|name| !name.ends_with(":nodes")) {
         let words =
             |command: &[&str]| redis.command(command).array().iter().map(Reply::text).collect::<Vec<_>>();
-        let (kind, mut command) = (redis.command(&["TYPE", name]).text(), vec![]);
+        let kind = redis.command(&["TYPE", name]).text();
+        let mut command = vec![];
         match kind.as_str() {
             "string" => {
                 command.extend(["SET".to_owned(), name.clone(), redis.command(&["GET", name]).text()])
@@ -264,7 +269,8 @@ fn are_read(folder: &Path) {
         let reply = redis.command(&words.iter().map(String::as_str).collect::<Vec<_>>());
         assert_eq!(reply.error(), None, "{line}");
     }
-    let (want, found) = (file(folder, "counts"), expected(&redis, folder));
+    let want = file(folder, "counts");
+    let found = expected(&redis, folder);
     for (want, found) in want.lines().zip(found.lines()) {
         assert_eq!(found, want, "{}", folder.display());
     }

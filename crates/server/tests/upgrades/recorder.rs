@@ -74,8 +74,10 @@ impl Recorder {
         let passing = std::thread::spawn(move || {
             let (node, _) = listener.accept().expect("a node");
             let control = TcpStream::connect(control).expect("a control plane");
-            let (to_node, to_control) = (node.try_clone(), control.try_clone());
-            let (to_node, to_control) = (to_node.expect("a handle"), to_control.expect("a handle"));
+            let to_node = node.try_clone();
+            let to_control = control.try_clone();
+            let to_node = to_node.expect("a handle");
+            let to_control = to_control.expect("a handle");
             let back = Arc::clone(&kept);
             let back = std::thread::spawn(move || pass(From::Control, control, to_node, &back));
             pass(From::Node, node, to_control, &kept);
@@ -99,7 +101,8 @@ impl Recorder {
 /// Passes bytes on. A message is noted before its last byte is passed on, so an answer never precedes its
 /// question.
 fn pass(from: From, mut read: TcpStream, mut write: TcpStream, said: &Mutex<Vec<Said>>) {
-    let (mut frames, mut buffer) = (Frames::new(from), vec![0; 16 << 10]);
+    let mut frames = Frames::new(from);
+    let mut buffer = vec![0; 16 << 10];
     while let Ok(length @ 1..) = read.read(&mut buffer) {
         let messages = frames.read(&buffer[..length]);
         let messages = messages.into_iter().map(|bytes| Said { from, bytes });

@@ -154,7 +154,8 @@ fn full(limit: &Limit) -> State {
 
 /// The state of a limit just after `hits`; if they use up the limit, just after its last permit.
 fn after<'a>(rule: &'a Rule, limit: &'a Limit, hits: u64) -> LimitState<'a> {
-    let (quota, mut state) = (&limit.quota, full(limit));
+    let quota = &limit.quota;
+    let mut state = full(limit);
     let _ = quota.charge(&mut state, Cost(hits.saturating_mul(limit.cost)), BEGINNING);
     let left = quota.take(&mut state, Cost::PEEK, BEGINNING);
     let is_used_up = left.remaining() < limit.cost.max(1);
@@ -178,7 +179,9 @@ fn after<'a>(rule: &'a Rule, limit: &'a Limit, hits: u64) -> LimitState<'a> {
 /// Wait for the next permit, and for all permits, just after the last one was taken. For a window the longest
 /// wait is used: the whole window.
 fn waits(limit: &Limit) -> (RetryAfter, Duration) {
-    let (quota, mut state, cost) = (&limit.quota, full(limit), limit.cost.max(1));
+    let quota = &limit.quota;
+    let mut state = full(limit);
+    let cost = limit.cost.max(1);
     let all = match quota.algorithm() {
         Algorithm::TokenBucket { overdraft: overdraft @ 1.., .. } => quota.burst().saturating_add(*overdraft),
         Algorithm::WarmUp { .. } => 1, // one by one

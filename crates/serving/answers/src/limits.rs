@@ -18,7 +18,8 @@ pub fn limits<'a>(answer: &'a Answer<'_>) -> Limits<'a> {
     }
     let mut all = Vec::new();
     for (at, descriptor) in descriptors.enumerate() {
-        let (before, shown) = (all.len(), state(&descriptor, answer.is_admitted()));
+        let before = all.len();
+        let shown = state(&descriptor, answer.is_admitted());
         let others = answer.limits(at).filter_map(|it| match it.is_shown {
             true => shown,
             false => other_state(&descriptor, &it, answer.is_admitted()),

@@ -41,7 +41,9 @@ impl Server {
         let request = Request { domain: "shop", descriptors: &[Descriptor::new(&entries)], hits };
         let answer =
             block_on(self.limiter.decide(&request, now, &mut self.scratch)).expect("a valid request");
-        let (mut fields, mut rest, listed) = (HeaderMap::new(), HeaderMap::new(), limits(&answer));
+        let mut fields = HeaderMap::new();
+        let mut rest = HeaderMap::new();
+        let listed = limits(&answer);
         write(listed.as_slice(), answer.is_admitted(), style, &mut fields);
         let status = DenialStatus::Fixed(StatusCode::TOO_MANY_REQUESTS);
         let Denial { body, .. } = denial(status, &answer, listed.as_slice(), "shop", &mut rest);
@@ -84,7 +86,8 @@ fn reply(rules: &str, case: &str, style: &str) -> (HeaderMap, String) {
 
 #[test]
 fn the_pages_examples_are_what_is_sent() {
-    let (mut rules, mut seen) = (None, Vec::new());
+    let mut rules = None;
+    let mut seen = Vec::new();
     for (kind, text) in blocks() {
         match kind.as_slice() {
             ["yaml"] => rules = Some(text),
@@ -153,7 +156,8 @@ fn a_preview_lists_every_limit_as_the_denial_does() {
 /// each can bind.
 fn any_rules(random: &mut fastrand::Rng) -> (String, Vec<usize>) {
     let charge = random.choice(["each", "together"]).expect("one");
-    let (mut text, mut binding) = (format!("domain: shop\ncharge: {charge}\ndescriptors:\n"), Vec::new());
+    let mut text = format!("domain: shop\ncharge: {charge}\ndescriptors:\n");
+    let mut binding = Vec::new();
     for descriptor in 0..random.usize(1..=3) {
         let mode = random.choice(["", ", shadow_mode: true", ", quota_mode: true"]).expect("one");
         let count = random.usize(1..=4);
@@ -189,7 +193,8 @@ fn every_limit_that_can_bind_is_listed_once_with_what_a_check_for_free_says() {
             let request = Request { domain: "shop", descriptors: &descriptors, hits };
             let Server { limiter, scratch } = &mut server;
             let answer = block_on(limiter.decide(&request, now, scratch)).expect("a valid request");
-            let (listed, passes) = (limits(&answer), answer.is_admitted());
+            let listed = limits(&answer);
+            let passes = answer.is_admitted();
             let states: Vec<_> = listed.as_slice().iter().map(|it| (it.name.to_owned(), *it)).collect();
             assert_eq!(states.len(), binding.iter().sum::<usize>(), "seed {seed}: {states:?}\n{rules}");
             let mut names: Vec<_> = states.iter().map(|(name, _)| name.clone()).collect();

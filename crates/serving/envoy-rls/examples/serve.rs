@@ -68,7 +68,8 @@ fn main() {
         );
         let listener = TcpListener::bind(&address).await.expect("a port");
         println!("listens on {address}");
-        let (bounds, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+        let bounds = Arc::new(AcceptLimits::default());
+        let stats = Arc::new(ConnectionStats::default());
         accept(listener, Arc::new(service), tls, bounds, stats, drain).await;
     });
 }

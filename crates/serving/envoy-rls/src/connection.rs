@@ -327,7 +327,9 @@ where
         let Some(place) = self.place(None, &mut respond, NOTHING_COUNTED) else { return };
         let signs = Signs { ready: self.service.ready.clone(), drain: self.drain.clone() };
         let message_within = within.min(limits.message_timeout);
-        let (service, calls, peer) = (Arc::clone(&self.service), Arc::clone(&self.calls), self.peer);
+        let service = Arc::clone(&self.service);
+        let calls = Arc::clone(&self.calls);
+        let peer = self.peer;
         self.elsewhere.spawn(async move {
             let _place = place;
             let outgoing = Outgoing::new(respond, calls);
@@ -364,7 +366,8 @@ where
             Poll::Pending => {
                 let place = self.place(Some(question), &mut respond, NOTHING_COUNTED);
                 let Some(place) = place else { return };
-                let (service, calls) = (Arc::clone(&self.service), Arc::clone(&self.calls));
+                let service = Arc::clone(&self.service);
+                let calls = Arc::clone(&self.calls);
                 let peer = self.peer;
                 self.elsewhere.spawn(async move {
                     let _place = place;
@@ -402,7 +405,8 @@ where
             Ok(Poll::Pending) => {
                 let place = self.place(Some(question), &mut respond, "permits may have been taken");
                 let Some(place) = place else { return };
-                let (service, calls) = (Arc::clone(&self.service), Arc::clone(&self.calls));
+                let service = Arc::clone(&self.service);
+                let calls = Arc::clone(&self.calls);
                 let peer = self.peer;
                 self.elsewhere.spawn(async move {
                     let _place = place;

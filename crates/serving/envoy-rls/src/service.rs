@@ -121,10 +121,12 @@ impl<S: Store> RateLimitService<S> {
         limits: Limits,
     ) -> Self {
         let shared = Arc::new(Shared::new(&limits));
-        let (budget, unread) = (shared.messages.for_worker(), shared.unread.for_worker());
+        let budget = shared.messages.for_worker();
+        let unread = shared.unread.for_worker();
         let [latency, latency_over_http] = [GRPC, HTTP].map(|surface| limiter.metrics().latency(surface));
         // Without a sender it never turns.
-        let (clock, draining) = (clock.into(), watch::channel(false).1);
+        let clock = clock.into();
+        let draining = watch::channel(false).1;
         Self {
             limiter,
             clock,

@@ -217,7 +217,9 @@ mod tests {
     #[test]
     fn half_of_the_places_are_for_any_connection_and_half_are_shares() {
         let shared = shared(100);
-        let (greedy, other, idle) = (shared.connection(), shared.connection(), shared.connection());
+        let greedy = shared.connection();
+        let other = shared.connection();
+        let idle = shared.connection();
         let taken = fill(&greedy);
         assert_eq!(taken.len(), 50, "all that are not shares, more than its own share of 16");
         let others = fill(&other);

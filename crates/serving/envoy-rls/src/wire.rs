@@ -260,7 +260,8 @@ impl<'m> Reader<'m> {
             return Ok(None);
         }
         let key = u32::try_from(self.varint()?).map_err(|_| WireError::Key)?;
-        let (field, wire) = (key >> 3, (key & 7) as u8);
+        let field = key >> 3;
+        let wire = (key & 7) as u8;
         if field == 0 || wire > FIXED32 { Err(WireError::Key) } else { Ok(Some((field, wire))) }
     }
 
@@ -310,7 +311,8 @@ impl<'m> Reader<'m> {
     fn skip(&mut self, field: u32, wire: u8) -> Result<(), WireError> {
         let mut open = [0; MAX_GROUPS];
         let mut depth = 0;
-        let (mut field, mut wire) = (field, wire);
+        let mut field = field;
+        let mut wire = wire;
         loop {
             match wire {
                 VARINT => drop(self.varint()?),

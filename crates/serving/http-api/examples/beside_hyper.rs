@@ -73,7 +73,8 @@ fn main() {
         let socket = std::net::TcpListener::bind(format!("127.0.0.1:{port}")).expect("a free port");
         socket.set_nonblocking(true).expect("a socket");
         let listener = tokio::net::TcpListener::from_std(socket).expect("a socket");
-        let (limits, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+        let limits = Arc::new(AcceptLimits::default());
+        let stats = Arc::new(ConnectionStats::default());
         let (_stay, drain) = watch::channel(false);
         if what != "check" {
             let surface = Arc::new(Ok200 { reads: what == "ok-read" });

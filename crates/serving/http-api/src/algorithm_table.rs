@@ -23,7 +23,8 @@ pub(crate) fn table() -> String {
 
 /// The code and strong text of one cell, and the words of a link.
 fn inline(cell: &str) -> String {
-    let (mut html, mut rest) = (String::new(), cell);
+    let mut html = String::new();
+    let mut rest = cell;
     let marks = [("`", "`", "code"), ("**", "**", "strong")];
     while let Some(at) = rest.find(['`', '*', '[']) {
         let (before, found) = rest.split_at(at);

@@ -56,8 +56,10 @@ impl<S: Store> HttpApi<S> {
             descriptors: settings.max_descriptors,
             entries: settings.max_entries,
         };
-        let (started, latency) = (clock.now(), limiter.metrics().latency("http"));
-        let (clock, slow) = (clock.into(), Slow::default());
+        let started = clock.now();
+        let latency = limiter.metrics().latency("http");
+        let clock = clock.into();
+        let slow = Slow::default();
         Self { limiter, clock, node, json, settings, caps, latency, started, slow }
     }
 }

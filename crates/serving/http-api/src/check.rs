@@ -251,7 +251,8 @@ impl<S: Store> HttpApi<S> {
         // Only a single request can be invalid here: those of a batch were checked before.
         let now = || self.clock.now();
         let left = |cx: &mut Context<'_>| call.presence.poll_left(cx);
-        let (sleep, longest) = (tokio::time::sleep, call.longest_wait);
+        let sleep = tokio::time::sleep;
+        let longest = call.longest_wait;
         let patience = Patience { now: &now, sleep, longest, left: Some(&left) };
         let answer = match is_consumed {
             false => self.limiter.decide_patiently(&request, call.now, &patience, scratch).await,

@@ -59,7 +59,9 @@ const fn page(
     id: &'static str,
     summary: &'static str,
 ) -> Operation<DebugRoute> {
-    let (method, access, describe) = (Method::GET, Access::Anyone, describe::health as _);
+    let method = Method::GET;
+    let access = Access::Anyone;
+    let describe = describe::health as _;
     Operation { method, path, route, access, id, summary, describe }
 }
 

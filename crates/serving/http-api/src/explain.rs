@@ -27,7 +27,8 @@ pub(crate) fn answer<S: Store>(
     let Target { domain, entries } = target;
     let entries: Vec<Entry<'_>> = entries.iter().map(|(key, value)| Entry::new(key, value)).collect();
     let explanation = limiter.explain(domain, &entries, now);
-    let (rules, settings) = (limiter.rules(), limiter.settings());
+    let rules = limiter.rules();
+    let settings = limiter.settings();
     let denied = match settings.shadow_mode {
         true => None,
         false => {

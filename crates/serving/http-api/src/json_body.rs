@@ -248,7 +248,8 @@ impl<'b> One<'b> {
     pub(crate) fn finish<E: Error>(self, all: &[ParsedDescriptor]) -> Result<ParsedRequest<'b>, E> {
         let domain = self.domain.ok_or_else(|| E::missing_field("domain"))?;
         let descriptors = self.descriptors.ok_or_else(|| E::missing_field("descriptors"))?;
-        let (hits, consumed) = (self.hits.flatten(), self.consumed.flatten());
+        let hits = self.hits.flatten();
+        let consumed = self.consumed.flatten();
         let own = all.get(descriptors.clone()).unwrap_or_default();
         let is_consumed = consumed.is_some() || own.iter().any(|it| it.is_consumed);
         if is_consumed {
@@ -426,7 +427,9 @@ impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
 
     fn visit_map<M: MapAccess<'b>>(self, mut map: M) -> Result<ParsedDescriptor, M::Error> {
         let Self { parsed, caps } = self;
-        let (mut part, mut hits, mut consumed) = (None, None, None);
+        let mut part = None;
+        let mut hits = None;
+        let mut consumed = None;
         while let Some(member) = map.next_key()? {
             match member {
                 DescriptorMember::Entries => once(&mut part, "entries", || {
@@ -437,7 +440,8 @@ impl<'b> Visitor<'b> for Descriptor<'_, 'b> {
             }
         }
         let part = part.ok_or_else(|| M::Error::missing_field("entries"))?;
-        let (hits, consumed) = (hits.flatten(), consumed.flatten());
+        let hits = hits.flatten();
+        let consumed = consumed.flatten();
         if hits.is_some() && consumed.is_some() {
             return Err(M::Error::custom(NOT_BOTH));
         }

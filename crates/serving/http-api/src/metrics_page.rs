@@ -55,7 +55,8 @@ impl<S: Store + 'static> Api for MetricsPage<S> {
             let detail = format!("unknown path; the metrics are at {}", self.path);
             return Err(Problem::new(StatusCode::NOT_FOUND, detail));
         }
-        let (wanted, limiter) = (Wanted::by(request.headers()), Arc::clone(&self.limiter));
+        let wanted = Wanted::by(request.headers());
+        let limiter = Arc::clone(&self.limiter);
         self.slow.reply(move || wanted.reply(limiter.metrics())).await
     }
 }

@@ -14,7 +14,8 @@ impl<S: Store> HttpApi<S> {
     /// The page. `with_files`: the caller may see paths of files and what is in them.
     pub(crate) fn page(&self, with_files: bool) -> String {
         let rules = self.limiter.rules();
-        let (policy, state) = (rules.policy(), self.node.state());
+        let policy = rules.policy();
+        let state = self.node.state();
         let ready = match (state.is_ready, state.is_draining) {
             (_, true) => "draining: send new requests elsewhere",
             (true, _) => "ready",

@@ -189,7 +189,8 @@ pub(crate) struct Target<'b> {
 
 /// Reads `domain=` and `entry=`.
 pub(crate) fn descriptor(query: &str, caps: Caps) -> Result<Target<'_>, Problem> {
-    let (mut domain, mut entries) = (None, Vec::new());
+    let mut domain = None;
+    let mut entries = Vec::new();
     for parameter in parameters_of_bytes(query) {
         let (name, value) = parameter?;
         match &*name {

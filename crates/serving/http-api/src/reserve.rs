@@ -50,7 +50,8 @@ impl<S: Store> HttpApi<S> {
         write_json(&reserved.answer, &request, out);
         out.push(b'}');
         let mut reply = reply(StatusCode::OK, JSON, Bytes::copy_from_slice(out));
-        let (answer, fields) = (&reserved.answer, reply.headers_mut());
+        let answer = &reserved.answer;
+        let fields = reply.headers_mut();
         mark_degraded(answer.degraded(), fields);
         tollgate_headers::write(
             limits(answer).as_slice(),

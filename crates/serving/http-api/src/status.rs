@@ -23,7 +23,8 @@ impl<S: Store> HttpApi<S> {
     /// Answers `/readyz`. `with_files`: the caller may see paths of files and what is in them.
     pub(crate) fn readiness(&self, with_files: bool) -> Reply {
         let rules = self.limiter.rules();
-        let (policy, state) = (rules.policy(), self.node.state());
+        let policy = rules.policy();
+        let state = self.node.state();
         let shape = Readiness {
             ready: state.is_ready,
             draining: state.is_draining,

@@ -57,7 +57,8 @@ impl<S: Store> HttpApi<S> {
 
 /// A token bucket that is refilled evenly, as `CL.THROTTLE` has it.
 fn quota(ask: &ThrottleRequest, burst: u64) -> Result<Quota, QuotaError> {
-    let (burst, refill) = (Some(burst), Refill::Continuous);
+    let burst = Some(burst);
+    let refill = Refill::Continuous;
     let algorithm = Algorithm::TokenBucket { burst, initial: None, overdraft: 0, refill };
     let period = Period::Span(Duration::from_millis(ask.period_ms));
     Ok(Quota::new(ask.limit, period, algorithm)?.keeping_instants())

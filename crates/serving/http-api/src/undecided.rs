@@ -20,7 +20,8 @@ use crate::query;
 impl<S: Store> HttpApi<S> {
     /// Counts and logs a request that is answered by `status` for the reason of `problem`.
     pub(crate) fn reject(&self, peer: Option<IpAddr>, status: StatusCode, problem: &Problem) {
-        let (status, reason) = (status.as_str(), problem.reason.name());
+        let status = status.as_str();
+        let reason = problem.reason.name();
         self.limiter.request_rejected(Rejected {
             surface: "http",
             peer,

@@ -46,7 +46,8 @@ fn usual<'b>(
     longest_ms: &mut Option<u64>,
 ) -> Option<()> {
     let mut json = Json(body);
-    let (mut one, mut max_wait_ms) = (One::default(), None);
+    let mut one = One::default();
+    let mut max_wait_ms = None;
     json.take(b'{')?;
     json.each(b'}', |json| match json.name()? {
         b"domain" => first(&mut one.domain, text(Cow::Borrowed(json.text()?))),
@@ -182,7 +183,9 @@ impl<'b> Json<'b> {
     /// A descriptor that is an object.
     #[inline(never)]
     fn with_hits(&mut self, parsed: &mut ParsedBody<'b>, caps: Caps) -> Option<ParsedDescriptor> {
-        let (mut entries, mut hits, mut consumed) = (None, None, None);
+        let mut entries = None;
+        let mut hits = None;
+        let mut consumed = None;
         self.take(b'{')?;
         self.each(b'}', |json| match json.name()? {
             b"entries" => {
@@ -223,7 +226,8 @@ impl<'b> Json<'b> {
     /// A key and its value.
     #[inline(never)]
     fn entry(&mut self) -> Option<Entry<'b>> {
-        let (mut key, mut value) = (None, None);
+        let mut key = None;
+        let mut value = None;
         self.take(b'{')?;
         self.each(b'}', |json| match json.name()? {
             b"key" => first(&mut key, json.text()?),
@@ -283,7 +287,8 @@ mod tests {
 
     /// Result of the first reader, or `None` if it did not take the body.
     fn fast(body: &[u8]) -> Option<String> {
-        let (mut parsed, mut max_wait_ms) = (ParsedBody::default(), None);
+        let mut parsed = ParsedBody::default();
+        let mut max_wait_ms = None;
         usual(body, &mut parsed, CAPS, &mut max_wait_ms)?;
         Some(format!("{parsed:?} {max_wait_ms:?}"))
     }

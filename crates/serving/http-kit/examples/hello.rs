@@ -51,6 +51,7 @@ async fn main() {
     println!("listening on http://{}", listener.local_addr().expect("it is bound"));
     let surface = Arc::new(HttpSurface::new(Hello, SurfaceSettings::default()));
     let (_running, drain) = watch::channel(false);
-    let (limits, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+    let limits = Arc::new(AcceptLimits::default());
+    let stats = Arc::new(ConnectionStats::default());
     accept(listener, surface, None, limits, stats, drain).await;
 }

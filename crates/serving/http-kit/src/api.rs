@@ -79,7 +79,8 @@ impl<A: Api> HttpSurface<A> {
     /// Serves `api` within the bounds of `settings`, which the surfaces of other workers share.
     #[must_use]
     pub fn sharing(api: A, settings: SurfaceSettings, shared: Arc<Shared>) -> Self {
-        let (bodies, replies) = (shared.bodies.for_worker(), shared.replies.for_worker());
+        let bodies = shared.bodies.for_worker();
+        let replies = shared.replies.for_worker();
         Self { api: Arc::new(api), settings, shared, bodies, replies }
     }
 

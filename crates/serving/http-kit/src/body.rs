@@ -111,7 +111,8 @@ impl Request<'_> {
     pub async fn body(&mut self, max_bytes: usize) -> Result<Bytes, Problem> {
         let waits_to_be_asked = self.received.headers().contains_key(EXPECT);
         let incoming = self.received.body_mut();
-        let (timeout, wake) = (self.body_timeout, self.wake);
+        let timeout = self.body_timeout;
+        let wake = self.wake;
         let mut frames = Frames { timeout, has_polled: false, sleep: None, wake };
         if incoming.size_hint().lower() > max_bytes as u64 {
             if !waits_to_be_asked {

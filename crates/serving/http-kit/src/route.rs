@@ -51,7 +51,8 @@ impl<A: Api> HttpSurface<A> {
     /// The reply where there is no such operation, or only the question which there are.
     #[cold]
     fn unknown(&self, request: &Request<'_>) -> Result<Reply, Problem> {
-        let (path, operations) = (request.path(), A::operations());
+        let path = request.path();
+        let operations = A::operations();
         let is_question = *request.method() == Method::OPTIONS;
         if is_question && path == "*" {
             return Ok(options(&operations::allowed(operations.iter())));
@@ -73,7 +74,8 @@ impl<A: Api> HttpSurface<A> {
 }
 
 fn find<R>(operations: &'static [Operation<R>], request: &Request<'_>) -> Option<&'static Operation<R>> {
-    let (path, method) = (request.path(), request.method());
+    let path = request.path();
+    let method = request.method();
     let method = if *method == Method::HEAD { &Method::GET } else { method };
     let mut whole = operations.iter();
     let whole = whole.find(|operation| operation.method == *method && operation.path == path);

@@ -75,7 +75,8 @@ mod tests {
     }
 
     fn task() -> (Arc<TaskWake>, Arc<Count>) {
-        let (wake, count) = (Arc::new(TaskWake::new()), Arc::new(Count::default()));
+        let wake = Arc::new(TaskWake::new());
+        let count = Arc::new(Count::default());
         wake.register(&Context::from_waker(&Arc::clone(&count).into()));
         (wake, count)
     }

@@ -309,7 +309,8 @@ impl AsyncWrite for CountedReads {
 async fn a_request_with_a_body_is_read_and_polled_once() {
     let (mut ours, theirs) = duplex(64 * 1024);
     let reads = Arc::new(AtomicUsize::new(0));
-    let (surface, counted) = (surface(SurfaceSettings::default()), CountedReads(theirs, Arc::clone(&reads)));
+    let surface = surface(SurfaceSettings::default());
+    let counted = CountedReads(theirs, Arc::clone(&reads));
     tokio::spawn(async move { surface.serve(counted, watch::channel(false).1).await });
     let request = "POST /shout HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\r\nhi";
     let mut reply = vec![0; 1_024];

@@ -156,14 +156,16 @@ impl<S: Surface> Open<S> {
 
     fn serve(&mut self, stream: Stream, peer: Option<SocketAddr>) {
         let place = Place(Arc::clone(&self.stats));
-        let (surface, drain) = (Arc::clone(&self.surface), self.drain.clone());
+        let surface = Arc::clone(&self.surface);
+        let drain = self.drain.clone();
         match &self.tls {
             None => self.connections.spawn(async move {
                 let _place = place;
                 surface.serve_client(stream, Client { address: peer, is_certified: false }, drain).await;
             }),
             Some(tls) => {
-                let (tls, within) = (Arc::clone(tls), self.limits.handshake_timeout);
+                let tls = Arc::clone(tls);
+                let within = self.limits.handshake_timeout;
                 self.connections.spawn(async move {
                     if let Some(stream) = encrypted(&tls, stream, peer, within, &place.0, drain.clone()).await
                     {

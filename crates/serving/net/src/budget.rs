@@ -127,7 +127,8 @@ mod tests {
     #[test]
     fn shares_count_together_and_come_back_when_dropped() {
         let budget = Arc::new(Budget::new(10));
-        let (mut one, mut other) = (budget.share(), budget.share());
+        let mut one = budget.share();
+        let mut other = budget.share();
         assert_eq!((one.grow(6), other.grow(4), budget.held()), (Ok(()), Ok(()), 10));
         assert_eq!((one.grow(1), one.bytes(), budget.held()), (Err(OverBudget), 7, 11));
         assert_eq!((one.resize(2), other.resize(8), budget.held()), (Ok(()), Ok(()), 10));
@@ -139,7 +140,8 @@ mod tests {
     #[test]
     fn workers_share_one_budget() {
         let budget = Budget::new(10);
-        let (mut one, mut other) = (budget.for_worker().share(), budget.for_worker().share());
+        let mut one = budget.for_worker().share();
+        let mut other = budget.for_worker().share();
         assert_eq!((one.grow(10), other.grow(0), budget.held()), (Ok(()), Ok(()), 10));
         assert_eq!((other.grow(1), budget.held()), (Err(OverBudget), 11));
         assert!(!one.is_alone() && !other.is_alone());

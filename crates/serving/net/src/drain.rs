@@ -66,7 +66,8 @@ mod tests {
     async fn it_wakes_its_task_at_the_beginning_and_says_so_from_then_on() {
         let (sender, drain) = watch::channel(false);
         let mut watch = DrainWatch::new(drain);
-        let (mut looks, mut ends) = (0, 0);
+        let mut looks = 0;
+        let mut ends = 0;
         let mut until_begun = tokio::spawn(async move {
             poll_fn(|cx| {
                 looks += 1;

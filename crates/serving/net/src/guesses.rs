@@ -132,7 +132,8 @@ impl Guesses {
 
     fn wrong_guess(&self, peer: Option<IpAddr>) -> Guess {
         self.wrong.fetch_add(1, Relaxed);
-        let (surface, peer) = (self.surface, peer.map(|peer| peer.to_string()));
+        let surface = self.surface;
+        let peer = peer.map(|peer| peer.to_string());
         tracing::warn!(surface, peer = peer.as_deref().unwrap_or("unknown"), "wrong password or token");
         Guess::Wrong
     }
@@ -214,7 +215,8 @@ mod tests {
     #[test]
     fn after_ten_wrong_guesses_an_address_has_one_a_second_even_for_the_right_one() {
         let guesses = Guesses::new("test");
-        let (eve, ann) = (Some([10, 0, 0, 1].into()), Some([10, 0, 0, 2].into()));
+        let eve = Some([10, 0, 0, 1].into());
+        let ann = Some([10, 0, 0, 2].into());
         for _ in 0..FREE {
             assert_eq!(judge(&guesses, eve, NOON, false), Guess::Wrong);
         }

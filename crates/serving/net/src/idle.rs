@@ -99,7 +99,8 @@ mod tests {
 
     /// Time until it fires, when `progress` says what is waited for at each instant.
     async fn fires_after(progress: impl Fn(Duration) -> u32, limit: Duration) -> Option<Duration> {
-        let (began, mut timer) = (Instant::now(), IdleTimer::new(0));
+        let began = Instant::now();
+        let mut timer = IdleTimer::new(0);
         let mut ticks = tokio::time::interval(SECOND / 4);
         let fired = poll_fn(|cx| {
             while ticks.poll_tick(cx).is_ready() {}
@@ -121,7 +122,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn an_earlier_deadline_holds_also_when_a_later_one_was_set() {
-        let (began, mut timer) = (Instant::now(), LazyTimer::new());
+        let began = Instant::now();
+        let mut timer = LazyTimer::new();
         let pending = poll_fn(|cx| Poll::Ready(timer.poll(cx, began + 10 * SECOND))).await;
         assert!(pending.is_pending());
         poll_fn(|cx| timer.poll(cx, began + SECOND)).await;

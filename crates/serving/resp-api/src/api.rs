@@ -36,7 +36,9 @@ impl<S: Store> RespApi<S> {
         let started = clock.now();
         let budget = Arc::new(Budget::new(settings.max_buffered_bytes));
         let unread = Arc::new(Budget::new(settings.max_unread_bytes));
-        let (clock, stats, guesses) = (clock.into(), Stats::default(), Guesses::new("resp"));
+        let clock = clock.into();
+        let stats = Stats::default();
+        let guesses = Guesses::new("resp");
         let latency = limiter.metrics().latency("resp");
         let context = Context { limiter, clock, settings, stats, latency, guesses, budget, unread, started };
         Self { context: Arc::new(context), connections: AtomicU64::new(0) }

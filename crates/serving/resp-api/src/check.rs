@@ -102,14 +102,16 @@ impl Checks {
         let decisions = starts.zip(&self.ends).map(|(start, end)| {
             let arguments = Arguments::new(input, &self.spans[start..*end]);
             async move {
-                let (mut out, mut entries) = (Vec::new(), Vec::new());
+                let mut out = Vec::new();
+                let mut entries = Vec::new();
                 let reply = Reply { out: &mut out, is_resp3 };
                 let mut turn = Turn { context, peer, presence, now, reply, counts: Counts::default() };
                 match Check::parse(arguments, &mut entries) {
                     Err(message) => turn.fail(Reason::Invalid, message),
                     Ok(check) => check.decide(&entries, &mut Scratch::new(), &mut turn).await,
                 }
-                let (counts, now) = (turn.counts, turn.now);
+                let counts = turn.counts;
+                let now = turn.now;
                 (out, counts, now)
             }
         });
@@ -178,7 +180,8 @@ impl<'a> Check<'a> {
         let Turn { context, presence, .. } = *turn;
         let now = || context.now();
         let left = |cx: &mut TaskContext<'_>| presence.poll_left(cx);
-        let (sleep, longest) = (tokio::time::sleep, Duration::MAX);
+        let sleep = tokio::time::sleep;
+        let longest = Duration::MAX;
         let patience = Patience { now: &now, sleep, longest, left: Some(&left) };
         let decided = match self.is_consumed {
             false => limiter.decide_patiently(&request, turn.now, &patience, scratch).await,

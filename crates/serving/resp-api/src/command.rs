@@ -129,7 +129,9 @@ impl Spec {
         group: &'static str,
         summary: &'static str,
     ) -> Self {
-        let (allows_anonymous, has_key, parameters) = (false, false, &[]);
+        let allows_anonymous = false;
+        let has_key = false;
+        let parameters = &[];
         Self { command, name, arity, allows_anonymous, has_key, group, summary, parameters }
     }
 

@@ -89,7 +89,9 @@ where
         let session = Session::new(id, peer, &context.settings);
         let partial = PartialCommand::new(&context.budget);
         let progress = Progress::default();
-        let (io, presence, idle) = (ReadAhead::new(io), Presence::default(), IdleTimer::new(progress));
+        let io = ReadAhead::new(io);
+        let presence = Presence::default();
+        let idle = IdleTimer::new(progress);
         Self { context, io, presence, session, partial, oversized: None, progress, idle }
     }
 
@@ -103,7 +105,9 @@ where
     pub(crate) fn serve(mut self, drain: watch::Receiver<bool>) -> impl Future<Output = ()> + Send {
         async move {
             let mut drain = DrainWatch::new(drain);
-            let (mut is_draining, mut last_turns, mut has_looked_again) = (false, LAST_TURNS, false);
+            let mut is_draining = false;
+            let mut last_turns = LAST_TURNS;
+            let mut has_looked_again = false;
             let end = loop {
                 let arrival = std::future::poll_fn(|cx| {
                     is_draining = drain.has_begun(cx);
@@ -178,7 +182,8 @@ where
 
     /// Executes every complete command of the bytes read.
     async fn turn(&mut self, buffers: &mut TurnBuffers, read: usize) -> Result<(), End> {
-        let (input, work) = (&mut buffers.input[..read], &mut buffers.work);
+        let input = &mut buffers.input[..read];
+        let work = &mut buffers.work;
         if !self.partial.is_long() {
             let rest = self.execute(input, work).await?;
             let kept = self.keep(&input[rest.used..], &rest);
@@ -227,7 +232,9 @@ where
     fn reject(&self, error: ProtocolError, out: &mut Vec<u8>) {
         let Self { context, presence, session, .. } = self;
         let reply = Reply { out, is_resp3: false };
-        let (peer, now, counts) = (session.peer, Timestamp::ZERO, Counts::default());
+        let peer = session.peer;
+        let now = Timestamp::ZERO;
+        let counts = Counts::default();
         reject(error, &mut Turn { context: &**context, peer, presence, now, reply, counts });
     }
 
@@ -320,7 +327,9 @@ fn turn<'a, S: Store>(
     out: &'a mut Vec<u8>,
 ) -> Turn<'a, S> {
     let reply = Reply { out, is_resp3: session.is_resp3 };
-    let (peer, now, counts) = (session.peer, context.now(), Counts::default());
+    let peer = session.peer;
+    let now = context.now();
+    let counts = Counts::default();
     Turn { context, peer, presence, now, reply, counts }
 }
 

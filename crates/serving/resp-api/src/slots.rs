@@ -92,7 +92,8 @@ impl<'a> SlotCommand<'a> {
         arguments: Arguments<'a>,
         entries: &mut Vec<Entry<'a>>,
     ) -> Result<Self, String> {
-        let (input, is_acquire) = (arguments.input(), action == SlotAction::Acquire);
+        let input = arguments.input();
+        let is_acquire = action == SlotAction::Acquire;
         let usage = || if is_acquire { ACQUIRE.to_owned() } else { RELEASE.to_owned() };
         let (arguments, with_degraded) = if is_acquire && arguments.len() % 2 == 1 {
             degraded::split_option(arguments)

@@ -66,7 +66,8 @@ impl<S: Store> Turn<'_, S> {
     /// Counts and logs a command that is answered by `status`, and not by the rules.
     #[cold]
     pub(crate) fn reject(&self, status: &str, reason: Reason, detail: &str) {
-        let (peer, reason) = (self.peer, reason.name());
+        let peer = self.peer;
+        let reason = reason.name();
         self.limiter().request_rejected(Rejected { surface: "resp", peer, status, reason, detail });
     }
 
@@ -93,7 +94,8 @@ impl<S: Store> Turn<'_, S> {
             Undecided::Allow => true,
             Undecided::Error => return self.fail(reason, text),
         };
-        let (is_denied, is_crab) = (i64::from(!admits), 1 - i64::from(!admits));
+        let is_denied = i64::from(!admits);
+        let is_crab = 1 - i64::from(!admits);
         // Numbers as for a request that nothing limits, or one that no wait helps.
         let (numbers, nulls) = match Command::named(&seen.name) {
             Some(Command::Decide(Decision::Check)) => ([is_denied, -1, -1, -1, 0], 1),

@@ -112,7 +112,9 @@ mod tests {
 
     #[test]
     fn lines_of_one_kind_are_limited_and_those_of_others_and_denials_are_not() {
-        let (written, millis, queue) = (Arc::default(), Arc::new(AtomicU64::new(0)), LogQueue::default());
+        let written = Arc::default();
+        let millis = Arc::new(AtomicU64::new(0));
+        let queue = LogQueue::default();
         let clock = Arc::new(Moved(Arc::clone(&millis)));
         let filter = LineFilter::new(LevelFilter::INFO, clock, queue.clone());
         let layer = Counting(Arc::clone(&written)).with_filter(filter);

@@ -130,7 +130,8 @@ struct Missing {
 impl Missing {
     /// Logs the lines that are missing since `before`.
     fn report(self, before: Self) {
-        let (dropped, left_out) = (self.dropped - before.dropped, self.left_out - before.left_out);
+        let dropped = self.dropped - before.dropped;
+        let left_out = self.left_out - before.left_out;
         if dropped > 0 {
             tracing::warn!(
                 lines = dropped,
@@ -200,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_reader_that_stalls_costs_lines_and_never_time() {
-        let ((turn, turns), (read, lines)) = (channel(), channel());
+        let (turn, turns) = channel();
+        let (read, lines) = channel();
         let (queue, _flush) = LogQueue::start(Reader { turns, read }).expect("a thread");
         let line = [b'x'; 1_000];
         for _ in 0..2_000 {
@@ -221,7 +223,8 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_written_before_the_end() {
-        let ((turn, turns), (read, lines)) = (channel(), channel());
+        let (turn, turns) = channel();
+        let (read, lines) = channel();
         let (queue, flush) = LogQueue::start(Reader { turns, read }).expect("a thread");
         for number in 0..100_u8 {
             queue.push(&[number]);

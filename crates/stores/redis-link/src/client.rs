@@ -125,7 +125,8 @@ impl<W: PerThread> Client<W> {
 
     /// Waits until the node of a slot is known.
     async fn find_node(&self, slot: u16, by: Instant) -> Result<Node, ServerError> {
-        let (topology, unavailable) = (self.shared.topology(), Cause::Unavailable);
+        let topology = self.shared.topology();
+        let unavailable = Cause::Unavailable;
         let mut learnt = topology.watch();
         if let StoreState::Down { why, .. } = self.shared.health().state() {
             return Err(ServerError::new(unavailable, why));

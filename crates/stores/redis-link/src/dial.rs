@@ -170,7 +170,8 @@ impl Dialer {
     /// [`ServerError`] when the server cannot work, or answers too late.
     pub async fn probe(&self, connection: &mut Connection) -> Result<(), ServerError> {
         const SCRIPT: &[&[u8]] = &[b"EVAL", b"return 1", b"0"];
-        let (limit, longest) = (patience(self.settings.deadline), self.patience());
+        let limit = patience(self.settings.deadline);
+        let longest = self.patience();
         let commands: &[&[&[u8]]] = &[&[b"PING"], SCRIPT, &[b"CLUSTER", b"INFO"]];
         let commands = if self.settings.is_cluster() { commands } else { &commands[..2] };
         let mut waited = None;

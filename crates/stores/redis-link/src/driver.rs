@@ -57,7 +57,8 @@ impl<W: Workload> Driver<W> {
 
     /// Waits for a connection without a limit of time; meanwhile callers whose time is over fail.
     async fn connect(&mut self) -> Result<(), Ended> {
-        let (shared, node) = (self.shared().clone(), self.queue.node());
+        let shared = self.shared().clone();
+        let node = self.queue.node();
         if !self.breaker.is_open() {
             self.queue.report_attempt(Attempt::Connecting);
         }

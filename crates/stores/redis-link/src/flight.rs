@@ -48,7 +48,8 @@ impl<W: Workload> Entry<W> {
         }
         match self {
             Self::Again(mut planned) => {
-                let (why, mut failed) = (shared.not_sent_in_time().to_failure(), 0);
+                let why = shared.not_sent_in_time().to_failure();
+                let mut failed = 0;
                 planned.request.fail_where(
                     |by| by <= now,
                     |_| {
@@ -263,7 +264,8 @@ impl<W: Workload> Flight<W> {
         shared: &Shared,
     ) -> Outcome<W::Request> {
         let mut handled = Replies::new(server, shared);
-        let (mut replies, mut requests) = (replies.drain(..), self.requests.drain(..));
+        let mut replies = replies.drain(..);
+        let mut requests = self.requests.drain(..);
         for expect in self.expects.drain(..) {
             let reply = replies.next();
             // An error of the other commands also shows in the reply to the command after them.
@@ -307,7 +309,8 @@ mod tests {
         let shared = Shared::new(settings, StoreName::new("redis"), None).expect("settings");
         let (to, _answer) = oneshot::channel();
         let call = Call::new(b"k", Waiter::new(to, Instant::now() + Duration::from_secs(60)));
-        let (mut flight, mut entry) = (Flight::default(), Entry::New(call));
+        let mut flight = Flight::default();
+        let mut entry = Entry::New(call);
         let mut scripts = Vec::new();
         for (error, asks) in [
             ("ASK 7 b:1", false),

@@ -182,7 +182,8 @@ impl<W: Workload> PipelinedConnection<W> {
 
     /// Its flights, each with whether a part of it was sent. No more replies to them will be read.
     pub(crate) fn abandon(&mut self) -> impl Iterator<Item = (InFlight<W>, bool)> + use<W> {
-        let (whole, part) = (std::mem::take(&mut self.sent), std::mem::take(&mut self.written) > 0);
+        let whole = std::mem::take(&mut self.sent);
+        let part = std::mem::take(&mut self.written) > 0;
         let sent = whole + usize::from(part);
         std::mem::take(&mut self.in_flight)
             .into_iter()
@@ -219,7 +220,8 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(1 << 10);
         let connection = Connection::new(Box::new(near), "far:1".into(), false);
         let mut pipelined = PipelinedConnection::new(&shared, connection, now);
-        let (mut wire_length, mut answers) = (0, Vec::new());
+        let mut wire_length = 0;
+        let mut answers = Vec::new();
         for number in 1..=5_u64 {
             let (to, answer) = oneshot::channel();
             answers.push(answer);

@@ -297,7 +297,8 @@ impl<W: Workload> ConnectionQueue<W> {
         if queue.soonest.is_none_or(|by| by > now) {
             return false;
         }
-        let (mut over, mut soonest) = (Vec::new(), None);
+        let mut over = Vec::new();
+        let mut soonest = None;
         for _ in 0..queue.entries.len() {
             let Some(entry) = queue.entries.pop_front() else { break };
             match entry.waits_until() {

@@ -81,13 +81,15 @@ impl<'a, R: Request> Replies<'a, R> {
 
     /// The request was sent, and no reply will come.
     pub(crate) fn lost(&self, mut planned: Planned<R>) {
-        let (shared, now) = (self.shared, Instant::now());
+        let shared = self.shared;
+        let now = Instant::now();
         planned.request.fail_where(|_| true, |by| shared.silent(shared.waited(by, now)));
     }
 
     /// An error reply: the command was not run, or was ended before it wrote anything of this request's.
     pub fn on_error(&mut self, mut planned: Planned<R>, error: &str) {
-        let (shared, server) = (self.shared, self.server);
+        let shared = self.shared;
+        let server = self.server;
         planned.detours += 1;
         if planned.detours > MOST_DETOURS {
             let reason = || shared.rejected(format!("{server}: keeps redirecting the call ({error})"));

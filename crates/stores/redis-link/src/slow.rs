@@ -88,7 +88,8 @@ mod tests {
     #[test]
     fn it_is_too_slow_while_more_than_one_call_in_a_hundred_gets_no_answer() {
         let slowness = Slowness::new(StoreName::new("redis"));
-        let (round_trip, deadline) = (Duration::from_millis(12), Duration::from_millis(10));
+        let round_trip = Duration::from_millis(12);
+        let deadline = Duration::from_millis(10);
         let report = |is_up, requests, silent| {
             slowness.report(is_up, Calls { requests, silent, round_trip, deadline });
             slowness.why(is_up)

@@ -87,7 +87,8 @@ impl<W: Workload> ThreadMap<W> {
     ) -> Result<Arc<ThreadConnections<W>>, ServerError> {
         let runtime = Handle::try_current()
             .map_err(|_| ServerError::new(Cause::Misconfigured, "called from outside of a tokio runtime"))?;
-        let (client, id) = (shared.id(), runtime.id());
+        let client = shared.id();
+        let id = runtime.id();
         let mut all = self.0.borrow_mut();
         if let Some(known) = all.iter().find(|known| known.client == client && known.runtime == id) {
             return Ok(known.connections.clone());

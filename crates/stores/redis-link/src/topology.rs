@@ -229,7 +229,8 @@ fn read_range(range: &Value, asked: &HostPort) -> Option<(usize, usize, HostPort
         Some(host) => host,
     };
     let at = HostPort::new(host, u16::try_from(*port).ok()?);
-    let (from, to) = (usize::try_from(*from).ok()?, usize::try_from(*to).ok()?);
+    let from = usize::try_from(*from).ok()?;
+    let to = usize::try_from(*to).ok()?;
     (from <= to && to < SLOTS).then_some((from, to, at))
 }
 

@@ -166,7 +166,8 @@ impl<P: Probe> Watcher<P> {
 
     async fn round(&mut self) -> Result<(), ServerError> {
         let shared = self.shared.clone();
-        let (dialer, topology) = (shared.dialer(), shared.topology());
+        let dialer = shared.dialer();
+        let topology = shared.topology();
         topology.learn(dialer).await?;
         let node = topology
             .node_of(topology.slot(self.probe.key()))

@@ -70,7 +70,8 @@ pub(crate) async fn charge(
                 let pending = client.send(group.counter, Op::All { takes, hold }, now);
                 let cost =
                     group.takes.iter().fold(0_u64, |sum, &at| sum.saturating_add(batch[at].cost.permits()));
-                let (key, quota) = (group.counter.key.0.to_vec(), group.counter.quota.clone());
+                let key = group.counter.key.0.to_vec();
+                let quota = group.counter.quota.clone();
                 Charging { nth, key, quota, cost: Cost(cost), pending }
             })
             .collect();
@@ -78,7 +79,8 @@ pub(crate) async fn charge(
         let charged = if charges.len() == 1 {
             finish(client, charges, now).await
         } else {
-            let (settling, backs) = (Arc::clone(client), Arc::clone(client));
+            let settling = Arc::clone(client);
+            let backs = Arc::clone(client);
             let fails = outcomes.iter().any(Result::is_err);
             let work = async move { finish(&settling, charges, now).await };
             let abandoned = move |charged: Vec<Charged>| async move {

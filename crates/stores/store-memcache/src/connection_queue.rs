@@ -199,7 +199,8 @@ impl Driver {
         if self.parked.is_empty() {
             return;
         }
-        let (transactions, keep) = (&mut self.transactions, self.config.keep);
+        let transactions = &mut self.transactions;
+        let keep = self.config.keep;
         let mut merged = 0;
         self.parked.retain(|item, requests| {
             if transactions.contains_key(item) {

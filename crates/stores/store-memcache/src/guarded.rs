@@ -53,7 +53,8 @@ impl GuardedConnection {
     /// Connects once. While the breaker is closed callers wait for it, so it may take only as long as they
     /// do.
     pub(crate) async fn connect(&mut self) -> io::Result<()> {
-        let (connect, answer) = (self.config.connect_timeout, self.config.deadline);
+        let connect = self.config.connect_timeout;
+        let answer = self.config.deadline;
         let connect = if self.is_broken() { connect } else { connect.min(answer) };
         match Connection::to(self.server(), connect, answer).await {
             Ok(connection) => {

@@ -42,7 +42,9 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>, Garbled> {
     if let Some(rest) = line.strip_prefix("VALUE ") {
         let mut words = rest.split(' ').skip(1); // the item's name
         let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).ok_or(Garbled);
-        let (flags, length, cas) = (number()?, number()?, number()?);
+        let flags = number()?;
+        let length = number()?;
+        let cas = number()?;
         let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST_DATA).ok_or(Garbled)?;
         let Some(data) = bytes.get(after..after + length) else { return Ok(None) };
         let tail = &bytes[after + length..];

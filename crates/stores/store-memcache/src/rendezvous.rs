@@ -54,8 +54,10 @@ mod tests {
 
     #[test]
     fn each_server_gets_its_share_whatever_the_order() {
-        let (one, other) = (servers(&[1, 2, 3]), servers(&[3, 1, 2]));
-        let (there, here) = (Rendezvous::over(&one), Rendezvous::over(&other));
+        let one = servers(&[1, 2, 3]);
+        let other = servers(&[3, 1, 2]);
+        let there = Rendezvous::over(&one);
+        let here = Rendezvous::over(&other);
         let mut shares = [0; 3];
         for item in items() {
             let at = there.server(item.as_bytes());
@@ -67,11 +69,12 @@ mod tests {
 
     #[test]
     fn a_new_server_takes_from_all_and_moves_nothing_else() {
-        let (before, after) =
-            (Rendezvous::over(&servers(&[1, 2, 3])), Rendezvous::over(&servers(&[1, 2, 3, 4])));
+        let before = Rendezvous::over(&servers(&[1, 2, 3]));
+        let after = Rendezvous::over(&servers(&[1, 2, 3, 4]));
         let mut moved = 0;
         for item in items() {
-            let (was, is) = (before.server(item.as_bytes()), after.server(item.as_bytes()));
+            let was = before.server(item.as_bytes());
+            let is = after.server(item.as_bytes());
             assert!(was == is || is == 3);
             moved += u32::from(was != is);
         }

@@ -121,7 +121,8 @@ impl Request {
 
     /// Applies the operation to `state`.
     fn step(&self, state: &mut State) -> Answer {
-        let (quota, now) = (&self.quota, self.now);
+        let quota = &self.quota;
+        let now = self.now;
         match &self.op {
             Op::Take(cost) => Answer::Decision(change(state, quota, |it| quota.take(it, *cost, now))),
             Op::Charge(cost) => Answer::Decision(change(state, quota, |it| quota.charge(it, *cost, now))),

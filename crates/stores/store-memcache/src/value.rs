@@ -150,7 +150,8 @@ pub(crate) fn window(flags: u32, data: &[u8], now: Timestamp) -> Option<Window> 
         return Some(Window::from_item(Counted::from_number(number)?, flags, now));
     }
     let (count, end_ns) = text.strip_prefix(WINDOW)?.strip_prefix(' ')?.split_once(' ')?;
-    let (count, end_ns) = (count.parse().ok()?, end_ns.parse().ok()?);
+    let count = count.parse().ok()?;
+    let end_ns = end_ns.parse().ok()?;
     (count <= MAX_COUNT).then_some(Window { count, end_ns })
 }
 

@@ -28,7 +28,8 @@ fn main() {
     let sizes = sizes.unwrap_or_else(|_| if is_smoke() { "1000" } else { "1000,1000000" }.to_owned());
     println!("{:>10} {:28} {:>10} {:>10} {:>7}", "keys", "", "governor", "tollgate", "ratio");
     for keys in sizes.split(',').map(|size| size.trim().parse().expect("a number of keys")) {
-        let (ours, theirs) = (Ours::full(keys), Theirs::full(keys));
+        let ours = Ours::full(keys);
+        let theirs = Theirs::full(keys);
         compare(keys, "one at a time, ns", || theirs.run(keys, 1), || ours.run(keys, 1));
         compare(keys, "batches of 16, ns", || theirs.run(keys, 1), || ours.run_batches(keys));
         if keys == 1_000_000 || is_smoke() {
@@ -50,7 +51,8 @@ fn compare(keys: u64, what: &str, theirs: impl Fn() -> f64, ours: impl Fn() -> f
         both.sort_by(|a, b| of(a).total_cmp(&of(b)));
         of(&both[repeats / 2])
     };
-    let (theirs, ours) = (middle(|both| both.0), middle(|both| both.1));
+    let theirs = middle(|both| both.0);
+    let ours = middle(|both| both.1);
     println!("{keys:>10} {what:28} {theirs:>10.1} {ours:>10.1} {:>7.3}", ours / theirs);
 }
 
@@ -150,7 +152,8 @@ impl Theirs {
 
 /// The five longest times, of this thread's processor time, and the numbers of times above 20 and 50 µs.
 fn each(times: u64, mut once: impl FnMut(u64) -> Duration) -> ([Duration; 5], [usize; 2]) {
-    let (mut slowest, mut above) = ([Duration::ZERO; 5], [0; 2]);
+    let mut slowest = [Duration::ZERO; 5];
+    let mut above = [0; 2];
     for number in 0..times {
         let took = once(number);
         for (above, bound_us) in above.iter_mut().zip([20, 50]) {
@@ -184,7 +187,8 @@ fn timed(keys: u64, threads: u64, decide: impl Fn(&[String]) -> usize + Sync) ->
     let start = Barrier::new(threads as usize);
     let slowest = std::thread::scope(|scope| {
         let run = |thread: u64| {
-            let (mut texts, mut random) = (Texts::new(), Random(thread + 1));
+            let mut texts = Texts::new();
+            let mut random = Random(thread + 1);
             start.wait();
             let mut took = vec![Duration::ZERO; rounds];
             for took in &mut took {

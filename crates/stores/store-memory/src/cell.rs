@@ -305,7 +305,8 @@ mod tests {
             let cell = if is_own { StateCell::made_for(&quota, NOON) } else { StateCell::new() };
             let mut state = quota.fresh();
             for turn in 0..2_000_u64 {
-                let (now, cost) = (NOON + Duration::from_millis(turn * 7), Cost(turn * turn % 23));
+                let now = NOON + Duration::from_millis(turn * 7);
+                let cost = Cost(turn * turn % 23);
                 let want = quota.take(&mut state, cost, now);
                 let own = is_own && turn % 3 != 0;
                 let is = match own {
@@ -331,7 +332,8 @@ mod tests {
         let mut old = quota.fresh();
         let _ = quota.take(&mut old, Cost(4), before_noon);
         for by_rate in [true, false] {
-            let (cell, mut state) = (StateCell::made_for(&quota, NOON), quota.fresh());
+            let cell = StateCell::made_for(&quota, NOON);
+            let mut state = quota.fresh();
             let both = |quota: &Quota, state: &mut State, cost| {
                 assert_eq!(cell.take(quota, cost, NOON), quota.take(state, cost, NOON));
                 assert_eq!(cell.get(quota), *state);

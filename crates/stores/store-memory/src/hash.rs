@@ -256,7 +256,8 @@ mod tests {
 
     #[test]
     fn two_random_keys_give_two_names() {
-        let (one, other) = (KeyHasher::new(HashKey::Random), KeyHasher::new(HashKey::Random));
+        let one = KeyHasher::new(HashKey::Random);
+        let other = KeyHasher::new(HashKey::Random);
         assert_ne!(one.hash(b"key"), other.hash(b"key"));
         assert_ne!(one.hash(&[0; 300]), other.hash(&[0; 300]));
     }

@@ -40,7 +40,8 @@ impl Room {
     }
 
     fn stats(&self) -> MemoryStats {
-        let (table, wide) = (self.words.stats(), self.wide.stats());
+        let table = self.words.stats();
+        let wide = self.wide.stats();
         MemoryStats {
             tracked_keys: table.used + wide.tracked,
             bytes: table.bytes + wide.bytes,

@@ -128,7 +128,8 @@ impl Table {
         now: Timestamp,
         mut step: impl FnMut(Word) -> (Word, T),
     ) -> T {
-        let (shard, tag) = (self.shard(key), key.tag);
+        let shard = self.shard(key);
+        let tag = key.tag;
         if let Some(Found { line, slot, mut packed }) = shard.find(shard.home(&self.ladder, tag), tag) {
             loop {
                 let word = unpack(packed);

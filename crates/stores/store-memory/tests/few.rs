@@ -17,11 +17,14 @@ fn a_few_callers_on_a_few_keys_spend_each_permit_once_one_by_one_in_batches_and_
     const KEYS: [&str; 3] = ["ann", "bob", "a key that is longer than others"];
     let config = MemoryConfig { max_bytes: 1 << 18, hash_key: HashKey::Fixed(1), ..MemoryConfig::default() };
     for algorithm in [Algorithm::sliding_window(2), Algorithm::Total] {
-        let (store, admitted) = (MemoryStore::new(config.clone()), AtomicU64::new(0));
+        let store = MemoryStore::new(config.clone());
+        let admitted = AtomicU64::new(0);
         let quota = Quota::new(LIMIT, Period::Span(HOUR), algorithm).expect("a quota");
         std::thread::scope(|threads| {
             for thread in 0..3 {
-                let (store, quota, admitted) = (&store, &quota, &admitted);
+                let store = &store;
+                let quota = &quota;
+                let admitted = &admitted;
                 threads.spawn(move || {
                     let batch: Vec<Take<'_>> = KEYS
                         .iter()
@@ -57,7 +60,8 @@ fn a_few_callers_on_a_few_keys_spend_each_permit_once_one_by_one_in_batches_and_
 fn a_few_new_keys_from_two_callers_are_each_counted_once_while_the_table_grows() {
     const KEYS: u64 = if cfg!(miri) { 300 } else { 3_000 };
     let config = MemoryConfig { max_bytes: 1 << 20, hash_key: HashKey::Fixed(1), ..MemoryConfig::default() };
-    let (store, quota) = (MemoryStore::new(config), Quota::token_bucket(1, HOUR).expect("a quota"));
+    let store = MemoryStore::new(config);
+    let quota = Quota::token_bucket(1, HOUR).expect("a quota");
     let admitted = AtomicU64::new(0);
     std::thread::scope(|threads| {
         for _ in 0..2 {

@@ -29,7 +29,8 @@ fn remaining(store: &MemoryStore, number: u64, quota: &Quota) -> u64 {
 #[test]
 fn no_key_is_lost_or_counted_twice_while_the_table_grows_from_nothing() {
     const KEYS: u64 = 150_000;
-    let (store, quota) = (store(1 << 30), Quota::token_bucket(10, HOUR).expect("a quota"));
+    let store = store(1 << 30);
+    let quota = Quota::token_bucket(10, HOUR).expect("a quota");
     for number in 0..KEYS {
         let cost = Cost(1 + number % 3);
         assert!(store.take_one(Counter::new(Key(name(number).as_bytes()), &quota), cost, NOON).is_admitted());
@@ -48,11 +49,16 @@ fn no_key_is_lost_or_counted_twice_while_the_table_grows_from_nothing() {
 fn four_callers_bring_the_same_new_keys_and_each_key_admits_exactly_its_limit() {
     const KEYS: u64 = 50_000;
     for quota in [Quota::token_bucket(3, HOUR), Quota::fixed_window(3, HOUR)] {
-        let (store, quota) = (store(1 << 30), quota.expect("a quota"));
-        let (admitted, start) = (AtomicU64::new(0), Barrier::new(4));
+        let store = store(1 << 30);
+        let quota = quota.expect("a quota");
+        let admitted = AtomicU64::new(0);
+        let start = Barrier::new(4);
         std::thread::scope(|scope| {
             for thread in 0..4 {
-                let (store, quota, admitted, start) = (&store, &quota, &admitted, &start);
+                let store = &store;
+                let quota = &quota;
+                let admitted = &admitted;
+                let start = &start;
                 scope.spawn(move || {
                     start.wait();
                     let mut verdicts = Verdicts::new();
@@ -91,8 +97,11 @@ fn a_hundred_a_window_admit_exactly_a_hundred_in_each_as_windows_roll_under_four
         |span| Quota::new(LIMIT, Period::Span(span), Algorithm::FixedWindow { align: Align::FirstHit });
     for span in [Duration::from_secs(1), Duration::from_secs(60)] {
         for quota in [Quota::fixed_window(LIMIT, span), first_hit(span)] {
-            let (store, quota, clock) = (store(1 << 20), quota.expect("a quota"), ManualClock::at(NOON));
-            let (asked, admitted) = (AtomicU64::new(0), Mutex::new(BTreeMap::new()));
+            let store = store(1 << 20);
+            let quota = quota.expect("a quota");
+            let clock = ManualClock::at(NOON);
+            let asked = AtomicU64::new(0);
+            let admitted = Mutex::new(BTreeMap::new());
             std::thread::scope(|scope| {
                 for _ in 0..4 {
                     scope.spawn(|| {
@@ -135,7 +144,10 @@ fn callers_on_one_hot_key_admit_exactly_the_limit_while_others_flood_the_table()
     let _charged = store.take_one(Counter::new(Key(b"hot"), &hot), Cost::ONE, NOON);
     std::thread::scope(|scope| {
         for thread in 0..2_u64 {
-            let (store, hot, flood, admitted) = (&store, &hot, &flood, &admitted);
+            let store = &store;
+            let hot = &hot;
+            let flood = &flood;
+            let admitted = &admitted;
             scope.spawn(move || {
                 for _ in 0..LIMIT {
                     let passed =
@@ -204,7 +216,8 @@ fn a_flood_of_keys_with_their_own_rates_drops_no_counter_of_a_rule_and_the_other
             let counter = Counter::new(Key(key.as_bytes()), &year).from_origin(flooding);
             assert!(store.take_one(counter, Cost::ONE, NOON).is_admitted());
         }
-        let (flood, after) = (store.stats_of(flooding), store.stats_of(staying));
+        let flood = store.stats_of(flooding);
+        let after = store.stats_of(staying);
         assert_eq!(after, before, "while {flooding:?} floods");
         assert!(flood.evictions > 150_000, "{flood:?}");
         assert!(flood.bytes as f64 <= MAX_BYTES as f64 * part, "{flood:?}");
@@ -228,7 +241,8 @@ fn a_flood_of_wide_states_of_requests_drops_no_wide_state_of_a_rule() {
     let quota = |limit, span| {
         Quota::new(limit, Period::Span(span), Algorithm::SlidingWindowCounter).expect("a quota")
     };
-    let (minute, year) = (quota(2, Duration::from_secs(60)), quota(1, 24 * 365 * HOUR));
+    let minute = quota(2, Duration::from_secs(60));
+    let year = quota(1, 24 * 365 * HOUR);
     let ann = Counter::new(Key(b"ann"), &minute);
     assert!(store.take_one(ann, Cost(2), NOON).is_admitted());
     for number in 0..20_000 {
@@ -259,7 +273,8 @@ fn places_of_expired_states_are_used_again_so_a_stream_of_short_lived_keys_fills
 
 #[test]
 fn a_peek_on_an_unseen_key_and_a_denial_that_changes_nothing_keep_nothing() {
-    let (store, quota) = (store(1 << 20), Quota::token_bucket(3, HOUR).expect("a quota"));
+    let store = store(1 << 20);
+    let quota = Quota::token_bucket(3, HOUR).expect("a quota");
     assert!(store.take_one(Counter::new(Key(b"peek"), &quota), Cost::PEEK, NOON).is_admitted());
     assert!(!store.take_one(Counter::new(Key(b"too much"), &quota), Cost(4), NOON).is_admitted());
     assert_eq!(store.stats().tracked_keys, 0);
@@ -267,7 +282,8 @@ fn a_peek_on_an_unseen_key_and_a_denial_that_changes_nothing_keep_nothing() {
 
 #[test]
 fn a_key_that_comes_several_times_in_a_batch_sees_itself_in_order() {
-    let (store, quota) = (store(1 << 20), Quota::token_bucket(3, HOUR).expect("a quota"));
+    let store = store(1 << 20);
+    let quota = Quota::token_bucket(3, HOUR).expect("a quota");
     let take = Counter::new(Key(b"same"), &quota).take(Cost::ONE);
     let mut verdicts = Verdicts::new();
     store.take_now(&[take; 40], Charge::Each, NOON, &mut verdicts);
@@ -277,7 +293,8 @@ fn a_key_that_comes_several_times_in_a_batch_sees_itself_in_order() {
 
 #[test]
 fn a_forgotten_key_starts_afresh() {
-    let (store, quota) = (store(1 << 20), Quota::token_bucket(3, HOUR).expect("a quota"));
+    let store = store(1 << 20);
+    let quota = Quota::token_bucket(3, HOUR).expect("a quota");
     let counter = Counter::new(Key(b"key"), &quota);
     let _charged = store.take_one(counter, Cost(3), NOON);
     assert!(store.reset_now(counter, NOON));

@@ -51,9 +51,11 @@ fn both<A: 'static, B: 'static>(one: impl Fn() -> A + 'static, other: impl FnOnc
 #[test]
 fn two_hits_on_one_key_never_share_a_permit() {
     check(|| {
-        let (store, quota) = (store(ONE_CHUNK), quota(2, HOUR));
+        let store = store(ONE_CHUNK);
+        let quota = quota(2, HOUR);
         assert!(passes(&store, "key", &quota, NOON));
-        let (store2, quota2) = (store.clone(), quota.clone());
+        let store2 = store.clone();
+        let quota2 = quota.clone();
         let (one, other) =
             both(move || passes(&store2, "key", &quota2, NOON), || passes(&store, "key", &quota, NOON));
         assert!(one ^ other);
@@ -63,8 +65,10 @@ fn two_hits_on_one_key_never_share_a_permit() {
 #[test]
 fn a_key_brought_by_two_at_once_becomes_one_counter() {
     check(|| {
-        let (store, quota) = (store(ONE_CHUNK), quota(3, HOUR));
-        let (store2, quota2) = (store.clone(), quota.clone());
+        let store = store(ONE_CHUNK);
+        let quota = quota(3, HOUR);
+        let store2 = store.clone();
+        let quota2 = quota.clone();
         let (one, other) =
             both(move || passes(&store2, "key", &quota2, NOON), || passes(&store, "key", &quota, NOON));
         assert!(one && other);
@@ -76,12 +80,14 @@ fn a_key_brought_by_two_at_once_becomes_one_counter() {
 #[test]
 fn a_new_key_in_an_expired_place_and_the_old_key_coming_back_both_count() {
     check(|| {
-        let (store, quota) = (store(ONE_CHUNK), quota(3, HOUR));
+        let store = store(ONE_CHUNK);
+        let quota = quota(3, HOUR);
         let long_ago = Timestamp::from_unix_seconds(1_600_000_000);
         for name in ["a", "b", "c", "d", "e", "f"] {
             assert!(passes(&store, name, &quota, long_ago));
         }
-        let (store2, quota2) = (store.clone(), quota.clone());
+        let store2 = store.clone();
+        let quota2 = quota.clone();
         both(move || passes(&store2, "new", &quota2, NOON), || passes(&store, "a", &quota, NOON));
         assert_eq!(left(&store, "new", &quota), 2);
         assert_eq!(left(&store, "a", &quota), 2);
@@ -92,13 +98,15 @@ fn a_new_key_in_an_expired_place_and_the_old_key_coming_back_both_count() {
 #[test]
 fn a_hit_on_a_key_that_is_being_dropped_counts_or_the_key_is_gone() {
     check(|| {
-        let (store, long) = (store(ONE_CHUNK), quota(3, HOUR));
+        let store = store(ONE_CHUNK);
+        let long = quota(3, HOUR);
         let short = quota(1_000, HOUR);
         for name in ["a", "b", "c", "d", "e"] {
             assert!(passes(&store, name, &long, NOON));
         }
         assert!(passes(&store, "first to go", &short, NOON));
-        let (store2, long2) = (store.clone(), long.clone());
+        let store2 = store.clone();
+        let long2 = long.clone();
         both(move || passes(&store2, "new", &long2, NOON), || passes(&store, "first to go", &short, NOON));
         assert_eq!(left(&store, "new", &long), 2);
         let left = left(&store, "first to go", &short);
@@ -111,12 +119,14 @@ fn a_hit_on_a_key_that_is_being_dropped_counts_or_the_key_is_gone() {
 #[test]
 fn a_hit_on_a_key_that_is_being_moved_counts_once() {
     check(|| {
-        let (store, quota) = (store(THREE_CHUNKS), quota(3, HOUR));
+        let store = store(THREE_CHUNKS);
+        let quota = quota(3, HOUR);
         for name in ["a", "b", "c", "d"] {
             assert!(passes(&store, name, &quota, NOON));
         }
         // The fifth key is one too many for one chunk: the table moves to two.
-        let (store2, quota2) = (store.clone(), quota.clone());
+        let store2 = store.clone();
+        let quota2 = quota.clone();
         both(move || passes(&store2, "e", &quota2, NOON), || passes(&store, "a", &quota, NOON));
         for (name, want) in [("a", 1), ("b", 2), ("c", 2), ("d", 2), ("e", 2)] {
             assert_eq!(left(&store, name, &quota), want, "{name}");
@@ -128,11 +138,13 @@ fn a_hit_on_a_key_that_is_being_moved_counts_once() {
 #[test]
 fn a_new_key_brought_while_the_table_moves_is_kept() {
     check(|| {
-        let (store, quota) = (store(THREE_CHUNKS), quota(3, HOUR));
+        let store = store(THREE_CHUNKS);
+        let quota = quota(3, HOUR);
         for name in ["a", "b", "c", "d"] {
             assert!(passes(&store, name, &quota, NOON));
         }
-        let (store2, quota2) = (store.clone(), quota.clone());
+        let store2 = store.clone();
+        let quota2 = quota.clone();
         both(move || passes(&store2, "e", &quota2, NOON), || passes(&store, "f", &quota, NOON));
         for name in ["a", "b", "c", "d", "e", "f"] {
             assert_eq!(left(&store, name, &quota), 2, "{name}");
@@ -148,7 +160,8 @@ fn a_take_that_meets_another_rate_in_a_cell_is_counted_once() {
         let next = Quota::token_bucket(4, HOUR).expect("a quota").migrated_from(&quota, NOON);
         let cell = Arc::new(StateCell::made_for(&quota, NOON));
         assert!(cell.take_own(&quota, Cost::ONE, NOON, |it| it.is_admitted()));
-        let (cell2, quota2) = (cell.clone(), quota.clone());
+        let cell2 = cell.clone();
+        let quota2 = quota.clone();
         let (own, ()) = both(
             move || cell2.take_own(&quota2, Cost::ONE, NOON, |it| it.is_admitted()),
             || cell.update(&next, |_| ()), // from here on the state is a word
@@ -165,7 +178,8 @@ fn takes_that_meet_an_old_state_in_a_cell_are_counted_before_it_or_after() {
         let mut old = quota.fresh();
         let _ = quota.take(&mut old, Cost::ONE, Timestamp::from_unix_seconds(1_600_000_000));
         let cell = Arc::new(StateCell::made_for(&quota, NOON));
-        let (cell2, quota2) = (cell.clone(), quota.clone());
+        let cell2 = cell.clone();
+        let quota2 = quota.clone();
         let (own, before) = both(
             move || cell2.take_own(&quota2, Cost::ONE, NOON, |it| it.is_admitted()),
             || {

@@ -44,7 +44,9 @@ fn each_number_of_cells_costs_the_bytes_per_key_that_are_published() {
 
 #[test]
 fn algorithms_of_several_words_cost_about_the_bytes_per_key_that_are_published() {
-    let (burst, initial, overdraft) = (None, None, 0);
+    let burst = None;
+    let initial = None;
+    let overdraft = 0;
     let page = page();
     for (name, algorithm) in [
         (

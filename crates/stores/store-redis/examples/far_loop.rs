@@ -39,10 +39,14 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let server = args.next().expect("a server's address, host:port").parse().expect("an address");
     let mut number = |default: u64| args.next().map_or(default, |text| text.parse().expect("a number"));
-    let (way, late, late_ms, stores) = (number(1000), number(0), number(12), number(1));
+    let way = number(1000);
+    let late = number(0);
+    let late_ms = number(12);
+    let stores = number(1);
     let proxy = Distance::before(server, Duration::from_micros(way));
     proxy.set_late(0, Duration::from_millis(late_ms));
-    let (callers, rate) = (number(8), number(0));
+    let callers = number(8);
+    let rate = number(0);
     let lasts = Duration::from_secs(number(5));
     let deadline = Duration::from_millis(number(10));
     let threads: Vec<_> = (0..stores)
@@ -63,7 +67,8 @@ fn main() {
         let seen = thread.join().expect("no panic");
         all.degraded += seen.degraded;
         all.took_us.extend(seen.took_us);
-        let (sum, of) = (&mut all.stats.conn, seen.stats.conn);
+        let sum = &mut all.stats.conn;
+        let of = seen.stats.conn;
         for (sum, of) in [
             (&mut sum.silent, of.silent),
             (&mut sum.unsent, of.unsent),
@@ -108,10 +113,13 @@ async fn run(plan: Plan, begin: Duration, nth: u64) -> Seen {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     tokio::time::sleep(begin.saturating_sub(began.elapsed())).await;
-    let (began, first) = (Instant::now(), store.stats());
+    let began = Instant::now();
+    let first = store.stats();
     let tasks: Vec<_> = (0..plan.callers)
         .map(|caller| {
-            let (store, seen, plan) = (store.clone(), seen.clone(), (plan.rate, plan.callers, plan.lasts));
+            let store = store.clone();
+            let seen = seen.clone();
+            let plan = (plan.rate, plan.callers, plan.lasts);
             tokio::task::spawn_local(async move {
                 let (rate, callers, lasts) = plan;
                 let mut chance = (caller + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -124,7 +132,8 @@ async fn run(plan: Plan, begin: Duration, nth: u64) -> Seen {
                         let wait = -((chance >> 11) as f64 / (1_u64 << 53) as f64).max(1e-9).ln();
                         next += Duration::from_secs_f64(wait * callers as f64 / rate as f64);
                         tokio::time::sleep_until(next).await;
-                        let (store, seen) = (store.clone(), seen.clone());
+                        let store = store.clone();
+                        let seen = seen.clone();
                         tokio::task::spawn_local(async move { one(&store, &seen, nth, caller).await });
                     } else if !one(&store, &seen, nth, caller).await {
                         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -159,7 +168,8 @@ async fn one(store: &RedisStore, seen: &RefCell<Seen>, nth: u64, caller: u64) ->
 
 async fn take(store: &RedisStore, nth: u64, caller: u64) -> bool {
     let quota = Quota::token_bucket(1000, Duration::from_secs(1)).expect("a quota");
-    let (key, mut verdicts) = (format!("domain|store={nth},caller={caller}"), Vec::new());
+    let key = format!("domain|store={nth},caller={caller}");
+    let mut verdicts = Vec::new();
     let take = Counter::new(Key(key.as_bytes()), &quota).take(Cost::ONE);
     store.take(&[take], Charge::Each, Timestamp::ZERO, &mut verdicts).await;
     verdicts.iter().all(Result::is_ok)

@@ -17,7 +17,9 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let url = args.next().unwrap_or_else(|| "redis://127.0.0.1:6379".to_owned());
     let mut number = |default: u64| args.next().map_or(default, |text| text.parse().expect("a number"));
-    let (callers, keys, decisions) = (number(64), number(1), number(100_000));
+    let callers = number(64);
+    let keys = number(1);
+    let decisions = number(100_000);
     let mut config = RedisConfig::parse_url(&url).expect("a URL");
     config.link.deadline = Duration::from_secs(30);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -31,10 +33,13 @@ async fn run(store: RedisStore, callers: u64, keys: u64, decisions: u64) {
     let began = Instant::now();
     let tasks: Vec<_> = (0..callers)
         .map(|caller| {
-            let (store, quota, left) = (store.clone(), quota.clone(), left.clone());
+            let store = store.clone();
+            let quota = quota.clone();
+            let left = left.clone();
             tokio::task::spawn_local(async move {
                 let mut verdicts = Vec::new();
-                let (mut failed, mut chance) = (0_u64, caller.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+                let mut failed = 0_u64;
+                let mut chance = caller.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
                 let mut key = *b"domain|client=0000000000000000";
                 while left.get() > 0 {
                     left.set(left.get() - 1);

@@ -141,7 +141,8 @@ pub fn together_answers(
         return all_call(&keys, at, time, Swap::None, Vec::new());
     }
     let mut states = Vec::with_capacity(keys.len());
-    let (mut strings, mut lists) = (Vec::new(), Vec::new());
+    let mut strings = Vec::new();
+    let mut lists = Vec::new();
     for (nth, (key, part)) in keys.iter().zip(parts).enumerate() {
         let Value::Array(part) = part else { return Err(Fault::Reply(format!("{part:?}"))) };
         let [status, first, second] = [0, 1, 2].map(|nth| part.get(nth).unwrap_or(&Value::Nil));

@@ -46,7 +46,8 @@ const NEEDED: [&str; 3] = ["PEXPIRETIME", "EVALSHA", "SCRIPT"];
 
 /// Checks all servers that keep counters, whether they are up or not.
 pub(crate) async fn all_servers(shared: &Shared, config: &RedisConfig) -> Vec<Finding> {
-    let (topology, dialer) = (shared.topology(), shared.dialer());
+    let topology = shared.topology();
+    let dialer = shared.dialer();
     if let Err(error) = topology.learn(dialer).await {
         return vec![Finding::of(&error)];
     }
@@ -61,7 +62,8 @@ pub(crate) async fn all_servers(shared: &Shared, config: &RedisConfig) -> Vec<Fi
 }
 
 async fn one_server(shared: &Shared, config: &RedisConfig, node: Node) -> Result<Vec<Finding>, ServerError> {
-    let (topology, dialer) = (shared.topology(), shared.dialer());
+    let topology = shared.topology();
+    let dialer = shared.dialer();
     let address = topology.find(node, dialer).await?;
     let mut connection = dialer.open_master(&address).await?;
     // A server that is too slow now must be fit, too.

@@ -72,8 +72,10 @@ impl Probe for Heartbeat {
     /// too.
     async fn heartbeat(&mut self, connection: &mut Connection) -> Result<(), ServerError> {
         let alive = self.config.node_timeout.as_secs().max(1).to_string();
-        let (sha, source) = (NODES.sha().as_bytes(), NODES.source().as_bytes());
-        let (key, id) = (self.key.as_bytes(), self.id.as_bytes());
+        let sha = NODES.sha().as_bytes();
+        let source = NODES.source().as_bytes();
+        let key = self.key.as_bytes();
+        let id = self.id.as_bytes();
         let call: &[&[u8]] = &[b"EVALSHA", sha, b"1", key, id, alive.as_bytes()];
         let mut reply = connection.ask_one(call).await?;
         if matches!(&reply, Reply::Error(error) if code(error) == "NOSCRIPT") {

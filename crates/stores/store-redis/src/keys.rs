@@ -108,8 +108,10 @@ mod tests {
         let short = format!("d|a=b|p={}", x(LONGEST_KEY - 8));
         assert_eq!(short.len(), LONGEST_KEY);
         assert_eq!(redis_key("", HashTag::Counter, short.as_bytes()), format!("{{{short}}}").as_bytes());
-        let (second, first) = (format!("d|a=b|p={}|minute", x(2_000)), format!("d|a={}|minute", x(2_000)));
-        let (domain, own) = (format!("{}|a=b|minute", x(2_000)), format!("\u{1}d|a=b|{}", x(2_000)));
+        let second = format!("d|a=b|p={}|minute", x(2_000));
+        let first = format!("d|a={}|minute", x(2_000));
+        let domain = format!("{}|a=b|minute", x(2_000));
+        let own = format!("\u{1}d|a=b|{}", x(2_000));
         for (key, tag, want) in [
             (&second, HashTag::Counter, format!("{{d|a=b|%sha256:{}}}", sum(&second))),
             (&second, HashTag::Domain, format!("{{d}}|a=b|%sha256:{}", sum(&second))),

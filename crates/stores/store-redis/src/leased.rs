@@ -90,7 +90,8 @@ struct Operated {
 
 impl Leased {
     pub(crate) fn new(client: Arc<RedisClient>) -> Self {
-        let (clock, most_keys) = (NodeClock::new(client.config().time), client.config().max_leased_keys);
+        let clock = NodeClock::new(client.config().time);
+        let most_keys = client.config().max_leased_keys;
         Self { local: Arc::new(LocalLeases::new(LedgerClient::new(client), clock, most_keys)) }
     }
 

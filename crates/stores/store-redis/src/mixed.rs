@@ -80,7 +80,8 @@ impl Mixed {
             }
             return;
         }
-        let (mut begun, mut others) = (Vec::with_capacity(batch.len()), Vec::new());
+        let mut begun = Vec::with_capacity(batch.len());
+        let mut others = Vec::new();
         for take in batch {
             let pays = match is_leased(take.counter) && take.payment.is_after() {
                 true => self.leased.begin_pay(take.counter, take.cost, take.payment, now).await,
@@ -122,7 +123,9 @@ impl Mixed {
             }
             return;
         }
-        let (own, mixed, undoes) = (OwnBatch::of(batch), self.clone(), self.clone());
+        let own = OwnBatch::of(batch);
+        let mixed = self.clone();
+        let undoes = self.clone();
         let work = async move {
             let outcomes = mixed.charge_or_undo(&own.takes(), begun, kind, now).await;
             (own, outcomes)
@@ -148,10 +151,13 @@ impl Mixed {
         now: Timestamp,
         verdicts: &mut Verdicts,
     ) {
-        let (own, mixed, undoes) = (OwnBatch::of(batch), self.clone(), self.clone());
+        let own = OwnBatch::of(batch);
+        let mixed = self.clone();
+        let undoes = self.clone();
         let kind = BatchKind::Reserve { max_wait };
         let work = async move {
-            let (takes, mut verdicts) = (own.takes(), Verdicts::new());
+            let takes = own.takes();
+            let mut verdicts = Verdicts::new();
             match &takes[..] {
                 [take] => verdicts.push(mixed.exact.decide(take.counter, kind.of(take.cost), now).await),
                 _ => mixed.exact.all_or_none(&takes, kind, now, &mut verdicts).await,
@@ -173,7 +179,8 @@ impl Mixed {
     /// Gives back the charges of all takes at the same time; runs to its end, whether the caller waits or
     /// not.
     pub(crate) async fn give_all_back(&self, batch: &[Take<'_>], now: Timestamp) -> Result<(), StoreError> {
-        let (mixed, own) = (self.clone(), OwnBatch::of(batch));
+        let mixed = self.clone();
+        let own = OwnBatch::of(batch);
         let work = async move { mixed.give_each_back(&own.takes(), now).await };
         self.exact.finisher().run(work, |_| ready(())).await
     }
@@ -316,7 +323,8 @@ fn denied_after(denial: &Decision, take: &Take<'_>) -> Option<Decision> {
     if denial.is_admitted() || !is_window {
         return None;
     }
-    let (limit, reset_ns) = (denial.limit(), denial.reset_after().as_nanos() as u64);
+    let limit = denial.limit();
+    let reset_ns = denial.reset_after().as_nanos() as u64;
     Some(if take.cost.permits() > limit {
         Decision::never(limit, 0, reset_ns)
     } else {

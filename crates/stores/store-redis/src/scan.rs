@@ -24,7 +24,8 @@ const BUDGET: Duration = Duration::from_secs(1);
 pub(crate) async fn page(client: &RedisClient, start: &[u8], cursor: &str) -> Result<Scanned, ScanError> {
     let failed = |reason: String| ScanError::Failed { store: client.name().clone(), reason };
     let failed_as = |error: ServerError| failed(error.why.to_string());
-    let (topology, dialer) = (client.shared().topology(), client.shared().dialer());
+    let topology = client.shared().topology();
+    let dialer = client.shared().dialer();
     topology.learn(dialer).await.map_err(failed_as)?;
     let mut servers = Vec::new();
     for node in topology.masters() {
@@ -32,16 +33,19 @@ pub(crate) async fn page(client: &RedisClient, start: &[u8], cursor: &str) -> Re
     }
     servers.sort_by_key(ToString::to_string);
     let invalid = || ScanError::Cursor(cursor.to_owned());
-    let (mut at, mut place) = (0, 0);
+    let mut at = 0;
+    let mut place = 0;
     if let Some((number, address)) = cursor.split_once('@') {
         at = servers.iter().position(|it| it.to_string() == address).ok_or_else(invalid)?;
         place = number.parse().map_err(|_| invalid())?;
     } else if !cursor.is_empty() {
         return Err(invalid());
     }
-    let (pattern, mut page) = (pattern(client.config(), start), Scanned::default());
+    let pattern = pattern(client.config(), start);
+    let mut page = Scanned::default();
     let by = Instant::now() + BUDGET;
-    let (mut steps, mut bytes) = (0, 0);
+    let mut steps = 0;
+    let mut bytes = 0;
     while let Some(address) = servers.get(at) {
         let limit = dialer.patience();
         let late = |_| failed(format!("{address}: no answer within {limit:?}"));
@@ -77,7 +81,8 @@ async fn step(
     place: u64,
     pattern: &[u8],
 ) -> Result<(u64, Vec<Vec<u8>>), String> {
-    let (place, count) = (place.to_string(), STEP.to_string());
+    let place = place.to_string();
+    let count = STEP.to_string();
     let command: [&[u8]; 6] = [b"SCAN", place.as_bytes(), b"MATCH", pattern, b"COUNT", count.as_bytes()];
     let name = connection.name().clone();
     let reply = connection.ask_one(&command).await.map_err(|error| error.why.to_string())?;

@@ -176,7 +176,8 @@ mod tests {
 
     #[test]
     fn keys_charged_together_share_one_script_whatever_their_order() {
-        let (a, b) = ([Step::Window, Step::Bucket, Step::Window], [Step::Bucket, Step::Window]);
+        let a = [Step::Window, Step::Bucket, Step::Window];
+        let b = [Step::Bucket, Step::Window];
         assert!(std::ptr::eq(all(&a, Swap::None), all(&b, Swap::None)));
         assert!(all(&a, Swap::None).source().contains("b = bucket, w = window"));
     }

@@ -101,7 +101,8 @@ impl<S: Store, L: Store> Store for RoutedStore<S, L> {
         match charge {
             Charge::Each => {
                 let parts = split(batch);
-                let (mut of_local, mut of_shared) = (Verdicts::new(), Verdicts::new());
+                let mut of_local = Verdicts::new();
+                let mut of_shared = Verdicts::new();
                 self.local.take(&parts.local, charge, now, &mut of_local).await;
                 self.shared.take(&parts.shared, charge, now, &mut of_shared).await;
                 merge(batch, of_local, of_shared, verdicts);

@@ -29,9 +29,12 @@ fn no_seed_breaks_a_law() {
         threads.into_iter().map(|thread| thread.join().expect("no law is broken")).collect()
     });
     let sum = |of: fn(&Report) -> u64| sums.iter().map(of).sum::<u64>();
-    let (events, crashes) = (sum(|it| it.events), sum(|it| it.crashes));
-    let (rejected, breaks) = (sum(|it| it.rejected), sum(|it| it.breaks));
-    let (rollouts, withdrawn) = (sum(|it| it.rollouts), sum(|it| it.withdrawn));
+    let events = sum(|it| it.events);
+    let crashes = sum(|it| it.crashes);
+    let rejected = sum(|it| it.rejected);
+    let breaks = sum(|it| it.breaks);
+    let rollouts = sum(|it| it.rollouts);
+    let withdrawn = sum(|it| it.withdrawn);
     let seeds = seeds.drawn();
     println!(
         "{seeds} seeds: {events} events, {crashes} crashes, {breaks} broken streams, {rejected} rejections, \

@@ -271,7 +271,8 @@ impl World {
                 lack.retain(|it| *it != place);
             }
         }
-        let (now, took) = (self.now, &mut self.took);
+        let now = self.now;
+        let took = &mut self.took;
         for spreading in [&mut self.spreading, &mut self.blocking] {
             spreading.retain(|(_, since, lack)| {
                 if lack.is_empty() {

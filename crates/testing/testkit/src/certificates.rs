@@ -102,7 +102,8 @@ impl Issued {
     /// Writes `tls.crt` and `tls.key` into `folder`, over those that are there; returns their paths in this
     /// order.
     pub fn write(&self, folder: &Path) -> (PathBuf, PathBuf) {
-        let (cert, key) = (folder.join("tls.crt"), folder.join("tls.key"));
+        let cert = folder.join("tls.crt");
+        let key = folder.join("tls.key");
         std::fs::write(&cert, &self.cert).expect("written");
         std::fs::write(&key, &self.key).expect("written");
         (cert, key)

@@ -57,7 +57,8 @@ impl Named {
         has_browser: bool,
         out: &mut impl Write,
     ) -> io::Result<bool> {
-        let (mut passed, mut failed) = (0, 0);
+        let mut passed = 0;
+        let mut failed = 0;
         for (name, places) in &self.0 {
             let places: Vec<&str> = places.iter().map(String::as_str).collect();
             let places = places.join(", ");

@@ -86,7 +86,8 @@ pub async fn call_until_closed(to: SocketAddr, message: Bytes, called: Arc<Calle
         let ended = tokio::spawn(connection);
         connections += 1;
         called.connections.fetch_add(1, Relaxed);
-        let (mut calls, mut is_served) = (JoinSet::new(), false);
+        let mut calls = JoinSet::new();
+        let mut is_served = false;
         loop {
             // An error here is one of a call that was not sent.
             let is_open = poll_fn(|cx| send.poll_ready(cx)).await.is_ok();

@@ -32,7 +32,8 @@ impl CellRate {
     /// # Errors
     /// When the bucket would take too long to fill.
     pub fn quota(self) -> Result<Quota, QuotaError> {
-        let (burst, refill) = (Some(self.max_burst + 1), Refill::Continuous);
+        let burst = Some(self.max_burst + 1);
+        let refill = Refill::Continuous;
         let algorithm = Algorithm::TokenBucket { burst, initial: None, overdraft: 0, refill };
         let period = Period::Span(Duration::from_secs(self.period_s));
         Ok(Quota::new(self.count, period, algorithm)?.keeping_instants())
@@ -78,8 +79,8 @@ impl Cell {
     pub fn throttle(&mut self, rate: CellRate, quantity: u64, now_ns: u64) -> CellAnswer {
         let now = i128::from(now_ns) * PARTS;
         let interval = i128::from(rate.period_s) * 1_000_000_000 * PARTS / i128::from(rate.count);
-        let (increment, tolerance) =
-            (interval * i128::from(quantity), interval * (i128::from(rate.max_burst) + 1));
+        let increment = interval * i128::from(quantity);
+        let tolerance = interval * (i128::from(rate.max_burst) + 1);
         let tat = self.tat.max(now);
         let new_tat = tat + increment;
         let is_limited = new_tat - tolerance > now;
@@ -209,7 +210,9 @@ pub fn is_less_than_one_ns_late_for_each_change(
     mut now_ns: u64,
     mut take: impl FnMut(usize, &CellStep, u64) -> CellAnswer,
 ) {
-    let (mut cell, mut last, mut late) = (Cell::default(), None, Duration::ZERO);
+    let mut cell = Cell::default();
+    let mut last = None;
+    let mut late = Duration::ZERO;
     for (nth, step) in history(seed, false).iter().enumerate() {
         let CellStep { gap, rate, quantity } = *step;
         if last.is_some_and(|last: CellRate| (last.count, last.period_s) != (rate.count, rate.period_s)) {
@@ -218,7 +221,8 @@ pub fn is_less_than_one_ns_late_for_each_change(
         last = Some(rate);
         now_ns += gap.as_nanos() as u64;
         let got = take(nth, step, now_ns);
-        let (mut most, mut least) = (cell, cell.delayed(late));
+        let mut most = cell;
+        let mut least = cell.delayed(late);
         let says = [&mut most, &mut least].map(|cell| cell.throttle(rate, quantity, now_ns));
         let is_between = got.admitted <= says[0].admitted && got.admitted >= says[1].admitted;
         assert!(is_between, "seed {seed}, request {nth}: {step:?}: {got:?}, not {says:?}");

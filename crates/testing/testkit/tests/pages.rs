@@ -76,9 +76,12 @@ fn uncommented(line: &str) -> String {
 
 fn sections(page: &str) -> Vec<Section> {
     let anchor = regex(r#"^<a id="([^"]+)"></a>"#);
-    let (numbers, item) = (regex(r"^[\d., %]*$"), regex(r"^\s*(-|\d+\.) "));
-    let (code, link) = (regex(r"`([^`]+)`"), regex(r"\]\(([^)]+)\)"));
-    let (mut sections, mut prose) = (vec![Section::default()], vec![String::new()]);
+    let numbers = regex(r"^[\d., %]*$");
+    let item = regex(r"^\s*(-|\d+\.) ");
+    let code = regex(r"`([^`]+)`");
+    let link = regex(r"\]\(([^)]+)\)");
+    let mut sections = vec![Section::default()];
+    let mut prose = vec![String::new()];
     let mut block: Option<(String, Vec<String>)> = None;
     for line in page.lines() {
         let section = sections.last_mut().expect("one at least");

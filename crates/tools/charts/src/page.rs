@@ -28,7 +28,8 @@ impl Page {
     /// An empty page in a language such as `en` or `zh-CN`.
     #[must_use]
     pub fn new(lang: &str, title: &str) -> Self {
-        let (lang, title) = (escaped(lang), escaped(title));
+        let lang = escaped(lang);
+        let title = escaped(title);
         // A browser that follows this asks nothing of any network, whatever a report has in it.
         let head = format!(
             "<!doctype html>\n<html lang=\"{lang}\">\n<head>\n<meta charset=\"utf-8\">\n\

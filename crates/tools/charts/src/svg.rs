@@ -40,7 +40,8 @@ impl Frame {
 #[must_use]
 pub fn svg(chart: &Chart) -> String {
     let mut out = String::new();
-    let (title, keys) = (escaped(&chart.title), Keys::of(chart));
+    let title = escaped(&chart.title);
+    let keys = Keys::of(chart);
     let height = HEIGHT + keys.more;
     let _ = write!(out, "<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\"><title>{title}</title>");
     draw(chart, &keys, 0.0, &mut out);
@@ -53,7 +54,8 @@ pub fn svg(chart: &Chart) -> String {
 pub fn svg_file(chart: &Chart) -> String {
     const TITLE: f64 = 26.0;
     let mut out = String::new();
-    let (title, keys) = (escaped(&chart.title), Keys::of(chart));
+    let title = escaped(&chart.title);
+    let keys = Keys::of(chart);
     let height = HEIGHT + TITLE + keys.more;
     let _ = write!(
         out,
@@ -69,7 +71,8 @@ pub fn svg_file(chart: &Chart) -> String {
 }
 
 fn draw(chart: &Chart, keys: &Keys, above: f64, out: &mut String) {
-    let (top, height) = (TOP + above + keys.more, HEIGHT + above + keys.more);
+    let top = TOP + above + keys.more;
+    let height = HEIGHT + above + keys.more;
     let frame = Frame { x: chart.x_range(), y: chart.y_range(), top, height };
     legend(chart, keys, above, out);
     axes(chart, &frame, out);
@@ -98,7 +101,8 @@ struct Keys {
 
 impl Keys {
     fn of(chart: &Chart) -> Self {
-        let (mut x, mut y) = (LEFT, 0.0);
+        let mut x = LEFT;
+        let mut y = 0.0;
         let place = |series: &Series| {
             let width = 17.0 + series.name.chars().map(wide).sum::<f64>();
             if x > LEFT && x + width > WIDTH - RIGHT {
@@ -115,7 +119,8 @@ impl Keys {
 
 fn legend(chart: &Chart, keys: &Keys, above: f64, out: &mut String) {
     for (series, (x, down)) in chart.series.iter().zip(&keys.places) {
-        let (class, name) = (series.color.class(), escaped(&series.name));
+        let class = series.color.class();
+        let name = escaped(&series.name);
         let y = above + 18.0 + down;
         let _ = write!(
             out,
@@ -133,7 +138,8 @@ pub(crate) fn wide(character: char) -> f64 {
 }
 
 fn axes(chart: &Chart, frame: &Frame, out: &mut String) {
-    let (bottom, right) = (frame.height - BOTTOM, WIDTH - RIGHT);
+    let bottom = frame.height - BOTTOM;
+    let right = WIDTH - RIGHT;
     for tick in ticks(frame.y, 5, chart.y.unit) {
         let y = frame.y(tick);
         let _ = write!(
@@ -164,7 +170,8 @@ fn axes(chart: &Chart, frame: &Frame, out: &mut String) {
         frame.height - 8.0,
         escaped(&chart.x.label)
     );
-    let (x, y) = (14.0, f64::midpoint(frame.top, bottom));
+    let x = 14.0;
+    let y = f64::midpoint(frame.top, bottom);
     let _ = write!(
         out,
         "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" transform=\"rotate(-90 {x} {y})\">{}</text>",

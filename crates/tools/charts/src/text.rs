@@ -8,13 +8,15 @@ const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█
 /// Each series of the chart below the other, all on one scale, `width` characters wide and `height` high.
 #[must_use]
 pub fn text(chart: &Chart, width: usize, height: usize) -> String {
-    let (x, y) = (chart.x_range(), chart.y_range());
+    let x = chart.x_range();
+    let y = chart.y_range();
     let mut out = format!("{}\n", chart.title);
     for series in &chart.series {
         let values = sampled(&series.points, series.form, x, width);
         out.push_str(&format!("\n{}\n{}", series.name, columns(&values, y.high, height)));
     }
-    let (from, to) = (label(x.low, chart.x.unit), label(x.high, chart.x.unit));
+    let from = label(x.low, chart.x.unit);
+    let to = label(x.high, chart.x.unit);
     let gap = width.saturating_sub(from.chars().count() + to.chars().count());
     out.push_str(&format!("{:9}{from}{:gap$}{to}  {}\n", "", "", chart.x.label));
     out

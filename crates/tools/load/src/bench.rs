@@ -344,8 +344,10 @@ mod tests {
 
     #[test]
     fn progress_is_one_place_of_a_terminal_or_lines() {
-        let (mut place, mut lines) = (Vec::new(), Vec::new());
-        let (mut on_terminal, mut in_file) = (ProgressLine::new(true), ProgressLine::new(false));
+        let mut place = Vec::new();
+        let mut lines = Vec::new();
+        let mut on_terminal = ProgressLine::new(true);
+        let mut in_file = ProgressLine::new(false);
         for seconds in 1..=30 {
             let now = Progress { replies: seconds * 1_500, seconds };
             on_terminal.write(now, &mut place).expect("written");

@@ -136,7 +136,8 @@ impl Zipf {
     /// The integral of the height from 1 to `x`. Written with `exp_m1` so that exponents near 1, and 1
     /// itself, are exact.
     fn integral(&self, x: f64) -> f64 {
-        let (log, power) = (x.ln(), 1.0 - self.exponent);
+        let log = x.ln();
+        let power = 1.0 - self.exponent;
         if (power * log).abs() < 1e-12 { log } else { (power * log).exp_m1() / power }
     }
 
@@ -153,7 +154,8 @@ mod tests {
 
     /// Chi-squared of what was drawn against what theory expects.
     fn chi_squared(counts: &[u64], weights: &[f64]) -> f64 {
-        let (drawn, weight) = (counts.iter().sum::<u64>() as f64, weights.iter().sum::<f64>());
+        let drawn = counts.iter().sum::<u64>() as f64;
+        let weight = weights.iter().sum::<f64>();
         let term = |(&count, &weight_of): (&u64, &f64)| {
             let expected = drawn * weight_of / weight;
             (count as f64 - expected).powi(2) / expected
@@ -185,7 +187,8 @@ mod tests {
 
     #[test]
     fn the_head_of_ten_million_keys_has_its_share() {
-        let (count, exponent) = (10_000_000_u64, 0.99);
+        let count = 10_000_000_u64;
+        let exponent = 0.99;
         let mut keys = Keys::new(count, Distribution::Zipf(exponent), 1);
         let draws = 1_000_000;
         let head = (0..draws).filter(|_| keys.draw() < 100).count() as f64 / f64::from(draws);

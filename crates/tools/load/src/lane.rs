@@ -109,7 +109,8 @@ mod tests {
         let pace = Pace::new(Course::new(&plan, at_ms(0)), 0, 1);
         let keys = Keys::new(10, Distribution::Uniform, 1);
         let mut lane = Lane::new(crate::codec::codec(&plan).expect("a codec"), keys, pace);
-        let (mut tally, mut out) = (Tally::new(), Vec::new());
+        let mut tally = Tally::new();
+        let mut out = Vec::new();
         lane.open(&mut out);
         lane.fill(at_ms(0), &mut out, &mut tally);
         assert_eq!(lane.read(b":1\r\n", &mut out, at_ms(1), &mut tally), Ok(4));
@@ -145,7 +146,8 @@ mod tests {
         let pace = Pace::new(Course::new(&plan, at_ms(0)), 0, 1);
         let keys = Keys::new(10, Distribution::Uniform, 1);
         let mut lane = Lane::new(crate::codec::codec(&plan).expect("a codec"), keys, pace);
-        let (mut tally, mut out) = (Tally::new(), Vec::new());
+        let mut tally = Tally::new();
+        let mut out = Vec::new();
         lane.fill(at_ms(95), &mut out, &mut tally);
         assert!(lane.is_waiting());
         lane.give_up("no answer", &mut tally);

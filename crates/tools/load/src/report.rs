@@ -80,7 +80,8 @@ pub struct ErrorKind {
 impl Percentiles {
     fn of(histogram: &Histogram<u64>) -> Self {
         let at = |share| histogram.value_at_quantile(share) as f64 / 1e3;
-        let (max, mean) = (histogram.max() as f64 / 1e3, histogram.mean() / 1e3);
+        let max = histogram.max() as f64 / 1e3;
+        let mean = histogram.mean() / 1e3;
         Self { p50: at(0.5), p90: at(0.9), p99: at(0.99), p999: at(0.999), max, mean }
     }
 }
@@ -93,7 +94,8 @@ impl Report {
     }
 
     pub(crate) fn new(plan: &Plan, tally: &Tally, took: Duration, cpu: Duration) -> Self {
-        let (requests, seconds) = (tally.requests(), took.as_secs_f64());
+        let requests = tally.requests();
+        let seconds = took.as_secs_f64();
         let share = |of: f64, by: f64| if by > 0.0 { of / by } else { 0.0 };
         let mut error_kinds: Vec<ErrorKind> =
             tally.errors.iter().map(|(what, &count)| ErrorKind { what: what.clone(), count }).collect();
@@ -140,7 +142,8 @@ impl fmt::Display for Report {
             self.distribution,
             self.seed
         )?;
-        let (requests, rate) = (grouped(self.requests), grouped(self.rate.round() as u64));
+        let requests = grouped(self.requests);
+        let rate = grouped(self.rate.round() as u64);
         writeln!(f, "  requests   {requests} in {:.2} s: {rate} decisions/s", self.seconds)?;
         for (name, count) in
             [("admitted", self.admitted), ("denied  ", self.denied), ("errors  ", self.errors)]

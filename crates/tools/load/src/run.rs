@@ -75,7 +75,8 @@ impl Plan {
         let (done, all_done) = mpsc::channel::<()>();
         let shares: Vec<Result<Share, RunError>> = std::thread::scope(|scope| {
             let work = |thread| {
-                let (shared, done) = (&shared, done.clone());
+                let shared = &shared;
+                let done = done.clone();
                 scope.spawn(move || {
                     let _done = done; // dropped with the thread
                     work(shared, thread, threads)
@@ -95,7 +96,8 @@ impl Plan {
             };
             workers.into_iter().map(joined).collect()
         });
-        let (mut tally, mut cpu) = (Tally::new(), Duration::ZERO);
+        let mut tally = Tally::new();
+        let mut cpu = Duration::ZERO;
         for share in shares {
             let share = share?;
             tally.add(&share.tally);
@@ -152,7 +154,9 @@ async fn load(shared: &Shared<'_>, course: &Course, wires: Vec<(usize, Wire)>) -
     let plan = shared.plan;
     let connections = plan.connections.max(1);
     let tally = Rc::new(RefCell::new(Tally::new()));
-    let (mut lanes, mut bells, mut tasks) = (Vec::new(), Vec::new(), JoinSet::new());
+    let mut lanes = Vec::new();
+    let mut bells = Vec::new();
+    let mut tasks = JoinSet::new();
     for (connection, wire) in wires {
         // Streams of random numbers that do not meet: seeds far apart.
         let seed = plan.seed.wrapping_add((connection as u64).wrapping_mul(0xA076_1D64_78BD_642F));
@@ -160,12 +164,14 @@ async fn load(shared: &Shared<'_>, course: &Course, wires: Vec<(usize, Wire)>) -
         let pace = Pace::new(course.clone(), connection, connections);
         let lane = Rc::new(RefCell::new(Lane::new(codec(plan).map_err(RunError::Ask)?, keys, pace)));
         let bell = Rc::new(Bell::default());
-        let (dialler, clock) = (shared.dialler.clone(), shared.clock.clone());
+        let dialler = shared.dialler.clone();
+        let clock = shared.clock.clone();
         tasks.spawn_local(converse(wire, lane.clone(), tally.clone(), bell.clone(), dialler, clock));
         lanes.push(lane);
         bells.push((connection, bell));
     }
-    let (ring_course, ring_clock) = (course.clone(), shared.clock.clone());
+    let ring_course = course.clone();
+    let ring_clock = shared.clock.clone();
     let ringer = tokio::task::spawn_local(async move {
         ring_on_time(&ring_course, connections, &bells, &ring_clock).await
     });
@@ -238,7 +244,8 @@ async fn converse(
         match again {
             Ok(fresh) => wire = fresh,
             Err(why) => {
-                let (mut lane, mut tally) = (lane.borrow_mut(), tally.borrow_mut());
+                let mut lane = lane.borrow_mut();
+                let mut tally = tally.borrow_mut();
                 lane.fail_due(clock.now(), &why, &mut tally);
                 return lane.give_up(&why, &mut tally);
             }

@@ -60,7 +60,8 @@ fn serving(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> String {
 /// Reads requests that end with `end`, and writes a reply of `answer` to each, until there are no more or the
 /// client closes.
 fn converse(mut stream: TcpStream, end: &[u8], mut answer: impl FnMut() -> Option<String>) {
-    let (mut input, mut buffer) = (Vec::<u8>::new(), [0; 4_096]);
+    let mut input = Vec::<u8>::new();
+    let mut buffer = [0; 4_096];
     while let Ok(count @ 1..) = stream.read(&mut buffer) {
         input.extend(&buffer[..count]);
         while let Some(at) = input.windows(end.len()).position(|window| window == end) {
@@ -121,7 +122,8 @@ fn the_command_prints_json_that_says_the_same() {
     let target = format!("resp://{}", three_hundred_pass());
     let words =
         ["bench", "--target", &target, "--throttle", "1000 1000 3600", "-n", "400", "-c", "2", "--json"];
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut talk = Vec::new();
     let outcome = Line::parse_from(words).bench.run(&mut out, &mut talk).expect("written");
     let told = String::from_utf8_lossy(&talk);
     assert_eq!(outcome, Outcome::Errors, "{told}");
@@ -151,7 +153,8 @@ fn a_run_that_no_rule_limits_ends_with_a_warning_and_exit_1() {
     let target = format!("http://{address}");
     let run = |number| {
         let words = ["bench", "--target", &target, "--domain", "shpo", "-n", number, "-c", "1"];
-        let (mut out, mut talk) = (Vec::new(), Vec::new());
+        let mut out = Vec::new();
+        let mut talk = Vec::new();
         let outcome = Line::parse_from(words).bench.run(&mut out, &mut talk).expect("written");
         let text = |bytes| String::from_utf8(bytes).expect("text");
         (outcome, text(out), text(talk))
@@ -321,7 +324,8 @@ fn a_protocol_that_the_server_does_not_speak_is_reported_plainly() {
 
 #[test]
 fn inside_tls_calls_are_counted_too_and_an_unknown_server_or_client_is_rejected() {
-    let (authority, stranger) = (Authority::new(), Authority::new());
+    let authority = Authority::new();
+    let stranger = Authority::new();
     let issued = authority.issue("the server", 2100);
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str, authority: &Authority| {

@@ -19,7 +19,8 @@ enum Cli {
 }
 
 fn run(args: &[&str]) -> Vec<u8> {
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut talk = Vec::new();
     let args = std::iter::once("bench").chain(args.iter().copied());
     let outcome = match Cli::try_parse_from(args).expect("a command") {
         Cli::Bound(bound) => bound.run(&mut out, &mut talk),
@@ -49,7 +50,9 @@ fn common(csv: &[u8]) -> String {
     let requests = text.lines().skip(1).filter_map(|line| line.split_once(','));
     let line = |(at, client): (&str, &str)| {
         let second = at.parse::<u64>().expect("a number") / 1_000_000;
-        let (hour, minute, second) = (second / 3_600 % 24, second / 60 % 60, second % 60);
+        let hour = second / 3_600 % 24;
+        let minute = second / 60 % 60;
+        let second = second % 60;
         format!(
             "{client} - - [10/Oct/2000:{hour:02}:{minute:02}:{second:02} +0000] \"GET /a/page HTTP/1.1\" 200 2326\n"
         )
@@ -79,13 +82,15 @@ fn main() {
             "--clients",
             clients,
         ]);
-        let (csv_at, common_at) = (at(&format!("{clients}.csv")), at(&format!("{clients}.log")));
+        let csv_at = at(&format!("{clients}.csv"));
+        let common_at = at(&format!("{clients}.log"));
         std::fs::write(&common_at, common(&csv)).expect("written");
         std::fs::write(&csv_at, csv).expect("written");
         let mut group = criterion.benchmark_group("replay");
         group.throughput(Throughput::Elements(REQUESTS));
         for (format, path) in [("csv", &csv_at), ("common", &common_at)] {
-            let (path, rules) = (text(path), text(&rules));
+            let path = text(path);
+            let rules = text(&rules);
             group.bench_function(format!("rules/{format}/{clients}_clients"), |b| {
                 b.iter_custom(|times| cpu(times, &["replay", &path, "--rules", &rules]));
             });

@@ -61,10 +61,14 @@ impl RuleContest {
             return None;
         }
         let window_ns = u64::try_from(limit.period.as_nanos()).ok().filter(|ns| *ns > 0)?;
-        let (permits, period) = (limit.quota.limit(), limit.quota.period());
+        let permits = limit.quota.limit();
+        let period = limit.quota.period();
         let entrant = |algorithm| {
             let quota = Quota::new(permits, period.clone(), algorithm).ok()?;
-            let (admitted, denied, wrongly_admitted, wrongly_denied) = (0, 0, 0, 0);
+            let admitted = 0;
+            let denied = 0;
+            let wrongly_admitted = 0;
+            let wrongly_denied = 0;
             Some(Entrant { quota, admitted, denied, wrongly_admitted, wrongly_denied, worst: None })
         };
         let entrants: Vec<Entrant> = algorithms().into_iter().filter_map(entrant).collect();
@@ -74,7 +78,10 @@ impl RuleContest {
 
 /// Those that count requests by key and deny at once.
 fn algorithms() -> [Algorithm; 5] {
-    let (burst, initial, overdraft, refill) = (None, None, 0, Refill::Continuous);
+    let burst = None;
+    let initial = None;
+    let overdraft = 0;
+    let refill = Refill::Continuous;
     [
         Algorithm::FixedWindow { align: Align::Calendar },
         Algorithm::TokenBucket { burst, initial, overdraft, refill },
@@ -142,7 +149,9 @@ impl Contest {
         if now < self.sweep_from_ns {
             return;
         }
-        let (rules, mut bytes, mut shortest) = (&self.rules, 0, u64::MAX);
+        let rules = &self.rules;
+        let mut bytes = 0;
+        let mut shortest = u64::MAX;
         self.keys.retain(|text, key| {
             let window_ns = rules.get(key.rule).and_then(Option::as_ref).map_or(0, |rule| rule.window_ns);
             shortest = shortest.min(window_ns);

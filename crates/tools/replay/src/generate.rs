@@ -76,7 +76,8 @@ pub(crate) fn generate(plan: &Plan, out: &mut dyn Write) -> io::Result<()> {
     let mut dice = fastrand::Rng::with_seed(plan.seed);
     let zipf = Zipf::new(plan.clients, plan.alpha);
     writeln!(out, "t_us,client")?;
-    let (mut at_s, mut last_us) = (0.0_f64, 0);
+    let mut at_s = 0.0_f64;
+    let mut last_us = 0;
     let mut left = plan.requests;
     let whole_s = plan.requests as f64 / plan.rate / if plan.shape == Shape::Surge { 5.75 } else { 1.0 };
     while left > 0 {

@@ -159,7 +159,8 @@ fn write_worst(rule: &RuleReport, page: &mut Page, texts: &Texts) {
         return;
     }
     let rows = rule.worst_windows.iter().map(|worst| {
-        let (admitted, allowed) = (worst.admitted.to_string(), worst.allowed.to_string());
+        let admitted = worst.admitted.to_string();
+        let allowed = worst.allowed.to_string();
         vec![worst.key.clone(), admitted, allowed, worst.from.clone(), worst.to.clone()]
     });
     page.heading(4, texts.worst_windows);

@@ -169,7 +169,8 @@ fn number(text: &str, unit: Option<Unit>) -> Option<u64> {
     if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    let (mut place, mut nanos) = (per_unit, 0);
+    let mut place = per_unit;
+    let mut nanos = 0;
     for digit in fraction.bytes() {
         place /= 10;
         nanos += u64::from(digit - b'0') * place;
@@ -211,7 +212,8 @@ fn common(text: &str) -> Option<u64> {
 
 /// A time for people: of today in UTC, of a trace that counts from its beginning in seconds.
 pub(crate) fn show(ns: u64) -> String {
-    let (seconds, nanos) = (ns / 1_000_000_000, ns % 1_000_000_000);
+    let seconds = ns / 1_000_000_000;
+    let nanos = ns % 1_000_000_000;
     if seconds >= 100_000_000
         && let Ok(instant) = jiff::Timestamp::from_nanosecond(i128::from(ns))
     {

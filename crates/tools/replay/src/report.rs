@@ -179,7 +179,8 @@ impl SideReport {
         let rules = rules.map(|(((rule, tally), track), denied)| {
             let window = |place: usize| rule.limits.get(place).map_or(Duration::ZERO, |limit| limit.period);
             let worst = track.worst.iter().enumerate().filter_map(|(place, worst)| {
-                let (worst, limit) = (worst.as_ref()?, rule.limits.get(place)?);
+                let worst = worst.as_ref()?;
+                let limit = rule.limits.get(place)?;
                 Some(WorstWindow {
                     limit: limit.to_string(),
                     key: side.key_text(&worst.key),
@@ -295,7 +296,8 @@ pub(crate) fn share(part: u64, whole: u64) -> String {
 
 impl Report {
     pub(crate) fn write(&self, out: &mut dyn Write) -> io::Result<()> {
-        let (requests, span) = (self.lines.requests, show_span(self.span_ns));
+        let requests = self.lines.requests;
+        let span = show_span(self.span_ns);
         let noun = if requests == 1 { "request" } else { "requests" };
         writeln!(out, "trace    {requests} {noun} in {span}")?;
         for side in &self.rules {

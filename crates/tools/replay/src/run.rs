@@ -41,14 +41,16 @@ pub(crate) fn run(
     plan: Plan,
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Replayed, String> {
-    let (mut sides, mut wanted) = (Vec::new(), Vec::new());
+    let mut sides = Vec::new();
+    let mut wanted = Vec::new();
     for (name, policy) in sets {
         let side = Side::new(policy, &plan.mapping, &mut wanted, plan.max_bytes, plan.compares_algorithms);
         sides.push(side.map_err(|error| format!("{name}: {error}"))?);
     }
     let mut reader =
         Reader::new(Lines::new(source.bytes), plan.mapping, &wanted, plan.settings).with_whole_lists();
-    let (mut row, mut timeline) = (Row::default(), None::<Timeline>);
+    let mut row = Row::default();
+    let mut timeline = None::<Timeline>;
     let mut difference = Difference::default();
     let mut is_stopped = false;
     while let Some(at) = reader.next(&mut row).map_err(|error| error.to_string())? {

@@ -254,7 +254,12 @@ impl Side {
         self.ends.clear();
         for chain in chains.iter_mut() {
             let like = chain.like;
-            if let Some(end) = chain.append_to(&mut entries, |place| value(place)) {
+            #[allow(
+                clippy::redundant_closure,
+                reason = "a reference to it would have to outlive the entries"
+            )]
+            let end = chain.append_to(&mut entries, |place| value(place));
+            if let Some(end) = end {
                 self.ends.push((end, like));
             }
         }

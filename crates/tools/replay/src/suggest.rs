@@ -21,7 +21,8 @@ struct Level {
 /// Buckets keep their rate and get a burst, all else keeps its algorithm and period and gets a limit.
 pub(crate) fn yaml(policy: &Policy, report: &SideReport) -> String {
     let mut root = Level::default();
-    let (mut left_out, mut not_said) = (Vec::new(), Vec::new());
+    let mut left_out = Vec::new();
+    let mut not_said = Vec::new();
     for rule in policy.domain(&report.domain).map_or(&[][..], |domain| domain.rules()) {
         let found = report.rules.iter().find(|it| it.path == rule.path).map(|it| it.suggested.as_slice());
         let (Some([suggested]), [limit]) = (found, rule.limits.as_slice()) else {

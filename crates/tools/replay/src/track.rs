@@ -221,7 +221,8 @@ impl Tracks {
     #[inline]
     pub(crate) fn decided(&mut self, key: &[u8], rule: usize, cost: u64, now: u64, how: How) {
         self.waiting_keys.extend_from_slice(key);
-        let (key_end, hash) = (self.waiting_keys.len(), self.hasher.hash_one(key));
+        let key_end = self.waiting_keys.len();
+        let hash = self.hasher.hash_one(key);
         self.waiting.push(Decided { key_end, hash, rule, cost, now, how });
         if self.waiting.len() == BATCH {
             self.track_waiting();
@@ -236,8 +237,8 @@ impl Tracks {
                 black_box((key.denied, key.first.offered.oldest(), key.first.offered.newest()));
             }
         }
-        let (mut waiting, mut keys) =
-            (std::mem::take(&mut self.waiting), std::mem::take(&mut self.waiting_keys));
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let mut keys = std::mem::take(&mut self.waiting_keys);
         let mut begin = 0;
         for decided in &waiting {
             self.track(&keys[begin..decided.key_end], decided);
@@ -313,8 +314,10 @@ impl Tracks {
         if now < self.sweep_from_ns {
             return;
         }
-        let (before, rules) = (self.bytes, &mut self.rules);
-        let (mut bytes, mut shortest) = (0, u64::MAX);
+        let before = self.bytes;
+        let rules = &mut self.rules;
+        let mut bytes = 0;
+        let mut shortest = u64::MAX;
         self.keys.retain(|key| {
             let Some(track) = rules.get_mut(key.rule) else { return false };
             let longest = track.limits.iter().flatten().map(|exact| exact.window_ns).max().unwrap_or(0);
@@ -530,7 +533,8 @@ mod tests {
 
     #[test]
     fn many_values_take_little_memory_and_what_is_enough_stays_enough() {
-        let (mut few, mut many) = (Counted::default(), Counted::default());
+        let mut few = Counted::default();
+        let mut many = Counted::default();
         for value in 1..=1_000 {
             few.add(value * 1_000, 1);
         }

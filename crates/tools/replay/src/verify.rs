@@ -186,7 +186,8 @@ impl Verifier {
         if now < self.sweep_from_ns {
             return;
         }
-        let (before, claim) = (self.bytes, self.claim);
+        let before = self.bytes;
+        let claim = self.claim;
         let mut bytes = 0;
         self.keys.retain(|text, key| {
             let is_kept = key.is_broken || !key.is_over(claim, now);

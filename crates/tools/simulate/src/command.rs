@@ -105,7 +105,8 @@ fn lesson(lesson: Lesson, options: &Options) -> Result<Vec<Found>, String> {
         Lesson::Burst => (20, Duration::from_secs(1)),
         Lesson::WarmUp => (100, Duration::from_secs(1)),
     };
-    let (limit, window) = (options.limit.unwrap_or(limit), options.window.unwrap_or(window));
+    let limit = options.limit.unwrap_or(limit);
+    let window = options.window.unwrap_or(window);
     let shown = lesson.show(limit, window, texts).map_err(|error| error.to_string())?;
     Ok(vec![found(shown, limit, window, texts)])
 }

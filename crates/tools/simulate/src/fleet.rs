@@ -140,7 +140,9 @@ impl Fleet {
         let recording = served.recording.as_ref().ok_or("nothing was recorded")?;
         let moments = recording.moments.clone();
         let sum = |of: fn(&Moment) -> u64| moments.iter().map(of).sum::<u64>();
-        let (asked, admitted, by_share) = (sum(|at| at.asked), sum(|at| at.admitted), sum(|at| at.by_share));
+        let asked = sum(|at| at.asked);
+        let admitted = sum(|at| at.admitted);
+        let by_share = sum(|at| at.by_share);
         let one = served.exact(&plan, plan.limit).max(1);
         Ok(Way {
             name,

@@ -33,8 +33,11 @@ pub(crate) fn run(
     let quota = Quota::new(limit, Period::Span(window), algorithm)?;
     let window_ns = tollgate_core::nanos(window);
     let mut state = quota.fresh();
-    let (mut admitted, mut denied) = (Vec::new(), Vec::new());
-    let (mut log, mut most_in_window, mut longest_delay) = (ExactLog::default(), 0, Duration::ZERO);
+    let mut admitted = Vec::new();
+    let mut denied = Vec::new();
+    let mut log = ExactLog::default();
+    let mut most_in_window = 0;
+    let mut longest_delay = Duration::ZERO;
     for &at in arrivals {
         let now = Timestamp::from_nanos(BEGIN_S * 1_000_000_000 + at);
         let decision = quota.take(&mut state, Cost::ONE, now);
@@ -49,7 +52,8 @@ pub(crate) fn run(
         most_in_window = most_in_window.max(log.sum());
         admitted.push((at, leaves));
     }
-    let (name, offered) = (name.into(), arrivals.len() as u64);
+    let name = name.into();
+    let offered = arrivals.len() as u64;
     Ok(Run { name, offered, admitted, denied, most_in_window, longest_delay })
 }
 

@@ -106,7 +106,8 @@ fn shared_store(totals: &Totals) -> Vec<Span<'static>> {
         let why = why.as_deref().map_or_else(String::new, |why| format!(": {}", clean(why)));
         return vec![name, Span::styled(format!("{}{long}{why}", clean(state).to_uppercase()), BAD)];
     }
-    let (calls, nodes) = (short(totals.store_calls), short(totals.live_nodes));
+    let calls = short(totals.store_calls);
+    let nodes = short(totals.live_nodes);
     vec![
         name,
         Span::styled("up", Style::new().fg(Color::Green)),
@@ -124,7 +125,9 @@ fn rules(view: &View) -> Line<'_> {
             let loaded =
                 format!("rules     {} loaded, version {}", totals.rule_count, clean(&totals.version));
             let forgets = totals.forgets.as_ref().map(|(domain, rule, count)| {
-                let (domain, rule, count) = (clean(domain), clean(rule), short(*count));
+                let domain = clean(domain);
+                let rule = clean(rule);
+                let count = short(*count);
                 Span::styled(format!("  {domain}: {rule} forgot {count} charges, add post_paid: true"), BAD)
             });
             Line::from_iter([Span::raw(loaded)].into_iter().chain(forgets))
@@ -229,7 +232,8 @@ fn footer(view: &View) -> Line<'static> {
 /// Recent denials of a key: one number, or the fewest and the most that it may be.
 fn between(key: &TopKey) -> String {
     let (least, most) = key.bounds();
-    let (least, most) = (short(least as f64), short(most as f64));
+    let least = short(least as f64);
+    let most = short(most as f64);
     if least == most { least } else { format!("{least}–{most}") }
 }
 

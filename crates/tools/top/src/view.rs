@@ -194,7 +194,8 @@ impl View {
                 Sort::Share => [row.share(), row.denied, row.decisions],
                 Sort::Rule => [0.0; 3],
             };
-            let (a_numbers, b_numbers) = (numbers(a), numbers(b));
+            let a_numbers = numbers(a);
+            let b_numbers = numbers(b);
             let order = b_numbers.iter().zip(&a_numbers).map(|(b, a)| b.total_cmp(a)).find(|it| it.is_ne());
             order.unwrap_or_else(|| name(a).cmp(&name(b)))
         });
@@ -280,7 +281,8 @@ fn quantile(now: &Exposition, before: Option<&Exposition>, q: f64) -> Option<f64
         }
         counts
     };
-    let (now, before) = (counts(now), before.map(counts).unwrap_or_default());
+    let now = counts(now);
+    let before = before.map(counts).unwrap_or_default();
     let since: Vec<(f64, f64)> = now
         .iter()
         .enumerate()

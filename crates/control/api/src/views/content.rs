@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use crate::words;
 
 /// The content of a rule, whichever kind it is.
+#[allow(clippy::large_enum_variant, reason = "one at a time, made to be written out at once")]
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 pub enum Content {

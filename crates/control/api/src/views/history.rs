@@ -47,7 +47,8 @@ pub struct Point {
 impl From<&history::Point> for Point {
     fn from(point: &history::Point) -> Self {
         let Counts { admitted, denied, shadow_denied, both_denied, degraded, near } = point.counts.into();
-        let (at, ms) = (point.at_ms, point.span_ms);
+        let at = point.at_ms;
+        let ms = point.span_ms;
         Self { at, ms, admitted, denied, shadow_denied, both_denied, degraded, near }
     }
 }

@@ -222,8 +222,8 @@ fn rows(after: &Map<String, Value>) -> String {
 /// The members that differ, as `rate 5 → 8`.
 fn difference(lang: Lang, entry: &Entry, before: Option<&Value>, after: Option<&Value>) -> String {
     let empty = Map::new();
-    let (before, after) =
-        (before.and_then(object).unwrap_or(&empty), after.and_then(object).unwrap_or(&empty));
+    let before = before.and_then(object).unwrap_or(&empty);
+    let after = after.and_then(object).unwrap_or(&empty);
     if entry.action == "override.create" {
         let o = overrides::Texts::of(lang);
         let what = if after.get("action").is_some_and(|it| it == "allow") { o.allow } else { o.block };

@@ -7,7 +7,7 @@ use tollgate_control::publishing::Intent;
 use tollgate_control::rules::{self, Rule};
 use tollgate_control::table_rule::TableRuleInput;
 use tollgate_control::trials::{self, Step};
-use tollgate_control::{ControlError, DocFault, ModelError, Role, table_rule_yaml};
+use tollgate_control::{DocFault, ModelError, Role, table_rule_yaml};
 use tollgate_http_kit::Reply;
 
 use super::changes::after;

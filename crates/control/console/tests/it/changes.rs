@@ -131,7 +131,8 @@ async fn a_conflict_shows_three_sides_and_is_resolved() {
         [{"op": "put", "key": "pushGeo", "base": 1, "rule": {"max_permits": 100, "rate": 50}}]}"#;
     let made = ann.json("POST", "/api/v1/changes", None, body).await;
     assert_eq!(made.status, 201, "{}", made.body);
-    let (id, first) = (member(&made, "id").to_owned(), etag(&made));
+    let id = member(&made, "id").to_owned();
+    let first = etag(&made);
     let rule = "/api/v1/apps/SIP_HOTEL/rules/pushGeo";
     ann.json("PUT", rule, Some("\"1\""), r#"{"max_permits": 100, "rate": 7}"#).await;
 
@@ -389,7 +390,8 @@ async fn a_post_paid_rule_is_the_same_in_the_form_the_yaml_and_the_api() {
     let server = Server::start().await;
     let mut ann = Client::admin(&server).await;
     ann.post("/rules/new", &format!("{GOOD}&post_paid=true")).await;
-    let (path, api) = ("/apps/SIP_HOTEL/rules/pushGeo", "/api/v1/apps/SIP_HOTEL/rules/pushGeo");
+    let path = "/apps/SIP_HOTEL/rules/pushGeo";
+    let api = "/api/v1/apps/SIP_HOTEL/rules/pushGeo";
     let published =
         |server: &Server| server.control.published().borrow().apps[0].documents[0].yaml().to_owned();
     let is_post_paid = |yaml: String| yaml.contains(", post_paid: true");

@@ -260,7 +260,8 @@ async fn lists_are_read_to_their_end_by_their_cursors() {
     for (path, member, name, want) in
         [("/api/v1/users", "users", "name", 8), ("/api/v1/audit", "entries", "seq", 3 + 7 * 2)]
     {
-        let (mut seen, mut cursor) = (Vec::new(), String::new());
+        let mut seen = Vec::new();
+        let mut cursor = String::new();
         loop {
             let part = ann.get(&format!("{path}?limit=3&cursor={cursor}")).await.value();
             let listed = part[member].as_array().expect("a list").clone();

@@ -22,6 +22,7 @@ async fn the_commands_of_the_page_about_the_api_do_what_it_says() {
         }
         ran => ran.expect("bash ran"),
     };
-    let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    let out = String::from_utf8_lossy(&ran.stdout);
+    let err = String::from_utf8_lossy(&ran.stderr);
     assert!(ran.status.success(), "{}\n{out}\n{err}", ran.status);
 }

@@ -100,7 +100,8 @@ async fn a_full_disk_changes_nothing_says_so_and_takes_changes_again_when_there_
         }
     }
     let before = server.control.published().borrow().apps.clone();
-    let (path, long) = ("/api/v1/apps/SIP_HOTEL/rules", "x".repeat(60_000));
+    let path = "/api/v1/apps/SIP_HOTEL/rules";
+    let long = "x".repeat(60_000);
     let body = |key: &str| format!(r#"{{"key": "{key}", "max_permits": 1, "extras": {{"x": "{long}"}}}}"#);
     let mut full = None;
     for n in 0..40 {

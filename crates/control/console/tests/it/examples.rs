@@ -47,7 +47,8 @@ async fn every_example_opens_a_form_or_a_rule_file_with_what_it_shows() {
     let server = Server::start().await;
     let mut ann = Client::admin(&server).await;
     let gallery = ann.get("/examples").await.body;
-    let (mut forms, mut files) = (0, 0);
+    let mut forms = 0;
+    let mut files = 0;
     for card in gallery.split("<section class=\"card\">").skip(1) {
         let title = between(card, "<h2>", "</h2>").expect("a title");
         let shown = plain(between(card, "<pre tabindex=\"0\">", "</pre>").expect("what it holds"));

@@ -42,7 +42,8 @@ async fn addresses_and_domains_of_nodes_are_for_those_who_see_every_app() {
     let mut shown = [false; 4];
     for path in ["/", "/nodes", "/nodes/edge-1", "/api/v1/nodes", "/api/v1/nodes/edge-1", "/api/v1/problems"]
     {
-        let (all, some) = (ann.get(path).await, bob.get(path).await);
+        let all = ann.get(path).await;
+        let some = bob.get(path).await;
         assert_eq!(all.status, some.status, "{path}");
         for (hidden, shown) in HIDDEN.iter().zip(&mut shown) {
             *shown |= all.body.contains(hidden);
@@ -61,7 +62,9 @@ async fn the_store_of_a_node_is_for_those_with_a_role_somewhere() {
     let server = Server::start().await;
     let mut ann = Client::admin(&server).await;
     ann.post("/rules/new", crate::GOOD).await;
-    let (id, name, is_connected) = ("edge-1".to_owned(), "edge-one".to_owned(), true);
+    let id = "edge-1".to_owned();
+    let name = "edge-one".to_owned();
+    let is_connected = true;
     let last_seen_ms = server.now_ms();
     assert!(server.nodes.report(NodeState { id, name, is_connected, last_seen_ms, ..NodeState::default() }));
     let mut vic = Client::user(&server, "vic", "viewer", "SIP_HOTEL").await;

@@ -23,7 +23,9 @@ async fn reported(server: &Server) {
             of("files", "path", 1, 0),
             of("", "(unknown domain)", 3, 0),
         ];
-        let (domain, rule, key) = ("SIP_HOTEL".to_owned(), "key=pushGeo".to_owned(), "<b>push".to_owned());
+        let domain = "SIP_HOTEL".to_owned();
+        let rule = "key=pushGeo".to_owned();
+        let key = "<b>push".to_owned();
         let report = Report {
             sequence,
             age_ms: (41 - sequence) * 10_000,
@@ -189,7 +191,8 @@ async fn a_trial_is_started_compared_adopted_and_dropped_on_the_page_of_its_rule
     let server = Server::start().await;
     let mut ann = Client::admin(&server).await;
     ann.post("/rules/new", RULE).await;
-    let (page, rule) = ("/apps/SIP_HOTEL/rules/pushGeo", "/api/v1/apps/SIP_HOTEL/rules/pushGeo");
+    let page = "/apps/SIP_HOTEL/rules/pushGeo";
+    let rule = "/api/v1/apps/SIP_HOTEL/rules/pushGeo";
     let trial = format!("{page}/trial");
     reported(&server).await;
     // Filled in with the suggestion: 30 a second and half as much again, in the burst of now.
@@ -222,7 +225,8 @@ async fn a_trial_is_started_compared_adopted_and_dropped_on_the_page_of_its_rule
     let read = ann.get(rule).await.value();
     assert_eq!((&read["trial_rate"], &read["trial_max_permits"]), (&45.into(), &150.into()));
     let compared = ann.get(&format!("{rule}/trial")).await.value();
-    let (began, now) = (compared["trial"]["since"].as_i64().expect("a time"), server.now_ms());
+    let began = compared["trial"]["since"].as_i64().expect("a time");
+    let now = server.now_ms();
     assert_eq!((compared["trial"]["offered"].as_i64(), began), (Some(0), now));
 
     // What is counted after it began: 100 denied in force, 40 by the trial, of which 30 are the same.

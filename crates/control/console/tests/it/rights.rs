@@ -67,7 +67,8 @@ fn seed(database: &Connection, now_ms: i64) {
         .expect("ann")
         .leak();
     for caller in callers().iter().filter(|it| !it.secret.is_empty()) {
-        let (name, hash) = (&caller.name, sha256(&caller.secret));
+        let name = &caller.name;
+        let hash = sha256(&caller.secret);
         let state = if name == "disabled" { "disabled" } else { "active" };
         if !caller.is_token || name == "t-escalated" {
             run(
@@ -195,7 +196,9 @@ async fn every_operation_is_allowed_to_those_who_may_and_refused_to_others_with_
     let database = Connection::open(server.folder.path().join("control.db")).expect("the database");
     database.busy_timeout(std::time::Duration::from_secs(5)).expect("set");
     database.pragma_update(None, "synchronous", "OFF").expect("set");
-    let (mut allowed, mut refused, mut faults) = (0, 0, Vec::new());
+    let mut allowed = 0;
+    let mut refused = 0;
+    let mut faults = Vec::new();
     // What anyone may do needs no rights, and ends or begins logins: it is tried elsewhere.
     let is_here = |it: &&Operation| !matches!(it.who, Who::Anyone) && !it.target.ends_with("/logout");
     for operation in API.iter().chain(PAGES).chain(LOOSE).filter(is_here) {
@@ -264,7 +267,8 @@ async fn a_change_that_another_site_forges_is_rejected_whoever_is_logged_in() {
     seed(&database, server.now_ms());
     assert_eq!(callers.len(), 5);
     for operation in API.iter().chain(PAGES).chain(LOOSE).filter(|it| !it.name.starts_with("GET")) {
-        let (method, target) = (operation.name.split(' ').next().expect("a method"), operation.target);
+        let method = operation.name.split(' ').next().expect("a method");
+        let target = operation.target;
         for caller in &callers {
             let before = everything(&database);
             for (host, field) in [

@@ -189,7 +189,10 @@ fn is_done(reply: &Reply) -> bool {
 #[tokio::test]
 async fn a_right_that_ends_before_any_transaction_of_a_request_carries_out_nothing_more() {
     let mut world = World::new().await;
-    let (mut ended, mut intact, mut wrote, mut faults) = (0, 0, 0, Vec::new());
+    let mut ended = 0;
+    let mut intact = 0;
+    let mut wrote = 0;
+    let mut faults = Vec::new();
     for operation in all() {
         let method = operation.name.split(' ').next().expect("a method");
         for (how, by_login, by_token, ending) in ENDINGS {
@@ -260,7 +263,8 @@ async fn a_right_that_ends_while_the_body_is_sent_carries_out_nothing() {
                 let (path, etag) = world.called(operation).await;
                 let ending = world.ending(ending);
                 world.with_trap(|trap| (trap.left, trap.ending) = (usize::MAX, Some(ending)));
-                let (trap, is_api) = (Arc::clone(&world.trap), operation.target.starts_with("/api"));
+                let trap = Arc::clone(&world.trap);
+                let is_api = operation.target.starts_with("/api");
                 let mut fields = vec![format!("If-Match: {etag}")];
                 let kind = if is_api { "application/json" } else { "application/x-www-form-urlencoded" };
                 fields.push(format!("Content-Type: {kind}"));

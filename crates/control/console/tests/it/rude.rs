@@ -74,7 +74,8 @@ async fn every_member_of_every_body_is_held_to_its_bounds() {
     let server = Server::start().await;
     let mut ann = Client::admin(&server).await;
     prepare(&mut ann).await;
-    let (mut sent, mut rejected) = (0, 0);
+    let mut sent = 0;
+    let mut rejected = 0;
     for operation in API.iter().filter(|it| it.body.starts_with('{') && !it.name.ends_with("/login")) {
         let method = operation.name.split(' ').next().expect("a method");
         let good: Value = serde_json::from_str(operation.body).expect("JSON");
@@ -186,7 +187,9 @@ async fn every_field_of_every_form_is_held_to_its_bounds_and_kept() {
     let mut ann = Client::admin(&server).await;
     prepare(&mut ann).await;
     let secret = ann.cookie.clone();
-    let (mut sent, mut rejected, mut seen) = (0, 0, Vec::new());
+    let mut sent = 0;
+    let mut rejected = 0;
+    let mut seen = Vec::new();
     for page in PAGES.iter().filter(|it| it.name.starts_with("GET") && !it.target.starts_with("/api")) {
         let html = ann.get(page.target).await.body;
         for form in forms(&html) {

@@ -25,7 +25,8 @@ impl Write for Log {
 #[tokio::test]
 async fn no_secret_is_in_a_page_a_reply_an_entry_the_log_or_the_database() {
     let log = Log::default();
-    let (made, level) = (log.clone(), tracing::Level::TRACE);
+    let made = log.clone();
+    let level = tracing::Level::TRACE;
     let subscriber =
         tracing_subscriber::fmt().with_max_level(level).with_writer(move || made.clone()).finish();
     tracing::subscriber::set_global_default(subscriber).expect("the only one of this process");

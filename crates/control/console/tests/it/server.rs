@@ -62,7 +62,8 @@ impl Server {
         );
         let surface = Arc::new(HttpSurface::new(console, SurfaceSettings::default()));
         let (running, drain) = watch::channel(false);
-        let (limits, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+        let limits = Arc::new(AcceptLimits::default());
+        let stats = Arc::new(ConnectionStats::default());
         tokio::spawn(accept(listener, surface, None, limits, stats, drain));
         Self { control, nodes, code, address, time, folder, _running: running }
     }

@@ -62,7 +62,8 @@ impl World {
     /// `it` reports its store and so many decisions.
     async fn report(&mut self, available: bool, admitted: u64) {
         self.reports += 1;
-        let (domain, rule) = ("SIP_HOTEL".to_owned(), "key=pushGeo".to_owned());
+        let domain = "SIP_HOTEL".to_owned();
+        let rule = "key=pushGeo".to_owned();
         let counts = RuleCounts { domain, rule, admitted, ..RuleCounts::default() };
         let rules = if admitted > 0 { vec![counts] } else { Vec::new() };
         let store = Some(Store { name: "redis".to_owned(), available });

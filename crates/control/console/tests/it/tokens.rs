@@ -140,7 +140,8 @@ async fn a_token_of_nodes_may_attach_and_nothing_else() {
     let mut program = Client::new(&server);
     let bearer = format!("Authorization: Bearer {secret}");
     assert_eq!(program.send("GET", "/api/v1/me", &[&bearer], "").await.status, 401);
-    let (tokens, now) = (server.control.node_tokens(), server.now_ms());
+    let tokens = server.control.node_tokens();
+    let now = server.now_ms();
     assert!(tokens.borrow().admits(Some(&secret), now));
     for wrong in [None, Some(""), Some("tgl_"), Some(&secret[..52])] {
         assert!(!tokens.borrow().admits(wrong, now), "{wrong:?}");
@@ -199,7 +200,8 @@ async fn a_token_for_joining_ends_and_still_admits_the_nodes_that_have_joined_un
     let (id, secret) = make(&mut ann, body).await;
     let path = format!("/api/v1/tokens/{id}");
     let day = 24 * 3_600_000;
-    let (tokens, made_at) = (server.control.node_tokens(), server.now_ms());
+    let tokens = server.control.node_tokens();
+    let made_at = server.now_ms();
     assert_eq!(ann.get(&path).await.value()["expires_at"], made_at + day, "a day by default");
     let admits =
         |now| [tokens.borrow().admits(Some(&secret), now), tokens.borrow().admits_known(Some(&secret), now)];

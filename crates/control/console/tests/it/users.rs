@@ -84,7 +84,8 @@ async fn a_disabled_user_is_out_at_once_and_comes_back_when_enabled_and_the_list
         let is_out = state == "disabled";
         server.set_time(server.now_ms() + 60_000);
         assert_eq!(ann.post("/users/vic/state", &format!("state={state}")).await.status, 303, "{state}");
-        let (user, list) = (ann.get("/api/v1/users/vic").await.value(), ann.get("/users").await.body);
+        let user = ann.get("/api/v1/users/vic").await.value();
+        let list = ann.get("/users").await.body;
         assert_eq!((&user["state"], list.contains(">disabled<")), (&state.into(), is_out), "{list}");
         assert_eq!(user["last_login_at"], first, "{state}: nobody has logged in since");
         // Neither the login that there is nor a new one is worth anything to a disabled user.

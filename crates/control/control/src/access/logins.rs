@@ -66,7 +66,8 @@ row! {
 
 /// The login of this hash, if it is valid.
 pub(crate) fn resume(tx: &mut dyn Tx, hash: &str) -> Result<Option<Entered>, ControlError> {
-    let (now, (idle_ms, _)) = (tx.now_ms(), times(tx)?);
+    let now = tx.now_ms();
+    let (idle_ms, _) = times(tx)?;
     let in_force = select!(LoginRow:
         "FROM logins JOIN users ON users.id = logins.user_id \
          WHERE logins.sha256 = $1 AND users.state = 'active' AND logins.expires_at > $2 \

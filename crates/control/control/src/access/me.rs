@@ -117,7 +117,9 @@ pub fn prefer(
 /// # Errors
 /// [`ControlError::Db`].
 pub fn logins(tx: &mut dyn Tx, actor: &Actor, cookie: &str) -> Result<Vec<MyLogin>, ControlError> {
-    let (now, this, (idle_ms, _)) = (tx.now_ms(), sha256(cookie), logins::times(tx)?);
+    let now = tx.now_ms();
+    let this = sha256(cookie);
+    let (idle_ms, _) = logins::times(tx)?;
     let in_force = select!(LoginRow:
         "FROM logins WHERE user_id = $1 AND expires_at > $2 AND last_seen > $3 \
          ORDER BY last_seen DESC, sha256");

@@ -162,7 +162,8 @@ impl FixedWindow {
         let (counted, end) = self.counted(word, cost, MAX_COUNT, now);
         let left_ns = end - now.as_nanos();
         let until_one_ns = if self.limit == 0 { u64::MAX } else { left_ns };
-        let (remaining, owed) = (self.limit.saturating_sub(counted), counted.saturating_sub(self.limit));
+        let remaining = self.limit.saturating_sub(counted);
+        let owed = counted.saturating_sub(self.limit);
         let reset_ns = if counted == 0 { 0 } else { left_ns };
         let decision = Decision::used(self.limit, remaining, owed, until_one_ns, reset_ns);
         WordStep { word: if cost.is_peek() { word } else { pack(counted, end) }, decision }

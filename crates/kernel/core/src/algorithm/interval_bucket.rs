@@ -56,7 +56,8 @@ impl IntervalBucket {
         let (began, was) = self.refilled(state, now);
         let missing = was.saturating_add(cost.permits()).min(MAX_COUNT).max(was);
         let reset_ns = self.set_missing(state, began, was, missing, now).reset_ns;
-        let (remaining, owed) = (self.left(missing), missing.saturating_sub(self.burst));
+        let remaining = self.left(missing);
+        let owed = missing.saturating_sub(self.burst);
         let until_one_ns = self.wait_ns(began, (missing + 1).saturating_sub(self.burst), now);
         Decision::used(self.limit, remaining, owed, until_one_ns, reset_ns)
     }

@@ -51,7 +51,8 @@ impl LeakyQueue {
 
     /// A place in the queue whose turn comes within `max_wait`.
     pub(crate) fn promise(&self, word: Word, cost: Cost, max_wait: Duration, now: Timestamp) -> Promise {
-        let (asked, full) = (self.bucket.units().of_any(cost.permits()), self.bucket.full());
+        let asked = self.bucket.units().of_any(cost.permits());
+        let full = self.bucket.full();
         if asked > full {
             return Promise::denied(word, cost, Timestamp::NEVER);
         }

@@ -70,7 +70,8 @@ impl PriorityBuckets {
         check(burst, weights)?;
         let classes = weights.len();
         let shared = gcd(limit, period_ns);
-        let (limit_part, period_part) = (limit / shared, period_ns / shared);
+        let limit_part = limit / shared;
+        let period_part = period_ns / shared;
         let fine = u128::from((LEAST_UNITS / period_part).max(1));
         let sum: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
         let permit = u128::from(period_part) * fine * u128::from(sum);
@@ -138,7 +139,8 @@ impl PriorityBuckets {
         }
         let room = self.parent.permit * u128::from(self.burst - cost.permits());
         if levels.missing[self.class] > room {
-            let (retry_ns, reset_ns) = (self.until(&stored, room, now), self.until(&stored, 0, now));
+            let retry_ns = self.until(&stored, room, now);
+            let reset_ns = self.until(&stored, 0, now);
             return Decision::deny(limit, self.left(&levels), retry_ns, reset_ns);
         }
         if cost.is_peek() {
@@ -283,14 +285,16 @@ impl Parent {
     /// `units` of a permit of `was_permit` units in units of this parent, rounded up.
     fn converted(&self, units: u128, was_permit: u128) -> u128 {
         let was_permit = was_permit.max(1);
-        let (permits, rest) = (units / was_permit, units % was_permit);
+        let permits = units / was_permit;
+        let rest = units % was_permit;
         let most = u128::from(MAX_COUNT);
         if permits >= most {
             return self.permit * most;
         }
         // 48 bits of the part of a permit are enough.
         let shift = (u128::BITS - was_permit.leading_zeros()).saturating_sub(48);
-        let (rest, was_permit) = (rest.div_ceil(1 << shift), was_permit >> shift);
+        let rest = rest.div_ceil(1 << shift);
+        let was_permit = was_permit >> shift;
         permits * self.permit + (rest * self.permit).div_ceil(was_permit).min(self.permit)
     }
 }

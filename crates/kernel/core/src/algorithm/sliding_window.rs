@@ -127,7 +127,8 @@ impl SlidingWindow {
         let room = MAX_SLIDING_COUNT.saturating_sub(self.advance(state, now));
         let reset_ns = self.add(state, cost.permits().min(room), now).reset_ns;
         let sum = state.cells.get(SUM).copied().unwrap_or(0);
-        let (remaining, owed) = (self.limit.saturating_sub(sum), sum.saturating_sub(self.limit));
+        let remaining = self.limit.saturating_sub(sum);
+        let owed = sum.saturating_sub(self.limit);
         let until_one_ns = match (sum + 1).checked_sub(self.limit) {
             _ if self.limit == 0 => u64::MAX,
             Some(excess) if excess > 0 => self.wait_ns(state, excess, now),
@@ -184,7 +185,8 @@ impl SlidingWindow {
     fn recut(&self, state: &mut Wide, now: Timestamp) {
         let mut old = core::mem::take(&mut state.cells);
         let old_ring = (old.len() - RING) as u64;
-        let (old_cell_ns, old_newest) = (old[CELL_NS], old[NEWEST]);
+        let old_cell_ns = old[CELL_NS];
+        let old_newest = old[NEWEST];
         let newest = now.as_nanos().max(old_newest.saturating_mul(old_cell_ns)) / self.cell_ns;
         self.begin(state, newest);
         for number in old_newest.saturating_add(1).saturating_sub(old_ring)..=old_newest {
@@ -227,7 +229,8 @@ impl SlidingWindow {
     /// The time until `permits` have left the window.
     fn wait_ns(&self, state: &mut Wide, permits: u64, now: Timestamp) -> u64 {
         let (older, newer) = state.cells[RING..].split_at(self.place(self.oldest(state)) - RING);
-        let (mut left, mut first) = (0_u64, None);
+        let mut left = 0_u64;
+        let mut first = None;
         for (number, cell) in (self.oldest(state)..=state.cells[NEWEST]).zip(newer.iter().chain(older)) {
             left = left.saturating_add(*cell);
             if left > 0 && first.is_none() {

@@ -56,7 +56,8 @@ impl SlidingWindowCounter {
         let counts = Counts { current, ..counts };
         let reset_ns = self.set_counts(state, cost, counts, now).reset_ns;
         let estimate = self.estimate(counts);
-        let (remaining, owed) = (self.limit.saturating_sub(estimate), estimate.saturating_sub(self.limit));
+        let remaining = self.limit.saturating_sub(estimate);
+        let owed = estimate.saturating_sub(self.limit);
         let until_one_ns = match self.limit.checked_sub(1) {
             None => u64::MAX,
             Some(_) if remaining > 0 => 0,

@@ -73,7 +73,8 @@ impl SlidingWindowLog {
             self.join_oldest(state);
         }
         let sum = state.cells[SUM];
-        let (remaining, owed) = (self.limit.saturating_sub(sum), sum.saturating_sub(self.limit));
+        let remaining = self.limit.saturating_sub(sum);
+        let owed = sum.saturating_sub(self.limit);
         let until_one_ns = match (sum + 1).checked_sub(self.limit) {
             _ if self.limit == 0 => u64::MAX,
             Some(excess) if excess > 0 => self.wait_ns(state, excess, now),
@@ -117,7 +118,8 @@ impl SlidingWindowLog {
     /// Closes the gap before the first entry once it is as long as the entries: on average each entry is
     /// moved once.
     fn compact(&self, state: &mut Wide, head: usize) {
-        let (gap, entries) = (head - FIRST, state.cells.len() - head);
+        let gap = head - FIRST;
+        let entries = state.cells.len() - head;
         if gap > 0 && gap >= entries {
             state.cells.copy_within(head.., FIRST);
             state.cells.truncate(FIRST + entries);

@@ -134,7 +134,8 @@ impl TokenBucket {
         initial: u64,
         overdraft: u64,
     ) -> Result<Self, QuotaError> {
-        let (capacity, period_ns) = (burst.saturating_add(overdraft), nanos(period));
+        let capacity = burst.saturating_add(overdraft);
+        let period_ns = nanos(period);
         let most = capacity.max(words_of);
         let units =
             Units::new(limit, period_ns, most).ok_or(if u128::from(limit) > u128::from(period_ns) * 100 {
@@ -144,7 +145,8 @@ impl TokenBucket {
             })?;
         let is_large = units.of_any(capacity) > u128::from(MAX_UNITS);
         let small = |permits: u64| if is_large { 0 } else { units.of_any(permits) as u64 };
-        let (full, bucket_span) = (small(burst), small(capacity));
+        let full = small(burst);
+        let bucket_span = small(capacity);
         Ok(Self {
             limit,
             units,
@@ -182,7 +184,8 @@ impl TokenBucket {
         }
         let ask = if cost == Cost::ONE { self.one } else { self.ask(cost) };
         let expires = word.expires.to_bits();
-        let (expires_ns, now_ns) = (u64::from(expires) * NANOS_PER_SECOND, now.as_nanos());
+        let expires_ns = u64::from(expires) * NANOS_PER_SECOND;
+        let now_ns = now.as_nanos();
         if expires_ns > now_ns {
             // Off by a second or more: another rate has written the word. (The bits of a sticky expiry are
             // beyond every horizon.)
@@ -244,7 +247,8 @@ impl TokenBucket {
     #[inline(always)]
     fn decide(&self, debt: u64, ask: Ask) -> Result<(u64, Decision), Decision> {
         if debt > ask.highest {
-            let (remaining, reset_ns) = (self.remaining(debt), self.units.nanos_in(debt));
+            let remaining = self.remaining(debt);
+            let reset_ns = self.units.nanos_in(debt);
             let retry_ns = self.units.nanos_in(debt - ask.highest);
             return Err(Decision::deny(self.limit, remaining, retry_ns, reset_ns));
         }
@@ -261,7 +265,8 @@ impl TokenBucket {
     /// The debt of any word at `now`.
     #[inline]
     pub(crate) fn debt(&self, word: Word, now: Timestamp) -> Debt {
-        let (seconds, now_ns) = (word.expires.seconds(), now.as_nanos());
+        let seconds = word.expires.seconds();
+        let now_ns = now.as_nanos();
         let expires_ns = seconds * NANOS_PER_SECOND;
         if expires_ns <= now_ns {
             // A sticky word is never equivalent to no state: past its instant, its key is full.

@@ -44,7 +44,8 @@ impl Total {
     pub(crate) fn charge(&self, word: Word, cost: Cost) -> WordStep {
         let used = used(word);
         let after = used.saturating_add(cost.permits()).min(MAX_COUNT).max(used);
-        let (remaining, owed) = (self.stock.saturating_sub(after), after.saturating_sub(self.stock));
+        let remaining = self.stock.saturating_sub(after);
+        let owed = after.saturating_sub(self.stock);
         let decision = Decision::used(self.limit, remaining, owed, NEVER_NS, reset_ns(after));
         WordStep { decision, ..self.set_used(word, used, after) }
     }

@@ -94,10 +94,12 @@ impl WarmUp {
         if cold_factor == 0 || cold_factor > LARGEST_COLD_FACTOR {
             return Err(QuotaError::ColdFactor(cold_factor));
         }
-        let (period_ns, warm_up_ns) = (u128::from(nanos(period)), nanos(warm_up));
+        let period_ns = u128::from(nanos(period));
+        let warm_up_ns = nanos(warm_up);
         let cold = u128::from(cold_factor);
         // The span of a stored permit is 2(1 + c)/(5 + c) intervals.
-        let (permits, span) = ((5 + cold) * u128::from(limit), 2 * (1 + cold) * period_ns);
+        let permits = (5 + cold) * u128::from(limit);
+        let span = 2 * (1 + cold) * period_ns;
         let exact = lcm(denominator(period_ns, limit.into()), denominator(span, permits));
         let scale = exact.min((MOST_STORED / warm_up_ns).min(MOST_SCALE).into());
         let interval = (scale * period_ns).div_ceil(limit.into());
@@ -253,7 +255,8 @@ impl WarmUp {
     /// The state at `at` of a key that `old` counted: its debt stays, in time.
     pub(crate) fn inherit(&self, state: &Wide, old: &Self, how: Inherit, at: Timestamp) -> Wide {
         let level = old.level(state, at);
-        let (was_missing, old_full) = (level.missing.min(old.full.into()), u128::from(old.full));
+        let was_missing = level.missing.min(old.full.into());
+        let old_full = u128::from(old.full);
         let (refill, old_refill) = (u128::from(self.refill), u128::from(old.refill));
         let full = u128::from(self.full);
         let missing = match how {
@@ -328,7 +331,8 @@ impl WarmUp {
     /// c) above it.
     fn coldness(&self, missing: u128) -> u128 {
         let Stored::Warming { cold_factor } = self.stored else { return 0 };
-        let (full, cold) = (u128::from(self.full), u128::from(cold_factor));
+        let full = u128::from(self.full);
+        let cold = u128::from(cold_factor);
         let above = (4 * full).saturating_sub((5 + cold).saturating_mul(missing));
         (cold - 1) * (above * above / 16) / ((1 + cold) * full)
     }

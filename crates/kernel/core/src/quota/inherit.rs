@@ -74,7 +74,8 @@ impl Quota {
             }
         }
         let was_missing = old.missing(&state, at);
-        let (old_full, full) = (u128::from(old.burst()), u128::from(self.burst()));
+        let old_full = u128::from(old.burst());
+        let full = u128::from(self.burst());
         let missing = how.missing(u128::from(was_missing), old_full, full).min(u128::from(MAX_COUNT)) as u64;
         let mut state = if is_of_its_kind { state } else { self.fresh() };
         let is_missing = self.missing(&state, at);
@@ -114,7 +115,8 @@ impl Quota {
             return self.burst() - left;
         }
         // The least number of permits that, given back, leaves some available, less one.
-        let (mut owed, mut enough) = (0, 1);
+        let mut owed = 0;
+        let mut enough = 1;
         while left_with(enough) == 0 && enough < MAX_COUNT {
             (owed, enough) = (enough, enough * 2);
         }

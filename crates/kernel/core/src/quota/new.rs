@@ -106,7 +106,8 @@ fn step(limit: u64, period: &Period, algorithm: &Algorithm) -> Result<Step, Quot
             if limit > LARGEST_LOG {
                 return Err(QuotaError::LargeLog(limit));
             }
-            let (window_ns, log_denied) = (nanos(span()?), *log_denied);
+            let window_ns = nanos(span()?);
+            let log_denied = *log_denied;
             wide(WideKind::SlidingWindowLog(SlidingWindowLog { limit, window_ns, log_denied }))
         }
         Algorithm::TokenBucket { burst, initial, overdraft, refill } => {
@@ -123,7 +124,8 @@ fn step(limit: u64, period: &Period, algorithm: &Algorithm) -> Result<Step, Quot
                     word(WordKind::TokenBucket(bucket))
                 }
                 Refill::Interval => {
-                    let (period_ns, overdraft) = (nanos(span()?), *overdraft);
+                    let period_ns = nanos(span()?);
+                    let overdraft = *overdraft;
                     let bucket = IntervalBucket { limit, period_ns, burst, initial, overdraft };
                     wide(WideKind::IntervalBucket(bucket))
                 }

@@ -35,7 +35,8 @@ proptest! {
         visits in any::visits(20),
     ) {
         let admitted = admitted(&plain, &visits);
-        let (limit, period) = (i128::from(plain.limit), i128::from(plain.period_ns));
+        let limit = i128::from(plain.limit);
+let period = i128::from(plain.period_ns);
         let most = i128::from(plain.burst() + plain.overdraft());
         let is_interval = matches!(plain.algorithm, Algorithm::TokenBucket { refill: tollgate_core::Refill::Interval, .. });
         for (first, &(from, _)) in admitted.iter().enumerate() {
@@ -75,7 +76,8 @@ proptest! {
         plain in any::sliding_window_that_drops(), visits in any::visits(20),
     ) {
         let Algorithm::SlidingWindow { cells, .. } = plain.algorithm else { unreachable!() };
-        let (admitted, limit) = (admitted(&plain, &visits), i128::from(plain.limit));
+        let admitted = admitted(&plain, &visits);
+let limit = i128::from(plain.limit);
         let cell = i128::from(plain.period_ns) / i128::from(cells);
         for &(last, _) in &admitted {
             let newest = last / cell;
@@ -96,10 +98,12 @@ proptest! {
     fn a_window_that_drops_the_leaving_cell_passes_all_of_the_limit_and_twice_it_around_an_edge(
         limit in 12_u64..40, cells in 1_u32..12,
     ) {
-        let (period_ns, leaving) = (1_000 * u64::from(cells), LeavingCell::Drops);
+        let period_ns = 1_000 * u64::from(cells);
+let leaving = LeavingCell::Drops;
         let plain = Plain { limit, period_ns, algorithm: Algorithm::SlidingWindow { cells, leaving } };
         let quota = plain.quota();
-        let (mut state, rounds) = (quota.fresh(), 20);
+        let mut state = quota.fresh();
+let rounds = 20;
         let passed = (0..rounds * period_ns).step_by(10).filter(|now| {
             quota.take(&mut state, Cost::ONE, any::at(any::NOON / period_ns * period_ns + now)).is_admitted()
         });

@@ -85,7 +85,8 @@ proptest! {
         reloads in prop::collection::vec((bucket(), requests()), 1..7),
     ) {
         let mut classes: Vec<Quota> = Vec::new();
-        let (mut state, mut now) = (State::Word(Word::FRESH), any::NOON);
+        let mut state = State::Word(Word::FRESH);
+let mut now = any::NOON;
         let mut level = Level { parts: i128::from(reloads[0].0.burst) * PARTS, at: now };
         // The most by which the words may be behind the level: units that were rounded up, and at each reload
         // less than one unit. They are never ahead of it.
@@ -139,7 +140,8 @@ proptest! {
         bucket in bucket(), steps in prop::collection::vec((0_u8..4, any::<prop::sample::Index>(), 0.0..1.5, 0_u64..40), 1..20),
     ) {
         let classes = bucket.classes();
-        let (mut state, mut now) = (State::Word(Word::FRESH), any::NOON);
+        let mut state = State::Word(Word::FRESH);
+let mut now = any::NOON;
         for (what, class, gap, cost) in steps {
             now += (gap * bucket.period_ns as f64) as u64;
             let class = &classes[class.index(classes.len())];
@@ -211,7 +213,8 @@ fn a_share_of_a_class_has_the_words_of_the_other_shares() {
         Bucket { limit: 7, period_ns: 86_400_000_000_000, burst: 30_000, overdrafts: vec![0, 15_000] };
     let noon = Timestamp::from_unix_seconds(1_700_000_000);
     let [plain, deep]: [Quota; 2] = bucket.classes().try_into().expect("two");
-    let (plain, deep) = (plain.share_of(3), deep.share_of(3));
+    let plain = plain.share_of(3);
+    let deep = deep.share_of(3);
     let mut state = plain.fresh();
     assert!(deep.take(&mut state, Cost(9_000), noon).is_admitted());
     assert_eq!(plain.take(&mut state, Cost::PEEK, noon).remaining(), 1_000);

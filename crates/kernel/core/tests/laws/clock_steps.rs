@@ -17,8 +17,12 @@ proptest! {
         steps in prop::collection::vec(prop_oneof![5 => Just(0.0), 1 => 0.0..3.0, 1 => 0.0..3_000_000.0], 80),
     ) {
         let quota = plain.quota();
-        let (mut ours, mut still) = (quota.fresh(), quota.fresh());
-        let (mut admitted, mut most, mut latest, mut back) = (0_u64, 0_u64, 0, 0_u64);
+        let mut ours = quota.fresh();
+let mut still = quota.fresh();
+        let mut admitted = 0_u64;
+let mut most = 0_u64;
+let mut latest = 0;
+let mut back = 0_u64;
         for ((time, _), step) in any::times(&plain, &visits, any::NOON).into_iter().zip(steps) {
             back = back.saturating_add((step * plain.period_ns as f64) as u64);
             let now = time.saturating_sub(back);

@@ -7,7 +7,8 @@ use crate::any::{self, Plain, Visit};
 use crate::oracle::{Answer, Oracle};
 
 fn decides_as_the_oracle(plain: &Plain, visits: &[Visit], start: u64) -> Result<(), TestCaseError> {
-    let (quota, mut oracle) = (plain.quota(), Oracle::new(plain));
+    let quota = plain.quota();
+    let mut oracle = Oracle::new(plain);
     let mut state = quota.fresh();
     for (now, cost) in any::times(plain, visits, start) {
         let decision = quota.take(&mut state, Cost(cost), any::at(now));
@@ -78,7 +79,8 @@ proptest! {
     /// The remaining permits under a log of denied takes are not compared: entries grow to the limit and one.
     #[test]
     fn sliding_window_log_of_denied_takes_admits_as_the_exact_model(plain in any::sliding_window_log(true), visits in any::visits(20), start in any::start()) {
-        let (quota, mut oracle) = (plain.quota(), Oracle::new(&plain));
+        let quota = plain.quota();
+let mut oracle = Oracle::new(&plain);
         let mut state = quota.fresh();
         for (now, cost) in any::times(&plain, &visits, start) {
             let decision = quota.take(&mut state, Cost(cost), any::at(now));

@@ -30,7 +30,8 @@ proptest! {
         for quota in [Some(plain.quota()), wild.ok()].into_iter().flatten() {
             let mut state = quota.fresh();
             for &(now, cost, what) in &takes {
-                let (now, cost) = (any::at(now), Cost(cost));
+                let now = any::at(now);
+let cost = Cost(cost);
                 let decision = match what {
                     0 => quota.give_back(&mut state, cost, now),
                     1 => quota.charge(&mut state, cost, now),
@@ -51,7 +52,8 @@ proptest! {
     fn no_word_makes_a_step_panic(plain in any::any_quota(), value: u64, bits: u32, cost in edgy(), now in edgy()) {
         let quota = plain.quota();
         let word = Word { value, expires: Expiry::from_bits(bits) };
-        let (now, cost) = (any::at(now), Cost(cost));
+        let now = any::at(now);
+let cost = Cost(cost);
         let Step::Word(step) = quota.step() else { return Ok(()) };
         let _ = (step.take(word, cost, now), step.take_slow(word, cost, now), step.give_back(word, cost, now));
         let _ = (step.charge(word, cost, now), step.promise(word, cost, Duration::MAX, now));

@@ -97,7 +97,8 @@ proptest! {
         plain in any::any_quota(), visits in any::visits(30), start in any::start(),
     ) {
         let quota = plain.quota();
-        let (mut peeked, mut plainly) = (quota.fresh(), quota.fresh());
+        let mut peeked = quota.fresh();
+let mut plainly = quota.fresh();
         for (now, cost) in any::times(&plain, &visits, start) {
             let first = quota.take(&mut peeked, Cost::PEEK, any::at(now));
             let second = quota.take(&mut peeked, Cost::PEEK, any::at(now));
@@ -119,7 +120,8 @@ proptest! {
         visits in any::visits(30), start in any::start(),
     ) {
         let quota = plain.quota();
-        let (mut ours, mut without) = (quota.fresh(), quota.fresh());
+        let mut ours = quota.fresh();
+let mut without = quota.fresh();
         let times = any::times(&plain, &visits, start);
         // A take that begins the fill of both.
         let _ = (quota.take(&mut ours, Cost::ONE, any::at(times[0].0)), quota.take(&mut without, Cost::ONE, any::at(times[0].0)));
@@ -152,7 +154,9 @@ proptest! {
         plain in any::any_quota(), visits in any::visits(30), other in any::visits(30),
     ) {
         let quota = plain.quota();
-        let (mut alone, mut beside, mut neighbour) = (quota.fresh(), quota.fresh(), quota.fresh());
+        let mut alone = quota.fresh();
+let mut beside = quota.fresh();
+let mut neighbour = quota.fresh();
         let others = any::times(&plain, &other, any::NOON);
         for (turn, (now, cost)) in any::times(&plain, &visits, any::NOON).into_iter().enumerate() {
             if let Some(&(then, cost)) = others.get(turn) {

@@ -34,7 +34,8 @@ impl Oracle {
     }
 
     pub(crate) fn take(&mut self, now_ns: u64, cost: u64) -> Answer {
-        let (now, cost) = (i128::from(now_ns), i128::from(cost));
+        let now = i128::from(now_ns);
+        let cost = i128::from(cost);
         let limit = i128::from(self.plain.limit);
         let period = i128::from(self.plain.period_ns);
         let before = self.used(now);
@@ -135,7 +136,8 @@ impl Oracle {
 
     /// Level of a bucket at `now`, in permits × period: filled step by step through the history.
     fn level(&self, now: i128) -> i128 {
-        let (limit, period) = (i128::from(self.plain.limit), i128::from(self.plain.period_ns));
+        let limit = i128::from(self.plain.limit);
+        let period = i128::from(self.plain.period_ns);
         let full = i128::from(self.plain.burst()) * period;
         let mut level = i128::from(self.plain.at_once()) * period;
         // A key begins to fill at its first take; peeks do not count as one, except for a denied check of a

@@ -77,7 +77,8 @@ const fn bucket(burst: Option<u64>, refill: Refill) -> Algorithm {
 
 /// The most that `quota` may owe at `now`.
 fn most_owed(quota: &Quota, now: u64) -> u64 {
-    let (full, limit) = (quota.burst(), quota.limit());
+    let full = quota.burst();
+    let limit = quota.limit();
     let Period::Span(span) = quota.period() else { return 0 };
     let until_latest = Expiry::LATEST.as_nanos() - now;
     let by_time = u128::from(until_latest) * u128::from(limit) / span.as_nanos();
@@ -100,7 +101,8 @@ proptest! {
         plain in without_overdraft(), visits in any::visits(40), whats in prop::collection::vec(what(), 80),
         start in any::start(),
     ) {
-        let (quota, mut oracle) = (plain.quota(), Oracle::new(&plain));
+        let quota = plain.quota();
+let mut oracle = Oracle::new(&plain);
         let mut state = quota.fresh();
         // The oldest entries of a log join the next one, so that a debt may stay for longer. Those of denied
         // takes are cut too.
@@ -135,13 +137,16 @@ proptest! {
 
     #[test]
     fn what_is_charged_is_owed_exactly_at_every_rate(quota in of_any_rate(), parts in prop::collection::vec(0.0..1.0_f64, 1..6)) {
-        let (mut state, full, most) = (quota.fresh(), quota.burst(), most_owed(&quota, any::NOON));
+        let mut state = quota.fresh();
+let full = quota.burst();
+let most = most_owed(&quota, any::NOON);
         let mut charged = 0_u128;
         for part in parts {
             let cost = ((most as f64 * part) as u64).min(most.saturating_sub((charged.saturating_sub(full.into())) as u64));
             let decision = quota.charge(&mut state, Cost(cost), any::at(any::NOON));
             charged += u128::from(cost);
-            let (left, owed) = (u128::from(full).saturating_sub(charged), charged.saturating_sub(full.into()));
+            let left = u128::from(full).saturating_sub(charged);
+let owed = charged.saturating_sub(full.into());
             prop_assert_eq!((u128::from(decision.remaining()), u128::from(decision.owed())), (left, owed), "{:?}", decision);
         }
     }
@@ -149,7 +154,8 @@ proptest! {
     /// Costs of 2^64 - 1, twice, then any others.
     #[test]
     fn charges_saturate_and_never_wrap(quota in of_any_rate(), costs in prop::collection::vec(prop_oneof![Just(u64::MAX), edgy()], 1..8)) {
-        let (mut state, mut owed) = (quota.fresh(), 0);
+        let mut state = quota.fresh();
+let mut owed = 0;
         for cost in [u64::MAX, u64::MAX].into_iter().chain(costs) {
             let decision = quota.charge(&mut state, Cost(cost), any::at(any::NOON));
             prop_assert!(decision.is_admitted() && decision.remaining() == 0);
@@ -189,7 +195,8 @@ proptest! {
     #[test]
     fn a_check_changes_nothing(plain in any::any_quota(), visits in any::visits(30), start in any::start()) {
         let quota = plain.quota();
-        let (mut checked, mut plainly) = (quota.fresh(), quota.fresh());
+        let mut checked = quota.fresh();
+let mut plainly = quota.fresh();
         for (now, cost) in any::times(&plain, &visits, start) {
             for _ in 0..2 {
                 let check = quota.pay(&mut checked, Cost::PEEK, any::at(now));
@@ -207,7 +214,8 @@ proptest! {
         plain in without_overdraft(), costs in prop::collection::vec(0_u64..1_000, 1..20), start in any::start(),
     ) {
         let quota = plain.quota();
-        let (mut parts, mut whole) = (quota.fresh(), quota.fresh());
+        let mut parts = quota.fresh();
+let mut whole = quota.fresh();
         for cost in &costs {
             let _ = quota.pay(&mut parts, Cost::PEEK, any::at(start));
             let _ = quota.pay(&mut parts, Cost(*cost), any::at(start));
@@ -250,7 +258,8 @@ proptest! {
         };
         // Both may owe five more, which are charged at the end.
         let most = most_owed(&old, any::NOON).min(most_owed(&new, any::NOON)).saturating_sub(5);
-        let (now, charged) = (any::at(any::NOON), charged.min(most));
+        let now = any::at(any::NOON);
+let charged = charged.min(most);
         let new = new.migrated_from(&old, now);
         let mut state = old.fresh();
         let owed = old.charge(&mut state, Cost(charged), now).owed();
@@ -265,7 +274,8 @@ proptest! {
         parts in (1_u64..1_000, 1_u64..1_000_000), shift in 20_u32..50, whole in edgy(), visits in any::visits(20),
         costs in prop::collection::vec(0.0..1.2_f64, 80), start in any::start(),
     ) {
-        let (limit, period_ns) = (parts.0 << shift, u128::from(parts.1) << shift);
+        let limit = parts.0 << shift;
+let period_ns = u128::from(parts.1) << shift;
         prop_assume!(limit <= Quota::LARGEST_LIMIT && period_ns <= Quota::LONGEST_PERIOD.as_nanos());
         let period_ns = period_ns as u64;
         let plain = Plain { limit, period_ns, algorithm: bucket(Some(whole), Refill::Continuous) };
@@ -277,7 +287,8 @@ proptest! {
         for ((now, _), part) in any::times(&plain, &visits, start).into_iter().zip(costs) {
             let fill_ns = u128::from(whole) * u128::from(period_ns) / u128::from(limit);
             prop_assume!(u128::from(now) + fill_ns < u128::from(Expiry::LATEST.as_nanos()));
-            let (cost, now_at) = ((whole as f64 * part) as u64, any::at(now));
+            let cost = (whole as f64 * part) as u64;
+let now_at = any::at(now);
             let decision = quota.take(&mut state, Cost(cost), now_at);
             let want = oracle.take(now, cost);
             prop_assert_eq!((decision.is_admitted(), decision.remaining()), (want.admitted, want.remaining), "{} at {}", cost, now);
@@ -308,8 +319,10 @@ proptest! {
             // A window with a great count ends at a whole 20 ms.
             plain.period_ns = plain.period_ns.div_ceil(20_000_000) * 20_000_000;
         }
-        let (quota, mut oracle) = (plain.quota(), Oracle::new(&plain));
-        let (mut state, mut counted) = (quota.fresh(), 0_u64);
+        let quota = plain.quota();
+let mut oracle = Oracle::new(&plain);
+        let mut state = quota.fresh();
+let mut counted = 0_u64;
         for (((now, _), part), pays) in any::times(&plain, &visits, start / 20_000_000 * 20_000_000).into_iter().zip(costs).zip(pays) {
             let now = now / 20_000_000 * 20_000_000;
             let cost = (plain.limit as f64 * part) as u64;
@@ -323,7 +336,8 @@ proptest! {
                 let got = Paid { admitted: decision.is_admitted(), remaining: decision.remaining(), owed: decision.owed() };
                 prop_assert_eq!(got, oracle.pay(now, cost), "{} at {}", cost, now);
             } else {
-                let (decision, want) = (quota.take(&mut state, Cost(cost), any::at(now)), oracle.take(now, cost));
+                let decision = quota.take(&mut state, Cost(cost), any::at(now));
+let want = oracle.take(now, cost);
                 prop_assert_eq!((decision.is_admitted(), decision.remaining()), (want.admitted, want.remaining), "{} at {}", cost, now);
             }
         }
@@ -347,7 +361,8 @@ fn a_charge_of_three_limits_is_owed_for_three_periods() {
         for times in [3, 30, 300] {
             let mut state = quota.fresh();
             let charged = quota.charge(&mut state, Cost(times * limit), any::at(any::NOON));
-            let (got, want) = (charged.reset_after(), span * u32::try_from(times).expect("few"));
+            let got = charged.reset_after();
+            let want = span * u32::try_from(times).expect("few");
             assert!(
                 got >= want && got - want <= want / 1_000_000,
                 "{limit} per {span:?}, {times} times: {got:?}"

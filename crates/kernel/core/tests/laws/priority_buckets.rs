@@ -57,7 +57,8 @@ fn asks() -> impl Strategy<Value = Vec<Ask>> {
 
 /// The requests at their instants, by a clock that may step back.
 fn times(parent: &Parent, asks: &[Ask], start: u64) -> Vec<(u64, usize, u64)> {
-    let (mut now, classes) = (start, parent.weights.len());
+    let mut now = start;
+    let classes = parent.weights.len();
     let at = |&(gap, class, cost): &Ask| {
         now = now.saturating_add_signed((gap * parent.period_ns as f64).round() as i64).max(start);
         (now, class % classes, cost)
@@ -163,7 +164,8 @@ proptest! {
         ],
     ) {
         let parent = Parent { limit: limit.min(small), period_ns, burst, weights: weights.into() };
-        let (sum, classes) = (u128::from(parent.sum()), parent.weights.len());
+        let sum = u128::from(parent.sum());
+let classes = parent.weights.len();
         let fill_ns = u128::from(burst) * u128::from(period_ns) / u128::from(parent.limit);
         prop_assume!(fill_ns < 900_000_000_000_000_000);
         let quota = parent.class(classes - 1).expect("within bounds");
@@ -218,7 +220,9 @@ proptest! {
         // One bucket pays the admissions of the class, and one lives alone.
         let mut paying: Vec<Bucket> = (0..quotas.len()).map(own).collect();
         let mut alone: Vec<Bucket> = (0..quotas.len()).map(own).collect();
-        let (mut got, mut got_alone, mut largest) = (vec![0; quotas.len()], vec![0; quotas.len()], 1);
+        let mut got = vec![0; quotas.len()];
+let mut got_alone = vec![0; quotas.len()];
+let mut largest = 1;
         let mut now = start;
         for (then, class, cost) in times(&parent, &asks, start) {
             now = now.max(then);
@@ -244,7 +248,8 @@ proptest! {
     #[test]
     fn what_the_others_leave_idle_is_lent_by_weight(parent in parent(), asks in asks(), start in start()) {
         let quotas = parent.classes();
-        let (mut state, mut fluid) = (quotas[0].fresh(), Fluid::new(&parent, start));
+        let mut state = quotas[0].fresh();
+let mut fluid = Fluid::new(&parent, start);
         let unsure = (fluid.permit >> 24).max(1); // 1,400 times the units of all steps
         for (now, class, cost) in times(&parent, &asks, start) {
             let before = fluid.clone();
@@ -298,7 +303,8 @@ proptest! {
         let quotas = parent.classes();
         let tick_ns = (parent.period_ns / parent.limit).max(1);
         prop_assume!(tick_ns * parent.limit <= parent.period_ns);
-        let (mut state, mut got) = (quotas[0].fresh(), vec![0; quotas.len()]);
+        let mut state = quotas[0].fresh();
+let mut got = vec![0; quotas.len()];
         for tick in 0..=ticks {
             for (quota, got) in quotas.iter().zip(&mut got) {
                 *got += quota.take_at_most(&mut state, Cost(1_000), at(1 + tick * tick_ns)).0.permits();
@@ -353,7 +359,8 @@ proptest! {
         start in start(),
     ) {
         let quotas = parent.classes();
-        let (mut state, mut now) = (quotas[0].fresh(), start);
+        let mut state = quotas[0].fresh();
+let mut now = start;
         for (then, class, cost) in times(&parent, &asks, start) {
             let _ = quotas[class].take(&mut state, Cost(cost), at(then));
             now = then.max(now);
@@ -378,7 +385,8 @@ proptest! {
         old in parent(), new in parent(), asks in asks(), start in start(),
     ) {
         let quotas = old.classes();
-        let (mut state, mut now) = (quotas[0].fresh(), start);
+        let mut state = quotas[0].fresh();
+let mut now = start;
         for (then, class, cost) in times(&old, &asks, start) {
             let _ = quotas[class].take(&mut state, Cost(cost), at(then));
             now = then.max(now);

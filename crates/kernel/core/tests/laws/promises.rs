@@ -44,7 +44,9 @@ proptest! {
         plain in any::token_bucket().prop_map(full_at_first), visits in any::visits(20),
         patience in prop::collection::vec(prop_oneof![Just(f64::INFINITY), 0.0..3.0], 80),
     ) {
-        let (quota, mut model, mut word) = (plain.quota(), Missing::NONE, Word::FRESH);
+        let quota = plain.quota();
+let mut model = Missing::NONE;
+let mut word = Word::FRESH;
         let full = i128::from(plain.burst()) * i128::from(plain.period_ns);
         for ((now, cost), patience) in any::times(&plain, &visits, any::NOON).into_iter().zip(patience) {
             let max_wait = if patience.is_finite() { (patience * plain.period_ns as f64) as u64 } else { u64::MAX };

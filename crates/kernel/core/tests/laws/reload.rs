@@ -104,7 +104,9 @@ proptest! {
             let next = bucket(*rate).migrated_from(quotas.last().expect("one"), now);
             quotas.push(next);
         }
-        let (mut state, mut taken, mut is_short) = (quotas[0].fresh(), 0, false);
+        let mut state = quotas[0].fresh();
+let mut taken = 0;
+let mut is_short = false;
         for (quota, cost) in asked {
             let is_admitted = quota.get(&quotas).take(&mut state, Cost(cost), now).is_admitted();
             prop_assert!(!is_admitted || taken + cost <= burst, "{} of {}", taken + cost, burst);

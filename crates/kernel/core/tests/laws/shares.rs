@@ -32,7 +32,8 @@ proptest! {
         for gap in gaps {
             times.push(times.last().expect("one") + (gap * plain.period_ns as f64) as u64);
         }
-        let (whole, n) = (plain.quota(), u64::from(nodes));
+        let whole = plain.quota();
+let n = u64::from(nodes);
         let share = whole.share_of(nodes);
         // A burst at one instant.
         let once = greedy(&share, &times[..1]) * n;
@@ -79,7 +80,8 @@ fn a_rule_that_admits_something_admits_something_on_every_node_and_one_that_does
 
 #[test]
 fn a_share_of_a_rate_is_the_rate_over_the_nodes_and_no_less() {
-    let (second, decade) = (Duration::from_secs(1), Quota::LONGEST_PERIOD);
+    let second = Duration::from_secs(1);
+    let decade = Quota::LONGEST_PERIOD;
     let bucket = |refill| Algorithm::TokenBucket { burst: Some(40), initial: None, overdraft: 0, refill };
     let queue =
         |delay_after| Algorithm::LeakyBucket { capacity: Some(12), form: LeakyForm::Queue { delay_after } };

@@ -43,7 +43,8 @@ impl Trapezoids {
         let interval = plain.period_ns as f64 / plain.limit as f64;
         let (cold, threshold, most, refill, stored) = match plain.algorithm {
             Algorithm::WarmUp { warm_up, cold_factor } => {
-                let (warm_up, cold) = (warm_up.as_nanos() as f64, f64::from(cold_factor) * interval);
+                let warm_up = warm_up.as_nanos() as f64;
+                let cold = f64::from(cold_factor) * interval;
                 let threshold = 0.5 * warm_up / interval;
                 let most = threshold + 2.0 * warm_up / (interval + cold);
                 (cold, threshold, most, warm_up / most, most)
@@ -109,8 +110,10 @@ proptest! {
         visits in any::visits(20),
     ) {
         let mut quota = plains[0].quota();
-        let (mut state, mut oracle) = (quota.fresh(), Trapezoids::new(&plains[0]));
-        let (mut start, mut exact) = (any::NOON, 2.0);
+        let mut state = quota.fresh();
+let mut oracle = Trapezoids::new(&plains[0]);
+        let mut start = any::NOON;
+let mut exact = 2.0;
         for plain in &plains {
             // A share of a small store is known to a unit only, which may be much of a large one.
             let dearest = oracle.cold.max(oracle.interval) / oracle.interval;
@@ -127,7 +130,8 @@ proptest! {
                     oracle.take(cost, (now - any::NOON) as f64);
                 }
                 oracle.store((now - any::NOON) as f64);
-                let (ours, theirs) = (owed(&quota, &state, now) as f64, oracle.free - (now - any::NOON) as f64);
+                let ours = owed(&quota, &state, now) as f64;
+let theirs = oracle.free - (now - any::NOON) as f64;
                 let off = exact + (theirs + (now - any::NOON) as f64) * 1e-9;
                 prop_assert!((ours - theirs).abs() <= off, "{} and {} at +{} of {:?}", ours, theirs, now - any::NOON, oracle);
                 start = now;
@@ -146,7 +150,8 @@ proptest! {
         let warm_up = Duration::from_nanos((1 + u64::from(cold_factor)) * permits * interval / 2);
         let algorithm = Algorithm::WarmUp { warm_up, cold_factor };
         let quota = Plain { limit, period_ns: limit * interval, algorithm }.quota();
-        let (mut state, mut left) = (quota.fresh(), permits);
+        let mut state = quota.fresh();
+let mut left = permits;
         for cost in costs.into_iter().chain([u64::MAX]) {
             let cost = cost.min(left);
             left -= cost;
@@ -164,7 +169,8 @@ proptest! {
         plain in smooth(), visits in any::visits(20), costs in prop::collection::vec(0_u64..50, 1..20),
     ) {
         let quota = plain.quota();
-        let (mut state, mut now) = (quota.fresh(), any::NOON);
+        let mut state = quota.fresh();
+let mut now = any::NOON;
         for (at, cost) in any::times(&plain, &visits, any::NOON) {
             let _ = quota.take(&mut state, Cost(cost), any::at(at));
             now = at;
@@ -186,7 +192,8 @@ proptest! {
             .into_iter()
             .filter(|&(now, cost)| cost > 0 && quota.take(&mut state, Cost(cost), any::at(now)).is_admitted())
             .collect();
-        let (limit, period) = (u128::from(plain.limit), u128::from(plain.period_ns));
+        let limit = u128::from(plain.limit);
+let period = u128::from(plain.period_ns);
         let free = match plain.algorithm {
             Algorithm::SmoothBursty { burst: Some(burst) } => u128::from(burst) * period,
             Algorithm::SmoothBursty { burst: None } => 1_000_000_000 * limit,
@@ -208,7 +215,8 @@ proptest! {
         plain in any::warm_up(), permits in 200_u64..400,
     ) {
         let Algorithm::WarmUp { warm_up, cold_factor } = plain.algorithm else { return Ok(()) };
-        let (quota, mut now) = (plain.quota(), any::NOON);
+        let quota = plain.quota();
+let mut now = any::NOON;
         let mut state = quota.fresh();
         for _ in 0..permits {
             prop_assert!(quota.take(&mut state, Cost::ONE, any::at(now)).is_admitted());
@@ -227,7 +235,8 @@ proptest! {
         plain in smooth(), visits in any::visits(20), costs in prop::collection::vec((1_u64..12, any::<bool>()), 1..20),
     ) {
         let quota = plain.quota();
-        let (mut state, mut now) = (quota.fresh(), any::NOON);
+        let mut state = quota.fresh();
+let mut now = any::NOON;
         for (at, cost) in any::times(&plain, &visits, any::NOON) {
             let _ = quota.take(&mut state, Cost(cost), any::at(at));
             now = at;
@@ -253,8 +262,10 @@ proptest! {
     fn a_state_is_read_by_another_rate_as_if_it_had_been_carried_over(
         plain in any::warm_up(), limit in 1_u64..40, visits in any::visits(20), gap in 0.0..3.0,
     ) {
-        let (old, new) = (plain.quota(), Plain { limit, ..plain.clone() }.quota());
-        let (mut state, mut now) = (old.fresh(), any::NOON);
+        let old = plain.quota();
+let new = Plain { limit, ..plain.clone() }.quota();
+        let mut state = old.fresh();
+let mut now = any::NOON;
         for (at, cost) in any::times(&plain, &visits, any::NOON) {
             let _ = old.take(&mut state, Cost(cost), any::at(at));
             now = at;
@@ -265,7 +276,8 @@ proptest! {
         for state in [&mut here, &mut there] {
             let _ = new.reserve(state, Cost(3), FOREVER, any::at(later));
         }
-        let (here, there) = (owed(&new, &here, later), owed(&new, &there, later));
+        let here = owed(&new, &here, later);
+let there = owed(&new, &there, later);
         // The units that the store is missing are rounded up at each change, and the coldest units cost the
         // most.
         let off = 30 + here / 1_000_000;

@@ -171,7 +171,8 @@ impl World<'_> {
     pub(super) fn give_back_later(&mut self, host: usize, cost: u64) {
         let tau_ns = self.plan.tau_ns();
         let most = self.rng.pick(&[tau_ns / 8, tau_ns, 3 * tau_ns]);
-        let (at, life) = (self.now + self.rng.range(0, most), self.hosts[host].life);
+        let at = self.now + self.rng.range(0, most);
+        let life = self.hosts[host].life;
         self.at(at, Event::GiveBack { host, life, cost });
     }
 
@@ -265,7 +266,8 @@ impl World<'_> {
             self.digest(cost ^ 0xDE);
             self.note(|| format!("h{host} take {cost}: degraded, admitted"));
             // I14: at most the share, B' + r'·t, on the host's own clock.
-            let (limit, period_ns) = (i128::from(self.local.limit()), i128::from(self.plan.period_ns));
+            let limit = i128::from(self.local.limit());
+            let period_ns = i128::from(self.plan.period_ns);
             let host = &mut self.hosts[host];
             let over = |admitted: u64| i128::from(admitted) * period_ns - limit * i128::from(now.0);
             host.degraded_lowest = host.degraded_lowest.min(over(host.degraded));

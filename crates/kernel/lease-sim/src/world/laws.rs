@@ -77,7 +77,8 @@ impl World<'_> {
     /// The time from an empty ledger until nodes have used up all permits that they hold, and those that came
     /// back of them.
     fn used_up_within_ns(&self) -> f64 {
-        let (horizon, delay) = (self.plan.timing.horizon.as_nanos() as f64, self.plan.delay_ns.1 as f64);
+        let horizon = self.plan.timing.horizon.as_nanos() as f64;
+        let delay = self.plan.delay_ns.1 as f64;
         let a_ns = 2.0 * self.plan.limit as f64 / self.plan.period_ns as f64 / self.plan.hosts as f64;
         // The most that a node holds with one take per `a_ns`, and one more in a horizon: its need in a
         // horizon and two round trips, with the deviations that it covers.
@@ -99,12 +100,10 @@ impl World<'_> {
         if self.plan.is_window() && self.ledger.window_ends_us > self.clock_us() {
             return Ok(()); // its clock went back, and the window has not ended yet
         }
-        let (at_us, ends_us) = (
-            self.clock_us(),
-            self.rules[0].terms.window_ends_us(
-                &self.plan.quota(self.plan.limit),
-                Timestamp::from_nanos(self.clock_us() * 1_000),
-            ),
+        let at_us = self.clock_us();
+        let ends_us = self.rules[0].terms.window_ends_us(
+            &self.plan.quota(self.plan.limit),
+            Timestamp::from_nanos(self.clock_us() * 1_000),
         );
         let call =
             LedgerCall { op: Op::Take { cost: 1, times: self.plan.burst + 1 }, window_ends_us: ends_us };

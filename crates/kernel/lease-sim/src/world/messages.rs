@@ -10,8 +10,8 @@ impl World<'_> {
     pub(super) fn send_lease(&mut self, host: usize, request: LeaseRequest) -> Result<(), Broken> {
         let Host { node, rule, waiting, requested, .. } = &mut self.hosts[host];
         // The ledger need not be asked once for each caller.
-        let (first, all) =
-            (waiting.front().map_or(0, |caller| caller.cost), waiting.iter().map(|it| it.cost));
+        let first = waiting.front().map_or(0, |caller| caller.cost);
+        let all = waiting.iter().map(|it| it.cost);
         let request = node.cover(&self.rules[*rule].terms, request, first, all.sum());
         *requested = request.seq;
         if self.now < self.hosts[host].cool_until {
@@ -183,7 +183,8 @@ impl World<'_> {
         reply: &LedgerReply,
         rule: usize,
     ) -> Result<(), Broken> {
-        let (mut dealt, times) = (0, callers.len() as u64);
+        let mut dealt = 0;
+        let times = callers.len() as u64;
         for (nth, caller) in (0..).zip(callers) {
             let decision = self.rules[rule].terms.decision_of(reply, cost, nth, times);
             self.note(|| format!("h{host} central {cost}: {decision:?}"));
@@ -262,7 +263,8 @@ impl World<'_> {
         self.hosts[host].wake_at = 0;
         let now = self.mono(host);
         if self.now < self.hosts[host].cool_until {
-            let (at, life) = (self.hosts[host].cool_until, self.hosts[host].life);
+            let at = self.hosts[host].cool_until;
+            let life = self.hosts[host].life;
             self.at(at, Event::Wake { host, life });
             return Ok(());
         }

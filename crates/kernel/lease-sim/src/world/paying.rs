@@ -68,7 +68,8 @@ impl World<'_> {
         let most = self.rng.pick(&[self.plan.delay_ns.1, tau_ns / 8, tau_ns, 2 * tau_ns]);
         let at = self.now + self.rng.range(0, most);
         let largest = self.rng.pick(&[cost, cost, self.plan.burst, 3 * self.plan.burst]);
-        let (cost, life) = (self.rng.range(1, largest.max(1)), self.hosts[host].life);
+        let cost = self.rng.range(1, largest.max(1));
+        let life = self.hosts[host].life;
         self.at(at, Event::Pay { host, life, cost });
     }
 

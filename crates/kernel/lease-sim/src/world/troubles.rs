@@ -151,7 +151,8 @@ impl World<'_> {
     }
 
     fn reload(&mut self, host: usize, limit: u64) -> Result<(), Broken> {
-        let (now, to) = (self.mono(host), self.rule(limit));
+        let now = self.mono(host);
+        let to = self.rule(limit);
         let Host { node, rule, .. } = &mut self.hosts[host];
         *rule = to;
         let request = node.change(&self.rules[to].terms, now);

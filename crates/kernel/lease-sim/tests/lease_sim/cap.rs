@@ -11,7 +11,8 @@ const BURST: u64 = 100;
 /// The permits that can be spent in one instant, a horizon after ten nodes hoarded the burst and ten others
 /// asked for more.
 fn spent_at_once(terms: &Terms) -> u64 {
-    let (mut ledger, mut now_us) = (Ledger::default(), 1_780_000_000_000_000);
+    let mut ledger = Ledger::default();
+    let mut now_us = 1_780_000_000_000_000;
     let mut apply = |now_us, request: LeaseRequest| {
         ledger.apply(terms, LedgerCall { op: Op::Lease(request), window_ends_us: 0 }, now_us).granted
     };
@@ -41,7 +42,9 @@ fn hoarders_get_no_promises_on_top_of_the_burst() -> Result<(), Box<dyn std::err
 fn promises_become_valid_one_by_one() -> Result<(), Box<dyn std::error::Error>> {
     let quota = Quota::token_bucket(1_000, Duration::from_secs(1))?;
     let terms = Terms::of(&quota).ok_or("cannot be leased")?;
-    let (mut ledger, mut node, now_us) = (Ledger::default(), Node::new(1), 1_780_000_000_000_000);
+    let mut ledger = Ledger::default();
+    let mut node = Node::new(1);
+    let now_us = 1_780_000_000_000_000;
     let central = |op| LedgerCall { op, window_ends_us: 0 };
     ledger.apply(&terms, central(Op::Take { cost: 1, times: 1_000 }), now_us); // all is gone
     let mut admitted = 0;

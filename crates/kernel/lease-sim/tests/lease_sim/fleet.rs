@@ -158,7 +158,8 @@ impl Fleet {
         let algorithm = if self.window_ms > 0 {
             Algorithm::FixedWindow { align: Align::Calendar }
         } else {
-            let (initial, refill) = (None, Refill::Continuous);
+            let initial = None;
+            let refill = Refill::Continuous;
             Algorithm::TokenBucket { burst: Some(self.burst), initial, overdraft: 0, refill }
         };
         let phase = |host: usize, load: &Load, from_ns, until_ns| Phase {
@@ -174,7 +175,8 @@ impl Fleet {
         // Each turn gives every host the load of the next one.
         let turn_ns = if self.turns_ms > 0 { self.turns_ms * MS } else { end_ns };
         let phases = (0..end_ns.div_ceil(turn_ns)).flat_map(|turn| {
-            let (from_ns, until_ns) = (turn * turn_ns, (turn + 1) * turn_ns);
+            let from_ns = turn * turn_ns;
+            let until_ns = (turn + 1) * turn_ns;
             (0..nodes).map(move |host| {
                 phase(host, &self.loads[(host + turn as usize) % nodes], from_ns, until_ns.min(end_ns))
             })

@@ -95,7 +95,9 @@ fn a_ledger_asked_call_by_call_answers_as_core_does() {
         let mut rng = Rng::new(at as u64);
         let terms = Terms::of(&quota).expect("can be leased");
         let is_first_hit = terms.begins_with_first_hit();
-        let (mut ledger, mut state, mut now_us) = (Ledger::default(), quota.fresh(), BEGIN_US);
+        let mut ledger = Ledger::default();
+        let mut state = quota.fresh();
+        let mut now_us = BEGIN_US;
         for _ in 0..3_000 {
             now_us += rng.pick(&[0, 1, 1_000, 40_000, 400_000, 3_000_000]);
             let now = Timestamp::from_nanos(now_us * 1_000);
@@ -132,7 +134,9 @@ fn furthest_in_deep_debt(quota: &Quota, fault: Option<Mistake>, seed: u64) -> u6
     let mut rng = Rng::new(seed);
     let terms = Terms::of(quota).expect("can be leased");
     let terms = terms.clone().making(fault);
-    let (mut ledger, mut state, mut now_us) = (Ledger::default(), quota.fresh(), BEGIN_US);
+    let mut ledger = Ledger::default();
+    let mut state = quota.fresh();
+    let mut now_us = BEGIN_US;
     let mut furthest = 0;
     for _ in 0..400 {
         now_us += rng.pick(&[0, 1, 1_000, 400_000, 3_600_000_000, 86_400_000_000]);
@@ -154,7 +158,8 @@ fn furthest_in_deep_debt(quota: &Quota, fault: Option<Mistake>, seed: u64) -> u6
                 "{op:?}: {reply:?}, {ours:?}"
             );
         }
-        let (theirs, ours) = (terms.used(&reply), quota.charge(&mut state, Cost::PEEK, now));
+        let theirs = terms.used(&reply);
+        let ours = quota.charge(&mut state, Cost::PEEK, now);
         furthest = furthest.max(theirs.owed().abs_diff(ours.owed()));
         if ledger.taken < terms.full() && ledger.dry_until_us > 0 {
             return u64::MAX; // permits are there that are owed
@@ -190,7 +195,8 @@ fn a_deep_debt_stays_the_same_through_a_change_of_rate_and_a_step_of_the_clock()
     let day = Duration::from_secs(86_400);
     let [slow, fast] = [bucket(86_399, day, 86_399), bucket(172_801, day, 86_399)]
         .map(|quota| Terms::of(&quota).expect("can be leased"));
-    let (mut ledger, charged) = (Ledger::default(), 10_000_000);
+    let mut ledger = Ledger::default();
+    let charged = 10_000_000;
     let call = |op| LedgerCall { op, window_ends_us: 0 };
     let owed = |reply: &LedgerReply, terms: &Terms| terms.used(reply).owed();
     let reply = ledger.apply(&slow, call(Op::Charge { cost: charged }), BEGIN_US);
@@ -209,7 +215,8 @@ fn merged_takes_are_answered_as_if_they_had_come_one_after_another() {
     {
         let terms = Terms::of(&quota).expect("can be leased");
         let now = Timestamp::from_nanos(BEGIN_US * 1_000);
-        let (mut ledger, mut state) = (Ledger::default(), quota.fresh());
+        let mut ledger = Ledger::default();
+        let mut state = quota.fresh();
         let call = LedgerCall {
             op: Op::Take { cost: 3, times: 5 },
             window_ends_us: terms.window_ends_us(&quota, now),
@@ -241,7 +248,8 @@ fn what_a_leasing_node_reports_can_be_taken() {
     {
         let mut rng = Rng::new(at as u64);
         let mut alone = Alone::new(quota.clone());
-        let (mut denied, mut early) = (0_u32, 0_u32);
+        let mut denied = 0_u32;
+        let mut early = 0_u32;
         for turn in 0..6_000 {
             let speed = [2_000_000, 400_000, 100_000][turn / 500 % 3];
             alone.now_ns += rng.range(0, speed);
@@ -283,7 +291,8 @@ fn permits_that_lapse_unspent_are_reported_and_come_back() {
         alone.now_ns += 100_000;
         assert!(alone.take(1).is_admitted());
     }
-    let (held, taken) = (alone.node.held(), alone.ledger.taken);
+    let held = alone.node.held();
+    let taken = alone.ledger.taken;
     alone.now_ns += alone.terms.tau_us() * 1_000;
     let now = Mono(alone.now_ns);
     let request = alone.node.on_time(&alone.terms, now).expect("news for the ledger");
@@ -305,7 +314,8 @@ fn what_is_given_back_in_part_to_the_lease_is_all_there_again() {
         assert!(alone.take(1).is_admitted());
         takes += 1;
     }
-    let (spent, now) = (alone.node.spent(), Mono(alone.now_ns));
+    let spent = alone.node.spent();
+    let now = Mono(alone.now_ns);
     let rest = alone.node.give_back(&alone.terms, Cost(spent), now).expect_err("some are reported");
     assert!(rest < Cost(spent), "and some are not");
     alone.call(Op::GiveBack { cost: rest.permits() });
@@ -322,7 +332,8 @@ fn right_before_a_windows_end_takes_go_to_the_ledger() {
         alone.now_ns += 1_000_000;
         assert!(alone.take(1).is_admitted());
     }
-    let (spent, taken) = (alone.node.spent(), alone.ledger.taken);
+    let spent = alone.node.spent();
+    let taken = alone.ledger.taken;
     assert!(alone.from_leases > 900, "{}", alone.from_leases);
     assert!(alone.take(1).is_admitted());
     assert_eq!((alone.node.spent(), alone.ledger.taken), (spent, taken + 1));
@@ -366,10 +377,12 @@ fn a_node_for_which_the_ledger_has_no_place_takes_centrally() {
 /// A double holds every whole number up to 2^53: the script's numbers stay below.
 #[test]
 fn terms_fit_a_double_and_are_never_faster_than_their_quota() {
-    let (mut rng, mut leased) = (Rng::new(1), 0);
+    let mut rng = Rng::new(1);
+    let mut leased = 0;
     for _ in 0..20_000 {
         let most = (rng.pick(&[10, 1_000, 1_000_000, 1_000_000_000]), rng.pick(&[10, 10_000, 4_000_000_000]));
-        let (limit, burst) = (rng.range(1, most.0), rng.range(1, most.1));
+        let limit = rng.range(1, most.0);
+        let burst = rng.range(1, most.1);
         let period_ns =
             rng.pick(&[1_000_000, 700_000_000, 1_000_000_000, 60_000_000_000, 86_400_000_000_000]);
         let refill = Refill::Continuous;

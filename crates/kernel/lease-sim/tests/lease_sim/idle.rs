@@ -120,7 +120,8 @@ fn what_was_given_back_in_vain_is_given_back_again() {
     for fault in [None, Some(Mistake::ForgetsLostNews)] {
         let terms = bucket(1_000, 1_000);
         let terms = terms.making(fault);
-        let (mut node, mut ledger) = (Node::new(7), Ledger::default());
+        let mut node = Node::new(7);
+        let mut ledger = Ledger::default();
         let mut ms = 0;
         while node.held() == 0 {
             ms += 1;
@@ -153,7 +154,8 @@ fn what_was_given_back_in_vain_is_given_back_again() {
 #[test]
 fn what_is_owed_stays_the_same_when_rates_take_turns() {
     for (a, b) in [(10, 11), (1, 2), (999_983, 1_000_003)] {
-        let (low, high) = (bucket(a, 10), bucket(b, 10));
+        let low = bucket(a, 10);
+        let high = bucket(b, 10);
         let mut ledger = Ledger::default();
         assert_eq!(apply(&mut ledger, &low, Op::Take { cost: 10, times: 1 }, BEGIN_US).admitted, 1);
         let span_us = 10_000_000 / a;

@@ -19,6 +19,7 @@ mod step;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use parking_lot::Mutex;
 use tollgate_lease::Mistake;
 
 use tollgate_lease_sim::{Kind, Outcome, Plan, Trouble, World};
@@ -178,7 +179,8 @@ fn every_law_holds_where_work_is_paid_for_afterwards() {
 #[test]
 fn the_same_seed_twice_gives_the_same_trace() {
     for seed in 0..40 {
-        let (one, two) = (run(&Plan::of(seed), None, true), run(&Plan::of(seed), None, true));
+        let one = run(&Plan::of(seed), None, true);
+        let two = run(&Plan::of(seed), None, true);
         assert_eq!(one.digest, two.digest, "seed {seed}");
         assert!(one.trace == two.trace && one.trace.len() > 1_000, "seed {seed}");
     }

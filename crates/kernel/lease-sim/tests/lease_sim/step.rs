@@ -71,7 +71,8 @@ fn a_step_in_demand_is_met_within_the_bound_and_with_few_messages() {
         let quiet = (RATE / 2 * QUIET_NS / 1_000 / MS) as f64;
         let ideal = quiet + BURST as f64 + (RATE * STEP_NS / 1_000 / MS) as f64;
         let admitted = outcome.admitted as f64 / ideal;
-        let (requests, centrals) = (outcome.requests as f64 / seconds, outcome.centrals as f64 / seconds);
+        let requests = outcome.requests as f64 / seconds;
+        let centrals = outcome.centrals as f64 / seconds;
         println!("{hosts:>5}  {:>7.2}  {admitted:>14.3}  {requests:>10.0}  {centrals:>15.0}", outcome.peak);
         assert!(outcome.peak <= 1.0, "more than burst + rate·t");
         assert!(admitted >= 0.95, "{admitted} of the ideal");

@@ -40,7 +40,8 @@ impl Node {
     pub(super) fn left(&self, terms: &Terms, now: Mono) -> Left {
         let valid = self.holding.valid(terms, now);
         let Some(last) = &self.last_reply else { return Left { permits: valid, reset_ns: 0 } };
-        let (taken, held) = (last.taken_now(terms, now), terms.units(self.holding.permits));
+        let taken = last.taken_now(terms, now);
+        let held = terms.units(self.holding.permits);
         let in_ledger = if self.was_lost || now < self.contended_until { 0 } else { terms.room(taken) };
         let reset_us = if taken <= held {
             0

@@ -143,7 +143,8 @@ impl Node {
         self.in_flight = Some(InFlight { seq: self.seq, sent: now, want, need });
         (self.reported, self.has_lapsed) = (self.spent, false);
         self.lost_until = Mono(0);
-        let (held, spent) = (self.holding.permits, self.spent);
+        let held = self.holding.permits;
+        let spent = self.spent;
         LeaseRequest { node: self.id, seq: self.seq, held, spent, want, need, least }
     }
 }

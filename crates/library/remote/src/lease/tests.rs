@@ -16,7 +16,8 @@ struct Bucket {
 
 impl Bucket {
     fn new(per_second: u64, burst: u64) -> Self {
-        let (burst, refill) = (Some(burst), Refill::Continuous);
+        let burst = Some(burst);
+        let refill = Refill::Continuous;
         let algorithm = Algorithm::TokenBucket { burst, initial: None, overdraft: 0, refill };
         let quota = Quota::new(per_second, Period::Span(Duration::from_secs(1)), algorithm).expect("a quota");
         Self { state: quota.fresh(), quota }

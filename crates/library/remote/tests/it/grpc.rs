@@ -67,7 +67,8 @@ impl Connection {
             let (request, respond) = self.calls.recv().await.expect("a call");
             assert_eq!(request.uri().path(), "/tollgate.check.v1.CheckService/Check");
             assert_eq!(request.headers()["content-type"], "application/grpc");
-            let (mut body, mut length) = (request.into_body(), 0);
+            let mut body = request.into_body();
+            let mut length = 0;
             let ended = loop {
                 match body.data().await {
                     Some(Ok(chunk)) => length += chunk.len(),

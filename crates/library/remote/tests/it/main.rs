@@ -193,7 +193,8 @@ async fn a_caller_that_waits_does_so_no_longer_than_it_said() {
     for policy in [OnFailure::Error, OnFailure::Allow] {
         let service = Service::at(&address).expect("an address").deadline(PATIENCE);
         let limiter = service.limiter("shop", "api_key").on_failure(policy).expect("a quota");
-        let (began, timeout) = (tokio::time::Instant::now(), Duration::from_millis(20));
+        let began = tokio::time::Instant::now();
+        let timeout = Duration::from_millis(20);
         let error = limiter.acquire("ann", 1, timeout).await;
         assert!(matches!(error, Err(AcquireError::Remote(_))), "{error:?}");
         assert!(began.elapsed() <= timeout + Duration::from_millis(1), "{:?}", began.elapsed());

@@ -67,7 +67,8 @@ impl From<PartitionGuard> for Slot {
 impl<C: Clock> AdaptiveGuard<C> {
     /// Begins the call that holds `slot`.
     pub(super) fn new(slot: impl Into<Slot>, feed: &Arc<Feed<C>>) -> Self {
-        let (began, in_flight) = (feed.clock.now(), feed.slots.in_use());
+        let began = feed.clock.now();
+        let in_flight = feed.slots.in_use();
         Self { _slot: slot.into(), feed: Arc::clone(feed), began, in_flight }
     }
 
@@ -94,7 +95,8 @@ impl<C: Clock> AdaptiveGuard<C> {
             Finish::Ignored => return,
         };
         let now = self.feed.clock.now();
-        let (rtt, in_flight) = (now.since(self.began), self.in_flight);
+        let rtt = now.since(self.began);
+        let in_flight = self.in_flight;
         self.feed.add(Sample { rtt, in_flight, is_overload }, now);
     }
 }

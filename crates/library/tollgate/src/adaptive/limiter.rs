@@ -80,7 +80,8 @@ impl<C: Clock> AdaptiveLimiter<C> {
     /// # Errors
     /// [`EnterError::QueueFull`]. Nothing was taken.
     pub fn enter(&self) -> impl Future<Output = Result<AdaptiveGuard<C>, EnterError>> + Send + use<C> {
-        let (slot, feed) = (self.feed.slots.enter(1), Arc::clone(&self.feed));
+        let slot = self.feed.slots.enter(1);
+        let feed = Arc::clone(&self.feed);
         async move { Ok(AdaptiveGuard::new(slot.await?, &feed)) }
     }
 
@@ -93,7 +94,8 @@ impl<C: Clock> AdaptiveLimiter<C> {
         &self,
         timeout: Duration,
     ) -> impl Future<Output = Result<AdaptiveGuard<C>, EnterError>> + Send + use<C> {
-        let (slot, feed) = (self.feed.slots.enter_within(1, timeout), Arc::clone(&self.feed));
+        let slot = self.feed.slots.enter_within(1, timeout);
+        let feed = Arc::clone(&self.feed);
         async move { Ok(AdaptiveGuard::new(slot.await?, &feed)) }
     }
 

@@ -63,7 +63,8 @@ struct Open {
 
 impl Default for Window {
     fn default() -> Self {
-        let (span, min_rtt) = (Duration::from_secs(1), Duration::from_micros(100));
+        let span = Duration::from_secs(1);
+        let min_rtt = Duration::from_micros(100);
         Self { span, min_samples: 10, min_rtt, percentile: None, open: None }
     }
 }
@@ -110,7 +111,8 @@ impl Window {
             return None;
         }
         let open = self.open.take()?;
-        let (in_flight, is_overload) = (open.in_flight, open.is_overload);
+        let in_flight = open.in_flight;
+        let is_overload = open.is_overload;
         Some(Sample { rtt: open.rtt(self.percentile), in_flight, is_overload })
     }
 
@@ -127,7 +129,8 @@ impl Window {
 
 impl Open {
     const fn at(since: Timestamp) -> Self {
-        let (in_flight, rtt_sum) = (0, Duration::ZERO);
+        let in_flight = 0;
+        let rtt_sum = Duration::ZERO;
         let kept = Vec::new();
         Self { since, samples: 0, in_flight, is_overload: false, rtt_count: 0, rtt_sum, kept, stride: 1 }
     }

@@ -250,7 +250,8 @@ impl Rooms {
         if let Some(room) = part.get(key).and_then(Weak::upgrade) {
             return room;
         }
-        let (shared, in_use) = (Arc::clone(&self.shared), AtomicU64::new(0));
+        let shared = Arc::clone(&self.shared);
+        let in_use = AtomicU64::new(0);
         let room = Arc::new(Room { shared, key: key.into(), in_use, rooms: Arc::downgrade(self) });
         part.insert(key.into(), Arc::downgrade(&room));
         room

@@ -50,7 +50,8 @@ pub(crate) async fn enter_within(
 pub(crate) fn block(room: Arc<Room>, n: u64, timeout: Duration) -> Result<ConcurrencyGuard, EnterError> {
     if let Some(mut place) = room.enter(n)? {
         let clock = MonotonicClock::new();
-        let (waker, until) = (this_thread::waker(), clock.now() + timeout);
+        let waker = this_thread::waker();
+        let until = clock.now() + timeout;
         loop {
             if let Poll::Ready(result) = place.poll(&waker) {
                 result?;

@@ -87,7 +87,8 @@ impl Shared {
         bounds: Bounds,
     ) -> Self {
         let state = State { line, phase: Phase::Open, stats: ExecutorStats::default() };
-        let (changed, ended) = (Notify::new(), watch::Sender::new(false));
+        let changed = Notify::new();
+        let ended = watch::Sender::new(false);
         let Bounds { batch, workers } = bounds;
         Self { state: Mutex::new(state), changed, ended, limiter, clock, batch, workers }
     }
@@ -141,7 +142,8 @@ impl Shared {
         let _any = self.expire(now);
         let state = self.state.lock();
         let free = self.workers.saturating_sub(state.stats.running);
-        let (waiting, deadline) = (state.line.len(), state.line.deadline());
+        let waiting = state.line.len();
+        let deadline = state.line.deadline();
         let is_over = state.phase != Phase::Open && waiting == 0;
         Look { ready: waiting.min(self.batch).min(free), deadline, is_over }
     }

@@ -122,7 +122,8 @@ impl<S: States, C: Clock> Engine<S, C> {
         if let Some(tier) = in_force.tier {
             queue.set_tier(key, tier);
         }
-        let (engine, epoch) = (Arc::clone(self), self.epochs.of(key));
+        let engine = Arc::clone(self);
+        let epoch = self.epochs.of(key);
         Place { engine, key: key.into(), ticket, joined_at: now, turn_at, cost: n, epoch }
     }
 
@@ -214,7 +215,8 @@ impl<S: States, C: Clock> Engine<S, C> {
     pub(crate) fn after_gain(&self, key: &[u8]) {
         if self.waiting.count() > 0 {
             let mut queue = self.waiting.lock();
-            let (now, in_force) = (self.now(), self.in_force_in(&queue, key));
+            let now = self.now();
+            let in_force = self.in_force_in(&queue, key);
             self.work_out_turn(&mut queue, &in_force, key, now);
             self.serve_due(&mut queue, now);
         }
@@ -230,7 +232,8 @@ impl<S: States, C: Clock> Engine<S, C> {
 
     /// Called after turns of `key` may have become earlier or later.
     pub(crate) fn settle(&self, queue: &mut Locked<'_>, key: &[u8]) {
-        let (now, in_force) = (self.now(), self.in_force_in(queue, key));
+        let now = self.now();
+        let in_force = self.in_force_in(queue, key);
         if owes_ahead(&in_force.quota) {
             self.settle_owed(queue, &in_force, key, now);
         } else {
@@ -353,7 +356,8 @@ impl<S: States, C: Clock> Place<S, C> {
         let mut queue = self.engine.waiting.lock();
         if queue.commit(ticket, used) {
             if used < self.cost {
-                let (now, in_force) = (self.engine.now(), self.engine.in_force_in(&queue, &self.key));
+                let now = self.engine.now();
+                let in_force = self.engine.in_force_in(&queue, &self.key);
                 unreserve(&in_force, &self.key, self.cost - used, now);
                 self.engine.work_out_turn(&mut queue, &in_force, &self.key, now);
                 self.engine.serve_due(&mut queue, now);
@@ -387,7 +391,8 @@ impl<S: States, C: Clock> Drop for Place<S, C> {
     fn drop(&mut self) {
         let Some(ticket) = self.ticket.take() else { return };
         let mut queue = self.engine.waiting.lock();
-        let (now, in_force) = (self.engine.now(), self.engine.in_force_in(&queue, &self.key));
+        let now = self.engine.now();
+        let in_force = self.engine.in_force_in(&queue, &self.key);
         let Some(waiter) = queue.collect(ticket) else { return };
         match waiter.state {
             Standing::InLine(_) => {

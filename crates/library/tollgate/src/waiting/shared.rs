@@ -96,7 +96,8 @@ impl Locked<'_> {
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
         self.after.of.count.store(self.queue.waiting(), Ordering::SeqCst);
-        let (next, looks) = (self.queue.next_turn(), self.queue.driven_at);
+        let next = self.queue.next_turn();
+        let looks = self.queue.driven_at;
         // Whether the task with the timer has to look earlier, or has nothing more to do.
         self.after.is_changed =
             looks.is_some_and(|looks| !self.queue.has_tasks() || next.is_some_and(|next| next < looks));

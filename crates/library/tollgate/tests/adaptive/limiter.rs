@@ -147,7 +147,8 @@ fn a_wait_is_not_measured_and_ends_when_the_limit_grows() {
     let limit = Says::new(1);
     let limiter = says(&limit);
     let first = limiter.try_enter().expect("room");
-    let (mut second, mut third) = (pin!(limiter.enter()), pin!(limiter.enter()));
+    let mut second = pin!(limiter.enter());
+    let mut third = pin!(limiter.enter());
     assert!(poll(second.as_mut()).is_pending() && poll(third.as_mut()).is_pending());
     limit.next.store(3, SeqCst);
     first.success();
@@ -217,9 +218,11 @@ proptest! {
         first in 1..6_u64,
         steps in prop::collection::vec(step(), 1..80),
     ) {
-        let (says, clock) = (Says::new(first), ManualClock::default());
+        let says = Says::new(first);
+let clock = ManualClock::default();
         let limiter = AdaptiveLimiter::with_clock(says.clone(), each(), clock.clone()).expect("settings");
-        let (mut limit, mut leaked) = (first, 0);
+        let mut limit = first;
+let mut leaked = 0;
         let mut calls: Vec<Call> = Vec::new();
         let mut line: Vec<Waits> = Vec::new();
         for step in steps {
@@ -295,7 +298,8 @@ fn callers_at_once_all_get_in_while_the_limit_changes_under_them() {
     const THREADS: u64 = 4;
     const CALLS: u64 = 3_000;
     let limiter = AdaptiveLimiter::with_clock(Changes(0), each(), MonotonicClock::new()).expect("settings");
-    let (barrier, running) = (Barrier::new(THREADS as usize), AtomicU64::new(0));
+    let barrier = Barrier::new(THREADS as usize);
+    let running = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {

@@ -10,7 +10,8 @@ use super::ms;
 #[test]
 fn a_class_has_its_part_whatever_the_others_do_and_borrows_what_is_idle() {
     let limiter = ConcurrencyLimiter::partitioned(10, &[3, 7]).expect("weights");
-    let (batch, live) = (0, 1);
+    let batch = 0;
+    let live = 1;
     assert_eq!((limiter.limit_of(batch), limiter.limit_of(live)), (3, 7));
     let mut calls: Vec<_> = (0..20).map_while(|_| limiter.try_enter(batch).ok()).collect();
     assert_eq!(calls.len(), 10);
@@ -97,7 +98,8 @@ proptest! {
                 held[class].pop();
                 continue;
             }
-            let (own, all) = (held[class].len() as u64, held.iter().map(|held| held.len() as u64).sum::<u64>());
+            let own = held[class].len() as u64;
+let all = held.iter().map(|held| held.len() as u64).sum::<u64>();
             let fits = own < limiter.limit_of(class) || all < limit;
             let call = limiter.try_enter(class);
             prop_assert_eq!(call.is_ok(), fits, "{} of {} in use, {} of its {}", all, limit, own, limiter.limit_of(class));

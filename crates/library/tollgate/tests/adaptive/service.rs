@@ -56,10 +56,12 @@ fn overloaded(
     let clock = ManualClock::default();
     let window = Window::default();
     let limiter = AdaptiveLimiter::with_clock(limit, window, clock.clone()).expect("settings");
-    let (busy, waiting) = (Vec::new(), VecDeque::new());
+    let busy = Vec::new();
+    let waiting = VecDeque::new();
     let work = ms(work_ms);
     let mut service = Service { places, work, most_waiting, busy, waiting, done: 0, shed: 0 };
-    let (mut most, mut done_before) = (0, 0);
+    let mut most = 0;
+    let mut done_before = 0;
     for tick in 0..seconds * 1_000 {
         if tick == seconds * 500 {
             (most, done_before) = (0, service.done);

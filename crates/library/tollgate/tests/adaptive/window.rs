@@ -82,7 +82,8 @@ proptest! {
         if let Some(share) = share {
             window = window.percentile(share);
         }
-        let (mut now_ms, mut seen): (u64, Vec<(u64, Sample)>) = (0, Vec::new());
+        let mut now_ms: u64 = 0;
+let mut seen: Vec<(u64, Sample)> = Vec::new();
         for (gap, rtt, in_flight, is_overload) in calls {
             now_ms += gap;
             let sample = Sample { rtt: ms(rtt), in_flight, is_overload };

@@ -11,7 +11,8 @@ fn hundred() -> LeakyExecutor {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_that_panics_says_so_and_ends_nothing_else() {
-    let (left, executor) = (Left::new(), start(LeakyExecutor::builder(100, SECOND).workers(1)));
+    let left = Left::new();
+    let executor = start(LeakyExecutor::builder(100, SECOND).workers(1));
     let texts: [Box<dyn std::any::Any + Send>; 3] =
         [Box::new("a text"), Box::new("a text".to_owned()), Box::new(5_u8)];
     for (text, message) in texts.into_iter().zip(["a text", "a text", "no message"]) {
@@ -30,7 +31,8 @@ async fn a_job_that_panics_says_so_and_ends_nothing_else() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_lets_those_that_wait_leave_in_their_turn_and_takes_no_more() {
-    let (left, executor) = (Left::new(), hundred());
+    let left = Left::new();
+    let executor = hundred();
     let tickets: Vec<_> = (0..4).map(|name| left.submit(&executor, name).expect("room")).collect();
     let other = executor.clone();
     let drain = tokio::spawn(async move { other.drain().await });
@@ -47,7 +49,8 @@ async fn a_drain_lets_those_that_wait_leave_in_their_turn_and_takes_no_more() {
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_discards_those_that_wait_and_awaits_those_that_run() {
-    let (left, executor) = (Left::new(), hundred());
+    let left = Left::new();
+    let executor = hundred();
     let runs = executor.submit(left.job(0, ms(500))).expect("room");
     let waits: Vec<_> = (1..4).map(|name| left.submit(&executor, name).expect("room")).collect();
     settle().await;
@@ -62,7 +65,8 @@ async fn a_shutdown_discards_those_that_wait_and_awaits_those_that_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_drain_may_be_cut_short_by_a_shutdown() {
-    let (left, executor) = (Left::new(), start(LeakyExecutor::builder(1, SECOND)));
+    let left = Left::new();
+    let executor = start(LeakyExecutor::builder(1, SECOND));
     let tickets: Vec<_> = (0..100).map(|name| left.submit(&executor, name).expect("room")).collect();
     assert!(tokio::time::timeout(ms(2_500), executor.drain()).await.is_err());
     let stats = executor.shutdown().await;
@@ -74,7 +78,8 @@ async fn a_drain_may_be_cut_short_by_a_shutdown() {
 
 #[tokio::test(start_paused = true)]
 async fn when_all_clones_are_dropped_those_that_wait_are_discarded() {
-    let (left, executor) = (Left::new(), hundred());
+    let left = Left::new();
+    let executor = hundred();
     let runs = executor.submit(left.job(0, ms(500))).expect("room");
     let waits = left.submit(&executor, 1).expect("room");
     settle().await;
@@ -88,7 +93,8 @@ async fn when_all_clones_are_dropped_those_that_wait_are_discarded() {
 
 #[tokio::test(start_paused = true)]
 async fn a_job_runs_also_if_nobody_waits_for_its_result() {
-    let (left, executor) = (Left::new(), hundred());
+    let left = Left::new();
+    let executor = hundred();
     drop(left.submit(&executor, 1).expect("room"));
     assert_eq!(executor.drain().await.done, 1);
     assert_eq!(left.take().len(), 1);
@@ -152,7 +158,8 @@ fn whenever_it_ends_every_job_that_was_taken_has_an_answer() {
         drop(entered);
         let submit = |executor: LeakyExecutor| {
             std::thread::spawn(move || {
-                let (mut taken, mut is_open) = (Vec::new(), true);
+                let mut taken = Vec::new();
+                let mut is_open = true;
                 while is_open && taken.len() < 1_000 {
                     match executor.submit(tokio::task::yield_now()) {
                         Ok(ticket) => taken.push(ticket),

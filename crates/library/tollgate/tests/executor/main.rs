@@ -72,7 +72,8 @@ impl Left {
 
 #[tokio::test(start_paused = true)]
 async fn one_job_leaves_every_ten_milliseconds_whatever_the_arrivals_and_a_full_queue_rejects() {
-    let (left, executor) = (Left::new(), start(LeakyExecutor::builder(100, SECOND).capacity(50)));
+    let left = Left::new();
+    let executor = start(LeakyExecutor::builder(100, SECOND).capacity(50));
     let tickets: Vec<_> = (0..60).map(|name| left.submit(&executor, name)).collect();
     assert!(matches!(tickets[50], Err(SubmitError::Full { capacity: 50 })));
     assert_eq!(tickets.iter().filter(|ticket| ticket.is_ok()).count(), 50);
@@ -93,7 +94,8 @@ async fn one_job_leaves_every_ten_milliseconds_whatever_the_arrivals_and_a_full_
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_leaves_together_in_the_time_of_its_jobs() {
-    let (left, executor) = (Left::new(), start(LeakyExecutor::builder(100, SECOND).batch(10)));
+    let left = Left::new();
+    let executor = start(LeakyExecutor::builder(100, SECOND).batch(10));
     let last = left.submit_all(&executor, 35);
     assert_eq!(last.await, Ok(34));
     let at: Vec<_> = left.take().into_iter().map(|(name, at)| (name, at.as_millis())).collect();
@@ -105,7 +107,8 @@ async fn a_batch_leaves_together_in_the_time_of_its_jobs() {
 #[tokio::test(start_paused = true)]
 async fn a_rate_that_no_timer_keeps_is_kept_on_average() {
     // 700 a second, one by one: a turn every 1.43 ms, and a timer that fires on whole ones.
-    let (left, executor) = (Left::new(), start(LeakyExecutor::builder(700, SECOND).capacity(7_001).batch(1)));
+    let left = Left::new();
+    let executor = start(LeakyExecutor::builder(700, SECOND).capacity(7_001).batch(1));
     let last = left.submit_all(&executor, 7_001);
     assert_eq!(last.await, Ok(7_000));
     for (name, at) in left.take() {
@@ -117,7 +120,8 @@ async fn a_rate_that_no_timer_keeps_is_kept_on_average() {
 #[tokio::test(start_paused = true)]
 async fn the_newest_leave_first_if_so_set_and_the_oldest_expire_in_time() {
     let builder = LeakyExecutor::builder(100, SECOND).order(Order::Lifo).max_wait(ms(25));
-    let (left, executor) = (Left::new(), start(builder));
+    let left = Left::new();
+    let executor = start(builder);
     let mut tickets: Vec<_> = (0..5).map(|name| left.submit(&executor, name).expect("room")).collect();
     let last = tickets.pop().expect("five");
     assert_eq!(last.await, Ok(4));
@@ -130,7 +134,8 @@ async fn the_newest_leave_first_if_so_set_and_the_oldest_expire_in_time() {
 
 #[tokio::test(start_paused = true)]
 async fn a_turn_at_the_deadline_is_in_time_and_without_a_wait_one_leaves_at_once() {
-    let (left, executor) = (Left::new(), start(LeakyExecutor::builder(100, SECOND).max_wait(ms(20))));
+    let left = Left::new();
+    let executor = start(LeakyExecutor::builder(100, SECOND).max_wait(ms(20)));
     let tickets: Vec<_> = (0..4).map(|name| left.submit(&executor, name).expect("room")).collect();
     for (name, ticket) in (0..).zip(tickets) {
         assert_eq!(ticket.await.is_ok(), name <= 2, "job {name}");
@@ -138,14 +143,16 @@ async fn a_turn_at_the_deadline_is_in_time_and_without_a_wait_one_leaves_at_once
     assert_eq!(left.take(), [(0, ms(0)), (1, ms(10)), (2, ms(20))]);
 
     let hurried = start(LeakyExecutor::builder(100, SECOND).max_wait(ms(0)));
-    let (first, second) = (left.submit(&hurried, 1), left.submit(&hurried, 2));
+    let first = left.submit(&hurried, 1);
+    let second = left.submit(&hurried, 2);
     assert_eq!(first.expect("room").await, Ok(1));
     assert!(second.expect("room").await.is_err());
 }
 
 #[tokio::test(start_paused = true)]
 async fn no_more_run_at_the_same_time_than_there_are_workers() {
-    let (left, executor) = (Left::new(), start(LeakyExecutor::builder(100, SECOND).workers(2)));
+    let left = Left::new();
+    let executor = start(LeakyExecutor::builder(100, SECOND).workers(2));
     for name in 0..5 {
         let _detached = executor.submit(left.job(name, ms(100))).expect("room");
     }

@@ -92,7 +92,8 @@ impl Model {
                 self.turn = None;
             }
             if ready > 0 && self.turn.is_none() {
-                let (permits, all) = (ready as i64 * size, self.plan.batch as i64 * size);
+                let permits = ready as i64 * size;
+                let all = self.plan.batch as i64 * size;
                 self.full_at = self.full_at.max(now as i64) + permits;
                 let at = (self.full_at - all).max(now as i64) as u64;
                 self.turn = Some((ready, at));
@@ -125,7 +126,8 @@ impl Model {
 
 /// The fate of each job in the model.
 fn expected(plan: &Plan) -> Vec<Fate> {
-    let (line, running) = (VecDeque::new(), Vec::new());
+    let line = VecDeque::new();
+    let running = Vec::new();
     let mut model = Model { plan: plan.clone(), fates: Vec::new(), line, running, full_at: 0, turn: None };
     let mut now = 0;
     for (pause, jobs, work) in &plan.loads {
@@ -154,7 +156,8 @@ async fn found(plan: &Plan) -> Vec<Fate> {
     if let Some(max_wait) = plan.max_wait {
         builder = builder.max_wait(ms(max_wait));
     }
-    let (left, executor) = (Left::new(), start(builder));
+    let left = Left::new();
+    let executor = start(builder);
     let mut ends = Vec::new();
     for (pause, jobs, work) in &plan.loads {
         tokio::time::sleep(ms(*pause)).await;

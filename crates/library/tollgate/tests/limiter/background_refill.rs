@@ -42,7 +42,9 @@ impl Refilled {
 /// The most permits of `admitted`, by instant, above `rate` in any span.
 fn worst_excess(admitted: &[(Duration, u64)], rate: u64) -> f64 {
     // The largest sum of a run of what was admitted less what the rate allows for its span.
-    let (mut worst, mut run, mut before) = (0.0_f64, 0.0_f64, Duration::ZERO);
+    let mut worst = 0.0_f64;
+    let mut run = 0.0_f64;
+    let mut before = Duration::ZERO;
     for (at, permits) in admitted {
         run = (run - rate as f64 * (*at - before).as_secs_f64()).max(0.0) + *permits as f64;
         (worst, before) = (worst.max(run), *at);
@@ -57,10 +59,13 @@ proptest! {
         ticks_per_second in prop::sample::select(vec![1_u64, 5, 10, 50]), per_tick in 1_u64..40,
         burst in 40_u64..400, arrivals in prop::collection::vec((0_u64..250, 1_u64..12), 1..400),
     ) {
-        let (rate, tick) = (per_tick * ticks_per_second, Duration::from_secs(1) / ticks_per_second as u32);
+        let rate = per_tick * ticks_per_second;
+let tick = Duration::from_secs(1) / ticks_per_second as u32;
         let (limiter, clock) = direct(Quota::per_second(rate).burst(burst));
         let mut refilled = Refilled::new(rate, burst, tick);
-        let (mut at, mut by_tick, mut at_request) = (Duration::ZERO, Vec::new(), Vec::new());
+        let mut at = Duration::ZERO;
+let mut by_tick = Vec::new();
+let mut at_request = Vec::new();
         for (wait_ms, n) in arrivals {
             let wait = Duration::from_millis(wait_ms);
             clock.advance(wait);
@@ -81,7 +86,9 @@ proptest! {
 /// The worst case of each: a burst around a tick.
 #[test]
 fn a_background_refill_admits_a_tick_too_much_around_a_tick_and_too_little_before_it() {
-    let (rate, burst, tick) = (100, 50, Duration::from_millis(200));
+    let rate = 100;
+    let burst = 50;
+    let tick = Duration::from_millis(200);
     let mut refilled = Refilled::new(rate, burst, tick);
     let (limiter, clock) = direct(Quota::per_second(rate).burst(burst));
     let almost = tick - Duration::from_nanos(1);

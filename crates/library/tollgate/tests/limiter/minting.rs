@@ -23,7 +23,8 @@ macro_rules! on {
 
 impl Limiter {
     fn of(quota: &Quota, is_keyed: bool) -> Self {
-        let (quota, clock) = (quota.clone(), ManualClock::at(NOON));
+        let quota = quota.clone();
+        let clock = ManualClock::at(NOON);
         if is_keyed {
             Self::Keyed(KeyedRateLimiter::with_clock(quota, clock).expect("a quota"))
         } else {

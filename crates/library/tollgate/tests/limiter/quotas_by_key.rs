@@ -253,7 +253,9 @@ proptest! {
             Quota::leaky_queue(30, HOUR).burst(5),
             Quota::total(40),
         ];
-        let (book, clock, keys) = (Book::default(), ManualClock::at(NOON), ["ann", "bob", "cy"]);
+        let book = Book::default();
+let clock = ManualClock::at(NOON);
+let keys = ["ann", "bob", "cy"];
         let by_key = book.quotas(quotas[0].clone()).inherit(how);
         let by_key: Limiter = KeyedRateLimiter::with_clock(by_key, clock.clone()).expect("a quota");
         let each = keys.map(|_| keyed_on(quotas[0].clone(), &clock));
@@ -261,7 +263,8 @@ proptest! {
         for turn in turns {
             match turn {
                 Turn::Take(key, n) => {
-                    let (got, want) = (by_key.check_n(keys[key], n), each[key].check_n(keys[key], n));
+                    let got = by_key.check_n(keys[key], n);
+let want = each[key].check_n(keys[key], n);
                     prop_assert_eq!(got, want, "{:?}", &turn);
                 }
                 Turn::GiveBack(key, n) => {

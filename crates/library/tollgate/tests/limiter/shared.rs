@@ -66,7 +66,8 @@ async fn every_call_does_to_a_shared_key_what_it_does_to_one_of_this_process() {
     let users = ["ann", "premium:bob", "carl"];
     let mut seen = HashMap::new();
     for turn in 0..600 {
-        let (user, n) = (users[roll(3) as usize], roll(14));
+        let user = users[roll(3) as usize];
+        let n = roll(14);
         let call = roll(10);
         match call {
             0 => {
@@ -82,7 +83,8 @@ async fn every_call_does_to_a_shared_key_what_it_does_to_one_of_this_process() {
                 alone.reset(user);
             }
             _ => {
-                let (ours, theirs) = (shared.check_n(user, n).await, alone.check_n(user, n));
+                let ours = shared.check_n(user, n).await;
+                let theirs = alone.check_n(user, n);
                 assert_eq!(ours.is_ok(), theirs.is_ok(), "turn {turn}: {n} of {user}: {ours:?}, {theirs:?}");
                 if let (Err(SharedError::Denied(ours)), Err(theirs)) = (ours, theirs) {
                     assert_eq!(ours.retry_after().is_none(), theirs.retry_after().is_none(), "turn {turn}");
@@ -105,7 +107,8 @@ async fn a_quota_that_changes_keeps_what_was_taken_at_every_node() {
         let quotas = Quotas::by(Quota::per_day(1), move |_: &str| Some(Quota::per_day(limit.load(SeqCst))));
         RateLimiter::keyed(quotas).expect("quotas").shared("calls", &store_at(redis.address(), PATIENT))
     };
-    let (first, second) = (make(), make());
+    let first = make();
+    let second = make();
     for _ in 0..4 {
         assert!(first.check("ann").await.is_ok());
     }
@@ -157,11 +160,14 @@ async fn callers_that_wait_for_a_redis_that_dies_all_get_an_error_and_go_on_once
     let shared = RateLimiter::keyed::<u64>(Quota::per_second(1_000_000_000)).expect("a quota");
     let shared = shared.shared("calls", &store_at(redis.address(), Duration::from_millis(500)));
     let stop = Arc::new(AtomicBool::new(false));
-    let (admitted, failed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let admitted = Arc::new(AtomicU64::new(0));
+    let failed = Arc::new(AtomicU64::new(0));
     let mut tasks = Vec::new();
     for key in 0..200 {
-        let (shared, stop) = (shared.clone(), Arc::clone(&stop));
-        let (admitted, failed) = (Arc::clone(&admitted), Arc::clone(&failed));
+        let shared = shared.clone();
+        let stop = Arc::clone(&stop);
+        let admitted = Arc::clone(&admitted);
+        let failed = Arc::clone(&failed);
         tasks.push(tokio::spawn(async move {
             while !stop.load(SeqCst) {
                 match shared.check(&key).await {
@@ -197,7 +203,9 @@ async fn a_store_far_away_works_with_the_defaults_from_the_first_call_on() {
         let shared = limiter.shared("calls", &store);
         for nth in 0..4 {
             // At first three together, which wait for the same connection.
-            let (a, b, c) = (shared.clone(), shared.clone(), shared.clone());
+            let a = shared.clone();
+            let b = shared.clone();
+            let c = shared.clone();
             let key = &round_trip_ms;
             let all = tokio::join!(a.check(key), b.check(key), c.check(key));
             let all = [all.0, all.1, all.2];

@@ -9,7 +9,8 @@ use super::{NOON, ms, quotas};
 
 #[test]
 fn of_several_limits_that_deny_the_one_with_the_longest_wait_is_returned_wherever_it_is() {
-    let (second, minute) = (Quota::per_second(1), Quota::per_minute(1));
+    let second = Quota::per_second(1);
+    let minute = Quota::per_minute(1);
     for (limits, index) in [
         (vec![second.clone(), minute.clone()], 1),
         (vec![minute.clone(), second.clone()], 0),

@@ -38,7 +38,8 @@ fn a_warm_up_makes_those_wait_who_come_while_it_is_cold() {
 #[test]
 fn a_cancelled_reservation_leaves_the_line_as_if_it_had_never_been_made() {
     let (limiter, clock) = direct(Quota::warm_up(2, SECOND, 4 * SECOND));
-    let (first, second) = (limiter.reserve(1, YEAR).expect("now"), limiter.reserve(3, YEAR).expect("later"));
+    let first = limiter.reserve(1, YEAR).expect("now");
+    let second = limiter.reserve(3, YEAR).expect("later");
     assert_eq!(second.act_at().since(NOON), ms(1_375));
     first.commit(1);
     second.cancel();
@@ -51,7 +52,8 @@ fn a_cancelled_reservation_leaves_the_line_as_if_it_had_never_been_made() {
 
 #[test]
 fn a_change_of_the_rate_keeps_how_warm_each_key_is() {
-    let (slow, fast) = (Quota::warm_up(2, SECOND, 4 * SECOND), Quota::warm_up(4, SECOND, 4 * SECOND));
+    let slow = Quota::warm_up(2, SECOND, 4 * SECOND);
+    let fast = Quota::warm_up(4, SECOND, 4 * SECOND);
     for how in [Inherit::Taken, Inherit::Proportional] {
         let (limiter, clock) = direct(slow.clone());
         let (by_key, same) = keyed(slow.clone());

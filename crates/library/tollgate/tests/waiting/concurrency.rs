@@ -126,8 +126,11 @@ fn a_timeout_needs_a_timer_and_everything_else_needs_no_runtime() {
 fn callers_at_once_hold_no_more_than_there_are_and_all_get_in() {
     const LIMIT: u64 = 5;
     for keyed in [false, true] {
-        let (direct, per_key) = (ConcurrencyLimiter::direct(LIMIT), ConcurrencyLimiter::keyed::<str>(LIMIT));
-        let (inside, most, entered) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+        let direct = ConcurrencyLimiter::direct(LIMIT);
+        let per_key = ConcurrencyLimiter::keyed::<str>(LIMIT);
+        let inside = AtomicU64::new(0);
+        let most = AtomicU64::new(0);
+        let entered = AtomicU64::new(0);
         let work = |thread: u64| {
             for round in 0..200 {
                 let n = 1 + (thread + round) % LIMIT;
@@ -156,7 +159,8 @@ fn callers_at_once_hold_no_more_than_there_are_and_all_get_in() {
 #[test]
 fn as_many_callers_as_there_are_slots_are_never_denied() {
     const LIMIT: u64 = 4;
-    let (limiter, together) = (ConcurrencyLimiter::direct(LIMIT), Barrier::new(LIMIT as usize));
+    let limiter = ConcurrencyLimiter::direct(LIMIT);
+    let together = Barrier::new(LIMIT as usize);
     std::thread::scope(|scope| {
         for _ in 0..LIMIT {
             scope.spawn(|| {
@@ -337,13 +341,15 @@ proptest! {
 
 #[tokio::test(start_paused = true)]
 async fn who_came_last_is_served_first_where_that_is_said_and_others_keep_their_order() {
-    let (limiter, order) = (ConcurrencyLimiter::direct(1), Arc::new(Mutex::new(Vec::new())));
+    let limiter = ConcurrencyLimiter::direct(1);
+    let order = Arc::new(Mutex::new(Vec::new()));
     let held = limiter.try_enter().expect("a slot");
     let mut waiters = Vec::new();
     // Two in the order of arrival, three in front of them, one behind all.
     for (number, last_first) in [(0, false), (1, false), (2, true), (3, true), (4, true), (5, false)] {
         limiter.set_last_first(last_first);
-        let (limiter, order) = (limiter.clone(), Arc::clone(&order));
+        let limiter = limiter.clone();
+        let order = Arc::clone(&order);
         let waits = limiter.waiting();
         let waiter = tokio::spawn({
             let limiter = limiter.clone();

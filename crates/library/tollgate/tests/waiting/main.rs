@@ -57,7 +57,8 @@ struct Served(Arc<Mutex<Vec<(u64, Duration)>>>);
 impl Served {
     /// A task that waits for `n` permits and notes that under `name`.
     fn wait(&self, limiter: &RateLimiter<TokioClock>, name: u64, n: u64) -> tokio::task::JoinHandle<()> {
-        let (served, limiter) = (self.clone(), limiter.clone());
+        let served = self.clone();
+        let limiter = limiter.clone();
         tokio::spawn(async move {
             let waited = limiter.acquire(n).await.expect("permits");
             served.0.lock().push((name, waited));
@@ -224,7 +225,8 @@ async fn keys_do_not_wait_for_each_other() {
 async fn a_reservation_has_its_place_among_the_waiters() {
     let limiter = direct(Quota::per_second(10));
     limiter.check_n(10).expect("a full bucket");
-    let (began, served) = (limiter.now(), Served::default());
+    let began = limiter.now();
+    let served = Served::default();
     served.wait(&limiter, 1, 1);
     settle().await;
     let reserved = limiter.reserve(2, SECOND).expect("near enough");
@@ -315,11 +317,13 @@ async fn permits_that_come_back_a_reset_and_a_faster_quota_end_waits_earlier() {
 
 #[tokio::test(start_paused = true)]
 async fn what_waiters_have_reserved_is_not_scaled_with_the_quota() {
-    let (limiter, by_key) = (direct(Quota::per_second(10)), keyed(Quota::per_second(10)));
+    let limiter = direct(Quota::per_second(10));
+    let by_key = keyed(Quota::per_second(10));
     limiter.check_n(10).expect("a full bucket");
     by_key.check_n("a", 10).expect("a full bucket");
     let waiters = {
-        let (limiter, by_key) = (limiter.clone(), by_key.clone());
+        let limiter = limiter.clone();
+        let by_key = by_key.clone();
         [
             tokio::spawn(async move { limiter.acquire(5).await }),
             tokio::spawn(async move { by_key.acquire("a", 5).await }),
@@ -385,7 +389,8 @@ async fn a_blocked_key_waits_until_the_block_ends() {
 
 #[tokio::test(start_paused = true)]
 async fn all_or_nothing_does_not_overtake_waiters() {
-    let (limiter, other) = (direct(Quota::per_second(10)), direct(Quota::per_second(10)));
+    let limiter = direct(Quota::per_second(10));
+    let other = direct(Quota::per_second(10));
     limiter.check_n(10).expect("a full bucket");
     let waiter = {
         let limiter = limiter.clone();
@@ -403,7 +408,8 @@ fn a_runtime_that_shuts_down_with_waiters_leaves_the_others_their_turns() {
     let limiter = RateLimiter::direct(Quota::per_minute(600)).expect("a quota");
     limiter.check_n(600).expect("a full bucket");
     let runtime = || Builder::new_multi_thread().worker_threads(1).enable_time().build().expect("a runtime");
-    let (dying, living): (Runtime, Runtime) = (runtime(), runtime());
+    let dying: Runtime = runtime();
+    let living: Runtime = runtime();
     let spawn = |on: &Runtime, n| {
         let limiter = limiter.clone();
         on.spawn(async move { limiter.acquire(n).await })
@@ -445,10 +451,12 @@ fn threads_wait_in_order_without_a_runtime() {
     let limiter = RateLimiter::direct(Quota::per_second(200).burst(1)).expect("a quota");
     let began = limiter.now();
     limiter.check().expect("a full bucket");
-    let (order, mut joined) = (Mutex::new(Vec::new()), Vec::new());
+    let order = Mutex::new(Vec::new());
+    let mut joined = Vec::new();
     std::thread::scope(|scope| {
         for name in 0..20 {
-            let (limiter, order) = (&limiter, &order);
+            let limiter = &limiter;
+            let order = &order;
             scope.spawn(move || {
                 let came = limiter.now();
                 let waited = limiter.blocking_acquire(1).expect("permits");

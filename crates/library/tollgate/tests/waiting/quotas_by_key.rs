@@ -8,7 +8,8 @@ use tollgate::Quotas;
 /// The quotas that "ann" has one after the other; every other key has the first one.
 fn one_by_one(quotas: Vec<Quota>) -> (KeyedRateLimiter<str, TokioClock>, Arc<AtomicUsize>) {
     let turn = Arc::new(AtomicUsize::new(0));
-    let (seen, otherwise) = (Arc::clone(&turn), quotas[0].clone());
+    let seen = Arc::clone(&turn);
+    let otherwise = quotas[0].clone();
     let of = move |key: &str| (key == "ann").then(|| quotas[seen.load(Ordering::Relaxed)].clone());
     let limiter = KeyedRateLimiter::with_clock(Quotas::by(otherwise, of), TokioClock::new());
     (limiter.expect("a quota"), turn)
@@ -43,7 +44,8 @@ async fn waiters_of_a_key_that_is_counted_otherwise_now_are_sent_off() {
         let limiter = limiter.clone();
         tokio::spawn(async move { limiter.acquire(key, 1).await })
     };
-    let (ann, bob) = (waits("ann"), waits("bob"));
+    let ann = waits("ann");
+    let bob = waits("bob");
     joined(|| limiter.waiting(), 2).await;
     turn.store(1, Ordering::Relaxed);
     limiter.ask_again("ann");

@@ -106,7 +106,8 @@ fn expected(
                 Event::Wait { key, n, timeout_ms } => {
                     let line = &mut lines[key];
                     line.last = if line.waiting.is_empty() { now } else { line.last };
-                    let (mut state, mut turn) = (line.state.clone(), Some(line.last));
+                    let mut state = line.state.clone();
+                    let mut turn = Some(line.last);
                     for n in line.waiting.iter().map(|(_, n)| *n).chain([n]) {
                         turn = turn.and_then(|from| take_at(quota, &mut state, n, from));
                     }
@@ -202,7 +203,9 @@ async fn a_reservation_states_its_turn_also_where_others_have_left_the_line() {
         let limiter = from_noon(five_per_window(algorithm.clone()));
         assert_eq!(limiter.acquire(3).await, Ok(ms(0)), "{algorithm:?}");
         let reserve = || limiter.reserve(3, ms(60_000)).expect("in time");
-        let (first, second, third) = (reserve(), reserve(), reserve());
+        let first = reserve();
+        let second = reserve();
+        let third = reserve();
         let turns = [first.act_at(), second.act_at(), third.act_at()];
         assert!(turns.is_sorted(), "{algorithm:?}: {turns:?}");
         third.cancel();
@@ -241,17 +244,18 @@ async fn ten_thousand_wait_for_a_hundred_windows_in_order() {
     limiter.acquire(100).await.expect("a full window");
     let order = Arc::new(Mutex::new(Vec::new()));
     for name in 0..MANY {
-        let (limiter, order) = (limiter.clone(), Arc::clone(&order));
+        let limiter = limiter.clone();
+        let order = Arc::clone(&order);
         tokio::spawn(async move {
             let waited = limiter.acquire(1).await.expect("a permit");
-            order.lock().expect("no panic").push((name, waited));
+            order.lock().push((name, waited));
         });
     }
     joined(|| limiter.waiting(), MANY as usize).await;
     assert!(limiter.try_acquire(1, ms(1_009)).await.is_err(), "all hundred windows are taken");
     sleep(SECOND).await;
     settle().await;
-    let seen = order.lock().expect("no panic");
+    let seen = order.lock();
     assert_eq!(seen.len() as u64, MANY);
     for ((name, waited), place) in seen.iter().zip(0..) {
         assert_eq!((*name, *waited), (place, ms(10 * (place / 100 + 1))));
@@ -295,12 +299,13 @@ fn threads_wait_for_a_window_in_order_without_a_runtime() {
     let order = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for name in 0..10_usize {
-            let (limiter, order) = (&limiter, &order);
+            let limiter = &limiter;
+            let order = &order;
             scope.spawn(move || {
                 limiter.blocking_acquire(1).expect("permits");
-                order.lock().expect("no panic").push(name);
+                order.lock().push(name);
             });
-            while limiter.waiting() + order.lock().expect("no panic").len() <= name {
+            while limiter.waiting() + order.lock().len() <= name {
                 std::thread::yield_now();
             }
         }
@@ -321,7 +326,8 @@ struct SetBack {
 
 impl Clock for SetBack {
     fn now(&self) -> Timestamp {
-        let (now, by) = (self.time.now(), self.by_ms.load(Ordering::Relaxed) * 1_000_000);
+        let now = self.time.now();
+        let by = self.by_ms.load(Ordering::Relaxed) * 1_000_000;
         Timestamp::from_nanos(now.as_nanos() - by)
     }
 }
@@ -339,7 +345,8 @@ async fn a_clock_that_is_set_back_keeps_nobody_waiting_beyond_its_deadline() {
         limiter.acquire(1).await.expect("the first");
         let wait = limiter.check().expect_err("one a second").retry_after().expect("it comes back");
         let began = clock.time.now();
-        let (hurried, patient) = (limiter.clone(), limiter.clone());
+        let hurried = limiter.clone();
+        let patient = limiter.clone();
         let hurried = tokio::spawn(async move { hurried.try_acquire(1, wait).await });
         settle().await;
         let patient = tokio::spawn(async move { patient.acquire(1).await });

@@ -101,7 +101,8 @@ impl Backend {
 
 #[tokio::test]
 async fn requests_beyond_the_limit_are_rejected_at_once_and_say_when_to_retry() {
-    let (backend, layer) = (Backend::default(), ConcurrencyLayer::fixed(2));
+    let backend = Backend::default();
+    let layer = ConcurrencyLayer::fixed(2);
     let mut running = [backend.ask(&layer, Request::new(())), backend.ask(&layer, Request::new(()))];
     running.iter_mut().for_each(|request| assert!(poll(request.as_mut()).is_pending()));
     let rejected = backend.ask(&layer, Request::new(())).await;
@@ -224,7 +225,8 @@ async fn a_handler_that_panics_gives_its_slot_back() {
 async fn statuses_say_which_calls_are_an_overload() {
     let seen = Seen::default();
     let layer = ConcurrencyLayer::adaptive(seen.limiter());
-    let (good, shed) = (vec![Finish::Success], vec![Finish::Overload]);
+    let good = vec![Finish::Success];
+    let shed = vec![Finish::Overload];
     let end = async |layer: &ConcurrencyLayer<ManualClock>, status: u16, code: Option<&'static str>| {
         let service = layer.layer(service_fn(move |_: Request<()>| {
             let mut response = Response::builder().status(status);
@@ -411,8 +413,10 @@ proptest! {
         let _entered = runtime.enter();
         let limiter = ConcurrencyLimiter::direct(2);
         let wait = if waits { 3_600 * SECOND } else { Duration::ZERO };
-        let (backend, layer) = (Backend::default(), ConcurrencyLayer::new(limiter.clone()).max_wait(wait));
-        let (mut asking, mut answered) = (Vec::new(), Vec::new());
+        let backend = Backend::default();
+let layer = ConcurrencyLayer::new(limiter.clone()).max_wait(wait);
+        let mut asking = Vec::new();
+let mut answered = Vec::new();
         for step in steps {
             let room_before = limiter.in_use() < limiter.limit();
             match step {

@@ -60,7 +60,8 @@ impl Service<http::Request<Body>> for Echo {
 
 async fn say(client: &mut tonic::client::Grpc<Channel>, text: &str) -> Result<String, Status> {
     client.ready().await.expect("a connection");
-    let (request, path) = (tonic::Request::new(text.to_owned()), "/demo.Echo/Say");
+    let request = tonic::Request::new(text.to_owned());
+    let path = "/demo.Echo/Say";
     let codec = ProstCodec::<String, String>::default();
     Ok(client.unary(request, PathAndQuery::from_static(path), codec).await?.into_inner())
 }
@@ -68,7 +69,8 @@ async fn say(client: &mut tonic::client::Grpc<Channel>, text: &str) -> Result<St
 #[tokio::test]
 async fn calls_of_tonic_are_measured_to_their_trailers_and_rejected_as_unavailable() {
     let seen = Seen::default();
-    let (limiter, places) = (seen.limiter(), ConcurrencyLimiter::direct(1));
+    let limiter = seen.limiter();
+    let places = ConcurrencyLimiter::direct(1);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));
     let server = Server::builder()

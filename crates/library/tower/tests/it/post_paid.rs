@@ -124,7 +124,8 @@ fn data(text: &'static str) -> Frame<Bytes> {
 async fn a_stream_counts_while_it_is_sent_and_one_that_is_dropped_has_counted_what_was_read() {
     let limit = tokens(Quota::per_second(10).burst(1_000), &ManualClock::default());
     let (to, frames) = mpsc::channel(1);
-    let (dropped, body) = (Arc::new(Notify::new()), Arc::new(parking_lot::Mutex::new(None)));
+    let dropped = Arc::new(Notify::new());
+    let body = Arc::new(parking_lot::Mutex::new(None));
     *body.lock() = Some(Fed { frames, dropped: Arc::clone(&dropped) });
     let stream = async move |Extension(used): Extension<Used>| {
         let body = body.lock().take().expect("asked once");

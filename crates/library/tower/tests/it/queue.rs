@@ -27,7 +27,8 @@ async fn ask(layer: &QueueLayer<TokioClock>, request: Request<()>) -> Response<B
 
 #[tokio::test(start_paused = true)]
 async fn requests_wait_for_their_turn_and_those_that_cannot_be_in_time_are_denied_at_once() {
-    let (clock, limit) = (TokioClock::new(), one_per_second());
+    let clock = TokioClock::new();
+    let limit = one_per_second();
     let layer = QueueLayer::new(limit.clone(), 2 * SECOND);
     let began = clock.now();
     let requests = (0..4).map(|_| async {
@@ -57,7 +58,8 @@ async fn requests_wait_for_their_turn_and_those_that_cannot_be_in_time_are_denie
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_while_it_waits_leaves_the_line() {
-    let (clock, limit) = (TokioClock::new(), one_per_second());
+    let clock = TokioClock::new();
+    let limit = one_per_second();
     let layer = QueueLayer::new(limit.clone(), 10 * SECOND);
     let began = clock.now();
     ask(&layer, Request::new(())).await;

@@ -187,7 +187,8 @@ async fn the_reply_to_a_denial_is_what_was_set() {
 #[tokio::test]
 async fn the_fields_of_an_inner_denial_stay() {
     let clock = ManualClock::default();
-    let (outer, inner) = (limit(Quota::per_hour(100), &clock), limit(Quota::per_hour(1), &clock));
+    let outer = limit(Quota::per_hour(100), &clock);
+    let inner = limit(Quota::per_hour(1), &clock);
     let service =
         service_fn(async |_: Request<()>| Ok::<_, std::io::Error>(Response::new(Full::<Bytes>::default())));
     let service = ServiceBuilder::new()
@@ -211,7 +212,8 @@ async fn a_denied_request_leaves_no_place_of_the_inner_service_taken() {
             Ok::<_, std::io::Error>(Response::new(Full::<Bytes>::default()))
         }));
     // Two connections, as of a server: each has a clone that lives on while it is idle.
-    let (mut one, mut other) = (service.clone(), service);
+    let mut one = service.clone();
+    let mut other = service;
     for want in [StatusCode::OK, StatusCode::TOO_MANY_REQUESTS, StatusCode::TOO_MANY_REQUESTS] {
         for service in [&mut one, &mut other] {
             let ready = service.ready().await.expect("ready: the other keeps no place");

@@ -214,7 +214,8 @@ fn grants(items: &[Item], keys: &[u8], claims: &[Claim], verdicts: &Verdicts, at
         let act = |claim: &Claim| {
             let of_claim = items.iter().zip(decisions).filter(|(item, _)| item.key(keys) == &*claim.key);
             let last = of_claim.map(|(_, decision)| decision).next_back()?;
-            let (act_at, is_later) = (at + last.delay(), last.delay().is_zero());
+            let act_at = at + last.delay();
+            let is_later = last.delay().is_zero();
             let there = claim.pace.steady_ns(last.remaining().saturating_add(1));
             let base = if is_later { earlier(at, there) } else { act_at };
             claim.pace.is_steady().then_some(Act { at: act_at, base, is_later })

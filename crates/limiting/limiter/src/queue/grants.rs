@@ -19,7 +19,8 @@ impl Ticket<'_> {
         let Some(claims) = state.waiters.get(&self.id).map(|waiter| waiter.claims.clone()) else {
             return Vec::new();
         };
-        let (mut woken, mut gone) = (Vec::new(), Vec::new());
+        let mut woken = Vec::new();
+        let mut gone = Vec::new();
         for (index, Granted { id, permits, grant }) in all.into_iter().enumerate() {
             if id != self.id && state.waiters.get(&id).is_some_and(|waiter| !waiter.can_be_granted()) {
                 gone.push((index, id, Vec::new())); // the rules have changed meanwhile
@@ -147,7 +148,8 @@ impl State {
         let Some(line) = self.lines.get_mut(&claim.key) else { return false };
         let Some(&(act, permits)) = line.granted.get(&id) else { return false };
         let freed = claim.pace.freed_ns(permits);
-        let (mut last, mut behind) = (act, Vec::new());
+        let mut last = act;
+        let mut behind = Vec::new();
         for (&next, &(at, permits)) in line.granted.range(id + 1..) {
             let is_next = claim.pace.after(last, permits).as_nanos().saturating_add(1) >= at.as_nanos();
             let is_alone = self.waiters.get(&next).is_none_or(|waiter| waiter.claims.len() == 1);

@@ -23,7 +23,8 @@ impl Longest {
 
     /// Notes a span. If two threads note one at the same time, one of the two may be overwritten.
     pub(super) fn note(&self, span: Duration, now: Timestamp) {
-        let (longest, ns) = (self.get(), tollgate_core::nanos(span));
+        let longest = self.get();
+        let ns = tollgate_core::nanos(span);
         let since = Timestamp::from_nanos(self.since_ns.load(Relaxed));
         let fades = since > now || now.since(since) >= Self::FADES; // a clock may jump
         if ns >= longest {

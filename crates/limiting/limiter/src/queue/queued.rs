@@ -94,7 +94,8 @@ where
         arrived: Timestamp,
         patience: Option<&'l Patience<'l, F>>,
     ) -> Self {
-        let (now, stage) = (arrived, Stage::Arrived);
+        let now = arrived;
+        let stage = Stage::Arrived;
         Self { limiter, request, arrived, patience, now, is_early: false, stage, paid: None }
     }
 
@@ -136,7 +137,8 @@ where
         mut round: Round<'_>,
         scratch: &mut Scratch,
     ) -> Next<'l, S, O, F, T> {
-        let (limiter, now) = (self.limiter, self.now);
+        let limiter = self.limiter;
+        let now = self.now;
         let lines = &limiter.lines;
         let longest = self.patience.map_or(Duration::ZERO, |it| round.claims.max_wait.min(it.longest));
         let deadline = self.arrived + longest;
@@ -186,7 +188,8 @@ where
         scratch: &mut Scratch,
     ) -> Next<'l, S, O, F, T> {
         let (alike, planned) = self.plan_ahead(rules, round, scratch);
-        let (ticket, deadline) = (&mut waiting.ticket, waiting.deadline);
+        let ticket = &mut waiting.ticket;
+        let deadline = waiting.deadline;
         match self.ask(round, alike.as_ref(), Some(&*ticket), deadline, scratch).await {
             // One that left has passed its permits on to it meanwhile.
             Asked::Decided { overall: Outcome::Deny, .. } if ticket.granted().is_some() => {}

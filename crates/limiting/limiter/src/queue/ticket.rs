@@ -112,8 +112,11 @@ impl Lines {
             self.events.not_joined(why);
             return Err(why);
         }
-        let (not_before, grant) = (Timestamp::ZERO, None);
-        let (behind, waker, is_woken) = (0, None, false);
+        let not_before = Timestamp::ZERO;
+        let grant = None;
+        let behind = 0;
+        let waker = None;
+        let is_woken = false;
         Ok(Waiter { holder, claims, behind, deadline, alike, not_before, grant, waker, is_woken })
     }
 
@@ -166,7 +169,8 @@ impl<'l> Ticket<'l> {
     /// The requests behind it that want the same and have their turns before `until`, at most `most`; and the
     /// instant before which all of them must have their turns. The ticket itself is the first of its lines.
     pub(crate) fn followers(&self, mut until: Timestamp, most: usize) -> (Vec<Follower>, Timestamp) {
-        let (state, mut followers) = (self.lines.state(), Vec::new());
+        let state = self.lines.state();
+        let mut followers = Vec::new();
         let first = state.waiters.get(&self.id).filter(|waiter| waiter.behind == 0 && waiter.grant.is_none());
         let Some(Waiter { claims, alike: Some(alike), .. }) = first else { return (followers, until) };
         let lines = claims.iter().map(|claim| state.lines.get(&claim.key));
@@ -324,7 +328,8 @@ mod tests {
 
     #[test]
     fn requests_are_asked_for_the_earlier_the_later_timers_and_stores_are() {
-        let (lines, ms) = (Lines::new(1, false), Duration::from_millis);
+        let lines = Lines::new(1, false);
+        let ms = Duration::from_millis;
         let at = |at_ms| Timestamp::from_unix_seconds(1) + ms(at_ms);
         for (at_ms, late_ms, trip_ms, ahead_ms) in [
             (0, 0, 0, 20),

@@ -79,7 +79,8 @@ impl<S: Store, O: Observer> Limiter<S, O> {
         let id = new_id().ok_or(ReserveError::NoRandomness)?;
         scratch.clear();
         let rules = self.rules.load();
-        let (mut holding, mut place) = (Holding::default(), None);
+        let mut holding = Holding::default();
+        let mut place = None;
         let answer = match self.plan(&rules, request, Hits::Held, now, scratch)? {
             None => self.answer_of_no_domain(rules, request, now, scratch),
             Some(domain) => {
@@ -257,7 +258,8 @@ fn quota_ref(item: &Item, domain: &Domain, overrides: &[Override]) -> QuotaRef {
             let unit = limit.unit.unwrap_or(tollgate_policy::Unit::Second);
             // It came as a number of 32 bits.
             let requests_per_unit = u32::try_from(limit.requests_per_unit).unwrap_or(u32::MAX);
-            let (sharing, origin) = (item.sharing, item.origin);
+            let sharing = item.sharing;
+            let origin = item.origin;
             QuotaRef::Override { requests_per_unit, unit, sharing, origin }
         }
     }

@@ -315,7 +315,8 @@ impl Table {
             };
             part.ends.pop();
             if let Some(Entry::Open(held)) = part.entries.get(&id) {
-                let (holder, bytes) = (held.holder, held.bytes);
+                let holder = held.holder;
+                let bytes = held.bytes;
                 self.events.expired.fetch_add(1, Relaxed);
                 self.close(part, holder, bytes);
                 part.entries.remove(&id);

@@ -62,7 +62,8 @@ fn each_algorithm_is_chosen_by_its_name_and_decides_in_its_own_way() {
     let stories = CHOICES.iter().enumerate().map(|(nth, (name, algorithm))| {
         let key = format!("k{nth}");
         let quota = Quota::new(4, Period::Span(seconds(10)), algorithm.clone()).expect(name);
-        let (mut state, mut scratch) = (quota.fresh(), Scratch::new());
+        let mut state = quota.fresh();
+        let mut scratch = Scratch::new();
         let story: Vec<Noticed> = trace()
             .map(|(now, hits)| {
                 let entries = [Entry::new(&key, "x")];

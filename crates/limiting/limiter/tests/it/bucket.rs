@@ -284,10 +284,12 @@ fn outcomes<S: Store>(limiter: &Limiter<S>, client: usize, classes: &[usize], no
 
 /// Which of these classes a bucket with `parts` admits one after another, and what is left.
 fn fitting(spec: &Spec, classes: &[usize], parts: i128) -> (Vec<bool>, i128) {
-    let (mut after, mut want) = (parts, Vec::new());
+    let mut after = parts;
+    let mut want = Vec::new();
     for class in classes {
         let (cost, overdraft) = spec.classes[*class];
-        let (cost, overdraft) = (i128::from(cost) * PERMIT, i128::from(overdraft) * PERMIT);
+        let cost = i128::from(cost) * PERMIT;
+        let overdraft = i128::from(overdraft) * PERMIT;
         let fits = after >= 0 && after - cost >= -overdraft;
         after -= if fits { cost } else { 0 };
         want.push(fits);
@@ -298,7 +300,8 @@ fn fitting(spec: &Spec, classes: &[usize], parts: i128) -> (Vec<bool>, i128) {
 fn law<S: Store>(store: S, is_together: bool, reloads: &[(Spec, Vec<Asked>)]) -> Result<(), TestCaseError> {
     let limiter: Limiter<S> =
         Limiter::new(reloads[0].0.policy(is_together), store, LimiterSettings::default());
-    let (mut levels, mut now) = (BTreeMap::<usize, Level>::new(), NOON);
+    let mut levels = BTreeMap::<usize, Level>::new();
+    let mut now = NOON;
     let mut before = &reloads[0].0;
     for (nth, (spec, requests)) in reloads.iter().enumerate() {
         if nth > 0 {
@@ -392,7 +395,8 @@ fn a_class_that_was_removed_meanwhile_reads_what_the_new_rate_wrote() {
     };
     // At the new rate 99 permits are owed for a tenth of a second, which at the old one would be none.
     for class in 0..2 {
-        let (overtaken, kept) = (quota(&slow, class), quota(&fast, 0));
+        let overtaken = quota(&slow, class);
+        let kept = quota(&fast, 0);
         let mut state = kept.fresh();
         assert!(kept.take(&mut state, Cost(99), NOON).is_admitted());
         assert!(!overtaken.take(&mut state, Cost(2), NOON).is_admitted(), "one is left");
@@ -413,11 +417,17 @@ fn reloads_under_load_never_admit_more_than_the_more_generous_rule() {
     let policies: Vec<Policy> = specs.iter().map(|spec| spec.policy(false)).collect();
     let limiter: Limiter<MemoryStore> =
         Limiter::new(policies[0].clone(), MemoryStore::default(), LimiterSettings::default());
-    let (admitted, clock_ms, reload) = (AtomicI64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let admitted = AtomicI64::new(0);
+    let clock_ms = AtomicU64::new(0);
+    let reload = AtomicU64::new(0);
     let now = || NOON + Duration::from_millis(clock_ms.fetch_add(1, Relaxed));
     std::thread::scope(|scope| {
         for thread in 0..3_usize {
-            let (limiter, admitted, reload, specs, now) = (&limiter, &admitted, &reload, &specs, &now);
+            let limiter = &limiter;
+            let admitted = &admitted;
+            let reload = &reload;
+            let specs = &specs;
+            let now = &now;
             scope.spawn(move || {
                 for round in 0..1_500_usize {
                     // Costs may change between looking and asking: the smallest that any rules say is counted.

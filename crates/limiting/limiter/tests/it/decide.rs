@@ -315,7 +315,8 @@ fn a_bucket_that_starts_empty_fills_also_where_all_limits_are_charged_together_a
         let entries = entries("k=other");
         let request = Request { domain: "d", descriptors: &[Descriptor::new(&entries)], hits: 1 };
         for (at_ms, want) in [(0, false), (99, false), (100, true), (100, false)] {
-            let (now, mut scratch) = (NOON + Duration::from_millis(at_ms), Scratch::new());
+            let now = NOON + Duration::from_millis(at_ms);
+            let mut scratch = Scratch::new();
             let reserved = block_on(limiter.reserve(&request, ReserveTerms::default(), now, &mut scratch));
             assert_eq!(reserved.expect("there is room").id.is_some(), want, "at {at_ms} ms");
         }

@@ -239,7 +239,8 @@ fn no_request_fails_while_rules_change() {
     let file = folder.path().join("rules.yaml");
     write(&file, &rules(1_000_000));
     let following = Following::new(&file);
-    let (stop, asked) = (AtomicBool::new(false), AtomicU64::new(0));
+    let stop = AtomicBool::new(false);
+    let asked = AtomicU64::new(0);
     let limiter = &following.limiter;
     std::thread::scope(|scope| {
         for _ in 0..2 {

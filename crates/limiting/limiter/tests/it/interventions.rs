@@ -229,7 +229,8 @@ descriptors:
         let entries = [Entry::new(key, value)];
         limiter.intervention("d", &entries, NOON).map(|it| it.action)
     };
-    let (blocked, allowed) = (Some(Intervened::Blocked), Some(Intervened::Allowed));
+    let blocked = Some(Intervened::Blocked);
+    let allowed = Some(Intervened::Allowed);
     for (key, value, want) in [
         ("ip", "203.0.113.7", blocked),
         ("ip", "203.0.113.7:50001", blocked),

@@ -71,12 +71,11 @@ fn uncounted_descriptors_and_an_unavailable_store_are_errors() {
     let limiter: Limiter<OutageStore> =
         Limiter::new(policy(RULES), OutageStore::default(), LimiterSettings::default());
     let error = |domain: &str, of: &str| {
-        let (look, reset) = (
-            block_on(limiter.inspect(domain, &entries(of), NOON))
-                .expect_err("nothing is counted")
-                .to_string(),
-            block_on(limiter.reset(domain, &entries(of), NOON)).expect_err("nothing is counted").to_string(),
-        );
+        let look = block_on(limiter.inspect(domain, &entries(of), NOON))
+            .expect_err("nothing is counted")
+            .to_string();
+        let reset =
+            block_on(limiter.reset(domain, &entries(of), NOON)).expect_err("nothing is counted").to_string();
         assert_eq!(look, reset);
         look
     };
@@ -135,7 +134,8 @@ fn rows(limiter: &Limiter<ModelStore>, now: tollgate_core::Timestamp) -> Vec<Str
 #[test]
 fn the_report_has_the_rules_in_force_their_totals_and_top_keys() {
     let limiter = limiter(RULES);
-    let (version, began) = (limiter.report(NOON).version, limiter.report(NOON).loaded_at);
+    let version = limiter.report(NOON).version;
+    let began = limiter.report(NOON).loaded_at;
     assert_eq!((version.len(), began), (12, tollgate_core::Timestamp::ZERO));
     for (user, requests) in [("ann", 5), ("bob", 8), ("cid", 3)] {
         for _ in 0..requests {

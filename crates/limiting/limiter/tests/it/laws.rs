@@ -64,7 +64,8 @@ proptest! {
 
     #[test]
     fn each_limit_counts_every_hit_and_denies_what_passes_it(requests in requests()) {
-        let (limiter, mut counts) = (limiter(RULES), Counts::new());
+        let limiter = limiter(RULES);
+let mut counts = Counts::new();
         for asked in requests {
             let want: Vec<bool> = asked.iter().map(|&one| count(&mut counts, one)).collect();
             let (overall, got) = outcomes(&limiter, &asked, NOON);
@@ -75,7 +76,8 @@ proptest! {
 
     #[test]
     fn together_is_charged_exactly_when_everything_fits(requests in requests()) {
-        let (limiter, mut counts) = (limiter(&format!("{RULES}\ncharge: together")), Counts::new());
+        let limiter = limiter(&format!("{RULES}\ncharge: together"));
+let mut counts = Counts::new();
         for asked in requests {
             let mut tried = counts.clone();
             let want: Vec<bool> = asked.iter().map(|&one| count(&mut tried, one)).collect();

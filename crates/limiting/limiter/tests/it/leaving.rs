@@ -64,7 +64,9 @@ fn used(limiter: &Limiter<Routed>, key: &str, limit: u64) -> u64 {
 
 #[test]
 fn a_caller_that_leaves_at_any_moment_leaves_nothing_half_charged() {
-    let (own, all, few) = (of("own=1"), of("all=1"), of("few=1"));
+    let own = of("own=1");
+    let all = of("all=1");
+    let few = of("few=1");
     for (down, asks, is_admitted) in [
         (None, &[own, all][..], true),
         (None, &[all, own, few], false), // the store denies

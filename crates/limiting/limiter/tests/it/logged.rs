@@ -76,7 +76,8 @@ fn a_denial_is_one_line_with_key_limit_and_wait() {
         "INFO tollgate::denied: denied domain=\"d\" is_override=true descriptor=\"nobody=x\" hits=1 never_fits=true",
     ];
     assert_eq!(got, want);
-    let (quota, mut out) = (Quota::fixed_window(0, seconds(60)).expect("in bounds"), Vec::new());
+    let quota = Quota::fixed_window(0, seconds(60)).expect("in bounds");
+    let mut out = Vec::new();
     let got = lines(Level::INFO, || {
         let ask = Throttle { key: b"k\xff", quota: &quota, cost: Cost::ONE };
         block_on(limiter.throttle(&[ask], NOON, &mut Scratch::new(), &mut out));

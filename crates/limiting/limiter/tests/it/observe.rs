@@ -133,7 +133,8 @@ fn stores_latency_and_what_others_register_are_shown() {
     let limiter = limiter(RULES);
     let metrics = limiter.metrics();
     metrics.watch_store("memory", || StoreStats::new(7, 1_024, 4_096, 3));
-    let (http, resp) = (metrics.latency("http"), metrics.latency("resp"));
+    let http = metrics.latency("http");
+    let resp = metrics.latency("resp");
     http.observe(Duration::from_nanos(700));
     metrics.latency("http").observe(Duration::from_secs(7));
     resp.observe_all(Duration::from_millis(2), 3);
@@ -246,7 +247,8 @@ fn the_names_of_envoyproxy_ratelimit_are_also_lines_of_its_page() {
     ask(&limiter, &[of("a=1").hits(12)]);
     ask(&limiter, &[of("plan=gold user=u")]);
     for surface in ["grpc", "http"] {
-        let (status, reason) = ("INVALID_ARGUMENT", "invalid");
+        let status = "INVALID_ARGUMENT";
+        let reason = "invalid";
         limiter.request_rejected(Rejected { surface, peer: None, status, reason, detail: "no domain" });
     }
     let stats = limiter.metrics().peer_stats();

@@ -228,7 +228,8 @@ fn a_quota_that_came_with_the_question_is_shared_out_too() {
     let quota = Quota::token_bucket(8, Duration::from_secs(1)).expect("a quota");
     let ask = Throttle { key: b"ann", quota: &quota, cost: Cost::ONE };
     go_down(&limiter, true);
-    let (mut scratch, mut out) = (Scratch::new(), Vec::new());
+    let mut scratch = Scratch::new();
+    let mut out = Vec::new();
     block_on(limiter.throttle(&[ask; 3], NOON, &mut scratch, &mut out));
     let told: Vec<_> =
         out.iter().map(|it| (it.is_admitted(), it.remaining(), it.degraded.is_some())).collect();

@@ -119,7 +119,9 @@ fn finished_work_counts_whatever_denies_the_request_and_a_denied_check_spares_th
         {key: tokens, rate_limit: {rate: 100/h, post_paid: true}},
         {key: never, rate: 0/h}]}";
     let limiter = limiter(text);
-    let (calls, tokens, never) = (of("calls=1"), of("tokens=1"), of("never=1"));
+    let calls = of("calls=1");
+    let tokens = of("tokens=1");
+    let never = of("never=1");
     for (asks, want) in [
         (&[calls, tokens.hits(0)][..], "OK: ok 1/2, ok 100/100"),
         (&[calls.hits(2), tokens.hits(60)], "OVER: over 0/2 in 3600s, ok 40/100"),
@@ -267,7 +269,8 @@ proptest! {
             {{key: calls, rate: 5/h}}, {{key: tokens, rate_limit: {{rate: 100/h, post_paid: true}}}},
             {{key: bucket, rate_limit: {{algorithm: total, limit: 90, post_paid: true}}}}]}}");
         let limiter: Limiter<ModelStore> = limiter(&text);
-        let (mut tokens, mut bucket) = (0, 0);
+        let mut tokens = 0;
+let mut bucket = 0;
         for (calls, used, other) in asks {
             let asked: [Ask<'_>; 3] =
                 [of("calls=1").hits(calls), of("bucket=1").hits(other), of("tokens=1").hits(used)];

@@ -75,7 +75,8 @@ struct Model {
 impl Model {
     fn ask(&mut self, (key, hits, window): (u8, u64, u64), limit: u64, near_ratio: f32, shadow: bool) {
         let counted = self.counted.entry((key, window)).or_default();
-        let (before, after) = (*counted, *counted + hits);
+        let before = *counted;
+        let after = *counted + hits;
         *counted = after;
         let near_from = (limit as f32 * near_ratio).floor() as u64;
         let [total, within, near, over, in_shadow] = &mut self.counts;

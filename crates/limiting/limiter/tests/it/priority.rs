@@ -20,7 +20,8 @@ descriptors:
 fn a_high_priority_is_admitted_first_under_contention_and_a_low_one_gets_the_rest() {
     let limiter = limiter(RULES);
     let is_admitted = |entries: &str, now| ask_at(&limiter, "d", &[of(entries)], now).starts_with("OK");
-    let (mut high, mut low) = (0, 0);
+    let mut high = 0;
+    let mut low = 0;
     for tick in 0..300_u64 {
         let now = NOON + Duration::from_millis(10 * tick);
         // Low requests come first, and far too many of them.

@@ -53,18 +53,23 @@ struct Gone {
 impl<'l, S: Store> Hall<'l, S> {
     fn new(limiter: &'l Limiter<S>) -> Self {
         let world = World::at(NOON);
-        let (seen, retry_ms, gone) = (Rc::default(), Rc::default(), Arc::default());
+        let seen = Rc::default();
+        let retry_ms = Rc::default();
+        let gone = Arc::default();
         Self { limiter, tasks: Tasks::new(&world), world, seen, retry_ms, gone }
     }
 
     /// A request with these descriptors, each `key=value` and hits, that waits for at most `longest`. Returns
     /// its number.
     fn ask_for(&mut self, descriptors: &[(&'l str, u64)], longest: Duration) -> usize {
-        let (limiter, world, seen) = (self.limiter, Arc::clone(&self.world), Rc::clone(&self.seen));
+        let limiter = self.limiter;
+        let world = Arc::clone(&self.world);
+        let seen = Rc::clone(&self.seen);
         let descriptors = descriptors.to_vec();
         let index = seen.borrow().len();
         seen.borrow_mut().push(Seen::Waits);
-        let (retry_ms, gone) = (Rc::clone(&self.retry_ms), Arc::clone(&self.gone));
+        let retry_ms = Rc::clone(&self.retry_ms);
+        let gone = Arc::clone(&self.gone);
         retry_ms.borrow_mut().push(None);
         let started = self.tasks.start(async move {
             let began = world.now();

@@ -58,7 +58,8 @@ proptest! {
         let text = "{domain: d, descriptors: [{key: k, rate_limit: {requests_per_unit: 100, algorithm: total}}]}";
         let desk = Desk(limiter(text));
         let mut made: Vec<(ReservationId, u64, Fate)> = Vec::new();
-        let (mut taken, mut second) = (0, 0);
+        let mut taken = 0;
+let mut second = 0;
         for step in steps {
             let now = NOON + seconds(second);
             let spent = |made: &[(ReservationId, u64, Fate)]| made.iter().map(|(_, hits, fate)| match fate {
@@ -116,10 +117,13 @@ fn many_callers_at_once_never_hold_more_than_there_is_and_what_they_do_not_use_c
         {key: year, rate_limit: {unit: year, requests_per_unit: 900}}]}";
     let desk =
         Desk(Limiter::<MemoryStore>::new(policy(text), MemoryStore::default(), LimiterSettings::default()));
-    let (used, open) = (AtomicU64::new(0), AtomicU64::new(0));
+    let used = AtomicU64::new(0);
+    let open = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (desk, used, open) = (&desk, &used, &open);
+            let desk = &desk;
+            let used = &used;
+            let open = &open;
             scope.spawn(move || {
                 for round in 0..ROUNDS {
                     let hits = 1 + (thread + round) % 7;

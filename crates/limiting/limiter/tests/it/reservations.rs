@@ -379,7 +379,8 @@ fn one_caller_gets_half_of_the_places_and_one_domain_four_fifths_whatever_it_ask
         let mut made = 0;
         loop {
             // A caller that another descriptor hides is the same caller.
-            let (many, other) = (format!("many={}", value(made)), format!("no=rule{made}"));
+            let many = format!("many={}", value(made));
+            let other = format!("no=rule{made}");
             match desk.try_reserve(&[of(&other), of(&many)], 1, NOW, NOON) {
                 Ok(got) => assert!(got.id.is_some(), "there are many"),
                 Err(error) => return (made, error),

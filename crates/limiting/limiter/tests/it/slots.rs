@@ -164,7 +164,8 @@ fn without_slots_a_holder_is_admitted_or_denied_as_a_check_would_be() {
 #[test]
 fn a_check_or_a_reservation_of_slots_is_an_error_that_names_the_rule() {
     let limiter = limiter(RULES);
-    let (slots, rate) = (entries("export=a"), entries("rate=a"));
+    let slots = entries("export=a");
+    let rate = entries("rate=a");
     let descriptors = [Descriptor::new(&rate), Descriptor::new(&slots)];
     let request = Request { domain: "d", descriptors: &descriptors, hits: 1 };
     let mut scratch = Scratch::new();

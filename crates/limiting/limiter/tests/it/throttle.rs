@@ -40,7 +40,8 @@ fn throttle(limiter: &Limiter<ModelStore>, asks: &[(&[u8], &Quota, u64)], after:
 #[test]
 fn the_servers_shadow_mode_counts_and_admits() {
     let settings = LimiterSettings { shadow_mode: true, ..LimiterSettings::default() };
-    let (store, quota) = (ModelStore::default(), bucket(2, 1, 1));
+    let store = ModelStore::default();
+    let quota = bucket(2, 1, 1);
     let limiter: Limiter<ModelStore> = Limiter::new(Policy::empty(), store, settings.clone());
     for (at_ms, cost, want) in [
         (0, 2, (false, 0)),
@@ -64,14 +65,16 @@ fn the_servers_shadow_mode_counts_and_admits() {
     let settings = LimiterSettings { throttle_on_store_failure: OnStoreFailure::Deny, ..settings };
     let limiter: Limiter<OutageStore> =
         Limiter::new(Policy::empty(), OutageStore::default().down(), settings);
-    let (ask, mut out) = (Throttle { key: b"k", quota: &quota, cost: Cost::ONE }, Vec::new());
+    let ask = Throttle { key: b"k", quota: &quota, cost: Cost::ONE };
+    let mut out = Vec::new();
     block_on(limiter.throttle(&[ask], NOON, &mut Scratch::new(), &mut out));
     assert!(out[0].is_admitted() && out[0].is_shadowed && out[0].degraded.is_some());
 }
 
 #[test]
 fn a_burst_of_two_then_one_a_second_and_a_batch_is_as_one_after_another() {
-    let (limiter, quota) = (empty(), bucket(2, 1, 1));
+    let limiter = empty();
+    let quota = bucket(2, 1, 1);
     for (at_ms, cost, want) in [
         (0, 1, (true, 1)),
         (0, 2, (false, 1)),
@@ -145,7 +148,8 @@ fn a_share_keeps_its_instant_too_when_the_rate_changes() {
     let limiter: Limiter<Routed> =
         Limiter::new(Policy::empty(), beside_memory(store), LimiterSettings::default());
     let passes = |quota: &Quota, cost| {
-        let (ask, mut out) = (Throttle { key: b"k", quota, cost: Cost(cost) }, Vec::new());
+        let ask = Throttle { key: b"k", quota, cost: Cost(cost) };
+        let mut out = Vec::new();
         block_on(limiter.throttle(&[ask], NOON, &mut Scratch::new(), &mut out));
         out[0].is_admitted()
     };
@@ -189,7 +193,8 @@ fn memory_keeps_limits_of_requests_apart_unless_a_rule_matches() {
     desk.cancel(held.id.expect("it is held"), NOON).expect("it is open");
     assert_eq!(ask_at(&desk.0, "d", &[of("no=rule").limit(5, minute).hits(0)], NOON), "OK: ok 2/5");
     let quota = bucket(1, 1, 60);
-    let (ask, mut out) = (Throttle { key: b"k", quota: &quota, cost: Cost::ONE }, Vec::new());
+    let ask = Throttle { key: b"k", quota: &quota, cost: Cost::ONE };
+    let mut out = Vec::new();
     block_on(desk.0.throttle(&[ask], NOON, &mut Scratch::new(), &mut out));
     assert_eq!(tracked(), [1, 2]);
 }
@@ -229,7 +234,8 @@ proptest! {
 
 #[test]
 fn it_is_counted_as_a_rule_of_its_own_and_its_top_keys_are_kept() {
-    let (limiter, quota) = (empty(), bucket(1, 1, 60));
+    let limiter = empty();
+    let quota = bucket(1, 1, 60);
     assert!(!limiter.metrics().render().contains("(throttle)"));
     throttle(
         &limiter,
@@ -261,7 +267,8 @@ fn without_the_store_the_limiters_setting_decides() {
         let settings = LimiterSettings { throttle_on_store_failure: way, ..LimiterSettings::default() };
         let limiter: Limiter<Routed> =
             Limiter::new(Policy::empty(), beside_memory(OutageStore::default().down()), settings);
-        let (quota, mut out) = (bucket(2, 1, 60), Vec::new());
+        let quota = bucket(2, 1, 60);
+        let mut out = Vec::new();
         let ask = Throttle { key: b"k", quota: &quota, cost: Cost::ONE };
         block_on(limiter.throttle(&[ask; 3], NOON, &mut Scratch::new(), &mut out));
         let told: Vec<_> = out
@@ -286,7 +293,8 @@ fn what_a_store_cannot_count_each_node_counts_by_its_share_and_that_is_no_outage
         LimiterSettings { throttle_on_store_failure: OnStoreFailure::Deny, ..LimiterSettings::default() };
     let store = OutageStore::default().with_nodes(2).unable();
     let limiter: Limiter<Routed> = Limiter::new(Policy::empty(), beside_memory(store), settings);
-    let (quota, mut out) = (bucket(4, 1, 60), Vec::new());
+    let quota = bucket(4, 1, 60);
+    let mut out = Vec::new();
     let ask = Throttle { key: b"k", quota: &quota, cost: Cost::ONE };
     block_on(limiter.throttle(&[ask; 3], NOON, &mut Scratch::new(), &mut out));
     let told: Vec<_> = out.iter().map(|it| (it.is_admitted(), it.degraded)).collect();

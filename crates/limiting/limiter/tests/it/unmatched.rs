@@ -73,7 +73,8 @@ fn a_reservation_that_no_rule_matches_is_denied_as_well() {
     for (asked, is_admitted) in [("nobody=x", false), ("user=ann", true), ("user=operator", true)] {
         let entries = entries(asked);
         let request = Request { domain: "d", descriptors: &[Descriptor::new(&entries)], hits: 1 };
-        let (now, mut scratch): (Timestamp, _) = (NOON, Scratch::new());
+        let now: Timestamp = NOON;
+        let mut scratch = Scratch::new();
         let reserved = block_on(limiter.reserve(&request, ReserveTerms::default(), now, &mut scratch));
         let reserved = reserved.expect("a place");
         assert_eq!(

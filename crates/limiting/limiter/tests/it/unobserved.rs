@@ -14,7 +14,8 @@ fn an_observer_that_is_off_changes_no_decision() {
     let lists = [entries("user=ann")];
     let descriptors = [Descriptor::new(&lists[0])];
     let request = Request { domain: "d", descriptors: &descriptors, hits: 1 };
-    let (mut scratch, mut other) = (Scratch::new(), Scratch::new());
+    let mut scratch = Scratch::new();
+    let mut other = Scratch::new();
     for want in [true, true, false] {
         let one = block_on(observed.decide(&request, NOON, &mut scratch)).expect("an answer");
         let two = block_on(unobserved.decide(&request, NOON, &mut other)).expect("an answer");

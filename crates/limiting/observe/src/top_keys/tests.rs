@@ -209,7 +209,9 @@ proptest! {
     #[test]
     fn an_estimate_is_as_near_as_it_says(shares in prop::collection::vec(1..100_u64, 1..12), seed in any::<u64>()) {
         let (settings, slot) = sketch(16);
-        let (sum, mut truth, mut state) = (shares.iter().sum::<u64>(), vec![0_u64; shares.len()], seed | 1);
+        let sum = shares.iter().sum::<u64>();
+let mut truth = vec![0_u64; shares.len()];
+let mut state = seed | 1;
         for _ in 0..40_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let mut place = (state >> 33) % sum;
@@ -238,7 +240,9 @@ proptest! {
         let (settings, slot) = sketch(places);
         let names: Vec<String> = (0..30).map(|key| format!("key {key}")).collect();
         let mut truth = [0_u64; 30];
-        let (mut now, mut aged, mut total) = (0, None::<u64>, 0);
+        let mut now = 0;
+let mut aged = None::<u64>;
+let mut total = 0;
         for (later, key) in denials {
             now += later;
             let began = *aged.get_or_insert(now);

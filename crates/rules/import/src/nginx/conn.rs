@@ -53,7 +53,8 @@ pub(super) fn write(zone: &Zone, uses: &[&ConnUse], places: &Places, out: &mut S
     // Writing to a string cannot fail.
     let _ = writeln!(out, "  # {}: key {}", places.shown(zone.place), plain(&zone.key));
     for used in uses.iter().take(LISTED) {
-        let (at, level) = (places.shown(used.place), plain(&used.level));
+        let at = places.shown(used.place);
+        let level = plain(&used.level);
         let _ = writeln!(out, "  # {at}: {} at the same time in {level}", used.limit);
     }
     if let Some(more @ 1..) = uses.len().checked_sub(LISTED) {

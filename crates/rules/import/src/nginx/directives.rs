@@ -39,8 +39,10 @@ pub struct Unreadable {
 pub(super) fn directives(text: &str) -> Result<Vec<Directive>, Unreadable> {
     let mut reader = Reader { rest: text.strip_prefix('\u{feff}').unwrap_or(text), line: 1 };
     // The directives of the text, and those of each open block with the directive that it belongs to.
-    let (mut done, mut open) = (Vec::new(), Vec::<(Directive, Vec<Directive>)>::new());
-    let (mut words, mut line) = (Vec::<String>::new(), 1);
+    let mut done = Vec::new();
+    let mut open = Vec::<(Directive, Vec<Directive>)>::new();
+    let mut words = Vec::<String>::new();
+    let mut line = 1;
     while let Some(c) = reader.peek() {
         let at = |what| Unreadable { line: reader.line, what };
         match c {

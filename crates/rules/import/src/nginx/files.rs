@@ -121,7 +121,9 @@ fn too_large() -> io::Error {
 
 /// The path of the first file that `nginx -T` printed, and all of them; `None` for any other text.
 fn printed(text: &str) -> Option<(String, BTreeMap<String, String>)> {
-    let (mut first, mut texts, mut path) = (None, BTreeMap::<String, String>::new(), None);
+    let mut first = None;
+    let mut texts = BTreeMap::<String, String>::new();
+    let mut path = None;
     for line in text.split_inclusive('\n') {
         if let Some(name) = line.strip_prefix(FILE).and_then(|rest| rest.trim_end().strip_suffix(':')) {
             first.get_or_insert_with(|| name.to_owned());

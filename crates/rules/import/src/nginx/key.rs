@@ -148,7 +148,8 @@ pub(super) enum Piece<'a> {
 
 /// The pieces of a text, in order; none of them is empty.
 pub(super) fn pieces(text: &str) -> Vec<Piece<'_>> {
-    let (mut pieces, mut rest) = (Vec::new(), text);
+    let mut pieces = Vec::new();
+    let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
         let named =
             |text: &'_ str| text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());

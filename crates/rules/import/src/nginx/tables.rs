@@ -138,7 +138,8 @@ impl Reader<'_> {
     }
 
     fn map(&self, table: &Table, depth: usize) -> Result<Networks, Obstacle> {
-        let (mut default, mut exact) = (String::new(), BTreeMap::new());
+        let mut default = String::new();
+        let mut exact = BTreeMap::new();
         for line in &table.lines {
             let stuck = |what: String| Err(Obstacle { place: Some(line.place), what });
             match &line.words[..] {
@@ -259,7 +260,8 @@ fn joined(values: &[&Value]) -> Value {
 impl Networks {
     /// The same value for each address.
     fn same(value: Value) -> Self {
-        let (four, six) = (everything(Ipv4Addr::UNSPECIFIED), everything(Ipv6Addr::UNSPECIFIED));
+        let four = everything(Ipv4Addr::UNSPECIFIED);
+        let six = everything(Ipv6Addr::UNSPECIFIED);
         Self(BTreeMap::from([(four, value.clone()), (six, value)]))
     }
 

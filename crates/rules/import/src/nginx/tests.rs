@@ -321,10 +321,8 @@ fn included_files_are_read_from_the_folder_or_from_what_nginx_prints() {
     let folder = tempfile::tempdir().expect("a folder");
     let main =
         "limit_req_zone $server_name zone=a:1m;\nhttp { include conf.d/*.conf; include missing.conf; }\n";
-    let (first, second) = (
-        "limit_req zone=a burst=3 nodelay;",
-        "server { limit_req zone=a burst=4 nodelay; }\ninclude ../main.conf;",
-    );
+    let first = "limit_req zone=a burst=3 nodelay;";
+    let second = "server { limit_req zone=a burst=4 nodelay; }\ninclude ../main.conf;";
     let main_path = folder.path().join("main.conf");
     std::fs::create_dir(folder.path().join("conf.d")).expect("created");
     let write = |name: &str, text: &[u8]| std::fs::write(folder.path().join(name), text).expect("written");

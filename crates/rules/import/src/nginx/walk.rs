@@ -171,7 +171,8 @@ impl Walk {
     fn block(&mut self, file: usize, all: Vec<Directive>, around: &Level, depth: usize) {
         let mut flat = Vec::new();
         self.with_included(file, all, depth, &mut flat);
-        let (mut level, mut own) = (around.clone(), Own::default());
+        let mut level = around.clone();
+        let mut own = Own::default();
         for it in &flat {
             self.read_directive(it, &mut level, &mut own);
         }
@@ -329,7 +330,8 @@ impl Walk {
 
     /// Reads a directive of a block, except those that are read for the block as a whole.
     fn take(&mut self, it: Placed, level: &Level) {
-        let (place, what) = (it.place(), said(&it.directive));
+        let place = it.place();
+        let what = said(&it.directive);
         let Placed { file, depth, directive: Directive { words, block, .. } } = it;
         let Some((name, arguments)) = words.split_first() else { return };
         match name.as_str() {

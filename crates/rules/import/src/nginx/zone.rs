@@ -82,7 +82,10 @@ impl Zone {
     /// Reads the arguments of a directive.
     pub(super) fn of(place: Place, arguments: &[String]) -> Result<Self, String> {
         let [key, parameters @ ..] = arguments else { return Err("it has no key".to_owned()) };
-        let (mut name, mut size, mut rate, mut is_synced) = (None, None, None, false);
+        let mut name = None;
+        let mut size = None;
+        let mut rate = None;
+        let mut is_synced = false;
         for parameter in parameters {
             match parameter.split_once('=') {
                 Some(("zone", zone)) => {
@@ -242,7 +245,9 @@ fn write_lines(lines: &[String], indent: &str, out: &mut String) {
 impl Limit {
     /// Reads the arguments of a directive.
     pub(super) fn of(place: Place, arguments: &[String]) -> Result<Self, String> {
-        let (mut zone, mut burst, mut delay) = (None, 0, Some(0));
+        let mut zone = None;
+        let mut burst = 0;
+        let mut delay = Some(0);
         for parameter in arguments {
             let number =
                 |text: &str| text.parse::<u64>().map_err(|_| format!("{parameter} has no whole number"));

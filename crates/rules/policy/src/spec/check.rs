@@ -126,7 +126,8 @@ impl RuleSpec {
                 if limits.iter().all(|limit| limit.shadow) {
                     errors.push((Part::Limits, RuleError::OnlyShadow));
                 }
-                let (mut names, mut buckets) = (HashMap::new(), HashMap::new());
+                let mut names = HashMap::new();
+                let mut buckets = HashMap::new();
                 // Beside limits in shadow only, it counts as if it were alone.
                 let is_alone = limits.len() > 1 && limits.iter().filter(|limit| !limit.shadow).count() == 1;
                 for (index, limit) in limits.iter().enumerate() {

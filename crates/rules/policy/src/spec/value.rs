@@ -107,7 +107,9 @@ impl ValueSpec {
         name: &str,
         values: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, Vec<(usize, RuleError)>> {
-        let (mut seen, mut listed, mut errors) = (HashSet::new(), Vec::new(), Vec::new());
+        let mut seen = HashSet::new();
+        let mut listed = Vec::new();
+        let mut errors = Vec::new();
         if name.is_empty() || name.contains('*') {
             errors.push((0, RuleError::ListName));
         }

@@ -131,7 +131,9 @@ impl Reader<'_> {
 
     /// `limits`: several on one descriptor, distinguished by their names. `None` if it is not a list.
     pub(super) fn limits<'a>(&mut self, node: &'a Node, path: &Path<'_>) -> Option<ReadLimits<'a>> {
-        let (mut limits, mut places, mut replaced) = (Vec::new(), Vec::new(), Vec::new());
+        let mut limits = Vec::new();
+        let mut places = Vec::new();
+        let mut replaced = Vec::new();
         let items = self.list(node, path);
         if !matches!(node.kind, Kind::List(_)) {
             return None;

@@ -28,7 +28,8 @@ pub(super) struct Queue {
 impl Reader<'_> {
     /// Reads the choice of `fields`; `None` if there is none, or a faulty one, which is reported.
     pub(super) fn on_limit(&mut self, fields: &Fields<'_>, path: &Path<'_>) -> Option<OnLimit> {
-        let (here, wait_path) = (path.key("on_limit"), path.key("max_wait"));
+        let here = path.key("on_limit");
+        let wait_path = path.key("max_wait");
         let Some(node) = fields.get("on_limit") else {
             if fields.get("max_wait").is_some() {
                 let message = "belongs to on_limit: queue; write that too, or remove it";

@@ -53,8 +53,8 @@ impl<'a> Settling<'a> {
         if stamps == self.stamps {
             return true;
         }
-        let (before, now) =
-            (self.stamps.as_deref().unwrap_or_default(), stamps.as_deref().unwrap_or_default());
+        let before = self.stamps.as_deref().unwrap_or_default();
+        let now = stamps.as_deref().unwrap_or_default();
         self.changing = now.iter().find(|stamp| !before.contains(stamp)).map(|stamp| stamp.name.clone());
         (self.stamps, self.still_for) = (stamps, Duration::ZERO);
         false

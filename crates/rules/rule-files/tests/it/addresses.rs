@@ -168,7 +168,8 @@ fn limits_of_the_request_and_statistics_see_the_same_value() {
     ] {
         let entries = [Entry::new(key, value)];
         let rule = domain.find(&entries).expect("a rule");
-        let (mut bytes, mut path) = (Vec::new(), String::new());
+        let mut bytes = Vec::new();
+        let mut path = String::new();
         Override::new(5, Unit::Hour).expect("a quota").write_key(Some(rule), "d", &entries, &mut bytes);
         rule.write_stat(&entries, &mut path);
         assert_eq!((bytes.as_slice(), path.as_str()), (counter.as_bytes(), stat));

@@ -172,7 +172,8 @@ fn a_policy_built_by_hand_is_the_policy_of_the_same_text() {
         assert!(quotas.into_iter().all(|(built, read)| built.quota.is_equivalent_to(&read.quota)));
         assert!(built.place.is_none() && read.place.is_some());
     }
-    let (built_domain, read_domain) = (&built.domains()[0], &read.domains()[0]);
+    let built_domain = &built.domains()[0];
+    let read_domain = &read.domains()[0];
     assert_eq!(
         (built_domain.charge(), built_domain.response(), built.rules().count()),
         (read_domain.charge(), read_domain.response(), read.rules().count())

@@ -157,10 +157,9 @@ fn a_line_of_a_list_that_is_hardly_meant_as_it_is_written_is_warned_of() {
         let rules = parse(&files, &Options::default()).expect("loads");
         rules.warnings.iter().map(ToString::to_string).collect::<Vec<_>>()
     };
-    let (comment, network) = (
-        "matches only as a whole, with what follows #; write the comment on a line of its own",
-        "is not a network, so only this exact text matches; write it as 10.0.0.0/8 or 2001:db8::/32",
-    );
+    let comment = "matches only as a whole, with what follows #; write the comment on a line of its own";
+    let network =
+        "is not a network, so only this exact text matches; write it as 10.0.0.0/8 or 2001:db8::/32";
     for (list, line, value, message) in [
         ("1.1.1.1\n2.2.2.2 # comment\n", 2, "2.2.2.2 # comment", comment),
         ("10.0.0.0/8\t# ours\n", 1, "10.0.0.0/8\\t# ours", comment),
@@ -208,11 +207,9 @@ fn a_descriptor_whose_values_a_pattern_in_a_key_takes_is_warned_of_and_is_not_re
             index + 3
         )
     };
-    let (write, write_and_move, move_up) = (
-        "write value: \"*\" here",
-        "write value: \"*\" here, and move it above that one",
-        "move it above that one",
-    );
+    let write = "write value: \"*\" here";
+    let write_and_move = "write value: \"*\" here, and move it above that one";
+    let move_up = "move it above that one";
     for (descriptors, want) in [
         (&["key: user", "key: '*'"][..], vec![warning(0, "*", 1, write)]),
         (&["key: '*'", "key: user"], vec![warning(1, "*", 0, write_and_move)]),

@@ -242,7 +242,8 @@ fn a_token_bucket_keeps_its_count_when_its_rate_changes() {
             let domain = &policy.domains()[0];
             domain.find(&[Entry::new(key, "ann")]).expect("found").limits[0].quota.clone()
         };
-        let (old, new) = (quota(&old, "user"), quota(&new, path));
+        let old = quota(&old, "user");
+        let new = quota(&new, path);
         let mut state = old.fresh();
         assert_eq!(old.take(&mut state, Cost(60), noon).remaining(), 40);
         assert_eq!(new.take(&mut state, Cost(1), noon).remaining(), 39, "by {path} or {name}");

@@ -344,7 +344,8 @@ descriptors:
         assert_eq!(found(domain, request), limit, "{request}");
     }
     let key = |request: &str| {
-        let (entries, mut key) = (entries(request), Vec::new());
+        let entries = entries(request);
+        let mut key = Vec::new();
         domain.find(&entries).expect("found").write_key(0, "d", &entries, &mut key);
         key
     };

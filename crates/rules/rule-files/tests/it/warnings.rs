@@ -63,10 +63,8 @@ fn a_frequent_kind_hides_no_other_and_counts_over_all_files() {
 
 #[test]
 fn a_key_that_is_named_as_an_address_and_read_as_a_text_is_warned_of() {
-    let (texts, lists) = (
-        Some("write ipv6_prefix: 64, or 128 for single addresses"),
-        Some("or the number of the proxies that you trust"),
-    );
+    let texts = Some("write ipv6_prefix: 64, or 128 for single addresses");
+    let lists = Some("or the number of the proxies that you trust");
     for (descriptors, want) in [
         ("{key: remote_address, rate: 5/m}", texts),
         ("{key: X-Real-IP, rate: 5/m}", texts),

@@ -14,7 +14,8 @@ const RULES: &str = "{domain: d, descriptors: [{key: a, rate_limit: {unit: day, 
 
 fn watch(folder: &Path, loaded: Option<String>) -> (FileSource, WatchHandle) {
     let settings = WatchSettings::new(vec![folder.to_owned()], Options::default());
-    let (poll, settle) = (Duration::from_millis(20), Duration::from_millis(1));
+    let poll = Duration::from_millis(20);
+    let settle = Duration::from_millis(1);
     FileSource::watch(WatchSettings { loaded, poll, settle, ..settings })
 }
 

@@ -91,7 +91,9 @@ fn join(host: &str, port: &str) -> String {
 
 /// Its exporter has a port of its own, if it is on.
 fn prometheus(env: &Env, layer: &mut Layer, faults: &mut Vec<Fault>, notes: &mut Vec<String>) {
-    let (switch, address, path) = ("USE_PROMETHEUS", "PROMETHEUS_ADDR", "PROMETHEUS_PATH");
+    let switch = "USE_PROMETHEUS";
+    let address = "PROMETHEUS_ADDR";
+    let path = "PROMETHEUS_PATH";
     if !env.is_on(switch, faults) {
         let unused: Vec<&str> =
             [address, path].into_iter().filter(|name| env.given(name).is_some()).collect();

@@ -103,7 +103,8 @@ impl<S: Store> RateLimitService<S> {
         let hits = consumed.or(hits).unwrap_or(1);
         let request = Request { domain: &domain, descriptors: &descriptors, hits };
         let trace = self.limiter.call_span(caller.surface, &domain, caller.traceparent());
-        let (clock, mut scratch) = (|| self.now(), Scratch::new());
+        let clock = || self.now();
+        let mut scratch = Scratch::new();
         // A stream is dropped when its caller leaves.
         let patience = Patience { now: &clock, sleep: tokio::time::sleep, longest, left: None };
         let answer = match consumed {

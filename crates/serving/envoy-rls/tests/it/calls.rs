@@ -342,8 +342,8 @@ async fn json_asks_and_answers_the_same() {
         let wait = is_over.then_some("2800");
         assert_eq!([field("retry-after"), field("x-ratelimit-retry-after")], [wait; 2], "{text}");
         assert!(field("x-ratelimit-limit").is_some() && field("x-ratelimit-remaining").is_some(), "{text}");
-        let (reply, want): (serde_json::Value, serde_json::Value) =
-            (serde_json::from_str(reply.body()).unwrap(), serde_json::from_str(want).unwrap());
+        let reply: serde_json::Value = serde_json::from_str(reply.body()).unwrap();
+        let want: serde_json::Value = serde_json::from_str(want).unwrap();
         assert_eq!(reply, want);
     }
     // More hits than there can be.

@@ -55,7 +55,8 @@ async fn calls_through_tls_are_decided_as_any_other() {
 
 #[tokio::test]
 async fn only_clients_with_a_certificate_of_the_authority_are_answered() {
-    let (ours, theirs) = (Authority::new(), Authority::new());
+    let ours = Authority::new();
+    let theirs = Authority::new();
     let server = serve(&ours, Some(&theirs)).await;
     for (own, is_answered) in [
         (Some(theirs.issue("envoy", 2060)), true),
@@ -101,7 +102,8 @@ async fn replies_of_many_calls_at_once_all_go_out_and_a_drain_ends_the_connectio
     let body = framed(&request(vec![descriptor("free", "x"); 100]));
     let calls: Vec<_> = (0..500)
         .map(|_| {
-            let (mut send, body) = (send.clone(), body.clone());
+            let mut send = send.clone();
+            let body = body.clone();
             tokio::spawn(async move {
                 send = send.ready().await?;
                 let (response, mut out) =

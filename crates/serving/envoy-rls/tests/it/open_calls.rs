@@ -49,7 +49,8 @@ async fn calls_without_messages_stay_within_their_places_and_others_are_served()
     let limits = Limits { request_timeout: message_timeout, ..limits };
     let server = Server::undecided(Undecided::Error, limits.clone()).await;
     let bound = limits.max_waiting_calls + 4 * (CONNECTIONS + 1);
-    let (mut held, mut announced) = (Vec::new(), Vec::new());
+    let mut held = Vec::new();
+    let mut announced = Vec::new();
     for _ in 0..CONNECTIONS {
         let mut send = server.raw().await;
         // Answered, so the announcement has arrived.

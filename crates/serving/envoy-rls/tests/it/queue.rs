@@ -42,12 +42,15 @@ async fn start() -> (std::net::SocketAddr, Arc<Limiter<MemoryStore>>) {
     let limiter: Arc<Limiter<MemoryStore>> =
         Arc::new(Limiter::new(policy, store, LimiterSettings::default()));
     let clock = Arc::new(Running(tokio::time::Instant::now()));
-    let (ready, drain) = (watch::channel(true).1, watch::channel(false).1);
-    let (options, limits) = (ReplyOptions::default(), Limits::default());
+    let ready = watch::channel(true).1;
+    let drain = watch::channel(false).1;
+    let options = ReplyOptions::default();
+    let limits = Limits::default();
     let service = RateLimitService::new(Arc::clone(&limiter), clock, ready, options, limits);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");
-    let (bounds, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+    let bounds = Arc::new(AcceptLimits::default());
+    let stats = Arc::new(ConnectionStats::default());
     tokio::spawn(accept(listener, Arc::new(service), None, bounds, stats, drain));
     (address, limiter)
 }

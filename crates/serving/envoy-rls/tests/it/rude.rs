@@ -276,7 +276,8 @@ async fn the_services_of_all_workers_have_one_cap_on_unfinished_messages() {
     let shared = Arc::new(Shared::new(&limits));
     let mut servers = Vec::new();
     for _ in 0..2 {
-        let (all, options) = (Arc::clone(&shared), ReplyOptions::default());
+        let all = Arc::clone(&shared);
+        let options = ReplyOptions::default();
         let limiter = limiter_with(Undecided::Error);
         servers.push(Server::sharing(all, None, limiter, options, limits.clone()).await);
     }

@@ -79,14 +79,16 @@ async fn connected_within(
     let settings = LimiterSettings { undecided: Undecided::Error, ..LimiterSettings::default() };
     let limiter: Limiter<Gated> = Limiter::new(policy, store, settings);
     let clock = Arc::new(ManualClock::at(crate::common::NOW));
-    let (ready, drain) = (watch::channel(true).1, watch::channel(false).1);
+    let ready = watch::channel(true).1;
+    let drain = watch::channel(false).1;
     let limits = Limits::default();
     let service = RateLimitService::new(Arc::new(limiter), clock, ready, ReplyOptions::default(), limits)
         .sharing(Arc::clone(shared));
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let stream =
         tokio::net::TcpStream::connect(listener.local_addr().expect("bound")).await.expect("connected");
-    let (bounds, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+    let bounds = Arc::new(AcceptLimits::default());
+    let stats = Arc::new(ConnectionStats::default());
     tokio::spawn(accept(listener, Arc::new(service), None, bounds, stats, drain));
     let (send, connection) = h2::client::handshake(stream).await.expect("HTTP/2");
     tokio::spawn(connection);
@@ -130,9 +132,11 @@ async fn a_decision_that_never_comes_ends_at_the_callers_deadline() {
 
 #[tokio::test]
 async fn a_call_that_its_client_resets_stops_waiting_for_its_store() {
-    let (gate, shared) = (Arc::new(Semaphore::new(0)), Arc::new(Shared::new(&Limits::default())));
+    let gate = Arc::new(Semaphore::new(0));
+    let shared = Arc::new(Shared::new(&Limits::default()));
     let mut send = connected_within(&gate, &shared).await;
-    let (reset, kept) = (begin(&mut send, "slow", "1H"), begin(&mut send, "slow", "1H"));
+    let reset = begin(&mut send, "slow", "1H");
+    let kept = begin(&mut send, "slow", "1H");
     while shared.waiting_calls() < 2 {
         tokio::task::yield_now().await;
     }
@@ -147,7 +151,8 @@ async fn a_call_that_its_client_resets_stops_waiting_for_its_store() {
 #[tokio::test]
 async fn calls_that_wait_for_their_store_have_the_same_places() {
     let limits = Limits { max_waiting_calls: 0, ..Limits::default() };
-    let (gate, shared) = (Arc::new(Semaphore::new(0)), Arc::new(Shared::new(&limits)));
+    let gate = Arc::new(Semaphore::new(0));
+    let shared = Arc::new(Shared::new(&limits));
     let mut send = connected_within(&gate, &shared).await;
     let waiting: Vec<_> = (0..4).map(|_| begin(&mut send, "slow", "1H")).collect();
     assert_eq!(outcome(begin(&mut send, "slow", "1H")).await.expect("an answer"), (200, 8));

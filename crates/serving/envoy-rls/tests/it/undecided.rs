@@ -126,7 +126,8 @@ async fn calls_that_are_reset_at_once_cost_the_connection_of_other_calls_nothing
     let server = Server::plain().await;
     let mut stream = TcpStream::connect(server.address).await.expect("connected");
     let literal = |name: &str, value: &str| {
-        let (name_length, value_length) = (name.len() as u8, value.len() as u8);
+        let name_length = name.len() as u8;
+        let value_length = value.len() as u8;
         [&[0, name_length], name.as_bytes(), &[value_length], value.as_bytes()].concat()
     };
     let head = [

@@ -149,7 +149,8 @@ descriptors:
             .await
     };
     let servers = [start(false).await, start(true).await];
-    let (yes, no) = (Some(true), None);
+    let yes = Some(true);
+    let no = None;
     for (server, keys, whole, parts) in [
         (0, &["trial"][..], ("admit", no), &[("admit", no)][..]),
         (0, &["trial"], ("admit", yes), &[("admit", yes)]),

@@ -11,7 +11,8 @@ async fn every_operation_of_the_description_answers_as_described() {
     let mut client = server.client().await;
     let document = client.get("/openapi.json").await.json();
     assert_eq!(document["openapi"], "3.1.0");
-    let (mut called, mut ids) = (0, Vec::new());
+    let mut called = 0;
+    let mut ids = Vec::new();
     for (path, methods) in document["paths"].as_object().expect("paths") {
         for (method, operation) in methods.as_object().expect("methods") {
             let reply = call(&mut client, path, method, operation).await;

@@ -21,7 +21,7 @@ async fn probes_say_how_the_process_is() {
         (NodeState { is_draining: true, ..NodeState::default() }, 503, 500),
         (NodeState { last_error: Some("shop.yaml:1:1: bad".into()), ..NodeState::default() }, 503, 500),
     ] {
-        *server.node.0.lock().unwrap() = state.clone();
+        *server.node.0.lock() = state.clone();
         // One connection each: while the process drains, every reply is the last of its connection.
         let get = async |path| server.client().await.get(path).await;
         let health = get("/healthz").await;
@@ -310,7 +310,8 @@ async fn wrong_paths_and_methods_get_a_list_of_what_there_is() {
         assert_eq!(reply.header("access-control-allow-origin"), None, "no other site's page may ask");
     }
     for path in ["/", "/metrics", "/readyz", "/openapi.json", "/v1/check?domain=shop&entry=api_key=k"] {
-        let (head, get) = (client.ask("HEAD", path, "", "").await, client.get(path).await);
+        let head = client.ask("HEAD", path, "", "").await;
+        let get = client.get(path).await;
         assert_eq!((head.status, head.body.len()), (get.status, 0), "{path}");
         assert_eq!(head.header("content-type"), get.header("content-type"), "{path}");
     }
@@ -319,7 +320,7 @@ async fn wrong_paths_and_methods_get_a_list_of_what_there_is() {
 #[tokio::test]
 async fn the_page_needs_nothing_from_elsewhere() {
     let server = Server::plain().await;
-    *server.node.0.lock().unwrap() =
+    *server.node.0.lock() =
         NodeState { last_error: Some("<script>bad</script>".into()), ..NodeState::default() };
     let page = server.client().await.get("/").await;
     assert_eq!(page.header("content-type"), Some("text/html; charset=utf-8"));
@@ -442,8 +443,7 @@ async fn strangers_from_elsewhere_see_no_paths_and_lines_of_rule_files() {
     ] {
         let admin = AdminAccess { token, is_loopback };
         let server = Server::with(SurfaceSettings { admin, ..SurfaceSettings::default() }).await;
-        *server.node.0.lock().unwrap() =
-            NodeState { last_error: Some(secret.into()), ..NodeState::default() };
+        *server.node.0.lock() = NodeState { last_error: Some(secret.into()), ..NodeState::default() };
         let mut client = server.client().await;
         let ready = client.ask("GET", "/readyz", fields, "").await;
         assert_eq!(ready.status, 503);
@@ -455,7 +455,7 @@ async fn strangers_from_elsewhere_see_no_paths_and_lines_of_rule_files() {
     }
     // A page under a name of its own reaches this machine's port, and is a stranger.
     let server = Server::plain().await;
-    *server.node.0.lock().unwrap() = NodeState { last_error: Some(secret.into()), ..NodeState::default() };
+    *server.node.0.lock() = NodeState { last_error: Some(secret.into()), ..NodeState::default() };
     let mut client = server.client().await;
     client.send("GET /readyz HTTP/1.1\r\nhost: evil.example\r\n\r\n").await;
     assert!(!client.reply().await.expect("an answer").text().contains("shop.yaml"));
@@ -474,7 +474,8 @@ async fn a_page_that_was_led_here_under_another_name_reaches_no_admin_route() {
 #[tokio::test]
 async fn a_drain_lets_requests_finish_and_closes() {
     let server = Server::plain().await;
-    let (mut idle, mut busy) = (server.client().await, server.client().await);
+    let mut idle = server.client().await;
+    let mut busy = server.client().await;
     assert_eq!(idle.get("/healthz").await.status, 200);
     let body = one("user", "ann");
     busy.send(format!(

@@ -99,7 +99,8 @@ async fn bodies_above_their_cap_are_rejected_also_without_a_length() {
     let server = Server::start(RULES, api).await;
     let body =
         |value: &str| format!(r#"{{"domain":"shop","descriptors":[[{{"key":"user","value":"{value}"}}]]}}"#);
-    let (small, large) = (body("a longer name than ann"), body(&"x".repeat(70_000)));
+    let small = body("a longer name than ann");
+    let large = body(&"x".repeat(70_000));
     let huge = " ".repeat(1024 * 1024 + 1);
     let one_in_a_batch = format!(r#"{{"requests":[{large}]}}"#);
     let large_in_a_batch = format!(r#"{{"requests":[{small},{large}]}}"#);

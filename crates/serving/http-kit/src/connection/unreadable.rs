@@ -66,7 +66,8 @@ where
     };
     timeout(write_timeout, write).await??;
     let linger = async {
-        let (mut left, mut rest) = (LINGER_BYTES, [0; 4096]);
+        let mut left = LINGER_BYTES;
+        let mut rest = [0; 4096];
         while left > 0 {
             match io.read(&mut rest).await? {
                 0 => break,

@@ -128,7 +128,8 @@ fn no_connection_that_was_made_is_reset_when_the_listener_closes() {
 fn close_while_clients_connect() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let server = runtime.block_on(Server::with(Patient, None, AcceptLimits::default()));
-    let (to, served) = (server.address, AtomicU64::new(0));
+    let to = server.address;
+    let served = AtomicU64::new(0);
     let ask_until_refused = || -> std::io::Result<()> {
         while let Ok(mut stream) = std::net::TcpStream::connect(to) {
             stream.write_all(b"request")?;

@@ -45,7 +45,8 @@ fn load(folder: &Path, client_ca: Option<PathBuf>) -> Arc<Tls> {
 async fn new_connections_get_the_new_certificate_and_old_ones_continue() {
     let folder = TempDir::new().expect("a folder");
     let authority = Authority::new();
-    let (first, second) = (authority.issue("first", 2040), authority.issue("second", 2060));
+    let first = authority.issue("first", 2040);
+    let second = authority.issue("second", 2060);
     first.write(folder.path());
     let tls = load(folder.path(), None);
     let server = Server::start(Some(Arc::clone(&tls)), AcceptLimits::default()).await;
@@ -70,7 +71,8 @@ async fn new_connections_get_the_new_certificate_and_old_ones_continue() {
 async fn faulty_files_are_said_once_and_the_old_certificate_stays() {
     let folder = TempDir::new().expect("a folder");
     let authority = Authority::new();
-    let (first, second) = (authority.issue("first", 2040), authority.issue("second", 2060));
+    let first = authority.issue("first", 2040);
+    let second = authority.issue("second", 2060);
     let (cert, key) = first.write(folder.path());
     let tls = load(folder.path(), None);
     let server = Server::start(Some(Arc::clone(&tls)), AcceptLimits::default()).await;

@@ -158,9 +158,11 @@ async fn a_panic_costs_one_connection() {
 
 #[tokio::test]
 async fn a_client_needs_a_certificate_of_the_authority_that_was_named() {
-    let (ours, theirs) = (Authority::new(), Authority::new());
+    let ours = Authority::new();
+    let theirs = Authority::new();
     let server = Server::start(Some(tls(&ours, Some(&theirs), &[])), AcceptLimits::default()).await;
-    let (friend, stranger) = (theirs.issue("friend", 2060), ours.issue("stranger", 2060));
+    let friend = theirs.issue("friend", 2060);
+    let stranger = ours.issue("stranger", 2060);
     let expired = theirs.issue("expired", 2020);
     for (own, heard) in [(Some(&friend), "hello"), (None, ""), (Some(&stranger), ""), (Some(&expired), "")] {
         assert_eq!(ask(&server, &ours.client(own, &[]), "hello").await, heard, "{own:?}");
@@ -177,16 +179,21 @@ async fn a_clients_certificate_must_hold_the_name_that_was_set() {
     let ca = folder.path().join("ca.crt");
     std::fs::write(&ca, authority.pem()).expect("written");
     let of = |names: &[&str]| authority.issue_for(names, "client", 2060);
-    let (envoy, other) = (of(&["envoy.mesh.internal"]), of(&["other.mesh.internal"]));
-    let (many, pattern) = (of(&["a.mesh.internal", "envoy.mesh.internal"]), of(&["*.mesh.internal"]));
-    let (address, below) = (of(&["10.0.0.7"]), of(&["envoy.mesh.internal.example"]));
+    let envoy = of(&["envoy.mesh.internal"]);
+    let other = of(&["other.mesh.internal"]);
+    let many = of(&["a.mesh.internal", "envoy.mesh.internal"]);
+    let pattern = of(&["*.mesh.internal"]);
+    let address = of(&["10.0.0.7"]);
+    let below = of(&["envoy.mesh.internal.example"]);
     let stranger = Authority::new().issue_for(&["envoy.mesh.internal"], "stranger", 2060);
     for (name, passes) in [
         (None, [true, true, true, true, true, true]),
         (Some("envoy.mesh.internal"), [true, false, true, true, false, false]),
         (Some("10.0.0.7"), [false, false, false, false, true, false]),
     ] {
-        let (cert, key, client_ca) = (cert.clone(), key.clone(), Some(ca.clone()));
+        let cert = cert.clone();
+        let key = key.clone();
+        let client_ca = Some(ca.clone());
         let files = TlsFiles {
             cert,
             key,

@@ -34,8 +34,11 @@ impl Server {
         let (drain, draining) = watch::channel(false);
         let mut loops = JoinSet::new();
         for socket in listeners.sockets {
-            let (listener, surface) = (socket.listen().expect("a runtime"), Arc::new(Echo));
-            let (tls, limits, stats) = (tls.clone(), Arc::clone(&limits), Arc::clone(&stats));
+            let listener = socket.listen().expect("a runtime");
+            let surface = Arc::new(Echo);
+            let tls = tls.clone();
+            let limits = Arc::clone(&limits);
+            let stats = Arc::clone(&stats);
             loops.spawn(accept(listener, surface, tls, limits, stats, draining.clone()));
         }
         Self { path, stats, drain, loops, _folder: folder }

@@ -72,7 +72,8 @@ where
 /// Closes the sending side, and reads for a while: a client whose bytes are rejected may lose the last reply.
 pub(super) async fn linger<IO: AsyncRead + AsyncWrite + Unpin>(io: &mut IO) -> io::Result<()> {
     io.shutdown().await?;
-    let (mut left, mut bytes) = (LINGER_BYTES, [0; 1024]);
+    let mut left = LINGER_BYTES;
+    let mut bytes = [0; 1024];
     while left > 0 {
         match io.read(&mut bytes).await? {
             0 => break,

@@ -33,7 +33,8 @@ pub(super) fn line(
 
 /// Parses the words of `text`, which begins at `offset` of the buffer.
 fn words(text: &mut [u8], offset: usize, arguments: &mut Vec<Span>) -> Result<(), ProtocolError> {
-    let (mut read, mut written) = (0, 0);
+    let mut read = 0;
+    let mut written = 0;
     loop {
         while text.get(read).is_some_and(|&byte| is_space(byte)) {
             read += 1;

@@ -9,8 +9,10 @@ const ANONYMOUS: Caps = Caps { bulk: 8, arguments: 3, command: 512, is_anonymous
 
 /// Result of parsing `bytes`: commands as `a|b`, `…` for an incomplete one, or the error.
 fn read(bytes: &[u8], caps: &Caps) -> String {
-    let (mut buffer, mut at, mut arguments, mut parsed_commands) =
-        (bytes.to_vec(), 0, Vec::new(), Vec::new());
+    let mut buffer = bytes.to_vec();
+    let mut at = 0;
+    let mut arguments = Vec::new();
+    let mut parsed_commands = Vec::new();
     loop {
         match parse(&mut buffer, at, &mut arguments, caps) {
             Ok(Parsed::Command { end }) => {

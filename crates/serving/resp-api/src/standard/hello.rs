@@ -31,7 +31,9 @@ pub(super) fn run<S: Store>(
         Some(Err(_)) => return reply.error("ERR Protocol version is not an integer or out of range"),
     };
     // All options are parsed before any has an effect.
-    let (mut user, mut name, mut at) = (None, None, 2);
+    let mut user = None;
+    let mut name = None;
+    let mut at = 2;
     while let Some(option) = arguments.get(at) {
         match (arguments.get(at + 1), arguments.get(at + 2)) {
             (Some(name), Some(password)) if option.eq_ignore_ascii_case(b"auth") => {

@@ -121,7 +121,8 @@ fn redis_benchmark_runs_with_and_without_pipelining() {
             "60",
         ];
         let Some(output) = run("redis-benchmark", &arguments) else { return };
-        let (said, noise) = (text(&output.stdout), text(&output.stderr));
+        let said = text(&output.stdout);
+        let noise = text(&output.stderr);
         assert!(output.status.success() && said.contains("requests per second"), "{said} {noise}");
         assert!(!noise.contains("WARNING") && !said.contains("rror"), "{said} {noise}");
     }

@@ -190,8 +190,10 @@ fn invalid_arguments_are_errors_and_nothing_is_taken() {
     let server = Server::start(RespSettings::default());
     let usage = "-ERR syntax error, expected TOLLGATE.CHECK domain key value [key value ...] [COST n | CONSUMED n] [WITHDEGRADED]";
     let arity = |name: &str| format!("-ERR wrong number of arguments for '{name}' command");
-    let (cell, crab, ms, check) =
-        (arity("cl.throttle"), arity("throttle"), arity("tollgate.throttle"), arity("tollgate.check"));
+    let cell = arity("cl.throttle");
+    let crab = arity("throttle");
+    let ms = arity("tollgate.throttle");
+    let check = arity("tollgate.check");
     story(
         &server,
         &[
@@ -249,7 +251,8 @@ fn invalid_arguments_are_errors_and_nothing_is_taken() {
 
 #[test]
 fn slots_are_acquired_renewed_and_released() {
-    let (a, b) = ("ID 0000000000000000000000000000000a", "id 0000000000000000000000000000000B");
+    let a = "ID 0000000000000000000000000000000a";
+    let b = "id 0000000000000000000000000000000B";
     let [ida, idb] = ["a", "b"].map(|id| format!("\"{id:0>32}\""));
     let server = Server::start(RespSettings::default());
     story(

@@ -28,7 +28,8 @@ fn small() -> RespSettings {
 
 #[test]
 fn a_command_that_is_too_large_is_decided_by_the_setting_and_its_connection_goes_on() {
-    let (large, short) = ("x".repeat(1_001), "x".repeat(900));
+    let large = "x".repeat(1_001);
+    let short = "x".repeat(900);
     let many = [&["TOLLGATE.CHECK", "shop"][..], &["user", "a"].repeat(10)].concat();
     let sum = [&["TOLLGATE.CHECK", "shop"][..], &["user", &short].repeat(5)].concat();
     for (words, denied, admitted) in [

@@ -14,7 +14,8 @@ fn command(nth: usize, key: u64, step: &CellStep, answer: &CellAnswer) -> (Strin
     let CellAnswer { admitted, remaining, retry_after, reset_after } = *answer;
     let limit = max_burst + 1;
     let seconds = |span: Duration| span.as_nanos().div_ceil(1_000_000_000) as i64;
-    let (wait, reset) = (retry_after.map_or(-1, seconds), seconds(reset_after));
+    let wait = retry_after.map_or(-1, seconds);
+    let reset = seconds(reset_after);
     match nth % 3 {
         0 => (
             format!("CL.THROTTLE {key} {max_burst} {count} {period_s} {quantity}"),
@@ -30,7 +31,8 @@ fn command(nth: usize, key: u64, step: &CellStep, answer: &CellAnswer) -> (Strin
         ),
         _ => {
             let ms = |span: Duration| span.as_nanos().div_ceil(1_000_000) as i64;
-            let (wait, reset) = (retry_after.map_or(-1, ms), ms(reset_after));
+            let wait = retry_after.map_or(-1, ms);
+            let reset = ms(reset_after);
             (
                 format!("TOLLGATE.THROTTLE {key} {max_burst} {count} {} {quantity}", period_s * 1_000),
                 format!("[{}, {limit}, {remaining}, {wait}, {reset}]", u8::from(!admitted)),

@@ -61,7 +61,8 @@ fn it_does_not_matter_in_which_pieces_bytes_come() {
 fn ten_thousand_commands_at_once_get_ten_thousand_replies_in_order() {
     let server = Server::start(RespSettings::default());
     let mut client = server.connect();
-    let (mut sent, mut want) = (Vec::new(), String::new());
+    let mut sent = Vec::new();
+    let mut want = String::new();
     for number in 0..10_000 {
         sent.extend_from_slice(&command(&format!("CL.THROTTLE key:{} 9999 1 60", number % 7)));
         let remaining = 9_999 - number / 7;
@@ -179,7 +180,8 @@ fn a_client_that_does_not_read_is_not_read_from_and_the_others_continue() {
     let sent = push(&mut client, &echo.repeat(100), most);
     assert!(sent < most, "it takes no more at some point");
     // The worker has had a hundred turns in a row, and answered only the other client.
-    let (mut pings, mut in_a_row) = (0, 0);
+    let mut pings = 0;
+    let mut in_a_row = 0;
     while in_a_row < 100 {
         assert!(pings < 100_000, "it answers on and on");
         let held = server.api.stats().commands();
@@ -190,7 +192,8 @@ fn a_client_that_does_not_read_is_not_read_from_and_the_others_continue() {
     // It reads after all: every whole command is answered.
     let mut drain = client.stream().try_clone().expect("a socket");
     let reader = std::thread::spawn(move || {
-        let (mut bytes, mut read) = (vec![0; 1 << 20], 0);
+        let mut bytes = vec![0; 1 << 20];
+        let mut read = 0;
         while let Ok(more @ 1..) = drain.read(&mut bytes) {
             read += more;
         }
@@ -316,7 +319,8 @@ fn partial_commands_of_all_clients_have_one_bound_and_what_exceeds_it_is_denied(
 #[test]
 fn a_drain_answers_what_has_come_and_closes() {
     let server = Server::start(RespSettings::default());
-    let (mut idle, mut half) = (server.connect(), server.connect());
+    let mut idle = server.connect();
+    let mut half = server.connect();
     assert_eq!(idle.ask("PING"), PONG);
     half.send(b"PING\r\n*1\r\n$4\r\nPI");
     assert_eq!(half.reply(), PONG);

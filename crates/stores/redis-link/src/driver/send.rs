@@ -76,7 +76,9 @@ impl<W: Workload> Driver<W> {
     /// flight.
     fn place(&self, now: Instant, waiting: usize) -> Result<usize, Waits> {
         let patience = self.shared().patience();
-        let (mut in_flight, mut best, mut base) = (0, None, Duration::MAX);
+        let mut in_flight = 0;
+        let mut best = None;
+        let mut base = Duration::MAX;
         for (nth, connection) in self.connections.iter().enumerate() {
             if connection.overdue_at(patience).is_some_and(|at| at <= now) {
                 continue;

@@ -51,7 +51,8 @@ impl<W: Workload> Driver<W> {
     }
 
     fn open(&self) -> Opening {
-        let (shared, node) = (self.shared().clone(), self.queue.node());
+        let shared = self.shared().clone();
+        let node = self.queue.node();
         Box::pin(async move {
             let address = shared.topology().find(node, shared.dialer()).await?;
             shared.dialer().open(&address).await

@@ -67,7 +67,8 @@ fn whatever_happens_a_call_is_answered_with_its_own_reply_or_not_at_all() {
             let until = Instant::now() + Duration::from_secs(2);
             let tasks: Vec<_> = (0..callers)
                 .map(|caller| {
-                    let (store, answered) = (store.clone(), answered.clone());
+                    let store = store.clone();
+                    let answered = answered.clone();
                     tokio::spawn(async move {
                         for nth in 0.. {
                             if Instant::now() > until {
@@ -149,7 +150,8 @@ fn calls_that_a_replica_rejects_are_all_sent_again_though_others_are_in_flight()
     run(async {
         let store = store(&far, |settings| settings.deadline = Duration::from_millis(200));
         warm(&store).await;
-        let (connects, ran) = (store.stats().connects, far.set().ran);
+        let connects = store.stats().connects;
+        let ran = far.set().ran;
         let refuses = Arc::new(AtomicU64::new(3));
         far.says(move |_, words| {
             let refuses = words[0] == b"EVALSHA"
@@ -169,7 +171,8 @@ fn flights_in_the_air_land_before_another_master_is_asked() {
     run(async {
         let store = store(&far, |settings| settings.deadline = Duration::from_millis(60));
         warm(&store).await;
-        let (connects, before) = (store.stats().connects, store.stats().silent);
+        let connects = store.stats().connects;
+        let before = store.stats().silent;
         let calls = one_by_one(&store, 4).await;
         store.shared().topology().new_master();
         let calls: Vec<_> = calls.into_iter().chain(one_by_one(&store, 4).await).collect();

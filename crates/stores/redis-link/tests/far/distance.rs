@@ -34,7 +34,8 @@ fn load(far: &Arc<Far>, callers: u64, rate: u64, lasts: Duration, late: (u64, Du
         let seen = Rc::new((Cell::new(0), Cell::new(0), Cell::new(Duration::ZERO)));
         let began = Instant::now();
         let one = {
-            let (store, seen) = (store.clone(), seen.clone());
+            let store = store.clone();
+            let seen = seen.clone();
             async move |key: &str| {
                 let (said, took) = timed(ask(&store, key)).await;
                 seen.0.set(seen.0.get() + 1);
@@ -48,14 +49,16 @@ fn load(far: &Arc<Far>, callers: u64, rate: u64, lasts: Duration, late: (u64, Du
             .map(|caller| {
                 let one = one.clone();
                 tokio::task::spawn_local(async move {
-                    let (key, mut chance) = (format!("k{caller}"), Chance((caller + 1) << 17));
+                    let key = format!("k{caller}");
+                    let mut chance = Chance((caller + 1) << 17);
                     let mut next = began;
                     while began.elapsed() < lasts {
                         if rate > 0 {
                             let wait = -(((chance.next() + 1) as f64) / (1_u64 << 53) as f64).ln();
                             next += Duration::from_secs_f64(wait * callers as f64 / rate as f64);
                             sleep_until(next).await;
-                            let (one, key) = (one.clone(), key.clone());
+                            let one = one.clone();
+                            let key = key.clone();
                             tokio::task::spawn_local(async move { one(&key).await });
                         } else if !one(&key).await {
                             tokio::time::sleep(TICK).await;
@@ -123,7 +126,8 @@ fn one_late_answer_costs_one_flight() {
         run(async {
             let store = store(&far, |_| {});
             warm(&store).await;
-            let (connects, unsent) = (store.stats().connects, store.stats().unsent);
+            let connects = store.stats().connects;
+            let unsent = store.stats().unsent;
             let silent = store.stats().silent;
             (far.set().late_share, far.set().late_by) = (1000, Duration::from_millis(12));
             let first = tokio::spawn({

@@ -131,7 +131,8 @@ impl Far {
             }
             to.shutdown().await.ok();
         });
-        let (mut input, mut last) = (Vec::new(), Instant::now());
+        let mut input = Vec::new();
+        let mut last = Instant::now();
         loop {
             let from_then_on = self.set().reads_from;
             if let Some(at) = from_then_on {
@@ -141,7 +142,8 @@ impl Far {
             if !matches!(from.read_buf(&mut input).await, Ok(1..)) {
                 return;
             }
-            let (mut said, mut cut) = (Vec::new(), false);
+            let mut said = Vec::new();
+            let mut cut = false;
             let mut state = self.set();
             let mut says = state.says.take();
             while let Some((words, length)) = command(&input) {

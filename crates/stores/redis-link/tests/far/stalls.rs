@@ -27,7 +27,8 @@ fn of_10_000_callers_of_a_server_that_stalls_none_waits_longer_than_its_deadline
         for call in calls.iter().skip(1).step_by(3) {
             call.abort();
         }
-        let (mut silent, mut unsent) = (0, 0);
+        let mut silent = 0;
+        let mut unsent = 0;
         for call in calls {
             let Ok((said, took)) = call.await else { continue };
             assert!(took <= DEADLINE + TICK, "{took:?}");

@@ -136,7 +136,8 @@ impl Caller {
         let mut out = Vec::new();
         let expected = self.work.send(&mut out);
         let text = String::from_utf8(out).expect("text");
-        let (mut rest, mut replies) = (text.as_str(), Vec::new());
+        let mut rest = text.as_str();
+        let mut replies = Vec::new();
         while !rest.is_empty() {
             let (reply, after) = memcached.answer(rest);
             replies.push(reply);
@@ -229,7 +230,9 @@ proptest! {
             }
         }
         callers.iter_mut().for_each(|caller| caller.finish(&mut memcached));
-        let (mut admitted, mut hits, mut silent) = (0, 0, false);
+        let mut admitted = 0;
+let mut hits = 0;
+let mut silent = false;
         let mut asked = 0;
         for (op, mut answer) in callers.into_iter().flat_map(|caller| caller.answers) {
             asked += match &op {
@@ -307,7 +310,8 @@ proptest! {
         back in 0..10_u64,
         order in prop::collection::vec(any::<bool>(), 0..20),
     ) {
-        let (quota, mut memcached) = (window(100, align), Memcached::default());
+        let quota = window(100, align);
+let mut memcached = Memcached::default();
         caller(&quota, &[Op::Take(Cost(7))], NOON).finish(&mut memcached);
         let mut giver = caller(&quota, &[Op::GiveBack(Cost(back))], NOON);
         let mut taker = caller(&quota, &vec![Op::Take(Cost::ONE); takes.max(1) as usize], NOON);
@@ -319,7 +323,8 @@ proptest! {
         }
         giver.finish(&mut memcached);
         taker.finish(&mut memcached);
-        let (low, high) = ((7 + takes.max(1)).saturating_sub(back), 7_u64.saturating_sub(back) + takes.max(1));
+        let low = (7 + takes.max(1)).saturating_sub(back);
+let high = 7_u64.saturating_sub(back) + takes.max(1);
         let count = memcached.count(NOON).unwrap_or(0);
         prop_assert!((low..=high).contains(&count), "{count}, not {low} to {high}");
     }
@@ -358,7 +363,8 @@ fn what_may_have_been_counted_is_never_sent_again() {
 
 #[test]
 fn a_hit_of_a_window_in_force_is_one_command() {
-    let (quota, mut memcached) = (window(5, Align::Calendar), Memcached::default());
+    let quota = window(5, Align::Calendar);
+    let mut memcached = Memcached::default();
     caller(&quota, &[Op::Take(Cost::ONE)], NOON).finish(&mut memcached);
     let mut second = caller(&quota, &[Op::Take(Cost::ONE), Op::Take(Cost(2))], NOON);
     let mut out = Vec::new();
@@ -368,7 +374,8 @@ fn a_hit_of_a_window_in_force_is_one_command() {
 
 #[test]
 fn a_window_that_began_in_the_future_keeps_its_end() {
-    let (quota, mut memcached) = (window(5, Align::Calendar), Memcached::default());
+    let quota = window(5, Align::Calendar);
+    let mut memcached = Memcached::default();
     caller(&quota, &[Op::Take(Cost(4))], NOON + Duration::from_secs(600)).finish(&mut memcached);
     let mut now = caller(&quota, &[Op::Take(Cost::ONE), Op::Take(Cost::ONE)], NOON);
     now.finish(&mut memcached);
@@ -381,7 +388,8 @@ fn a_window_that_began_in_the_future_keeps_its_end() {
 
 #[test]
 fn what_was_denied_in_a_window_is_not_taken_off_the_next() {
-    let (quota, mut memcached) = (window(5, Align::Calendar), Memcached::default());
+    let quota = window(5, Align::Calendar);
+    let mut memcached = Memcached::default();
     caller(&quota, &[Op::Take(Cost(4))], NOON).finish(&mut memcached);
     let all = Op::All { takes: vec![(quota.clone(), Cost(3))], hold: None };
     let mut batch = caller(&quota, &[all], NOON);
@@ -400,7 +408,8 @@ fn data(memcached: &Memcached) -> &str {
 
 #[test]
 fn denied_hits_above_the_most_that_a_number_holds_are_taken_off_again() {
-    let (quota, mut memcached) = (window(5, Align::Calendar), Memcached::default());
+    let quota = window(5, Align::Calendar);
+    let mut memcached = Memcached::default();
     caller(&quota, &[Op::Take(Cost(u64::MAX))], NOON).finish(&mut memcached);
     for _ in 0..10 {
         caller(&quota, &[Op::Take(Cost(MOST_AT_ONCE))], NOON).finish(&mut memcached);
@@ -412,7 +421,8 @@ fn denied_hits_above_the_most_that_a_number_holds_are_taken_off_again() {
 #[test]
 fn a_count_that_no_number_holds_is_text_and_every_charge_is_in_it() {
     for align in [Align::Calendar, Align::FirstHit] {
-        let (quota, mut memcached) = (window(5, align), Memcached::default());
+        let quota = window(5, align);
+        let mut memcached = Memcached::default();
         let mut counted = 0;
         for (cost, is_text) in [
             (MOST_IN_NUMBER - 1, false),
@@ -441,7 +451,8 @@ fn a_count_that_no_number_holds_is_text_and_every_charge_is_in_it() {
 #[test]
 fn a_number_that_is_above_the_most_ends_when_its_window_does() {
     for align in [Align::Calendar, Align::FirstHit] {
-        let (quota, mut memcached) = (window(5, align), Memcached::default());
+        let quota = window(5, align);
+        let mut memcached = Memcached::default();
         caller(&quota, &[Op::Take(Cost(MOST_IN_NUMBER))], NOON).finish(&mut memcached);
         let end = Timestamp::from_nanos(end_of(&memcached, NOON));
         caller(&quota, &[Op::Take(Cost(3))], end).finish(&mut memcached);
@@ -451,7 +462,8 @@ fn a_number_that_is_above_the_most_ends_when_its_window_does() {
 
 #[test]
 fn what_is_given_back_makes_a_number_of_the_text_again() {
-    let (quota, mut memcached) = (window(5, Align::FirstHit), Memcached::default());
+    let quota = window(5, Align::FirstHit);
+    let mut memcached = Memcached::default();
     caller(&quota, &[Op::Take(Cost::ONE)], NOON).finish(&mut memcached);
     let end = end_of(&memcached, NOON);
     caller(&quota, &[Op::Charge(Cost(MOST_IN_NUMBER + 8))], NOON).finish(&mut memcached);
@@ -472,7 +484,8 @@ fn end_of(memcached: &Memcached, now: Timestamp) -> u64 {
 
 #[test]
 fn who_gives_up_before_anything_was_changed_is_not_charged() {
-    let (quota, mut memcached) = (window(5, Align::Calendar), Memcached::default());
+    let quota = window(5, Align::Calendar);
+    let mut memcached = Memcached::default();
     let (first, _answer) = ask(&quota, Op::Take(Cost(3)), NOON);
     let (second, mut answer) = ask(&quota, Op::Take(Cost::ONE), NOON);
     assert!(first.claim.give_up(), "nothing was sent yet");
@@ -490,7 +503,8 @@ fn who_gives_up_before_anything_was_changed_is_not_charged() {
 
 #[test]
 fn a_server_without_memory_fails_the_take_and_nothing_is_taken() {
-    let (quota, mut memcached) = (window(5, Align::Calendar), Memcached::default());
+    let quota = window(5, Align::Calendar);
+    let mut memcached = Memcached::default();
     let mut one = caller(&quota, &[Op::Take(Cost::ONE)], NOON);
     one.trip(&mut memcached, false);
     let mut out = Vec::new();

@@ -73,7 +73,8 @@ fn a_batch_that_loses_a_race_gives_back_every_take_of_a_key() {
     let Some(memcached) = Memcached::start() else { return };
     let store = store(config(&memcached.url()));
     let nodes = Nodes::new(NODES);
-    let (wide, narrow) = (hourly(1_000), hourly(7));
+    let wide = hourly(1_000);
+    let narrow = hourly(7);
     for round in 0..60 {
         let keys = [format!("wide{round}"), format!("narrow{round}")];
         let on =

@@ -211,7 +211,8 @@ fn calls_beyond_the_queue_fail_while_the_server_is_still_silent() {
         }
         assert_eq!(store.stats().conn.queue_full, 95);
         proxy.set(Fault::None);
-        let (mut admitted, mut failed) = (0, 0);
+        let mut admitted = 0;
+        let mut failed = 0;
         for call in calls {
             match call.await.expect("no panic") {
                 Ok(decision) => admitted += u64::from(decision.remaining() == 4),

@@ -71,7 +71,9 @@ fn a_foreign_value_is_rejected_by_its_name_and_left_as_it_is() {
 #[test]
 fn what_memcached_has_forgotten_begins_afresh() {
     let Some(memcached) = Memcached::start() else { return };
-    let (nodes, quota, config) = (Nodes::new(1), hourly(2), config(&memcached.url()));
+    let nodes = Nodes::new(1);
+    let quota = hourly(2);
+    let config = config(&memcached.url());
     let item = format!("{}ann", config.prefix);
     let store = store(config);
     nodes.block_on(async {
@@ -88,7 +90,8 @@ fn what_memcached_has_forgotten_begins_afresh() {
 #[test]
 fn a_window_that_has_ended_is_replaced_at_once() {
     let Some(memcached) = Memcached::start() else { return };
-    let (nodes, store) = (Nodes::new(1), store(config(&memcached.url())));
+    let nodes = Nodes::new(1);
+    let store = store(config(&memcached.url()));
     for align in [Align::Calendar, Align::FirstHit] {
         let minute = Period::Span(Duration::from_secs(60));
         let quota = Quota::new(1, minute, Algorithm::FixedWindow { align }).expect("a quota");
@@ -107,9 +110,11 @@ fn a_window_that_has_ended_is_replaced_at_once() {
 #[test]
 fn items_live_a_minute_longer_than_their_windows() {
     let Some(memcached) = Memcached::start() else { return };
-    let (nodes, config) = (Nodes::new(1), config(&memcached.url()));
+    let nodes = Nodes::new(1);
+    let config = config(&memcached.url());
     let item = |key: &str| format!("{}{key}", config.prefix);
-    let (hour, month) = (item("hour"), item("month"));
+    let hour = item("hour");
+    let month = item("month");
     let store = store(config.clone());
     let in_30_days = Quota::fixed_window(1, Duration::from_secs(86_400 * 365)).expect("a quota");
     nodes.block_on(async {

@@ -41,7 +41,8 @@ fn counters_are_spread_and_a_dead_server_takes_only_its_own_along() {
     let nodes = Nodes::new(1);
     let mut config = config(&url(&servers));
     config.deadline = std::time::Duration::from_secs(1);
-    let (store, quota) = (store(config), hourly(10));
+    let store = store(config);
+    let quota = hourly(10);
     let keys: Vec<_> = (0..60).map(|n| format!("user={n}")).collect();
     nodes.block_on(async {
         for key in &keys {
@@ -52,7 +53,8 @@ fn counters_are_spread_and_a_dead_server_takes_only_its_own_along() {
         servers[1].kill();
         let address = servers[1].address().to_string();
         until(&store, |state| matches!(state, StoreState::Down { why, .. } if why.contains(&address))).await;
-        let (mut dead, mut alive) = (0, 0);
+        let mut dead = 0;
+        let mut alive = 0;
         for key in &keys {
             match take(&store, key, &quota).await {
                 Ok(decision) => {

@@ -28,7 +28,8 @@ fn over(servers: &[Memcached], deadline_ms: u64) -> MemcacheConfig {
 /// A key on the stopped server of three, and two on the others.
 async fn apart(store: &MemcacheStore, stopped: &Memcached, name: &str) -> [String; 3] {
     stopped.stop();
-    let (mut answer, mut silent) = (Vec::new(), None);
+    let mut answer = Vec::new();
+    let mut silent = None;
     for nth in 0.. {
         let key = format!("{name}{nth}");
         match store.inspect(Counter::new(Key(key.as_bytes()), &hourly(5)), NOON).await {
@@ -71,7 +72,8 @@ async fn used(store: &MemcacheStore, key: &str, quota: &Quota) -> u64 {
 
 /// Polls this many times at most, and then drops it.
 async fn polled<T>(future: impl Future<Output = T>, most: usize) -> Option<T> {
-    let (mut future, mut polls) = (Box::pin(future), 0);
+    let mut future = Box::pin(future);
+    let mut polls = 0;
     std::future::poll_fn(move |cx| {
         polls += 1;
         let polled = future.as_mut().poll(cx).map(Some);
@@ -91,7 +93,8 @@ fn a_server_that_hangs_switches_no_limit_of_the_others_off() {
             used(&store, key, &hourly(5)).await; // all answer
         }
         servers[1].stop();
-        let (mut admitted, mut denied) = (0, 0);
+        let mut admitted = 0;
+        let mut denied = 0;
         for round in 0..200 {
             match told(&together(&store, &on(&keys, &quotas, &[1; 3])).await)[..] {
                 [Some(true), Some(true), None] => admitted += 1,

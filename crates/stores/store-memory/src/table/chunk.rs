@@ -88,7 +88,8 @@ impl Chunks {
         if let Some(line) = self.line(generation, line) {
             return Some(line);
         }
-        let (parity, at) = (generation & 1, line / CHUNK_LINES);
+        let parity = generation & 1;
+        let at = line / CHUNK_LINES;
         let place = self.maps[parity].get(at)?;
         let mut stock = self.stock.lock();
         if stock.numbers[parity][at] == 0 {
@@ -109,7 +110,8 @@ impl Chunks {
     /// `after`, before another chunk can be made or released.
     pub(crate) fn release(&self, generation: usize, line: usize, after: impl FnOnce()) {
         let mut stock = self.stock.lock();
-        let (parity, at) = (generation & 1, line / CHUNK_LINES);
+        let parity = generation & 1;
+        let at = line / CHUNK_LINES;
         if let Some(place) = self.maps[parity].get(at)
             && let Some(number) = stock.numbers[parity][at].checked_sub(1)
         {

@@ -65,7 +65,8 @@ fn step(shard: &Shard, ladder: &Ladder, next_group: &mut usize, now: Timestamp) 
 /// Drops the expired states of a group. True when that was a quarter of it or more.
 fn drop_expired_of(shard: &Shard, generation: usize, group: usize, now: Timestamp) -> bool {
     let Some(_guard) = shard.lock_group(generation, group) else { return false };
-    let (mut seen, mut freed) = (0, 0);
+    let mut seen = 0;
+    let mut freed = 0;
     for line in group * GROUP_LINES..(group + 1) * GROUP_LINES {
         let Some(line) = shard.line(generation, line) else { continue };
         for slot in 0..SLOTS {

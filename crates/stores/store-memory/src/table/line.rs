@@ -43,7 +43,8 @@ impl Line {
         // Selects the slot without a branch: which slot a key has cannot be predicted, and a misprediction
         // costs more than all the rest of this.
         let is_at = |slot: usize| in_line.low_half(&self.slots[slot]) == tag as u32;
-        let (is_at_1, is_at_2) = (is_at(1), is_at(2));
+        let is_at_1 = is_at(1);
+        let is_at_2 = is_at(2);
         let slot = if is_at_2 { 2 } else { usize::from(is_at_1) };
         let packed = in_line.glance(&self.slots[slot]);
         // The tag's high half is read after that: an earlier reading may have been of the slot's previous

@@ -76,7 +76,8 @@ fn go_on(
     buffers: &mut Buffers,
     replies: &mut Replies<'_, Request>,
 ) {
-    let (request, shared) = (&mut planned.request, replies.shared());
+    let request = &mut planned.request;
+    let shared = replies.shared();
     match next.map(Next::of) {
         Ok(None) => return request.done(buffers, shared),
         Ok(Some(next)) => request.next = next,

@@ -67,7 +67,8 @@ impl Exact {
 
     /// Charges the shares of several hash slots, whether the caller waits or not.
     async fn charge_to_the_end(self: &Arc<Self>, shares: Vec<Share>, now: Timestamp) -> Vec<ChargedShare> {
-        let (exact, undoes) = (self.clone(), self.clone());
+        let exact = self.clone();
+        let undoes = self.clone();
         let work = async move { exact.charge_apart(shares, now).await };
         let unheard = move |charged: Vec<ChargedShare>| async move {
             // The caller has left, so the shares without an answer cannot be decided: this is not an

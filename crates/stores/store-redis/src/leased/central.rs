@@ -55,7 +55,8 @@ impl LocalLeases {
         for waiter in &waiters {
             waiter.sent.store(true, Relaxed);
         }
-        let (cost, times) = (take.cost.permits(), waiters.len() as u64);
+        let cost = take.cost.permits();
+        let times = waiters.len() as u64;
         let op = match take.hit {
             DeniedHit::Counts => Op::Take { cost, times },
             DeniedHit::TakenBack | DeniedHit::None => Op::Try { cost, times },
@@ -84,7 +85,8 @@ impl LocalLeases {
         let times = waiters.len() as u64;
         self.counts.central.add(times);
         self.note_reply(key, &shared, &reply, sent);
-        let (terms, cost) = (&shared.terms, take.cost.permits());
+        let terms = &shared.terms;
+        let cost = take.cost.permits();
         for (nth, waiter) in (0..).zip(waiters) {
             let decision = match take.hit {
                 DeniedHit::Counts => terms.decision_of(&reply, cost, nth, times),

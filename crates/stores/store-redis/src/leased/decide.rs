@@ -75,7 +75,8 @@ impl LocalLeases {
     /// Deals out the available permits, in order of arrival; after a request has ended, or the lease was
     /// dropped.
     pub(super) fn deal(&self, key: &mut LeasedKey, now: Mono, sends: &mut PendingSends) {
-        let (mut request, mut is_answered) = (None, false);
+        let mut request = None;
+        let mut is_answered = false;
         while let Some(waiter) = key.waiting.front() {
             if waiter.to.is_closed() {
                 key.waiting.pop_front();

@@ -91,7 +91,8 @@ pub fn decode(value: &Value) -> Result<LedgerReply, LedgerReplyError> {
     }
     let [now_us, rejected, seq, renewed, granted, admitted, taken, out, out_before, rest @ ..] = numbers;
     let [ends_us, active, crowd, dry_us] = rest;
-    let (rejected, renewed) = (rejected == 1, renewed == 1);
+    let rejected = rejected == 1;
+    let renewed = renewed == 1;
     Ok(LedgerReply {
         now_us,
         rejected,

@@ -61,7 +61,8 @@ impl Packed<'_> {
 
     /// A span as a number of whole parts, and the rest.
     pub(super) fn limbs(&mut self, span: u128, part: u64) -> &mut Self {
-        let (whole, rest) = (span / u128::from(part), span % u128::from(part));
+        let whole = span / u128::from(part);
+        let rest = span % u128::from(part);
         self.count(whole.min(MOST_PARTS) as u64).count(rest as u64)
     }
 

@@ -106,7 +106,8 @@ pub(super) fn read_counter(
         return Ok(Read::State(State::Wide(state), true));
     }
     // The rule had another window: its estimate is counted in this one.
-    let (own_ns, current) = (counter.window_ns(), counter.carried(&state, at));
+    let own_ns = counter.window_ns();
+    let current = counter.carried(&state, at);
     let number = at.as_nanos() / own_ns;
     let to_be = if current == 0 {
         [Vec::new(), Vec::new()]

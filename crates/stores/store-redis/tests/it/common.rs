@@ -128,7 +128,9 @@ pub(crate) async fn take(store: &RedisStore, key: &str, quota: &Quota) -> Result
 pub(crate) async fn take_many(store: &RedisStore, key: &str, quota: &Quota, many: u64) -> Told {
     let tasks: Vec<_> = (0..many)
         .map(|_| {
-            let (store, key, quota) = (store.clone(), key.to_owned(), quota.clone());
+            let store = store.clone();
+            let key = key.to_owned();
+            let quota = quota.clone();
             tokio::spawn(async move { take(&store, &key, &quota).await })
         })
         .collect();

@@ -67,7 +67,8 @@ fn every_login_works() {
     works("a password", patient(&redis.url_as(&format!(":{ENCODED}"))));
     works("an ACL user", patient(&redis.url_as("tollgate:secret")));
     let folder = tempfile::tempdir().expect("a folder");
-    let (user, password) = (folder.path().join("user"), folder.path().join("password"));
+    let user = folder.path().join("user");
+    let password = folder.path().join("password");
     std::fs::write(&user, "tollgate\n").expect("written");
     std::fs::write(&password, "secret\n").expect("written");
     let mut config = patient(&redis.url_as(""));

@@ -35,14 +35,18 @@ impl Callers {
     /// Begins `each` callers per key; all have been admitted once when it returns, so that their connections
     /// are there.
     pub(crate) async fn begin(store: &RedisStore, keys: &[&str], quota: &Quota, each: usize) -> Self {
-        let (ended, admitted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let ended = Arc::new(AtomicBool::new(false));
+        let admitted = Arc::new(AtomicUsize::new(0));
         let tasks: Vec<_> = keys
             .iter()
             .cycle()
             .take(keys.len() * each)
             .map(|key| {
-                let (store, key, quota, ended, admitted) =
-                    (store.clone(), (*key).to_owned(), quota.clone(), ended.clone(), admitted.clone());
+                let store = store.clone();
+                let key = (*key).to_owned();
+                let quota = quota.clone();
+                let ended = ended.clone();
+                let admitted = admitted.clone();
                 tokio::spawn(async move {
                     let mut told = Told::default();
                     while !ended.load(Relaxed) {
@@ -105,7 +109,8 @@ fn whatever_the_network_does_no_count_is_lost_and_all_is_well_afterwards() {
             let mut config = patient(&format!("redis://{}", proxy.address()));
             config.link.deadline = Duration::from_millis(deadline_ms);
             config.link.connect_timeout = Duration::from_millis(500);
-            let (store, quota) = (store(config), total(LIMIT));
+            let store = store(config);
+            let quota = total(LIMIT);
             let key = format!("{fault:?}");
             wait("the first answer", async || take(&store, &key, &quota).await.is_ok()).await;
             let before = used(&store, &key, &quota, LIMIT).await;
@@ -143,7 +148,8 @@ fn a_call_without_a_reply_takes_its_deadline_and_at_most_a_tick_more() {
         let mut config = patient(&format!("redis://{}", proxy.address()));
         config.link.deadline = Duration::from_millis(10);
         config.link.breaker.failures = 1000;
-        let (store, quota) = (store(config.clone()), total(LIMIT));
+        let store = store(config.clone());
+        let quota = total(LIMIT);
         wait("the first answer", async || take(&store, "k", &quota).await.is_ok()).await;
         proxy.set(Fault::Stall);
         tokio::time::pause();
@@ -173,7 +179,8 @@ fn a_call_that_was_not_sent_in_time_is_never_sent() {
         let mut config = patient(&format!("redis://{}", proxy.address()));
         config.link.deadline = Duration::from_millis(200);
         config.link.breaker.failures = 1000;
-        let (store, quota) = (store(config), total(LIMIT));
+        let store = store(config);
+        let quota = total(LIMIT);
         let warm = async || take_many(&store, "k", &quota, 10).await.admitted == 10;
         wait("the first answers", warm).await;
         let before = used(&store, "k", &quota, LIMIT).await;
@@ -201,7 +208,8 @@ fn permits_whose_replies_are_lost_are_reported_as_unknown_and_counted() {
         let mut config = patient(&format!("redis://{}", proxy.address()));
         config.link.deadline = Duration::from_millis(200);
         config.link.connect_timeout = Duration::from_millis(300);
-        let (store, quota) = (store(config), total(LIMIT));
+        let store = store(config);
+        let quota = total(LIMIT);
         let warm = async || take_many(&store, "k", &quota, 10).await.admitted == 10;
         wait("the first answers", warm).await;
         let before = used(&store, "k", &quota, LIMIT).await;
@@ -225,7 +233,8 @@ fn permits_whose_replies_are_lost_are_reported_as_unknown_and_counted() {
 fn connections_that_are_closed_while_idle_are_replaced_before_they_are_needed() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run_beside(async {
-        let (store, quota) = (store(patient(&redis.url())), total(LIMIT));
+        let store = store(patient(&redis.url()));
+        let quota = total(LIMIT);
         let _ = take(&store, "k", &quota).await.expect("it answers");
         for _ in 0..5 {
             let connects = store.stats().conn.connects;
@@ -241,7 +250,8 @@ fn connections_that_are_closed_while_idle_are_replaced_before_they_are_needed() 
 fn scripts_that_a_server_forgets_are_loaded_again_within_the_call() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run_beside(async {
-        let (store, quota) = (store(patient(&redis.url())), total(LIMIT));
+        let store = store(patient(&redis.url()));
+        let quota = total(LIMIT);
         let _ = take(&store, "k", &quota).await.expect("it answers");
         let before = used(&store, "k", &quota, LIMIT).await;
         let callers = Callers::begin(&store, &["k"], &quota, 4).await;
@@ -267,7 +277,8 @@ fn what_a_server_rejects_is_reported_and_takes_nothing() {
     run_beside(async {
         let mut config = patient(&redis.url());
         config.node_timeout = Duration::from_secs(3600); // no heartbeat comes before the call
-        let (store, quota) = (store(config), total(LIMIT));
+        let store = store(config);
+        let quota = total(LIMIT);
         all_is_well(&store, "k", &quota).await;
         for (set, back, words) in [
             ("CONFIG SET maxmemory 1", "CONFIG SET maxmemory 0", ["memory is full", "OOM"]),
@@ -302,7 +313,8 @@ fn a_server_that_cannot_save_takes_nothing_and_is_used_again_once_it_can() {
     run_beside(async {
         let mut config = patient(&redis.url());
         config.node_timeout = Duration::from_millis(600);
-        let (store, quota) = (store(config), total(LIMIT));
+        let store = store(config);
+        let quota = total(LIMIT);
         all_is_well(&store, "k", &quota).await;
         // A folder has the name of its file.
         let file = redis.folder().join("dump.rdb");
@@ -358,7 +370,8 @@ fn a_master_that_becomes_a_replica_is_asked_no_more_until_it_is_one_again() {
     run_beside(async {
         let mut config = patient(&redis.url());
         config.node_timeout = Duration::from_millis(600);
-        let (store, quota) = (store(config), total(LIMIT));
+        let store = store(config);
+        let quota = total(LIMIT);
         all_is_well(&store, "k", &quota).await;
         let port = other.address().port().to_string();
         redis.command(&["REPLICAOF", "127.0.0.1", &port]);
@@ -380,7 +393,8 @@ fn a_server_busy_with_another_script_is_reported_and_waited_for() {
     let Some(redis) = Redis::start(&Options::new().set("busy-reply-threshold", "50")) else { return };
     std::thread::scope(|scope| {
         run_beside(async {
-            let (store, quota) = (store(patient(&redis.url())), total(LIMIT));
+            let store = store(patient(&redis.url()));
+            let quota = total(LIMIT);
             all_is_well(&store, "k", &quota).await;
             let forever = scope.spawn(|| redis.command(&["EVAL", "while true do end", "0"]));
             let mut told = Told::default();
@@ -434,7 +448,8 @@ fn an_answer_that_is_lost_is_not_asked_for_again() {
 fn slots_and_a_counter_of_one_key_do_not_meet_and_each_names_what_is_foreign() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run(async {
-        let (store, quota) = (store(patient(&redis.url())), total(LIMIT));
+        let store = store(patient(&redis.url()));
+        let quota = total(LIMIT);
         let slots = Slots::new(2, Duration::from_secs(60)).expect("slots");
         let acquire = async |key: &str, holder| {
             store.acquire(SlotKey::new(Key(key.as_bytes())), &slots, Holder(holder), NOW).await

@@ -111,7 +111,8 @@ fn the_hash_tag_decides_which_counters_share_a_slot() {
             cluster.slot(keys.iter().find(is_it).unwrap_or_else(|| panic!("{counter} of {keys:?}")))
         });
         for (a, b) in (0..counters.len()).flat_map(|a| (0..a).map(move |b| (a, b))) {
-            let (one, other) = (counters[a], counters[b]);
+            let one = counters[a];
+            let other = counters[b];
             assert_eq!(slots[a] == slots[b], groups[a] == groups[b], "{tag:?}: {one} and {other}");
         }
     }
@@ -152,7 +153,8 @@ fn a_batch_is_answered_in_its_order_and_takes_of_a_key_see_each_other() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run(async {
         let store = store(patient(&redis.url()));
-        let (two, five) = (total(2), total(5));
+        let two = total(2);
+        let five = total(5);
         let on = |key: &'static str, quota, cost| Counter::new(Key(key.as_bytes()), quota).take(Cost(cost));
         let mut verdicts = Vec::new();
         let batch =
@@ -225,7 +227,8 @@ fn hides_the_cluster(server: SocketAddr) -> SocketAddr {
     fn pass(mut from: TcpStream, mut to: TcpStream) {
         let mut buffer = [0; 1 << 16];
         while let Ok(length @ 1..) = from.read(&mut buffer) {
-            let (says, instead) = (b"mode\r\n$7\r\ncluster", b"mode\r\n$10\r\nstandalone");
+            let says = b"mode\r\n$7\r\ncluster";
+            let instead = b"mode\r\n$10\r\nstandalone";
             let bytes = &buffer[..length];
             let sent = match bytes.windows(says.len()).position(|at| at == says) {
                 Some(at) => to.write_all(&[&bytes[..at], instead, &bytes[at + says.len()..]].concat()),
@@ -243,7 +246,8 @@ fn hides_the_cluster(server: SocketAddr) -> SocketAddr {
         for client in listener.incoming().flatten() {
             let Ok(behind) = TcpStream::connect(server) else { return };
             let twice = |stream: &TcpStream| stream.try_clone().expect("a handle");
-            let (asks, hears) = (twice(&client), twice(&behind));
+            let asks = twice(&client);
+            let hears = twice(&behind);
             std::thread::spawn(move || pass(asks, behind));
             std::thread::spawn(move || pass(hears, client));
         }
@@ -312,14 +316,16 @@ fn a_caller_that_goes_away_before_its_call_is_sent_takes_nothing() {
         // The first is in flight, the others wait for it; all but two go away meanwhile.
         proxy.set(Fault::Latency(Duration::from_millis(300)));
         let first = tokio::spawn({
-            let (store, quota) = (store.clone(), quota.clone());
+            let store = store.clone();
+            let quota = quota.clone();
             async move { take(&store, "k", &quota).await }
         });
         let flights = store.stats().conn.flights;
         crate::common::wait("the first to fly", async || store.stats().conn.flights > flights).await;
         let others: Vec<_> = (0..20)
             .map(|_| {
-                let (store, quota) = (store.clone(), quota.clone());
+                let store = store.clone();
+                let quota = quota.clone();
                 tokio::spawn(async move { take(&store, "k", &quota).await })
             })
             .collect();

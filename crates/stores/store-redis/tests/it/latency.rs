@@ -20,7 +20,8 @@ fn while_clients_are_paused_for_writes_calls_fail_at_once() {
     run_beside(async {
         let mut config = patient(&redis.url());
         config.link.deadline = Duration::from_millis(100);
-        let (store, quota) = (store(config), total(LIMIT));
+        let store = store(config);
+        let quota = total(LIMIT);
         wait("the first answer", async || take(&store, "k", &quota).await.is_ok()).await;
         redis.command(&["CLIENT", "PAUSE", "60000", "WRITE"]);
         wait("the breaker to open", async || {
@@ -67,7 +68,8 @@ fn a_server_too_far_for_the_deadline_is_named_with_the_deadline_to_set() {
 
         let mut config = patient(&url);
         config.link.deadline = Duration::from_millis(deadline.max(1000));
-        let (far, quota) = (store(config), total(LIMIT));
+        let far = store(config);
+        let quota = total(LIMIT);
         wait("the first answer", async || take(&far, "k", &quota).await.is_ok()).await;
         let before = used(&far, "k", &quota, LIMIT).await;
         all_is_well(&far, "k", &quota).await;
@@ -85,7 +87,8 @@ fn a_server_that_answers_many_calls_too_late_is_up_and_named_as_too_slow() {
         let mut config = patient(&format!("redis://{}", proxy.address()));
         config.link.deadline = Duration::from_millis(200);
         config.node_timeout = Duration::from_millis(300); // looks at it each 100 ms
-        let (store, quota) = (store(config), total(LIMIT));
+        let store = store(config);
+        let quota = total(LIMIT);
         wait("the first answer", async || take(&store, "k", &quota).await.is_ok()).await;
         let before = used(&store, "k", &quota, LIMIT).await;
         proxy.set_late(300, Duration::from_millis(300));

@@ -84,7 +84,8 @@ fn a_hot_key_asks_the_store_once_in_a_hundred_decisions_at_most() {
         let quota = bucket(20_000, SECOND, 20_000);
         let mut ticks = interval(Duration::from_millis(5));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        let (mut before, mut decisions) = (store.stats(), 0_u64);
+        let mut before = store.stats();
+        let mut decisions = 0_u64;
         for tick in 0..500 {
             if tick == 100 {
                 (before, decisions) = (store.stats(), 0); // in the first half second it learns the demand
@@ -119,7 +120,8 @@ fn a_small_quota_stays_central_and_its_callers_are_merged() {
         let before = store.stats().conn.calls;
         let mut tasks = tokio::task::JoinSet::new();
         for place in 0..64 {
-            let (store, quota) = (store.clone(), quota.clone());
+            let store = store.clone();
+            let quota = quota.clone();
             tasks.spawn(async move { (place, take(&store, &quota, 1).await.expect("an answer")) });
         }
         let admitted = tasks.join_all().await.into_iter().filter(|(_, decision)| decision.is_admitted());
@@ -138,7 +140,8 @@ fn a_node_that_ends_gives_back_what_it_holds_and_one_that_crashes_loses_it_for_a
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let quota = bucket(3_600, Duration::from_secs(36_000), 2_000);
     let spend = |crashes: bool| {
-        let (url, quota) = (redis.url(), quota.clone());
+        let url = redis.url();
+        let quota = quota.clone();
         let node = thread::spawn(move || {
             run(async {
                 let store = store(patient(&url));
@@ -231,9 +234,14 @@ fn a_late_server_is_not_waited_for_as_long_as_the_lease_lasts() {
         let mut config = patient(&redis.url());
         config.time = StoreTime::Node;
         let store = store(config);
-        let (quota, began) = (bucket(4_000, SECOND, 4_000), Timestamp::from_unix_seconds(2_524_608_000));
-        let (mut turn, mut late, mut answers, mut waited) = (0, 1, 0, 0);
-        let (mut asked, mut heard) = (None, store.stats());
+        let quota = bucket(4_000, SECOND, 4_000);
+        let began = Timestamp::from_unix_seconds(2_524_608_000);
+        let mut turn = 0;
+        let mut late = 1;
+        let mut answers = 0;
+        let mut waited = 0;
+        let mut asked = None;
+        let mut heard = store.stats();
         while late <= LATEST {
             for _ in 0..10 {
                 let mut take = Box::pin(take_at(&store, &quota, 1, began + Duration::from_millis(5) * turn));
@@ -310,7 +318,8 @@ async fn drain_n(store: &RedisStore, quota: &Quota, most: u64) -> u64 {
 fn what_is_given_back_charged_and_reset_counts() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run(async {
-        let (one, other) = (store(patient(&redis.url())), store(patient(&redis.url())));
+        let one = store(patient(&redis.url()));
+        let other = store(patient(&redis.url()));
         let quota = bucket(3_600, Duration::from_secs(36_000), 2_000);
         assert_eq!(drain_n(&one, &quota, 500).await, 500);
         for _ in 0..10 {
@@ -343,7 +352,8 @@ fn what_is_given_back_charged_and_reset_counts() {
 fn a_reset_voids_the_leases_of_others() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run(async {
-        let (one, other) = (store(patient(&redis.url())), store(patient(&redis.url())));
+        let one = store(patient(&redis.url()));
+        let other = store(patient(&redis.url()));
         let quota = bucket(2_000, SECOND, 2_000);
         assert_eq!(drain_n(&other, &quota, 300).await, 300);
         assert!(other.stats().leases.permits_held > 0);
@@ -439,7 +449,8 @@ fn where_the_callers_time_counts_leases_and_ledger_go_by_it() {
         let store = store(config);
         let quota = bucket(2_000, SECOND, 2_000);
         let began = Timestamp::from_unix_seconds(2_524_608_000); // in 2050
-        let (mut admitted, mut latest) = (0, 0);
+        let mut admitted = 0;
+        let mut latest = 0;
         for (at_ms, most) in [(0, 2_000), (100, 200), (600, 1_000), (600, 0), (500, 0), (5_600, 2_000)] {
             let now = began + Duration::from_millis(at_ms);
             let mut count = 0;

@@ -36,7 +36,8 @@ fn a_server_that_is_not_there_yet_is_used_as_soon_as_it_is() {
     let Some(mut redis) = Redis::start(&Options::new()) else { return };
     redis.kill();
     run_beside(async {
-        let (store, quota) = (store(quick(&redis.url())), total(LIMIT));
+        let store = store(quick(&redis.url()));
+        let quota = total(LIMIT);
         let error = take(&store, "k", &quota).await.expect_err("nobody is there");
         assert!(matches!(error, StoreError::Unreachable { .. }), "{error:?}");
         let why = until_down(&store).await;
@@ -53,7 +54,8 @@ fn a_server_that_is_not_there_yet_is_used_as_soon_as_it_is() {
 fn killed_with_its_counts_on_disk_it_comes_back_with_every_count() {
     let Some(mut redis) = Redis::start(&Options::new().append_only()) else { return };
     run_beside(async {
-        let (store, quota) = (store(quick(&redis.url())), total(LIMIT));
+        let store = store(quick(&redis.url()));
+        let quota = total(LIMIT);
         let callers = Callers::begin(&store, &["k"], &quota, 8).await;
         wait("some flights", async || store.stats().conn.flights > 50).await;
         redis.kill();
@@ -70,7 +72,8 @@ fn killed_with_its_counts_on_disk_it_comes_back_with_every_count() {
 fn restarted_empty_it_counts_from_nothing_and_nothing_fails() {
     let Some(mut redis) = Redis::start(&Options::new()) else { return };
     run_beside(async {
-        let (store, quota) = (store(quick(&redis.url())), total(LIMIT));
+        let store = store(quick(&redis.url()));
+        let quota = total(LIMIT);
         all_is_well(&store, "k", &quota).await;
         redis.restart_empty();
         wait("the store to be seen", async || take(&store, "other", &quota).await.is_ok()).await;
@@ -84,7 +87,8 @@ fn restarted_empty_it_counts_from_nothing_and_nothing_fails() {
 fn stalled_it_is_left_alone_and_resumed_no_count_is_lost() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     run_beside(async {
-        let (store, quota) = (store(impatient(&redis.url())), total(LIMIT));
+        let store = store(impatient(&redis.url()));
+        let quota = total(LIMIT);
         let callers = Callers::begin(&store, &["k"], &quota, 8).await;
         wait("some flights", async || store.stats().conn.flights > 50).await;
         redis.stop();
@@ -109,7 +113,8 @@ fn stalled_it_is_left_alone_and_resumed_no_count_is_lost() {
 fn the_sentinels_next_master_is_followed() {
     let Some(mut sentinel) = Sentinel::start(&Options::new(), 1) else { return };
     run_beside(async {
-        let (store, quota) = (store(quick(&sentinel.url())), total(LIMIT));
+        let store = store(quick(&sentinel.url()));
+        let quota = total(LIMIT);
         all_is_well(&store, "k", &quota).await;
         let master = sentinel.fail_over();
         wait("the new master to count", async || {
@@ -144,8 +149,10 @@ fn a_master_that_is_cut_off_is_left_for_the_next_and_admits_at_most_the_limit_on
     let Some((sentinel, proxy)) = Sentinel::start_apart(&Options::new(), 1) else { return };
     let [old, new] = &sentinel.servers;
     run_beside(async {
-        let (near, far) = (store(impatient(&sentinel.url())), store(quick(&old.url())));
-        let (quota, other) = (total(FEW), total(LIMIT));
+        let near = store(impatient(&sentinel.url()));
+        let far = store(quick(&old.url()));
+        let quota = total(FEW);
+        let other = total(LIMIT);
         wait("the first answer", async || take(&near, "warm", &other).await.is_ok()).await;
         let mut told = take_many(&near, "k", &quota, 50).await;
         told.add(take_many(&far, "k", &quota, 50).await);
@@ -213,13 +220,15 @@ fn slots_that_move_in_use_lose_no_count_and_fail_no_call() {
         let mut config = patient(&cluster.url());
         config.hash_tag = HashTag::Domain;
         config.link.deadline = Duration::from_secs(20); // for those that wait until the slot has moved
-        let (store, quota) = (store(config), total(LIMIT));
+        let store = store(config);
+        let quota = total(LIMIT);
         let keys = ["a|", "b|", "c|"];
         for key in keys {
             all_is_well(&store, key, &quota).await;
         }
         let callers = Callers::begin(&store, &keys, &quota, 2).await;
-        let (slot, mut both) = (cluster.slot("tollgate:{a}"), 0);
+        let slot = cluster.slot("tollgate:{a}");
+        let mut both = 0;
         for to in [1, 2, 0, 1] {
             if cluster.owner(slot) == to {
                 continue;
@@ -228,16 +237,19 @@ fn slots_that_move_in_use_lose_no_count_and_fail_no_call() {
             let flights = store.stats().conn.flights;
             wait("calls while it moves", async || store.stats().conn.flights > flights + 20).await;
             // A key that does not exist yet belongs to the new owner (ASK).
-            let (asked, fresh) = (told(&cluster, "ASK"), format!("a|fresh{both}"));
+            let asked = told(&cluster, "ASK");
+            let fresh = format!("a|fresh{both}");
             all_is_well(&store, &fresh, &quota).await;
             assert!(told(&cluster, "ASK") > asked);
             // Neither node has both keys, until the slot has moved (TRYAGAIN).
             let tried = told(&cluster, "TRYAGAIN");
             let together = tokio::spawn({
-                let (store, quota) = (store.clone(), quota.clone());
+                let store = store.clone();
+                let quota = quota.clone();
                 async move {
                     let on = |key| Counter::new(Key(key), &quota).take(Cost::ONE);
-                    let (batch, mut verdicts) = ([on(b"a|"), on(fresh.as_bytes())], Vec::new());
+                    let batch = [on(b"a|"), on(fresh.as_bytes())];
+                    let mut verdicts = Vec::new();
                     store.take(&batch, Charge::Together, NOW, &mut verdicts).await;
                     verdicts.into_iter().map(|it| it.map(|decision| decision.is_admitted())).collect()
                 }
@@ -263,10 +275,12 @@ fn slots_that_move_in_use_lose_no_count_and_fail_no_call() {
 fn nodes_that_send_each_other_a_slot_without_end_are_not_followed_without_end() {
     let Some(cluster) = Cluster::start() else { return };
     run_beside(async {
-        let (store, quota) = (store(patient(&cluster.url())), total(LIMIT));
+        let store = store(patient(&cluster.url()));
+        let quota = total(LIMIT);
         all_is_well(&store, "elsewhere", &quota).await;
         let slot = cluster.slot("tollgate:{lost}");
-        let (owner, number) = (cluster.owner(slot), slot.to_string());
+        let owner = cluster.owner(slot);
+        let number = slot.to_string();
         let id = |node: usize| cluster.nodes[node].command(&["CLUSTER", "MYID"]).text();
         // The owner redirects to the next node, and that one back to the owner.
         let says = |of: &str| {
@@ -295,7 +309,8 @@ fn a_clusters_dead_master_is_replaced_and_the_others_serve_throughout() {
         Options::new().set("cluster-require-full-coverage", "no").set("cluster-replica-no-failover", "yes");
     let Some(mut cluster) = Cluster::start_with(&options, true) else { return };
     run_beside(async {
-        let (store, quota) = (store(quick(&cluster.url())), total(LIMIT));
+        let store = store(quick(&cluster.url()));
+        let quota = total(LIMIT);
         let keys: Vec<String> = (0..6).map(|nth| format!("k{nth}")).collect();
         for key in &keys {
             all_is_well(&store, key, &quota).await;

@@ -26,7 +26,9 @@ async fn take(store: &RedisStore, keys: &[String], sharing: Sharing) {
 
 /// All pages: the keys, and how many pages there were.
 async fn listed(store: &RedisStore, start: &str) -> (BTreeSet<String>, usize) {
-    let (mut keys, mut cursor, mut pages) = (BTreeSet::new(), String::new(), 0);
+    let mut keys = BTreeSet::new();
+    let mut cursor = String::new();
+    let mut pages = 0;
     loop {
         let page = store.scan(start.as_bytes(), &cursor).await.expect("a page");
         assert!(page.keys.len() <= MAX_SCANNED, "{} keys", page.keys.len());
@@ -56,7 +58,8 @@ fn every_counter_of_a_domain_is_listed_and_none_of_another_whatever_the_hash_tag
             let store = store(config);
             store.start();
             until_up(&store).await;
-            let (shop, other) = (keys("shop", 7_000), keys("shop2", 2_000));
+            let shop = keys("shop", 7_000);
+            let other = keys("shop2", 2_000);
             take(&store, &shop, Sharing::Exact).await;
             take(&store, &other, Sharing::Exact).await;
             let (found, pages) = listed(&store, "shop").await;

@@ -29,7 +29,8 @@ fn allows(failures: u32, url: &str) -> RedisConfig {
 
 /// One take, again and again while it fails unsent.
 async fn take_once_sent(store: &RedisStore) -> Result<Decision, StoreError> {
-    let (quota, mut said) = (total(100), None);
+    let quota = total(100);
+    let mut said = None;
     wait("a call to be sent", async || {
         let answer = take(store, "k", &quota).await;
         let sent = !matches!(answer, Err(StoreError::Unreachable { .. }));

@@ -53,7 +53,8 @@ fn sentinels_and_servers_have_passwords_of_their_own_and_tls() {
             let told = findings.iter().map(ToString::to_string).collect::<String>();
             assert!(told.contains("the sentinel 127.0.0.1:") && told.contains(words), "{told}");
         }
-        let (store, quota) = (with(Some("watchers")), total(LIMIT));
+        let store = with(Some("watchers"));
+        let quota = total(LIMIT);
         all_is_well(&store, "k", &quota).await;
         let master = sentinel.fail_over();
         wait("the new master to count", async || {
@@ -78,7 +79,8 @@ fn files_that_are_exchanged_are_read_again_for_the_next_connection() {
     config.link.tls.as_mut().expect("TLS").certificate_file = Some(ours.0);
     config.link.tls.as_mut().expect("TLS").key_file = Some(ours.1);
     run_beside(async {
-        let (store, quota) = (store(config), total(LIMIT));
+        let store = store(config);
+        let quota = total(LIMIT);
         all_is_well(&store, "k", &quota).await;
 
         // The server comes back with certificates of another authority.

@@ -60,7 +60,8 @@ fn told(verdicts: &Verdicts) -> Vec<Option<bool>> {
 
 /// Polls this many times at most, and then drops it.
 async fn polled<T>(future: impl Future<Output = T>, most: usize) -> Option<T> {
-    let (mut future, mut polls) = (Box::pin(future), 0);
+    let mut future = Box::pin(future);
+    let mut polls = 0;
     std::future::poll_fn(move |cx| {
         if polls == most {
             return Poll::Ready(None);
@@ -118,7 +119,9 @@ fn a_silent_master_switches_no_limit_of_the_others_off() {
         })
         .await;
         cluster.nodes[2].stop();
-        let (mut admitted, mut denied, mut failed) = (0, 0, 0);
+        let mut admitted = 0;
+        let mut denied = 0;
+        let mut failed = 0;
         for round in 0..200 {
             let verdicts = together(&store, &on(&keys, &quotas, &[1; 3]), round % 2 == 1).await;
             match told(&verdicts)[..] {
@@ -293,7 +296,8 @@ fn impatient_callers_leave_nothing_half_charged() {
     let cluster = Arc::new(cluster);
     let ended = Arc::new(AtomicBool::new(false));
     let pauses = {
-        let (cluster, ended) = (cluster.clone(), ended.clone());
+        let cluster = cluster.clone();
+        let ended = ended.clone();
         std::thread::spawn(move || {
             while !ended.load(Relaxed) {
                 cluster.nodes[2].stop();
@@ -310,11 +314,15 @@ fn impatient_callers_leave_nothing_half_charged() {
         let keys = Arc::new(apart(&cluster, "all"));
         let few = total(200_000);
         let quotas = Arc::new([total(LIMIT), total(LIMIT), few]);
-        let (heard, left) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let heard = Arc::new(AtomicU64::new(0));
+        let left = Arc::new(AtomicU64::new(0));
         let tasks: Vec<_> = (0..16_u64)
             .map(|caller| {
-                let (store, keys, quotas, heard, left) =
-                    (store.clone(), keys.clone(), quotas.clone(), heard.clone(), left.clone());
+                let store = store.clone();
+                let keys = keys.clone();
+                let quotas = quotas.clone();
+                let heard = heard.clone();
+                let left = left.clone();
                 tokio::spawn(async move {
                     for nth in 0..60_u64 {
                         let cost = if nth % 3 == 0 { 1_000 } else { 1 + (caller * 61 + nth * 17) % 999 };
@@ -344,7 +352,8 @@ fn impatient_callers_leave_nothing_half_charged() {
         for (key, quota) in keys.iter().zip(&*quotas) {
             gone.push(used(&store, key, quota, quota.limit()).await);
         }
-        let (heard, left) = (heard.load(Relaxed), left.load(Relaxed));
+        let heard = heard.load(Relaxed);
+        let left = left.load(Relaxed);
         println!("{left} of 960 left early; {heard} permits heard, {gone:?} charged");
         assert!(gone[0] == gone[1] && gone[1] == gone[2], "{gone:?} after {heard}");
         assert!((heard..=200_000).contains(&gone[0]), "{gone:?} after {heard}");

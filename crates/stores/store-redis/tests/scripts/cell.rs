@@ -43,7 +43,8 @@ fn in_redis_too_a_change_of_the_rate_is_less_than_a_nanosecond_late_and_never_ea
 #[test]
 fn a_rate_with_many_units_in_a_nanosecond_reads_and_leaves_the_instant_too() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
-    let (store, odd) = (store(&redis, StoreTime::Node), 12_345_677);
+    let store = store(&redis, StoreTime::Node);
+    let odd = 12_345_677;
     let rate = |max_burst, count| CellRate { max_burst, count, period_s: 1 };
     let ask = |rate, quantity, now| take(&store, 1, &CellStep { gap: SECOND, rate, quantity }, now);
     assert!(ask(rate(9, 10), 5, AHEAD).admitted);

@@ -24,7 +24,8 @@ fn is_same(got: &Decision, want: &Decision) -> bool {
 
 /// From one quota to its successor, with the answers of both stores before and after.
 fn continues_as_the_model(redis: &Redis, from: &Quota, to: &Quota, gap: Duration) {
-    let (store, model) = (store(redis, StoreTime::Node), ModelStore::default());
+    let store = store(redis, StoreTime::Node);
+    let model = ModelStore::default();
     let changed_at = AHEAD + gap;
     let to = to.clone().migrated_from(from, changed_at);
     let back = from.clone().migrated_from(&to, changed_at + gap);
@@ -153,11 +154,13 @@ fn a_log_whose_limit_changes_owes_what_the_model_owes() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     for seed in 0..cases(300) {
         let mut dice = fastrand::Rng::with_seed(u64::from(seed));
-        let (store, model) = (store(&redis, StoreTime::Node), ModelStore::default());
+        let store = store(&redis, StoreTime::Node);
+        let model = ModelStore::default();
         let log_denied = dice.bool();
         let log = |limit| quota(limit, SECOND, Algorithm::SlidingWindowLog { log_denied });
         let limits = [log(12), log(10), log(3)];
-        let (key, mut now) = (format!("k{seed}"), AHEAD);
+        let key = format!("k{seed}");
+        let mut now = AHEAD;
         for step in 0..40 {
             let quota = &limits[dice.usize(..limits.len())];
             let cost = Cost(dice.u64(..14));

@@ -27,7 +27,9 @@ fn a_key_lives_as_long_as_it_says_anything() {
     let steps = prop::collection::vec((kinds(), 0..1_500_000_000_u64), 1..5);
     let config = Config { cases: cases(160), failure_persistence: None, ..Config::default() };
     let law = TestRunner::new(config).run(&(0..quotas.len(), steps), |(which, steps)| {
-        let (quota, model, store) = (&quotas[which], ModelStore::default(), store(&redis, StoreTime::Node));
+        let quota = &quotas[which];
+        let model = ModelStore::default();
+        let store = store(&redis, StoreTime::Node);
         let mut now = AHEAD;
         for (kinds, gap_ns) in steps {
             now = now + Duration::from_nanos(gap_ns);
@@ -39,7 +41,8 @@ fn a_key_lives_as_long_as_it_says_anything() {
             let says = seen.decision.reset_after();
             if seen.is_tracked && !says.is_zero() && !matches!(quota.algorithm(), Algorithm::Total) {
                 let kept = if quota.starts_partial() { HOUR * 24 * 30 } else { Duration::ZERO };
-                let (lives, least) = (expires_ns(&store, &name(&store)), (now + says + kept).as_nanos());
+                let lives = expires_ns(&store, &name(&store));
+                let least = (now + says + kept).as_nanos();
                 prop_assert!(lives >= least, "{} ns short: {:?}", least - lives, quota.algorithm());
             }
         }
@@ -53,7 +56,8 @@ fn a_key_lives_as_long_as_it_says_anything() {
 fn a_weight_that_a_double_rounds_is_rounded_down_exactly() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let quota = quota(4_000_000_000, SECOND * 10, Algorithm::SlidingWindowCounter);
-    let (model, store) = (ModelStore::default(), store(&redis, StoreTime::Node));
+    let model = ModelStore::default();
+    let store = store(&redis, StoreTime::Node);
     let both = |kind, now| {
         let got = store.run(&[store.ask(b"k", &quota, kind)], now).expect("an answer");
         assert_eq!(got, one_by_one(&model, &quota, &[kind], now), "{kind:?} at {now:?}");
@@ -96,7 +100,8 @@ fn a_debt_that_ends_after_2072_ends_then_and_its_key_can_be_read() {
     let now = AHEAD + DAY * 365 * 10; // 2059
     for (first, then) in [(of(1, 29), of(1, 29)), (of(1, 29), of(3, 40)), (of(3, 60), of(3, 60))] {
         for cost in [28, 11, 13] {
-            let (model, store) = (ModelStore::default(), store(&redis, StoreTime::Node));
+            let model = ModelStore::default();
+            let store = store(&redis, StoreTime::Node);
             store.run(&[store.ask(b"k", &first, Kind::Take(Cost(cost)))], now).expect("an answer");
             one_by_one(&model, &first, &[Kind::Take(Cost(cost))], now);
             assert!(store.command(&["PEXPIRETIME", &name(&store)]).int() <= LATEST_MS);
@@ -123,7 +128,8 @@ fn a_debt_that_ends_after_2072_ends_then_and_its_key_can_be_read() {
         }
     }
     // A value that an earlier version has left.
-    let (store, quota) = (store(&redis, StoreTime::Node), of(1, 29));
+    let store = store(&redis, StoreTime::Node);
+    let quota = of(1, 29);
     store.run(&[store.ask(b"k", &quota, Kind::Take(Cost(1)))], now).expect("an answer");
     store.command(&["PEXPIREAT", &name(&store), &(LATEST_MS + 1_000_000_000).to_string()]);
     let seen = store.run(&[store.ask(b"k", &quota, Kind::Take(Cost::PEEK))], now).expect("it is ours");
@@ -136,7 +142,8 @@ fn a_debt_that_ends_after_2072_ends_then_and_its_key_can_be_read() {
 fn what_is_begun_and_given_back_at_once_has_begun() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     for quota in each(SECOND) {
-        let (model, store) = (ModelStore::default(), store(&redis, StoreTime::Node));
+        let model = ModelStore::default();
+        let store = store(&redis, StoreTime::Node);
         for (at_ms, kinds) in [
             (0, vec![Kind::Take(Cost(2)), Kind::GiveBack(Cost(2))]),
             (900, vec![Kind::Take(Cost(1))]),
@@ -171,10 +178,13 @@ fn two_rates_at_once_lose_no_count() {
     for quotas in
         [[flow(200, HOUR * 24, 200), flow(100, HOUR * 24, 100)], [fast, slow], [strict(10), strict(24)]]
     {
-        let (store, admitted) = (store(&redis, StoreTime::Node), AtomicU32::new(0));
+        let store = store(&redis, StoreTime::Node);
+        let admitted = AtomicU32::new(0);
         std::thread::scope(|scope| {
             for thread in 0..6 {
-                let (store, quota, admitted) = (&store, &quotas[thread % 2], &admitted);
+                let store = &store;
+                let quota = &quotas[thread % 2];
+                let admitted = &admitted;
                 scope.spawn(move || {
                     for _ in 0..80 {
                         // A caller that meets the others too often takes nothing.
@@ -214,7 +224,8 @@ fn slots_are_kept_until_the_last_of_them_lapses() {
     let store = store(&redis, StoreTime::Store);
     for (holder, ttl_s) in [(1, 100), (2, 900), (3, 300)] {
         let slots = Slots::new(3, Duration::from_secs(ttl_s)).expect("slots");
-        let (key, holder) = (store.key(b"k"), Holder(holder));
+        let key = store.key(b"k");
+        let holder = Holder(holder);
         let call = slot_call(key, &slots, holder, SlotAction::Acquire, AHEAD, StoreTime::Store);
         let reply = store.eval(&call);
         assert!(slot_reply(&reply).is_some_and(|reply| reply.done), "{reply:?}");
@@ -232,7 +243,8 @@ fn only_what_counts_alike_on_one_key_shares_a_call() {
         let quota = quota(limit, SECOND, bucket(None, None, 0, Refill::Continuous));
         Ask { key: key.to_vec(), quota, kind }
     };
-    let (take, first) = (Kind::Take(Cost(1)), ask(b"a", 5, Kind::Take(Cost(2))));
+    let take = Kind::Take(Cost(1));
+    let first = ask(b"a", 5, Kind::Take(Cost(2)));
     for (other, want) in [
         (ask(b"a", 5, take), true),
         (ask(b"a", 5, Kind::Inspect), true),
@@ -247,10 +259,12 @@ fn only_what_counts_alike_on_one_key_shares_a_call() {
 /// The next step of a caller whose clock shows `believed` when it is [`AHEAD`].
 fn asked_at(store: &Direct, quota: &Quota, believed: Timestamp) -> Next {
     let asks = [store.ask(b"k", quota, Kind::Take(Cost(1)))];
-    let (mut bytes, mut out) = (Vec::new(), Vec::new());
+    let mut bytes = Vec::new();
+    let mut out = Vec::new();
     argument(&mut bytes, &asks, believed).expect("an argument");
     let Next::Step(step, _) = first(&asks, believed, &mut out) else { panic!("a step") };
-    let (keys, args) = (vec![asks[0].key.clone()], vec![bytes, instant(AHEAD)]);
+    let keys = vec![asks[0].key.clone()];
+    let args = vec![bytes, instant(AHEAD)];
     let reply = store.eval(&ScriptCall { script: script(step, Swap::None), keys, args });
     let replied = Replied::read(&reply).expect("a reply");
     let part = replied.part(0).expect("of a key");
@@ -264,7 +278,8 @@ fn a_caller_whose_clock_is_years_off_gets_the_right_cell() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let cells = |span, cells| quota(3, span, Algorithm::sliding_window(cells));
     let counter = |span| quota(3, span, Algorithm::SlidingWindowCounter);
-    let (odd, even) = (Duration::from_nanos(3_000_100), Duration::from_millis(40));
+    let odd = Duration::from_nanos(3_000_100);
+    let even = Duration::from_millis(40);
     let long = Duration::from_secs(200 * 86_400) + Duration::from_nanos(10);
     let days = |days: u64| Duration::from_secs(days * 86_400);
     for (quota, believed, is_right) in [
@@ -307,7 +322,8 @@ fn a_caller_whose_clock_is_years_off_gets_the_right_cell() {
 fn a_list_that_has_counted_too_many_is_written_afresh() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     for algorithm in [Algorithm::SlidingWindowLog { log_denied: false }, Algorithm::sliding_window(10)] {
-        let (store, quota) = (store(&redis, StoreTime::Node), quota(9, HOUR, algorithm));
+        let store = store(&redis, StoreTime::Node);
+        let quota = quota(9, HOUR, algorithm);
         let take = |cost| [store.ask(b"k", &quota, Kind::Take(Cost(cost)))];
         store.run(&take(2), AHEAD).expect("an answer");
         // As it would be after many years.

@@ -45,7 +45,8 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 }
 
 fn quotas() -> Vec<[Quota; 2]> {
-    let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+    let second = Duration::from_secs(1);
+    let minute = Duration::from_secs(60);
     let quota = |limit, period, algorithm| {
         Quota::new(limit, Period::Span(period), algorithm).expect("a quota that can be")
     };
@@ -84,7 +85,8 @@ fn call(drawn: &Drawn, ledger: &Ledger, now_us: u64) -> LedgerJob {
             let seq = if late < 25 { known.seq } else { known.seq + 1 };
             let need = drawn.times.min(drawn.size);
             let least = if hoards % 3 == 0 { drawn.size } else { need.min(1) };
-            let (want, spent) = (drawn.size, known.spent + spends);
+            let want = drawn.size;
+            let spent = known.spent + spends;
             Op::Lease(LeaseRequest { node, seq, held, spent, want, need, least })
         }
         5 => Op::Take { cost, times: drawn.times },
@@ -108,7 +110,8 @@ fn run(client: &mut Client, call: &ScriptCall) -> Result<LedgerReply, LedgerRepl
 /// The stored ledger; that of an unseen key where none is stored.
 fn kept(client: &mut Client) -> Ledger {
     let fields = client.command(&[b"HGETALL".as_slice(), KEY]).expect("an answer");
-    let (mut ledger, mut beyond) = (Ledger::default(), [0; 2]);
+    let mut ledger = Ledger::default();
+    let mut beyond = [0; 2];
     for pair in fields.array().chunks(2) {
         let numbers: Vec<u64> = pair[1].text().split(' ').map(|word| word.parse().expect("whole")).collect();
         match (pair[0].text().as_str(), numbers.as_slice()) {
@@ -150,7 +153,8 @@ fn kept(client: &mut Client) -> Ledger {
 fn both_agree(client: &mut Client, quotas: &[Quota; 2], drawn: &[Drawn]) -> Result<(), TestCaseError> {
     let terms = quotas.each_ref().map(|quota| Terms::of(quota).expect("a quota that can be leased"));
     client.command(&[b"DEL".as_slice(), KEY]).expect("an answer");
-    let (mut ledger, mut now_us) = (Ledger::default(), START_US);
+    let mut ledger = Ledger::default();
+    let mut now_us = START_US;
     for drawn in drawn {
         now_us = now_us.checked_add_signed(drawn.step).expect("far from both ends");
         let terms = &terms[drawn.terms];

@@ -95,7 +95,8 @@ fn scripts_answer_as_the_model_does() {
 fn a_look_by_a_clock_that_is_ahead_deletes_nothing() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     for quota in each(SECOND) {
-        let (store, model) = (store(&redis, StoreTime::Node), ModelStore::default());
+        let store = store(&redis, StoreTime::Node);
+        let model = ModelStore::default();
         for (kind, now) in [
             (Kind::Take(Cost(4)), AHEAD),
             (Kind::Take(Cost(0)), AHEAD + 10 * SECOND),
@@ -172,7 +173,9 @@ fn a_merged_call_answers_as_its_asks_do_one_by_one() {
     let steps = prop::collection::vec((kinds(), 0..1_500_000_000_u64, any::<bool>()), 1..6);
     let config = Config { cases: cases(96), failure_persistence: None, ..Config::default() };
     let law = TestRunner::new(config).run(&(0..quotas.len(), steps), |(which, steps)| {
-        let (quota, model, store) = (&quotas[which], ModelStore::default(), store(&redis, StoreTime::Node));
+        let quota = &quotas[which];
+        let model = ModelStore::default();
+        let store = store(&redis, StoreTime::Node);
         let mut now = AHEAD;
         for (kinds, gap_ns, back) in steps {
             let asks: Vec<_> = kinds.iter().map(|kind| store.ask(b"k", quota, *kind)).collect();
@@ -235,13 +238,15 @@ fn what_is_not_ours_is_named_and_left_alone() {
 fn a_clock_that_steps_mints_nothing() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     for quota in each(SECOND) {
-        let (store, model) = (store(&redis, StoreTime::Node), ModelStore::default());
+        let store = store(&redis, StoreTime::Node);
+        let model = ModelStore::default();
         let count = |answers: &[Answer]| {
             answers.iter().filter(|it| matches!(it, Answer::Decision(it) if it.is_admitted())).count()
         };
         // As many as a model admits that gets the same takes.
         for (hours, steps_back) in [(1, false), (0, true), (1, true), (2, false), (1, true)] {
-            let (now, kinds) = (AHEAD + HOUR * hours, [Kind::Take(Cost(1)); 40]);
+            let now = AHEAD + HOUR * hours;
+            let kinds = [Kind::Take(Cost(1)); 40];
             let asks = kinds.map(|kind| store.ask(b"k", &quota, kind));
             let admitted = count(&store.run(&asks, now).expect("answers"));
             let most = if steps_back { 0 } else { count(&one_by_one(&model, &quota, &kinds, now)) };

@@ -103,7 +103,8 @@ struct Run {
 }
 
 fn run(store: &Direct, rules: &[Rule], takes: impl Iterator<Item = (Timestamp, usize, u64)>) -> Run {
-    let (mut most, mut least) = (Most::new(rules), Least::new(rules));
+    let mut most = Most::new(rules);
+    let mut least = Least::new(rules);
     let mut run = Run { admitted: 0, least: 0, over: 0.0 };
     for (nth, (now, which, cost)) in takes.enumerate() {
         let asks = [store.ask(b"k", &rules[which].quota, Kind::Take(Cost(cost)))];
@@ -121,7 +122,8 @@ fn run(store: &Direct, rules: &[Rule], takes: impl Iterator<Item = (Timestamp, u
 
 /// Every node asks at a steady pace, each of them a little later than the one before it.
 fn paced(nodes: u64, every: Duration, span: Duration) -> impl Iterator<Item = (Timestamp, usize, u64)> {
-    let (every_ns, rounds) = (every.as_nanos() as u64, (span.as_nanos() / every.as_nanos()) as u64);
+    let every_ns = every.as_nanos() as u64;
+    let rounds = (span.as_nanos() / every.as_nanos()) as u64;
     (0..rounds).flat_map(move |round| {
         (0..nodes).map(move |node| {
             let after_ns = round * every_ns + node * every_ns / nodes;
@@ -280,7 +282,8 @@ fn every_rate_finds_the_permits_that_the_others_took() {
                 rule((*limit).min((period.as_nanos() / 200).max(1) as u64), period, *burst)
             })
             .collect();
-        let (store, mut owed) = (store(&redis, StoreTime::Node), 0_u64);
+        let store = store(&redis, StoreTime::Node);
+        let mut owed = 0_u64;
         for (which, what, cost) in steps {
             let Rule { burst, quota, .. } = &rules[which];
             let fits = owed + cost <= *burst;
@@ -376,7 +379,8 @@ fn a_debt_beyond_all_time_is_kept_for_the_rate_that_can_pay_it() {
 fn how_a_bucket_starts_may_change_with_its_rate() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     for limit in [10, 8] {
-        let (store, full) = (store(&redis, StoreTime::Node), rule(10, SECOND, 10));
+        let store = store(&redis, StoreTime::Node);
+        let full = rule(10, SECOND, 10);
         let short = quota(limit, SECOND, bucket(Some(10), Some(4), 0, Refill::Continuous));
         let left =
             |quota: &Quota, cost, now| decision(&store, quota, Kind::Take(Cost(cost)), now).remaining();

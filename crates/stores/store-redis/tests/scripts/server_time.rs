@@ -46,7 +46,8 @@ fn keys_expire_when_they_say_nothing_any_more() {
             Algorithm::WarmUp { warm_up, .. } => warm_up.as_millis() as u64,
             _ => 0,
         };
-        let (least, most) = (before_ms + reset_ms + kept_ms, after_ms + reset_ms + kept_ms + longer_ms + 2);
+        let least = before_ms + reset_ms + kept_ms;
+        let most = after_ms + reset_ms + kept_ms + longer_ms + 2;
         let expires_ms = u64::try_from(expires_ms).expect("it expires");
         assert!(
             (least..=most).contains(&expires_ms),
@@ -119,7 +120,8 @@ fn permits_come_back_by_the_servers_clock() {
             *decision
         };
         let began_ms = server_ms(&store);
-        let (mut admitted, mut waits) = (0, 0);
+        let mut admitted = 0;
+        let mut waits = 0;
         while waits < 5 {
             let decision = take();
             let elapsed = Duration::from_millis(server_ms(&store) - began_ms);

@@ -47,7 +47,8 @@ impl Operation {
         else {
             return store.take(batch, Charge::Each, now, verdicts).await; // nothing is counted
         };
-        let (all, before) = ([batch, &[never]].concat(), verdicts.len());
+        let all = [batch, &[never]].concat();
+        let before = verdicts.len();
         self.run(store, &all, now, verdicts).await;
         verdicts.truncate(before + batch.len());
     }
@@ -66,7 +67,8 @@ pub(crate) async fn take_all_or_none(
     verdicts: &mut Verdicts,
 ) {
     let Parts { local, shared } = split(batch);
-    let (mut of_local, mut of_shared) = (Verdicts::new(), Verdicts::new());
+    let mut of_local = Verdicts::new();
+    let mut of_shared = Verdicts::new();
     operation.run(local_store, &local, now, &mut of_local).await;
     if of_local.iter().flatten().all(Decision::is_admitted) {
         let charge = LocalCharge { store: local_store, takes: &local, now, is_kept: false };

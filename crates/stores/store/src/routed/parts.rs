@@ -21,7 +21,8 @@ pub(crate) fn split<'a>(batch: &[Take<'a>]) -> Parts<'a> {
 
 /// Pushes the answers to both parts of `batch` in its order.
 pub(crate) fn merge(batch: &[Take<'_>], of_local: Verdicts, of_shared: Verdicts, verdicts: &mut Verdicts) {
-    let (mut of_local, mut of_shared) = (of_local.into_iter(), of_shared.into_iter());
+    let mut of_local = of_local.into_iter();
+    let mut of_shared = of_shared.into_iter();
     let next = |take: &Take<'_>| if is_local(take.counter) { of_local.next() } else { of_shared.next() };
     verdicts.extend(batch.iter().filter_map(next));
 }

@@ -71,7 +71,8 @@ struct Shape {
 }
 
 fn shapes() -> [Shape; 4] {
-    let (second, refill) = (Duration::from_secs(1), Refill::Continuous);
+    let second = Duration::from_secs(1);
+    let refill = Refill::Continuous;
     [
         Shape { limit: 10, span: second, burst: 12, refill },
         Shape { limit: 4, span: second, burst: 4, refill },
@@ -124,7 +125,9 @@ fn replay<S: Store>(
     options: &Options,
     steps: &[Step],
 ) -> Result<(), TestCaseError> {
-    let (model, mut now, mut rule) = (ModelStore::default(), options.begins, rules[0].clone());
+    let model = ModelStore::default();
+    let mut now = options.begins;
+    let mut rule = rules[0].clone();
     let tick = |now: Timestamp| {
         let tick = u64::try_from(options.tick.as_nanos()).unwrap_or(u64::MAX).max(1);
         Timestamp::from_nanos(now.as_nanos().div_ceil(tick).saturating_mul(tick))
@@ -134,7 +137,8 @@ fn replay<S: Store>(
         let batch = |takes: &[(usize, u64)]| -> Vec<(usize, Cost)> {
             takes.iter().map(|(class, cost)| (*class, Cost(*cost))).collect()
         };
-        let (mut got, mut want) = (Verdicts::new(), Verdicts::new());
+        let mut got = Verdicts::new();
+        let mut want = Verdicts::new();
         match step {
             Step::Take { charge, takes } => {
                 let takes = batch(takes);
@@ -191,7 +195,8 @@ fn same(
     got: &[Result<Decision, StoreError>],
     want: &[Result<Decision, StoreError>],
 ) -> Result<(), TestCaseError> {
-    let (got, want) = (format!("{got:?}"), format!("{want:?}"));
+    let got = format!("{got:?}");
+    let want = format!("{want:?}");
     prop_assert_eq!(got, want);
     Ok(())
 }
@@ -206,13 +211,15 @@ pub(super) fn classes_at_once_share_one_bucket<S: Store>(
     const LAW: &str = "classes_at_once_share_one_bucket";
     let most = u64::from(options.takes) * options.threads as u64;
     let burst = (most / 2).clamp(20, options.most.min(2_000));
-    let (span, refill) = (Duration::from_secs(1_800), Refill::Continuous);
+    let span = Duration::from_secs(1_800);
+    let refill = Refill::Continuous;
     let shape = Shape { limit: 1, span, burst, refill };
     let rules = rules(shape, options).map_err(|error| Failure { law: LAW, details: error.to_string() })?;
     let classes = &rules[0];
     let costs = [1, 2, 5];
     let take = |class: usize| Counter::new(KEY, &classes[class]).take(Cost(costs[class]));
-    let (store, left) = (make(), AtomicI64::new(burst.cast_signed()));
+    let store = make();
+    let left = AtomicI64::new(burst.cast_signed());
     at_once(options, |thread, round| {
         let first = (thread + round as usize) % CLASSES;
         let (batch, charge) = match round % 3 {
@@ -231,7 +238,8 @@ pub(super) fn classes_at_once_share_one_bucket<S: Store>(
             left.fetch_sub(costs[class].cast_signed(), Relaxed);
         }
     }
-    let (left, deepest) = (left.load(Relaxed), OVERDRAFTS[0][2].cast_signed());
+    let left = left.load(Relaxed);
+    let deepest = OVERDRAFTS[0][2].cast_signed();
     let deepest = if options.unsupported.contains(&"overdraft") { 0 } else { deepest };
     expect(LAW, left >= -deepest, || format!("{left} are left of {burst}, {deepest} may be overdrawn"))?;
     // The class with the deepest overdraft was denied last with a cost of five.

@@ -104,14 +104,17 @@ fn replay<S: Store>(
     options: &Options,
     steps: &[Step],
 ) -> Result<(), TestCaseError> {
-    let (model, mut now, mut rule) = (ModelStore::default(), options.begins, rules[0]);
+    let model = ModelStore::default();
+    let mut now = options.begins;
+    let mut rule = rules[0];
     for (index, step) in steps.iter().enumerate() {
         let counter = |class: usize| Counter::new(KEY, &rule[class]);
         let (got, want): (Verdicts, Verdicts) = match step {
             Step::Take { charge, takes } => {
                 let batch: Vec<Take<'_>> =
                     takes.iter().map(|(class, cost)| counter(*class).take(Cost(*cost))).collect();
-                let (mut got, mut want) = (Verdicts::new(), Verdicts::new());
+                let mut got = Verdicts::new();
+                let mut want = Verdicts::new();
                 executor.block_on(store.take(&batch, *charge, now, &mut got));
                 executor.block_on(model.take(&batch, *charge, now, &mut want));
                 (got, want)
@@ -151,7 +154,8 @@ fn same(
     got: &[Result<Decision, StoreError>],
     want: &[Result<Decision, StoreError>],
 ) -> Result<(), TestCaseError> {
-    let (got, want) = (format!("{got:?}"), format!("{want:?}"));
+    let got = format!("{got:?}");
+    let want = format!("{want:?}");
     prop_assert_eq!(got, want);
     Ok(())
 }

@@ -48,9 +48,11 @@ pub(super) fn together_charges_all_or_nobody<S: Store>(
 ) -> Result<(), Failure> {
     const LAW: &str = "together_charges_all_or_nobody";
     let many = u64::from(options.takes) * options.threads as u64;
-    let (narrow, wide) = (slow_quota(LAW, many / 4 + 1, options)?, slow_quota(LAW, many + 1, options)?);
+    let narrow = slow_quota(LAW, many / 4 + 1, options)?;
+    let wide = slow_quota(LAW, many + 1, options)?;
     let store = make();
-    let (a, b) = (Counter::new(Key(b"narrow"), &narrow), Counter::new(Key(b"wide"), &wide));
+    let a = Counter::new(Key(b"narrow"), &narrow);
+    let b = Counter::new(Key(b"wide"), &wide);
     let got = at_once(options, |thread, _| {
         let mut batch = [a.take(Cost::ONE), b.take(Cost::ONE)];
         if thread % 2 == 1 {
@@ -100,7 +102,8 @@ pub(super) fn together_in_any_order_never_passes_a_limit<S: Store>(
         0
     });
     for (index, quota) in limits.iter().enumerate() {
-        let (got, limit) = (admitted[index].load(Relaxed), quota.limit());
+        let got = admitted[index].load(Relaxed);
+        let limit = quota.limit();
         expect(LAW, got <= limit, || format!("{got} passed limit {limit}"))?;
         let rest = left(executor, &store, counter(index), options.begins);
         expect(LAW, rest == limit - got, || format!("{got} of {limit} passed, yet {rest} are left"))?;
@@ -119,7 +122,8 @@ pub(super) fn charges_at_once_are_all_counted<S: Store>(
     let callers = options.threads as u64;
     let work = (options.most / (4 * callers)).clamp(1, 900);
     let quota = slow_quota(LAW, 3 * work * callers, options)?;
-    let (counter, store) = (Counter::new(Key(b"worked"), &quota), make());
+    let counter = Counter::new(Key(b"worked"), &quota);
+    let store = make();
     let pay = |cost| passes(executor, &store, &[counter.pay(Cost(cost))], Charge::Each, options.begins);
     let used = at_once(options, |thread, round| {
         if !pay(0) {
@@ -192,9 +196,11 @@ pub(super) fn reserving_at_once_promises_no_permit_twice<S: Store>(
     // One permit per second, and a burst of one second's worth; within `max_wait` a quarter of all finds a
     // place.
     let narrow = Quota::token_bucket(1, Duration::from_secs(1)).map_err(fail)?;
-    let (wide, places) = (slow_quota(LAW, many + 1, options)?, many / 4);
+    let wide = slow_quota(LAW, many + 1, options)?;
+    let places = many / 4;
     let max_wait = Duration::from_secs(places - 1);
-    let (a, b) = (Counter::new(Key(b"narrow"), &narrow), Counter::new(Key(b"wide"), &wide));
+    let a = Counter::new(Key(b"narrow"), &narrow);
+    let b = Counter::new(Key(b"wide"), &wide);
     let store = make();
     let delays = Mutex::new(Vec::new());
     let kept = at_once(options, |thread, round| {
@@ -236,7 +242,9 @@ pub(super) fn at_once(options: &Options, call: impl Fn(usize, u32) -> u64 + Sync
     let sum = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for thread in 0..options.threads {
-            let (barrier, sum, call) = (&barrier, &sum, &call);
+            let barrier = &barrier;
+            let sum = &sum;
+            let call = &call;
             scope.spawn(move || {
                 barrier.wait();
                 let own: u64 = (0..options.takes).map(|round| call(thread, round)).sum();

@@ -214,7 +214,8 @@ fn replay<S: Store>(
     begins: Duration,
     steps: &[Step],
 ) -> Result<(), TestCaseError> {
-    let (model, now) = (ModelStore::default(), whole(options.begins + begins, options.tick));
+    let model = ModelStore::default();
+    let now = whole(options.begins + begins, options.tick);
     let mut replay = Replay { executor, store, model, quotas, options, now, latest: now, last: None };
     for (index, step) in steps.iter().enumerate() {
         replay.step(step).map_err(|error| match error {
@@ -301,7 +302,8 @@ impl<'a, S: Store, E: Executor> Replay<'a, S, E> {
         let batch: Vec<Take<'_>> = takes.iter().map(take).collect();
         // Verdicts that a caller already holds must stay.
         let earlier = || StoreError::Failed { store: StoreName::new("suite"), reason: "earlier".into() };
-        let (mut got, mut want): (Verdicts, Verdicts) = (vec![Err(earlier())], vec![Err(earlier())]);
+        let mut got: Verdicts = vec![Err(earlier())];
+        let mut want: Verdicts = vec![Err(earlier())];
         self.executor.block_on(how.of(self.store, &batch, self.now, &mut got));
         self.executor.block_on(how.of(&self.model, &batch, self.now, &mut want));
         if let Some(last) = want.last() {

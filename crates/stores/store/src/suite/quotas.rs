@@ -11,7 +11,8 @@ pub(super) fn all(options: &Options) -> Vec<Quota> {
     let bucket =
         |burst, initial, overdraft, refill| Algorithm::TokenBucket { burst, initial, overdraft, refill };
     let second = Duration::from_secs(1);
-    let (minute, month) = (60 * second, 30 * 86_400 * second);
+    let minute = 60 * second;
+    let month = 30 * 86_400 * second;
     [
         (5, second, bucket(None, None, 0, Refill::Continuous)),
         (10, second, bucket(Some(3), None, 0, Refill::Continuous)),

@@ -66,7 +66,9 @@ pub(super) fn slots_are_as_the_model_has_them<S: Store>(
     let config = Config { cases: options.cases, failure_persistence: None, ..Config::default() };
     TestRunner::new(config)
         .run(&prop::collection::vec(step(), 1..=options.steps), |steps| {
-            let (store, model, mut now) = (make(), ModelStore::default(), options.begins);
+            let store = make();
+            let model = ModelStore::default();
+            let mut now = options.begins;
             let mut latest = now;
             // The instants at which a slot lapses, and at which all have.
             let mut lapses = [now; 2];
@@ -89,11 +91,13 @@ pub(super) fn slots_are_as_the_model_has_them<S: Store>(
                         continue;
                     }
                     Step::Acquire { key, holder } => {
-                        let (key, holder) = (SlotKey::new(Key(KEYS[key])), Holder(holder));
+                        let key = SlotKey::new(Key(KEYS[key]));
+                        let holder = Holder(holder);
                         let got = executor.block_on(store.acquire(key, &slots, holder, now));
                         let want = executor.block_on(model.acquire(key, &slots, holder, now));
                         let answer = |it: Acquired| (it.decision, it.is_renewal);
-                        let (got, want) = (got.map(answer), want.map(answer));
+                        let got = got.map(answer);
+                        let want = want.map(answer);
                         if let Ok((want, _)) = &want {
                             let first = match want.retry_after() {
                                 RetryAfter::After(wait) => wait,
@@ -104,10 +108,12 @@ pub(super) fn slots_are_as_the_model_has_them<S: Store>(
                         (format!("{got:?}"), format!("{want:?}"))
                     }
                     Step::Release { key, holder } => {
-                        let (key, holder) = (SlotKey::new(Key(KEYS[key])), Holder(holder));
+                        let key = SlotKey::new(Key(KEYS[key]));
+                        let holder = Holder(holder);
                         let got = executor.block_on(store.release(key, &slots, holder, now));
                         let want = executor.block_on(model.release(key, &slots, holder, now));
-                        let (got, want) = (got.map(|it| it.was_held), want.map(|it| it.was_held));
+                        let got = got.map(|it| it.was_held);
+                        let want = want.map(|it| it.was_held);
                         (format!("{got:?}"), format!("{want:?}"))
                     }
                 };
@@ -135,7 +141,8 @@ pub(super) fn holders_at_once_are_never_more_than_the_slots<S: Store>(
     const LAW: &str = "holders_at_once_are_never_more_than_the_slots";
     let limit = (options.threads as u64 / 2).max(1);
     let slots = Slots::new(limit, TTL).map_err(|error| failure(LAW, error))?;
-    let (key, now) = (SlotKey::new(Key(b"busy")), options.begins);
+    let key = SlotKey::new(Key(b"busy"));
+    let now = options.begins;
     let acquires = |node: usize, holder: u128| {
         let store = &nodes[node % nodes.len()];
         executor.block_on(store.acquire(key, &slots, Holder(holder), now)).is_ok_and(|it| it.is_admitted())
@@ -145,7 +152,8 @@ pub(super) fn holders_at_once_are_never_more_than_the_slots<S: Store>(
         executor.block_on(store.release(key, &slots, Holder(holder), now)).is_ok_and(|it| it.was_held)
     };
     let together = Barrier::new(options.threads);
-    let (holding, unreleased) = (AtomicU64::new(0), AtomicU64::new(0));
+    let holding = AtomicU64::new(0);
+    let unreleased = AtomicU64::new(0);
     // By round: the number of callers that held a slot when all had tried, and whether one more got one.
     let seen = Mutex::new(Vec::new());
     let call = |thread: usize| {

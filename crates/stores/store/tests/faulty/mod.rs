@@ -274,7 +274,8 @@ impl Store for Faulty {
         cost: Cost,
         now: Timestamp,
     ) -> Result<Decision, StoreError> {
-        let (counter, now) = (self.counter(counter), self.time(now));
+        let counter = self.counter(counter);
+        let now = self.time(now);
         let model = self.model.lock();
         if self.is(Fault::GivesBackNothing) {
             return tollgate_store::block_on(model.give_back(counter, Cost(0), now));
@@ -317,7 +318,8 @@ impl Store for Faulty {
     }
 
     async fn charge(&self, counter: Counter<'_>, cost: Cost, now: Timestamp) -> Result<Decision, StoreError> {
-        let (counter, now) = (self.counter(counter), self.time(now));
+        let counter = self.counter(counter);
+        let now = self.time(now);
         let model = self.model.lock();
         if self.is(Fault::ChargeAsksFirst) {
             return Ok(self.one(&model, counter.take(cost), Charge::Each, now));
@@ -326,7 +328,8 @@ impl Store for Faulty {
     }
 
     async fn reset(&self, counter: Counter<'_>, now: Timestamp) -> Result<bool, StoreError> {
-        let (counter, now) = (self.counter(counter), self.time(now));
+        let counter = self.counter(counter);
+        let now = self.time(now);
         let mut model = self.model.lock();
         if self.is(Fault::ResetDoesNothing) {
             return Ok(tollgate_store::block_on(model.inspect(counter, now))?.is_tracked);
@@ -339,7 +342,8 @@ impl Store for Faulty {
     }
 
     async fn inspect(&self, counter: Counter<'_>, now: Timestamp) -> Result<Inspection, StoreError> {
-        let (counter, now) = (self.counter(counter), self.time(now));
+        let counter = self.counter(counter);
+        let now = self.time(now);
         let model = self.model.lock();
         let mut inspection = tollgate_store::block_on(model.inspect(counter, now))?;
         if self.is(Fault::InspectIsATake) {

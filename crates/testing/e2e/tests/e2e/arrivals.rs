@@ -104,7 +104,8 @@ impl Load {
         for node in nodes {
             clients.push(Client::connect(*node).await.expect("it listens"));
         }
-        let (began, mut asking) = (Instant::now(), JoinSet::new());
+        let began = Instant::now();
+        let mut asking = JoinSet::new();
         for (node, client) in clients.into_iter().enumerate() {
             let mut arrivals: Vec<_> = self.arrivals.iter().filter(|it| it.node == node).copied().collect();
             arrivals.sort_by(|a, b| a.after.total_cmp(&b.after));
@@ -261,7 +262,8 @@ pub(crate) fn assert_bound<'a>(calls: impl Iterator<Item = &'a Call>, burst: f64
         let mut sum = 0.0;
         for &(_, heard, cost) in passed.iter().filter(|(sent, ..)| *sent >= from) {
             sum += cost;
-            let (span, over) = (heard - from, sum - rate * (heard - from));
+            let span = heard - from;
+            let over = sum - rate * (heard - from);
             let most = burst + rate * CORRECTION;
             assert!(over <= most, "{sum} admitted in {span:.3} s, at most {burst} and {rate}/s");
             worst = worst.max(over);
@@ -281,7 +283,9 @@ pub(crate) fn longest_stall<'a>(calls: impl IntoIterator<Item = &'a Call>) -> f6
 pub(crate) fn one_bucket<'a>(calls: impl Iterator<Item = &'a Call>, burst: f64, rate: f64) -> f64 {
     let mut sent: Vec<_> = calls.map(|it| (it.sent, it.cost)).collect();
     sent.sort_by_key(|it| it.0);
-    let (mut level, mut last, mut admitted) = (burst, None, 0.0);
+    let mut level = burst;
+    let mut last = None;
+    let mut admitted = 0.0;
     for (at, cost) in sent {
         level = burst.min(level + rate * (at - last.unwrap_or(at)).as_secs_f64());
         last = Some(at);
@@ -297,7 +301,8 @@ pub(crate) fn one_bucket<'a>(calls: impl Iterator<Item = &'a Call>, burst: f64, 
 pub(crate) fn fair_shares(asked: &[f64], whole: f64) -> Vec<f64> {
     let mut order: Vec<_> = (0..asked.len()).collect();
     order.sort_by(|a, b| asked[*a].total_cmp(&asked[*b]));
-    let (mut shares, mut left) = (vec![0.0; asked.len()], whole);
+    let mut shares = vec![0.0; asked.len()];
+    let mut left = whole;
     for (done, node) in order.into_iter().enumerate() {
         shares[node] = asked[node].min(left / (asked.len() - done) as f64);
         left -= shares[node];

@@ -23,7 +23,8 @@ pub(crate) async fn start(
         let site = replace(&site, ":80 {", &format!("http://:{} {{\n\tbind {}", public.port(), public.ip()));
         let site = if wait == Wait::Long { replace(&site, " 100ms", " 60s") } else { site };
         let site = change(site);
-        let (at, port) = (open.ip(), open.port());
+        let at = open.ip();
+        let port = open.port();
         let open = format!("http://:{port} {{\n\tbind {at}\n\treverse_proxy {}\n}}\n", app.at);
         let text = format!("{{\n\tadmin off\n}}\n{site}{open}");
         std::fs::write(folder.join("Caddyfile"), text).expect("it can be written");

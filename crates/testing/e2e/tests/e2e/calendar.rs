@@ -41,7 +41,8 @@ pub(crate) fn until_end(seconds: u64) -> u64 {
 
 /// Returns when a new window of `seconds` has begun.
 pub(crate) async fn next_window(seconds: u64) {
-    let (began, window) = (now(), Duration::from_secs(seconds));
+    let began = now();
+    let window = Duration::from_secs(seconds);
     let into = Duration::from_nanos((began.as_nanos() % window.as_nanos()) as u64);
     tokio::time::sleep(window - into).await; // the wait is for the calendar itself
     while now().as_secs() / seconds == began.as_secs() / seconds {

@@ -187,7 +187,8 @@ fn check_headers(
         .collect();
     check("number of headers".into(), expect.len().to_string(), got.len().to_string());
     for (name, want) in expect {
-        let (want, got) = (want.as_str().unwrap_or_default(), got.get(&name.to_ascii_lowercase()));
+        let want = want.as_str().unwrap_or_default();
+        let got = got.get(&name.to_ascii_lowercase());
         let right = match (want.strip_prefix("@reset:"), got) {
             (Some(unit), Some(got)) => got.parse().is_ok_and(|seconds| is_until_end(unit, seconds)),
             (None, Some(got)) => want == got,

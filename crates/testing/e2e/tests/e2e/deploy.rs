@@ -62,7 +62,8 @@ fn mounts(service: &Value) -> Vec<(String, String)> {
     let here = |path: &str| folder().join(path).canonicalize().expect(path).display().to_string();
     let mount = |text: &str| {
         let mut parts = text.split(':');
-        let (from, to) = (parts.next()?, parts.next()?);
+        let from = parts.next()?;
+        let to = parts.next()?;
         from.starts_with("./").then(|| (to.to_owned(), here(from)))
     };
     let mut mounts: Vec<_> = strings(&service["volumes"]).into_iter().filter_map(mount).collect();

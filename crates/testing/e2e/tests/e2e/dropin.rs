@@ -551,7 +551,8 @@ async fn the_patches_for_istio_limit_in_a_real_envoy() {
         let patch = patches.iter().find(|patch| patch["applyTo"] == kind).expect("a patch");
         patch["patch"]["value"].clone()
     };
-    let (mut http_filter, host) = (value("HTTP_FILTER"), value("VIRTUAL_HOST"));
+    let mut http_filter = value("HTTP_FILTER");
+    let host = value("VIRTUAL_HOST");
     let Some(envoy) = envoy_binary() else { return };
     http_filter["typed_config"]["timeout"] = json!("20s"); // a busy machine must not be taken for a silent Tollgate
     let service = &http_filter["typed_config"]["rate_limit_service"]["grpc_service"]["envoy_grpc"];

@@ -90,7 +90,8 @@ fn listener(name: &str, failure_mode_deny: bool) -> String {
 }
 
 fn cluster(name: &str, to: SocketAddr, more: &str) -> String {
-    let (host, port) = (to.ip(), to.port());
+    let host = to.ip();
+    let port = to.port();
     format!(
         "
   - name: {name}
@@ -130,8 +131,9 @@ impl Running {
         listeners: [&str; N],
     ) -> (Self, [SocketAddr; N]) {
         let folder = tempfile::tempdir().expect("a folder");
-        let (config, admin, log) =
-            (folder.path().join("envoy.yaml"), folder.path().join("admin"), folder.path().join("log"));
+        let config = folder.path().join("envoy.yaml");
+        let admin = folder.path().join("admin");
+        let log = folder.path().join("log");
         std::fs::write(&config, text).expect("it can be written");
         let child = Command::new(binary)
             .args(["--disable-hot-restart", "--concurrency", "1", "--log-level", "warning"])
@@ -245,7 +247,8 @@ fn envoys_own(answer: &Answer) -> [Option<&str>; 3] {
 
 /// Seconds to the end of the window, as a header says, while two more may have gone by.
 fn is_reset(text: Option<&str>) -> bool {
-    let (width, left) = (calendar::unit("year").0, calendar::until_end(calendar::unit("year").0));
+    let width = calendar::unit("year").0;
+    let left = calendar::until_end(calendar::unit("year").0);
     text.and_then(|t| t.parse::<u64>().ok()).is_some_and(|said| (said + width - left) % width <= 2)
 }
 
@@ -301,7 +304,8 @@ async fn a_real_envoy_lets_exactly_the_limit_pass_and_keeps_its_failure_mode_thr
     let at = server.grpc;
     server.kill();
     for _ in 0..10 {
-        let (open, closed) = (ask(envoy.open, "alice").await, ask(envoy.closed, "alice").await);
+        let open = ask(envoy.open, "alice").await;
+        let closed = ask(envoy.closed, "alice").await;
         assert_eq!((open.status, open.body.as_str()), (200, "upstream"), "failure_mode_deny: false");
         assert_eq!(closed.status, 500, "failure_mode_deny: true: {closed:?}");
     }

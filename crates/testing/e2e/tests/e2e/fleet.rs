@@ -187,11 +187,14 @@ pub(crate) struct Traffic {
 
 impl Traffic {
     pub(crate) fn start(fleet: &Fleet, demand: &Demand) -> Self {
-        let (end, answered) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let end = Arc::new(AtomicBool::new(false));
+        let answered = Arc::new(AtomicUsize::new(0));
         let mut asking = JoinSet::new();
         for caller in 0..demand.callers {
-            let (nodes, demand) = (fleet.addresses(), demand.clone());
-            let (end, answered) = (end.clone(), answered.clone());
+            let nodes = fleet.addresses();
+            let demand = demand.clone();
+            let end = end.clone();
+            let answered = answered.clone();
             let random = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(caller as u64 + 1);
             asking.spawn(async move {
                 let mut caller = Caller { connections: nodes.iter().map(|_| None).collect(), nodes, random };
@@ -251,7 +254,8 @@ impl Caller {
 
     async fn ask(&mut self, demand: &Demand, seen: &mut Vec<Seen>) {
         let key = demand.keys[self.one_of(demand.keys.len())];
-        let (client, node) = (self.one_of(demand.clients), self.one_of(self.nodes.len()));
+        let client = self.one_of(demand.clients);
+        let node = self.one_of(self.nodes.len());
         let one = format!(r#"{{"domain":"fleet","descriptors":[[{{"key":"{key}","value":"c{client}"}}]]}}"#);
         let body = format!(r#"{{"requests":[{}]}}"#, vec![one; demand.batch].join(","));
         if self.connections[node].is_none() {
@@ -312,7 +316,8 @@ pub(crate) fn assert_within_bucket<'a>(
     for first in &all {
         let inside = all.iter().filter(|it| it.sent >= first.sent);
         for (count, last) in inside.enumerate() {
-            let (admitted, span) = ((count + 1) as f64, last.heard - first.sent);
+            let admitted = (count + 1) as f64;
+            let span = last.heard - first.sent;
             let over = admitted - rate * span.as_secs_f64();
             assert!(over <= burst, "{admitted} admitted in {span:?}, at most {burst} + {rate}/s");
             worst = worst.max(over);
@@ -337,11 +342,12 @@ async fn four_nodes_admit_each_client_exactly_what_one_would() {
     fleet.wait_for_store("up").await;
     let keys = &["window", "sliding", "log", "total", "bucket"];
     let demand = Demand { keys, ..Demand::default() };
-    let (began, seen) = (Instant::now(), Traffic::run(&fleet, &demand, 2400).await);
+    let began = Instant::now();
+    let seen = Traffic::run(&fleet, &demand, 2400).await;
     for client in 0..demand.clients {
         for key in ["window", "sliding", "log", "total"] {
-            let (asked, admitted) =
-                (of(&seen, key, client).count(), of(&seen, key, client).filter(|it| it.counted()).count());
+            let asked = of(&seen, key, client).count();
+            let admitted = of(&seen, key, client).filter(|it| it.counted()).count();
             assert_eq!(admitted, asked.min(30), "{key} of client {client}, {asked} asked");
             assert!(asked > 30, "{key} of client {client} was asked only {asked} times");
         }

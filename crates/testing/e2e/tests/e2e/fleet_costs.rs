@@ -112,7 +112,8 @@ async fn takes_of_a_leased_window_admit_what_an_exact_one_does() {
 async fn assert_central(most: u32, unit: u32, seed: u64) {
     let Some(store) = Redis::start(&Options::new()) else { return };
     let proxy = Proxy::before(store.address());
-    let (rate, burst) = (1_000 * unit, 10 * unit);
+    let rate = 1_000 * unit;
+    let burst = 10 * unit;
     let url = format!("redis://{}", proxy.address());
     let fleet = Fleet::start(1, &bucket(rate, burst), &url, &[]);
     fleet.wait_for_store("up").await;
@@ -120,9 +121,11 @@ async fn assert_central(most: u32, unit: u32, seed: u64) {
     let load = Load::of(KEYS).at(0, (1_500.0, 4), 6.0, seed, |random| random.up_to(most));
     let calls = load.run(&fleet.grpc()).await;
 
-    let (rate, burst) = (f64::from(rate), f64::from(burst));
+    let rate = f64::from(rate);
+    let burst = f64::from(burst);
     let of = |key| {
-        let (all, marked) = (calls.of(key).count(), calls.of(key).filter(|it| it.degraded()));
+        let all = calls.of(key).count();
+        let marked = calls.of(key).filter(|it| it.degraded());
         let unlimited = permits(marked.clone().filter(|it| it.passed()));
         let admitted = permits(calls.of(key).filter(|it| it.passed()));
         println!(
@@ -132,7 +135,8 @@ async fn assert_central(most: u32, unit: u32, seed: u64) {
         );
         (admitted, unlimited, marked.count() as f64 / all as f64)
     };
-    let ((leased, _, share), (exact, unlimited, exact_share)) = (of("leased"), of("exact"));
+    let (leased, _, share) = of("leased");
+    let (exact, unlimited, exact_share) = of("exact");
     let central = fleet.metric("tollgate_lease_central_takes_total", "").await;
     let decisions = fleet.metric("tollgate_lease_decisions_total", "").await;
     println!("{central} central takes, {decisions} decisions by leases");
@@ -187,7 +191,8 @@ async fn odd_costs_leave_of_a_leased_key_what_they_leave_of_an_exact_one() {
     fleet.wait_for_store("up").await;
     let mut client = Client::connect(fleet.nodes[0].grpc).await.expect("it listens");
     for key in KEYS {
-        let (mut used, mut began) = (0.0, None);
+        let mut used = 0.0;
+        let mut began = None;
         for (turn, (cost, admitted)) in [
             (0, true),
             (BURST + 1, false),

@@ -61,7 +61,9 @@ fn assert_rate(seen: &[Seen], client: usize, from: Instant) {
         of(seen, "bucket", client).filter(|it| it.sent >= from && it.sent <= from + STRETCH).collect();
     let mut sent: Vec<_> = inside.iter().map(|it| (it.sent - from).as_secs_f64()).collect();
     sent.sort_by(f64::total_cmp);
-    let (mut level, mut last, mut ideal) = (0.0_f64, 0.0, 0.0);
+    let mut level = 0.0_f64;
+    let mut last = 0.0;
+    let mut ideal = 0.0;
     for at in sent {
         level = BURST.min(level + (at - last) * RATE);
         last = at;
@@ -103,7 +105,8 @@ async fn leases_keep_the_bound_of_one_bucket_and_seldom_ask_the_store() {
         assert_rate(&seen, client, settled);
     }
     assert!(seen.iter().all(|it| matches!(it.what, What::Admitted | What::Denied)), "no fault, no mark");
-    let (calls, decisions) = (fleet.metric("tollgate_store_calls_total", "").await, seen.len() as f64);
+    let calls = fleet.metric("tollgate_store_calls_total", "").await;
+    let decisions = seen.len() as f64;
     println!("{decisions} decisions, {calls} calls");
     // A node takes at most its share of the refill of one horizon, so this is several times the permits of
     // one call.

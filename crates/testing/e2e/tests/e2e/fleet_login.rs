@@ -52,7 +52,10 @@ async fn a_fleet_needs_no_more_rights_than_the_documented_user_has() {
     let password = folder.path().join("password");
     std::fs::write(&password, "change-me\n").expect("written");
     let path = |path: &Path| path.display().to_string();
-    let (ca, cert, key, password) = (path(&store.authority_file()), path(&cert), path(&key), path(&password));
+    let ca = path(&store.authority_file());
+    let cert = path(&cert);
+    let key = path(&key);
+    let password = path(&password);
     let args = [
         "--store-tls-ca",
         &ca,

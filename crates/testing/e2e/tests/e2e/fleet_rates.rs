@@ -59,7 +59,8 @@ fn assert_between(
     burst: f64,
     full: bool,
 ) {
-    let (low, high) = (f64::from(low), f64::from(high));
+    let low = f64::from(low);
+    let high = f64::from(high);
     let mut exact = f64::INFINITY;
     for key in BOTH {
         let calls = calls.between(key, span).filter(|it| it.decided());
@@ -123,7 +124,8 @@ async fn assert_reload(from: u32, to: u32, permits: f64, cost: u32, seed: u64) {
     }
     let calls = running.end().await;
     BOTH.iter().for_each(|key| calls.assert_unmarked(key));
-    let (rates, burst) = ((from.min(to), from.max(to)), f64::from(burst));
+    let rates = (from.min(to), from.max(to));
+    let burst = f64::from(burst);
     assert_between("in all", &calls, ALL, rates, burst, true);
     assert_between("one rate", &calls, (0.0, 1.0), (from, from), burst, true);
     assert_between("two rates", &calls, (changed, flipping), rates, burst, false);
@@ -205,7 +207,8 @@ async fn assert_restart(from: u32, to: u32, seed: u64) {
     for key in BOTH {
         let odd = calls.between(key, (settled, SECONDS)).find(|it| !it.decided());
         assert!(odd.is_none(), "{odd:?}");
-        let (all, lost) = (calls.of(key).count(), calls.of(key).filter(|it| !it.decided()).count());
+        let all = calls.of(key).count();
+        let lost = calls.of(key).filter(|it| !it.decided()).count();
         let slowest = calls.of(key).map(|it| it.heard - it.sent).max();
         println!(
             "{key}: {lost} of {all} calls were not decided, restarts until {last:.1} s, slowest {slowest:?}"

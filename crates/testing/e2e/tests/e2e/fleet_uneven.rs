@@ -40,7 +40,8 @@ descriptors:
     let asked: Vec<_> = (0..demands.len()).map(|node| of(node, false)).collect();
     let admitted: Vec<_> = (0..demands.len()).map(|node| of(node, true)).collect();
     let there = one_bucket(calls.between("leased", span), rate, rate) - rate; // empty at first
-    let (shares, all) = (fair_shares(&asked, there), admitted.iter().sum::<f64>());
+    let shares = fair_shares(&asked, there);
+    let all = admitted.iter().sum::<f64>();
     println!(
         "a burst of {burst:.1} of {rate}; {all} of {there:.0} admitted\nasked    {asked:?}\nfair     {shares:.0?}\nadmitted {admitted:?}"
     );

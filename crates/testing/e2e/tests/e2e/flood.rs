@@ -61,7 +61,8 @@ async fn flood(key: &'static str) {
     assert!(honest.admits(tenth).await);
     let watch = flooding.clone();
     let honest = tokio::spawn(async move {
-        let (mut asked, mut forgotten) = (LIMIT / 10, 0_u32);
+        let mut asked = LIMIT / 10;
+        let mut forgotten = 0_u32;
         while watch.load(Ordering::Relaxed) {
             asked += 1;
             let answer = honest.ask(rls::hit("d", "client", "honest")).await.expect("served");

@@ -88,7 +88,8 @@ fn seconds(answer: &Answer, field: &str) -> Option<u64> {
 async fn haproxy_admits_the_limit_and_returns_tollgates_reply_to_a_denied_client() {
     let Some(binary) = haproxy() else { return };
     let rules = rules(RULES);
-    let (server, app) = (Tollgate::start(rules.path()), App::start().await);
+    let server = Tollgate::start(rules.path());
+    let app = App::start().await;
     let proxy = start(&binary, Wait::Long, (server.http, &app), |config, lua| (config, lua)).await;
     let get = async |path| http::get(proxy.public, path, &[]).await.expect("HAProxy answers");
     for left in ["2", "1", "0"] {
@@ -116,7 +117,8 @@ async fn haproxy_admits_the_limit_and_returns_tollgates_reply_to_a_denied_client
 async fn behind_haproxy_a_clients_header_counts_as_it_is() {
     let Some(binary) = haproxy() else { return };
     let rules = rules(RULES);
-    let (server, app) = (Tollgate::start(rules.path()), App::start().await);
+    let server = Tollgate::start(rules.path());
+    let app = App::start().await;
     let proxy = start(&binary, Wait::Long, (server.http, &app), by_key).await;
     for key in ["alice", "a&entry=api_key=b", "%61lice", "a b", "x,alice", "y,alice"] {
         for want in [200, 200, 429] {
@@ -131,7 +133,8 @@ async fn behind_haproxy_a_clients_header_counts_as_it_is() {
 async fn haproxy_denies_what_tollgate_cannot_read() {
     let Some(binary) = haproxy() else { return };
     let rules = rules(RULES);
-    let (server, app) = (Tollgate::start(rules.path()), App::start().await);
+    let server = Tollgate::start(rules.path());
+    let app = App::start().await;
     let wrong = |config, lua: String| (config, replace(&lua, "domain=edge", "unknown=edge"));
     let proxy = start(&binary, Wait::Long, (server.http, &app), wrong).await;
     let answer = http::get(proxy.public, "/", &[]).await.expect("HAProxy answers");

@@ -222,7 +222,8 @@ async fn two_zones_of_one_request_are_both_enforced() {
 async fn a_denial_by_the_next_node_is_a_denial() {
     let Some(binary) = nginx() else { return };
     let rules = rules(RULES);
-    let (server, app) = (Tollgate::start(rules.path()), App::start().await);
+    let server = Tollgate::start(rules.path());
+    let app = App::start().await;
     let closed = std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port");
     let two = |config: String| {
         let node = format!("server {};", server.http);

@@ -53,10 +53,13 @@ fn applied(config: &str, imported: &Imported, more: &str) -> String {
         let (inside, _) = rest.split_once("\n    }\n").expect("it ends");
         (format!("    {name} {{\n{inside}\n    }}\n"), inside.to_owned())
     };
-    let ((limited, in_limited), (asking, in_asking)) = (block("location /"), block("location = /tollgate"));
-    let (mut maps, mut locations) = (String::new(), more.to_owned());
+    let (limited, in_limited) = block("location /");
+    let (asking, in_asking) = block("location = /tollgate");
+    let mut maps = String::new();
+    let mut locations = more.to_owned();
     for (number, (name, lines)) in imported.places.iter().enumerate() {
-        let (mut inside, mut question) = (in_limited.clone(), in_asking.clone());
+        let mut inside = in_limited.clone();
+        let mut question = in_asking.clone();
         inside = replace(&inside, " /tollgate;", &format!(" /tollgate{number};"));
         for line in lines {
             match line.split_once(' ').expect("a directive") {
@@ -85,7 +88,8 @@ fn applied(config: &str, imported: &Imported, more: &str) -> String {
 /// nginx, the application and a Tollgate that runs the imported rules.
 async fn running(binary: &Path, imported: &Imported, tables: &str, more: &str) -> (Tollgate, App, Proxy) {
     let folder = rules(&imported.rules);
-    let (server, app) = (Tollgate::start(folder.path()), App::start().await);
+    let server = Tollgate::start(folder.path());
+    let app = App::start().await;
     let change = |config: String| {
         let config = applied(&config, imported, more);
         replace(&config, "upstream app {", &format!("{tables}upstream app {{"))
@@ -199,7 +203,8 @@ map $remote_addr $c { default ''; 127.0.0.5 $remote_addr; }
     for last in [2, 5, 15, 16, 23, 24, 25, 26, 27, 28, 31, 32, 39, 40, 42, 43, 45, 46, 50, 51] {
         let address = Ipv4Addr::new(127, 0, 0, last);
         for zone in ["a", "b", "c"] {
-            let (mut by_nginx, mut by_rules) = (Vec::new(), Vec::new());
+            let mut by_nginx = Vec::new();
+            let mut by_rules = Vec::new();
             for _ in 0..3 {
                 by_nginx.push(from(address, nginx.public, &format!("/own/{zone}")).await.expect("an answer"));
                 by_rules.push(from(address, nginx.public, &format!("/{zone}")).await.expect("an answer"));
@@ -279,7 +284,8 @@ async fn imported_delays_hold_requests_back_as_nginx_does_on_one_trace() {
         let Some(summaries) = summaries else { continue }; // the machine was too busy for this trace
         let of = |path: &str| &summaries.iter().find(|(known, _)| known == path).expect("it was asked").1;
         for (name, burst) in bursts {
-            let ((own, own_denied), (waits, denied)) = (of(&format!("/own/{name}")), of(&format!("/{name}")));
+            let (own, own_denied) = of(&format!("/own/{name}"));
+            let (waits, denied) = of(&format!("/{name}"));
             let figures = format!("{burst}: nginx {own:?} {own_denied}, rules {waits:?} {denied}");
             assert_eq!((waits.len(), denied), (own.len(), own_denied), "{figures}");
             assert_eq!(own_denied, &5, "{figures}");

@@ -35,7 +35,8 @@ async fn admin_routes_want_the_token_the_redis_protocol_its_password_and_nothing
             "0",
         ])
         .go();
-    let (right, wrong) = (format!("Bearer {SECRET}"), "Bearer guess".to_owned());
+    let right = format!("Bearer {SECRET}");
+    let wrong = "Bearer guess".to_owned();
     for path in ["/v1/rules", "/v1/keys?domain=shop&entry=user=alice", "/debug/rlconfig"] {
         for (said, want) in [(None, 401), (Some(&wrong), 401), (Some(&right), 200)] {
             let fields: Vec<(&str, &str)> =

@@ -101,7 +101,8 @@ impl Story {
     /// nothing hung, and that soon all was well again. `local_most` is the most that the shares of all nodes
     /// together admit in the outage.
     async fn assert_outage(&self, fleet: &Fleet, local_most: usize) {
-        let (mut degraded, mut waited) = (0, 0);
+        let mut degraded = 0;
+        let mut waited = 0;
         let mut late = Duration::ZERO;
         for seen in &self.seen {
             assert!(seen.heard - seen.sent < HANG, "{seen:?} took {:?}", seen.heard - seen.sent);

@@ -61,7 +61,8 @@ async fn an_answer_that_is_lost_is_never_asked_for_again() {
     .enumerate()
     {
         let client = format!("c{row}");
-        let (mut admitted, mut lost) = (0, 0);
+        let mut admitted = 0;
+        let mut lost = 0;
         for _ in 0..3 {
             admitted += i64::from(check(node, &[("count", &client)], 1).await["outcome"] == "admit");
         }
@@ -106,7 +107,8 @@ async fn what_a_slot_denies_is_given_back_in_the_others() {
     for caller in 0..8_usize {
         let fleet = fleet.clone();
         asking.spawn(async move {
-            let (name, mut admitted) = (format!("c{}", caller % 4), 0);
+            let name = format!("c{}", caller % 4);
+            let mut admitted = 0;
             for turn in 0..30 {
                 let node = &fleet.nodes[(caller + turn) % 4];
                 let answer = check(node, &[("caller", &name), ("all", "of them")], 1).await;

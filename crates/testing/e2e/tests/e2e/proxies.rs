@@ -77,7 +77,9 @@ impl<'a> Way<'a> {
         }
         assert_eq!(self.send(&plain, used_up, self.public).await, (Outcome::Status(429), 0), "{}", self.name);
 
-        let (mut wrong, mut forwarded, mut rejected) = (Vec::new(), 0, 0);
+        let mut wrong = Vec::new();
+        let mut forwarded = 0;
+        let mut rejected = 0;
         for case in hostile::cases(&mut fastrand::Rng::with_seed(seed), 60) {
             let open = self.send(&case, clients.next(), self.open).await;
             let fresh = self.send(&case, clients.next(), self.public).await;
@@ -107,7 +109,9 @@ impl<'a> Way<'a> {
     /// The law for a limit per key: whatever the application takes as the key, no key has more than its
     /// limit.
     async fn assert_keys_are_limited(&self, clients: &mut Clients) {
-        let (seed, used_up, start) = (seed(), "used-up", self.app.reached());
+        let seed = seed();
+        let used_up = "used-up";
+        let start = self.app.reached();
         let key = Case::plain().field("X-Api-Key", used_up);
         for want in [(Outcome::Status(200), 1), (Outcome::Status(200), 1), (Outcome::Status(429), 0)] {
             assert_eq!(self.send(&key, clients.next(), self.public).await, want, "{}", self.name);
@@ -116,7 +120,8 @@ impl<'a> Way<'a> {
         for hostile::KeyCase { case, is_own, is_large } in
             hostile::keys(&mut fastrand::Rng::with_seed(seed), used_up)
         {
-            let (from, before) = (clients.next(), self.app.reached());
+            let from = clients.next();
+            let before = self.app.reached();
             let mut outcomes = Vec::new();
             for _ in 0..=PER_ADDRESS {
                 outcomes.push(self.send(&case, from, self.public).await);
@@ -168,7 +173,9 @@ fn rules_of(domain: &str) -> tempfile::TempDir {
 async fn in_nginx_no_request_passes_a_limit_that_is_used_up() {
     let Some(binary) = nginx::nginx() else { return };
     let rules = rules_of("edge");
-    let (server, app, mut clients) = (Tollgate::start(rules.path()), App::start().await, Clients::default());
+    let server = Tollgate::start(rules.path());
+    let app = App::start().await;
+    let mut clients = Clients::default();
     let by_address = nginx::start(&binary, Wait::Long, (server.http, &app), |it| it).await;
     Way::new("nginx", &by_address, &app).assert_addresses_are_limited(&mut clients).await;
     let by_key = nginx::start(&binary, Wait::Long, (server.http, &app), nginx::by_key).await;
@@ -179,7 +186,9 @@ async fn in_nginx_no_request_passes_a_limit_that_is_used_up() {
 async fn in_haproxy_no_request_passes_a_limit_that_is_used_up() {
     let Some(binary) = haproxy::haproxy() else { return };
     let rules = rules_of("edge");
-    let (server, app, mut clients) = (Tollgate::start(rules.path()), App::start().await, Clients::default());
+    let server = Tollgate::start(rules.path());
+    let app = App::start().await;
+    let mut clients = Clients::default();
     let by_address = haproxy::start(&binary, Wait::Long, (server.http, &app), |cfg, lua| (cfg, lua)).await;
     Way::new("HAProxy", &by_address, &app).assert_addresses_are_limited(&mut clients).await;
     let by_key = haproxy::start(&binary, Wait::Long, (server.http, &app), haproxy::by_key).await;
@@ -190,7 +199,9 @@ async fn in_haproxy_no_request_passes_a_limit_that_is_used_up() {
 async fn in_caddy_no_request_passes_a_limit_that_is_used_up() {
     let Some(binary) = caddy::caddy() else { return };
     let rules = rules_of("edge");
-    let (server, app, mut clients) = (Tollgate::start(rules.path()), App::start().await, Clients::default());
+    let server = Tollgate::start(rules.path());
+    let app = App::start().await;
+    let mut clients = Clients::default();
     for kind in ["short", "long"] {
         let proxy = caddy::start(&binary, (kind, Wait::Long), (server.http, &app), |it| it).await;
         Way::new("Caddy", &proxy, &app).assert_addresses_are_limited(&mut clients).await;
@@ -204,7 +215,9 @@ async fn in_caddy_no_request_passes_a_limit_that_is_used_up() {
 async fn in_envoy_no_request_passes_a_limit_that_is_used_up() {
     let Some(binary) = envoy::binary() else { return };
     let rules = rules_of("shop");
-    let (server, app, mut clients) = (Tollgate::start(rules.path()), App::start().await, Clients::default());
+    let server = Tollgate::start(rules.path());
+    let app = App::start().await;
+    let mut clients = Clients::default();
     let config = envoy::example(Wait::Long, server.grpc, app.at);
     let (_envoy, [public, open]) = envoy::Running::start(&binary, &config, ["public", "open"]).await;
     let way = Way { name: "Envoy", public, open, app: &app };
@@ -215,7 +228,8 @@ async fn in_envoy_no_request_passes_a_limit_that_is_used_up() {
 /// Opens `count` connections of one client, or as many as the proxy takes, then sends a plain request on
 /// each.
 async fn flood(way: &Way<'_>, from: Ipv4Addr, count: usize) -> JoinSet<Outcome> {
-    let (mut streams, mut flood) = (Vec::new(), JoinSet::new());
+    let mut streams = Vec::new();
+    let mut flood = JoinSet::new();
     for _ in 0..count {
         match timeout(Duration::from_millis(500), hostile::connect(from, way.public)).await {
             Ok(stream) => streams.push(stream),
@@ -243,8 +257,11 @@ async fn use_up(way: &Way<'_>, client: Ipv4Addr) {
 /// A proxy that cannot ask Tollgate since it has no connections left must not forward.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_flood_of_connections_switches_no_limit_off() {
-    let (edge, shop, mut clients) = (rules_of("edge"), rules_of("shop"), Clients::default());
-    let (app, used_up) = (App::start().await, clients.next());
+    let edge = rules_of("edge");
+    let shop = rules_of("shop");
+    let mut clients = Clients::default();
+    let app = App::start().await;
+    let used_up = clients.next();
     if let Some(binary) = nginx::nginx() {
         let server = Tollgate::start(edge.path());
         let few = |config: String| page::replace(&config, "worker_connections 512", "worker_connections 24");
@@ -319,8 +336,11 @@ async fn assert_outage(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn each_proxy_does_what_the_page_says_while_tollgate_does_not_respond() {
-    let (edge, shop, app) = (rules_of("edge"), rules_of("shop"), App::start().await);
-    let (forwarded, rejected) = ((Outcome::Status(200), 1), |status| (Outcome::Status(status), 0));
+    let edge = rules_of("edge");
+    let shop = rules_of("shop");
+    let app = App::start().await;
+    let forwarded = (Outcome::Status(200), 1);
+    let rejected = |status| (Outcome::Status(status), 0);
     if let Some(binary) = nginx::nginx() {
         let without_the_line = |config: String| {
             let line = config.lines().find(|line| line.contains("= @unlimited;")).expect("it is there");
@@ -373,7 +393,8 @@ async fn each_proxy_does_what_the_page_says_while_tollgate_does_not_respond() {
 /// Accepts connections and reads, but never answers. Counts the requests for a check.
 async fn silent() -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let (at, count) = (listener.local_addr().expect("bound"), Arc::new(AtomicUsize::new(0)));
+    let at = listener.local_addr().expect("bound");
+    let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {

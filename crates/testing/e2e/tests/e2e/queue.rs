@@ -97,7 +97,8 @@ async fn the_rate_of_a_rule_that_queues_flows_with_a_burst_of_one() {
             Some(fleet) => fleet.addresses(),
             None => nodes.iter().map(|node| node.http).collect(),
         };
-        let (most, began) = (64 / targets.len(), Instant::now());
+        let most = 64 / targets.len();
+        let began = Instant::now();
         let mut loads = JoinSet::new();
         for target in targets {
             loads.spawn_blocking(move || {
@@ -109,7 +110,8 @@ async fn the_rate_of_a_rule_that_queues_flows_with_a_burst_of_one() {
         }
         let reports = loads.join_all().await;
         let sum = |name: &str| reports.iter().filter_map(|report| report[name].as_u64()).sum::<u64>() as f64;
-        let (admitted, denied) = (sum("admitted"), sum("denied"));
+        let admitted = sum("admitted");
+        let denied = sum("denied");
         println!("{store:?}: {admitted} admitted of {}", 3.0 * RATE);
         assert!(denied == 0.0 && sum("errors") == 0.0, "{reports:?}");
         assert!(admitted <= 1.0 + RATE * began.elapsed().as_secs_f64(), "{reports:?}");
@@ -217,7 +219,8 @@ async fn classes_at_two_nodes_share_one_bucket() {
     fleet.wait_for_store("up").await;
     let mut asking = JoinSet::new();
     for index in 0..120 {
-        let (node, class) = (fleet.addresses()[index % 2], ["paying", "free", "nobody"][index % 3]);
+        let node = fleet.addresses()[index % 2];
+        let class = ["paying", "free", "nobody"][index % 3];
         let body = format!(r#"{{"domain":"fleet","descriptors":[[{{"key":"class","value":"{class}"}}]]}}"#);
         asking.spawn(async move {
             let answer = http::post(node, "/v1/check", &body).await.expect("an answer");

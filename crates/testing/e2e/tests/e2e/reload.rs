@@ -39,7 +39,8 @@ struct Took {
 /// Asks until `want` is in force.
 async fn until_in_force(client: &mut Client, want: u32) -> Took {
     let began = calendar::now();
-    let (mut last, mut longest) = (began, Duration::ZERO);
+    let mut last = began;
+    let mut longest = Duration::ZERO;
     loop {
         let seen = in_force(client).await;
         let now = calendar::now();
@@ -158,7 +159,8 @@ async fn a_chatty_neighbour_in_the_folder_delays_no_change() {
     let folder = rules(&limit(5));
     let server = Tollgate::start(folder.path());
     let mut client = Client::connect(server.grpc).await.expect("it listens");
-    let (stop, neighbour) = (Arc::new(AtomicBool::new(false)), folder.path().join("access.log"));
+    let stop = Arc::new(AtomicBool::new(false));
+    let neighbour = folder.path().join("access.log");
     let chatter = {
         let stop = stop.clone();
         tokio::spawn(async move {
@@ -193,10 +195,12 @@ async fn no_request_fails_and_no_hit_is_lost_in_a_hundred_reloads_under_load() {
     const CONNECTIONS: u64 = 4;
     let folder = rules(&limit(1_000_000));
     let server = Tollgate::start(folder.path());
-    let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let stop = Arc::new(AtomicBool::new(false));
+    let sent = Arc::new(AtomicU64::new(0));
     let mut load = tokio::task::JoinSet::new();
     for _ in 0..CONNECTIONS {
-        let (stop, sent) = (stop.clone(), sent.clone());
+        let stop = stop.clone();
+        let sent = sent.clone();
         let mut client = Client::connect(server.grpc).await.expect("it listens");
         load.spawn(async move {
             while !stop.load(Ordering::Relaxed) {

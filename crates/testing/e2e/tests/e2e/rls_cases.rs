@@ -23,11 +23,13 @@ const ATTEMPTS: usize = 4;
 async fn every_case_is_answered_as_envoys_own_service_answers_it() {
     let mut file = CaseFile::parse(OWN);
     file.append(CaseFile::parse(MORE));
-    let (file, places) = (Arc::new(file), Arc::new(Semaphore::new(AT_A_TIME)));
+    let file = Arc::new(file);
+    let places = Arc::new(Semaphore::new(AT_A_TIME));
 
     let mut running = JoinSet::new();
     for index in 0..file.cases().len() {
-        let (file, places) = (file.clone(), places.clone());
+        let file = file.clone();
+        let places = places.clone();
         running.spawn(async move {
             let case = &file.cases()[index];
             let _place = places.acquire_many(if is_slow(case) { 0 } else { 1 }).await.expect("open");
@@ -35,7 +37,8 @@ async fn every_case_is_answered_as_envoys_own_service_answers_it() {
         });
     }
     for index in 0..file.reject_cases().len() {
-        let (file, places) = (file.clone(), places.clone());
+        let file = file.clone();
+        let places = places.clone();
         running.spawn(async move {
             let case = &file.reject_cases()[index];
             let _place = places.acquire().await.expect("open");

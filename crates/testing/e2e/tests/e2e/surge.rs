@@ -35,14 +35,16 @@ const CALM: Demand =
 async fn surge(fleet: &Fleet) -> usize {
     let calm = Traffic::start(fleet, &CALM);
     calm.more(20).await;
-    let (crowd, from) = (Traffic::start(fleet, &CROWD), Instant::now());
+    let crowd = Traffic::start(fleet, &CROWD);
+    let from = Instant::now();
     tokio::time::sleep(SPAN).await; // a rate is permits in a time
     // On a slow machine, wait until the load has the size that the row names.
     until("the surge", async || {
         (crowd.answered() as f64 >= SURGE * RATE * from.elapsed().as_secs_f64()).then_some(())
     })
     .await;
-    let (crowd, calm) = (crowd.end().await, calm.end().await);
+    let crowd = crowd.end().await;
+    let calm = calm.end().await;
     assert!(crowd.iter().all(|it| matches!(it.what, What::Admitted | What::Denied)), "all are answered");
     let ideal = one_bucket(&crowd);
     let admitted = crowd.iter().filter(|it| it.counted()).count() as f64;
@@ -59,7 +61,9 @@ async fn surge(fleet: &Fleet) -> usize {
 fn one_bucket(seen: &[Seen]) -> f64 {
     let mut sent: Vec<Instant> = seen.iter().map(|it| it.sent).collect();
     sent.sort();
-    let (mut level, mut last, mut admitted) = (BURST, sent.first().copied(), 0.0);
+    let mut level = BURST;
+    let mut last = sent.first().copied();
+    let mut admitted = 0.0;
     for at in sent {
         let since = last.map_or(0.0, |last| (at - last).as_secs_f64());
         (level, last) = (BURST.min(level + since * RATE), Some(at));

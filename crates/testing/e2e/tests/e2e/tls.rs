@@ -66,7 +66,8 @@ const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: cl
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_surface_speaks_tls_and_answers_no_client_that_does_not() {
-    let (folder, authority) = (rules(RULES), Authority::new());
+    let folder = rules(RULES);
+    let authority = Authority::new();
     let server = start(folder.path(), &authority.issue("tollgate", 2100), &[]);
     assert!(server.printed().contains("  tls     grpc, http, resp\n"), "{}", server.printed());
     let answer = should_rate_limit(server.grpc, authority.client(None, &["h2"])).await.expect("an answer");
@@ -94,7 +95,8 @@ async fn every_surface_speaks_tls_and_answers_no_client_that_does_not() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn grpc_clients_show_a_certificate_where_there_is_a_client_ca_and_other_surfaces_may_stay_plain() {
-    let (folder, authority) = (rules(RULES), Authority::new());
+    let folder = rules(RULES);
+    let authority = Authority::new();
     let ca = folder.path().join("ca.crt");
     std::fs::write(&ca, authority.pem()).expect("written");
     let ca = ca.display().to_string();
@@ -111,7 +113,9 @@ async fn grpc_clients_show_a_certificate_where_there_is_a_client_ca_and_other_su
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_certificate_is_used_and_an_invalid_one_is_reported_and_not_used() {
-    let (folder, old, new) = (rules(RULES), Authority::new(), Authority::new());
+    let folder = rules(RULES);
+    let old = Authority::new();
+    let new = Authority::new();
     let server = start(folder.path(), &old.issue("tollgate", 2100), &[]);
     assert!(connect(server.http, old.client(None, &[])).await.is_ok());
     std::fs::write(folder.path().join("tls.key"), "no key").expect("written");

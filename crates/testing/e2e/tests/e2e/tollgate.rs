@@ -108,13 +108,17 @@ impl Start {
         let pipes: [Box<dyn Read + Send>; 2] =
             [Box::new(child.stdout.take().expect("piped")), Box::new(child.stderr.take().expect("piped"))];
         let read = |pipe| {
-            let (printed, say) = (printed.clone(), say.clone());
+            let printed = printed.clone();
+            let say = say.clone();
             thread::spawn(move || keep_reading(pipe, &printed, &say))
         };
         let readers = pipes.into_iter().map(read).collect();
         drop(say);
 
-        let (mut grpc, mut http, mut resp, mut ready) = (None, None, None, false);
+        let mut grpc = None;
+        let mut http = None;
+        let mut resp = None;
+        let mut ready = false;
         while !ready {
             match seen.recv_timeout(PATIENCE) {
                 Ok(Said::Grpc(at)) => grpc = Some(at),
@@ -131,7 +135,8 @@ impl Start {
                 }
             }
         }
-        let (grpc, http) = (grpc.expect("printed"), http.expect("printed"));
+        let grpc = grpc.expect("printed");
+        let http = http.expect("printed");
         Ok(Tollgate { child, printed, readers, grpc, http, resp: resp.expect("printed") })
     }
 }

@@ -50,7 +50,8 @@ impl Shown {
             .expect("it can be started");
         let keyboard = File::from(master);
         let screen = Arc::new(Mutex::new(vt100::Parser::new(24, 80, 0)));
-        let (mut output, seen) = (keyboard.try_clone().expect("a copy"), screen.clone());
+        let mut output = keyboard.try_clone().expect("a copy");
+        let seen = screen.clone();
         std::thread::spawn(move || {
             let mut bytes = [0; 4096];
             while let Ok(count @ 1..) = output.read(&mut bytes) {

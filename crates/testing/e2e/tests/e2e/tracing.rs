@@ -154,7 +154,8 @@ async fn a_call_is_a_span_under_the_callers_own_and_those_not_sampled_are_none()
     let check = "/v1/check?domain=shop&entry=user=bob";
     let asked = http::get(server.http, check, &[("traceparent", &sampled)]).await;
     assert_eq!(asked.expect("an answer").status, 200);
-    let (mut spans, mut service) = (Vec::new(), Vec::new());
+    let mut spans = Vec::new();
+    let mut service = Vec::new();
     while spans.len() < 2 {
         let export = timeout(PATIENCE, exports.recv()).await.expect("in time").expect("an export");
         for resource in export.resource_spans {

@@ -177,7 +177,8 @@ impl Surfaces {
         };
         let http = || {
             let limiter = limiter();
-            let (service, clock) = (rls(limiter.clone()), Arc::new(clock.clone()));
+            let service = rls(limiter.clone());
+            let clock = Arc::new(clock.clone());
             let json = Arc::new(service.over_http(Default::default()));
             let api = HttpApi::new(limiter, clock, Arc::new(Up), json, HttpSettings::default());
             Arc::new(HttpSurface::new(api, SurfaceSettings::default()))
@@ -330,7 +331,8 @@ async fn all_transports_answer_as_the_limiter_itself_does() {
     let reference = limiter(ModelStore::default());
     let mut grpc = rls::Client::connect(surfaces.grpc).await.expect("it listens");
     let mut resp = resp::Client::connect(surfaces.resp).await.expect("it listens");
-    let (mut denied, mut never) = (0, 0);
+    let mut denied = 0;
+    let mut never = 0;
     for (seed, start) in [(1, 1_700_000_000), (0xdead_beef, 1_700_100_000)] {
         for question in questions(seed, 300, Timestamp::from_unix_seconds(start)) {
             surfaces.clock.set(question.at);

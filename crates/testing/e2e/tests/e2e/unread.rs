@@ -115,7 +115,9 @@ impl Attack {
         let before = server.resident();
         let bytes = self.bytes();
         let mut peers: Vec<Peer> = (0..self.connections).map(|_| Peer::connect(server.grpc)).collect();
-        let (mut most, mut quiet, mut waits) = (before, 0, Vec::new());
+        let mut most = before;
+        let mut quiet = 0;
+        let mut waits = Vec::new();
         while quiet < QUIET {
             let written: usize = peers.iter_mut().map(|peer| peer.write(&bytes)).sum();
             quiet = if written == 0 { quiet + 1 } else { 0 };

@@ -60,7 +60,9 @@ type Fault = (PathBuf, u32, u32, String, String);
 
 /// Reads texts as `rule-files` would: all or every fault. The texts read go to the warnings.
 pub(crate) fn parse(files: &[RuleFile]) -> Result<Parsed, Vec<Fault>> {
-    let (mut faults, mut parsed, mut domains) = (Vec::new(), Parsed::default(), Vec::new());
+    let mut faults = Vec::new();
+    let mut parsed = Parsed::default();
+    let mut domains = Vec::new();
     for file in files {
         let fault = |message: &str| (file.name.clone(), 1, 1, String::new(), message.to_owned());
         match read(&file.text).kind {

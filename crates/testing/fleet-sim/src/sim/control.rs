@@ -37,7 +37,8 @@ impl World {
                 Action::Store { session, node, incarnation, report } => {
                     let place = node.trim_start_matches("node").parse().unwrap_or(0);
                     let count = report.rules.iter().map(|rule| rule.denied).sum();
-                    let (process, sequence) = ((place, incarnation), report.sequence);
+                    let process = (place, incarnation);
+                    let sequence = report.sequence;
                     let at = self.now + self.delay();
                     // In the order of each stream.
                     let at = self.streams.get_mut(&session).map_or(at, |stream| {
@@ -90,7 +91,8 @@ impl World {
         let mistakes = self.made.hub;
         let bindings = self.bindings.clone();
         let missing_apps = if self.keeps { MissingApps::Kept } else { MissingApps::Removed };
-        let (past, epoch) = (self.lineage.past(), format!("e{}", self.epoch));
+        let past = self.lineage.past();
+        let epoch = format!("e{}", self.epoch);
         let settings = HubSettings { mistakes, bindings, past, missing_apps, ..HubSettings::new(epoch, "r") };
         self.hub = Some(Hub::new(settings));
         self.take_over();

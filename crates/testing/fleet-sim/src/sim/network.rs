@@ -45,7 +45,8 @@ impl World {
             return;
         };
         stream.up = stream.up.max(self.now + delay);
-        let (session, at) = (*session, stream.up);
+        let session = *session;
+        let at = stream.up;
         self.at(at, Event::ToHub(session, Box::new(says)));
     }
 
@@ -57,7 +58,9 @@ impl World {
             let delay = self.delay();
             let Some(stream) = self.streams.get_mut(&session) else { return };
             stream.down = stream.down.max(self.now + delay);
-            let (node, link, at) = (stream.node, stream.link, stream.down);
+            let node = stream.node;
+            let link = stream.link;
+            let at = stream.down;
             self.at(at, Event::ToNode(node, link, Box::new(says)));
         }
     }
@@ -74,7 +77,8 @@ impl World {
             };
             self.events.retain(|_, event| !lost(event));
         }
-        let (hub, node) = (stream.up + self.delay(), stream.down + self.delay());
+        let hub = stream.up + self.delay();
+        let node = stream.down + self.delay();
         self.at(hub, Event::HubClosed(session));
         self.at(node, Event::NodeClosed(stream.node, stream.link));
     }

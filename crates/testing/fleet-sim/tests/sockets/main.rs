@@ -41,7 +41,8 @@ fn nodes(folder: &tempfile::TempDir, control: &Control) -> Vec<Node> {
 
 #[test]
 fn a_publication_is_in_force_on_all_nodes_at_once_and_a_restarted_node_has_it_again() {
-    let (folder, clock) = (tempfile::tempdir().unwrap(), MonotonicClock::new());
+    let folder = tempfile::tempdir().unwrap();
+    let clock = MonotonicClock::new();
     let control = Control::start(LOOPBACK, &Arc::new(ReportsInMemory::default()));
     let mut nodes = nodes(&folder, &control);
     control.wait("three nodes", |nodes| nodes.iter().filter(|node| node.connected).count() == 3);
@@ -246,7 +247,8 @@ fn after_the_end_of_its_token_for_joining_a_node_goes_on_and_comes_back_and_no_o
 #[test]
 fn the_stream_is_encrypted_and_the_server_must_be_trusted() {
     let folder = tempfile::tempdir().unwrap();
-    let (authority, stranger) = (Authority::new(), Authority::new());
+    let authority = Authority::new();
+    let stranger = Authority::new();
     let issued = authority.issue("control", 2100);
     let control = Control::start(LOOPBACK, &Arc::new(ReportsInMemory::default()));
     let encrypted = control.encrypted(issued.cert.as_bytes(), issued.key.as_bytes());

@@ -51,13 +51,15 @@ impl Cluster {
         let nodes: Vec<_> = SLOTS.iter().map(|_| node()).collect();
         let replicas: Vec<_> = nodes.iter().filter(|_| replicas).map(|_| node()).collect();
         for (epoch, (node, slots)) in nodes.iter().zip(&SLOTS).enumerate() {
-            let (first, last) = (slots.start().to_string(), slots.end().to_string());
+            let first = slots.start().to_string();
+            let last = slots.end().to_string();
             ok(node, &["CLUSTER", "ADDSLOTSRANGE", &first, &last]);
             ok(node, &["CLUSTER", "SET-CONFIG-EPOCH", &(epoch + 1).to_string()]);
         }
         let all = nodes.len() + replicas.len();
         for node in nodes.iter().chain(&replicas).skip(1) {
-            let (port, bus) = (node.address().port().to_string(), config(node, "cluster-port"));
+            let port = node.address().port().to_string();
+            let bus = config(node, "cluster-port");
             ok(&nodes[0], &["CLUSTER", "MEET", "127.0.0.1", &port, &bus]);
         }
         let cluster = Self { nodes, replicas };
@@ -171,7 +173,8 @@ impl Cluster {
     /// # Panics
     /// When a step fails.
     pub fn finish_move(&self, slot: u16, to: usize) {
-        let (from, number) = (&self.nodes[self.owner(slot)], slot.to_string());
+        let from = &self.nodes[self.owner(slot)];
+        let number = slot.to_string();
         let port = self.nodes[to].address().port().to_string();
         loop {
             let keys = from.command(&["CLUSTER", "GETKEYSINSLOT", &number, "100"]);
@@ -202,7 +205,8 @@ impl Cluster {
     /// # Panics
     /// When it does not become one in time, or there is no such replica.
     pub fn fail_over(&self, replica: usize) {
-        let (node, master) = (&self.replicas[replica], &self.nodes[replica]);
+        let node = &self.replicas[replica];
+        let master = &self.nodes[replica];
         let how: &[&str] = if master.client().is_ok() { &[] } else { &["FORCE"] };
         let mut asked = 0_u32;
         poll("a replica to become master", || {

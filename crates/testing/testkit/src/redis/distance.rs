@@ -117,7 +117,8 @@ fn pass(mut from: TcpStream, mut to: TcpStream, way: Arc<Way>, is_answer: bool) 
         to.shutdown(Shutdown::Both).ok();
     });
     std::thread::spawn(move || {
-        let (mut buffer, mut last) = (vec![0; 1 << 16], Instant::now());
+        let mut buffer = vec![0; 1 << 16];
+        let mut last = Instant::now();
         let mut chance = 0x9e37_79b9_7f4a_7c15
             ^ from.peer_addr().map_or(0, |at| u64::from(at.port()) << 17)
             ^ from.local_addr().map_or(0, |at| u64::from(at.port()));

@@ -188,7 +188,8 @@ impl Shared {
         let store = TcpStream::connect(self.to).ok()?; // where there is none, the client's end is closed
         client.set_nodelay(true).ok()?;
         store.set_nodelay(true).ok()?;
-        let (to_store, to_client) = (store.try_clone().ok()?, client.try_clone().ok()?);
+        let to_store = store.try_clone().ok()?;
+        let to_client = client.try_clone().ok()?;
         self.change(|state| {
             state.open.extend([&client, &store].into_iter().filter_map(|it| it.try_clone().ok()));
         });

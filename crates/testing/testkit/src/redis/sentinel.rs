@@ -162,7 +162,8 @@ impl Sentinel {
 impl Watcher {
     fn start(master: SocketAddr, options: &Options, quorum: usize, more: &str) -> Self {
         for _ in 0..10 {
-            let (mut process, port) = (Process::new(), free_port());
+            let mut process = Process::new();
+            let port = free_port();
             let (mut text, _) = listen(options, port, process.folder());
             text += &own_socket(&process.folder().join(SOCKET));
             text += &format!(

@@ -79,7 +79,8 @@ fn sentinels_make_the_replica_the_master() {
 fn slots_move_between_the_nodes_of_a_cluster_and_its_replicas_take_over() {
     let Some(mut cluster) = Cluster::start_with_replicas() else { return };
     let slot = cluster.slot("key");
-    let (from, to) = (cluster.owner(slot), (cluster.owner(slot) + 1) % 3);
+    let from = cluster.owner(slot);
+    let to = (cluster.owner(slot) + 1) % 3;
     set_and_get(&cluster.nodes[from]);
     cluster.begin_move(slot, to);
     assert!(cluster.nodes[from].command(&["GET", "{key}2"]).error().is_some_and(|it| it.starts_with("ASK")));

@@ -124,7 +124,8 @@ fn learn(limit: &mut dyn AdaptiveLimit, step: &Fields, op: &str) -> Result<Seen,
 }
 
 fn sample(step: &Fields) -> Result<Sample, Stop> {
-    let (rtt, in_flight) = (step.number("rtt_ns")?, step.number("inflight")?);
+    let rtt = step.number("rtt_ns")?;
+    let in_flight = step.number("inflight")?;
     let is_overload = match step.get("dropped") {
         None => false,
         Some(dropped) => dropped.as_bool().ok_or_else(|| lacks("dropped"))?,

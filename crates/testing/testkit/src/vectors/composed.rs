@@ -37,7 +37,8 @@ impl Composed {
             RateLimiter::direct_with_clock(quota, clock.clone())
                 .map_err(|error| Stop::Skip(format!("rejected when made: {error}")))
         };
-        let (main, burst) = (window("main")?, window("burst")?);
+        let main = window("main")?;
+        let burst = window("burst")?;
         Ok(Self::WindowAndBurst { clock, main, burst })
     }
 

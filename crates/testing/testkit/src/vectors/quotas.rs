@@ -108,7 +108,8 @@ fn bandwidth(bandwidth: &Value) -> Result<Quota, Stop> {
         "aligned" => return skip("refill aligned to an instant of the wall clock"),
         other => return skip(format!("refill of the kind `{other}`")),
     };
-    let (burst, initial) = (Some(fields.number("capacity")?), Some(fields.number("initial")?));
+    let burst = Some(fields.number("capacity")?);
+    let initial = Some(fields.number("initial")?);
     let of = Bucket { burst, initial, refill };
     let quota = bucket(fields.number("refill")?, fields.number("period_ns")?, of)?;
     fields.all_seen("a bandwidth")?;
@@ -207,7 +208,8 @@ fn slotted(params: &Fields) -> Result<Vec<Quota>, Stop> {
         Some(Value::Array(_)) => params.numbers("slack")?.unwrap_or_default(),
         _ => params.maybe_number("slack")?.into_iter().collect(),
     };
-    let (rate, per_ns) = (params.number("rate")?, params.number("per_ns")?);
+    let rate = params.number("rate")?;
+    let per_ns = params.number("per_ns")?;
     slacks.into_iter().map(|slack| one(rate, per_ns, slack)).collect()
 }
 

@@ -276,7 +276,8 @@ impl<'v> Subject<'v> {
         if until.since(now).as_nanos() / every.as_nanos().max(1) > u128::from(MOST_CALLS) || every.is_zero() {
             return skip("more than a million calls in one step");
         }
-        let (mut passed, mut at) = (0_u64, now);
+        let mut passed = 0_u64;
+        let mut at = now;
         while at <= until {
             self.clock.set(at);
             passed += u64::from(self.take("", n)?["ok"] == true);
@@ -383,7 +384,8 @@ impl<'v> Subject<'v> {
                 Ok(subject.remaining(key)? > 0)
             })
         };
-        let (mut too_few, mut enough) = (0, 1);
+        let mut too_few = 0;
+        let mut enough = 1;
         while !has_one_after(enough)? {
             (too_few, enough) = (enough, enough.saturating_mul(2));
             if enough >= u64::MAX / 2 {
@@ -405,7 +407,9 @@ impl<'v> Subject<'v> {
         else {
             return skip("what is owed to waiters by what is no bucket");
         };
-        let (limit, burst, period_ns) = (u128::from(quota.limit()), quota.burst(), period.as_nanos());
+        let limit = u128::from(quota.limit());
+        let burst = quota.burst();
+        let period_ns = period.as_nanos();
         let missing = self.only(key)?.peek().reset_after().as_nanos() * limit / period_ns;
         Ok(i64::try_from(i128::from(burst) - missing as i128).unwrap_or(i64::MIN))
     }

@@ -73,7 +73,8 @@ fn every_release_of_the_changelog_fits_on_two_screens() {
     let page = read("CHANGELOG.md");
     assert!(!page.contains("Unreleased"), "changes that wait for a release are files of changelog.d/");
     for release in page.split("\n## ").skip(1) {
-        let (name, lines) = (release.lines().next(), release.lines().count());
+        let name = release.lines().next();
+        let lines = release.lines().count();
         assert!(lines <= RELEASE_LINES, "{name:?} has {lines} lines");
     }
 }

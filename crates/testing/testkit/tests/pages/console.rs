@@ -32,7 +32,8 @@ fn names(page: &str, is_all_of_it: bool) -> Vec<String> {
 
 #[test]
 fn every_name_that_pages_give_to_a_part_of_the_console_is_a_text_of_it() {
-    let (texts, mut found) = (texts(), 0);
+    let texts = texts();
+    let mut found = 0;
     for folder in ["docs", "docs/zh-CN"] {
         for entry in std::fs::read_dir(root().join(folder)).expect("a folder").flatten() {
             let path = entry.path();

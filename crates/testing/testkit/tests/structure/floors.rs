@@ -73,7 +73,8 @@ fn faults_within(floor: &Floor) -> Vec<String> {
     if floor.crates.len() < 2 {
         return faults;
     }
-    let (name, ranks) = (&floor.name, ranks(&floor.readme));
+    let name = &floor.name;
+    let ranks = ranks(&floor.readme);
     let folder_of: BTreeMap<&str, &str> = floor.crates.iter().map(|it| (it.package(), it.folder())).collect();
     for it in &floor.crates {
         let Some(rank) = ranks.get(it.folder()) else {
@@ -97,7 +98,8 @@ pub(crate) fn faults(floors: &[Floor]) -> Vec<String> {
         .iter()
         .flat_map(|floor| floor.crates.iter().map(|it| (it.package(), floor.name.as_str())))
         .collect();
-    let (mut faults, mut graph) = (Vec::new(), Graph::new());
+    let mut faults = Vec::new();
+    let mut graph = Graph::new();
     for floor in floors {
         faults.extend(faults_within(floor));
         let Some(allowed) = allowed(&floor.readme) else {
@@ -113,7 +115,8 @@ pub(crate) fn faults(floors: &[Floor]) -> Vec<String> {
                     Some(other) => {
                         used.insert(*other);
                         if !allowed.contains(other) {
-                            let (path, floor) = (&it.path, &floor.name);
+                            let path = &it.path;
+                            let floor = &floor.name;
                             faults.push(format!(
                                 "{path} depends on {dependency}: {floor}/README.md does not allow {other}"
                             ));
@@ -210,7 +213,8 @@ fn a_dependency_on_a_floor_that_is_not_allowed_is_a_fault() {
             ),
         ]))
     };
-    let (down, uses) = ("[dependencies]/tollgate-core.workspace = true", "Uses: kernel.");
+    let down = "[dependencies]/tollgate-core.workspace = true";
+    let uses = "Uses: kernel.";
     assert_eq!(faults_of(down, "", uses), [""; 0]);
     assert_eq!(faults_of("[dependencies]/tollgate-net = {}", "", uses), [""; 0]);
     assert_eq!(faults_of(down, "[dev-dependencies]/tollgate-http = {}", uses), [""; 0]);

@@ -42,7 +42,9 @@ struct Read {
 impl Read {
     fn new(path: &str, module: &Module, modules: &Modules) -> Self {
         let tokens = &module.tokens;
-        let (mut used, mut imports, mut passed_on) = (BTreeSet::new(), Vec::new(), Vec::new());
+        let mut used = BTreeSet::new();
+        let mut imports = Vec::new();
+        let mut passed_on = Vec::new();
         let mut body = Vec::new();
         let mut at = 0;
         while at < tokens.len() {
@@ -125,7 +127,9 @@ fn closing(tokens: &[String]) -> usize {
 
 /// The parts between commas that stand outside of braces.
 fn split(tokens: &[String]) -> Vec<&[String]> {
-    let (mut parts, mut begin, mut depth) = (Vec::new(), 0, 0_i32);
+    let mut parts = Vec::new();
+    let mut begin = 0;
+    let mut depth = 0_i32;
     for (at, token) in tokens.iter().enumerate() {
         match token.as_str() {
             "{" => depth += 1,

@@ -88,7 +88,9 @@ fn change(value: &mut Value, dice: &mut Dice) {
 #[test]
 fn no_change_of_a_vector_makes_the_runner_panic_or_hang() {
     let vectors = vectors();
-    let (mut passed, mut skipped, mut failed) = (0, 0, 0);
+    let mut passed = 0;
+    let mut skipped = 0;
+    let mut failed = 0;
     for seed in 0..6_000 {
         let mut dice = Dice(seed);
         let mut vector = vectors[dice.roll(vectors.len())].clone();

@@ -16,11 +16,13 @@ pub(super) fn reply(input: &[u8]) -> Result<Option<Reply>, Broken> {
             !input.starts_with(b"HTTP/1.") && !b"HTTP/1.".starts_with(&input[..input.len().min(7)]);
         return if is_endless || is_other { Err(not_http()) } else { Ok(None) };
     };
-    let (head, body) = (&input[..head_end], &input[head_end + 4..]);
+    let head = &input[..head_end];
+    let body = &input[head_end + 4..];
     let status = head.get(9..12).filter(|_| head.starts_with(b"HTTP/1."));
     let status = status.and_then(|digits| std::str::from_utf8(digits).ok()?.parse::<u16>().ok());
     let status = status.ok_or_else(not_http)?;
-    let (mut length, mut is_last) = (0, false);
+    let mut length = 0;
+    let mut is_last = false;
     for line in head.split(|&byte| byte == b'\n') {
         if let Some(value) = value_of(line, b"content-length:") {
             let value = std::str::from_utf8(value).ok().and_then(|text| text.trim().parse::<usize>().ok());

@@ -148,7 +148,8 @@ impl Bound {
     }
 
     fn verify(&self) -> Result<(Claim, Reader, Verdict), String> {
-        let (claim, mapping) = (self.claim()?, self.reading.mapping()?);
+        let claim = self.claim()?;
+        let mapping = self.reading.mapping()?;
         let source = Source::open(&self.log)
             .map_err(|error| format!("cannot read {}: {error}", self.log.display()))?;
         let wanted: Vec<Wanted> = match (self.one_key, self.key.as_slice()) {
@@ -160,7 +161,8 @@ impl Bound {
         let mut reader =
             Reader::new(Lines::new(source.bytes), mapping, &wanted, settings).with_keys(wanted.len());
         let mut verifier = Verifier::new(claim, (self.max_memory as usize) << 20);
-        let (mut row, mut key) = (Row::default(), Vec::new());
+        let mut row = Row::default();
+        let mut key = Vec::new();
         while let Some(at) = reader.next(&mut row).map_err(|error| error.to_string())? {
             key.clear();
             for place in 0..wanted.len() {
@@ -224,7 +226,8 @@ impl Bound {
         let values = worst.key.split(|byte| *byte == BETWEEN).map(String::from_utf8_lossy);
         let key = values.collect::<Vec<_>>().join(", ");
         let key = if self.one_key { "all requests".to_owned() } else { format!("key {}", InQuotes(&key)) };
-        let (from, to) = (show(worst.from_ns), show(worst.to_ns));
+        let from = show(worst.from_ns);
+        let to = show(worst.to_ns);
         writeln!(out, "worst    {key}: {} admitted from {from} to {to}", worst.admitted)?;
         match worst.over() {
             0 => writeln!(out, "         {} may be: {} less", worst.allowed, worst.allowed - worst.admitted)?,

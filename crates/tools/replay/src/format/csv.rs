@@ -59,7 +59,8 @@ impl Columns {
 
     /// The usual line, without quotes: the same fields as by the parser. Only the wanted ones are copied.
     fn read_plain(&self, line: &str, row: &mut Row) -> Result<(), &'static str> {
-        let (mut columns, mut begin) = (self.places.iter(), 0);
+        let mut columns = self.places.iter();
+        let mut begin = 0;
         loop {
             let places = columns.next().ok_or("more fields than columns")?;
             // Fields are short: looking at one byte after another is faster than searching.

@@ -49,7 +49,9 @@ impl<'de> Visitor<'de> for Object<'_> {
         }
         let begin = self.path.len();
         while let Some(()) = map.next_key_seed(Name { path: self.path, begin })? {
-            let (names, row, path) = (self.names, &mut *self.row, &mut *self.path);
+            let names = self.names;
+            let row = &mut *self.row;
+            let path = &mut *self.path;
             let places = names.places(path);
             if places.is_empty() && !names.are_in(path) {
                 map.next_value::<IgnoredAny>()?;

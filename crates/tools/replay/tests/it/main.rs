@@ -38,7 +38,8 @@ fn bound_of(path: &Path, args: &str) -> (Outcome, String, String) {
     let path = path.display().to_string();
     let words = ["bound", &path].into_iter().chain(args.split_whitespace());
     let cli = BoundCli::try_parse_from(words).expect("a command");
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut talk = Vec::new();
     let outcome = cli.bound.run(&mut out, &mut talk).expect("written");
     let text = |bytes| String::from_utf8(bytes).expect("text").replace(&path, "LOG");
     (outcome, text(out), text(talk))
@@ -68,7 +69,8 @@ fn replay_args(path: Option<&Path>, args: &str) -> (Outcome, String, String) {
     let path = path.map(|path| path.display().to_string());
     let words = ["replay"].into_iter().chain(path.as_deref()).chain(args.split_whitespace());
     let cli = ReplayCli::try_parse_from(words).unwrap_or_else(|error| panic!("{error}"));
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut talk = Vec::new();
     let outcome = cli.replay.run(&mut out, &mut talk).expect("written");
     let text = |bytes| String::from_utf8(bytes).expect("text");
     (outcome, text(out), text(talk))

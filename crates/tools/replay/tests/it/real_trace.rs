@@ -61,7 +61,8 @@ fn interpolate(trace: &[(u64, u32)], limit: u64, seconds: u64, cells: u64) -> Ve
     let length = seconds / cells;
     let mut counts: HashMap<(u32, u64), u64> = HashMap::new();
     let decide = |&(second, client): &(u64, u32)| {
-        let (cell, passed) = ((BEGINS_S + second) / length, second % length);
+        let cell = (BEGINS_S + second) / length;
+        let passed = second % length;
         let of = |cell: u64| counts.get(&(client, cell)).copied().unwrap_or(0);
         let whole: u64 = (cell + 1 - cells..=cell).map(of).sum();
         let is_admitted = (whole + 1) * length + of(cell - cells) * (length - passed) <= limit * length;

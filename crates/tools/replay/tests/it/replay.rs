@@ -130,7 +130,8 @@ descriptors:
         let policy = tollgate_rule_files::parse_text("rules.yaml", text);
         policy.unwrap_or_else(|faults| panic!("{faults}: {text}"))
     };
-    let (before, after) = (read(rules), read(&yaml));
+    let before = read(rules);
+    let after = read(&yaml);
     let settings = |policy: &tollgate_policy::Policy| {
         let of = |rule: &tollgate_policy::Rule| {
             let modes = (rule.shadow_mode, rule.quota_mode, rule.max_wait, rule.limits[0].cost);
@@ -232,7 +233,8 @@ fn a_million_clients_fit_in_the_memory_that_is_given() {
     let hourly = rules("token_bucket").replace("minute", "hour");
     let (_, out, _) = replay(&trace, &[&hourly], "--max-memory 64 --json");
     let rule = &json(&out)["rules"][0]["rules"][0];
-    let (compared, left_out) = (rule["compared"].as_u64(), rule["not_compared"].as_u64());
+    let compared = rule["compared"].as_u64();
+    let left_out = rule["not_compared"].as_u64();
     assert_eq!(compared.zip(left_out).map(|(a, b)| a + b), Some(1_000_000));
     assert!(left_out > Some(500_000), "{rule}");
     assert_eq!(rule["admitted"], 1_000_000);
@@ -397,8 +399,8 @@ fn a_real_trace_of_a_language_model_is_replayed_with_its_tokens_taken_and_reserv
         );
         assert!(of(&plenty, "returned") > 0);
         // Scarce: no more of the limit's tokens are used than the bucket had, plus the debt at the end.
-        let (at_once, reserved) =
-            (run(100_000, ""), run(100_000, "--map reserve=context_tokens+2000 --map commit_after=5s"));
+        let at_once = run(100_000, "");
+        let reserved = run(100_000, "--map reserve=context_tokens+2000 --map commit_after=5s");
         let admitted = |side: &Value| side["admitted"].as_u64().expect("a number");
         println!(
             "{name}: {} of {requests} at once, {} reserved, used {} of reserved {}",
@@ -456,7 +458,8 @@ fn what_was_not_charged_breaks_no_limit() {
                 let wrong = (&rule["wrongly_admitted"], &rule["wrongly_denied"]);
                 assert_eq!(wrong, (&0.into(), &0.into()), "{rules}{rule}");
                 for worst in rule["worst_windows"].as_array().expect("a list") {
-                    let (admitted, allowed) = (worst["admitted"].as_u64(), worst["allowed"].as_u64());
+                    let admitted = worst["admitted"].as_u64();
+                    let allowed = worst["allowed"].as_u64();
                     let is_trial = rules.contains("shadow") || rules.contains("quota");
                     assert!(admitted <= allowed || is_trial, "{rules}{worst}");
                 }

@@ -13,7 +13,8 @@ struct Cli {
 
 fn simulate(args: &str) -> (Outcome, String, String) {
     let cli = Cli::try_parse_from(std::iter::once("simulate").chain(args.split_whitespace()));
-    let (mut out, mut talk) = (Vec::new(), Vec::new());
+    let mut out = Vec::new();
+    let mut talk = Vec::new();
     let outcome = cli.unwrap_or_else(|error| panic!("{error}")).simulate.run(&mut out, &mut talk);
     let text = |bytes| String::from_utf8(bytes).expect("text");
     (outcome.expect("written"), text(out), text(talk))
@@ -263,7 +264,9 @@ fn the_figures_of_the_page_about_scale_are_those_of_the_simulation() {
     for row in by_nodes {
         let &[nodes, exact, by_formula, leased, by_rule, of_one] = row.as_slice() else { panic!("{row:?}") };
         // One node's demand, the round trip, and the demand that a lease covers, in seconds.
-        let (lambda, trip, horizon) = (15_000.0 / nodes, 0.002, 0.1);
+        let lambda = 15_000.0 / nodes;
+        let trip = 0.002;
+        let horizon = 0.1;
         let formula = nodes / (trip + f64::exp(-lambda * trip) / lambda);
         assert!((formula - by_formula).abs() < 1.0, "{nodes} nodes: {formula} by the formula");
         assert!((0.6 * nodes / horizon - by_rule).abs() < 0.5, "{nodes} nodes");

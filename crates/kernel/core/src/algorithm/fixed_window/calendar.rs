@@ -54,7 +54,8 @@ impl Calendar {
                 end
             }
             Windows::Civil(unit, zone) => {
-                let (end, length) = (memo >> 32, memo & u64::from(u32::MAX));
+                let end = memo >> 32;
+                let length = memo & u64::from(u32::MAX);
                 let now = now_ns / NANOS_PER_SECOND;
                 if end > now && end - now <= length {
                     return end * NANOS_PER_SECOND;
@@ -72,7 +73,8 @@ impl Calendar {
             Windows::Civil(..) => {
                 // `end_ns` has just remembered the length, unless the end is beyond the last instant.
                 let memo = self.memo.load(Ordering::Relaxed);
-                let (memo_end, length) = (memo >> 32, memo & u64::from(u32::MAX));
+                let memo_end = memo >> 32;
+                let length = memo & u64::from(u32::MAX);
                 let begin = memo_end.saturating_sub(length) * NANOS_PER_SECOND;
                 if memo_end * NANOS_PER_SECOND == end { begin.min(now_ns) } else { now_ns }
             }

@@ -17,7 +17,8 @@ impl TokenBucket {
     #[cold]
     #[inline(never)]
     pub(super) fn take_large(&self, word: Word, debt: Debt, cost: Cost, now: Timestamp) -> WordStep {
-        let (owed, remaining) = (debt.units, self.remaining_of(debt.units));
+        let owed = debt.units;
+        let remaining = self.remaining_of(debt.units);
         let reset_ns = self.units.nanos_in_any(owed);
         let is_said = debt.is_current || owed > self.latest(now);
         let word = if is_said { word } else { self.word_owing(owed, now) };
@@ -32,7 +33,8 @@ impl TokenBucket {
             }
             Some(_) => {
                 let after = owed + self.units.of_any(cost.permits());
-                let (remaining, reset_ns) = (self.remaining_of(after), self.units.nanos_in_any(after));
+                let remaining = self.remaining_of(after);
+                let reset_ns = self.units.nanos_in_any(after);
                 let decision = Decision::admit(self.limit, remaining, reset_ns);
                 return WordStep { word: self.word_owing(after, now), decision };
             }

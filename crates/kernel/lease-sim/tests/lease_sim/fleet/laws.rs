@@ -1,5 +1,6 @@
 //! The laws of liveness, by arithmetic of their own: the admissions of one exact bucket, and max-min shares.
 
+use parking_lot::Mutex;
 use tollgate_lease::Mistake;
 
 use super::Fleet;
@@ -29,9 +30,11 @@ pub(super) struct Figures {
 
 impl Fleet {
     pub(super) fn figures(&self, outcome: &Outcome) -> Figures {
-        let (plan, served) = (self.plan(), &outcome.served);
+        let plan = self.plan();
+        let served = &outcome.served;
         let sum = |of: fn(&tollgate_lease_sim::Host) -> u64| served.hosts.iter().map(of).sum::<u64>() as f64;
-        let (got, takes) = (sum(|host| host.admitted), sum(|host| host.takes));
+        let got = sum(|host| host.admitted);
+        let takes = sum(|host| host.takes);
         let exact = |rate| served.exact(&plan, if plan.is_window() { plan.limit } else { rate }) as f64;
         let fair = served.fair(got as u64);
         let mut shares: Vec<f64> = (served.hosts.iter().zip(fair))
@@ -53,10 +56,12 @@ impl Fleet {
         if let Some(broken) = &outcome.broken {
             return Err(broken.clone());
         }
-        let (plan, served) = (self.plan(), &outcome.served);
+        let plan = self.plan();
+        let served = &outcome.served;
         let figures = self.figures(outcome);
         let got: u64 = served.hosts.iter().map(|host| host.admitted).sum();
-        let (nodes, largest) = (self.loads.len() as u64, self.largest_cost());
+        let nodes = self.loads.len() as u64;
+        let largest = self.largest_cost();
 
         let exact = served.exact(&plan, if plan.is_window() { plan.limit } else { self.lowest() });
         // Permits that nodes have come to hold are not lost; and one more take may fall into the span or not.

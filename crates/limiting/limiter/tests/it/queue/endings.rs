@@ -20,7 +20,8 @@ fn one_that_leaves_takes_nothing_and_those_behind_it_come_up_at_once() {
     let mut hall = Hall::new(&limiter);
     hall.ask_for(&[("slow=a", 4)], LONG);
     let large = hall.ask_for(&[("slow=a", 3)], LONG);
-    let (first, second) = (hall.ask("slow=a"), hall.ask("slow=a"));
+    let first = hall.ask("slow=a");
+    let second = hall.ask("slow=a");
     hall.pass_ms(1_500);
     hall.leave(large);
     assert_eq!(hall.seen()[first..], [Passed(1_500), Waits], "a permit is there, and half of another");
@@ -89,7 +90,8 @@ fn rules_that_change_hold_for_those_that_wait() {
         let limiter = limiter(RULES);
         let mut hall = Hall::new(&limiter);
         hall.ask_for(&[("slow=a", 4)], LONG);
-        let (one, two) = (hall.ask("slow=a"), hall.ask("slow=a"));
+        let one = hall.ask("slow=a");
+        let two = hall.ask("slow=a");
         hall.pass_ms(100);
         let text = format!("{{domain: d, descriptors: [{{key: slow, rate_limit: {rule}}}]}}");
         limiter.replace(policy(&text), hall.now());
@@ -161,7 +163,8 @@ fn while_the_store_fails_the_rule_says_what_becomes_of_those_that_wait() {
         let limiter = Limiter::new(policy(&text), store, LimiterSettings::default());
         let mut hall = Hall::new(&limiter);
         hall.ask_for(&[("slow=a", 4)], LONG);
-        let (one, two) = (hall.ask("slow=a"), hall.ask("slow=a"));
+        let one = hall.ask("slow=a");
+        let two = hall.ask("slow=a");
         cut(&limiter, Down::All);
         hall.pass_ms(2_000);
         let seen = (hall.seen()[one], hall.seen()[two]);
@@ -202,7 +205,8 @@ fn a_call_that_the_store_does_not_finish_leaves_with_its_caller() {
     let limiter = Limiter::new(policy(RULES), store, LimiterSettings::default());
     let mut hall = Hall::new(&limiter);
     hall.ask_for(&[("slow=a", 4)], LONG);
-    let (one, two) = (hall.ask("slow=a"), hall.ask("slow=a"));
+    let one = hall.ask("slow=a");
+    let two = hall.ask("slow=a");
     hall.pass_ms(999);
     hall.leave(one);
     hall.pass_ms(Duration::from_secs(3).as_millis() as u64);
@@ -214,7 +218,8 @@ fn rules_that_change_leave_those_their_permits_that_have_them() {
     let limiter = limiter(RULES);
     let mut hall = Hall::new(&limiter);
     hall.ask_for(&[("slow=a", 4)], LONG);
-    let (one, two) = (hall.ask("slow=a"), hall.ask("slow=a"));
+    let one = hall.ask("slow=a");
+    let two = hall.ask("slow=a");
     hall.pass_ms(1_000 - MOMENT);
     limiter.replace(policy("{domain: d, descriptors: [{key: slow, rate_limit: {rate: 0/s}}]}"), hall.now());
     hall.pass_ms(0);

@@ -90,7 +90,8 @@ struct Load {
 
 impl Default for Load {
     fn default() -> Self {
-        let (costs, trip) = (vec![1], Duration::ZERO);
+        let costs = vec![1];
+        let trip = Duration::ZERO;
         Self { rate: 100, burst: 1, costs, clients: 64, nodes: 1, trip, beside: "", seed: 1 }
     }
 }
@@ -115,12 +116,15 @@ impl Load {
                 Limiter::new(policy(&text), store, LimiterSettings::default())
             })
             .collect();
-        let (passed, denied) = (RefCell::new(Vec::new()), Cell::new(0));
+        let passed = RefCell::new(Vec::new());
+        let denied = Cell::new(0);
         let mut tasks = Tasks::new(&world);
         for client in 0..self.clients {
-            let (world, limiter) = (Arc::clone(&world), &limiters[client % limiters.len()]);
+            let world = Arc::clone(&world);
+            let limiter = &limiters[client % limiters.len()];
             let cost = self.costs[client / limiters.len() % self.costs.len()];
-            let (passed, denied) = (&passed, &denied);
+            let passed = &passed;
+            let denied = &denied;
             tasks.start(async move {
                 loop {
                     if ask(limiter, &world, cost).await {
@@ -153,7 +157,8 @@ impl Load {
             (None, self.burst as f64 + self.rate as f64 * (MOST_LATE + self.trip).as_secs_f64()),
         ] {
             // The level of a bucket, which overflows; or, from the beginning on, does not.
-            let (mut level, mut last) = (burst, from.unwrap_or(began));
+            let mut level = burst;
+            let mut last = from.unwrap_or(began);
             for &(at, cost) in &passed {
                 level += at.since(last).as_secs_f64() * self.rate as f64;
                 if from.is_none() {
@@ -171,7 +176,8 @@ impl Load {
 async fn ask(limiter: &Limiter<Far>, world: &Arc<World>, cost: u64) -> bool {
     let entries = [Entry { key: b"k", value: b"v" }];
     let request = Request { domain: "d", descriptors: &[Descriptor::new(&entries)], hits: cost };
-    let (now, sleep) = (|| world.now(), |span| world.sleep(span));
+    let now = || world.now();
+    let sleep = |span| world.sleep(span);
     let patience = Patience { now: &now, sleep, longest: Duration::from_secs(30), left: None };
     let mut scratch = Scratch::new();
     let answer = limiter.decide_patiently(&request, world.now(), &patience, &mut scratch).await;
@@ -192,7 +198,8 @@ fn the_same_holds_over_a_store_that_one_or_several_nodes_share() {
     let micros = Duration::from_micros;
     for rate in [2, 100, 1_000, 10_000] {
         for (nodes, trip) in [(1, micros(300)), (3, micros(300)), (2, micros(2_000))] {
-            let (burst, costs) = (3, vec![1, 3, 2]);
+            let burst = 3;
+            let costs = vec![1, 3, 2];
             Load { rate, nodes, trip, clients: 128, ..Load::default() }.check(0.95);
             Load { rate, burst, costs, nodes, trip, clients: 128, ..Load::default() }.check(0.95);
         }
@@ -220,9 +227,12 @@ fn one_that_leaves_while_the_store_is_asked_holds_nobody_up() {
         let rule = "{key: k, rate_limit: {rate: 100/s burst 1, on_limit: queue, max_wait: 1s}}";
         let text = format!("{{domain: d, descriptors: [{rule}]}}");
         let limiter = Limiter::new(policy(&text), store, LimiterSettings::default());
-        let (passed, mut tasks) = (RefCell::new(Vec::new()), Tasks::new(&world));
+        let passed = RefCell::new(Vec::new());
+        let mut tasks = Tasks::new(&world);
         for index in 0..9 {
-            let (limiter, world, passed) = (&limiter, Arc::clone(&world), &passed);
+            let limiter = &limiter;
+            let world = Arc::clone(&world);
+            let passed = &passed;
             tasks.start(async move {
                 assert!(ask(limiter, &world, 1).await, "{index} is denied");
                 passed.borrow_mut().push((index, world.now().since(NOON).as_millis()));

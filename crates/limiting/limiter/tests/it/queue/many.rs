@@ -60,7 +60,9 @@ proptest! {
         let settings = LimiterSettings { max_queued: MOST, ..LimiterSettings::default() };
         let limiter = Limiter::new(policy(&format!("{charge}{RULES}")), ModelStore::default(), settings);
         let mut hall = Hall::new(&limiter);
-        let (mut leaving, mut arrived, mut now_ms) = (Vec::new(), Vec::new(), 0);
+        let mut leaving = Vec::new();
+let mut arrived = Vec::new();
+let mut now_ms = 0;
         for ask in &asks {
             for _ in 0..ask.after_ms {
                 hall.pass_ms(1);

@@ -88,7 +88,10 @@ fn play(rule: &str, callers: &[Caller]) -> Vec<Fate> {
             tasks.drop_task(index);
             continue;
         }
-        let (caller, limiter, fates, world) = (callers[index], &limiter, &fates, Arc::clone(&world));
+        let caller = callers[index];
+        let limiter = &limiter;
+        let fates = &fates;
+        let world = Arc::clone(&world);
         let started = tasks.start(async move {
             let entries = [Entry::new("k", "v")];
             let descriptors = [Descriptor::new(&entries)];
@@ -152,7 +155,8 @@ impl<'q> Model<'q> {
             _ => false,
         };
         let ahead = if is_promised { Duration::from_millis(20) } else { Duration::ZERO };
-        let (state, fates) = (quota.fresh(), vec![Fate::Denied; callers]);
+        let state = quota.fresh();
+        let fates = vec![Fate::Denied; callers];
         Self { quota, state, granted: Vec::new(), line: Vec::new(), fates, ahead }
     }
 
@@ -259,7 +263,8 @@ fn check(rule: &str, is_exact: bool, callers: &[Caller]) {
         let arrives = now + Duration::from_millis(caller.after_ms);
         model.run(now, arrives);
         now = arrives;
-        let (cost, fate) = (Cost(caller.cost), fates[index]);
+        let cost = Cost(caller.cost);
+        let fate = fates[index];
         let deadline = now + MAX_WAIT.min(Duration::from_millis(caller.longest_ms));
         let turn = model.turn(cost, now);
         let leaves = caller.leaves_ms.map_or(Timestamp::NEVER, |leaves| now + Duration::from_millis(leaves));

@@ -56,7 +56,8 @@ impl Reader<'_> {
             None => Some(1),
         };
         let Some(node) = fields.get("period") else {
-            let (unit, multiplier) = (unit?, multiplier?);
+            let unit = unit?;
+            let multiplier = multiplier?;
             return match zone {
                 None => Some(Period::Span(Duration::from_secs(unit.seconds().saturating_mul(multiplier)))),
                 Some(zone) => self.civil(fields, path, unit, multiplier, zone?),

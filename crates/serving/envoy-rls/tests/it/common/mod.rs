@@ -102,7 +102,8 @@ impl Server {
         limits: Limits,
     ) -> Self {
         let (ready, is_ready) = watch::channel(true);
-        let (clock, leaving) = (ManualClock::at(NOW), watch::Sender::new(false));
+        let clock = ManualClock::at(NOW);
+        let leaving = watch::Sender::new(false);
         let time = Arc::new(clock.clone());
         let service = RateLimitService::new(Arc::clone(&limiter), time, is_ready, options, limits)
             .sharing(Arc::clone(&shared))
@@ -111,7 +112,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("bound");
         let (drain, draining) = watch::channel(false);
-        let (bounds, stats) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+        let bounds = Arc::new(AcceptLimits::default());
+        let stats = Arc::new(ConnectionStats::default());
         let ended = tokio::spawn(accept(listener, service, tls, bounds, Arc::clone(&stats), draining));
         Self { address, clock, limiter, stats, ready, shared, leaving, drain, ended }
     }

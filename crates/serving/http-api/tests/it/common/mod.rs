@@ -88,7 +88,8 @@ pub fn api_over<S: Store>(limiter: Limiter<S>, settings: HttpSettings) -> TestAp
     let node = Arc::new(State(Mutex::new(state)));
     let (_, ready) = watch::channel(true);
     let at: Arc<dyn tollgate_core::Clock> = Arc::new(clock.clone());
-    let (options, limits) = (ReplyOptions::default(), Limits::default());
+    let options = ReplyOptions::default();
+    let limits = Limits::default();
     let service =
         Arc::new(RateLimitService::new(Arc::clone(&limiter), Arc::clone(&at), ready, options, limits));
     let process: Arc<dyn Node> = Arc::clone(&node) as _;
@@ -159,7 +160,8 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let (drain, draining) = watch::channel(false);
-        let (limits, connections) = (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+        let limits = Arc::new(AcceptLimits::default());
+        let connections = Arc::new(ConnectionStats::default());
         let accepting = accept(listener, surface, None, limits, Arc::clone(&connections), draining);
         let ended = tokio::spawn(accepting);
         Self { address, clock, node, drain, ended, connections, shared }

@@ -23,7 +23,8 @@ descriptors:
 /// A server over a store that can be cut off, and the switch; with this node's memory beside it, or without.
 async fn server(with_local: bool) -> (Server, Arc<Outage>) {
     let memory = || MemoryStore::new(MemoryConfig { max_bytes: 16 << 20, ..MemoryConfig::default() });
-    let (store, settings) = (OutageStore::new(memory()), LimiterSettings::default());
+    let store = OutageStore::new(memory());
+    let settings = LimiterSettings::default();
     let outage = Arc::clone(store.outage());
     let server = if with_local {
         let limiter = Limiter::new(policy(RULES), RoutedStore::new(store, memory()), settings);

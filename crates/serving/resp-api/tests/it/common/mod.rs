@@ -84,8 +84,8 @@ impl<S: Store> Server<S> {
             runtime.block_on(async {
                 let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
                 told.send(listener.local_addr().expect("an address")).expect("somebody waits");
-                let (limits, stats) =
-                    (Arc::new(AcceptLimits::default()), Arc::new(ConnectionStats::default()));
+                let limits = Arc::new(AcceptLimits::default());
+                let stats = Arc::new(ConnectionStats::default());
                 accept(listener, surface, None, limits, stats, draining).await;
             });
         });

@@ -33,9 +33,11 @@ fn callers(
             let store = store(config);
             let mut tasks = tokio::task::JoinSet::new();
             for _ in 0..callers {
-                let (store, quota) = (store.clone(), quota.clone());
+                let store = store.clone();
+                let quota = quota.clone();
                 tasks.spawn(async move {
-                    let (mut all, mut admissions) = (Vec::new(), Vec::new());
+                    let mut all = Vec::new();
+                    let mut admissions = Vec::new();
                     while began.elapsed() < until {
                         let asked = began.elapsed().as_secs_f64();
                         all.push(asked);
@@ -61,7 +63,9 @@ fn together(each: Vec<(Vec<f64>, Vec<Admission>)>) -> (Vec<f64>, Vec<Admission>)
 /// The number of takes that one bucket, full in the beginning, would admit of all of them.
 fn ideal(mut asked: Vec<f64>, burst: f64, rate: f64) -> f64 {
     asked.sort_by(f64::total_cmp);
-    let (mut level, mut last, mut count) = (burst, 0.0, 0.0);
+    let mut level = burst;
+    let mut last = 0.0;
+    let mut count = 0.0;
     for at in asked {
         level = burst.min(level + (at - last) * rate);
         last = at;
@@ -95,7 +99,9 @@ fn assert_bound(mut admissions: Vec<Admission>, burst: f64, rate: f64) {
 #[test]
 fn several_nodes_never_admit_more_than_one_would_and_hardly_less() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
-    let (burst, rate, span) = (200, 2_000, Duration::from_millis(2_500));
+    let burst = 200;
+    let rate = 2_000;
+    let span = Duration::from_millis(2_500);
     let quota = bucket(rate, SECOND, burst);
     one_of_three_tries(|| {
         redis.command(&["FLUSHALL"]);
@@ -105,8 +111,11 @@ fn several_nodes_never_admit_more_than_one_would_and_hardly_less() {
         let nodes: Vec<_> = (0..4).map(|_| node()).collect();
         let (asked, admissions) =
             together(nodes.into_iter().map(|node| node.join().expect("a node")).collect());
-        let (burst, rate, many) = (burst as f64, rate as f64, asked.len());
-        let (ideal, got) = (ideal(asked, burst, rate), admissions.len() as f64);
+        let burst = burst as f64;
+        let rate = rate as f64;
+        let many = asked.len();
+        let ideal = ideal(asked, burst, rate);
+        let got = admissions.len() as f64;
         assert_bound(admissions, burst, rate);
         // All except the part that `docs/guarantees.md` allows: 5 % of r · t, and r · h; and the permits that
         // nodes hold at the end, two each.
@@ -120,10 +129,13 @@ fn several_nodes_never_admit_more_than_one_would_and_hardly_less() {
 fn exhaustion_is_exact_over_several_nodes() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
     let quota = bucket(3_600, Duration::from_secs(36_000), 2_000); // one in ten seconds
-    let (began, total) = (Instant::now(), Arc::new(AtomicU64::new(0)));
+    let began = Instant::now();
+    let total = Arc::new(AtomicU64::new(0));
     let nodes: Vec<_> = (0..3)
         .map(|_| {
-            let (quota, url, total) = (quota.clone(), redis.url(), total.clone());
+            let quota = quota.clone();
+            let url = redis.url();
+            let total = total.clone();
             thread::spawn(move || {
                 run(async {
                     let store = store(patient(&url));
@@ -146,7 +158,8 @@ fn exhaustion_is_exact_over_several_nodes() {
 #[test]
 fn a_window_is_never_passed_by_leases_of_two_nodes() {
     let Some(redis) = Redis::start(&Options::new()) else { return };
-    let (limit, span) = (1_000, Duration::from_millis(3_200));
+    let limit = 1_000;
+    let span = Duration::from_millis(3_200);
     now(); // it begins here
     let began = Instant::now();
     let offset = now().as_nanos() as f64 / 1e9 - began.elapsed().as_secs_f64();
@@ -154,10 +167,12 @@ fn a_window_is_never_passed_by_leases_of_two_nodes() {
         .map(|_| callers(patient(&redis.url()), window(limit), 8, began, span, Duration::from_millis(1)))
         .collect();
     let (_, admissions) = together(nodes.into_iter().map(|node| node.join().expect("a node")).collect());
-    let (mut windows, mut either) = (BTreeMap::<u64, u64>::new(), BTreeMap::<u64, u64>::new());
+    let mut windows = BTreeMap::<u64, u64>::new();
+    let mut either = BTreeMap::<u64, u64>::new();
     for (asked, heard) in admissions {
         // A decision that may have been made on either side of an end counts in neither window.
-        let (asked, heard) = ((offset + asked - 0.002) as u64, (offset + heard + 0.002) as u64);
+        let asked = (offset + asked - 0.002) as u64;
+        let heard = (offset + heard + 0.002) as u64;
         if asked == heard {
             *windows.entry(asked).or_default() += 1;
         } else {

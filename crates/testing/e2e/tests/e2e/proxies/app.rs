@@ -60,7 +60,8 @@ impl App {
     }
 
     async fn answer(&self, mut stream: TcpStream) -> std::io::Result<()> {
-        let (mut head, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
+        let mut head = Vec::new();
+        let mut chunk = vec![0; 64 * 1024];
         let end = loop {
             let searched = head.len().saturating_sub(3);
             match stream.read(&mut chunk).await? {

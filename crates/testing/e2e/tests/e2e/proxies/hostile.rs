@@ -113,7 +113,8 @@ impl Case {
             std::future::pending::<()>().await;
         };
         let receive = async {
-            let (mut text, mut chunk) = (Vec::new(), [0; 4096]);
+            let mut text = Vec::new();
+            let mut chunk = [0; 4096];
             loop {
                 if !self.is_pipeline
                     && let Some(outcome) = outcome(&text)

@@ -91,7 +91,8 @@ impl Subject<'_> {
                 self.reserved.insert(handle.to_owned(), reservations);
             }
         }
-        let (act_at_ns, wait) = (self.ns_of(act_at), act_at.since(now));
+        let act_at_ns = self.ns_of(act_at);
+        let wait = act_at.since(now);
         Ok(Seen::from([
             ("ok", true.into()),
             ("wait_ns", (wait.as_nanos() as u64).into()),
@@ -106,7 +107,9 @@ impl Subject<'_> {
     pub(super) fn acquire_many(&mut self, step: &Fields, n: u64, now: Timestamp) -> Result<Seen, Stop> {
         let max_wait = Duration::from_nanos(self.params().number("timeout_ns")?);
         let limiter = self.only("")?.clone();
-        let (mut admitted, mut rejected, mut last) = (0_u64, 0_u64, now);
+        let mut admitted = 0_u64;
+        let mut rejected = 0_u64;
+        let mut last = now;
         for _ in 0..step.calls("count")? {
             match limiter.reserve(n, max_wait) {
                 Ok(reservation) => {
@@ -182,7 +185,8 @@ impl Subject<'_> {
     /// `end_ns`.
     pub(super) fn count_taken_before(&mut self, end_ns: u64) -> Result<Seen, Stop> {
         self.keys.clear();
-        let (clock, began) = (self.clock.clone(), self.began);
+        let clock = self.clock.clone();
+        let began = self.began;
         let limiters = self.limiters("")?.clone();
         let reserve = |which: usize, at_ns: u64| -> Result<u64, Stop> {
             clock.set(instant(began, at_ns)?);

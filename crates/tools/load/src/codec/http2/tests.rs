@@ -6,7 +6,8 @@ use crate::tests::{at_ms, check, plan_for};
 fn client() -> (Http2, Vec<u8>) {
     let plan = Plan { in_flight: 2, ..plan_for("grpc://h:1", check()) };
     let request = Arc::new(Request::new(&plan).expect("can be asked"));
-    let (mut client, mut out) = (Http2::new(request, &plan), Vec::new());
+    let mut client = Http2::new(request, &plan);
+    let mut out = Vec::new();
     client.open(&mut out);
     assert!(out.starts_with(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x12\x04\0\0\0\0\0"), "{out:?}");
     (client, out)
@@ -45,7 +46,8 @@ fn nothing_is_sent_before_the_settings_and_no_more_than_they_allow() {
 #[test]
 fn the_second_request_names_fields_by_number() {
     let (mut client, _) = client();
-    let (first, second) = (send(&mut client), send(&mut client));
+    let first = send(&mut client);
+    let second = send(&mut client);
     assert!(first.len() > second.len() + 80);
     // POST, http, then path, authority, content type and te as the server remembers them; stream 3.
     assert!(second.starts_with(&framed(HEADERS, END_HEADERS, 3, &[0x83, 0x86, 0xc1, 0xc0, 0xbf, 0xbe])));
@@ -56,7 +58,8 @@ fn a_server_that_remembers_nothing_is_told_everything() {
     let (mut client, mut out) = client();
     let settings = framed(SETTINGS, 0, 0, &[0, 1, 0, 0, 0, 0]);
     assert!(client.read(&settings, &mut out, at_ms(1), &mut Tally::new()).is_ok());
-    let (first, second) = (send(&mut client), send(&mut client));
+    let first = send(&mut client);
+    let second = send(&mut client);
     assert_eq!(first[HEAD..HEAD + 3], [0x20, 0x83, 0x86]);
     assert_eq!(first.len(), second.len() + 1);
 }

@@ -60,7 +60,8 @@ impl Rate {
     }
 
     fn units(&self) -> Option<Units> {
-        let (scale, interval) = (self.scale.load(Ordering::Acquire), self.interval.load(Ordering::Acquire));
+        let scale = self.scale.load(Ordering::Acquire);
+        let interval = self.interval.load(Ordering::Acquire);
         (scale > 0 && interval > 0).then(|| Units::of(scale, interval))
     }
 }
