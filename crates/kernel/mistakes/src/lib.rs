@@ -9,6 +9,7 @@
 //! and [`KillPoints::pass`] are constants, and the compiler removes the places that ask. It is a feature, and
 //! not a type parameter, since a parameter would be in the signature of everything that may err; and it is
 //! one feature of this crate, so that the crates that use it need none of their own.
+#![deny(missing_docs)] // it is published
 
 mod kill_points;
 #[cfg(not(feature = "armed"))]

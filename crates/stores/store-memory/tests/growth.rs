@@ -111,7 +111,7 @@ fn a_hundred_a_window_admit_exactly_a_hundred_in_each_as_windows_roll_under_four
                             if nth >= 80 * ASKED_IN_A_STEP {
                                 break;
                             }
-                            if nth > 0 && nth % ASKED_IN_A_STEP == 0 {
+                            if nth > 0 && nth.is_multiple_of(ASKED_IN_A_STEP) {
                                 clock.advance(span / 4);
                             }
                             let now = clock.now();
