@@ -597,7 +597,7 @@ proptest! {
         let extras = serde_json::to_string(&serde_json::json!({"note": text})).expect("JSON");
         let extras = extras.replacen(':', &format!(":{spaces}"), 1) + &spaces;
         let max_permits = burst.to_string();
-let g = tollgate_control::fields::in_words(g);
+        let g = tollgate_control::fields::in_words(g);
         let input = TableRuleInput {
             key, max_permits, g, description, extras, state: state.to_owned(), ..TableRuleInput::default()
         };
@@ -639,7 +639,7 @@ prop_compose! {
                 rate.min(4_000_000_000)
             );
             let description = comment;
-let state = state.to_owned();
+            let state = state.to_owned();
             Content::File(FileInput { domain: key, text, description, state }.check().expect("a file"))
         } else {
             let extras = serde_json::json!({"note": note}).to_string() + &spaces;

@@ -285,11 +285,11 @@ proptest! {
             other.import(&admin(), OldNodes::Reject, of_rates(&first)).await.expect("imported");
             let before = looked_at_from(&other);
             let nth = Arc::new(AtomicUsize::new(OVER));
-let seen = Arc::new(Mutex::new(Vec::new()));
+            let seen = Arc::new(Mutex::new(Vec::new()));
             let others = Arc::clone(&other);
-let counted = Arc::clone(&nth);
-let looks = Arc::clone(&seen);
-let asked = between.clone();
+            let counted = Arc::clone(&nth);
+            let looks = Arc::clone(&seen);
+            let asked = between.clone();
             let before_each = move || {
                 if std::thread::current().name() == Some("db-write") {
                     let nth = counted.fetch_add(1, Relaxed);

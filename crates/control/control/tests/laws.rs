@@ -358,7 +358,7 @@ proptest! {
         let rules: Vec<_> = policy.rules().filter(|rule| !rule.limits.is_empty()).collect();
         prop_assert_eq!(rules.len(), 1);
         let rule = rules[0];
-let limit = &rules[0].limits[0];
+        let limit = &rules[0].limits[0];
         prop_assert_eq!(limit.requests_per_unit.cast_signed(), row.rate);
         prop_assert_eq!(limit.cost.cast_signed(), row.need_permits);
         prop_assert_eq!(limit.post_paid, row.post_paid);

@@ -167,7 +167,7 @@ proptest! {
     ) {
         let least = need.max(pre);
         let burst = burst.max(least);
-let trial_burst = trial_burst.max(least);
+        let trial_burst = trial_burst.max(least);
         let row = |rate: i64, burst: i64, trial: Option<Trial>| {
             let input = TableRuleInput {
                 rate: rate.to_string(),
@@ -181,14 +181,14 @@ let trial_burst = trial_burst.max(least);
         };
         let trial = Trial { rate: trial_rate, max_permits: trial_burst };
         let both = row(rate, burst, Some(trial));
-let old = row(rate, burst, None);
-let new = row(trial_rate, trial_burst, None);
+        let old = row(rate, burst, None);
+        let new = row(trial_rate, trial_burst, None);
         let mut ms = 0;
-let mut denied = (0, 0, 0);
+        let mut denied = (0, 0, 0);
         for gap in gaps {
             ms += gap;
             let in_force = old.hit(1, ms);
-let tried = new.hit(1, ms);
+            let tried = new.hit(1, ms);
             prop_assert_eq!(both.hit(1, ms), in_force, "as without a trial");
             denied.0 += u64::from(!in_force.0);
             denied.1 += u64::from(in_force.0 && !tried.0);

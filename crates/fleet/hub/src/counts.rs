@@ -1,6 +1,6 @@
 //! Numbers of nodes, as metrics show them. Not here: the state of each (`node`).
 
-use crate::node::Liveness;
+use crate::node::{Liveness, Shortfall};
 
 /// Numbers of known nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,13 +15,6 @@ pub struct NodeCounts {
     pub rejecting: u64,
     /// Nodes with another version of an app than they should have.
     pub behind: u64,
-}
-
-/// What a node lacks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shortfall {
-    pub(crate) has_rejected: bool,
-    pub(crate) is_behind: bool,
 }
 
 impl NodeCounts {

@@ -12,7 +12,6 @@ use tollgate_mistakes::Mistakes;
 
 use crate::bindings::{Claim, Standing};
 use crate::bundle::Bundle;
-use crate::counts::Shortfall;
 use crate::kept;
 use crate::mistake::Mistake;
 use crate::past::Past;
@@ -119,6 +118,13 @@ pub struct AppState {
     /// The node holds what this database has never published: a newer version, or another one of the same
     /// number. The database was restored from an older copy.
     pub is_ahead: bool,
+}
+
+/// What a node lacks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Shortfall {
+    pub(crate) has_rejected: bool,
+    pub(crate) is_behind: bool,
 }
 
 #[derive(Debug, Default)]

@@ -205,52 +205,52 @@ mod tests {
     use super::*;
 
     proptest! {
-            #[test]
-            fn dividing_by_the_inverse_is_exact(units in 0..1_u64 << 62, by in 1_u64..=1 << 61, shift in 0_u32..62, near in 0_u64..3) {
-                let by = (by >> shift).max(1);
-                let divisor = Divisor::new(by);
-                prop_assert_eq!(divisor.divide(units), units / by);
-                // Around a multiple, where a rounding would show.
-                let around = ((units / by).saturating_mul(by) + near).saturating_sub(1).min((1 << 62) - 1);
-                prop_assert_eq!(divisor.divide(around), around / by);
-            }
-
-            #[test]
-            fn a_fraction_is_read_as_the_units_that_it_was_written_for(
-                scale in 1_u64..=MAX_SCALE, shift in 0_u32..27, within in 0..NANOS_PER_SECOND, rest in 0..MAX_SCALE,
-                other in 1_u64..=MAX_SCALE,
-            ) {
-                let units = Units::of((scale >> shift).max(1), 1);
-    let others = Units::of(other, 1);
-                let span = within * units.scale() + rest % units.scale();
-                let fraction = units.fraction_of(span);
-                prop_assert_eq!(units.of_fraction(fraction), span);
-                // Another rate reads it to one of its own units, and never as more. (What is written is rounded
-                // up by less than 2^-34 ns, a 128th of the smallest unit.)
-                let read = u128::from(others.of_fraction(fraction)) * u128::from(units.scale());
-                let is = u128::from(span) * u128::from(others.scale());
-                prop_assert!(read <= is + u128::from(units.scale()) / 128, "{} and {}", read, is);
-                prop_assert!(is < read + u128::from(units.scale()), "{} and {}", read, is);
-            }
-
-            #[test]
-            fn a_rate_is_exact_to_one_ppm_and_never_too_fast(
-                limit in 1_u64..=1_000_000_000,
-                period_ns in 1_u64..=(365 * 86_400 * NANOS_PER_SECOND),
-                burst in 1_u64..=u64::from(u32::MAX),
-            ) {
-                prop_assume!(limit <= period_ns); // up to 10^9 a second
-                let Some(units) = Units::new(limit, period_ns, burst) else {
-                    // Only a bucket that takes decades to fill is rejected.
-                    let fill_ns = u128::from(period_ns) * u128::from(burst) / u128::from(limit);
-                    prop_assert!(fill_ns > u128::from(30 * 365 * 86_400 * NANOS_PER_SECOND));
-                    return Ok(());
-                };
-                // interval / scale is the actual interval in ns; period / limit the intended one.
-                let ours = u128::from(units.interval()) * u128::from(limit);
-                let asked = u128::from(units.scale()) * u128::from(period_ns);
-                prop_assert!(ours >= asked, "too fast");
-                prop_assert!((ours - asked) * 1_000_000 <= asked, "{ours} is off {asked} by more than 1 ppm");
-            }
+        #[test]
+        fn dividing_by_the_inverse_is_exact(units in 0..1_u64 << 62, by in 1_u64..=1 << 61, shift in 0_u32..62, near in 0_u64..3) {
+            let by = (by >> shift).max(1);
+            let divisor = Divisor::new(by);
+            prop_assert_eq!(divisor.divide(units), units / by);
+            // Around a multiple, where a rounding would show.
+            let around = ((units / by).saturating_mul(by) + near).saturating_sub(1).min((1 << 62) - 1);
+            prop_assert_eq!(divisor.divide(around), around / by);
         }
+
+        #[test]
+        fn a_fraction_is_read_as_the_units_that_it_was_written_for(
+            scale in 1_u64..=MAX_SCALE, shift in 0_u32..27, within in 0..NANOS_PER_SECOND, rest in 0..MAX_SCALE,
+            other in 1_u64..=MAX_SCALE,
+        ) {
+            let units = Units::of((scale >> shift).max(1), 1);
+            let others = Units::of(other, 1);
+            let span = within * units.scale() + rest % units.scale();
+            let fraction = units.fraction_of(span);
+            prop_assert_eq!(units.of_fraction(fraction), span);
+            // Another rate reads it to one of its own units, and never as more. (What is written is rounded
+            // up by less than 2^-34 ns, a 128th of the smallest unit.)
+            let read = u128::from(others.of_fraction(fraction)) * u128::from(units.scale());
+            let is = u128::from(span) * u128::from(others.scale());
+            prop_assert!(read <= is + u128::from(units.scale()) / 128, "{} and {}", read, is);
+            prop_assert!(is < read + u128::from(units.scale()), "{} and {}", read, is);
+        }
+
+        #[test]
+        fn a_rate_is_exact_to_one_ppm_and_never_too_fast(
+            limit in 1_u64..=1_000_000_000,
+            period_ns in 1_u64..=(365 * 86_400 * NANOS_PER_SECOND),
+            burst in 1_u64..=u64::from(u32::MAX),
+        ) {
+            prop_assume!(limit <= period_ns); // up to 10^9 a second
+            let Some(units) = Units::new(limit, period_ns, burst) else {
+                // Only a bucket that takes decades to fill is rejected.
+                let fill_ns = u128::from(period_ns) * u128::from(burst) / u128::from(limit);
+                prop_assert!(fill_ns > u128::from(30 * 365 * 86_400 * NANOS_PER_SECOND));
+                return Ok(());
+            };
+            // interval / scale is the actual interval in ns; period / limit the intended one.
+            let ours = u128::from(units.interval()) * u128::from(limit);
+            let asked = u128::from(units.scale()) * u128::from(period_ns);
+            prop_assert!(ours >= asked, "too fast");
+            prop_assert!((ours - asked) * 1_000_000 <= asked, "{ours} is off {asked} by more than 1 ppm");
+        }
+    }
 }

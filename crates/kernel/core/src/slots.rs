@@ -256,44 +256,44 @@ mod tests {
     }
 
     proptest! {
-            /// Against a plain map from holders to the end of their time; the clock may step back.
-            #[test]
-            fn never_more_are_held_than_the_limit_and_each_by_its_holder(
-                limit in 0_u64..4,
-                steps in prop::collection::vec((0_u128..6, any::<bool>(), -3_i64..6), 1..80),
-            ) {
-                let ttl = 10;
-    let slots = Slots::new(limit, Duration::from_secs(10)).expect("slots");
-                let mut state = Wide::default();
-    let mut model = std::collections::BTreeMap::new();
-                let mut now = 1_000_i64;
-                for (holder, acquires, passes) in steps {
-                    now += passes;
-                    let at = Timestamp::from_unix_seconds(now as u64);
-                    // Both halves are needed to distinguish two holders.
-                    let who = Holder(((holder % 3) << 64) | (holder / 3));
-                    model.retain(|_, until| *until > now);
-                    if acquires {
-                        let had_one = model.contains_key(&holder);
-                        let admitted = had_one || (model.len() as u64) < limit;
-                        if admitted {
-                            model.insert(holder, now + ttl);
-                        }
-                        let said = slots.acquire(&mut state, who, at);
-                        prop_assert_eq!((said.is_admitted(), said.is_renewal), (admitted, had_one));
-                        let said = said.decision;
-                        if admitted {
-                            prop_assert_eq!(said.remaining(), limit - model.len() as u64);
-                        } else if limit > 0 {
-                            let first = model.values().min().map_or(0, |until| until - now);
-                            prop_assert_eq!(said.retry_after(), crate::RetryAfter::After(Duration::from_secs(first as u64)));
-                        }
-                    } else {
-                        prop_assert_eq!(slots.release(&mut state, who, at).was_held, model.remove(&holder).is_some());
+        /// Against a plain map from holders to the end of their time; the clock may step back.
+        #[test]
+        fn never_more_are_held_than_the_limit_and_each_by_its_holder(
+            limit in 0_u64..4,
+            steps in prop::collection::vec((0_u128..6, any::<bool>(), -3_i64..6), 1..80),
+        ) {
+            let ttl = 10;
+            let slots = Slots::new(limit, Duration::from_secs(10)).expect("slots");
+            let mut state = Wide::default();
+            let mut model = std::collections::BTreeMap::new();
+            let mut now = 1_000_i64;
+            for (holder, acquires, passes) in steps {
+                now += passes;
+                let at = Timestamp::from_unix_seconds(now as u64);
+                // Both halves are needed to distinguish two holders.
+                let who = Holder(((holder % 3) << 64) | (holder / 3));
+                model.retain(|_, until| *until > now);
+                if acquires {
+                    let had_one = model.contains_key(&holder);
+                    let admitted = had_one || (model.len() as u64) < limit;
+                    if admitted {
+                        model.insert(holder, now + ttl);
                     }
-                    prop_assert_eq!(held(&state), model.len() as u64);
-                    prop_assert!(held(&state) <= limit);
+                    let said = slots.acquire(&mut state, who, at);
+                    prop_assert_eq!((said.is_admitted(), said.is_renewal), (admitted, had_one));
+                    let said = said.decision;
+                    if admitted {
+                        prop_assert_eq!(said.remaining(), limit - model.len() as u64);
+                    } else if limit > 0 {
+                        let first = model.values().min().map_or(0, |until| until - now);
+                        prop_assert_eq!(said.retry_after(), crate::RetryAfter::After(Duration::from_secs(first as u64)));
+                    }
+                } else {
+                    prop_assert_eq!(slots.release(&mut state, who, at).was_held, model.remove(&holder).is_some());
                 }
+                prop_assert_eq!(held(&state), model.len() as u64);
+                prop_assert!(held(&state) <= limit);
             }
         }
+    }
 }

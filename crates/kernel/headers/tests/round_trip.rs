@@ -144,7 +144,7 @@ proptest! {
             return Ok(());
         }
         let reading = read(&fields, NOON).expect("limits");
-let shown = most_restrictive(&limits).expect("one");
+        let shown = most_restrictive(&limits).expect("one");
         if style.ietf == Ietf::Draft11 {
             let least = limits.iter().map(|limit| limit.remaining.min(limit.limit).min(MAX_INTEGER)).min();
             prop_assert!(limits.len() > MAX_LISTED || reading.remaining == least);

@@ -314,7 +314,7 @@ proptest! {
     ) {
         let quota = |limit| Quota::token_bucket(limit, ms(1_000));
         let (limiter, clock) = direct(quota(old_limit));
-let (by_key, key_clock) = keyed(quota(old_limit));
+        let (by_key, key_clock) = keyed(quota(old_limit));
         let taken = limiter.take_at_most(taken.max(1));
         prop_assert_eq!(by_key.take_at_most("a", taken), taken);
         limiter.penalise(owed);

@@ -88,8 +88,8 @@ proptest! {
         calls in prop::collection::vec((0..4_u64, 0..4_usize, 0..6_u64, 0..400_u64, any::<bool>()), 1..100),
     ) {
         let clock = ManualClock::default();
-let quota = Quota::per_second(10).burst(12);
-let weights = [4, 2, 1];
+        let quota = Quota::per_second(10).burst(12);
+        let weights = [4, 2, 1];
         let by_key: KeyedPriorityLimiter<u64, _> =
             KeyedPriorityLimiter::with_clock(quota.clone(), &weights, clock.clone()).expect("a limiter");
         let each: Vec<_> = (0..4)

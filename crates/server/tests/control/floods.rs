@@ -367,7 +367,7 @@ fn strangers_ask_for_the_description_try_passwords_and_hold_connections() {
         let body = json!({"name": format!("user{nth}"), "password": "not the password"}).to_string();
         let Ok(mut stream) = from_elsewhere(&runtime, scene.address) else { return 0 };
         let to = scene.address;
-let length = body.len();
+        let length = body.len();
         let request = format!(
             "POST /api/v1/login HTTP/1.1\r\nHost: {to}\r\nConnection: close\r\n{JSON}Content-Length: {length}\r\n\r\n{body}"
         );

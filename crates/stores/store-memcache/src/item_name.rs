@@ -65,12 +65,12 @@ mod tests {
     }
 
     proptest! {
-            #[test]
-            fn no_two_keys_share_a_name(a in proptest::collection::vec(any::<u8>(), 0..120), b in "[#%a0-9 ]{0,300}") {
-                let one = name("tollgate:", &a);
-    let other = name("tollgate:", b.as_bytes());
-                prop_assert!(one.len() <= LONGEST && one.iter().all(u8::is_ascii_graphic));
-                prop_assert_eq!(one == other, a == b.as_bytes());
-            }
+        #[test]
+        fn no_two_keys_share_a_name(a in proptest::collection::vec(any::<u8>(), 0..120), b in "[#%a0-9 ]{0,300}") {
+            let one = name("tollgate:", &a);
+            let other = name("tollgate:", b.as_bytes());
+            prop_assert!(one.len() <= LONGEST && one.iter().all(u8::is_ascii_graphic));
+            prop_assert_eq!(one == other, a == b.as_bytes());
         }
+    }
 }

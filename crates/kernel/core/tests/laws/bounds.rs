@@ -36,7 +36,7 @@ proptest! {
     ) {
         let admitted = admitted(&plain, &visits);
         let limit = i128::from(plain.limit);
-let period = i128::from(plain.period_ns);
+        let period = i128::from(plain.period_ns);
         let most = i128::from(plain.burst() + plain.overdraft());
         let is_interval = matches!(plain.algorithm, Algorithm::TokenBucket { refill: tollgate_core::Refill::Interval, .. });
         for (first, &(from, _)) in admitted.iter().enumerate() {
@@ -77,7 +77,7 @@ let period = i128::from(plain.period_ns);
     ) {
         let Algorithm::SlidingWindow { cells, .. } = plain.algorithm else { unreachable!() };
         let admitted = admitted(&plain, &visits);
-let limit = i128::from(plain.limit);
+        let limit = i128::from(plain.limit);
         let cell = i128::from(plain.period_ns) / i128::from(cells);
         for &(last, _) in &admitted {
             let newest = last / cell;
@@ -99,11 +99,11 @@ let limit = i128::from(plain.limit);
         limit in 12_u64..40, cells in 1_u32..12,
     ) {
         let period_ns = 1_000 * u64::from(cells);
-let leaving = LeavingCell::Drops;
+        let leaving = LeavingCell::Drops;
         let plain = Plain { limit, period_ns, algorithm: Algorithm::SlidingWindow { cells, leaving } };
         let quota = plain.quota();
         let mut state = quota.fresh();
-let rounds = 20;
+        let rounds = 20;
         let passed = (0..rounds * period_ns).step_by(10).filter(|now| {
             quota.take(&mut state, Cost::ONE, any::at(any::NOON / period_ns * period_ns + now)).is_admitted()
         });

@@ -86,7 +86,7 @@ proptest! {
     ) {
         let mut classes: Vec<Quota> = Vec::new();
         let mut state = State::Word(Word::FRESH);
-let mut now = any::NOON;
+        let mut now = any::NOON;
         let mut level = Level { parts: i128::from(reloads[0].0.burst) * PARTS, at: now };
         // The most by which the words may be behind the level: units that were rounded up, and at each reload
         // less than one unit. They are never ahead of it.
@@ -141,7 +141,7 @@ let mut now = any::NOON;
     ) {
         let classes = bucket.classes();
         let mut state = State::Word(Word::FRESH);
-let mut now = any::NOON;
+        let mut now = any::NOON;
         for (what, class, gap, cost) in steps {
             now += (gap * bucket.period_ns as f64) as u64;
             let class = &classes[class.index(classes.len())];

@@ -18,11 +18,11 @@ proptest! {
     ) {
         let quota = plain.quota();
         let mut ours = quota.fresh();
-let mut still = quota.fresh();
+        let mut still = quota.fresh();
         let mut admitted = 0_u64;
-let mut most = 0_u64;
-let mut latest = 0;
-let mut back = 0_u64;
+        let mut most = 0_u64;
+        let mut latest = 0;
+        let mut back = 0_u64;
         for ((time, _), step) in any::times(&plain, &visits, any::NOON).into_iter().zip(steps) {
             back = back.saturating_add((step * plain.period_ns as f64) as u64);
             let now = time.saturating_sub(back);

@@ -80,7 +80,7 @@ proptest! {
     #[test]
     fn sliding_window_log_of_denied_takes_admits_as_the_exact_model(plain in any::sliding_window_log(true), visits in any::visits(20), start in any::start()) {
         let quota = plain.quota();
-let mut oracle = Oracle::new(&plain);
+        let mut oracle = Oracle::new(&plain);
         let mut state = quota.fresh();
         for (now, cost) in any::times(&plain, &visits, start) {
             let decision = quota.take(&mut state, Cost(cost), any::at(now));

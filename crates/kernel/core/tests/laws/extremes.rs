@@ -31,7 +31,7 @@ proptest! {
             let mut state = quota.fresh();
             for &(now, cost, what) in &takes {
                 let now = any::at(now);
-let cost = Cost(cost);
+                let cost = Cost(cost);
                 let decision = match what {
                     0 => quota.give_back(&mut state, cost, now),
                     1 => quota.charge(&mut state, cost, now),
@@ -53,7 +53,7 @@ let cost = Cost(cost);
         let quota = plain.quota();
         let word = Word { value, expires: Expiry::from_bits(bits) };
         let now = any::at(now);
-let cost = Cost(cost);
+        let cost = Cost(cost);
         let Step::Word(step) = quota.step() else { return Ok(()) };
         let _ = (step.take(word, cost, now), step.take_slow(word, cost, now), step.give_back(word, cost, now));
         let _ = (step.charge(word, cost, now), step.promise(word, cost, Duration::MAX, now));

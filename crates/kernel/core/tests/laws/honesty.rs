@@ -98,7 +98,7 @@ proptest! {
     ) {
         let quota = plain.quota();
         let mut peeked = quota.fresh();
-let mut plainly = quota.fresh();
+        let mut plainly = quota.fresh();
         for (now, cost) in any::times(&plain, &visits, start) {
             let first = quota.take(&mut peeked, Cost::PEEK, any::at(now));
             let second = quota.take(&mut peeked, Cost::PEEK, any::at(now));
@@ -121,7 +121,7 @@ let mut plainly = quota.fresh();
     ) {
         let quota = plain.quota();
         let mut ours = quota.fresh();
-let mut without = quota.fresh();
+        let mut without = quota.fresh();
         let times = any::times(&plain, &visits, start);
         // A take that begins the fill of both.
         let _ = (quota.take(&mut ours, Cost::ONE, any::at(times[0].0)), quota.take(&mut without, Cost::ONE, any::at(times[0].0)));
@@ -155,8 +155,8 @@ let mut without = quota.fresh();
     ) {
         let quota = plain.quota();
         let mut alone = quota.fresh();
-let mut beside = quota.fresh();
-let mut neighbour = quota.fresh();
+        let mut beside = quota.fresh();
+        let mut neighbour = quota.fresh();
         let others = any::times(&plain, &other, any::NOON);
         for (turn, (now, cost)) in any::times(&plain, &visits, any::NOON).into_iter().enumerate() {
             if let Some(&(then, cost)) = others.get(turn) {

@@ -102,7 +102,7 @@ proptest! {
         start in any::start(),
     ) {
         let quota = plain.quota();
-let mut oracle = Oracle::new(&plain);
+        let mut oracle = Oracle::new(&plain);
         let mut state = quota.fresh();
         // The oldest entries of a log join the next one, so that a debt may stay for longer. Those of denied
         // takes are cut too.
@@ -138,15 +138,15 @@ let mut oracle = Oracle::new(&plain);
     #[test]
     fn what_is_charged_is_owed_exactly_at_every_rate(quota in of_any_rate(), parts in prop::collection::vec(0.0..1.0_f64, 1..6)) {
         let mut state = quota.fresh();
-let full = quota.burst();
-let most = most_owed(&quota, any::NOON);
+        let full = quota.burst();
+        let most = most_owed(&quota, any::NOON);
         let mut charged = 0_u128;
         for part in parts {
             let cost = ((most as f64 * part) as u64).min(most.saturating_sub((charged.saturating_sub(full.into())) as u64));
             let decision = quota.charge(&mut state, Cost(cost), any::at(any::NOON));
             charged += u128::from(cost);
             let left = u128::from(full).saturating_sub(charged);
-let owed = charged.saturating_sub(full.into());
+            let owed = charged.saturating_sub(full.into());
             prop_assert_eq!((u128::from(decision.remaining()), u128::from(decision.owed())), (left, owed), "{:?}", decision);
         }
     }
@@ -155,7 +155,7 @@ let owed = charged.saturating_sub(full.into());
     #[test]
     fn charges_saturate_and_never_wrap(quota in of_any_rate(), costs in prop::collection::vec(prop_oneof![Just(u64::MAX), edgy()], 1..8)) {
         let mut state = quota.fresh();
-let mut owed = 0;
+        let mut owed = 0;
         for cost in [u64::MAX, u64::MAX].into_iter().chain(costs) {
             let decision = quota.charge(&mut state, Cost(cost), any::at(any::NOON));
             prop_assert!(decision.is_admitted() && decision.remaining() == 0);
@@ -196,7 +196,7 @@ let mut owed = 0;
     fn a_check_changes_nothing(plain in any::any_quota(), visits in any::visits(30), start in any::start()) {
         let quota = plain.quota();
         let mut checked = quota.fresh();
-let mut plainly = quota.fresh();
+        let mut plainly = quota.fresh();
         for (now, cost) in any::times(&plain, &visits, start) {
             for _ in 0..2 {
                 let check = quota.pay(&mut checked, Cost::PEEK, any::at(now));
@@ -215,7 +215,7 @@ let mut plainly = quota.fresh();
     ) {
         let quota = plain.quota();
         let mut parts = quota.fresh();
-let mut whole = quota.fresh();
+        let mut whole = quota.fresh();
         for cost in &costs {
             let _ = quota.pay(&mut parts, Cost::PEEK, any::at(start));
             let _ = quota.pay(&mut parts, Cost(*cost), any::at(start));
@@ -259,7 +259,7 @@ let mut whole = quota.fresh();
         // Both may owe five more, which are charged at the end.
         let most = most_owed(&old, any::NOON).min(most_owed(&new, any::NOON)).saturating_sub(5);
         let now = any::at(any::NOON);
-let charged = charged.min(most);
+        let charged = charged.min(most);
         let new = new.migrated_from(&old, now);
         let mut state = old.fresh();
         let owed = old.charge(&mut state, Cost(charged), now).owed();
@@ -275,7 +275,7 @@ let charged = charged.min(most);
         costs in prop::collection::vec(0.0..1.2_f64, 80), start in any::start(),
     ) {
         let limit = parts.0 << shift;
-let period_ns = u128::from(parts.1) << shift;
+        let period_ns = u128::from(parts.1) << shift;
         prop_assume!(limit <= Quota::LARGEST_LIMIT && period_ns <= Quota::LONGEST_PERIOD.as_nanos());
         let period_ns = period_ns as u64;
         let plain = Plain { limit, period_ns, algorithm: bucket(Some(whole), Refill::Continuous) };
@@ -288,7 +288,7 @@ let period_ns = u128::from(parts.1) << shift;
             let fill_ns = u128::from(whole) * u128::from(period_ns) / u128::from(limit);
             prop_assume!(u128::from(now) + fill_ns < u128::from(Expiry::LATEST.as_nanos()));
             let cost = (whole as f64 * part) as u64;
-let now_at = any::at(now);
+            let now_at = any::at(now);
             let decision = quota.take(&mut state, Cost(cost), now_at);
             let want = oracle.take(now, cost);
             prop_assert_eq!((decision.is_admitted(), decision.remaining()), (want.admitted, want.remaining), "{} at {}", cost, now);
@@ -320,9 +320,9 @@ let now_at = any::at(now);
             plain.period_ns = plain.period_ns.div_ceil(20_000_000) * 20_000_000;
         }
         let quota = plain.quota();
-let mut oracle = Oracle::new(&plain);
+        let mut oracle = Oracle::new(&plain);
         let mut state = quota.fresh();
-let mut counted = 0_u64;
+        let mut counted = 0_u64;
         for (((now, _), part), pays) in any::times(&plain, &visits, start / 20_000_000 * 20_000_000).into_iter().zip(costs).zip(pays) {
             let now = now / 20_000_000 * 20_000_000;
             let cost = (plain.limit as f64 * part) as u64;
@@ -337,7 +337,7 @@ let mut counted = 0_u64;
                 prop_assert_eq!(got, oracle.pay(now, cost), "{} at {}", cost, now);
             } else {
                 let decision = quota.take(&mut state, Cost(cost), any::at(now));
-let want = oracle.take(now, cost);
+                let want = oracle.take(now, cost);
                 prop_assert_eq!((decision.is_admitted(), decision.remaining()), (want.admitted, want.remaining), "{} at {}", cost, now);
             }
         }

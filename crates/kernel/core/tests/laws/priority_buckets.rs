@@ -165,7 +165,7 @@ proptest! {
     ) {
         let parent = Parent { limit: limit.min(small), period_ns, burst, weights: weights.into() };
         let sum = u128::from(parent.sum());
-let classes = parent.weights.len();
+        let classes = parent.weights.len();
         let fill_ns = u128::from(burst) * u128::from(period_ns) / u128::from(parent.limit);
         prop_assume!(fill_ns < 900_000_000_000_000_000);
         let quota = parent.class(classes - 1).expect("within bounds");
@@ -221,8 +221,8 @@ let classes = parent.weights.len();
         let mut paying: Vec<Bucket> = (0..quotas.len()).map(own).collect();
         let mut alone: Vec<Bucket> = (0..quotas.len()).map(own).collect();
         let mut got = vec![0; quotas.len()];
-let mut got_alone = vec![0; quotas.len()];
-let mut largest = 1;
+        let mut got_alone = vec![0; quotas.len()];
+        let mut largest = 1;
         let mut now = start;
         for (then, class, cost) in times(&parent, &asks, start) {
             now = now.max(then);
@@ -249,7 +249,7 @@ let mut largest = 1;
     fn what_the_others_leave_idle_is_lent_by_weight(parent in parent(), asks in asks(), start in start()) {
         let quotas = parent.classes();
         let mut state = quotas[0].fresh();
-let mut fluid = Fluid::new(&parent, start);
+        let mut fluid = Fluid::new(&parent, start);
         let unsure = (fluid.permit >> 24).max(1); // 1,400 times the units of all steps
         for (now, class, cost) in times(&parent, &asks, start) {
             let before = fluid.clone();
@@ -304,7 +304,7 @@ let mut fluid = Fluid::new(&parent, start);
         let tick_ns = (parent.period_ns / parent.limit).max(1);
         prop_assume!(tick_ns * parent.limit <= parent.period_ns);
         let mut state = quotas[0].fresh();
-let mut got = vec![0; quotas.len()];
+        let mut got = vec![0; quotas.len()];
         for tick in 0..=ticks {
             for (quota, got) in quotas.iter().zip(&mut got) {
                 *got += quota.take_at_most(&mut state, Cost(1_000), at(1 + tick * tick_ns)).0.permits();
@@ -360,7 +360,7 @@ let mut got = vec![0; quotas.len()];
     ) {
         let quotas = parent.classes();
         let mut state = quotas[0].fresh();
-let mut now = start;
+        let mut now = start;
         for (then, class, cost) in times(&parent, &asks, start) {
             let _ = quotas[class].take(&mut state, Cost(cost), at(then));
             now = then.max(now);
@@ -386,7 +386,7 @@ let mut now = start;
     ) {
         let quotas = old.classes();
         let mut state = quotas[0].fresh();
-let mut now = start;
+        let mut now = start;
         for (then, class, cost) in times(&old, &asks, start) {
             let _ = quotas[class].take(&mut state, Cost(cost), at(then));
             now = then.max(now);

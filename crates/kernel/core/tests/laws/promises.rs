@@ -45,8 +45,8 @@ proptest! {
         patience in prop::collection::vec(prop_oneof![Just(f64::INFINITY), 0.0..3.0], 80),
     ) {
         let quota = plain.quota();
-let mut model = Missing::NONE;
-let mut word = Word::FRESH;
+        let mut model = Missing::NONE;
+        let mut word = Word::FRESH;
         let full = i128::from(plain.burst()) * i128::from(plain.period_ns);
         for ((now, cost), patience) in any::times(&plain, &visits, any::NOON).into_iter().zip(patience) {
             let max_wait = if patience.is_finite() { (patience * plain.period_ns as f64) as u64 } else { u64::MAX };

@@ -105,8 +105,8 @@ proptest! {
             quotas.push(next);
         }
         let mut state = quotas[0].fresh();
-let mut taken = 0;
-let mut is_short = false;
+        let mut taken = 0;
+        let mut is_short = false;
         for (quota, cost) in asked {
             let is_admitted = quota.get(&quotas).take(&mut state, Cost(cost), now).is_admitted();
             prop_assert!(!is_admitted || taken + cost <= burst, "{} of {}", taken + cost, burst);

@@ -142,7 +142,7 @@ proptest! {
         let call = Use { reserved, used: used.min(reserved), settled_after: 0 };
         let quota = plain.quota();
         let mut state = quota.fresh();
-let mut other = quota.fresh();
+        let mut other = quota.fresh();
         let said = quota.take(&mut state, Cost(call.reserved), any::at(any::NOON));
         if said.is_admitted() {
             let _ = quota.take(&mut other, Cost(call.used), any::at(any::NOON));
@@ -162,10 +162,10 @@ let mut other = quota.fresh();
         costs in prop::collection::vec((1_u64..12, prop::bool::ANY), 1..20),
     ) {
         let quota = plain.quota();
-let now = any::at(any::NOON);
-let forever = Duration::from_secs(1 << 30);
+        let now = any::at(any::NOON);
+        let forever = Duration::from_secs(1 << 30);
         let mut state = quota.fresh();
-let mut without = quota.fresh();
+        let mut without = quota.fresh();
         let mut made = Vec::new();
         for (cost, is_given_back) in costs {
             let promised = quota.reserve(&mut state, Cost(cost), forever, now);

@@ -33,7 +33,7 @@ proptest! {
             times.push(times.last().expect("one") + (gap * plain.period_ns as f64) as u64);
         }
         let whole = plain.quota();
-let n = u64::from(nodes);
+        let n = u64::from(nodes);
         let share = whole.share_of(nodes);
         // A burst at one instant.
         let once = greedy(&share, &times[..1]) * n;

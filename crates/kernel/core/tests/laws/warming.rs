@@ -111,9 +111,9 @@ proptest! {
     ) {
         let mut quota = plains[0].quota();
         let mut state = quota.fresh();
-let mut oracle = Trapezoids::new(&plains[0]);
+        let mut oracle = Trapezoids::new(&plains[0]);
         let mut start = any::NOON;
-let mut exact = 2.0;
+        let mut exact = 2.0;
         for plain in &plains {
             // A share of a small store is known to a unit only, which may be much of a large one.
             let dearest = oracle.cold.max(oracle.interval) / oracle.interval;
@@ -131,7 +131,7 @@ let mut exact = 2.0;
                 }
                 oracle.store((now - any::NOON) as f64);
                 let ours = owed(&quota, &state, now) as f64;
-let theirs = oracle.free - (now - any::NOON) as f64;
+                let theirs = oracle.free - (now - any::NOON) as f64;
                 let off = exact + (theirs + (now - any::NOON) as f64) * 1e-9;
                 prop_assert!((ours - theirs).abs() <= off, "{} and {} at +{} of {:?}", ours, theirs, now - any::NOON, oracle);
                 start = now;
@@ -151,7 +151,7 @@ let theirs = oracle.free - (now - any::NOON) as f64;
         let algorithm = Algorithm::WarmUp { warm_up, cold_factor };
         let quota = Plain { limit, period_ns: limit * interval, algorithm }.quota();
         let mut state = quota.fresh();
-let mut left = permits;
+        let mut left = permits;
         for cost in costs.into_iter().chain([u64::MAX]) {
             let cost = cost.min(left);
             left -= cost;
@@ -170,7 +170,7 @@ let mut left = permits;
     ) {
         let quota = plain.quota();
         let mut state = quota.fresh();
-let mut now = any::NOON;
+        let mut now = any::NOON;
         for (at, cost) in any::times(&plain, &visits, any::NOON) {
             let _ = quota.take(&mut state, Cost(cost), any::at(at));
             now = at;
@@ -193,7 +193,7 @@ let mut now = any::NOON;
             .filter(|&(now, cost)| cost > 0 && quota.take(&mut state, Cost(cost), any::at(now)).is_admitted())
             .collect();
         let limit = u128::from(plain.limit);
-let period = u128::from(plain.period_ns);
+        let period = u128::from(plain.period_ns);
         let free = match plain.algorithm {
             Algorithm::SmoothBursty { burst: Some(burst) } => u128::from(burst) * period,
             Algorithm::SmoothBursty { burst: None } => 1_000_000_000 * limit,
@@ -216,7 +216,7 @@ let period = u128::from(plain.period_ns);
     ) {
         let Algorithm::WarmUp { warm_up, cold_factor } = plain.algorithm else { return Ok(()) };
         let quota = plain.quota();
-let mut now = any::NOON;
+        let mut now = any::NOON;
         let mut state = quota.fresh();
         for _ in 0..permits {
             prop_assert!(quota.take(&mut state, Cost::ONE, any::at(now)).is_admitted());
@@ -236,7 +236,7 @@ let mut now = any::NOON;
     ) {
         let quota = plain.quota();
         let mut state = quota.fresh();
-let mut now = any::NOON;
+        let mut now = any::NOON;
         for (at, cost) in any::times(&plain, &visits, any::NOON) {
             let _ = quota.take(&mut state, Cost(cost), any::at(at));
             now = at;
@@ -263,9 +263,9 @@ let mut now = any::NOON;
         plain in any::warm_up(), limit in 1_u64..40, visits in any::visits(20), gap in 0.0..3.0,
     ) {
         let old = plain.quota();
-let new = Plain { limit, ..plain.clone() }.quota();
+        let new = Plain { limit, ..plain.clone() }.quota();
         let mut state = old.fresh();
-let mut now = any::NOON;
+        let mut now = any::NOON;
         for (at, cost) in any::times(&plain, &visits, any::NOON) {
             let _ = old.take(&mut state, Cost(cost), any::at(at));
             now = at;
@@ -277,7 +277,7 @@ let mut now = any::NOON;
             let _ = new.reserve(state, Cost(3), FOREVER, any::at(later));
         }
         let here = owed(&new, &here, later);
-let there = owed(&new, &there, later);
+        let there = owed(&new, &there, later);
         // The units that the store is missing are rounded up at each change, and the coldest units cost the
         // most.
         let off = 30 + here / 1_000_000;

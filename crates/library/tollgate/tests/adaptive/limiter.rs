@@ -219,10 +219,10 @@ proptest! {
         steps in prop::collection::vec(step(), 1..80),
     ) {
         let says = Says::new(first);
-let clock = ManualClock::default();
+        let clock = ManualClock::default();
         let limiter = AdaptiveLimiter::with_clock(says.clone(), each(), clock.clone()).expect("settings");
         let mut limit = first;
-let mut leaked = 0;
+        let mut leaked = 0;
         let mut calls: Vec<Call> = Vec::new();
         let mut line: Vec<Waits> = Vec::new();
         for step in steps {

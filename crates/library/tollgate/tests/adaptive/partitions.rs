@@ -99,7 +99,7 @@ proptest! {
                 continue;
             }
             let own = held[class].len() as u64;
-let all = held.iter().map(|held| held.len() as u64).sum::<u64>();
+            let all = held.iter().map(|held| held.len() as u64).sum::<u64>();
             let fits = own < limiter.limit_of(class) || all < limit;
             let call = limiter.try_enter(class);
             prop_assert_eq!(call.is_ok(), fits, "{} of {} in use, {} of its {}", all, limit, own, limiter.limit_of(class));

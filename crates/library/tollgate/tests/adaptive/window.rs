@@ -83,7 +83,7 @@ proptest! {
             window = window.percentile(share);
         }
         let mut now_ms: u64 = 0;
-let mut seen: Vec<(u64, Sample)> = Vec::new();
+        let mut seen: Vec<(u64, Sample)> = Vec::new();
         for (gap, rtt, in_flight, is_overload) in calls {
             now_ms += gap;
             let sample = Sample { rtt: ms(rtt), in_flight, is_overload };

@@ -60,12 +60,12 @@ proptest! {
         burst in 40_u64..400, arrivals in prop::collection::vec((0_u64..250, 1_u64..12), 1..400),
     ) {
         let rate = per_tick * ticks_per_second;
-let tick = Duration::from_secs(1) / ticks_per_second as u32;
+        let tick = Duration::from_secs(1) / ticks_per_second as u32;
         let (limiter, clock) = direct(Quota::per_second(rate).burst(burst));
         let mut refilled = Refilled::new(rate, burst, tick);
         let mut at = Duration::ZERO;
-let mut by_tick = Vec::new();
-let mut at_request = Vec::new();
+        let mut by_tick = Vec::new();
+        let mut at_request = Vec::new();
         for (wait_ms, n) in arrivals {
             let wait = Duration::from_millis(wait_ms);
             clock.advance(wait);

@@ -254,8 +254,8 @@ proptest! {
             Quota::total(40),
         ];
         let book = Book::default();
-let clock = ManualClock::at(NOON);
-let keys = ["ann", "bob", "cy"];
+        let clock = ManualClock::at(NOON);
+        let keys = ["ann", "bob", "cy"];
         let by_key = book.quotas(quotas[0].clone()).inherit(how);
         let by_key: Limiter = KeyedRateLimiter::with_clock(by_key, clock.clone()).expect("a quota");
         let each = keys.map(|_| keyed_on(quotas[0].clone(), &clock));
@@ -264,7 +264,7 @@ let keys = ["ann", "bob", "cy"];
             match turn {
                 Turn::Take(key, n) => {
                     let got = by_key.check_n(keys[key], n);
-let want = each[key].check_n(keys[key], n);
+                    let want = each[key].check_n(keys[key], n);
                     prop_assert_eq!(got, want, "{:?}", &turn);
                 }
                 Turn::GiveBack(key, n) => {

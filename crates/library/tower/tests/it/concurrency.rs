@@ -414,9 +414,9 @@ proptest! {
         let limiter = ConcurrencyLimiter::direct(2);
         let wait = if waits { 3_600 * SECOND } else { Duration::ZERO };
         let backend = Backend::default();
-let layer = ConcurrencyLayer::new(limiter.clone()).max_wait(wait);
+        let layer = ConcurrencyLayer::new(limiter.clone()).max_wait(wait);
         let mut asking = Vec::new();
-let mut answered = Vec::new();
+        let mut answered = Vec::new();
         for step in steps {
             let room_before = limiter.in_use() < limiter.limit();
             match step {

@@ -65,7 +65,7 @@ proptest! {
     #[test]
     fn each_limit_counts_every_hit_and_denies_what_passes_it(requests in requests()) {
         let limiter = limiter(RULES);
-let mut counts = Counts::new();
+        let mut counts = Counts::new();
         for asked in requests {
             let want: Vec<bool> = asked.iter().map(|&one| count(&mut counts, one)).collect();
             let (overall, got) = outcomes(&limiter, &asked, NOON);
@@ -77,7 +77,7 @@ let mut counts = Counts::new();
     #[test]
     fn together_is_charged_exactly_when_everything_fits(requests in requests()) {
         let limiter = limiter(&format!("{RULES}\ncharge: together"));
-let mut counts = Counts::new();
+        let mut counts = Counts::new();
         for asked in requests {
             let mut tried = counts.clone();
             let want: Vec<bool> = asked.iter().map(|&one| count(&mut tried, one)).collect();

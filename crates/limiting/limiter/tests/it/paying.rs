@@ -270,7 +270,7 @@ proptest! {
             {{key: bucket, rate_limit: {{algorithm: total, limit: 90, post_paid: true}}}}]}}");
         let limiter: Limiter<ModelStore> = limiter(&text);
         let mut tokens = 0;
-let mut bucket = 0;
+        let mut bucket = 0;
         for (calls, used, other) in asks {
             let asked: [Ask<'_>; 3] =
                 [of("calls=1").hits(calls), of("bucket=1").hits(other), of("tokens=1").hits(used)];

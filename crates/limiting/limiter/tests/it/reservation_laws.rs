@@ -59,7 +59,7 @@ proptest! {
         let desk = Desk(limiter(text));
         let mut made: Vec<(ReservationId, u64, Fate)> = Vec::new();
         let mut taken = 0;
-let mut second = 0;
+        let mut second = 0;
         for step in steps {
             let now = NOON + seconds(second);
             let spent = |made: &[(ReservationId, u64, Fate)]| made.iter().map(|(_, hits, fate)| match fate {

@@ -210,8 +210,8 @@ proptest! {
     fn an_estimate_is_as_near_as_it_says(shares in prop::collection::vec(1..100_u64, 1..12), seed in any::<u64>()) {
         let (settings, slot) = sketch(16);
         let sum = shares.iter().sum::<u64>();
-let mut truth = vec![0_u64; shares.len()];
-let mut state = seed | 1;
+        let mut truth = vec![0_u64; shares.len()];
+        let mut state = seed | 1;
         for _ in 0..40_000 {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let mut place = (state >> 33) % sum;
@@ -241,8 +241,8 @@ proptest! {
         let names: Vec<String> = (0..30).map(|key| format!("key {key}")).collect();
         let mut truth = [0_u64; 30];
         let mut now = 0;
-let mut aged = None::<u64>;
-let mut total = 0;
+        let mut aged = None::<u64>;
+        let mut total = 0;
         for (later, key) in denials {
             now += later;
             let began = *aged.get_or_insert(now);

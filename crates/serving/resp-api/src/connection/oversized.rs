@@ -121,40 +121,40 @@ mod tests {
     }
 
     proptest! {
-            #[test]
-            fn a_command_ends_where_its_last_argument_does_in_whatever_pieces_it_comes(
-                arguments in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 1..6),
-                piece in 1_usize..20,
-                behind in prop::collection::vec(any::<u8>(), 0..10),
-            ) {
-                let whole = command(&arguments);
-                let bytes = [&whole[..], &behind].concat();
-                let mut oversized = Oversized::new(Why::TooLarge);
-    let mut read = 0;
-                let end = loop {
-                    let next = &bytes[read..(read + piece).min(bytes.len())];
-                    match oversized.read(next).expect("it keeps to the protocol") {
-                        Some(end) => break read + end,
-                        None => read += next.len(),
-                    }
-                };
-                prop_assert_eq!(end, whole.len());
-                let short = |it: &Vec<u8>| if it.len() <= SEEN { it.clone() } else { Vec::new() };
-                let want = Seen {
-                    name: arguments.first().map(short).unwrap_or_default(),
-                    last: arguments.last().map(short).unwrap_or_default(),
-                    arguments: arguments.len(),
-                };
-                prop_assert_eq!(oversized.command, want);
-            }
-
-            #[test]
-            fn any_bytes_end_or_break_it_or_want_more(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
-                if let Ok(Some(end)) = Oversized::new(Why::TooLarge).read(&bytes) {
-                    prop_assert!(end <= bytes.len());
+        #[test]
+        fn a_command_ends_where_its_last_argument_does_in_whatever_pieces_it_comes(
+            arguments in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..60), 1..6),
+            piece in 1_usize..20,
+            behind in prop::collection::vec(any::<u8>(), 0..10),
+        ) {
+            let whole = command(&arguments);
+            let bytes = [&whole[..], &behind].concat();
+            let mut oversized = Oversized::new(Why::TooLarge);
+            let mut read = 0;
+            let end = loop {
+                let next = &bytes[read..(read + piece).min(bytes.len())];
+                match oversized.read(next).expect("it keeps to the protocol") {
+                    Some(end) => break read + end,
+                    None => read += next.len(),
                 }
+            };
+            prop_assert_eq!(end, whole.len());
+            let short = |it: &Vec<u8>| if it.len() <= SEEN { it.clone() } else { Vec::new() };
+            let want = Seen {
+                name: arguments.first().map(short).unwrap_or_default(),
+                last: arguments.last().map(short).unwrap_or_default(),
+                arguments: arguments.len(),
+            };
+            prop_assert_eq!(oversized.command, want);
+        }
+
+        #[test]
+        fn any_bytes_end_or_break_it_or_want_more(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            if let Ok(Some(end)) = Oversized::new(Why::TooLarge).read(&bytes) {
+                prop_assert!(end <= bytes.len());
             }
         }
+    }
 
     #[test]
     fn what_breaks_the_protocol_is_not_waited_for() {

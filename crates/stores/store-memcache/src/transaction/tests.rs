@@ -231,8 +231,8 @@ proptest! {
         }
         callers.iter_mut().for_each(|caller| caller.finish(&mut memcached));
         let mut admitted = 0;
-let mut hits = 0;
-let mut silent = false;
+        let mut hits = 0;
+        let mut silent = false;
         let mut asked = 0;
         for (op, mut answer) in callers.into_iter().flat_map(|caller| caller.answers) {
             asked += match &op {
@@ -311,7 +311,7 @@ let mut silent = false;
         order in prop::collection::vec(any::<bool>(), 0..20),
     ) {
         let quota = window(100, align);
-let mut memcached = Memcached::default();
+        let mut memcached = Memcached::default();
         caller(&quota, &[Op::Take(Cost(7))], NOON).finish(&mut memcached);
         let mut giver = caller(&quota, &[Op::GiveBack(Cost(back))], NOON);
         let mut taker = caller(&quota, &vec![Op::Take(Cost::ONE); takes.max(1) as usize], NOON);
@@ -324,7 +324,7 @@ let mut memcached = Memcached::default();
         giver.finish(&mut memcached);
         taker.finish(&mut memcached);
         let low = (7 + takes.max(1)).saturating_sub(back);
-let high = 7_u64.saturating_sub(back) + takes.max(1);
+        let high = 7_u64.saturating_sub(back) + takes.max(1);
         let count = memcached.count(NOON).unwrap_or(0);
         prop_assert!((low..=high).contains(&count), "{count}, not {low} to {high}");
     }

@@ -152,43 +152,43 @@ mod tests {
     const NOON_NS: u64 = 1_700_000_000_000_000_000;
 
     proptest! {
-            #[test]
-            fn a_short_state_counts_as_a_word_does(
-                limit in 1_u64..10_000, period_ms in 1_u64..10_000_000, burst in 1_u64..1_000, overdraft in 0_u64..3,
-                takes in proptest::collection::vec((0_u64..1_100, -2_000_000_000_i64..3_000_000_000_i64), 1..60),
-            ) {
-                let algorithm = Algorithm::TokenBucket {
-                    burst: Some(burst), initial: None, overdraft, refill: crate::Refill::Continuous,
-                };
-                let period = Period::Span(Duration::from_millis(period_ms));
-                let Ok(quota) = Quota::new(limit, period, algorithm) else { return Ok(()) };
-                let bucket = ShortBucket::of(&quota, Timestamp::from_nanos(NOON_NS)).expect("a bucket");
-                let mut state = quota.fresh();
-    let mut short = 0;
-    let mut now_ns = NOON_NS;
-                for (cost, passed) in takes {
-                    now_ns = now_ns.saturating_add_signed(passed);
-                    let cost = Cost(cost % (burst + overdraft + 2));
-    let now = Timestamp::from_nanos(now_ns);
-                    let before = state.clone();
-                    let want = quota.take(&mut state, cost, now);
-                    if let Some(step) = bucket.take(short, cost, now) {
-                        prop_assert_eq!(bucket.decision(step), want);
-                        short = step.write.unwrap_or(short);
-                        prop_assert_eq!(State::Word(bucket.word(short)), state.clone());
-                    } else {
-                        let is_known = cost.is_peek() || cost.permits() > burst + overdraft || now_ns < NOON_NS;
-                        prop_assert!(is_known, "{:?} of {:?}", cost, quota);
-                        match bucket.state(state.word()) {
-                            Some(after) => short = after,
-                            None => state = before, // of before the beginning
-                        }
+        #[test]
+        fn a_short_state_counts_as_a_word_does(
+            limit in 1_u64..10_000, period_ms in 1_u64..10_000_000, burst in 1_u64..1_000, overdraft in 0_u64..3,
+            takes in proptest::collection::vec((0_u64..1_100, -2_000_000_000_i64..3_000_000_000_i64), 1..60),
+        ) {
+            let algorithm = Algorithm::TokenBucket {
+                burst: Some(burst), initial: None, overdraft, refill: crate::Refill::Continuous,
+            };
+            let period = Period::Span(Duration::from_millis(period_ms));
+            let Ok(quota) = Quota::new(limit, period, algorithm) else { return Ok(()) };
+            let bucket = ShortBucket::of(&quota, Timestamp::from_nanos(NOON_NS)).expect("a bucket");
+            let mut state = quota.fresh();
+            let mut short = 0;
+            let mut now_ns = NOON_NS;
+            for (cost, passed) in takes {
+                now_ns = now_ns.saturating_add_signed(passed);
+                let cost = Cost(cost % (burst + overdraft + 2));
+                let now = Timestamp::from_nanos(now_ns);
+                let before = state.clone();
+                let want = quota.take(&mut state, cost, now);
+                if let Some(step) = bucket.take(short, cost, now) {
+                    prop_assert_eq!(bucket.decision(step), want);
+                    short = step.write.unwrap_or(short);
+                    prop_assert_eq!(State::Word(bucket.word(short)), state.clone());
+                } else {
+                    let is_known = cost.is_peek() || cost.permits() > burst + overdraft || now_ns < NOON_NS;
+                    prop_assert!(is_known, "{:?} of {:?}", cost, quota);
+                    match bucket.state(state.word()) {
+                        Some(after) => short = after,
+                        None => state = before, // of before the beginning
                     }
-                    prop_assert_eq!(bucket.state(state.word()), Some(short));
-                    prop_assert!(bucket.take(ShortBucket::NO_STATE, cost, now).is_none());
                 }
+                prop_assert_eq!(bucket.state(state.word()), Some(short));
+                prop_assert!(bucket.take(ShortBucket::NO_STATE, cost, now).is_none());
             }
         }
+    }
 
     #[test]
     fn a_short_state_is_used_up_at_the_end_of_its_time_and_not_before() {

@@ -61,8 +61,8 @@ proptest! {
         let limiter = Limiter::new(policy(&format!("{charge}{RULES}")), ModelStore::default(), settings);
         let mut hall = Hall::new(&limiter);
         let mut leaving = Vec::new();
-let mut arrived = Vec::new();
-let mut now_ms = 0;
+        let mut arrived = Vec::new();
+        let mut now_ms = 0;
         for ask in &asks {
             for _ in 0..ask.after_ms {
                 hall.pass_ms(1);

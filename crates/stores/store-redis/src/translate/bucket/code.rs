@@ -167,77 +167,77 @@ mod tests {
     use super::*;
 
     proptest! {
-            /// Law: the digits give the interval to one part in as many as their mantissa has, rounded to the
-            /// right side.
-            #[test]
-            fn an_interval_is_told_to_its_digits(
-                scale in 1_u64..1 << 27, small in 0_u32..27, interval in 1_u64..1 << 60, short in 0_u32..60, digits in 6_u32..=13,
-            ) {
-                let scale = (scale >> small).max(1);
-    let interval = (interval >> short).max(1);
-                for up in [false, true] {
-                    let code = Code::new(scale, interval, digits, up);
-                    let places = places(digits);
-                    prop_assert!((10_u64.pow(places - 1)..10_u64.pow(places)).contains(&code.mantissa), "{code:?}");
-                    prop_assert!((LEAST..=18).contains(&code.exponent), "{code:?}");
-                    let power = |of: i32| 10_u128.pow(of.unsigned_abs());
-                    let shift = code.shift();
-    let mantissa = u128::from(code.mantissa);
-                    let is = u128::from(interval) * power(shift.max(0));
-    let of = u128::from(scale) * power(shift.min(0));
-                    let (low, high) = if up { ((mantissa - 1) * of, mantissa * of) } else { (mantissa * of, (mantissa + 1) * of) };
-                    let is_within = if up { low < is && is <= high } else { low <= is && is < high };
-                    prop_assert!(is_within, "{code:?} of {interval}/{scale}");
-                    prop_assert_eq!(code.is(scale, interval), mantissa * of == is);
-                }
-            }
-
-            /// Law: a number has 16 digits, or 19, and then 15 behind the head, for any instant.
-            #[test]
-            fn every_number_has_sixteen_or_nineteen_digits(
-                scale in 1_u64..1 << 27, small in 0_u32..27, interval in 1_u64..1 << 60, short in 0_u32..60,
-            ) {
-                let form = Form::new((scale >> small).max(1), (interval >> short).max(1), false);
-                for code in form.own.into_iter().chain([form.whole]) {
-                    prop_assert!((1_000..4_000).contains(&code.head()), "{code:?}");
-                    for instant in [0, 10_u64.pow(code.digits) - 1] {
-                        let number = code.mark() + instant;
-                        if code.digits == WHOLE {
-                            prop_assert_eq!(number.to_string().len(), 16);
-                            prop_assert!(number < 1 << 53);
-                            prop_assert_eq!(number / 1_000_000_000_000, code.head());
-                        } else {
-                            let number = format!("{}{number}", code.head());
-                            prop_assert_eq!(number.len(), 19);
-                            prop_assert!(number.parse::<i64>().is_ok(), "{number}");
-                        }
-                    }
-                }
-                if let Some(own) = form.own {
-                    prop_assert!(10_u64.pow(own.digits - WHOLE) >= form.scale, "{own:?}");
-                } else {
-                    prop_assert!(form.scale > 10_000_000);
-                }
-            }
-
-            /// Law: two rates that write the same digits differ by less than a step of the digits.
-            #[test]
-            fn rates_of_the_same_digits_are_as_good_as_one(
-                scale in 1_u64..10_000_000, interval in 1_u64..1 << 50, other in 1_u64..10_000_000, nearly in 0_u64..2_000,
-            ) {
-                // A rate that is near: nearly the same number of units in a ns, and nearly the same interval.
-                let near = (u128::from(interval) * u128::from(other) / u128::from(scale)) as u64;
-                prop_assume!(near < 1 << 58);
-                let near = near.saturating_add(nearly).max(1);
-                let [a, b] = [(scale, interval), (other, near)].map(|(scale, interval)| Form::new(scale, interval, false));
-                let (Some(a_own), Some(b_own)) = (a.own, b.own) else { return Ok(()) };
-                if a_own == b_own {
-                    let [long, long_other] = [(interval, other), (near, scale)].map(|(a, b)| u128::from(a) * u128::from(b));
-                    let apart = long.abs_diff(long_other) * 10_u128.pow(a_own.places() - 1);
-                    prop_assert!(apart <= long.max(long_other), "{a:?} and {b:?}");
-                }
+        /// Law: the digits give the interval to one part in as many as their mantissa has, rounded to the
+        /// right side.
+        #[test]
+        fn an_interval_is_told_to_its_digits(
+            scale in 1_u64..1 << 27, small in 0_u32..27, interval in 1_u64..1 << 60, short in 0_u32..60, digits in 6_u32..=13,
+        ) {
+            let scale = (scale >> small).max(1);
+            let interval = (interval >> short).max(1);
+            for up in [false, true] {
+                let code = Code::new(scale, interval, digits, up);
+                let places = places(digits);
+                prop_assert!((10_u64.pow(places - 1)..10_u64.pow(places)).contains(&code.mantissa), "{code:?}");
+                prop_assert!((LEAST..=18).contains(&code.exponent), "{code:?}");
+                let power = |of: i32| 10_u128.pow(of.unsigned_abs());
+                let shift = code.shift();
+                let mantissa = u128::from(code.mantissa);
+                let is = u128::from(interval) * power(shift.max(0));
+                let of = u128::from(scale) * power(shift.min(0));
+                let (low, high) = if up { ((mantissa - 1) * of, mantissa * of) } else { (mantissa * of, (mantissa + 1) * of) };
+                let is_within = if up { low < is && is <= high } else { low <= is && is < high };
+                prop_assert!(is_within, "{code:?} of {interval}/{scale}");
+                prop_assert_eq!(code.is(scale, interval), mantissa * of == is);
             }
         }
+
+        /// Law: a number has 16 digits, or 19, and then 15 behind the head, for any instant.
+        #[test]
+        fn every_number_has_sixteen_or_nineteen_digits(
+            scale in 1_u64..1 << 27, small in 0_u32..27, interval in 1_u64..1 << 60, short in 0_u32..60,
+        ) {
+            let form = Form::new((scale >> small).max(1), (interval >> short).max(1), false);
+            for code in form.own.into_iter().chain([form.whole]) {
+                prop_assert!((1_000..4_000).contains(&code.head()), "{code:?}");
+                for instant in [0, 10_u64.pow(code.digits) - 1] {
+                    let number = code.mark() + instant;
+                    if code.digits == WHOLE {
+                        prop_assert_eq!(number.to_string().len(), 16);
+                        prop_assert!(number < 1 << 53);
+                        prop_assert_eq!(number / 1_000_000_000_000, code.head());
+                    } else {
+                        let number = format!("{}{number}", code.head());
+                        prop_assert_eq!(number.len(), 19);
+                        prop_assert!(number.parse::<i64>().is_ok(), "{number}");
+                    }
+                }
+            }
+            if let Some(own) = form.own {
+                prop_assert!(10_u64.pow(own.digits - WHOLE) >= form.scale, "{own:?}");
+            } else {
+                prop_assert!(form.scale > 10_000_000);
+            }
+        }
+
+        /// Law: two rates that write the same digits differ by less than a step of the digits.
+        #[test]
+        fn rates_of_the_same_digits_are_as_good_as_one(
+            scale in 1_u64..10_000_000, interval in 1_u64..1 << 50, other in 1_u64..10_000_000, nearly in 0_u64..2_000,
+        ) {
+            // A rate that is near: nearly the same number of units in a ns, and nearly the same interval.
+            let near = (u128::from(interval) * u128::from(other) / u128::from(scale)) as u64;
+            prop_assume!(near < 1 << 58);
+            let near = near.saturating_add(nearly).max(1);
+            let [a, b] = [(scale, interval), (other, near)].map(|(scale, interval)| Form::new(scale, interval, false));
+            let (Some(a_own), Some(b_own)) = (a.own, b.own) else { return Ok(()) };
+            if a_own == b_own {
+                let [long, long_other] = [(interval, other), (near, scale)].map(|(a, b)| u128::from(a) * u128::from(b));
+                let apart = long.abs_diff(long_other) * 10_u128.pow(a_own.places() - 1);
+                prop_assert!(apart <= long.max(long_other), "{a:?} and {b:?}");
+            }
+        }
+    }
 
     #[test]
     fn known_rates_are_told_so() {
