@@ -81,7 +81,7 @@ struct Contest<'s> {
     runtime: Runtime,
     node: Node,
     population: u64,
-    /// Of redis-benchmark.
+    /// The command of redis-benchmark.
     command: Vec<String>,
     raw: Raw,
 }

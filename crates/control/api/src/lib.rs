@@ -6,8 +6,6 @@
 //! committed, so that a change of the API is a change of this file. Not here: handlers and HTTP (`console`),
 //! rights and validation (`control`).
 
-#![allow(missing_docs, reason = "members are described where their names do not say it; clients read it")]
-
 mod calls;
 mod describe;
 mod document;

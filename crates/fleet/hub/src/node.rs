@@ -120,7 +120,7 @@ pub struct AppState {
     pub is_ahead: bool,
 }
 
-/// What a node lacks.
+/// Whether a node lacks anything that it should have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Shortfall {
     pub(crate) has_rejected: bool,
@@ -140,7 +140,7 @@ pub(crate) struct App {
     rejected: BTreeSet<u64>,
 }
 
-/// Of the database that a node has its rules from.
+/// The database that a node has its rules from.
 #[derive(Clone, Copy)]
 struct Origin {
     is_of_epoch: bool,
@@ -677,7 +677,7 @@ impl Node {
         held.is_some_and(|it| it.acked == Some((rules.version, rules.sha256)))
     }
 
-    /// What it lacks of the versions that it should have.
+    /// Compares the versions that it holds with those that it should have.
     pub(crate) fn shortfall(&self, published: &Prepared) -> Shortfall {
         let mut shortfall = Shortfall::default();
         for (name, wanted) in &published.apps {

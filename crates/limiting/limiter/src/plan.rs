@@ -32,7 +32,7 @@ impl Hits {
     }
 }
 
-/// How a request is charged.
+/// Settings by which a request is charged.
 #[derive(Clone, Copy)]
 pub(crate) struct How {
     pub(crate) hits: Hits,

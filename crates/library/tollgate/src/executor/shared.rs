@@ -73,9 +73,9 @@ pub(super) struct Look {
 /// Most jobs at once.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
-    /// Of one turn.
+    /// Jobs that leave in one turn.
     pub(super) batch: usize,
-    /// That run.
+    /// Jobs that run.
     pub(super) workers: usize,
 }
 

@@ -53,11 +53,11 @@ pub(crate) struct Taken {
     pub(crate) at: Timestamp,
     /// Until the bucket would be full again, in ns.
     pub(crate) reset_ns: u64,
-    /// Of the quota by which they were taken: by the time they are given back it may have another rate.
+    /// Limit of the quota by which they were taken: by the time they are given back, the rate may be another.
     pub(crate) limit: u64,
 }
 
-/// How a waiter finds out that its turn has come.
+/// Way in which a waiter finds out that its turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The task with the timer wakes it.
@@ -73,7 +73,7 @@ pub(crate) enum Kind {
 }
 
 impl Taken {
-    /// What `quota` admitted at `now`.
+    /// The permits that `quota` admitted at `now`.
     pub(crate) fn by(quota: &Quota, decision: &Decision, now: Timestamp) -> Self {
         Self { at: now, reset_ns: nanos(decision.reset_after()), limit: quota.limit() }
     }

@@ -1,4 +1,4 @@
-//! What a request of a line was answered.
+//! Answers to the request at the head of a line.
 
 use tollgate_core::{Outcome, Timestamp};
 use tollgate_observe::Status;
@@ -6,7 +6,7 @@ use tollgate_observe::Status;
 use super::grant::Grant;
 use crate::scratch::Settled;
 
-/// What a request was answered, or why it was not asked for.
+/// The answer to a request, or the reason why the stores were not asked.
 pub(super) enum Asked {
     /// Others come before it; it would have its turn at this instant.
     Behind(Timestamp),
@@ -20,7 +20,7 @@ pub(super) enum Asked {
     Decided { overall: Outcome, is_late: bool },
 }
 
-/// What a request was answered for what it had used already.
+/// The answer to a charge for permits that were used already.
 pub(super) struct Paid {
     pub(super) statuses: Vec<Status>,
     pub(super) settled: Vec<Settled>,

@@ -62,7 +62,7 @@ pub(super) enum Next<'l, S: Store, O: Observer, F, T> {
     Answer(Outcome),
 }
 
-/// What a request wants by the rules that are in force.
+/// The limits that a request asks for by the rules in force.
 struct Round<'r> {
     domain: &'r Domain,
     claims: Claims,
@@ -235,7 +235,7 @@ where
         None
     }
 
-    /// What others can ask for, if it may wait; and what it passes by then.
+    /// The form in which others can ask for it while it waits, and the plan by which it passes then.
     fn plan_ahead(
         &self,
         rules: &Arc<Rules<O>>,
