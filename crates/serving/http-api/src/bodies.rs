@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use crate::json_body::Hits;
 
-/// What a reservation actually used.
+/// The actual use of a reservation.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CommitRequest {
@@ -25,7 +25,7 @@ pub(crate) struct CancelRequest {
     pub(crate) id: String,
 }
 
-/// How a reservation ended.
+/// The end of a reservation.
 #[derive(Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ending {
@@ -85,7 +85,7 @@ pub(crate) struct Slot {
     pub(crate) shadow: bool,
 }
 
-/// What became of a release.
+/// The outcome of a release.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct Release {
     /// The slot was held until now. False when it was released before, or has expired.
@@ -96,7 +96,7 @@ pub(crate) struct Release {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ThrottleRequest {
-    /// What is limited. Requests with the same key share a counter, also those of the Redis protocol.
+    /// Key of the counter. Requests with the same key share a counter, also those of the Redis protocol.
     #[schema(value_type = String)]
     #[serde(deserialize_with = "crate::json_body::bytes")]
     pub(crate) key: Vec<u8>,
@@ -141,7 +141,7 @@ pub(crate) struct Throttled {
 pub(crate) struct Counters {
     /// One for each limit of its rule.
     pub(crate) counters: Vec<Counter>,
-    /// What cannot be listed, and where else to look.
+    /// The counters that cannot be listed, and where else to look.
     pub(crate) note: &'static str,
 }
 
@@ -194,7 +194,7 @@ pub(crate) struct DomainRules {
 /// One rule, with its counts.
 #[derive(Serialize, ToSchema)]
 pub(crate) struct RuleTotals {
-    /// Its path.
+    /// Path of the rule.
     pub(crate) rule: String,
     /// Its name; empty where the file gives none.
     pub(crate) name: String,
@@ -293,14 +293,14 @@ pub(crate) struct Explained {
     pub(crate) asked: Vec<String>,
     /// How each entry matched, up to the first that did not: `exact`, `network`, `pattern` or `default`.
     pub(crate) steps: Vec<&'static str>,
-    /// What an operator has decided about it, whatever the rule says.
+    /// An operator's block or allowance, which overrides the rule.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) intervention: Option<ExplainedIntervention>,
     /// Why no rule applies: `unknown_domain`, `no_rule_begins`, `untaken`, `no_rule_ends`, or `exception`
     /// (the rules name it without a limit); null when a rule does.
     #[schema(required)]
     pub(crate) why_none: Option<&'static str>,
-    /// What becomes of a request that no rule matches: `admit` or `deny`, as its domain or the setting
+    /// Decision for a request that no rule matches: `admit` or `deny`, as its domain or the setting
     /// `--unmatched` says; null when a rule applies, and for an exception.
     #[schema(required)]
     pub(crate) unmatched: Option<&'static str>,
@@ -323,7 +323,7 @@ pub(crate) struct Explained {
 pub(crate) struct ExplainedIntervention {
     /// `block` or `allow`.
     pub(crate) action: &'static str,
-    /// How many of the entries it names; 0 for the whole domain.
+    /// Number of entries that it names; 0 for the whole domain.
     pub(crate) entries: usize,
     /// Milliseconds until it ends, rounded up.
     pub(crate) left_ms: u64,

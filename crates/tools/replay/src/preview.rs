@@ -31,12 +31,12 @@ pub struct Preview<'a> {
     pub max_bytes: usize,
 }
 
-/// What was found.
+/// The result of a preview.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Previewed {
     /// The trace was not read to its end: it has more requests, or the time was over.
     pub is_partial: bool,
-    /// What people should know of the trace.
+    /// Remarks on the trace, for people.
     #[schema(value_type = Vec<String>)]
     pub notes: Vec<Note>,
     /// The report of the command.

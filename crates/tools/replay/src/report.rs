@@ -19,7 +19,7 @@ use crate::track::{Denied, RuleTrack};
 /// Keys that are listed.
 pub(crate) const TOP: usize = 10;
 
-/// What a replay found.
+/// The result of a replay.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Report {
     /// Counts of lines.
@@ -28,7 +28,7 @@ pub struct Report {
     pub span_ns: u64,
     /// One or two.
     pub rules: Vec<SideReport>,
-    /// What the second set of rules does otherwise than the first, if there are two.
+    /// Decisions of the second set of rules that differ from the first; null if there is one set.
     #[schema(required)]
     pub difference: Option<Difference>,
     /// Requests over time.
@@ -36,7 +36,7 @@ pub struct Report {
     pub timeline: Option<Timeline>,
 }
 
-/// What the second set of rules does otherwise than the first.
+/// Decisions of the second set of rules that differ from the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Difference {
     /// Requests that only the second denies.
@@ -45,7 +45,7 @@ pub struct Difference {
     pub newly_admitted: u64,
 }
 
-/// What one set of rules did.
+/// Decisions of one set of rules.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct SideReport {
     /// `A` or `B`.
@@ -72,7 +72,7 @@ pub struct SideReport {
     pub rules: Vec<RuleReport>,
 }
 
-/// What one rule did.
+/// Decisions of one rule.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct RuleReport {
     pub path: String,
@@ -154,7 +154,7 @@ pub struct TopDenied {
     pub denied: u64,
 }
 
-/// What would have been enough for a share of the keys.
+/// A limit that would have been enough for a share of the keys.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Suggested {
     /// The share of the keys, in percent.

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 /// Longer than any commit takes.
 const TTL: Duration = Duration::from_secs(300);
 
-/// What became of reserved permits.
+/// The outcome of reserved permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Settled {
     pub reserved: u64,

@@ -11,7 +11,7 @@ pub struct Broken {
     pub quote: String,
 }
 
-/// What became of the lines.
+/// Lines of a log, by outcome.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 pub struct Tally {
     /// Lines, without empty ones and the heading.

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 const MOST: usize = 120;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// One span.
+/// Requests in one span of a timeline.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Span {
     pub offered: u64,

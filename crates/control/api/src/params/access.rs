@@ -8,7 +8,7 @@ use utoipa::{IntoParams, ToSchema};
 use crate::query::{Query, Read, digits, limit, text};
 use crate::words;
 
-/// A login.
+/// Name and password to log in with.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LoginBody {
@@ -89,7 +89,7 @@ pub struct StateBody {
     pub state: String,
 }
 
-/// A role.
+/// The role that a user gets in an app.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RoleBody {

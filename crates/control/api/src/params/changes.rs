@@ -70,7 +70,7 @@ pub struct OpBody {
     pub file: Option<FileBody>,
 }
 
-/// A comment.
+/// A comment on a change set.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CommentBody {

@@ -12,7 +12,7 @@ use crate::query::{Query, Read, flag, text};
 pub struct FileBody {
     #[serde(default)]
     pub domain: String,
-    /// The YAML.
+    /// The rule file, as YAML.
     #[serde(default)]
     pub text: String,
     #[serde(default)]
@@ -35,7 +35,7 @@ impl FileBody {
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ExplainQuery {
-    /// The app.
+    /// Name of the app whose rules are explained.
     pub app: String,
     /// The domain of the request.
     pub domain: String,
@@ -54,7 +54,7 @@ impl ExplainQuery {
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ExportQuery {
-    /// The app.
+    /// Name of the app to export.
     pub app: String,
 }
 

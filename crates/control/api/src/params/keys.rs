@@ -9,7 +9,7 @@ use crate::query::{BadQuery, Query, Read, text};
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct KeyQuery {
-    /// The domain.
+    /// Domain of the key.
     pub domain: String,
     /// An entry as key=value; once for each entry, in order.
     pub entry: Vec<String>,
@@ -30,7 +30,7 @@ impl KeyQuery {
 #[derive(Debug, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub struct ScanQuery {
-    /// The domain.
+    /// Domain of the keys to list.
     pub domain: String,
     /// One of the first entries as key=value; once for each, in order.
     #[param(required = false)]

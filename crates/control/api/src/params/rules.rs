@@ -151,10 +151,10 @@ pub struct RulesQuery {
     /// Rules in this state only.
     #[param(required = false, value_type = RuleState, inline)]
     pub state: String,
-    /// The order.
+    /// Order of the rules.
     #[param(required = false, value_type = RuleSort, inline)]
     pub sort: Sort,
-    /// From 1.
+    /// Page number, counted from 1.
     #[param(required = false)]
     pub page: i64,
     /// Rows of a page, 1 to 500.

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use crate::words;
 
-/// A name.
+/// The name of the user that is logged in.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Name {
     pub name: String,
@@ -84,7 +84,7 @@ pub struct Logins {
     pub logins: Vec<Login>,
 }
 
-/// A user.
+/// A user and the roles it has.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct User {
     pub name: String,
@@ -136,7 +136,7 @@ pub struct UserLink {
 pub struct RoleInWords {
     #[schema(schema_with = words::role)]
     pub role: &'static str,
-    /// For people.
+    /// The rights of the role, in words.
     pub may: &'static str,
 }
 

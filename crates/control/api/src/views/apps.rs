@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::words;
 
-/// An app.
+/// An app and its settings.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct App {
     pub app: String,

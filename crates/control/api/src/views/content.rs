@@ -218,11 +218,11 @@ pub struct Fault {
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub domain: Option<String>,
-    /// From 1.
+    /// Line in the text, counted from 1.
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// From 1.
+    /// Column in the line, counted from 1.
     #[schema(nullable = false)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub column: Option<u32>,

@@ -46,7 +46,7 @@ pub struct Files {
 /// Which rule in force applies to a request, and why.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Explanation {
-    /// For people.
+    /// The explanation as text, for people.
     pub explanation: String,
     /// The app is disabled, so that none of its rules is in force.
     pub app_disabled: bool,

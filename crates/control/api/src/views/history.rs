@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 use crate::shapes::nullable;
 use crate::words;
 
-/// Decisions.
+/// Decisions, by outcome.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Counts {
     pub admitted: i64,

@@ -67,7 +67,7 @@ impl Node {
             is_ahead: it.is_ahead,
         };
         let store = figures.and_then(|it| it.store.as_ref()).filter(|_| !who.roles.is_empty());
-        // What may name machines, domains and files of others.
+        // Some members may name machines, domains and files of other apps.
         let is_over_all = who.may(Role::Viewer, EVERY_APP);
         let error = |of: fn(&Figures) -> &String| figures.map(of).cloned().unwrap_or_default();
         Self {

@@ -66,7 +66,7 @@ impl From<&rollout::Why> for Why {
 /// A step that has ended.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct StepEnd {
-    /// From 1.
+    /// Number of the step, counted from 1.
     pub step: usize,
     #[schema(required)]
     pub begun_at: Option<i64>,
@@ -93,7 +93,7 @@ pub struct Rollout {
     #[schema(schema_with = words::rollout_state)]
     pub state: &'static str,
     pub plan: Plan,
-    /// From 1.
+    /// Number of the current step, counted from 1.
     pub step: usize,
     /// The beginning of the step; null while it waits for a node to begin with.
     #[schema(required)]

@@ -75,7 +75,7 @@ pub(crate) struct BatchedRequest {
 pub(crate) struct SlotRequest {
     /// The domain of the rules.
     pub(crate) domain: String,
-    /// One.
+    /// Exactly one descriptor.
     #[schema(min_items = 1, max_items = 1)]
     pub(crate) descriptors: Vec<Descriptor>,
     /// 1, which is meant when left out.
