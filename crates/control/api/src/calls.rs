@@ -89,7 +89,7 @@ pub enum ChangeCall {
     Publish,
     Abandon,
     Comment,
-    /// Decides conflicts.
+    /// Decides the conflicts of a change set.
     Resolve,
     /// Checks operations without a change set.
     CheckOps,

@@ -115,12 +115,12 @@ pub(crate) fn ignored_number() -> Object {
     of(Type::Integer)
 }
 
-/// As [`ignored_number`].
+/// Ignored, as [`ignored_number`] is.
 pub(crate) fn ignored_text() -> Object {
     of(Type::String)
 }
 
-/// As [`ignored_number`].
+/// Ignored, as [`ignored_number`] is.
 pub(crate) fn ignored_flag() -> Object {
     of(Type::Boolean)
 }

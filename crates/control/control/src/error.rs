@@ -81,13 +81,11 @@ pub enum ControlError {
     Cap {
         /// The things that are counted.
         what: &'static str,
-        /// The cap.
         max: i64,
     },
     /// The rules of an app do not make a valid document: a fault of this program.
     #[error("the rules of {app} do not make a valid document: {reason}")]
     Document {
-        /// The app.
         app: String,
         /// The message of the parser.
         reason: String,
@@ -101,7 +99,6 @@ pub enum ControlError {
     /// The app takes approved change sets only.
     #[error("{app} needs {approvals} approvals for a change: submit a change set")]
     NeedsApproval {
-        /// The app.
         app: String,
         /// Number of approvals.
         approvals: i64,
@@ -113,9 +110,8 @@ pub enum ControlError {
         .nodes.join(", ")
     )]
     OldNodes {
-        /// The level.
         level: u32,
-        /// Their names.
+        /// Names of the nodes.
         nodes: Vec<String>,
     },
     /// Nodes hold a newer version than the database, which was restored from a copy.
@@ -124,7 +120,6 @@ pub enum ControlError {
          takes over what a node holds, or forces what the database has"
     )]
     Frozen {
-        /// The app.
         app: String,
         /// The highest version on nodes.
         held: i64,
@@ -144,21 +139,19 @@ pub enum ControlError {
     /// A node does not say what is needed of it.
     #[error("node {node} does not answer: {reason}")]
     Unanswered {
-        /// Its id.
+        /// Id of the node.
         node: String,
-        /// Why.
         reason: String,
     },
     /// A node that reports cannot be removed.
     #[error("node {node} reports: stop it first; a node that is running would come back at once")]
     NodeLive {
-        /// Its name.
+        /// Name of the node.
         node: String,
     },
     /// A change set is in another state than this needs.
     #[error("the change set is {state}; {needed}")]
     WrongState {
-        /// Its state.
         state: String,
         /// The states or steps that are possible instead.
         needed: &'static str,
@@ -166,17 +159,15 @@ pub enum ControlError {
     /// A version of the app is being rolled out, and another one would overtake it.
     #[error("version {version} of {app} is being rolled out: wait for its end, or withdraw it first")]
     RolloutOpen {
-        /// The app.
         app: String,
-        /// The candidate.
+        /// The candidate version.
         version: i64,
     },
     /// A rollout is in another state than this needs.
     #[error("the rollout is {state}; it cannot {asked}")]
     WrongRolloutState {
-        /// Its state.
         state: &'static str,
-        /// The request.
+        /// The operation that was requested.
         asked: &'static str,
     },
     /// Another process drives the rollouts, and this one does not know it yet.
@@ -187,10 +178,7 @@ pub enum ControlError {
     OwnChange,
     /// Somebody else would edit a change set.
     #[error("only its author, {author}, edits this change set")]
-    NotAuthor {
-        /// The author.
-        author: String,
-    },
+    NotAuthor { author: String },
     /// The operating system has no random numbers.
     #[error("the operating system returned no random numbers")]
     NoRandomness,

@@ -5,14 +5,11 @@ use serde_json::json;
 
 use crate::rollout::Plan;
 
-/// An app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
     /// Its id in the database.
     pub id: String,
-    /// Its name.
     pub name: String,
-    /// For people.
     pub description: String,
     /// The version that nodes should have; 0 before the first change.
     pub version: i64,

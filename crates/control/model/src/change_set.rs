@@ -25,7 +25,6 @@ pub enum State {
 }
 
 impl State {
-    /// All states.
     pub const ALL: [Self; 6] =
         [Self::Draft, Self::Submitted, Self::Approved, Self::Published, Self::Rejected, Self::Abandoned];
 
@@ -75,7 +74,6 @@ pub struct ChangeOp {
 pub struct Event {
     /// Id of the user.
     pub user_id: String,
-    /// Who.
     pub user: String,
     /// `submit`, `edit`, `comment`, `approve`, `reject`, `publish`, `abandon`.
     pub verdict: String,
@@ -90,9 +88,7 @@ pub struct Event {
 /// A rule that was changed both in a change set and since the base of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Its kind.
     pub kind: Kind,
-    /// Its key.
     pub key: String,
     /// The content that the change set began with; `None`: the rule did not exist.
     pub base: Option<Content>,
@@ -116,13 +112,10 @@ pub struct ChangeSet {
     pub id: String,
     /// Id of the app.
     pub app_id: String,
-    /// The app.
     pub app: String,
-    /// Where it is on its way.
     pub state: State,
     /// A title in one line.
     pub title: String,
-    /// Why.
     pub comment: String,
     /// Id of the author.
     pub author_id: String,
@@ -205,7 +198,6 @@ impl ChangeSet {
 pub struct ConflictSides {
     /// `car` or `file`.
     pub kind: &'static str,
-    /// Its key.
     pub key: String,
     /// The content that the change set began with; `None`: the rule did not exist.
     pub base: Option<Json>,

@@ -44,7 +44,6 @@ pub struct FileRule {
     pub domain: String,
     /// The YAML, byte for byte.
     pub text: String,
-    /// For people.
     pub description: String,
     /// `on` or `off`.
     pub state: String,
@@ -54,9 +53,7 @@ pub struct FileRule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
-    /// A row.
     TableRule(Box<TableRule>),
-    /// A file.
     File(FileRule),
 }
 

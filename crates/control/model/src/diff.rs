@@ -9,7 +9,6 @@ const MAX_STEPS: usize = 4_000_000;
 /// A field that differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldDiff {
-    /// Its name.
     pub field: String,
     /// The value before; `None` if there was no rule.
     pub before: Option<String>,
@@ -24,7 +23,6 @@ pub struct Line {
     pub before: Option<usize>,
     /// Its number after; `None` if it was removed.
     pub after: Option<usize>,
-    /// Its text.
     pub text: String,
 }
 

@@ -15,7 +15,6 @@ pub enum ModelError {
     /// program.
     #[error("the rules of {app} do not make a valid document: {reason}")]
     Document {
-        /// The app.
         app: String,
         /// The message of the parser.
         reason: String,
@@ -27,9 +26,9 @@ pub enum ModelError {
 pub struct DocFault {
     /// The domain of the file; empty for a text that is not a file yet.
     pub domain: String,
-    /// From 1.
+    /// Counted from 1.
     pub line: u32,
-    /// From 1.
+    /// Counted from 1.
     pub column: u32,
     /// The path of the key, such as `descriptors[2].rate_limit.unit`.
     pub path: String,
@@ -84,7 +83,6 @@ impl std::fmt::Display for DocFault {
 pub struct FieldFault {
     /// Its name in forms and in JSON.
     pub field: &'static str,
-    /// The mistake.
     pub fault: Fault,
 }
 
@@ -96,60 +94,42 @@ pub enum Fault {
     Required,
     /// Too many characters.
     #[error("longer than {max} characters")]
-    TooLong {
-        /// The cap.
-        max: usize,
-    },
+    TooLong { max: usize },
     /// Too few characters.
     #[error("shorter than {min} characters")]
-    TooShort {
-        /// The least.
-        min: usize,
-    },
+    TooShort { min: usize },
     /// Characters that are not allowed.
     #[error("only these characters are allowed: {allowed}")]
-    Characters {
-        /// Which are.
-        allowed: &'static str,
-    },
+    Characters { allowed: &'static str },
     /// A `*`, which would be a pattern.
     #[error("`*` is not allowed: it would be a pattern")]
     Star,
     /// Not a whole number.
     #[error("expected a whole number from {min} to {max}")]
-    Whole {
-        /// The least.
-        min: i64,
-        /// The most.
-        max: i64,
-    },
+    Whole { min: i64, max: i64 },
     /// Not a number with at most six decimals.
     #[error("expected a number from 0 to 1000 with at most six decimals")]
     Decimal,
     /// More than the burst.
     #[error("more than max_permits, which is {max}")]
     AboveBurst {
-        /// The burst.
+        /// The burst of the rule.
         max: i64,
     },
     /// No entries, which would be the whole domain, without saying so.
     #[error("without entries it is the whole domain: say so by `whole_domain: true`")]
     WholeDomain,
-    /// Taken already.
     #[error("exists already")]
     Duplicate,
     /// Not one of these.
     #[error("expected one of {expected}")]
     Choice {
-        /// Which are.
+        /// The allowed values, as text.
         expected: &'static str,
     },
     /// Not the entries of a descriptor.
     #[error("expected at most {max} entries, each as key=value")]
-    Entries {
-        /// The most.
-        max: usize,
-    },
+    Entries { max: usize },
     /// Not a place in a listing, or one of a server that was replaced.
     #[error("expected `next` of the page before; if a server of the store was replaced, begin again")]
     Cursor,
@@ -159,9 +139,8 @@ pub enum Fault {
          rate, max_permits, per and sharing: change them in one change set, or choose another bucket"
     )]
     BucketDiffers {
-        /// The row.
+        /// Key of the row.
         key: String,
-        /// The bucket.
         bucket: String,
         /// Another row of the bucket.
         other: String,
@@ -180,10 +159,7 @@ pub enum Fault {
     #[error(
         "expected at least {min}: a trial keeps need_permits and pre_permits, which must fit into its burst"
     )]
-    TrialTooSmall {
-        /// The least.
-        min: i64,
-    },
+    TrialTooSmall { min: i64 },
     /// A row that shares a bucket.
     #[error("a rule that shares a bucket cannot try numbers by itself: remove the trial, or the bucket")]
     TrialInBucket,
@@ -193,7 +169,7 @@ pub enum Fault {
     /// Not JSON, or too large, or too deep.
     #[error("expected a JSON object of at most 64 KiB")]
     Json,
-    /// Not ticked.
+    /// A box that must be ticked is not.
     #[error("must be accepted")]
     NotAccepted,
     /// A password that is too easy.
@@ -204,10 +180,7 @@ pub enum Fault {
     Differs,
     /// Too many of them.
     #[error("more than {max}")]
-    TooMany {
-        /// The cap.
-        max: usize,
-    },
+    TooMany { max: usize },
     /// A token of nodes with rights.
     #[error("tokens of nodes have no rights: they may only attach")]
     NodeRights,

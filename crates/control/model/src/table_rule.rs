@@ -37,7 +37,6 @@ pub struct TableRuleInput {
     pub u: String,
     /// Free-form JSON.
     pub extras: String,
-    /// For people.
     pub description: String,
     /// An entry of the request, each value of which is counted separately.
     pub per: String,
@@ -89,7 +88,6 @@ pub struct TableRule {
     pub u_micro: i64,
     /// Free-form JSON, byte for byte as entered; empty for none.
     pub extras: String,
-    /// For people.
     pub description: String,
     /// An entry of the request, each value of which is counted separately; empty for none.
     pub per: String,
@@ -132,6 +130,7 @@ impl TableRuleInput {
     /// ```
     pub fn check(&self) -> Result<TableRule, ModelError> {
         let mut faults = FieldFaults::default();
+        // Each fault is replaced by a valid value, so that one reply names all of them.
         let key = faults.take("key", rule_key(&self.key), String::new());
         let max_permits = whole(&self.max_permits, None, 1, MAX_NUMBER);
         let burst = max_permits.as_ref().copied().unwrap_or(MAX_NUMBER);

@@ -6,7 +6,6 @@ use crate::access::preferences::Preferences;
 /// Where a request came from.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Origin<'o> {
-    /// The address.
     pub ip: &'o str,
     /// The browser or program, as it named itself.
     pub agent: &'o str,

@@ -17,7 +17,7 @@ pub const VALID_MS: i64 = 72 * 3_600_000;
 /// The fate of a user's tokens for the API when the user chooses a new password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
-    /// They stay.
+    /// They stay valid.
     Kept,
     /// They end: somebody else may have them too.
     Ended,

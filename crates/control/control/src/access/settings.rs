@@ -10,7 +10,6 @@ use crate::audit::{self, Note};
 use crate::error::{ControlError, Fault, FieldFaults};
 use crate::published::Committed;
 
-/// The settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Settings {
@@ -43,9 +42,7 @@ impl Default for Settings {
 pub struct Bounds {
     /// The name of the setting.
     pub name: &'static str,
-    /// The least.
     pub min: i64,
-    /// The most.
     pub max: i64,
 }
 

@@ -71,11 +71,9 @@ impl Kind {
 /// A token, without its secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Token {
-    /// Never changes.
+    /// The id never changes.
     pub id: String,
-    /// Its purpose.
     pub kind: Kind,
-    /// For people.
     pub name: String,
     /// Its first characters.
     pub prefix: String,
@@ -118,7 +116,6 @@ impl Token {
 pub struct TokenInput {
     /// `api`, `node`, `join`; empty for `api`.
     pub kind: String,
-    /// For people.
     pub name: String,
     /// Apps or `*`, and roles; for the API only.
     pub rights: Vec<(String, String)>,
@@ -170,6 +167,7 @@ pub(crate) fn create(
         revoked_at: None,
     };
     let rights: Vec<_> = token.rights.iter().map(|(app, role)| json!([app, role.name()])).collect();
+    // Only the hash of the secret is stored; the prefix lets its owner recognize it.
     insert!(tx, "tokens" {
         id: &token.id,
         kind: kind.name(),

@@ -14,17 +14,16 @@ use crate::error::{ControlError, Fault, invalid, must_match};
 use crate::ids::new_id;
 use crate::published::Committed;
 
-/// Most users.
 pub const MAX_USERS: i64 = 10_000;
 
 /// A user. The hash of the password stays in the database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Never changes.
+    /// The id never changes.
     pub id: String,
     /// For logging in.
     pub name: String,
-    /// `active`, `disabled`.
+    /// `active` or `disabled`.
     pub state: String,
     /// Whether a password is set. Without one, the user begins with a one-time link.
     pub has_password: bool,

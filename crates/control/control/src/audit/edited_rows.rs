@@ -161,7 +161,7 @@ impl Edited {
             self.read_to = news.read_to;
             if let Some(at) = news.accepted_at {
                 self.recorded = EditedRows::default();
-                // What was compared before is accepted too.
+                // A comparison that began before the acceptance is accepted too.
                 self.compared = self.compared.take().filter(|(began, _)| *began > at);
             }
             self.recorded.take(news.recorded);

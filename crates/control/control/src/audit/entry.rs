@@ -18,7 +18,6 @@ pub struct Entry {
     pub via: String,
     /// Where the request came from.
     pub ip: String,
-    /// The request.
     pub request_id: String,
     /// `rule.create`, `user.disable`, …
     pub action: String,

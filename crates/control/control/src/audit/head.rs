@@ -43,7 +43,6 @@ pub(crate) const HAS: &str = "SELECT 1 FROM audit WHERE seq = $1 AND hash = SUBS
 pub struct Lost {
     /// The last entry that was acknowledged.
     pub seq: i64,
-    /// Its digest.
     pub hash: String,
     /// The last entry of the database when that was found.
     pub found: i64,

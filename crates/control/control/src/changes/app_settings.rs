@@ -15,7 +15,6 @@ use crate::rollouts::rollout_rows;
 /// The settings of an app as an admin enters them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AppInput {
-    /// For people.
     pub description: String,
     /// `active` or `disabled`; empty leaves it as it is.
     pub state: String,
@@ -83,6 +82,7 @@ pub fn update(
     };
     audit::append(tx, actor, note)?;
     let mut documents = None;
+    // Disabling or enabling an app changes its rules on nodes, so it publishes a version.
     if before.state != app.state {
         rollout_rows::supersede(tx, actor, &app, &app.state)?;
         documents = Some(versions::publish(tx, actor, &app, "publish", &app.state, &[])?);

@@ -13,7 +13,6 @@ use crate::published::Committed;
 
 pub use tollgate_model::App;
 
-/// Most apps.
 pub const MAX_APPS: i64 = 1_000;
 
 row! {

@@ -70,6 +70,7 @@ pub fn preview(tx: &mut dyn Tx, actor: &Actor, app: &str, ops: &[ChangeOp]) -> R
     let changed: HashSet<&str> =
         ops.iter().filter(|op| op.kind == Kind::TableRule).map(|op| &*op.key).collect();
     let is_changed = |key: &str| changed.contains(key);
+    // Compared when all operations are applied: a change set may change all rows of a bucket.
     preview.faults.extend(buckets::differences(&table_rules, is_changed).into_iter().map(|it| DocFault {
         domain: app.name.clone(),
         line: 1,

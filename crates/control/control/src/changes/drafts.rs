@@ -49,7 +49,6 @@ pub struct OpInput {
 pub struct ChangeInput {
     /// A title in one line; empty: made of the keys.
     pub title: String,
-    /// Why.
     pub comment: String,
     /// At most one for each rule.
     pub ops: Vec<OpInput>,

@@ -20,9 +20,8 @@ pub const MAX_FILES: usize = 500;
 pub struct FileInput {
     /// The domain that the text must have; empty for a new file, whose text says it.
     pub domain: String,
-    /// The YAML.
+    /// The rule file, as YAML.
     pub text: String,
-    /// For people.
     pub description: String,
     /// `on` or `off`; empty means `on`.
     pub state: String,

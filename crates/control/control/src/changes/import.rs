@@ -147,6 +147,7 @@ fn prepare(
         ops.push(change(&name, before.as_ref(), Some(rule.clone())));
         current.extend(before.map(|it| (name, it)));
     }
+    // Rules that the document does not name are deleted.
     for (name, before) in now {
         ops.push(change(&name, Some(&before), None));
         current.insert(name, before);
@@ -158,6 +159,7 @@ fn prepare(
         let max = i64::try_from(MAX_OPS).unwrap_or(i64::MAX);
         return Err(ControlError::Cap { what: "operations of a change set", max });
     }
+    // The hash must not depend on the order of the document.
     ops.sort_by(|a, b| (a.kind, &a.key).cmp(&(b.kind, &b.key)));
     let writes = publishing::writes(&mut current, &ops, now_ms)?;
     let documents = match app {

@@ -16,7 +16,6 @@ pub(crate) const DECISIONS: [&str; 2] = ["force", "takeover"];
 /// The versions of an app, the newest first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PastVersions {
-    /// Its name.
     pub app: String,
     /// Versions below this one have no digest.
     pub from: u64,

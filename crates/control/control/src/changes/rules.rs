@@ -21,7 +21,6 @@ pub struct Rule {
     pub app: String,
     /// The version of its app.
     pub version: i64,
-    /// Its fields.
     pub row: TableRule,
     /// Goes up with each change.
     pub etag: i64,
@@ -44,7 +43,7 @@ pub struct Query {
     pub state: String,
     /// In this order.
     pub sort: Sort,
-    /// From 1.
+    /// Counted from 1.
     pub page: i64,
     /// Rows of a page: 1 to 500.
     pub size: i64,
@@ -65,7 +64,6 @@ pub enum Sort {
 /// One page of a list.
 #[derive(Clone, Debug)]
 pub struct Page {
-    /// Its rows.
     pub rules: Vec<Rule>,
     /// Rows that match, over all pages.
     pub matching: i64,

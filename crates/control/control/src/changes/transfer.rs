@@ -155,6 +155,7 @@ pub fn read(yaml: &str) -> Result<Imported, ControlError> {
     if form.as_deref() != Some(FORM) {
         faults.push(at(&root, "tollgate", format!("expected `tollgate: {FORM}`, the form of the document")));
     }
+    // An invalid app is a fault already.
     if all.app.is_empty() && faults.is_empty() {
         faults.push(at(&root, "app", "required".to_owned()));
     }

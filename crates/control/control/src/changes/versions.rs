@@ -31,7 +31,7 @@ const MAX_DIFFS: usize = 5_000;
 pub struct Version {
     /// 1, 2, 3 …
     pub version: i64,
-    /// `publish`, `rollback`.
+    /// `publish` or `rollback`.
     pub kind: String,
     /// SHA-256 of its documents.
     pub sha256: String,
@@ -48,9 +48,7 @@ pub struct Version {
 /// A rule that differs between two versions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleDiff {
-    /// Its kind.
     pub kind: Kind,
-    /// Its key.
     pub key: String,
     /// The earlier content; `None`: the rule did not exist.
     pub before: Option<Content>,

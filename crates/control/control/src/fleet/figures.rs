@@ -30,9 +30,8 @@ pub struct Figures {
 /// A rule that denied and did not count what may be the cost of finished work.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForgottenRule {
-    /// Its domain.
     pub domain: String,
-    /// Its path.
+    /// Path of the rule.
     pub rule: String,
     /// Such requests of the last five minutes.
     pub requests: u64,

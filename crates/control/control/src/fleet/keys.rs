@@ -154,7 +154,6 @@ pub struct Listing {
 /// A key as people and programs name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
-    /// The domain.
     pub domain: String,
     /// Entries as `key=value`.
     pub entries: Vec<String>,
@@ -339,7 +338,7 @@ impl Control {
     }
 
     fn live_nodes(&self, now_ms: i64) -> (usize, Vec<NodeState>) {
-        // Of no app: which rules they have does not matter here.
+        // Any app: the rules of the nodes do not matter here.
         let mut live: Vec<_> =
             self.nodes().nodes_of("").into_iter().filter(|it| it.is_live(now_ms)).collect();
         let count = live.len();

@@ -22,11 +22,10 @@ const LOST_MS: i64 = 60_000;
 pub struct NodeState {
     /// Kept in its state folder.
     pub id: String,
-    /// For people.
     pub name: String,
     /// Where it connects from.
     pub address: String,
-    /// Its version.
+    /// Version of its software.
     pub software: String,
     /// As key and value.
     pub labels: Vec<(String, String)>,
@@ -47,14 +46,13 @@ pub struct NodeState {
     /// It has yet to show that it takes rules and reports, or it claims to hold what was never published. It
     /// counts for no majority while there are others.
     pub is_new: bool,
-    /// By name.
+    /// Sorted by name.
     pub apps: Vec<NodeApp>,
 }
 
 /// An app on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeApp {
-    /// Its name.
     pub app: String,
     /// The version that was sent.
     pub wanted: u64,
@@ -62,7 +60,7 @@ pub struct NodeApp {
     pub acked: u64,
     /// Why the wanted version is not in force.
     pub fault: Option<String>,
-    /// The version that the fault is of.
+    /// The version that has the fault.
     pub fault_version: u64,
     /// It holds what this database has never published: a newer version, or another one of the same number.
     pub is_ahead: bool,
@@ -71,11 +69,11 @@ pub struct NodeApp {
 /// Whether a node reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// It does.
+    /// Seen less than 15 seconds ago.
     Live,
-    /// Not for 15 seconds: three of its reports are missing.
+    /// Not seen for 15 seconds: three reports are missing.
     Unresponsive,
-    /// Not for a minute, so that it is probably gone.
+    /// Not seen for a minute: probably gone.
     Lost,
 }
 
@@ -92,7 +90,7 @@ impl Health {
 }
 
 impl NodeState {
-    /// Whether it reports, and how long it has not.
+    /// Whether it reports, or for how long it has not.
     #[must_use]
     pub const fn health(&self, now_ms: i64) -> Health {
         match now_ms.saturating_sub(self.last_seen_ms) {
@@ -151,7 +149,6 @@ pub(crate) fn is_majority(voters: &[&NodeState], is: impl Fn(&&NodeState) -> boo
 pub struct InForce {
     /// Live nodes that have it.
     pub have: usize,
-    /// Live nodes.
     pub live: usize,
     /// Nodes that are unresponsive or lost, and were not removed.
     pub offline: usize,

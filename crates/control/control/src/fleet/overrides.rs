@@ -32,7 +32,6 @@ pub const MAX_LISTED: i64 = 500;
 /// The effect of an override.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Denies.
     Block,
     /// Admits, and counts nothing.
     Allow,
@@ -56,7 +55,6 @@ impl Action {
 /// An override as people and programs enter it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OverrideInput {
-    /// The domain.
     pub domain: String,
     /// The first entries of a descriptor, as `key=value`; none for the whole domain.
     pub entries: Vec<String>,
@@ -64,26 +62,20 @@ pub struct OverrideInput {
     pub action: String,
     /// For how many minutes.
     pub minutes: String,
-    /// Why.
     pub reason: String,
 }
 
-/// An override.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
-    /// Its id.
     pub id: String,
-    /// The domain.
     pub domain: String,
     /// The first entries of a descriptor, as key and value; none for the whole domain.
     pub entries: Vec<(String, String)>,
     /// The app that owns the domain; [`EVERY_APP`] if none does.
     pub app: String,
-    /// Its effect.
     pub action: Action,
     /// When it ends, in milliseconds UTC.
     pub until: i64,
-    /// Why.
     pub reason: String,
     /// Who made it.
     pub author: String,

@@ -18,7 +18,6 @@ use crate::rollouts::rollout_rows;
 /// The documents of an app that a node holds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct HeldDocuments {
-    /// Its version.
     pub version: u64,
     /// One for each domain.
     pub documents: Vec<HeldDocument>,
@@ -27,7 +26,6 @@ pub struct HeldDocuments {
 /// The rules of one domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct HeldDocument {
-    /// The domain.
     pub domain: String,
     /// The rule file.
     pub yaml: String,
@@ -138,6 +136,7 @@ pub(crate) fn take_over(
     for list in [&mut given, &mut made] {
         list.sort_by(|a, b| a.domain().cmp(b.domain()));
     }
+    // Otherwise taking over would change the rules of the node. The error rolls everything back.
     if given != made {
         let reason =
             "what the node holds cannot be written as rules of this app; force what the database has";

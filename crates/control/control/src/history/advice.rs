@@ -84,7 +84,7 @@ pub fn suggestion(
     };
     let found = history(tx, actor, &query)?;
     let rows: Vec<i64> = found.points.iter().map(|point| point.counts.offered()).collect();
-    // What was before the first request says nothing about the traffic.
+    // The time before the first request says nothing about the traffic.
     let first = rows.iter().position(|row| *row > 0).unwrap_or(rows.len());
     Ok(suggest(&rows[first..], rule.row.need_permits, rule.row.max_permits))
 }

@@ -9,9 +9,7 @@ const MOST: u64 = 1_000_000_000_000;
 /// Decisions by their outcome, and hits near a limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Let pass.
     pub admitted: i64,
-    /// Denied.
     pub denied: i64,
     /// Let pass by shadow mode alone.
     pub shadow_denied: i64,
@@ -36,7 +34,7 @@ columns! {
 }
 
 impl Counts {
-    /// All decisions.
+    /// All decisions, whatever their outcome.
     #[must_use]
     pub const fn offered(&self) -> i64 {
         self.admitted.saturating_add(self.denied).saturating_add(self.shadow_denied)
@@ -76,7 +74,7 @@ impl Counts {
         self.offered() == 0 && self.degraded == 0 && self.near == 0 && self.both_denied == 0
     }
 
-    /// Adds `more`.
+    /// Adds `more`, saturating.
     pub fn add(&mut self, more: Self) {
         *self = self.zip(more, i64::saturating_add);
     }

@@ -22,13 +22,12 @@ const MOST_BELOW: i64 = 500;
 /// Most domains in a list of requests that no rule limits.
 const MOST_DOMAINS: i64 = 500;
 
-/// Whose counts.
+/// The rules whose counts are read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Scope {
     /// Everything that the actor may see.
     #[default]
     All,
-    /// One app.
     App(String),
     /// A rule of an app and the rules below it, by its path, such as `key=pushGeo`.
     Rule(String, String),
@@ -37,14 +36,13 @@ pub enum Scope {
     Domain(String, String),
 }
 
-/// Which points.
+/// The points to read.
 #[derive(Clone, Debug, Default)]
 pub struct HistoryQuery {
-    /// Whose.
     pub scope: Scope,
     /// In ms UTC.
     pub from_ms: i64,
-    /// In ms UTC; not contained.
+    /// In ms UTC; exclusive.
     pub to_ms: i64,
     /// The time of one point in ms, rounded up to rows; 0 chooses one.
     pub step_ms: i64,
@@ -66,14 +64,12 @@ pub struct Point {
     pub at_ms: i64,
     /// The part of the step that has passed and was reported: rates divide by it. 0 for a step in the future.
     pub span_ms: i64,
-    /// The counts.
     pub counts: Counts,
 }
 
 /// When a rule was used last, as far as nodes have reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Last {
-    /// The app.
     pub app: String,
     /// The key of its row.
     pub key: String,
@@ -253,7 +249,6 @@ pub struct Unlimited {
     pub domain: String,
     /// [`UNMATCHED`] or [`UNKNOWN_DOMAIN`].
     pub rule: String,
-    /// Their outcomes.
     pub counts: Counts,
 }
 

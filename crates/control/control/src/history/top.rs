@@ -28,7 +28,6 @@ pub(super) type TopSums<'g> = HashMap<(&'g str, &'g str), BTreeMap<(i64, &'g Str
 pub struct TopKey {
     /// Its domain: the app, for rules of the table of committed rates.
     pub domain: String,
-    /// Its rule.
     pub rule: String,
     /// The values of its descriptor.
     pub key: String,
@@ -36,16 +35,16 @@ pub struct TopKey {
     pub denied: i64,
 }
 
-/// Which keys.
+/// The keys to list.
 #[derive(Clone, Debug, Default)]
 pub struct TopQuery {
     /// The rules whose keys are listed.
     pub scope: Scope,
-    /// That contain this text, unless empty.
+    /// Only keys that contain this text, unless it is empty.
     pub search: String,
-    /// Denied in the time before now, in ms: at most 7 days.
+    /// Only keys denied in this span before now, in ms: at most 7 days.
     pub span_ms: i64,
-    /// At most this many, 1 to 500.
+    /// Maximum number of keys, 1 to 500.
     pub limit: i64,
 }
 

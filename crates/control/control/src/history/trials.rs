@@ -109,7 +109,7 @@ pub fn compared(
         let scope = Scope::Rule(app.to_owned(), path_of(key));
         let from_ms = since_ms.max(to_ms - Resolution::Hour.kept_ms());
         found = history::history(tx, actor, &HistoryQuery { scope, from_ms, to_ms, step_ms: 0 })?;
-        // What was denied before there was a candidate is no comparison.
+        // Denials from before the candidate cannot be compared.
         found.points.retain(|point| point.at_ms >= since_ms + REPORT_MS);
     }
     Ok(Some(Compared { trial, is_running: row.state == "on", since_ms, history: found }))

@@ -28,22 +28,18 @@ pub struct StepEnd {
     pub sides: Sides,
 }
 
-/// A rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rollout {
-    /// Its id.
     pub id: String,
-    /// The app.
     pub app: String,
     /// The version before.
     pub from_version: i64,
-    /// The candidate.
+    /// The candidate version.
     pub to_version: i64,
-    /// The version with the content of before, if it was withdrawn.
+    /// The version that restored the earlier content, if the rollout was withdrawn.
     pub withdrawn_version: Option<i64>,
-    /// Its steps.
     pub plan: Plan,
-    /// Where it is.
+    /// Its current step and state.
     pub progress: Progress,
     /// The steps that have ended.
     pub ended: Vec<StepEnd>,

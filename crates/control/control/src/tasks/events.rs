@@ -25,7 +25,6 @@ pub enum Topic {
 const TOPICS: usize = 5;
 
 impl Topic {
-    /// Every topic.
     pub const ALL: [Self; TOPICS] =
         [Self::History, Self::Nodes, Self::Changes, Self::Rollouts, Self::Problems];
 

@@ -68,7 +68,7 @@ fn visible(mut found: Vec<Problem>, actor: &Actor) -> Vec<Problem> {
         "" => !it.node.is_empty() || actor.may(Role::Viewer, EVERY_APP),
         app => actor.may(Role::Viewer, app),
     });
-    // What is of no app may name addresses, stores, domains and files of others.
+    // Problems without an app may name addresses, stores, domains and files of other apps.
     if !actor.may_everywhere(Role::Viewer) {
         found.iter_mut().filter(|it| it.app.is_empty()).for_each(|it| it.detail.clear());
     }

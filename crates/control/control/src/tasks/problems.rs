@@ -88,7 +88,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
     pub const ALL: [Self; 20] = [
         Self::UnresponsiveNode,
         Self::RejectedVersion,
@@ -143,7 +142,6 @@ impl Kind {
 /// Something that is wrong now.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
-    /// Its kind.
     pub kind: Kind,
     /// The app that it concerns; empty if it concerns all.
     pub app: String,
@@ -278,7 +276,7 @@ fn of_node(state: &State, node: &NodeState, found: &mut Vec<Problem>) {
     }
     if !node.is_live(state.now_ms) {
         let since_ms = Some(node.last_seen_ms);
-        // What it said last may be wrong by now.
+        // Its last report may be wrong by now.
         return found.push(Problem { since_ms, ..of_node(Kind::UnresponsiveNode) });
     }
     for app in &node.apps {

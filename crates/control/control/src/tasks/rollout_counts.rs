@@ -99,7 +99,7 @@ impl RolloutCounts {
             let denied = bounded(rule.denied);
             let degraded = bounded(rule.degraded);
             let decisions = admitted + shadow + denied;
-            // What the version would have denied by counters of its own counts as denied.
+            // Requests that counters of its own would have denied count as denied.
             let denied = decisions.min(denied + bounded(rule.alone_denied));
             tallies.entry(app).or_default().add(Tally { decisions, denied, degraded });
         }

@@ -50,7 +50,7 @@ impl OpenRollout {
 /// Moves rollouts on, one look at a time.
 pub struct Roller {
     term: i64,
-    /// By app.
+    /// Open rollouts by app.
     rolling: BTreeMap<String, OpenRollout>,
 }
 
@@ -325,7 +325,7 @@ impl Control {
         ask: Ask,
     ) -> Result<Rollout, ControlError> {
         let app = app.to_owned();
-        // What the step has seen, if it is still the same step.
+        // The counts of the step, if it is still the same step.
         let sides = self.observed(&app).filter(|it| it.etag == etag).map(|it| it.sides).unwrap_or_default();
         let work = move |tx: &mut dyn Tx, actor: &Actor| rollouts::ask(tx, actor, &app, etag, &ask, sides);
         let asked = self.change_beside_as(claim, OldNodes::Leave, work).await?;

@@ -41,7 +41,6 @@ pub enum State {
 }
 
 impl State {
-    /// Every state.
     pub const ALL: [Self; 5] = [Self::Running, Self::Paused, Self::Halted, Self::Done, Self::Withdrawn];
 
     /// Its name in the database and in the API.
@@ -135,7 +134,6 @@ impl Why {
 /// The state of a rollout that survives a restart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// Where it is.
     pub state: State,
     /// Index of the current step.
     pub step: usize,
@@ -165,9 +163,7 @@ impl Progress {
 /// A node as a gate sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeenNode {
-    /// Its id.
     pub id: String,
-    /// For people.
     pub name: String,
     /// As key and value.
     pub labels: Vec<(String, String)>,
@@ -190,9 +186,7 @@ pub struct SeenNode {
 /// From one moment to another, in ms UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its beginning.
     pub from_ms: i64,
-    /// Its end.
     pub to_ms: i64,
 }
 
@@ -203,14 +197,13 @@ pub enum Event<'a> {
     Nodes(&'a [SeenNode]),
     /// Decisions of a node since `from_ms`.
     Counted {
-        /// Its id.
+        /// Id of the node.
         node: &'a str,
-        /// The begin of the time that the counts cover.
+        /// Start of the time that the counts cover.
         from_ms: i64,
-        /// The counts.
         tally: Tally,
     },
-    /// An operator.
+    /// A request of an operator.
     Asked(Ask),
 }
 
@@ -258,7 +251,7 @@ pub enum Action {
 #[error("the rollout is {}", .0.name())]
 pub struct WrongState(pub State);
 
-/// One rollout.
+/// The state machine of one rollout.
 #[derive(Clone, Debug)]
 pub struct Machine {
     plan: Plan,

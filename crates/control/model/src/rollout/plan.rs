@@ -147,7 +147,6 @@ impl Default for Plan {
 pub struct PlanInput {
     /// One step per line.
     pub steps: String,
-    /// Seconds.
     pub soak_s: String,
     /// `yes` or `no`.
     pub auto_rollback: String,

@@ -18,7 +18,6 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Every stage.
     pub const ALL: [Self; 5] = [Self::Rejected, Self::Waiting, Self::Candidate, Self::Before, Self::LeftOut];
 
     /// Its name in the API.

@@ -10,7 +10,6 @@ pub const MOST_DENIED_MORE: u64 = 500;
 /// Decisions of some nodes about one app.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Decisions.
     pub decisions: u64,
     /// Those that denied.
     pub denied: u64,
