@@ -12,7 +12,7 @@ pub(crate) struct Group {
     pub(crate) entries: Vec<Entry>,
 }
 
-/// A screen.
+/// A screen, as an entry of the navigation.
 pub(crate) struct Entry {
     pub(crate) href: &'static str,
     pub(crate) text: &'static str,

@@ -47,13 +47,10 @@ use crate::web::{Failure, Visit};
 /// A page, by what it does.
 #[derive(Clone, Copy, Debug)]
 pub enum Page {
-    /// The overview.
     Home,
     /// The form of the login.
     Login,
-    /// Logs in.
     LogIn,
-    /// Logs out.
     LogOut,
     /// The form of the first admin.
     Setup,
@@ -87,11 +84,9 @@ pub enum Page {
     ConfirmDelete,
     /// Deletes a rule.
     DeleteRule,
-    /// Versions.
     Versions,
     /// Asks whether to roll back.
     ConfirmRollback,
-    /// Rolls back.
     RollBack,
     /// Change sets, and differences of versions.
     Change(changes::ChangePage),
@@ -99,7 +94,6 @@ pub enum Page {
     AppSettings,
     /// Changes the settings of an app.
     ChangeApp,
-    /// Rollouts.
     Rollouts,
     /// The rollout of an app.
     Rollout,
@@ -111,21 +105,16 @@ pub enum Page {
     Thaw,
     /// One action for several rules.
     Bulk,
-    /// Rule files.
     File(files::FilePage),
     /// Another action of the page of a rule.
     RuleAct(rule_acts::RuleAct),
-    /// Nodes.
     Nodes,
-    /// A node.
     Node,
     /// Removes a node.
     RemoveNode,
-    /// Users.
     Users,
     /// Adds a user.
     CreateUser,
-    /// A user.
     User,
     /// Disables or enables a user.
     ChangeUser,
@@ -141,23 +130,20 @@ pub enum Page {
     RedeemLink,
     /// The account of the user.
     Me,
-    /// Changes preferences.
+    /// Changes the visitor's own preferences.
     ChangeMe,
     /// Changes the password.
     ChangePassword,
     /// Ends a login.
     EndLogin,
-    /// Tokens.
     Tokens,
     /// Makes a token.
     CreateToken,
     /// Ends a token.
     RevokeToken,
-    /// The settings.
     Settings,
     /// Changes the settings.
     ChangeSettings,
-    /// The audit.
     Audit,
     /// The counters of a key.
     Keys,

@@ -24,7 +24,6 @@ const MAX_BYTES: usize = 64 << 20;
 /// Longer than the replay of ten million requests takes.
 const MAX_TIME: Duration = Duration::from_secs(20);
 
-/// A trace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Trace {
     pub(crate) name: String,

@@ -1,5 +1,5 @@
-//! What the visitors of a console share, and how much of it one may have: bodies, events, look-ups, and turns
-//! for what takes long.
+//! Resources that the visitors of a console share, and the part of each visitor: bodies, events, look-ups,
+//! and turns for slow work.
 
 use std::sync::Arc;
 

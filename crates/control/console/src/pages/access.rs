@@ -236,7 +236,7 @@ pub(super) async fn prefer(console: &Console, visit: &Visit) -> Result<Reply, Fa
         changed.await?;
     }
     let mut reply = redirect(place(visit.field("back")));
-    // What is empty or on is the default, which needs no cookie.
+    // An empty value or `on` is the default, which needs no cookie.
     for (name, allowed) in
         [("lang", &["zh", "en"][..]), ("theme", &["light", "dark", ""]), ("shortcuts", &["off", "on"])]
     {

@@ -29,9 +29,8 @@ const SIZE: usize = 50;
 /// A page of change sets.
 #[derive(Clone, Copy, Debug)]
 pub enum ChangePage {
-    /// The list.
     List,
-    /// One.
+    /// A single change set.
     Show,
     /// Submits, reviews, publishes or comments one.
     Act,
@@ -454,7 +453,7 @@ async fn act(console: &Console, visit: &Visit) -> Result<Reply, Failure> {
     let bad = |text: &'static str| Some(("bad", text.to_owned()));
     let (status, notice, fault) = match Outcome::of(done.await) {
         Ok(Outcome::Done(done)) => {
-            // What is rolled out is worth watching.
+            // A rollout is worth watching, so its page comes next.
             let is_rolled_out = done.published_version.is_some_and(|version| {
                 let published = console.control.published();
                 let published = published.borrow();

@@ -26,7 +26,6 @@ pub(super) struct Diffs {
     pub(super) tabs: Vec<Tab>,
 }
 
-/// One rule.
 pub(super) struct RuleView {
     pub(super) key: String,
     pub(super) href: String,

@@ -166,7 +166,7 @@ fn found(lang: Lang, question: &Question, entries: &str, answers: &Answers) -> F
         domain: question.domain.clone(),
         entries: entries.to_owned(),
         rule: known.and_then(|it| it.rule.clone()).unwrap_or_default(),
-        // Of a disabled app the notice says why.
+        // For a disabled app the notice says why.
         none: known.and_then(|it| it.none.clone()).filter(|_| !answers.is_app_disabled).unwrap_or_default(),
         rows,
         overridden,

@@ -138,7 +138,7 @@ fn row(visit: &Visit, who: &Who, node: &NodeState, figures: Option<&Figures>, no
         name: node.name.clone(),
         health: health(visit.lang, node.health(now_ms)),
         labels: labels(node),
-        // What it holds is known again when it attaches.
+        // Its rules are unknown until it attaches.
         in_force: match node.is_connected || apps.iter().any(|it| it.acked > 0) {
             true => format!("{} / {}", apps.len() - missing.len(), apps.len()),
             false => d.unknown.to_owned(),
@@ -232,7 +232,7 @@ pub(super) async fn one(console: &Console, visit: &Visit) -> Result<Reply, Failu
         Fact::text(d.standing, standing(d, &node).to_owned()),
     ];
     let mut faults = Vec::new();
-    // What may name machines, domains and files of others, as in the API.
+    // These may name machines, domains and files of other apps, as in the API.
     if who.may_everywhere(Role::Viewer) {
         facts.insert(2, Fact::code(t.address, node.address.clone()));
         facts.push(Fact::code(d.own_domains, or_none(&node.local_domains)));

@@ -4,7 +4,7 @@ use tollgate_control::problems::{Kind, Problem};
 
 use crate::web::{Visit, encoded};
 
-/// One problem.
+/// A problem, as a line of the list.
 pub(super) struct Line {
     pub(super) class: &'static str,
     pub(super) tag: String,

@@ -1,5 +1,5 @@
-//! What the page of a rule does besides its form: another state or a trial by one click, and the same
-//! rule as YAML.
+//! Actions on a rule's page beside its form: another state or a trial by one click, and the same rule
+//! as YAML.
 
 use askama::Template;
 use hyper::StatusCode;
@@ -26,7 +26,7 @@ pub enum RuleAct {
     State,
     /// Numbers in shadow beside those in force.
     Trial,
-    /// Its YAML.
+    /// Shows the rule as YAML.
     Yaml,
     /// Saves its YAML.
     SaveYaml,

@@ -26,7 +26,7 @@ pub(super) struct Secret {
     pub(super) text: String,
 }
 
-/// One card.
+/// A card of the page.
 #[derive(Default)]
 pub(super) struct Section {
     pub(super) title: &'static str,

@@ -52,7 +52,6 @@ impl TablePage {
     }
 }
 
-/// One cell.
 #[derive(Default)]
 pub(super) struct Cell {
     pub(super) text: String,

@@ -89,7 +89,7 @@ async fn write(
         .change(visit, move |tx, actor| publishing::propose(tx, actor, &name, &input, Intent::Publish))
         .await;
     let done = match done {
-        // Of a single new file this means that it is there.
+        // For a single new file a conflict means that it exists.
         Err(ControlError::Conflict(_)) if base.is_none() => return Err(duplicate().into()),
         done => done?,
     };

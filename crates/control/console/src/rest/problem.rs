@@ -72,6 +72,7 @@ pub(crate) fn failed(visit: &Visit, failure: Failure) -> Reply {
             tracing::error!(request = %visit.request_id, %error, "an operation failed");
             (StatusCode::INTERNAL_SERVER_ERROR, "internal", "internal error; nothing was changed".to_owned())
         }
+        // A panic may come after the commit.
         Failure::Panic => {
             tracing::error!(request = %visit.request_id, "an operation panicked");
             let detail = "internal error; the change may or may not have been made";

@@ -63,7 +63,7 @@ texts! {
 
 /// A span of time to choose.
 pub(crate) struct Span {
-    /// In URLs.
+    /// As it appears in URLs.
     pub(crate) name: &'static str,
     pub(crate) ms: i64,
     zh: &'static str,

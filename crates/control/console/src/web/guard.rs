@@ -41,7 +41,7 @@ pub(crate) fn check(fields: &HeaderMap, known: &[String], is_safe: bool) -> Resu
 /// Whether a `Host` is a name of this machine alone.
 fn is_this_machine(host: &str) -> bool {
     let Ok(authority) = Authority::try_from(host) else { return false };
-    // What it leaves out or reads otherwise is not what a browser sends.
+    // A browser sends no `Host` that the parser shortens or reads otherwise.
     let name = authority.host();
     let port = authority.port();
     let written = port.as_ref().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));

@@ -28,7 +28,7 @@ const MAX_ANONYMOUS: usize = 64 * 1024;
 /// Most fields of a form.
 const MAX_FIELDS: usize = 200;
 
-/// One request.
+/// One HTTP request.
 pub(crate) struct Visit {
     /// Path and query.
     pub(crate) target: String,

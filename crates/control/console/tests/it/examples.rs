@@ -8,7 +8,7 @@ fn plain(html: &str) -> String {
     signs.into_iter().fold(html.to_owned(), |text, (entity, sign)| text.replace(entity, sign))
 }
 
-/// What is between `from` and the next `to`.
+/// The text between `from` and the next `to`.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
     Some(text.split_once(from)?.1.split_once(to)?.0)
 }

@@ -1,4 +1,4 @@
-//! What one visitor takes from the others: work, places, memory.
+//! A visitor that floods the console takes neither work, places nor memory from the others.
 
 use std::time::Duration;
 

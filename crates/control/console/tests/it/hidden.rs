@@ -1,11 +1,11 @@
-//! What those who do not see every app do not see of nodes, on pages as in the API.
+//! Facts about nodes that are hidden from users without rights on every app, on pages as in the API.
 
 use tollgate_control::{NodeApp, NodeState};
 use tollgate_fleet_proto::{Report, Store};
 
 use crate::server::{Client, Server};
 
-/// What may name machines, domains and files of others.
+/// Texts that name machines, domains and files of other apps.
 const HIDDEN: [&str; 4] = ["10.9.8.7", "payroll-domain", "payroll-app", "no room on /secret/disk"];
 
 #[tokio::test]

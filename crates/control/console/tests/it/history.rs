@@ -1,4 +1,4 @@
-//! What nodes report, on pages and in the API.
+//! Reports of nodes, on pages and in the API.
 
 use tollgate_fleet_proto::{Report, RuleCounts, TopKey};
 

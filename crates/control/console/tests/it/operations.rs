@@ -17,7 +17,7 @@ pub(crate) enum Who {
     Everywhere(Role),
 }
 
-/// What more there is to know.
+/// Further conditions on the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// By a login or a token.
@@ -453,7 +453,7 @@ pub(crate) const PAGES: &[Operation] = &[
     post("POST /logout", "/logout", "", Anyone),
 ];
 
-/// What a program calls instead of a page's form. Nothing that the console can do is missing from the API.
+/// The API calls that replace each page's form. The API can do everything that the console can.
 pub(crate) const TWINS: &[(&str, &[&str])] = &[
     ("POST /login", &["POST /api/v1/login"]),
     ("POST /logout", &["POST /api/v1/logout"]),

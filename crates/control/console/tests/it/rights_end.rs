@@ -13,7 +13,7 @@ use crate::operations::{API, FILE_BODY, LOOSE, Operation, PAGES, Who};
 use crate::rights::{commits, is_refused};
 use crate::server::{Client, Reply, Server};
 
-/// How a right ends: by a login, by a token, and what the database says from then on. `ANN` is the user,
+/// Ways in which a right ends: for a login, for a token, and the change to the database. `ANN` is the user,
 /// `LOGIN` the hash of the cookie.
 const ENDINGS: &[(&str, bool, bool, &str)] = &[
     ("disabled", true, true, "UPDATE users SET state = 'disabled' WHERE id = ANN"),
@@ -37,7 +37,7 @@ struct Trap {
     database: Option<Connection>,
     /// Transactions that begin before the right ends.
     left: usize,
-    /// How it ends; taken when it does.
+    /// The statement that ends the right; taken when it runs.
     ending: Option<String>,
     /// Changes with each commit of the server after that.
     at_end: Option<i64>,
@@ -67,7 +67,7 @@ struct World {
     ready: i64,
 }
 
-/// What rights are made of.
+/// The tables that rights are stored in.
 const RIGHTS: [&str; 4] = ["users", "role_bindings", "logins", "tokens"];
 
 impl World {
@@ -172,7 +172,7 @@ impl World {
     }
 }
 
-/// What needs no right begins or ends logins, and is tried elsewhere.
+/// Every operation that needs a right. The others begin or end logins, and are tried elsewhere.
 fn all() -> impl Iterator<Item = &'static Operation> {
     API.iter().chain(PAGES).chain(LOOSE).filter(|it| !matches!(it.who, Who::Anyone))
 }

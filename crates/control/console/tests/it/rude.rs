@@ -7,7 +7,7 @@ use crate::contract::{prepare, target};
 use crate::operations::{API, PAGES};
 use crate::server::{Client, Server};
 
-/// What people and programs send instead of what was meant.
+/// Unexpected input of people and programs.
 fn texts() -> Vec<String> {
     let mut texts: Vec<String> = [
         "",

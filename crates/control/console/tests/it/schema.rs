@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What of `value` is not as `schema` says, if anything.
+/// The first violation of `schema` in `value`, if there is one.
 pub(crate) fn fault(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
     if let Some(reference) = schema.get("$ref").and_then(Value::as_str) {
         let Some(schema) = document.pointer(reference.trim_start_matches('#')) else {

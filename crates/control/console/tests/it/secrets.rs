@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::server::{Client, Server};
 
-/// What was logged.
+/// The log, kept in memory.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

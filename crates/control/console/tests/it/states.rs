@@ -1,5 +1,5 @@
-//! What is shown of a node in each situation, as the page `docs/internal/console-states.md` says: its table is
-//! the table of this test.
+//! The display of a node in each situation, as in `docs/internal/console-states.md`: its table is the table
+//! of this test.
 
 use std::collections::BTreeMap;
 
@@ -218,7 +218,7 @@ async fn a_node_that_is_silent_for_thirty_days_is_not_kept() {
     assert!(known.is_empty(), "{known:?}");
 }
 
-/// What pages and API say of an app, by the state of the app and of its rule.
+/// An app on pages and in the API, by the state of the app and of its rule.
 #[tokio::test]
 async fn a_rule_of_a_disabled_app_is_in_force_nowhere_and_each_page_says_so() {
     let texts = BTreeMap::from([("en", "app disabled"), ("zh-CN", "应用已停用")]);
