@@ -7,7 +7,7 @@ mod tollgate;
 
 use std::time::Duration;
 
-/// Who decides.
+/// The implementation that decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Kind {
     /// Our memory store, one take a call.

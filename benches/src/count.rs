@@ -35,7 +35,7 @@ pub(crate) struct Count {
     /// Write the counts as the new baselines of this build.
     #[arg(long)]
     write: bool,
-    /// The baselines.
+    /// File of the baselines.
     #[arg(long, default_value = FILE)]
     baselines: PathBuf,
 }

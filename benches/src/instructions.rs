@@ -30,13 +30,13 @@ const KINDS: [Kind; 10] = [
 /// One contender: a number of passes over the same requests for a number of keys.
 #[derive(clap::Args)]
 pub(crate) struct Decide {
-    /// Who.
+    /// The implementation to measure.
     pub(crate) kind: Kind,
-    /// How many passes.
+    /// Number of passes.
     pub(crate) passes: u64,
     #[arg(long, default_value_t = 1_000)]
     pub(crate) keys: u64,
-    /// How many of it, each with these keys: the places of keys are random, and this is their mean.
+    /// Number of contenders, each with these keys: the places of keys are random, and the result is the mean.
     #[arg(long, default_value_t = 1)]
     pub(crate) of_it: usize,
     /// With nothing left to admit.

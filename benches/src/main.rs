@@ -67,7 +67,7 @@ enum What {
     InProcess,
     /// Bytes a key, and the slowest decision while the table grows.
     Memory,
-    /// How far each algorithm is from exact, and the bytes of a key.
+    /// The error of each algorithm against an exact count, and the bytes per key.
     Accuracy(accuracy::Accuracy),
     /// gRPC servers under h2load: rate, latency, CPU a request.
     Grpc,
@@ -75,11 +75,11 @@ enum What {
     Resp,
     /// HTTP servers under our own load, likewise.
     Http,
-    /// What we add to an echo of the same protocol, one request at a time.
+    /// Our overhead over an echo of the same protocol, one request at a time.
     Echo,
     /// Twenty times the usual load on one key: what its limit admits, what the others get.
     Surge,
-    /// What watching costs.
+    /// Cost of the top-key sketch and of the log of denials.
     Observed,
     /// The control plane: from a change to 1,000 nodes and to three real ones, pages of 10,000 rules,
     /// reports.

@@ -17,12 +17,12 @@ use crate::settings::Settings;
 
 const KINDS: [Kind; 5] = [Kind::Governor, Kind::Throttlecrab, Kind::Limitador, Kind::Floor, Kind::Tollgate];
 
-/// One contender from nothing to so many keys.
+/// One contender, filled up to this number of keys.
 #[derive(clap::Args)]
 pub(crate) struct Grow {
-    /// Who.
+    /// The implementation to measure.
     kind: Kind,
-    /// How many keys.
+    /// Number of keys.
     keys: u64,
     /// Time every single decision too.
     #[arg(long)]

@@ -16,7 +16,7 @@ const REQUEST: usize = 79;
 /// Their reply to every request: admitted.
 const REPLY: &[u8] = b"*5\r\n:0\r\n:1001\r\n:1000\r\n:-1\r\n:4\r\n";
 
-/// Which.
+/// The protocol and the runtime of a responder.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Kind {
     /// The Redis protocol on epoll without a runtime.

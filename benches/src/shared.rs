@@ -28,7 +28,7 @@ use crate::settings::Settings;
 const SERVING: usize = 0;
 const ASKING: usize = 1;
 
-/// What to measure; everything where nothing is named.
+/// The parts to measure; all of them by default.
 #[derive(clap::Args)]
 pub(crate) struct Shared {
     /// Only these parts.

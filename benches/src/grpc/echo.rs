@@ -122,7 +122,7 @@ pub(crate) fn ask(port: u16) -> anyhow::Result<()> {
     })
 }
 
-/// What decides.
+/// The implementation behind the server.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Behind {
     /// Nothing: always OK.
@@ -131,7 +131,7 @@ pub(crate) enum Behind {
     Limitador,
 }
 
-/// What it runs on.
+/// The runtime of the server.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub(crate) enum Runtime {
     /// tokio's current-thread runtime.

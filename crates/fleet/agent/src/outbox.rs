@@ -241,6 +241,7 @@ impl Outbox {
 
     fn report(&self, sum: Sum) -> (Timestamp, Report) {
         let counts = |((domain, rule), counts): (Key, Counts)| {
+            // Without `..`, so that a new count cannot be forgotten here.
             let Counts {
                 admitted,
                 denied,

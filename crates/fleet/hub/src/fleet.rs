@@ -512,6 +512,7 @@ impl Fleet {
             match action {
                 Action::Send(session, outgoing) => {
                     let stream = state.streams.get(&session);
+                    // Never waited for: the hub is locked here, for all nodes.
                     if stream.is_some_and(|stream| stream.outgoing.try_send(outgoing).is_err()) {
                         too_slow.push(session);
                     }
@@ -538,6 +539,7 @@ impl Fleet {
                 }
             }
         }
+        // Closed last, since closing is an event of the hub, whose actions must be done before.
         for session in too_slow {
             if let Some(stream) = state.streams.remove(&session) {
                 tracing::warn!(

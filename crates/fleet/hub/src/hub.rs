@@ -608,6 +608,7 @@ impl Hub {
                     }
                     let node = id.to_owned();
                     let report = Box::new(report);
+                    // Confirmed only once it is stored: until then the node keeps it and may send it again.
                     self.actions.push(Action::Store { session, node, incarnation, report });
                 }
             },

@@ -11,6 +11,6 @@ pub enum Mistake {
     RemovalForgotten,
     /// Rules that this database has never published are replaced once its version is above theirs.
     ForeignReplaced,
-    /// What a node rejected is sent again and again.
+    /// Rules that a node rejected are sent again and again.
     RejectedSentAgain,
 }

@@ -158,7 +158,7 @@ impl App {
         let Ok(sha256) = Sha256Bytes::try_from(&*held.sha256) else { return };
         let holds = Some((held.version, sha256));
         self.is_foreign = match held.version {
-            // Of another database, before the node moved to this one.
+            // Held from another database, before the node moved to this one.
             0 => of.keeps_foreign,
             _ if !of.is_of_epoch => of.keeps_foreign,
             _ if self.before == holds && !self.is_foreign => false,
@@ -489,7 +489,7 @@ impl Node {
         self.outstanding = None;
     }
 
-    /// What to send to get from what the node holds to what is published; `None` if there is nothing to send.
+    /// The bundle that brings the node to the published rules; `None` if there is nothing to send.
     pub(crate) fn plan(&mut self, published: &Prepared, how: Sending, id: u64) -> Option<Arc<Bundle>> {
         if !self.is_of_epoch && published.apps.is_empty() {
             return None; // a new, empty database must not take away the rules of a fleet

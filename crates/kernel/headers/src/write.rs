@@ -146,7 +146,7 @@ fn write_draft_11(
         put_list(listed(limits, shown), out, |limit, out| {
             put_name(limit.name, out);
             out.put_slice(b";r=");
-            // Of `q`, which has a window and so cannot be the burst.
+            // Remaining of `q`, which has a window and so cannot be the burst.
             put_number(limit.remaining.min(limit.limit), out);
             if !is_never(limit.reset_after) || wait(limit.retry_after).is_some() {
                 out.put_slice(b";t=");

@@ -5,8 +5,9 @@
 //! last: they count denied requests, so a permit that is given back to them may have been denied to a caller
 //! for the rest of the window.
 //!
-//! Of several denials the one with the longest wait is returned: no retry passes before its end. Requests of
-//! one limiter and key are one request for their sum, since only the sum says how long all of them wait.
+//! If several limits deny, the denial with the longest wait is returned: no retry passes before its end.
+//! Requests of one limiter and key are one request for their sum, since only the sum says how long all of
+//! them wait.
 
 use std::fmt;
 

@@ -107,7 +107,7 @@ mod tests {
             assert_eq!(fill(&shares, &mut free, "a", |nth| 1 + nth), (100, Domain));
             assert_eq!(fill(&shares, &mut free, "c", |nth| nth), (120, Domain));
             assert_eq!(fill(&shares, &mut free, "a", |nth| 1_000 + nth), (0, Domain));
-            // Of 30 that are left, each further domain gets some.
+            // Each further domain gets some of the 30 that are left.
             for domain in 0..30 {
                 let (made, _) = fill(&shares, &mut free, &domain.to_string(), |_| 0);
                 assert!(made > 0 || free.places.min(free.bytes) == 0, "domain {domain}, {free:?}");

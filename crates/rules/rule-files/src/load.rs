@@ -153,6 +153,7 @@ fn read_all<'f>(
     let policy = match builder.build() {
         Ok(policy) => policy,
         Err(errors) => {
+            // These errors join those of reading, so that all are reported at once.
             for error in errors {
                 let of_file = error
                     .place

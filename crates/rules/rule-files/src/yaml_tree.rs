@@ -212,6 +212,7 @@ impl Builder {
                     let kind = match open.kind {
                         OpenKind::List(items) => Kind::List(items),
                         OpenKind::Map { mut map, seen, merges, .. } => {
+                            // Only at the end of the map: its own keys win, wherever `<<` is.
                             if self.merge(&mut map, &seen, &merges).is_break() {
                                 return Flow::Break(());
                             }

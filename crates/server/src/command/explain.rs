@@ -29,7 +29,7 @@ pub(crate) struct Explain {
     /// Allow several files to contain rules of one domain [env: TOLLGATE_MERGE_DOMAINS, MERGE_DOMAIN_CONFIG]
     #[arg(long)]
     merge_domains: bool,
-    /// What `serve --unmatched` says of a request for which no rule matches: admit or deny [default: admit]
+    /// Decision for a request that no rule matches, as in `serve --unmatched`: admit or deny [default: admit]
     /// [env: TOLLGATE_UNMATCHED]
     #[arg(long, value_name = "ANSWER")]
     unmatched: Option<String>,

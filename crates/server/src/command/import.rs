@@ -24,7 +24,7 @@ const MOST_WARNINGS: usize = 1_000;
   tollgate import nginx /etc/nginx/nginx.conf
   tollgate import nginx - --domain shop")]
 pub(crate) struct Import {
-    /// What the file is of: nginx, with limit_req_zone and limit_req.
+    /// Program that the file configures: nginx, with limit_req_zone and limit_req.
     source: Source,
     /// File to read; `-` is standard input, for what `nginx -T` prints. That has all included files.
     file: PathBuf,

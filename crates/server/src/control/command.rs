@@ -42,7 +42,7 @@ pub(crate) struct ControlCommand {
     on_database: Option<OnDatabase>,
 }
 
-/// What works on the database, also while the control plane runs.
+/// Commands on the database, which also work while the control plane runs.
 #[derive(Debug, clap::Subcommand)]
 enum OnDatabase {
     User(UserCommand),

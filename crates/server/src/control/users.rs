@@ -44,7 +44,7 @@ struct ResetPassword {
 struct AddUser {
     /// Name of the user, for logins and the audit.
     name: String,
-    /// What the user may do: viewer, editor, approver or admin; each includes those before it.
+    /// Role of the user: viewer, editor, approver or admin; each includes those before it.
     #[arg(long, default_value = "viewer", value_parser = role)]
     role: Role,
     /// App that the role is for; `*` is every app.

@@ -271,6 +271,7 @@ impl Dialer {
         let database = self.settings.database.to_string();
         let select: [&[u8]; 2] = [b"SELECT", database.as_bytes()];
         let commands: &[&[&[u8]]] = &[&hello, &select];
+        // Connections begin in database 0.
         let commands = if self.settings.database == 0 { &commands[..1] } else { commands };
         let replies = connection.ask(commands).await?;
         for (at, reply) in replies.iter().enumerate() {

@@ -157,6 +157,7 @@ pub fn together_answers(
             Read::Foreign(found) => return Err(foreign(key.key(), found)),
         }
     }
+    // A call swaps keys of one kind: strings first, lists in the call after it.
     if states.len() < keys.len() {
         let (swap, groups) = if strings.is_empty() { (Swap::Lists, lists) } else { (Swap::Strings, strings) };
         return all_call(&keys, now, time, swap, groups);

@@ -3,7 +3,7 @@
 use std::f64::consts::TAU;
 use std::io::{self, Write};
 
-/// What a trace is like.
+/// The arrival pattern of a generated trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Shape {
     /// Independent arrivals at a steady rate.

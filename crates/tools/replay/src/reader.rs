@@ -111,6 +111,7 @@ impl Reader {
 
     /// A reader of a log with `mapping`, which fills rows with the fields `wanted`, in their order.
     pub(crate) fn new(lines: Lines, mapping: Mapping, wanted: &[Wanted], settings: ReadSettings) -> Self {
+        // A row has the fields in this order: wanted, time, cost, reservation, condition.
         let mut all = wanted.to_vec();
         let time_place = all.len();
         all.push(mapping.time());

@@ -54,6 +54,7 @@ pub(crate) fn run(
     let mut difference = Difference::default();
     let mut is_stopped = false;
     while let Some(at) = reader.next(&mut row).map_err(|error| error.to_string())? {
+        // With one set of rules the second verdict has no meaning, and the difference is left out below.
         let mut verdicts = [Some(true); 2];
         for (side, verdict) in sides.iter_mut().zip(&mut verdicts) {
             *verdict = side.decide(|place| reader.value(&row, place), at);

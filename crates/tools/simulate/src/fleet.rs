@@ -39,7 +39,7 @@ pub(crate) struct Fleet {
     /// Requests a second, as a multiple of the rate.
     #[arg(long, value_name = "X", default_value_t = 1.5, value_parser = multiple)]
     demand: f64,
-    /// How much more the first node is asked than each of the others.
+    /// Requests to the first node, as a multiple of those to each other node.
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = multiple)]
     uneven: f64,
     /// How long to simulate.

@@ -129,7 +129,7 @@ fn a_ledger_asked_call_by_call_answers_as_core_does() {
     }
 }
 
-/// How far a ledger is ever from core, in permits, with charges that are owed for seconds up to years.
+/// The largest difference between a ledger and core, in permits, with debts of seconds up to years.
 fn furthest_in_deep_debt(quota: &Quota, fault: Option<Mistake>, seed: u64) -> u64 {
     let mut rng = Rng::new(seed);
     let terms = Terms::of(quota).expect("can be leased");

@@ -170,6 +170,7 @@ where
                 Asked::Until(dues) => lines.join(joining, dues, now),
                 _ => lines.join(joining, &[], now),
             };
+            // Without a ticket it is turned away, like a request that may not wait.
             if let Ok(ticket) = ticket {
                 let mut waiting = Waiting::new(self.limiter, patience, ticket, deadline, now);
                 waiting.planned = planned;

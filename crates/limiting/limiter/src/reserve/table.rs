@@ -287,7 +287,7 @@ impl Table {
         };
         self.close(&mut part, held.holder, held.bytes);
         part.settled.push_back((now + REMEMBERED, id.0));
-        // Of the settled ones, too, there are never more than the cap.
+        // The cap holds for settled reservations too.
         if part.settled.len() > self.most.div_ceil(PARTS) {
             part.forget_oldest();
         }

@@ -26,13 +26,13 @@ const QUIET: Duration = Duration::from_secs(20);
 /// A mistake that is switched on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mistake {
-    /// Of the node's end.
+    /// A mistake of the node's end.
     Agent(tollgate_fleet_agent::Mistake),
-    /// Of the control plane's end.
+    /// A mistake of the control plane's end.
     Hub(tollgate_fleet_hub::Mistake),
-    /// Of the machine of rollouts.
+    /// A mistake of the rollout machine.
     Rollout(tollgate_control::rollout::Mistake),
-    /// Of what surrounds that machine.
+    /// A mistake of the code around that machine.
     Surroundings(RolloutMistake),
 }
 

@@ -55,7 +55,7 @@ pub struct Bound {
     max_memory: u32,
 }
 
-/// How a log is read.
+/// Options for reading a log.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Reading {
     /// File that says what the fields of the log mean: time, time_unit, cost, domain, descriptors, format,

@@ -39,8 +39,8 @@ pub struct Replay {
     rules: Vec<PathBuf>,
     #[command(flatten)]
     reading: Reading,
-    /// What a request is charged if one of its limits denies, in domains that do not say it: as --charge of
-    /// the server.
+    /// Limits that are charged when one of them denies, in domains that do not say it: as --charge of the
+    /// server.
     #[arg(long, value_name = "HOW", default_value = "each")]
     charge: ChargeOf,
     /// Print JSON.
@@ -87,7 +87,7 @@ pub struct Replay {
 
 const GENERATE: &str = "Generating";
 
-/// What a request is charged if one of its limits denies.
+/// The limits that are charged when one of them denies.
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum ChargeOf {
     /// Each of its limits.
