@@ -4,7 +4,7 @@ use tollgate_control::FieldFault;
 
 use crate::texts::Lang;
 
-/// An input with its label, its value, and what is wrong with it.
+/// An input with its label, its value, and its fault.
 #[derive(Debug, Default)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,

@@ -77,7 +77,7 @@ impl std::fmt::Display for DocFault {
     }
 }
 
-/// One field and what is wrong with it.
+/// One field and its fault.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {fault}")]
 pub struct FieldFault {

@@ -1,4 +1,4 @@
-//! Fields that several forms have: names, numbers and texts, each read from what was entered.
+//! Fields that several forms have: names, numbers and texts, each read from the text that was entered.
 //!
 //! Not here: which fields a form has, and what must fit together (`table_rule` and the services of
 //! `control`).

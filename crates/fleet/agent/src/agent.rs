@@ -106,7 +106,7 @@ pub enum Action {
     Validate(Ticket, Box<Job>),
     /// Write the marker, durably. A failure is logged.
     Mark(Marker),
-    /// Put rules in force. The revision names what is in force then.
+    /// Put rules in force. The revision names the rules in force then.
     Apply(Ticket, Box<Parsed>, String),
     /// Save rules, durably.
     Save(Box<RuleState>),

@@ -191,7 +191,7 @@ struct Place {
     text: Text,
 }
 
-/// A key, cut to what is shown.
+/// A key, cut to the length that is shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Text {
     length: u8,

@@ -61,7 +61,7 @@ pub(super) async fn save(console: &Console, visit: &Visit) -> Result<Reply, Fail
     let state = field("state");
     let approvals = field("approvals");
     let input = AppInput { description, state, approvals, rollout: None };
-    // A form of before there were plans leaves that of the app.
+    // An older form has no plan: the app keeps its own.
     let sent = visit.sent_field("steps").map(|_| plan.check()).transpose();
     let before = read(console, visit).await?;
     if (&*before.state, &*input.state) == ("active", "disabled") && visit.field("confirmed") != "yes" {

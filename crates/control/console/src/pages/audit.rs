@@ -227,7 +227,7 @@ fn difference(lang: Lang, entry: &Entry, before: Option<&Value>, after: Option<&
     if entry.action == "override.create" {
         let o = overrides::Texts::of(lang);
         let what = if after.get("action").is_some_and(|it| it == "allow") { o.allow } else { o.block };
-        // Entries of before there were minutes have the end.
+        // Older entries have the end instead of minutes.
         let until = after.get("until").and_then(Value::as_i64).unwrap_or(entry.at);
         let ms = after.get("minutes").and_then(Value::as_i64).map_or(until - entry.at, |it| it * 60_000);
         return format!("{what} · {}", overrides::left(lang, ms));

@@ -236,7 +236,7 @@ impl<'a> Filled<'a> {
     }
 }
 
-/// The page again, with what is wrong with the numbers of a trial.
+/// The page again, with the faults in the numbers of a trial.
 pub(super) async fn show_entered(
     console: &Console,
     visit: &Visit,

@@ -40,7 +40,7 @@ pub(super) struct TrialRow {
     pub(super) tried: String,
 }
 
-/// The numbers of a form that could not start a trial, and what is wrong with them.
+/// The numbers of a form that could not start a trial, and their faults.
 pub(super) struct Entered {
     pub(super) rate: String,
     pub(super) max_permits: String,

@@ -23,7 +23,7 @@ pub enum Held {
     Ended,
 }
 
-/// Makes `code` the only way in for a user: the password and all logins of before end. Needs admin of every
+/// Makes `code` the only way in for a user: the old password and all earlier logins end. Needs admin of every
 /// app.
 pub(crate) fn issue(tx: &mut dyn Tx, actor: &Actor, name: &str, code: &str) -> Result<User, ControlError> {
     actor.must(Role::Admin, EVERY_APP)?;

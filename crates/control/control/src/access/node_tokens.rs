@@ -22,7 +22,7 @@ struct NodeToken {
 }
 
 impl NodeTokens {
-    /// `uses` are those of before that are not recorded yet.
+    /// `uses` are earlier uses that are not recorded yet.
     pub(crate) fn new(rows: Vec<OfNodes>, uses: &[(String, i64)]) -> Self {
         let token = |OfNodes { id, sha256, expires_at, is_for_joining }| NodeToken {
             used_at: AtomicI64::new(uses.iter().find(|it| it.0 == id).map_or(0, |it| it.1)),

@@ -155,7 +155,7 @@ impl Edited {
         self.read_to
     }
 
-    /// Takes what was read. Returns what is not accepted.
+    /// Takes the rows that were read. Returns those that are not accepted.
     pub(crate) fn take(&mut self, news: News) -> Option<EditedRows> {
         if news.read_to > self.read_to {
             self.read_to = news.read_to;

@@ -16,7 +16,7 @@ use tollgate_model::hash::sha256;
 
 /// Name of the file with the last entry.
 const HEAD: &str = "audit-head";
-/// Name of the file with what was found missing.
+/// Name of the file that records missing entries.
 const LOST: &str = "audit-lost";
 /// Bytes of a place.
 const PLACE: usize = 256;
@@ -117,7 +117,7 @@ impl HeadFile {
         Some(Lost { seq, hash, found: words.next()?.parse().ok()? })
     }
 
-    /// Remembers what is missing until somebody accepts it.
+    /// Remembers the missing entries until somebody accepts the loss.
     pub(crate) fn found_lost(&self, lost: &Lost) -> io::Result<()> {
         if self.lost().is_some_and(|known| known.seq >= lost.seq) {
             return Ok(());

@@ -291,7 +291,7 @@ pub fn resolve(
                 let now = stored::current(tx, &app, op.kind, &op.key)?;
                 op.base = now.as_ref().map(|it| it.from_version);
                 op.before = now.map(|it| it.content);
-                // To delete what is not there any more is nothing.
+                // Deleting a rule that is already gone changes nothing.
                 if op.before.is_none() && op.after.is_none() {
                     continue;
                 }

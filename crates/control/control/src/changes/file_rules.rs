@@ -1,4 +1,4 @@
-//! Rule files of an app: what is entered, and what there is.
+//! Rule files of an app: their input, and the stored files.
 
 use tollgate_db::{Select, Tx, columns, select};
 use tollgate_model::{FileRule, Role, fields};

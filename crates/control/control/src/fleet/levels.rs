@@ -18,7 +18,7 @@ pub enum OldNodes {
     Leave,
 }
 
-/// The level that a node reads. Nodes of before there were levels read level 1.
+/// The level that a node reads. Nodes older than levels read level 1.
 pub(crate) fn reads(node: &NodeState) -> u32 {
     node.language.max(1)
 }

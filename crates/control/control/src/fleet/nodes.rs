@@ -247,7 +247,7 @@ pub trait Nodes: Send + Sync {
     /// within the transaction of each publication.
     fn below(&self, level: u32, now_ms: i64) -> Vec<(String, u32)> {
         let live = self.nodes().into_iter().filter(|node| node.is_live(now_ms));
-        // Nodes of before there were levels read level 1.
+        // Nodes older than levels read level 1.
         live.map(|node| (node.name, node.language.max(1))).filter(|it| it.1 < level).collect()
     }
 

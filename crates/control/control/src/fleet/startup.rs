@@ -88,7 +88,7 @@ fn of_app(tx: &mut dyn Tx, id: &str, app: String) -> Result<PastVersions, Contro
     Ok(past)
 }
 
-/// Adds the digests that a version of before this column lacks. Returns how many were looked at.
+/// Adds the digests that versions older than this column lack. Returns how many were looked at.
 fn add_digests(tx: &mut dyn Tx) -> Result<usize, ControlError> {
     let rows = select!(DocumentRow:
         "FROM versions WHERE digest IS NULL AND document IS NOT NULL ORDER BY app_id, version LIMIT $1");

@@ -1,4 +1,4 @@
-//! Keeps the history: writes what nodes report, and removes what is old.
+//! Keeps the history: writes reports of nodes, and removes old rows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::tasks::events::Topic;
 
 /// Reports wait this long for others, so that they share a transaction.
 const GROUP: Duration = Duration::from_millis(500);
-/// Groups between two looks at what is old.
+/// Groups between two looks for old rows.
 const SWEEP_EVERY: u32 = 120;
 /// Groups between two looks at problems.
 const PROBLEMS_EVERY: u32 = 10;
@@ -34,7 +34,7 @@ impl Control {
         self.live().ingest.store(node, incarnation, report, at_ms).await
     }
 
-    /// Writes reports in groups, removes what is old, and looks for problems, until the future is dropped.
+    /// Writes reports in groups, removes old rows, and looks for problems, until the future is dropped.
     pub async fn keep_history(&self) {
         let mut ticks = tokio::time::interval(GROUP);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -98,7 +98,7 @@ impl Control {
         Ok(written)
     }
 
-    /// Removes what is old, in short transactions.
+    /// Removes old rows, in short transactions.
     async fn sweep_history(&self) {
         let mut from = Some(Sweep::default());
         while let Some(at) = from {

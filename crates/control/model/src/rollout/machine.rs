@@ -36,7 +36,7 @@ pub enum State {
     Halted,
     /// All nodes have the candidate.
     Done,
-    /// All nodes get the content of before.
+    /// All nodes get the earlier content.
     Withdrawn,
 }
 
@@ -153,7 +153,7 @@ impl Progress {
         Self { state: State::Running, step: 0, step_at: None, reach, why: None }
     }
 
-    /// Orders what is published of this rollout.
+    /// Orders the publications of this rollout.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.step as u64 * 2 + u64::from(self.step_at.is_some())
@@ -216,7 +216,7 @@ pub enum Ask {
     Resume,
     /// Begin the next step now, whatever the gates say; after the last one the rollout is done.
     Advance,
-    /// Back to the content of before, on all nodes.
+    /// Back to the earlier content, on all nodes.
     Withdraw(String),
 }
 
@@ -240,9 +240,9 @@ pub enum Action {
     Reach,
     /// All nodes get the candidate, which is the version of the app from now on.
     Finish,
-    /// All nodes get a new version with the content of before.
+    /// All nodes get a new version with the earlier content.
     Withdraw,
-    /// Nothing but to keep it.
+    /// Keep the state; do nothing else.
     Keep,
 }
 
@@ -370,7 +370,7 @@ impl Machine {
     /// Takes in `event`, and returns the action that it asks for. `None`: nothing has changed.
     ///
     /// # Errors
-    /// [`WrongState`]: an operator asked for what is not possible now. Nothing has changed.
+    /// [`WrongState`]: an operator asked for something impossible now. Nothing has changed.
     pub fn on(&mut self, event: Event<'_>, now_ms: i64) -> Result<Option<Action>, WrongState> {
         match event {
             Event::Nodes(nodes) => Ok(self.look(nodes, now_ms)),

@@ -9,7 +9,7 @@ use super::content::Kind;
 /// A mistake of what surrounds the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RolloutMistake {
-    /// A withdrawal publishes the content of before under its old number.
+    /// A withdrawal publishes the earlier content under its old number.
     OldVersionRepublished,
     /// A process that was overtaken still writes.
     OldTermWrites,
