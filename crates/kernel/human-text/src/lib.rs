@@ -1,5 +1,5 @@
 //! Text that people write and read: durations such as `1h30m`, rates such as `100/s`, suggestions for
-//! misspelt names, numbers of things, shortened quotes.
+//! misspelt names, numbers of things, shortened quotes, errors with their causes.
 //!
 //! For rule files, settings, queries and error messages alike. Not here: any format, or which names are
 //! known.
@@ -7,6 +7,7 @@
 
 mod address;
 mod bytes;
+mod causes;
 mod counted;
 mod duration;
 mod names;
@@ -15,6 +16,7 @@ mod rate;
 
 pub use address::{FromTheRight, ReadAddress, address_of_entry, forwarded_address, read_address};
 pub use bytes::{bytes_as_text, lossy, read_bytes, show_bytes};
+pub use causes::with_causes;
 pub use counted::counted;
 pub use duration::{parse_duration, show_duration};
 pub use names::{Nearest, did_you_mean, nearest, one_of};
