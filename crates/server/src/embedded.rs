@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use tollgate_human_text::with_causes;
+
 use crate::control::{self, Running};
 use crate::settings::{ControlAt, Settings};
 use crate::worker::small_runtime;
@@ -23,7 +25,7 @@ impl Embedded {
     pub(crate) fn start(settings: &mut Settings) -> Result<Self, String> {
         let Some(node) = &mut settings.control else { return Ok(Self(None)) };
         let ControlAt::Embedded(plane) = &node.at else { return Ok(Self(None)) };
-        let running = control::start(plane, true).map_err(|error| error.to_string())?;
+        let running = control::start(plane, true).map_err(|error| with_causes(&error).to_string())?;
         let url = running.own_url.parse().map_err(|_| format!("invalid address {}", running.own_url))?;
         node.token_file = Some(plane.data_dir.join(control::NODE_TOKEN));
         node.at = ControlAt::Url(url);

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use tokio::sync::{mpsc, watch};
+use tollgate_human_text::with_causes;
 use tollgate_net::{AcceptLimits, Address, ConnectionStats, Listeners, Sockets, TlsError};
 use tollgate_telemetry::Reported;
 
@@ -68,7 +69,7 @@ pub(crate) enum BindError {
 
 /// Why a surface cannot listen on its address.
 #[derive(Debug, thiserror::Error)]
-#[error("{surface} cannot listen on {address}: {source}")]
+#[error("{surface} cannot listen on {address}")]
 pub(crate) struct AddressError {
     surface: &'static str,
     address: String,
@@ -77,7 +78,7 @@ pub(crate) struct AddressError {
 
 /// One error per line, and what to do if another program has a port.
 fn with_hint(errors: &[AddressError]) -> String {
-    let mut text = errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+    let mut text = errors.iter().map(|error| with_causes(error).to_string()).collect::<Vec<_>>().join("\n");
     let taken = |is_socket: bool| {
         let is_taken = |error: &&AddressError| error.source.kind() == io::ErrorKind::AddrInUse;
         let mut taken = errors.iter().filter(is_taken);

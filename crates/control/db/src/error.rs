@@ -63,9 +63,10 @@ pub enum DbError {
     /// A database thread could not be started.
     #[error("a database thread could not be started")]
     Thread(#[source] std::io::Error),
-    /// Everything else that SQLite reports.
+    /// Everything else that SQLite reports. It is not a source: the next one of the chain would be SQLite's
+    /// own error, which says the same again.
     #[error("the database failed: {0}")]
-    Sqlite(#[source] rusqlite::Error),
+    Sqlite(rusqlite::Error),
 }
 
 impl From<rusqlite::Error> for DbError {

@@ -44,14 +44,15 @@ pub struct Endpoint {
 #[non_exhaustive]
 pub enum ConnectError {
     /// The token file cannot be used.
-    #[error("cannot read the token in {}: {source}", path.display())]
+    #[error("cannot read the token in {}", path.display())]
     Token { path: PathBuf, source: io::Error },
     /// The address has no host, or needs TLS settings that are missing.
     #[error("invalid address {0}: expected http://host:port, or https://host:port with TLS settings")]
     Address(Uri),
-    /// The control plane cannot be reached.
-    #[error("cannot reach {uri}: {source}")]
-    Unreachable { uri: Uri, source: tonic::transport::Error },
+    /// The control plane cannot be reached. The transport's error is part of the message, not a source: only
+    /// its own words are shown, and not the errors of connections below it.
+    #[error("cannot reach {uri}: {cause}")]
+    Unreachable { uri: Uri, cause: tonic::transport::Error },
     /// It rejected the stream.
     #[error("the control plane rejected the stream: {}", .0.message())]
     Rejected(tonic::Status),
@@ -76,7 +77,7 @@ impl Endpoint {
         &self,
         mut outgoing: mpsc::Receiver<FromNode>,
     ) -> Result<Streaming<ControlSays>, ConnectError> {
-        let unreachable = |source| ConnectError::Unreachable { uri: self.uri.clone(), source };
+        let unreachable = |cause| ConnectError::Unreachable { uri: self.uri.clone(), cause };
         let connector = Connector::to(self)?;
         // The connector encrypts; the transport must not try to.
         let channel = tonic::transport::Endpoint::from(connector.plain_uri()?)

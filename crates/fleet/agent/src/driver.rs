@@ -13,6 +13,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinHandle;
 use tollgate_core::{Clock, Timestamp};
 use tollgate_fleet_proto::{Command, FromControl, FromNode, Overrides, Reply};
+use tollgate_human_text::with_causes;
 use tollgate_rule_files::RuleFile;
 
 use crate::agent::{Action, Agent, AgentSettings, Event, Start};
@@ -275,7 +276,7 @@ impl Running {
                     error.send_replace(None);
                     read(link, stream, &events, &error).await
                 }
-                Err(error) => error.to_string(),
+                Err(error) => with_causes(&error).to_string(),
             };
             error.send_replace(Some(why.into()));
             let _ = events.send(Event::Disconnected(link)).await;

@@ -40,7 +40,7 @@ fn main() -> Result<(), QuotaError> {
         match &answer {
             Ok(is_right) => println!("{user}: {}", if *is_right { "welcome" } else { "wrong password" }),
             Err(denied) => {
-                println!("{user}: {denied}");
+                println!("{user}: {denied}: {}", denied.denied);
                 service.per_user.block(user, service.per_user.now() + Duration::from_secs(3_600));
             }
         }

@@ -90,9 +90,10 @@ impl std::fmt::Debug for Admitted {
     }
 }
 
-/// One of several limits denied. Nothing was taken from any limit.
+/// One of several limits denied. Nothing was taken from any limit. Its message says which one; `denied`, its
+/// source, says when to come back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("limit {index} of those asked: {denied}")]
+#[error("limit {index} of those asked")]
 pub struct DeniedBy {
     /// Index of the request, counted from 0.
     pub index: usize,

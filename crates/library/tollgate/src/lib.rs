@@ -60,6 +60,9 @@
 //! # Ok::<(), tollgate::ParseQuotaError>(())
 //! ```
 //!
+//! A message does not repeat the error that `source()` returns: print the sources too, as `{:#}` of anyhow
+//! does.
+//!
 //! # Limit a route
 //!
 //! The crate `tollgate-tower` limits services of axum, hyper and tonic by address, header, path or anything
@@ -439,7 +442,8 @@ pub use tollgate_core::{
 /// registry::set_quota("HOTEL_SIP", "TEST", Quota::per_hour(1))?;
 /// assert!(rooms(1).is_ok());
 /// let denied = rooms(1).unwrap_err();
-/// assert!(denied.to_string().starts_with("HOTEL_SIP/TEST (rooms of a hotel): rate limit exceeded"));
+/// assert_eq!(denied.to_string(), "HOTEL_SIP/TEST (rooms of a hotel)");
+/// assert!(denied.denied().to_string().starts_with("rate limit exceeded"));
 /// # Ok::<(), registry::SetQuotaError>(())
 /// ```
 ///

@@ -259,7 +259,7 @@ pub enum ParseQuotaError {
         hint: String,
     },
     /// A number is out of its bounds.
-    #[error("invalid rate \"{text}\": {source}")]
+    #[error("invalid rate \"{text}\"")]
     OutOfBounds {
         /// The text, shortened.
         text: String,

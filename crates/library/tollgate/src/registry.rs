@@ -179,7 +179,8 @@ impl Site {
     }
 }
 
-/// A limit denied a call of a function. Nothing was taken, and the function was not run.
+/// A limit denied a call of a function. Nothing was taken, and the function was not run. Its message names
+/// the rule; [`denied`](Self::denied), its source, says when to come back.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleDenied {
     site: &'static Site,
@@ -231,7 +232,7 @@ impl std::fmt::Display for RuleDenied {
         if !self.desc().is_empty() {
             write!(f, " ({})", self.desc())?;
         }
-        write!(f, ": {}", self.denied)
+        Ok(())
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tollgate_clock::MonotonicClock;
 use tollgate_core::{Clock, Cost, Decision, Quota};
+use tollgate_human_text::with_causes;
 use tollgate_store::{Charge, Counter, Key, Store, StoreError, Verdicts};
 use tollgate_store_redis::{ConfigError, RedisConfig, RedisStore};
 
@@ -117,8 +118,7 @@ impl From<StoreError> for SharedError {
             StoreError::Silent { .. } => Self::Unknown(format!(
                 "{error}; where the network is that slow, raise RedisConfig::with_deadline"
             )),
-            StoreError::Unreachable { ref source, .. } => Self::NotTaken(format!("{error}: {source}")),
-            other => Self::NotTaken(other.to_string()),
+            other => Self::NotTaken(with_causes(&other).to_string()),
         }
     }
 }

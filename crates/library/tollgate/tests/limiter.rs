@@ -423,6 +423,7 @@ fn a_text_is_the_quota_that_the_builder_writes() {
         matches!(&large, ParseQuotaError::OutOfBounds { source: QuotaError::LargeLimit(_), .. }),
         "{large}"
     );
+    assert_eq!(large.to_string(), "invalid rate \"99999999999999999/s\"", "its source says the bound");
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub enum BodyError {
     #[error("invalid content type {0:?}: expected something like application/json")]
     ContentType(String),
     /// Its text is not a template.
-    #[error("invalid body: {0}")]
+    #[error("invalid body")]
     Template(#[from] TemplateError),
 }
 

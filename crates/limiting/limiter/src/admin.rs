@@ -62,7 +62,7 @@ pub enum KeyError {
     Slots(String),
     /// The store did not answer, and this node has no count of its own. After a reset some counters may have
     /// been forgotten.
-    #[error("{0}")]
+    #[error(transparent)]
     Store(#[from] StoreError),
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use tollgate_core::{Clock, Timestamp};
+use tollgate_human_text::with_causes;
 use tollgate_observe::Observer;
 use tollgate_policy::{Policy, Removed, RuleSource, RuleUpdate};
 use tollgate_store::Store;
@@ -114,7 +115,7 @@ fn apply<E: std::error::Error, S: Store, O: Observer>(
 ) {
     let RuleUpdate { revision, policy, warnings, .. } = update;
     let rules = limiter.rules();
-    let policy = policy.map_err(|error| error.to_string());
+    let policy = policy.map_err(|error| with_causes(&error).to_string());
     let error = match policy.and_then(|policy| accept(rules.policy(), policy, settings)) {
         Ok(policy) => {
             tracing::info!(version = policy.version(), "rules loaded");

@@ -58,12 +58,12 @@ pub struct Rules {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRules {
     /// The file is not a configuration of nginx: nginx would reject it too.
-    #[error("{name}:{source}; is this an nginx configuration?")]
+    #[error("{name}:{cause}; is this an nginx configuration?")]
     Unreadable {
         /// Path of the file in which the error is; `-` for stdin.
         name: String,
         /// The line and the reason.
-        source: Unreadable,
+        cause: Unreadable,
     },
     /// There is no text.
     #[error(
@@ -114,7 +114,7 @@ pub fn import(path: Option<&Path>, text: String, domain: &str) -> Imported {
     let (files, (first, text)) = Files::around(path, &name, text);
     let mut walk = Walk::new(files);
     let rules = match walk.read(&first, &text) {
-        Err(source) => Err(NoRules::Unreadable { name: first, source }),
+        Err(cause) => Err(NoRules::Unreadable { name: first, cause }),
         Ok(()) if is_empty => Err(NoRules::Empty { name }),
         Ok(()) => rules(&mut walk, &name, domain),
     };

@@ -6,7 +6,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tollgate_core::QuotaError;
 use tollgate_headers::{Placeholder, TemplateError};
-use tollgate_human_text::{clip, did_you_mean};
+use tollgate_human_text::{clip, did_you_mean, with_causes};
 
 use crate::place::Place;
 use crate::reading::MOST_FORWARDED;
@@ -252,8 +252,7 @@ fn template_message(error: &TemplateError) -> String {
     }
 }
 
-/// A [`RuleError`] and where it is: `shop: descriptors[2].limits[1].name: what is wrong; what to write
-/// instead`.
+/// Where a [`RuleError`] is: `shop: descriptors[2].limits[1].name`. The error itself is the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BuildError {
@@ -273,7 +272,7 @@ impl fmt::Display for BuildError {
             Some(place) => write!(f, "{place}: ")?,
             None => write!(f, "{}: ", clip(&self.domain))?,
         }
-        write!(f, "{}: {}", self.path, self.error)
+        f.write_str(&self.path)
     }
 }
 
@@ -316,7 +315,7 @@ impl fmt::Display for BuildErrors {
             if i > 0 {
                 f.write_str("\n")?;
             }
-            error.fmt(f)?;
+            write!(f, "{}", with_causes(error))?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::fault::Faults;
 #[non_exhaustive]
 pub enum LoadError {
     /// A path cannot be read.
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Unreadable {
         /// The file or folder, as given or as found in a folder.
         path: PathBuf,

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use tollgate_human_text::counted;
+use tollgate_human_text::{counted, with_causes};
 use tollgate_rule_files::{LoadError, Options, RuleSet};
 
 use crate::counted::summary;
@@ -64,11 +64,11 @@ impl Check {
                 Ok(Ending::Yes)
             }
             Err(RulesError::Load(error @ LoadError::Unreadable { .. })) => {
-                writeln!(talk, "error: {error}")?;
+                writeln!(talk, "error: {}", with_causes(&error))?;
                 Ok(Ending::CouldNotTell)
             }
             Err(error) => {
-                for line in error.to_string().lines() {
+                for line in with_causes(&error).to_string().lines() {
                     writeln!(out, "error: {line}")?;
                 }
                 writeln!(talk, "{}", counted(error.count(), "error"))?;

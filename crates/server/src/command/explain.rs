@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use tollgate_answers::preview;
 use tollgate_headers::Style;
-use tollgate_human_text::counted;
+use tollgate_human_text::{counted, with_causes};
 use tollgate_limiter::explain::{Verdict, explain};
 use tollgate_policy::Entry;
 
@@ -73,7 +73,7 @@ impl Explain {
         let policy = match start::load(&self.rules, &options) {
             Ok(rules) => rules.policy,
             Err(error) => {
-                writeln!(talk, "{error}")?;
+                writeln!(talk, "{}", with_causes(&error))?;
                 writeln!(talk, "{}; nothing can be explained", counted(error.count(), "error"))?;
                 return Ok(Ending::CouldNotTell);
             }

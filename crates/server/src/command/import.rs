@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use tollgate_human_text::counted;
+use tollgate_human_text::{counted, with_causes};
 use tollgate_import::nginx::{self, Imported, Rules};
 
 use crate::ending::Ending;
@@ -69,7 +69,7 @@ impl Import {
         let Rules { text, number } = match rules {
             Ok(rules) => rules,
             Err(error) => {
-                writeln!(talk, "error: {error}")?;
+                writeln!(talk, "error: {}", with_causes(&error))?;
                 return Ok(Ending::CouldNotTell);
             }
         };

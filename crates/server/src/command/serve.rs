@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
 
-use tollgate_human_text::counted;
+use tollgate_human_text::{counted, with_causes};
 use tollgate_rule_files::{Options, RuleSet};
 use tollgate_telemetry::{FlushOnDrop, LogQueue, Reported, Traces};
 
@@ -123,7 +123,7 @@ enum ServeError {
     Traces(io::Error),
     #[error(
         "{}\n{} in the rules; nothing was started (--start-anyway waits for valid ones)",
-        .0,
+        with_causes(.0),
         counted(.0.count(), "error")
     )]
     Rules(RulesError),
@@ -158,7 +158,7 @@ impl Serve {
             Ok(()) => Ok(Ending::Yes),
             Err(ServeError::Io(error)) => Err(error),
             Err(error) => {
-                writeln!(talk, "{error}")?;
+                writeln!(talk, "{}", with_causes(&error))?;
                 Ok(if matches!(error, ServeError::Rules(_)) { Ending::No } else { Ending::CouldNotTell })
             }
         }
@@ -224,7 +224,8 @@ fn load_rules(settings: &Settings) -> Result<(Option<RuleSet>, Options), ServeEr
         Ok(rules) => Some(rules),
         Err(error) if rules.start_anyway => {
             tracing::warn!(
-                "starting without rules: not ready, and requests fail, until the files are valid:\n{error}"
+                "starting without rules: not ready, and requests fail, until the files are valid:\n{}",
+                with_causes(&error)
             );
             None
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command, value_parser};
-use tollgate_human_text::counted;
+use tollgate_human_text::{counted, with_causes};
 use tollgate_telemetry::LogQueue;
 
 use super::running::{Running, StartError, start};
@@ -104,7 +104,7 @@ impl clap::FromArgMatches for ControlFlags {
 enum ControlCommandError {
     #[error("{}\n{} in the settings; nothing was started", lines(.0), counted(.0.len(), "error"))]
     Settings(Vec<Fault>),
-    #[error("{0}")]
+    #[error(transparent)]
     Start(StartError),
     /// Not a message for `talk`: the command itself failed.
     #[error(transparent)]
@@ -134,7 +134,7 @@ impl ControlCommand {
             Ok(()) => Ok(Ending::Yes),
             Err(ControlCommandError::Io(error)) => Err(error),
             Err(error) => {
-                writeln!(talk, "{error}")?;
+                writeln!(talk, "{}", with_causes(&error))?;
                 Ok(Ending::CouldNotTell)
             }
         }

@@ -37,11 +37,11 @@ const CERTIFICATE_CHECK: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
     /// The folder cannot be used.
-    #[error("data-dir {folder} cannot be used: {source}; give another folder by --data-dir")]
+    #[error("data-dir {folder} cannot be used: {cause}; give another folder by --data-dir")]
     Folder {
         /// As it was given.
         folder: String,
-        source: io::Error,
+        cause: io::Error,
     },
     /// Another process has it.
     #[error(
@@ -49,7 +49,7 @@ pub(crate) enum StartError {
     )]
     InUse(String),
     /// The token of the nodes cannot be written.
-    #[error("{folder}/{} cannot be written: {source}", node_token::FILE)]
+    #[error("{folder}/{} cannot be written", node_token::FILE)]
     Token {
         /// As it was given.
         folder: String,
@@ -64,7 +64,7 @@ pub(crate) enum StartError {
         what: String,
     },
     /// The database cannot be used.
-    #[error("the database in {folder} cannot be used: {source}")]
+    #[error("the database in {folder} cannot be used")]
     Database {
         /// As it was given.
         folder: String,
@@ -72,13 +72,13 @@ pub(crate) enum StartError {
     },
     /// The port cannot be used.
     #[error(
-        "cannot listen on {address}: {source}\nif another program has the port (`ss -ltnp` shows it), stop it, or give \
+        "cannot listen on {address}: {cause}\nif another program has the port (`ss -ltnp` shows it), stop it, or give \
          another address: --listen 127.0.0.1:0 picks a free port"
     )]
     Address {
         /// As it was given.
         address: String,
-        source: io::Error,
+        cause: io::Error,
     },
     /// Others could read what travels.
     #[error(
@@ -261,14 +261,14 @@ fn open(settings: &ControlSettings, runtime: &Runtime) -> Result<Opened, StartEr
 
 /// Makes the folder, for its owner only, and locks it for this process.
 fn lock(path: &Path, folder: &str) -> Result<File, StartError> {
-    let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
+    let unusable = |cause| StartError::Folder { folder: folder.to_owned(), cause };
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable)?;
     folder_lock::lock(path).map_err(unusable)?.ok_or_else(|| StartError::InUse(folder.to_owned()))
 }
 
 /// Makes the database for its owner only, unless it is there already.
 fn close_to_others(path: &Path, folder: &str) -> Result<(), StartError> {
-    let unusable = |source| StartError::Folder { folder: folder.to_owned(), source };
+    let unusable = |cause| StartError::Folder { folder: folder.to_owned(), cause };
     ["control.db", "control.db-wal", "control.db-shm"]
         .into_iter()
         .try_for_each(|name| for_its_owner_only(&path.join(name), name == "control.db").map_err(unusable))
@@ -286,7 +286,7 @@ fn for_its_owner_only(file: &Path, is_made: bool) -> io::Result<()> {
 
 /// The address with the port that was chosen, and the socket.
 fn bind(address: &str) -> Result<(Address, Socket), StartError> {
-    let unusable = |source| StartError::Address { address: address.to_owned(), source };
+    let unusable = |cause| StartError::Address { address: address.to_owned(), cause };
     let Listeners { address: bound, mut sockets } =
         Listeners::bind(address, Sockets::default()).map_err(unusable)?;
     let socket = sockets.pop().ok_or_else(|| unusable(io::ErrorKind::AddrNotAvailable.into()))?;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
+use tollgate_human_text::with_causes;
 use tollgate_rule_files::{FileSource, LoadError, Options, RuleFile, WatchHandle, WatchSettings, parse};
 
 /// Watches until it is dropped.
@@ -63,7 +64,7 @@ impl LocalFiles {
 }
 
 fn checked(reading: Result<Vec<RuleFile>, LoadError>, options: &Options) -> Result<Vec<RuleFile>, String> {
-    let files = reading.map_err(|error| error.to_string())?;
+    let files = reading.map_err(|error| with_causes(&error).to_string())?;
     parse(&files, options).map_err(|faults| faults.to_string())?;
     Ok(files)
 }

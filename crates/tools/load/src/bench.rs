@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use tollgate_human_text::with_causes;
 
 use crate::report::grouped;
 use crate::{Ask, Distribution, End, Plan, Progress, Protocol, Target};
@@ -157,7 +158,7 @@ impl Bench {
         let report = match report {
             Ok(report) => report,
             Err(error) => {
-                writeln!(talk, "tollgate bench: {error}")?;
+                writeln!(talk, "tollgate bench: {}", with_causes(&error))?;
                 return Ok(Outcome::CouldNotRun);
             }
         };

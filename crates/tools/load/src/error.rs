@@ -12,11 +12,11 @@ pub enum RunError {
     #[error("{0}")]
     Ask(&'static str),
     /// The target does not accept connections.
-    #[error("{target} cannot be reached: {source}{hint}")]
+    #[error("{target} cannot be reached: {cause}{hint}")]
     Unreachable {
         target: Target,
         /// The error of the system.
-        source: io::Error,
+        cause: io::Error,
         /// Advice on starting such a server.
         hint: String,
     },
@@ -27,7 +27,7 @@ pub enum RunError {
         what: String,
     },
     /// A thread cannot be pinned to a core.
-    #[error("core {core}: {source}")]
+    #[error("core {core}")]
     Pin {
         /// Number of the core.
         core: usize,
@@ -35,23 +35,23 @@ pub enum RunError {
         source: io::Error,
     },
     /// The system gives no thread, runtime or timer.
-    #[error("cannot start: {0}")]
+    #[error("cannot start")]
     System(#[from] io::Error),
 }
 
 impl RunError {
-    pub(crate) fn unreachable(target: &Target, source: io::Error) -> Self {
+    pub(crate) fn unreachable(target: &Target, cause: io::Error) -> Self {
         let flag = match target.protocol {
             Protocol::Grpc => "--grpc",
             Protocol::Http => "--http",
             Protocol::Resp => "--resp",
         };
         // A socket that no server has made yet is not found.
-        let hint = if matches!(source.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) {
+        let hint = if matches!(cause.kind(), io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound) {
             format!("; start a server there: tollgate serve --rules DIR {flag} {}", target.place)
         } else {
             String::new()
         };
-        Self::Unreachable { target: target.clone(), source, hint }
+        Self::Unreachable { target: target.clone(), cause, hint }
     }
 }

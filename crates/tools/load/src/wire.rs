@@ -55,7 +55,7 @@ impl Dialler {
     pub(crate) async fn dial(&self) -> Result<Wire, RunError> {
         let dialled = tokio::time::timeout(self.patience, self.connect()).await;
         let dialled = dialled.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
-        let io = dialled.map_err(|source| RunError::unreachable(&self.target, source))?;
+        let io = dialled.map_err(|cause| RunError::unreachable(&self.target, cause))?;
         Ok(Wire { io, input: vec![0; INPUT], filled: 0, output: Vec::new(), written: 0 })
     }
 

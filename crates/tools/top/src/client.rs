@@ -33,16 +33,16 @@ struct Problem {
 /// Why there is no reading.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ClientError {
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     File { path: std::path::PathBuf, source: std::io::Error },
     #[error("{}: no PEM certificate found; give the file of the certificate to trust", path.display())]
     NoCertificate { path: std::path::PathBuf },
     #[error("this machine has no list of authorities; give --ca FILE with the server's (PEM)")]
     NoAuthorities,
     #[error(
-        "no response from {url}: {source}; is `tollgate serve` running there, and is that its HTTP address?"
+        "no response from {url}: {cause}; is `tollgate serve` running there, and is that its HTTP address?"
     )]
-    Silent { url: String, source: Box<ureq::Error> },
+    Silent { url: String, cause: Box<ureq::Error> },
     #[error("{url} requires the admin token; give its file by --token-file, or set TOLLGATE_ADMIN_TOKEN")]
     NeedsToken { url: String },
     #[error("{url} rejected the admin token; check the file of --token-file, or TOLLGATE_ADMIN_TOKEN")]
@@ -177,7 +177,7 @@ impl Client {
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
-        let silent = |source| ClientError::Silent { url: url.clone(), source: Box::new(source) };
+        let silent = |cause| ClientError::Silent { url: url.clone(), cause: Box::new(cause) };
         let mut response = request.call().map_err(silent)?;
         let status = response.status().as_u16();
         if !good.contains(&status) {

@@ -4,6 +4,8 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tollgate_human_text::with_causes;
+
 use crate::address::Address;
 use crate::client::Client;
 use crate::ending::Ending;
@@ -57,7 +59,7 @@ impl Top {
         let client = match Client::new(self.target, self.token_file.as_deref(), self.ca.as_deref()) {
             Ok(client) => client,
             Err(error) => {
-                writeln!(talk, "error: {error}")?;
+                writeln!(talk, "error: {}", with_causes(&error))?;
                 return Ok(Ending::CouldNotTell);
             }
         };
@@ -72,7 +74,7 @@ impl Top {
                     Ok(Ending::Done)
                 }
                 Err(error) => {
-                    writeln!(talk, "error: {error}")?;
+                    writeln!(talk, "error: {}", with_causes(&error))?;
                     Ok(Ending::CouldNotTell)
                 }
             };
@@ -86,7 +88,7 @@ impl Top {
         match client.read() {
             Ok(first) => live::watch(client, first, every, self.sort).map(|()| Ending::Done),
             Err(error) => {
-                writeln!(talk, "error: {error}")?;
+                writeln!(talk, "error: {}", with_causes(&error))?;
                 Ok(Ending::CouldNotTell)
             }
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use tollgate_human_text::with_causes;
 
 use crate::client::{Client, ClientError};
 use crate::reading::Reading;
@@ -57,7 +58,7 @@ fn run(terminal: &mut DefaultTerminal, view: &mut View, readings: &Receiver<Answ
         while let Ok(answer) = readings.try_recv() {
             match answer {
                 Ok(reading) => view.read(reading),
-                Err(error) => view.fail(error.to_string()),
+                Err(error) => view.fail(with_causes(&error).to_string()),
             }
             is_changed = true;
         }

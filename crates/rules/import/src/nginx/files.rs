@@ -34,9 +34,9 @@ pub(super) enum Missing {
     Stdin,
     #[error("the file is not in this text; give all that `nginx -T` prints")]
     NotPrinted,
-    #[error("cannot read {path}: {source}; what `nginx -T` prints has all files")]
-    Read { path: String, source: io::Error },
-    #[error("invalid pattern: {0}")]
+    #[error("cannot read {path}: {cause}; what `nginx -T` prints has all files")]
+    Read { path: String, cause: io::Error },
+    #[error("invalid pattern")]
     Pattern(#[from] glob::PatternError),
 }
 
@@ -103,8 +103,8 @@ impl Files {
     }
 }
 
-fn unread(path: &str, source: io::Error) -> Missing {
-    Missing::Read { path: path.to_owned(), source }
+fn unread(path: &str, cause: io::Error) -> Missing {
+    Missing::Read { path: path.to_owned(), cause }
 }
 
 /// Opens a regular file: to open a pipe would wait for its writer, for ever if it has none.

@@ -3,6 +3,8 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
+use tollgate_human_text::with_causes;
+
 use super::conn::{ConnLimit, ConnUse};
 use super::directives::{Block, Directive, Unreadable, directives};
 use super::files::Files;
@@ -302,7 +304,7 @@ impl Walk {
                         }
                     }
                 }
-                Err(error) => self.leave_out(place, format!("{what}: {error}")),
+                Err(error) => self.leave_out(place, format!("{what}: {}", with_causes(&error))),
             }
         }
     }

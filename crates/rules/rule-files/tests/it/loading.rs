@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use tollgate_core::{Cost, Timestamp};
+use tollgate_human_text::with_causes;
 use tollgate_policy::{Charge, Entry, OnStoreFailure, Policy, RuleSource as _, Sharing};
 use tollgate_rule_files::{FileSource, LoadError, Options, RuleFile, WatchSettings, parse, parse_text};
 
@@ -134,10 +135,10 @@ fn an_unreadable_path_is_an_error_that_names_it() {
     assert!(matches!(&error, LoadError::Unreadable { path, .. } if path.ends_with("missing")));
     let path = folder.path().join("latin1.yaml");
     fs::write(&path, b"domain: a\n# caf\xe9\n").expect("written");
-    let error = load(folder.path()).expect_err("is no UTF-8").to_string();
+    let error = with_causes(&load(folder.path()).expect_err("is no UTF-8")).to_string();
     assert!(error.contains("latin1.yaml") && error.contains("line 2 is not UTF-8"), "{error}");
     fs::write(&path, vec![b'#'; (16 << 20) + 1]).expect("written");
-    let error = load(folder.path()).expect_err("is too large").to_string();
+    let error = with_causes(&load(folder.path()).expect_err("is too large")).to_string();
     assert!(error.contains("more than 16777216 bytes"), "{error}");
     fs::write(&path, "domain: [").expect("written");
     assert!(matches!(load(folder.path()), Err(LoadError::Faulty(_))));

@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 
+use tollgate_human_text::with_causes;
 use tollgate_rule_files::{Options, load};
 
 /// Result of loading a folder with these files: the domains, or the errors, with the folder taken out.
@@ -16,7 +17,7 @@ fn loaded(files: &[(&str, &str)]) -> Result<Vec<String>, String> {
     let rules = load(&[PathBuf::from(folder.path())], &Options::default());
     match rules {
         Ok(rules) => Ok(rules.policy.domains().iter().map(|domain| domain.name().to_owned()).collect()),
-        Err(error) => Err(error.to_string().replace(&place, "")),
+        Err(error) => Err(with_causes(&error).to_string().replace(&place, "")),
     }
 }
 

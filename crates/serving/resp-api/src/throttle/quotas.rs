@@ -46,8 +46,9 @@ pub(crate) enum InvalidRate {
     Count(i64),
     #[error("ERR period is {0}; the smallest is 1")]
     Period(i64),
+    /// The message is the reply, so that the quota's error is part of it and not a source.
     #[error("ERR {0}")]
-    Quota(#[from] QuotaError),
+    Quota(QuotaError),
 }
 
 impl Quotas {
@@ -109,7 +110,9 @@ impl Kept {
             overdraft: 0,
             refill: Refill::Continuous,
         };
-        let quota = Quota::new(count, Period::Span(period), algorithm)?.keeping_instants();
+        let quota = Quota::new(count, Period::Span(period), algorithm)
+            .map_err(InvalidRate::Quota)?
+            .keeping_instants();
         Ok(Self { rate, quota, capacity: saturate(capacity) })
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tollgate_charts::Language;
+use tollgate_human_text::with_causes;
 use tollgate_limiter::Policy;
 use tollgate_policy::Charge;
 use tollgate_rule_files::Options;
@@ -209,7 +210,7 @@ impl Replay {
 fn load(path: &std::path::Path, charge: Charge) -> Result<Policy, String> {
     let options = Options { charge, ..Options::default() };
     let rules = tollgate_rule_files::load(&[path.to_path_buf()], &options);
-    let rules = rules.map_err(|error| error.to_string())?;
+    let rules = rules.map_err(|error| with_causes(&error).to_string())?;
     if rules.policy.domains().is_empty() {
         return Err(format!(
             "{}: no rule file found; only *.yaml, *.yml and *.json are read",
