@@ -1,8 +1,9 @@
 //! The structure of the workspace is what its folders say: crates depend on the floors that their floor's
-//! README allows, and the files of a crate do not import each other in a circle.
+//! README allows, and the files of a crate do not import each other in a circle. Errors say their cause once.
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of a test count as no test to clippy")]
 
 mod circles;
+mod errors;
 mod floors;
 mod imports;
 mod source;
@@ -71,6 +72,19 @@ fn files_of_a_crate_import_each_other_in_no_circle() {
     assert!(new.is_empty(), "{} new circles between files:\n{}", new.len(), new.join("\n"));
     let gone: Vec<_> = known.iter().filter(|circle| !found.contains(circle)).collect();
     assert!(gone.is_empty(), "no longer circles, remove them from KNOWN_CIRCLES: {gone:?}");
+}
+
+/// Who prints an error for people prints its causes too, so that a message with its cause in it says it twice.
+#[test]
+fn no_error_repeats_its_source_in_its_message() {
+    let mut found = errors::Found::default();
+    for folder in ["crates", "benches", "fuzz"] {
+        errors::read(&root().join(folder), &mut found);
+    }
+    let errors::Found { messages, sources, faults } = found;
+    // Fewer mean that the test has gone blind.
+    assert!(messages > 300 && sources > 30, "only {messages} messages and {sources} sources were read");
+    assert!(faults.is_empty(), "{} messages:\n{}", faults.len(), faults.join("\n"));
 }
 
 /// Rights come from the login or token of a request. Pages and API that act as the program itself would have

@@ -42,18 +42,40 @@ fn read(folder: &Path, src: &Path, into: &mut Modules) {
     }
 }
 
+/// The tokens of a text, with each string as one token that begins with its quote.
+pub(crate) fn tokens_and_strings(text: &str) -> Vec<String> {
+    let mut out = Vec::new();
+    let mut rest = text;
+    while let Some(c) = rest.chars().next() {
+        if let Some((begin, hashes)) = raw_string(rest) {
+            let end = raw_string_end(rest, begin, hashes);
+            out.push(format!("\"{}", &rest[begin..end]));
+            rest = &rest[end..];
+        } else if c == '"' {
+            let end = string_end(rest);
+            out.push(rest[..end].to_owned());
+            rest = &rest[end..];
+        } else {
+            let skipped = comment_end(rest).max(if c == '\'' { character_end(rest) } else { 0 });
+            let length = if skipped > 0 { skipped } else { word_end(rest, c) };
+            if skipped == 0 {
+                out.extend(tokens(&rest[..length]));
+            }
+            rest = &rest[length..];
+        }
+    }
+    out
+}
+
 /// Comments, strings and characters become spaces.
 fn without_comments_and_strings(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
-        let skipped = if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("/*") {
-            rest.find("*/").map_or(rest.len(), |end| end + 2)
+        let skipped = if rest.starts_with("//") || rest.starts_with("/*") {
+            comment_end(rest)
         } else if let Some((begin, hashes)) = raw_string(rest) {
-            let close = format!("\"{}", "#".repeat(hashes));
-            rest[begin..].find(&close).map_or(rest.len(), |end| begin + end + close.len())
+            raw_string_end(rest, begin, hashes)
         } else if c == '"' {
             string_end(rest)
         } else if c == '\'' {
@@ -65,14 +87,37 @@ fn without_comments_and_strings(text: &str) -> String {
             out.push(' ');
             rest = &rest[skipped..];
         } else {
-            // An identifier as a whole, so that the `r` at its end begins no raw string.
-            let word =
-                rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len()).max(c.len_utf8());
+            let word = word_end(rest, c);
             out.push_str(&rest[..word]);
             rest = &rest[word..];
         }
     }
     out
+}
+
+/// The end of a comment, or 0 where none begins.
+fn comment_end(rest: &str) -> usize {
+    if rest.starts_with("//") {
+        rest.find('\n').unwrap_or(rest.len())
+    } else if rest.starts_with("/*") {
+        rest.find("*/").map_or(rest.len(), |end| end + 2)
+    } else {
+        0
+    }
+}
+
+/// The end of an identifier as a whole, so that the `r` at its end begins no raw string, or of the character
+/// `c`. `::` stays together.
+fn word_end(rest: &str, c: char) -> usize {
+    if rest.starts_with("::") {
+        return 2;
+    }
+    rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len()).max(c.len_utf8())
+}
+
+fn raw_string_end(rest: &str, begin: usize, hashes: usize) -> usize {
+    let close = format!("\"{}", "#".repeat(hashes));
+    rest[begin..].find(&close).map_or(rest.len(), |end| begin + end + close.len())
 }
 
 /// Where the text of a raw string begins, and how many `#` surround it.
@@ -177,6 +222,35 @@ fn item_length(tokens: &[String]) -> usize {
         }
     }
     tokens.len()
+}
+
+#[test]
+fn a_string_is_one_token_and_a_comment_is_none() {
+    let text = r####"a::b("x // \" y", r#"raw "z""#, 'c', '"') // "none"
+        /* "nor here" */ fn f<'a>() {}"####;
+    let want = [
+        "a",
+        "::",
+        "b",
+        "(",
+        r#""x // \" y""#,
+        ",",
+        r###""raw "z""#"###,
+        ",",
+        ",",
+        ")",
+        "fn",
+        "f",
+        "<",
+        "'",
+        "a",
+        ">",
+        "(",
+        ")",
+        "{",
+        "}",
+    ];
+    assert_eq!(tokens_and_strings(text), want);
 }
 
 #[test]
