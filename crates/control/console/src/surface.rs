@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, LazyLock};
 use std::task::Poll;
 
@@ -148,6 +148,39 @@ impl Console {
 }
 
 impl Console {
+    /// [`reply`](Self::reply), compiled in this crate: a future that is not boxed by a plain function here is
+    /// compiled in each crate that serves it.
+    #[inline(never)]
+    fn reply_boxed<'a>(
+        &'a self,
+        route: Route,
+        request: Request<'a>,
+    ) -> Pin<Box<dyn Future<Output = Result<Reply, Problem>> + Send + 'a>> {
+        Box::pin(self.reply(route, request))
+    }
+
+    async fn reply(&self, route: Route, mut request: Request<'_>) -> Result<Reply, Problem> {
+        let mut visit = Visit::new(&request, self.next_request(), self.cookie_name(), &self.settings);
+        let visited =
+            unwound(self.visit(route, &mut visit, &mut request)).await.unwrap_or(Err(Failure::Panic));
+        let reason = visited.as_ref().err().map(Failure::reason);
+        let mut reply = match visited {
+            Ok(reply) => reply,
+            Err(failure) if visit.is_api => rest::failed(&visit, failure),
+            Err(failure) => pages::failed(self, &visit, failure).await,
+        };
+        self.note_rejected(&visit, &reply, reason).await;
+        if visit.is_safe && assets::accepts_gzip(request.headers()) {
+            reply = assets::shortened(reply).await;
+        }
+        let fields = reply.headers_mut();
+        if let Ok(id) = HeaderValue::try_from(&visit.request_id) {
+            fields.insert("x-request-id", id);
+        }
+        fields.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+        Ok(reply)
+    }
+
     /// Records a change of a user that was rejected, whichever function rejected it.
     async fn note_rejected(&self, visit: &Visit, reply: &Reply, reason: Option<String>) {
         let status = reply.status();
@@ -193,25 +226,7 @@ impl Api for Console {
         }
     }
 
-    async fn answer(self: &Arc<Self>, route: Route, mut request: Request<'_>) -> Result<Reply, Problem> {
-        let mut visit = Visit::new(&request, self.next_request(), self.cookie_name(), &self.settings);
-        let visited =
-            unwound(self.visit(route, &mut visit, &mut request)).await.unwrap_or(Err(Failure::Panic));
-        let reason = visited.as_ref().err().map(Failure::reason);
-        let mut reply = match visited {
-            Ok(reply) => reply,
-            Err(failure) if visit.is_api => rest::failed(&visit, failure),
-            Err(failure) => pages::failed(self, &visit, failure).await,
-        };
-        self.note_rejected(&visit, &reply, reason).await;
-        if visit.is_safe && assets::accepts_gzip(request.headers()) {
-            reply = assets::shortened(reply).await;
-        }
-        let fields = reply.headers_mut();
-        if let Ok(id) = HeaderValue::try_from(&visit.request_id) {
-            fields.insert("x-request-id", id);
-        }
-        fields.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-        Ok(reply)
+    async fn answer(self: &Arc<Self>, route: Route, request: Request<'_>) -> Result<Reply, Problem> {
+        self.reply_boxed(route, request).await
     }
 }

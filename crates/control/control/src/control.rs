@@ -28,7 +28,7 @@ use crate::fleet::levels::{self, OldNodes};
 use crate::fleet::nodes::Nodes;
 use crate::fleet::overrides::{self, Override, OverrideInput};
 use crate::fleet::{epoch, frozen};
-use crate::published::{AppDocuments, Committed, Published};
+use crate::published::{AppDocuments, Change, Committed, Kept, Published};
 use crate::rollouts;
 use crate::schema::{MIGRATIONS, UNSEALED};
 use crate::tasks::events::Topic;
@@ -385,6 +385,14 @@ impl Control {
         old_nodes: OldNodes,
         work: impl Fn(&mut dyn Tx) -> Result<Committed<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
+        let (keep, value) = Kept::new();
+        let work = move |tx: &mut dyn Tx| Ok(keep.keep(work(tx)?));
+        self.publish(old_nodes, Box::new(work)).await?;
+        value.take()
+    }
+
+    /// [`change_beside`](Self::change_beside) without the type of its result, so that it is compiled once.
+    pub(crate) async fn publish(&self, old_nodes: OldNodes, work: Change) -> Result<(), ControlError> {
         // It may have to run again, when the nodes that it waits for are there.
         let work = Arc::new(Mutex::new(work));
         loop {
@@ -392,8 +400,8 @@ impl Control {
             let work = Arc::clone(&work);
             let attach_wait = Arc::clone(&self.attach_wait);
             let work = move |tx: &mut dyn Tx| {
-                let change = work.lock()(tx)?;
-                if let Some(documents) = &change.documents {
+                let documents = work.lock()(tx)?;
+                if let Some(documents) = &documents {
                     if let Some(awaited) = attach_wait.awaited(&*nodes, tx.now_ms()) {
                         return Err(ControlError::Awaiting(awaited));
                     }
@@ -402,17 +410,16 @@ impl Control {
                     }
                     frozen::ask(tx, documents, &*nodes)?;
                 }
-                Ok::<_, ControlError>(change)
+                Ok::<_, ControlError>(documents)
             };
             let committed = Arc::clone(&self.committed);
             let live = Arc::clone(&self.live);
-            let then = move |change: Committed<T>| {
-                if let Some(documents) = change.documents {
+            let then = move |documents: Option<AppDocuments>| {
+                if let Some(documents) = documents {
                     committed.publish(documents);
                     live.events.note(Topic::Rollouts);
                 }
                 live.events.note(Topic::Changes);
-                change.value
             };
             match self.db.write_then(work, then).await {
                 Err(ControlError::Awaiting(_)) => self.attached().await?,

@@ -1,5 +1,13 @@
 //! The documents that nodes should have: the seam to their streams.
 
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tollgate_db::{DbError, Tx};
+
+use crate::access::actor::Actor;
+use crate::error::ControlError;
+
 pub use tollgate_fleet_proto::published::{AppDocuments, Candidate, Document, Published};
 pub use tollgate_fleet_proto::reach::{Reach, Selector};
 
@@ -10,4 +18,33 @@ pub struct Committed<T> {
     pub value: T,
     /// The documents of the app for nodes, if they changed.
     pub documents: Option<AppDocuments>,
+}
+
+/// A change whose result is in a [`Kept`]; returns the documents that it publishes.
+pub(crate) type Change = Box<dyn Fn(&mut dyn Tx) -> Result<Option<AppDocuments>, ControlError> + Send>;
+
+/// A [`Change`] that asks for rights.
+pub(crate) type ChangeAs =
+    Box<dyn Fn(&mut dyn Tx, &Actor) -> Result<Option<AppDocuments>, ControlError> + Send>;
+
+/// The last result of a change, which may run several times.
+pub(crate) struct Kept<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> Kept<T> {
+    /// Two handles: for the change, and for who waits for it.
+    pub(crate) fn new() -> (Self, Self) {
+        let value = Arc::new(Mutex::new(None));
+        (Self(Arc::clone(&value)), Self(value))
+    }
+
+    /// Keeps the result; returns the documents.
+    pub(crate) fn keep(&self, done: Committed<T>) -> Option<AppDocuments> {
+        *self.0.lock() = Some(done.value);
+        done.documents
+    }
+
+    /// The result of a change that has been committed.
+    pub(crate) fn take(&self) -> Result<T, ControlError> {
+        self.0.lock().take().ok_or(ControlError::Db(DbError::Panicked))
+    }
 }

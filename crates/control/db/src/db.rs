@@ -25,7 +25,11 @@ const MAX_WAITING: usize = 512;
 /// Threads that read.
 const READERS: usize = 4;
 
-type Job = Box<dyn FnOnce(&mut Sqlite) + Send>;
+/// Work for a thread, and where it says that the work has ended without a panic.
+struct Job {
+    work: Box<dyn FnOnce(&mut Sqlite) + Send>,
+    done: oneshot::Sender<()>,
+}
 
 /// A database. Clones share it; it closes with the last of them.
 #[derive(Clone)]
@@ -129,8 +133,7 @@ impl Db {
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
     {
-        let sent = self.writer.send(|sqlite| sqlite.run_sealing_all(work));
-        sent?.await.unwrap_or_else(|_| Err(E::from(DbError::Closed)))
+        self.writer.run(|sqlite| sqlite.run_sealing_all(work)).await
     }
 
     /// Whether the files at the path are those that are open. Each write asks too.
@@ -153,8 +156,7 @@ impl Db {
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
     {
-        let sent = self.readers.send(|sqlite| sqlite.run("BEGIN", work));
-        sent?.await.unwrap_or_else(|_| Err(E::from(DbError::Closed)))
+        self.readers.run(|sqlite| sqlite.run("BEGIN", work)).await
     }
 
     /// Runs `work` in a transaction that is kept if it returns `Ok`, as a whole, and otherwise undone. When
@@ -170,8 +172,7 @@ impl Db {
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
     {
-        let sent = self.writer.send(|sqlite| sqlite.run("BEGIN IMMEDIATE", work));
-        sent?.await.unwrap_or_else(|_| Err(E::from(DbError::Closed)))
+        self.writer.run(|sqlite| sqlite.run("BEGIN IMMEDIATE", work)).await
     }
 
     /// Like [`write`](Self::write), then passes the result to `then` on the writing thread, after the commit
@@ -189,8 +190,7 @@ impl Db {
         U: Send + 'static,
         E: From<DbError> + Send + 'static,
     {
-        let sent = self.writer.send(|sqlite| sqlite.run("BEGIN IMMEDIATE", work).map(then));
-        sent?.await.unwrap_or_else(|_| Err(E::from(DbError::Closed)))
+        self.writer.run(|sqlite| sqlite.run("BEGIN IMMEDIATE", work).map(then)).await
     }
 
     /// [`read`](Self::read) for callers outside a runtime.
@@ -205,8 +205,7 @@ impl Db {
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
     {
-        let sent = self.readers.send(|sqlite| sqlite.run("BEGIN", work));
-        sent?.blocking_recv().unwrap_or_else(|_| Err(E::from(DbError::Closed)))
+        self.readers.run_blocking(|sqlite| sqlite.run("BEGIN", work))
     }
 
     /// [`write`](Self::write) for callers outside a runtime.
@@ -221,8 +220,7 @@ impl Db {
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
     {
-        let sent = self.writer.send(|sqlite| sqlite.run("BEGIN IMMEDIATE", work));
-        sent?.blocking_recv().unwrap_or_else(|_| Err(E::from(DbError::Closed)))
+        self.writer.run_blocking(|sqlite| sqlite.run("BEGIN IMMEDIATE", work))
     }
 
     /// Transactions that wait for a thread now: to write, and to read.
@@ -252,33 +250,69 @@ impl Queue {
         Ok(Self { jobs, waiting })
     }
 
-    fn send<T, E>(
-        &self,
-        work: impl FnOnce(&mut Sqlite) -> Result<T, E> + Send + 'static,
-    ) -> Result<oneshot::Receiver<Result<T, E>>, E>
+    /// Runs `work` on a thread. Every transaction is compiled from this, so only what depends on the types is
+    /// here; the rest is in functions that are compiled once.
+    async fn run<T, E>(&self, work: impl FnOnce(&mut Sqlite) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
         E: From<DbError> + Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        let job = move |sqlite: &mut Sqlite| {
-            let worked = catch_unwind(AssertUnwindSafe(|| work(sqlite)));
-            let worked = worked.unwrap_or_else(|_| {
-                sqlite.roll_back();
-                Err(E::from(DbError::Panicked))
-            });
-            drop(reply.send(worked)); // the caller may have left
-        };
+        let (work, result) = kept(work);
+        let done = self.send(work)?;
+        done.await.map_err(|_| DbError::Panicked)?;
+        result.take()
+    }
+
+    /// [`run`](Self::run) for callers outside a runtime.
+    fn run_blocking<T, E>(
+        &self,
+        work: impl FnOnce(&mut Sqlite) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<DbError> + Send + 'static,
+    {
+        let (work, result) = kept(work);
+        let done = self.send(work)?;
+        done.blocking_recv().map_err(|_| DbError::Panicked)?;
+        result.take()
+    }
+
+    /// Queues `work`. The receiver returns once it has ended, with an error if it panicked.
+    fn send(&self, work: Box<dyn FnOnce(&mut Sqlite) + Send>) -> Result<oneshot::Receiver<()>, DbError> {
+        let (done, ended) = oneshot::channel();
         self.waiting.fetch_add(1, Relaxed);
-        self.jobs.try_send(Box::new(job)).map_err(|error| {
+        self.jobs.try_send(Job { work, done }).map_err(|error| {
             self.waiting.fetch_sub(1, Relaxed);
-            E::from(match error {
+            match error {
                 TrySendError::Full(_) => DbError::Busy { waiting: MAX_WAITING },
                 TrySendError::Disconnected(_) => DbError::Closed,
-            })
+            }
         })?;
-        Ok(answer)
+        Ok(ended)
     }
+}
+
+/// The result of work that runs elsewhere.
+struct Kept<R>(Arc<Mutex<Option<R>>>);
+
+impl<T, E: From<DbError>> Kept<Result<T, E>> {
+    fn take(&self) -> Result<T, E> {
+        self.0.lock().take().unwrap_or_else(|| Err(E::from(DbError::Panicked)))
+    }
+}
+
+/// `work` without its types, and where its result will be.
+fn kept<R: Send + 'static>(
+    work: impl FnOnce(&mut Sqlite) -> R + Send + 'static,
+) -> (Box<dyn FnOnce(&mut Sqlite) + Send>, Kept<R>) {
+    let result = Arc::new(Mutex::new(None));
+    let kept = Kept(Arc::clone(&result));
+    let work = move |sqlite: &mut Sqlite| {
+        let worked = work(sqlite);
+        *result.lock() = Some(worked);
+    };
+    (Box::new(work), kept)
 }
 
 /// Works until the last [`Db`] is gone.
@@ -288,6 +322,10 @@ fn serve(mut connection: Sqlite, jobs: &Mutex<Receiver<Job>>, waiting: &AtomicUs
         let next = jobs.lock().recv();
         let Ok(job) = next else { return };
         waiting.fetch_sub(1, Relaxed);
-        job(&mut connection);
+        let Job { work, done } = job;
+        match catch_unwind(AssertUnwindSafe(|| work(&mut connection))) {
+            Ok(()) => drop(done.send(())), // the caller may have left
+            Err(_) => connection.roll_back(),
+        }
     }
 }

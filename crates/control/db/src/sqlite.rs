@@ -128,41 +128,41 @@ impl Sqlite {
         begin: &'static str,
         work: impl FnOnce(&mut dyn Tx) -> Result<T, E>,
     ) -> Result<T, E> {
+        let mut work = Some(work);
+        let mut worked = None;
+        self.transact(begin, &mut |tx| {
+            worked = work.take().map(|work| work(tx));
+            matches!(worked, Some(Ok(_)))
+        })?;
+        worked.unwrap_or_else(|| Err(E::from(DbError::Panicked)))
+    }
+
+    /// Runs `work` once, in a transaction that is committed if it returns true and otherwise rolled back. It
+    /// knows no types of results: it would be compiled for each of some 240 transactions.
+    fn transact(
+        &mut self,
+        begin: &'static str,
+        work: &mut dyn FnMut(&mut dyn Tx) -> bool,
+    ) -> Result<(), DbError> {
         let seals_all = self.watched.as_mut().is_some_and(|it| std::mem::take(&mut it.seals_all));
         let asked = if let TimeSource::Asked(ask) = &self.time { Some(ask()) } else { None };
         if let Some(watched) = &self.watched {
-            watched.files.check().map_err(E::from)?;
+            watched.files.check()?;
         }
-        self.execute(begin).map_err(E::from)?;
+        self.execute(begin)?;
         self.seals().into_iter().for_each(|seals| seals.forget(0));
-        let now_ms = match asked.map_or_else(|| self.now_ms(), Ok) {
-            Ok(now_ms) => now_ms,
-            Err(error) => {
-                self.roll_back();
-                return Err(E::from(error));
-            }
-        };
-        let worked = work(&mut Open { sqlite: self, now_ms });
-        match worked {
-            Ok(result) => match self.sealed(seals_all, now_ms).and_then(|sealed| {
-                self.execute("COMMIT")?;
-                Ok(sealed)
-            }) {
-                Ok((head, sealed)) => {
-                    STEPS.pass();
-                    self.committed(head, sealed).map_err(E::from)?;
-                    Ok(result)
-                }
-                Err(error) => {
-                    self.roll_back();
-                    Err(E::from(error))
-                }
-            },
-            Err(error) => {
-                self.roll_back();
-                Err(error)
-            }
+        let now_ms = asked.map_or_else(|| self.now_ms(), Ok).inspect_err(|_| self.roll_back())?;
+        if !work(&mut Open { sqlite: self, now_ms }) {
+            self.roll_back();
+            return Ok(());
         }
+        let sealed = self.sealed(seals_all, now_ms).and_then(|sealed| {
+            self.execute("COMMIT")?;
+            Ok(sealed)
+        });
+        let (head, sealed) = sealed.inspect_err(|_| self.roll_back())?;
+        STEPS.pass();
+        self.committed(head, sealed)
     }
 
     /// As [`run`](Self::run) for the connection that writes, and seals all rows as they are.

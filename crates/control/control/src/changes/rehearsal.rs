@@ -17,7 +17,7 @@ use crate::changes::staging::{self, Staged, Steps, Wanted};
 use crate::control::{Control, resolved};
 use crate::error::ControlError;
 use crate::fleet::levels::OldNodes;
-use crate::published::Committed;
+use crate::published::{ChangeAs, Committed, Kept};
 
 /// Times that a large change is worked out anew because the app has changed meanwhile. After that, one
 /// transaction does all of it.
@@ -107,14 +107,28 @@ impl Control {
         old_nodes: OldNodes,
         work: impl Fn(&mut dyn Tx, &Actor) -> Result<Committed<T>, ControlError> + Send + 'static,
     ) -> Result<T, ControlError> {
+        let (keep, value) = Kept::new();
+        let work = move |tx: &mut dyn Tx, actor: &Actor| Ok(keep.keep(work(tx, actor)?));
+        self.publish_prepared(claim, old_nodes, Box::new(work)).await?;
+        value.take()
+    }
+
+    /// [`change_prepared`](Self::change_prepared) without the type of its result, so that it is compiled
+    /// once.
+    async fn publish_prepared(
+        &self,
+        claim: &Claim,
+        old_nodes: OldNodes,
+        work: ChangeAs,
+    ) -> Result<(), ControlError> {
         let work = Arc::new(Mutex::new(work));
         let most = self.steps.lock().most_at_once;
         let run = |known: Known| {
             let work = Arc::clone(&work);
             let known = Arc::new(known);
-            resolved(claim, move |tx, actor| work.lock()(tx, &actor.with(Arc::clone(&known))))
+            Box::new(resolved(claim, move |tx, actor| work.lock()(tx, &actor.with(Arc::clone(&known)))))
         };
-        match self.change_beside(old_nodes, run(Known::new(Run::First, most))).await {
+        match self.publish(old_nodes, run(Known::new(Run::First, most))).await {
             Err(ControlError::Large) => {}
             done => return done,
         }
@@ -134,11 +148,11 @@ impl Control {
                 known.taken = Some(staged.taken());
                 ahead::set_staged(&known, staged);
             }
-            match self.change_beside(old_nodes, run(known)).await {
+            match self.publish(old_nodes, run(known)).await {
                 Err(ControlError::Large) => {}
                 done => return done,
             }
         }
-        self.change_beside(old_nodes, run(Known::new(Run::AtOnce, most))).await
+        self.publish(old_nodes, run(Known::new(Run::AtOnce, most))).await
     }
 }
