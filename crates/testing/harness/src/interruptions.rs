@@ -1,0 +1,44 @@
+//! Something that happens before a certain transaction of a control plane.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use tollgate_db::TimeSource;
+
+/// No transaction has a number as high: so they are not counted.
+const NOT_COUNTED: usize = 1_000_000;
+
+/// Numbers the writing transactions of a control plane while it is told to, and does something before each.
+/// A control plane asks for the time before each transaction, so this is its clock, which stands still.
+#[derive(Clone, Debug)]
+pub struct Interruptions(Arc<AtomicUsize>);
+
+impl Default for Interruptions {
+    fn default() -> Self {
+        Self(Arc::new(AtomicUsize::new(NOT_COUNTED)))
+    }
+}
+
+impl Interruptions {
+    /// The clock. `work` runs before each writing transaction and gets its number, if they are numbered.
+    pub fn time(&self, work: impl Fn(Option<usize>) + Send + Sync + 'static) -> TimeSource {
+        let counted = Arc::clone(&self.0);
+        TimeSource::Asked(Arc::new(move || {
+            if std::thread::current().name() == Some("db-write") {
+                let number = counted.fetch_add(1, Relaxed);
+                work((number < NOT_COUNTED).then_some(number));
+            }
+            1_800_000_000_000
+        }))
+    }
+
+    /// The next transaction has the number 0.
+    pub fn begin(&self) {
+        self.0.store(0, Relaxed);
+    }
+
+    /// Transactions have no numbers any more. Returns how many had one.
+    pub fn end(&self) -> usize {
+        self.0.swap(NOT_COUNTED, Relaxed)
+    }
+}
