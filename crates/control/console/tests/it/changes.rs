@@ -1,35 +1,31 @@
 //! Change sets over pages and API: approvals, conflicts, files, differences.
 
-use crate::server::{Client, Reply, Server};
+use tollgate_harness::console::{ConsoleClient, ConsoleReply, ConsoleServer};
 
 const GOOD: &str =
     "app=SIP_HOTEL&key=pushGeo&max_permits=100&rate=5&description=hotels&terms=yes&action=save";
 
 /// A user with one role in SIP_HOTEL, logged in.
-async fn user(server: &Server, name: &str, role: &str) -> Client {
-    Client::user(server, name, role, "SIP_HOTEL").await
-}
-
-fn etag(reply: &Reply) -> String {
-    reply.field("etag").expect("an etag").to_owned()
+async fn user(server: &ConsoleServer, name: &str, role: &str) -> ConsoleClient {
+    ConsoleClient::user(server, name, role, "SIP_HOTEL").await
 }
 
 /// The value of a member that is a text, the first of that name.
-fn member<'r>(reply: &'r Reply, name: &str) -> &'r str {
+fn member<'r>(reply: &'r ConsoleReply, name: &str) -> &'r str {
     let start = format!("\"{name}\":\"");
     reply.body.split(&start).nth(1).and_then(|rest| rest.split('"').next()).expect("a member")
 }
 
 #[tokio::test]
 async fn a_change_is_approved_by_another_and_then_published() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", GOOD).await;
     let app = "/api/v1/apps/SIP_HOTEL";
     let now = ann.get(app).await;
-    let set = ann.json("PUT", app, Some(&etag(&now)), r#"{"approvals": 1}"#).await;
+    let set = ann.json("PUT", app, Some(now.etag()), r#"{"approvals": 1}"#).await;
     assert!(set.status == 200 && set.body.contains("\"approvals\":1"), "{}", set.body);
-    assert_eq!(ann.json("PUT", app, Some(&etag(&set)), r#"{"approvals": 3}"#).await.status, 422);
+    assert_eq!(ann.json("PUT", app, Some(set.etag()), r#"{"approvals": 3}"#).await.status, 422);
 
     // The same button now makes a change set that waits.
     let form = "max_permits=100&rate=8&etag=1&action=save";
@@ -68,18 +64,18 @@ async fn a_change_is_approved_by_another_and_then_published() {
 
 #[tokio::test]
 async fn the_audit_has_a_line_for_each_rule_of_an_approved_change_from_which_value_to_which() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     for key in ["push", "pull", "gone", "same"] {
         let form = format!("app=SIP_HOTEL&key={key}&max_permits=100&rate=5&terms=yes&action=save");
         assert_eq!(ann.post("/rules/new", &form).await.status, 303);
     }
     let app = "/api/v1/apps/SIP_HOTEL";
-    let tag = etag(&ann.get(app).await);
+    let tag = ann.get(app).await.etag().to_owned();
     assert_eq!(ann.json("PUT", app, Some(&tag), r#"{"approvals": 1}"#).await.status, 200);
     let mut bases = Vec::new();
     for key in ["push", "pull", "gone"] {
-        let tag = etag(&ann.get(&format!("{app}/rules/{key}")).await);
+        let tag = ann.get(&format!("{app}/rules/{key}")).await.etag().to_owned();
         bases.push(tag.trim_matches('"').to_owned());
     }
     let body = format!(
@@ -124,22 +120,22 @@ async fn the_audit_has_a_line_for_each_rule_of_an_approved_change_from_which_val
 
 #[tokio::test]
 async fn a_conflict_shows_three_sides_and_is_resolved() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", GOOD).await;
     let body = r#"{"app": "SIP_HOTEL", "title": "faster", "ops":
         [{"op": "put", "key": "pushGeo", "base": 1, "rule": {"max_permits": 100, "rate": 50}}]}"#;
     let made = ann.json("POST", "/api/v1/changes", None, body).await;
     assert_eq!(made.status, 201, "{}", made.body);
     let id = member(&made, "id").to_owned();
-    let first = etag(&made);
+    let first = made.etag();
     let rule = "/api/v1/apps/SIP_HOTEL/rules/pushGeo";
     ann.json("PUT", rule, Some("\"1\""), r#"{"max_permits": 100, "rate": 7}"#).await;
 
     let path = format!("/api/v1/changes/{id}");
     let publish = format!("{path}/publish");
     assert_eq!(ann.json("POST", &publish, None, "").await.status, 428);
-    let conflict = ann.json("POST", &publish, Some(&first), "").await;
+    let conflict = ann.json("POST", &publish, Some(first), "").await;
     assert_eq!(conflict.status, 409);
     for part in [r#""theirs":{"#, r#""rate":7"#, r#""rate":50"#, r#""rate":5,"#, "/problems/conflict"] {
         assert!(conflict.body.contains(part), "{part}: {}", conflict.body);
@@ -150,22 +146,22 @@ async fn a_conflict_shows_three_sides_and_is_resolved() {
     assert!(checked.body.contains("\"ok\":false"), "{}", checked.body);
     let form = "action=resolve&etag=1&keep:car%2FpushGeo=yours";
     assert_eq!(ann.post(&format!("/changes/{id}"), form).await.status, 303);
-    let stale = ann.json("POST", &publish, Some(&first), "").await;
-    assert_eq!((stale.status, etag(&stale)), (412, "\"2\"".to_owned()));
+    let stale = ann.json("POST", &publish, Some(first), "").await;
+    assert_eq!((stale.status, stale.etag()), (412, "\"2\""));
     let published = ann.json("POST", &publish, Some("\"2\""), "").await;
     assert!(
         published.status == 200 && published.body.contains("\"published_version\":3"),
         "{}",
         published.body
     );
-    assert_eq!(ann.json("POST", &publish, Some(&etag(&published)), "").await.status, 409);
+    assert_eq!(ann.json("POST", &publish, Some(published.etag()), "").await.status, 409);
     assert!(ann.get("/api/v1/apps/SIP_HOTEL/versions/3/diff").await.body.contains(r#""after":"50""#));
 }
 
 #[tokio::test]
 async fn operations_are_checked_with_line_and_column_before_anything_is_written() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", GOOD).await;
     let text = r"domain: web\ndescriptors:\n  - key: user\n    ratelimit: {unit: minute}\n";
     let body = |op: &str| format!(r#"{{"app": "SIP_HOTEL", "ops": [{op}]}}"#);
@@ -205,8 +201,8 @@ async fn operations_are_checked_with_line_and_column_before_anything_is_written(
 
 #[tokio::test]
 async fn rule_files_are_kept_byte_for_byte_and_explain_a_request() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", GOOD).await;
     let files = "/api/v1/apps/SIP_HOTEL/files";
     let text = "domain: web # ours\\ndescriptors:\\n  - {key: user, rate_limit: {rate: 5/minute}}\\n";
@@ -220,7 +216,7 @@ async fn rule_files_are_kept_byte_for_byte_and_explain_a_request() {
     let moved = ann.json("PUT", &file, Some("\"2\""), &body("domain: other\\ndescriptors: []\\n")).await;
     assert!(moved.status == 422 && moved.body.contains("keeps its domain"), "{}", moved.body);
     let six = text.replace("5/minute", "6/minute");
-    assert_eq!(etag(&ann.json("PUT", &file, Some("\"2\""), &body(&six)).await), "\"3\"");
+    assert_eq!(ann.json("PUT", &file, Some("\"2\""), &body(&six)).await.etag(), "\"3\"");
     let explained = ann.get("/api/v1/explain?app=SIP_HOTEL&domain=web&entry=user%3Dann").await;
     assert!(explained.body.contains("6 per minute"), "{}", explained.body);
     assert_eq!(ann.get("/api/v1/explain?app=SIP_HOTEL&domain=web&entry=user").await.status, 422);
@@ -235,8 +231,8 @@ async fn rule_files_are_kept_byte_for_byte_and_explain_a_request() {
 
 #[tokio::test]
 async fn the_yaml_of_a_rule_is_its_form_and_one_click_changes_its_state() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", &format!("{GOOD}&extras=%7B%22a%22%3A%20%201%7D")).await;
     let path = "/apps/SIP_HOTEL/rules/pushGeo";
     let page = ann.get(&format!("{path}/yaml")).await.body;
@@ -273,8 +269,8 @@ async fn the_yaml_of_a_rule_is_its_form_and_one_click_changes_its_state() {
 
 #[tokio::test]
 async fn several_rows_change_in_one_change_set() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     for key in ["a", "b", "c"] {
         ann.post("/rules/new", &GOOD.replace("pushGeo", key)).await;
     }
@@ -304,8 +300,8 @@ async fn several_rows_change_in_one_change_set() {
 
 #[tokio::test]
 async fn the_editor_marks_faulty_lines_and_the_settings_of_an_app_are_for_its_admin() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     assert!(ann.get("/files").await.body.contains("No rule files yet"));
     assert_eq!(ann.get("/files/new").await.status, 200);
     let form = |text: &str, action: &str| {
@@ -346,16 +342,16 @@ async fn the_editor_marks_faulty_lines_and_the_settings_of_an_app_are_for_its_ad
 
 #[tokio::test]
 async fn an_export_imported_elsewhere_exports_the_same() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", &format!("{GOOD}&extras=%7B%22a%22%3A%20%201%7D")).await;
     let text = "domain: web # ours\\ndescriptors:\\n  - {key: user, rate_limit: {rate: 5/minute}}\\n";
     ann.json("POST", "/api/v1/apps/SIP_HOTEL/files", None, &format!(r#"{{"text": "{text}"}}"#)).await;
     let yaml = ann.get("/api/v1/export?app=SIP_HOTEL").await;
     assert!(yaml.status == 200 && yaml.body.contains("web # ours"), "{}", yaml.body);
 
-    let other = Server::start().await;
-    let mut bob = Client::admin(&other).await;
+    let other = ConsoleServer::start().await;
+    let mut bob = ConsoleClient::admin(&other).await;
     let dry = bob.json("POST", "/api/v1/import?dry_run=true", None, &yaml.body).await;
     assert!(
         dry.body.contains("\"ok\":true") && dry.body.matches("\"op\":\"create\"").count() == 2,
@@ -387,13 +383,13 @@ async fn an_export_imported_elsewhere_exports_the_same() {
 /// Whether a rule is post-paid is a field of the form, of its YAML and of the API, and each keeps it.
 #[tokio::test]
 async fn a_post_paid_rule_is_the_same_in_the_form_the_yaml_and_the_api() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", &format!("{GOOD}&post_paid=true")).await;
     let path = "/apps/SIP_HOTEL/rules/pushGeo";
     let api = "/api/v1/apps/SIP_HOTEL/rules/pushGeo";
     let published =
-        |server: &Server| server.control.published().borrow().apps[0].documents[0].yaml().to_owned();
+        |server: &ConsoleServer| server.control.published().borrow().apps[0].documents[0].yaml().to_owned();
     let is_post_paid = |yaml: String| yaml.contains(", post_paid: true");
     assert!(is_post_paid(published(&server)));
     for (language, shown) in [("en", "After the request (post-paid)"), ("zh", "请求之后（后付）")] {
@@ -412,7 +408,7 @@ async fn a_post_paid_rule_is_the_same_in_the_form_the_yaml_and_the_api() {
     assert_eq!(read["post_paid"], true);
     read["rate"] = 7.into();
     let now = ann.get(api).await;
-    assert_eq!(ann.json("PUT", api, Some(&etag(&now)), &read.to_string()).await.status, 200);
+    assert_eq!(ann.json("PUT", api, Some(now.etag()), &read.to_string()).await.status, 200);
     assert!(is_post_paid(published(&server)) && published(&server).contains("requests_per_unit: 7"));
     // A trial and another state keep it, and so does the YAML.
     let trial = "action=start&etag=2&try_rate=9&try_max_permits=150";

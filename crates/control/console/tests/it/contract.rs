@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use tollgate_console::Console;
+use tollgate_harness::console::{ConsoleClient, ConsoleReply, ConsoleServer};
 use tollgate_http_kit::Api as _;
 
 use crate::operations::{API, LOOSE, ONCE, Operation, PAGES, TWINS};
 use crate::schema::fault;
-use crate::server::{Client, Reply, Server};
 
 /// Method and path of every operation of the router, except what pages load and what there is not.
 pub(crate) fn routed() -> BTreeSet<String> {
@@ -65,7 +65,7 @@ fn what_the_console_can_do_the_api_can() {
 }
 
 /// Fills in the ids of the client's own token and login.
-pub(crate) async fn target(client: &mut Client, target: &str) -> String {
+pub(crate) async fn target(client: &mut ConsoleClient, target: &str) -> String {
     let mut target = target.to_owned();
     if target.contains("{change}") {
         let drafts = client.get("/api/v1/changes?state=draft").await.value();
@@ -100,7 +100,7 @@ pub(crate) async fn target(client: &mut Client, target: &str) -> String {
 }
 
 /// The reply to the operation, called as it succeeds.
-pub(crate) async fn call(client: &mut Client, operation: &Operation) -> Reply {
+pub(crate) async fn call(client: &mut ConsoleClient, operation: &Operation) -> ConsoleReply {
     let target = target(client, operation.target).await;
     let etag = match operation.etag_of {
         "" => None,
@@ -111,7 +111,7 @@ pub(crate) async fn call(client: &mut Client, operation: &Operation) -> Reply {
 }
 
 /// Holds a reply to its description.
-fn must_conform(document: &Value, operation: &Value, reply: &Reply, name: &str) {
+fn must_conform(document: &Value, operation: &Value, reply: &ConsoleReply, name: &str) {
     let response = &operation["responses"][reply.status.to_string()];
     assert!(response.is_object(), "{name}: {} is not described", reply.status);
     let content_type = reply.field("content-type").expect("a content type");
@@ -133,9 +133,9 @@ fn described<'d>(document: &'d Value, name: &str) -> &'d Value {
 
 #[tokio::test]
 async fn every_operation_is_described_and_replies_as_described() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
-    let phone = Client::again(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
+    let phone = ConsoleClient::again(&server).await;
     let document = ann.get("/openapi.json").await.value();
     assert_eq!(document["openapi"], "3.1.0");
     // What is described is what is routed.
@@ -174,8 +174,8 @@ async fn every_operation_is_described_and_replies_as_described() {
 /// Operations whose calls fail without a rollout, a node or a frozen app reply with a problem, as described.
 #[tokio::test]
 async fn change_sets_files_versions_and_their_like_reply_as_described_too() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let document = ann.get("/openapi.json").await.value();
     prepare(&mut ann).await;
     let mut done = 0;
@@ -193,7 +193,7 @@ async fn change_sets_files_versions_and_their_like_reply_as_described_too() {
 }
 
 /// An app, a rule, a user and a token, for operations about them.
-pub(crate) async fn prepare(ann: &mut Client) {
+pub(crate) async fn prepare(ann: &mut ConsoleClient) {
     for (path, body) in [
         ("/api/v1/apps", r#"{"app": "SIP_HOTEL"}"#),
         ("/api/v1/apps/SIP_HOTEL/rules", r#"{"key": "pushGeo", "max_permits": 100, "rate": 5}"#),
@@ -208,8 +208,8 @@ pub(crate) async fn prepare(ann: &mut Client) {
 
 #[tokio::test]
 async fn failures_are_problems_as_described() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     prepare(&mut ann).await;
     let document = ann.get("/openapi.json").await.value();
     let rule = "/api/v1/apps/SIP_HOTEL/rules/pushGeo";
@@ -251,8 +251,8 @@ async fn failures_are_problems_as_described() {
 
 #[tokio::test]
 async fn lists_are_read_to_their_end_by_their_cursors() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     for n in 0..7 {
         let body = format!(r#"{{"name": "user{n}"}}"#);
         assert_eq!(ann.json("POST", "/api/v1/users", None, &body).await.status, 201);

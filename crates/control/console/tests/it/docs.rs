@@ -1,11 +1,11 @@
 //! The commands of `docs/control-api.md` do what the page says.
 
-use crate::server::{Client, Server};
+use tollgate_harness::console::{ConsoleClient, ConsoleServer};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_commands_of_the_page_about_the_api_do_what_it_says() {
-    let server = Server::start().await;
-    Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    ConsoleClient::admin(&server).await;
     let page = include_str!("../../../../../docs/control-api.md");
     let blocks: Vec<&str> = page.split("```sh\n").skip(1).filter_map(|it| it.split("\n```").next()).collect();
     assert!(blocks.len() >= 5);

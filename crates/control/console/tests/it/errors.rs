@@ -1,16 +1,15 @@
 //! Our own pages for errors, and what the database's faults look like from outside.
 
-use rusqlite::Connection;
+use tollgate_harness::console::{ConsoleClient, ConsoleServer};
 
 use crate::contract::prepare;
-use crate::server::{Client, Server};
 
 #[tokio::test]
 async fn pages_for_errors_have_the_true_status_the_request_and_what_to_do_next() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     prepare(&mut ann).await;
-    let mut vic = Client::user(&server, "vic", "viewer", "SIP_HOTEL").await;
+    let mut vic = ConsoleClient::user(&server, "vic", "viewer", "SIP_HOTEL").await;
     for (path, near) in [
         ("/ruls", "href=\"/rules\""),
         ("/Audit", "href=\"/audit\""),
@@ -38,7 +37,7 @@ async fn pages_for_errors_have_the_true_status_the_request_and_what_to_do_next()
     let page = vic.get("/users").await;
     assert!(page.body.contains("Administrator · *"), "{}", page.body);
     // Data that this program did not write is its own fault, not the reader's.
-    let database = Connection::open(server.folder.path().join("control.db")).expect("the database");
+    let database = server.file();
     database.execute("UPDATE car SET rate = 'x'", []).expect("altered");
     let page = ann.get("/rules").await;
     assert_eq!(page.status, 500);
@@ -49,10 +48,10 @@ async fn pages_for_errors_have_the_true_status_the_request_and_what_to_do_next()
 
 #[tokio::test]
 async fn a_database_that_is_locked_fails_the_change_and_works_again_afterwards() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     prepare(&mut ann).await;
-    let database = Connection::open(server.folder.path().join("control.db")).expect("the database");
+    let database = server.file();
     database.execute_batch("BEGIN IMMEDIATE").expect("locked");
     let body = r#"{"key": "late", "max_permits": 1}"#;
     let path = "/api/v1/apps/SIP_HOTEL/rules";
@@ -87,8 +86,8 @@ async fn a_full_disk_changes_nothing_says_so_and_takes_changes_again_when_there_
         eprintln!("skipped: a small disk cannot be mounted here");
         return;
     };
-    let server = Server::start_in(disk.0.path()).await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start_in(disk.0.path()).await;
+    let mut ann = ConsoleClient::admin(&server).await;
     prepare(&mut ann).await;
     let filler = disk.0.path().join("filler");
     let mut size = 4_u64 << 20;

@@ -1,6 +1,6 @@
 //! The gallery of examples: each link opens what it shows.
 
-use crate::server::{Client, Server};
+use tollgate_harness::console::{ConsoleClient, ConsoleServer};
 
 /// The text as it stands in a page.
 fn plain(html: &str) -> String {
@@ -16,8 +16,8 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> Option<&'a str> {
 /// Row 17: whom a limit protects decides what the form makes.
 #[tokio::test]
 async fn to_protect_a_third_party_the_form_becomes_a_rule_file_with_a_queue_of_its_numbers() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let form = ann.get("/rules/new").await.body;
     assert!(form.contains("name=\"action\" value=\"queue\"") && !form.contains("Burst = rate"), "{form}");
     for (fields, filled) in [
@@ -44,8 +44,8 @@ async fn to_protect_a_third_party_the_form_becomes_a_rule_file_with_a_queue_of_i
 /// Row 96
 #[tokio::test]
 async fn every_example_opens_a_form_or_a_rule_file_with_what_it_shows() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let gallery = ann.get("/examples").await.body;
     let mut forms = 0;
     let mut files = 0;

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-
-use crate::server::{Client, Server};
+use tollgate_harness::console::{ConsoleClient, ConsoleServer};
 
 /// A document with as many faulty rules of this app.
 fn faulty(app: &str, rules: usize) -> String {
@@ -15,11 +14,11 @@ const YAML: &[&str] = &["Content-Type: application/yaml"];
 
 #[tokio::test]
 async fn nothing_is_read_for_those_who_may_not_and_faults_end_at_a_hundred() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", crate::GOOD).await;
-    let mut viewer = Client::user(&server, "vic", "viewer", "SIP_HOTEL").await;
-    let mut nobody = Client::user(&server, "nob", "viewer", "SIP_HOTEL").await;
+    let mut viewer = ConsoleClient::user(&server, "vic", "viewer", "SIP_HOTEL").await;
+    let mut nobody = ConsoleClient::user(&server, "nob", "viewer", "SIP_HOTEL").await;
     let taken = ann.post("/users/nob/roles/remove", "app=SIP_HOTEL&role=viewer").await;
     assert_eq!(taken.status, 303, "{}", taken.body);
     for (rules, path) in [(1, "/api/v1/import?dry_run=true"), (30_000, "/api/v1/import?dry_run=true")] {
@@ -43,11 +42,11 @@ async fn nothing_is_read_for_those_who_may_not_and_faults_end_at_a_hundred() {
 
 #[tokio::test]
 async fn readers_of_events_have_a_share_and_a_place_is_free_when_its_client_has_left() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", crate::GOOD).await;
-    let mut viewer = Client::user(&server, "vic", "viewer", "SIP_HOTEL").await;
-    let mut other = Client::user(&server, "bob", "viewer", "SIP_HOTEL").await;
+    let mut viewer = ConsoleClient::user(&server, "vic", "viewer", "SIP_HOTEL").await;
+    let mut other = ConsoleClient::user(&server, "bob", "viewer", "SIP_HOTEL").await;
     let first = viewer.get("/api/v1/events").await;
     let id = first.body.lines().find_map(|line| line.strip_prefix("id: ")).expect("an id").to_owned();
     let path = format!("/api/v1/events?topics=rollouts&after={id}");
@@ -75,10 +74,10 @@ async fn until(what: &str, mut is: impl AsyncFnMut() -> bool) {
 
 #[tokio::test]
 async fn bodies_that_hang_leave_room_for_those_of_others() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", crate::GOOD).await;
-    let mut viewer = Client::user(&server, "vic", "viewer", "SIP_HOTEL").await;
+    let mut viewer = ConsoleClient::user(&server, "vic", "viewer", "SIP_HOTEL").await;
     // Two of 64 MiB find room in a user's share, and no third.
     let mut hanging = Vec::new();
     for _ in 0..3 {
@@ -88,18 +87,18 @@ async fn bodies_that_hang_leave_room_for_those_of_others() {
         viewer.send("POST", "/api/v1/import?dry_run=true", YAML, &faulty("SIP_HOTEL", 1)).await.status == 429
     })
     .await;
-    let mut rule = Client::again(&server).await;
+    let mut rule = ConsoleClient::again(&server).await;
     let reply = rule.send("POST", "/api/v1/import?dry_run=true", YAML, &faulty("shop", 40_000 / 11)).await;
     assert_eq!(reply.status, 200, "{}", reply.body);
-    let login = Client::again(&server).await;
+    let login = ConsoleClient::again(&server).await;
     assert!(login.cookie.is_some());
     drop(hanging);
 }
 
 #[tokio::test]
 async fn the_description_of_the_api_is_made_once_and_sent_compressed() {
-    let server = Server::start().await;
-    let client = Client::new(&server);
+    let server = ConsoleServer::start().await;
+    let client = ConsoleClient::new(&server);
     let (plain, text) = client.bytes("/openapi.json", "Accept-Encoding: identity").await;
     let (short, gzip) = client.bytes("/openapi.json", "Accept-Encoding: gzip").await;
     assert!(!plain.to_lowercase().contains("content-encoding"), "{plain}");

@@ -2,16 +2,16 @@
 
 use tollgate_control::{NodeApp, NodeState};
 use tollgate_fleet_proto::{Report, Store};
-
-use crate::server::{Client, Server};
+use tollgate_harness::console::{ConsoleClient, ConsoleServer};
+use tollgate_harness::live_node;
 
 /// Texts that name machines, domains and files of other apps.
 const HIDDEN: [&str; 4] = ["10.9.8.7", "payroll-domain", "payroll-app", "no room on /secret/disk"];
 
 #[tokio::test]
 async fn addresses_and_domains_of_nodes_are_for_those_who_see_every_app() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     for app in ["shop", "payroll-app"] {
         let form = format!("app={app}&key=push&max_permits=100&rate=5&terms=yes&action=save");
         assert_eq!(ann.post("/rules/new", &form).await.status, 303);
@@ -38,7 +38,7 @@ async fn addresses_and_domains_of_nodes_are_for_those_who_see_every_app() {
         ..NodeState::default()
     };
     assert!(server.nodes.report(node));
-    let mut bob = Client::user(&server, "bob", "viewer", "shop").await;
+    let mut bob = ConsoleClient::user(&server, "bob", "viewer", "shop").await;
     let mut shown = [false; 4];
     for path in ["/", "/nodes", "/nodes/edge-1", "/api/v1/nodes", "/api/v1/nodes/edge-1", "/api/v1/problems"]
     {
@@ -59,25 +59,18 @@ async fn addresses_and_domains_of_nodes_are_for_those_who_see_every_app() {
 #[tokio::test]
 async fn the_store_of_a_node_is_for_those_with_a_role_somewhere() {
     const STORE: &str = "redis://payroll-store:6379";
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", crate::GOOD).await;
-    let id = "edge-1".to_owned();
     let name = "edge-one".to_owned();
-    let is_connected = true;
-    let last_seen_ms = server.now_ms();
-    assert!(server.nodes.report(NodeState { id, name, is_connected, last_seen_ms, ..NodeState::default() }));
-    let mut vic = Client::user(&server, "vic", "viewer", "SIP_HOTEL").await;
-    let mut nob = Client::user(&server, "nob", "viewer", "SIP_HOTEL").await;
+    assert!(server.nodes.report(NodeState { name, ..live_node("edge-1", server.now_ms()) }));
+    let mut vic = ConsoleClient::user(&server, "vic", "viewer", "SIP_HOTEL").await;
+    let mut nob = ConsoleClient::user(&server, "nob", "viewer", "SIP_HOTEL").await;
     let taken = ann.post("/users/nob/roles/remove", "app=SIP_HOTEL&role=viewer").await;
     assert_eq!(taken.status, 303, "{}", taken.body);
-    for (sequence, available) in [(1, true), (2, false)] {
+    for available in [true, false] {
         let store = Some(Store { name: STORE.to_owned(), available });
-        let report = Report { sequence, span_ms: 5_000, store, ..Report::default() };
-        let stored = server.control.store_report("edge-1", 1, report, server.now_ms());
-        let (stored, written) = tokio::join!(stored, server.control.write_reports());
-        stored.expect("stored");
-        written.expect("written");
+        server.report("edge-1", Report { span_ms: 5_000, store, ..Report::default() }).await;
         let pages = ["/nodes", "/nodes/edge-1", "/api/v1/nodes", "/api/v1/nodes/edge-1"];
         for path in pages.iter().chain(&["/", "/api/v1/problems", "/top", "/rules"]) {
             let replies = [ann.get(path).await, vic.get(path).await, nob.get(path).await];

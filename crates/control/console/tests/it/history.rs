@@ -1,14 +1,12 @@
 //! Reports of nodes, on pages and in the API.
 
 use tollgate_fleet_proto::{Report, RuleCounts, TopKey};
-
-use crate::server::{Client, Server};
+use tollgate_harness::console::{ConsoleClient, ConsoleServer};
 
 const RULE: &str = "app=SIP_HOTEL&key=pushGeo&max_permits=100&rate=5&terms=yes&action=save";
 
 /// Stores 40 reports of ten seconds each, which ended up to 400 s ago: 20 admitted and 10 denied a second.
-async fn reported(server: &Server) {
-    let now_ms = server.control.read(|tx| Ok(tx.now_ms())).await.expect("the time");
+async fn reported(server: &ConsoleServer) {
     for sequence in 1..=40_u64 {
         let of = |domain: &str, rule: &str, admitted, denied| RuleCounts {
             domain: domain.to_owned(),
@@ -36,17 +34,14 @@ async fn reported(server: &Server) {
             unknown_domains: vec!["typo".to_owned()],
             ..Report::default()
         };
-        let stored = server.control.store_report("n1", 1, report, now_ms);
-        let (stored, written) = tokio::join!(stored, server.control.write_reports());
-        stored.expect("stored");
-        written.expect("written");
+        server.store("n1", 1, report).await.expect("stored");
     }
 }
 
 #[tokio::test]
 async fn reports_are_on_the_overview_the_top_keys_and_the_rule_and_in_the_api() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let before = ann.get("/").await;
     assert!(before.body.contains("No traffic yet") && before.body.contains("No node is connected"));
     ann.post("/rules/new", RULE).await;
@@ -115,11 +110,11 @@ async fn reports_are_on_the_overview_the_top_keys_and_the_rule_and_in_the_api() 
 
 #[tokio::test]
 async fn a_viewer_of_another_app_sees_nothing_of_this_one() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", RULE).await;
     ann.post("/rules/new", &RULE.replace("SIP_HOTEL", "BANK")).await;
-    let mut vic = Client::user(&server, "vic", "viewer", "BANK").await;
+    let mut vic = ConsoleClient::user(&server, "vic", "viewer", "BANK").await;
     reported(&server).await;
     for path in [
         "/",
@@ -146,7 +141,7 @@ async fn a_viewer_of_another_app_sees_nothing_of_this_one() {
     ] {
         assert_eq!(vic.get(path).await.status, 403, "{path}");
     }
-    let mut nobody = Client::new(&server);
+    let mut nobody = ConsoleClient::new(&server);
     for path in ["/api/v1/history", "/api/v1/events", "/api/v1/problems"] {
         assert_eq!(nobody.get(path).await.status, 401, "{path}");
     }
@@ -154,8 +149,8 @@ async fn a_viewer_of_another_app_sees_nothing_of_this_one() {
 
 #[tokio::test]
 async fn a_reader_of_events_gets_what_changed_since_its_last_one() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let first = ann.get("/api/v1/events?topics=history,changes").await;
     assert_eq!(first.field("content-type"), Some("text/event-stream"));
     assert!(!first.body.contains("event:") && first.body.contains("retry: 1000"), "{}", first.body);
@@ -165,7 +160,7 @@ async fn a_reader_of_events_gets_what_changed_since_its_last_one() {
     };
     let seen = format!("Last-Event-ID: {}", id(&first.body));
     let path = "/api/v1/events?topics=history";
-    let mut reader = Client::new(&server);
+    let mut reader = ConsoleClient::new(&server);
     reader.cookie.clone_from(&ann.cookie);
     // It waits until something comes.
     let waits = tokio::spawn(async move { reader.send("GET", path, &[&seen], "").await });
@@ -180,57 +175,69 @@ async fn a_reader_of_events_gets_what_changed_since_its_last_one() {
     // An id of another process counts as nothing seen.
     assert!(ann.get("/api/v1/events?topics=changes&after=x-9.9.9.9.9").await.body.contains("event: changes"));
     // A disabled user gets nothing more.
-    let mut vic = Client::user(&server, "vic", "viewer", "*").await;
+    let mut vic = ConsoleClient::user(&server, "vic", "viewer", "*").await;
     assert_eq!(vic.get("/api/v1/events?topics=changes&after=x").await.status, 200);
     ann.post("/users/vic/state", "state=disabled").await;
     assert_eq!(vic.get("/api/v1/events?topics=changes&after=x").await.status, 401);
 }
 
+const TRIAL_PAGE: &str = "/apps/SIP_HOTEL/rules/pushGeo";
+const TRIAL_FORM: &str = "/apps/SIP_HOTEL/rules/pushGeo/trial";
+const TRIAL_RULE: &str = "/api/v1/apps/SIP_HOTEL/rules/pushGeo";
+
+fn contains_all(page: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(page.contains(part), "{part}: {page}");
+    }
+}
+
 #[tokio::test]
 async fn a_trial_is_started_compared_adopted_and_dropped_on_the_page_of_its_rule() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", RULE).await;
-    let page = "/apps/SIP_HOTEL/rules/pushGeo";
-    let rule = "/api/v1/apps/SIP_HOTEL/rules/pushGeo";
-    let trial = format!("{page}/trial");
     reported(&server).await;
+    start_trial(&server, &mut ann).await;
+    compare_trial(&server, &mut ann).await;
+    adopt_and_drop_trials(&mut ann).await;
+    // A rule that is not on shows why nothing can be tried.
+    ann.post(&format!("{TRIAL_PAGE}/state"), "state=off&etag=6").await;
+    assert!(ann.get(TRIAL_PAGE).await.body.contains("Other numbers can be tried while the rule is on."));
+}
+
+async fn start_trial(server: &ConsoleServer, ann: &mut ConsoleClient) {
     // Filled in with the suggestion: 30 a second and half as much again, in the burst of now.
-    let form = ann.get(page).await.body;
-    for part in ["Try other numbers", "id=\"try_rate\" name=\"try_rate\" value=\"45\"", "value=\"100\""] {
-        assert!(form.contains(part), "{part}: {form}");
-    }
+    let form = ann.get(TRIAL_PAGE).await.body;
+    let rate = "id=\"try_rate\" name=\"try_rate\" value=\"45\"";
+    contains_all(&form, &["Try other numbers", rate, "value=\"100\""]);
     for (fields, fault) in [
         ("try_rate=45&try_max_permits=", "Required"),
         ("try_rate=0&try_max_permits=9", "Expected a whole number from 1 to 1000000000"),
         ("try_rate=%3Cb%3E&try_max_permits=1.5", "Expected a whole number from 1 to 1000000000"),
     ] {
-        let reply = ann.post(&trial, &format!("action=start&etag=1&{fields}")).await;
+        let reply = ann.post(TRIAL_FORM, &format!("action=start&etag=1&{fields}")).await;
         assert_eq!(reply.status, 422, "{}", reply.body);
-        assert!(
-            reply.body.contains(fault) && reply.body.contains("<details class=\"card\" id=\"trial\" open")
-        );
+        contains_all(&reply.body, &[fault, "<details class=\"card\" id=\"trial\" open"]);
         assert!(!reply.body.contains("value=\"<b>"), "what was entered is escaped");
     }
-    assert_eq!(ann.post(&trial, "action=nonsense&etag=1").await.status, 400);
-    assert_eq!(ann.post(&trial, "action=adopt&etag=1").await.place(), page, "there is nothing to adopt");
-    let started = ann.post(&trial, "action=start&etag=1&try_rate=45&try_max_permits=150").await;
-    assert_eq!(started.place(), format!("{page}?saved=SIP_HOTEL&version=2"));
-    let shown = ann.get(page).await.body;
-    for part in
-        ["running", "45 / s", "150", "No complete report", "name: trial, shadow: true", "Adopt", "Drop"]
-    {
-        assert!(shown.contains(part), "{part}: {shown}");
-    }
-    let read = ann.get(rule).await.value();
+    assert_eq!(ann.post(TRIAL_FORM, "action=nonsense&etag=1").await.status, 400);
+    let nothing = ann.post(TRIAL_FORM, "action=adopt&etag=1").await;
+    assert_eq!(nothing.place(), TRIAL_PAGE, "there is nothing to adopt");
+    let started = ann.post(TRIAL_FORM, "action=start&etag=1&try_rate=45&try_max_permits=150").await;
+    assert_eq!(started.place(), format!("{TRIAL_PAGE}?saved=SIP_HOTEL&version=2"));
+    let shown = ann.get(TRIAL_PAGE).await.body;
+    let yaml = "name: trial, shadow: true";
+    contains_all(&shown, &["running", "45 / s", "150", "No complete report", yaml, "Adopt", "Drop"]);
+    let read = ann.get(TRIAL_RULE).await.value();
     assert_eq!((&read["trial_rate"], &read["trial_max_permits"]), (&45.into(), &150.into()));
-    let compared = ann.get(&format!("{rule}/trial")).await.value();
+    let compared = ann.get(&format!("{TRIAL_RULE}/trial")).await.value();
     let began = compared["trial"]["since"].as_i64().expect("a time");
-    let now = server.now_ms();
-    assert_eq!((compared["trial"]["offered"].as_i64(), began), (Some(0), now));
+    assert_eq!((compared["trial"]["offered"].as_i64(), began), (Some(0), server.now_ms()));
+}
 
-    // What is counted after it began: 100 denied in force, 40 by the trial, of which 30 are the same.
-    server.set_time(now + 60_000);
+/// What is counted after it began: 100 denied in force, 40 by the trial, of which 30 are the same.
+async fn compare_trial(server: &ConsoleServer, ann: &mut ConsoleClient) {
+    server.pass(60_000);
     let counts = RuleCounts {
         domain: "SIP_HOTEL".to_owned(),
         rule: "key=pushGeo".to_owned(),
@@ -242,41 +249,35 @@ async fn a_trial_is_started_compared_adopted_and_dropped_on_the_page_of_its_rule
     };
     let report =
         Report { sequence: 41, age_ms: 15_000, span_ms: 20_000, rules: vec![counts], ..Report::default() };
-    let stored = server.control.store_report("n1", 1, report, now + 60_000);
-    let (stored, written) = tokio::join!(stored, server.control.write_reports());
-    stored.expect("stored");
-    written.expect("written");
-    let shown = ann.get(page).await.body;
-    for part in ["100 · 10.0 %", "40 · 4.0 %", "70 · 7.0 %", "10 · 1.0 %", "Both would have denied 30"] {
-        assert!(shown.contains(part), "{part}: {shown}");
-    }
-    let compared = ann.get(&format!("{rule}/trial")).await.value();
+    server.store("n1", 1, report).await.expect("stored");
+    let shown = ann.get(TRIAL_PAGE).await.body;
+    let both = "Both would have denied 30";
+    contains_all(&shown, &["100 · 10.0 %", "40 · 4.0 %", "70 · 7.0 %", "10 · 1.0 %", both]);
+    let compared = ann.get(&format!("{TRIAL_RULE}/trial")).await.value();
     for (name, count) in [("offered", 1_000), ("denied", 100), ("trial_denied", 40), ("both_denied", 30)] {
         assert_eq!(compared["trial"][name], count, "{name}: {compared}");
     }
-    let history = ann.get(&format!("{page}/history?span=1h")).await.body;
-    assert!(
-        history.contains("Trial: Denials per second") && history.contains("Trial would deny"),
-        "{history}"
-    );
+    let history = ann.get(&format!("{TRIAL_PAGE}/history?span=1h")).await.body;
+    contains_all(&history, &["Trial: Denials per second", "Trial would deny"]);
+}
 
+async fn adopt_and_drop_trials(ann: &mut ConsoleClient) {
     // The form keeps a trial that it does not change, and a stale page changes nothing.
     let same = "max_permits=100&rate=5&trial_rate=45&trial_max_permits=150&description=x&action=save&etag=2";
-    ann.post(page, same).await;
-    assert_eq!(ann.get(rule).await.value()["trial_rate"], 45);
-    assert_eq!(ann.post(&trial, "action=adopt&etag=2").await.place(), page, "it has changed since");
-    assert_eq!(ann.get(rule).await.value()["rate"], 5);
-    ann.post(&trial, "action=adopt&etag=3").await;
-    let read = ann.get(rule).await.value();
+    ann.post(TRIAL_PAGE, same).await;
+    assert_eq!(ann.get(TRIAL_RULE).await.value()["trial_rate"], 45);
+    let stale = ann.post(TRIAL_FORM, "action=adopt&etag=2").await;
+    assert_eq!(stale.place(), TRIAL_PAGE, "it has changed since");
+    assert_eq!(ann.get(TRIAL_RULE).await.value()["rate"], 5);
+    ann.post(TRIAL_FORM, "action=adopt&etag=3").await;
+    let read = ann.get(TRIAL_RULE).await.value();
     assert_eq!(
         (&read["rate"], &read["max_permits"], &read["trial_rate"]),
         (&45.into(), &150.into(), &().into())
     );
-    assert_eq!(ann.get(&format!("{rule}/trial")).await.value()["trial"], serde_json::Value::Null);
-    ann.post(&trial, "action=start&etag=4&try_rate=9&try_max_permits=9").await;
-    ann.post(&trial, "action=end&etag=5").await;
-    assert_eq!(ann.get(rule).await.value()["trial_rate"], serde_json::Value::Null);
-    // A rule that is not on shows why nothing can be tried.
-    ann.post(&format!("{page}/state"), "state=off&etag=6").await;
-    assert!(ann.get(page).await.body.contains("Other numbers can be tried while the rule is on."));
+    let compared = ann.get(&format!("{TRIAL_RULE}/trial")).await.value();
+    assert_eq!(compared["trial"], serde_json::Value::Null);
+    ann.post(TRIAL_FORM, "action=start&etag=4&try_rate=9&try_max_permits=9").await;
+    ann.post(TRIAL_FORM, "action=end&etag=5").await;
+    assert_eq!(ann.get(TRIAL_RULE).await.value()["trial_rate"], serde_json::Value::Null);
 }

@@ -18,22 +18,21 @@ mod rollouts;
 mod rude;
 mod schema;
 mod secrets;
-mod server;
 mod states;
 mod tokens;
 mod users;
 
 use std::io::Read as _;
 
-use server::{Client, Server};
+use tollgate_harness::console::{ConsoleClient, ConsoleServer};
 
 const GOOD: &str =
     "app=SIP_HOTEL&key=pushGeo&max_permits=100&rate=5&description=hotels&terms=yes&action=save";
 
 #[tokio::test]
 async fn from_the_setup_code_to_a_rule_that_nodes_get() {
-    let server = Server::start().await;
-    let mut ann = Client::new(&server);
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::new(&server);
     assert_eq!(ann.get("/rules").await.place(), "/setup");
     let wrong = ann.post("/setup", &server.setup("0".repeat(64).as_str())).await;
     assert_eq!(wrong.status, 403);
@@ -73,9 +72,9 @@ async fn from_the_setup_code_to_a_rule_that_nodes_get() {
 
 #[tokio::test]
 async fn logins_begin_with_a_password_and_end() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
-    let again = Client::new(&server).post("/setup", &server.setup(&server.code)).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
+    let again = ConsoleClient::new(&server).post("/setup", &server.setup(&server.code)).await;
     assert_eq!(again.status, 403, "a code works once");
     let cookie = ann.cookie.clone().expect("a login");
     assert_eq!(ann.post("/logout", "").await.place(), "/login");
@@ -91,15 +90,15 @@ async fn logins_begin_with_a_password_and_end() {
     let login = ann.post("/login?back=%2Fnodes", "name=Ann&password=correct+horse+battery").await;
     assert_eq!((login.status, login.place()), (303, "/nodes"));
     for n in 0..8 {
-        let status = Client::new(&server).post("/login", "name=eve&password=x").await.status;
+        let status = ConsoleClient::new(&server).post("/login", "name=eve&password=x").await.status;
         assert_eq!(status, if n < 5 { 401 } else { 429 }, "attempt {n}");
     }
 }
 
 #[tokio::test]
 async fn every_rejection_is_beside_its_field() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let long = "k".repeat(200);
     let cases = [
         ("app", vec!["", "*", "a b", "%E9%85%92", "a%00", "a%0a", "..", &long, "<b>", "{{a}}"]),
@@ -149,8 +148,8 @@ async fn every_rejection_is_beside_its_field() {
 
 #[tokio::test]
 async fn of_two_editors_the_second_sees_the_change_of_the_first() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", GOOD).await;
     let path = "/apps/SIP_HOTEL/rules/pushGeo";
     let form = |rate: &str, etag: &str| format!("max_permits=100&rate={rate}&etag={etag}&action=save");
@@ -180,8 +179,8 @@ async fn of_two_editors_the_second_sees_the_change_of_the_first() {
 
 #[tokio::test]
 async fn the_api_names_each_member_at_fault() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let path = "/api/v1/apps/SIP_HOTEL/rules";
     for (body, status, part) in [
         ("{", 400, "invalid request body"),
@@ -205,17 +204,17 @@ async fn the_api_names_each_member_at_fault() {
     let list = ann.get("/api/v1/rules?search=HOTEL&size=1").await;
     assert!(list.body.contains(r#""matching":1"#), "{}", list.body);
     assert_eq!(ann.get("/api/v1/rules?size=501").await.status, 400);
-    assert_eq!(Client::new(&server).get("/api/v1/rules").await.status, 401);
+    assert_eq!(ConsoleClient::new(&server).get("/api/v1/rules").await.status, 401);
     let described = ann.get("/openapi.json").await.body;
     assert!(described.contains("/api/v1/apps/{app}/rules/{key}") && !described.contains("/rules/new"));
 }
 
 #[tokio::test]
 async fn a_viewer_sees_no_button_and_forged_posts_change_nothing() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", GOOD).await;
-    let mut vic = Client::user(&server, "vic", "viewer", "SIP_HOTEL").await;
+    let mut vic = ConsoleClient::user(&server, "vic", "viewer", "SIP_HOTEL").await;
     let list = vic.get("/rules").await;
     assert!(
         list.body.contains("pushGeo") && !list.body.contains("/rules/new") && !list.body.contains("/delete")
@@ -242,8 +241,8 @@ async fn a_viewer_sees_no_button_and_forged_posts_change_nothing() {
 
 #[tokio::test]
 async fn requests_from_other_sites_and_under_other_names_are_rejected() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     for header in ["Sec-Fetch-Site: cross-site", "Origin: https://evil.example", "Origin: null"] {
         let forged = ann.send("POST", "/rules/new", &[header], GOOD).await;
         assert_eq!(forged.status, 403, "{header}");
@@ -261,8 +260,8 @@ async fn requests_from_other_sites_and_under_other_names_are_rejected() {
 
 #[tokio::test]
 async fn every_page_is_in_one_language() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", GOOD).await;
     let is_chinese = |it: char| ('\u{4e00}'..='\u{9fff}').contains(&it);
     for path in [
@@ -300,8 +299,8 @@ async fn every_page_is_in_one_language() {
 
 #[tokio::test]
 async fn pages_and_assets_are_sent_compressed_to_those_who_accept_it() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.post("/rules/new", GOOD).await;
     let asset = {
         let page = ann.get("/rules").await.body;
@@ -330,8 +329,8 @@ async fn pages_and_assets_are_sent_compressed_to_those_who_accept_it() {
 
 #[tokio::test]
 async fn a_supplier_is_blocked_below_every_key_that_counts_suppliers() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     for key in ["push", "pull"] {
         let form =
             format!("app=SIP_HOTEL&key={key}&max_permits=100&rate=5&per=provider&terms=yes&action=save");
@@ -351,8 +350,8 @@ async fn a_supplier_is_blocked_below_every_key_that_counts_suppliers() {
 
 #[tokio::test]
 async fn an_app_that_is_disabled_is_shown_so_everywhere_and_asked_for_before() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     assert_eq!(ann.post("/rules/new", GOOD).await.status, 303);
     server.nodes.report(tollgate_control::NodeState {
         id: "n1".to_owned(),
@@ -390,8 +389,8 @@ async fn an_app_that_is_disabled_is_shown_so_everywhere_and_asked_for_before() {
 
 #[tokio::test]
 async fn a_rollback_shows_what_it_changes_and_brings_back_one_rule_of_several() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     for key in ["push", "pull"] {
         let form = format!("app=SIP_HOTEL&key={key}&max_permits=100&rate=5&terms=yes&action=save");
         assert_eq!(ann.post("/rules/new", &form).await.status, 303);
@@ -426,8 +425,8 @@ async fn a_rollback_shows_what_it_changes_and_brings_back_one_rule_of_several() 
 #[tokio::test]
 async fn a_rollback_of_more_rules_than_its_page_names_one_by_one_leaves_none_out() {
     for (rules, has_boxes) in [(100, true), (101, false)] {
-        let server = Server::start().await;
-        let mut ann = Client::admin(&server).await;
+        let server = ConsoleServer::start().await;
+        let mut ann = ConsoleClient::admin(&server).await;
         assert_eq!(ann.post("/rules/new", GOOD).await.status, 303);
         let op = |at: usize| {
             format!(r#"{{"op": "put", "key": "k{at}", "rule": {{"max_permits": 9, "rate": 1}}}}"#)
@@ -452,8 +451,8 @@ async fn a_rollback_of_more_rules_than_its_page_names_one_by_one_leaves_none_out
 
 #[tokio::test]
 async fn an_operator_blocks_a_caller_sees_it_in_the_list_and_ends_it() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     assert_eq!(ann.post("/rules/new", GOOD).await.status, 303);
     assert!(ann.get("/overrides").await.body.contains("Nothing is blocked or allowed"));
     let linked = ann.get("/overrides?domain=SIP_HOTEL&entries=key%3DpushGeo").await.body;
@@ -524,12 +523,9 @@ async fn an_operator_blocks_a_caller_sees_it_in_the_list_and_ends_it() {
 #[tokio::test]
 async fn browsers_are_told_to_stay_with_tls_where_there_is_tls() {
     for is_secure in [true, false] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let nodes = std::sync::Arc::new(tollgate_control::KnownNodes::default());
-        let time = tollgate_db::TimeSource::Database;
-        let control = tollgate_control::Control::open(folder.path(), time, nodes).await.expect("a database");
+        let plane = tollgate_harness::ControlPlane::start().await;
         let settings = tollgate_console::ConsoleSettings { is_secure, ..Default::default() };
-        let console = tollgate_console::Console::new(std::sync::Arc::new(control), settings);
+        let console = tollgate_console::Console::new(std::sync::Arc::clone(&plane.control), settings);
         let mut fields = hyper::HeaderMap::new();
         tollgate_http_kit::Api::add_fields(&console, &mut fields);
         let said = fields.get("strict-transport-security").map(|it| it.to_str().expect("a text"));

@@ -2,15 +2,14 @@
 //! rules that share a bucket, in the form.
 
 use tollgate_control::NodeState;
-
-use crate::server::{Client, Server};
+use tollgate_harness::console::{ConsoleClient, ConsoleServer};
 
 const COSTLY: &str = "app=SIP_HOTEL&key=pushGeo&max_permits=100&rate=5&need_permits=20&terms=yes&action=save";
 
 #[tokio::test]
 async fn a_page_names_the_nodes_that_cannot_read_a_rule_and_publishes_it_with_one_more_click() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let node = |name: &str, language| NodeState {
         id: name.to_owned(),
         name: name.to_owned(),
@@ -49,8 +48,8 @@ async fn a_page_names_the_nodes_that_cannot_read_a_rule_and_publishes_it_with_on
 
 #[tokio::test]
 async fn the_form_names_the_other_rule_of_a_bucket_beside_the_field_that_differs() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let row = |key: &str, rate: u32| {
         format!("app=SIP_HOTEL&key={key}&max_permits=100&rate={rate}&bucket=backend&terms=yes&action=save")
     };

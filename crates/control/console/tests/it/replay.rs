@@ -2,18 +2,18 @@
 
 use std::fmt::Write as _;
 
-use crate::server::{Client, Server};
+use tollgate_harness::console::{ConsoleClient, ConsoleServer};
 
 const RULE: &str = "app=SIP_HOTEL&key=pushGeo&max_permits=10&rate=2&terms=yes&action=save";
 const PAGE: &str = "/apps/SIP_HOTEL/rules/pushGeo/replay";
 
 /// A server with a rule, and with traces of `ann`, four requests a second for 50 seconds, among other files.
-async fn server() -> (Server, Client) {
-    let server = Server::start().await;
-    let mut admin = Client::admin(&server).await;
+async fn server() -> (ConsoleServer, ConsoleClient) {
+    let server = ConsoleServer::start().await;
+    let mut admin = ConsoleClient::admin(&server).await;
     assert_eq!(admin.post("/rules/new", RULE).await.status, 303);
     assert!(admin.get(PAGE).await.body.contains("No traces yet"), "and where to put them");
-    let traces = server.folder.path().join("traces");
+    let traces = server.folder().join("traces");
     assert!(admin.get(PAGE).await.body.contains(&traces.display().to_string()));
     std::fs::create_dir(&traces).expect("a folder");
     let mut trace = String::from("t_ms,client\n");
@@ -118,10 +118,10 @@ async fn a_preview_of_the_api_has_the_effect_on_a_trace() {
     assert!(noise.status == 400 && noise.body.contains("no line can be replayed"), "{}", noise.body);
 
     // A trace has every app's clients in it: a viewer may see the documents, and not what a trace says.
-    let mut vic = Client::user(&server, "vic", "viewer", "SIP_HOTEL").await;
+    let mut vic = ConsoleClient::user(&server, "vic", "viewer", "SIP_HOTEL").await;
     assert_eq!(vic.json("POST", "/api/v1/preview", None, &body(ops, "day.csv")).await.status, 403);
     assert_eq!(vic.get(PAGE).await.status, 403);
     assert!(!vic.get("/apps/SIP_HOTEL/rules/pushGeo").await.body.contains("/replay"), "no tab either");
-    let mut bob = Client::user(&server, "bob", "editor", "SIP_HOTEL").await;
+    let mut bob = ConsoleClient::user(&server, "bob", "editor", "SIP_HOTEL").await;
     assert_eq!(bob.json("POST", "/api/v1/preview", None, &body(ops, "day.csv")).await.status, 200);
 }

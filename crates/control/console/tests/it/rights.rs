@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use rusqlite::Connection;
 use tollgate_control::{Role, sha256};
+use tollgate_harness::console::{ConsoleClient, ConsoleReply, ConsoleServer};
 
 use crate::contract::{prepare, target};
 use crate::operations::{API, FILE_BODY, LOOSE, Operation, PAGES, Way, Who};
-use crate::server::{Client, Reply, Server};
 
 /// Somebody who calls.
 #[derive(Clone, Debug)]
@@ -159,12 +159,12 @@ fn may(caller: &Caller, operation: &Operation) -> bool {
 }
 
 async fn call(
-    client: &mut Client,
+    client: &mut ConsoleClient,
     caller: &Caller,
     etag: &str,
     target: &str,
     operation: &Operation,
-) -> Reply {
+) -> ConsoleReply {
     let method = operation.name.split(' ').next().expect("a method");
     let is_api = target.starts_with("/api") || target == "/openapi.json";
     let authorization = format!("Authorization: Bearer {}", caller.secret);
@@ -181,7 +181,7 @@ async fn call(
     client.send(method, target, &fields, operation.body).await
 }
 
-pub(crate) fn is_refused(reply: &Reply) -> bool {
+pub(crate) fn is_refused(reply: &ConsoleReply) -> bool {
     let is_sent_away =
         reply.status == 303 && (reply.place().starts_with("/login") || reply.place() == "/setup");
     matches!(reply.status, 401 | 403) || is_sent_away
@@ -189,11 +189,11 @@ pub(crate) fn is_refused(reply: &Reply) -> bool {
 
 #[tokio::test]
 async fn every_operation_is_allowed_to_those_who_may_and_refused_to_others_with_nothing_written() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     prepare(&mut ann).await;
-    Client::again(&server).await;
-    let database = Connection::open(server.folder.path().join("control.db")).expect("the database");
+    ConsoleClient::again(&server).await;
+    let database = server.file();
     database.busy_timeout(std::time::Duration::from_secs(5)).expect("set");
     database.pragma_update(None, "synchronous", "OFF").expect("set");
     let mut allowed = 0;
@@ -223,7 +223,7 @@ async fn every_operation_is_allowed_to_those_who_may_and_refused_to_others_with_
         let mut before = everything(&database);
         let mut seen = commits(&database);
         for caller in callers {
-            let mut client = Client::new(&server);
+            let mut client = ConsoleClient::new(&server);
             let reply = call(&mut client, &caller, &etag, &called, operation).await;
             let what = format!("{} by {}: {} {}", operation.name, caller.name, reply.status, reply.body);
             let mut wrong = |is_wrong: bool, why: &str| {
@@ -257,10 +257,10 @@ async fn every_operation_is_allowed_to_those_who_may_and_refused_to_others_with_
 
 #[tokio::test]
 async fn a_change_that_another_site_forges_is_rejected_whoever_is_logged_in() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     prepare(&mut ann).await;
-    let database = Connection::open(server.folder.path().join("control.db")).expect("the database");
+    let database = server.file();
     database.busy_timeout(std::time::Duration::from_secs(5)).expect("set");
     let mut callers = callers();
     callers.retain(|it| !it.is_token && it.is_valid && it.app == "*");
@@ -279,7 +279,7 @@ async fn a_change_that_another_site_forges_is_rejected_whoever_is_logged_in() {
                 ("evil.example", "X: y"),
                 ("127.0.0.1.evil.example:8070", "Sec-Fetch-Site: same-origin"),
             ] {
-                let mut client = Client::new(&server);
+                let mut client = ConsoleClient::new(&server);
                 client.cookie = Some(caller.secret.clone());
                 let host = if host.is_empty() {
                     server.url()["http://".len()..].to_owned()

@@ -7,11 +7,11 @@ use parking_lot::Mutex;
 use rusqlite::Connection;
 use tollgate_control::events::Topic;
 use tollgate_control::sha256;
+use tollgate_harness::console::{ConsoleClient, ConsoleReply, ConsoleServer};
 
 use crate::contract::{prepare, target};
 use crate::operations::{API, FILE_BODY, LOOSE, Operation, PAGES, Who};
 use crate::rights::{commits, is_refused};
-use crate::server::{Client, Reply, Server};
 
 /// Ways in which a right ends: for a login, for a token, and the change to the database. `ANN` is the user,
 /// `LOGIN` the hash of the cookie.
@@ -58,9 +58,9 @@ impl Trap {
     }
 }
 
-struct World {
-    server: Server,
-    ann: Client,
+struct Trapped {
+    server: ConsoleServer,
+    ann: ConsoleClient,
     token: String,
     trap: Arc<Mutex<Trap>>,
     /// The commits when everything was there that operations are called for.
@@ -70,23 +70,23 @@ struct World {
 /// The tables that rights are stored in.
 const RIGHTS: [&str; 4] = ["users", "role_bindings", "logins", "tokens"];
 
-impl World {
+impl Trapped {
     async fn new() -> Self {
         let trap = Arc::new(Mutex::new(Trap::default()));
         let passed = Arc::clone(&trap);
-        let server = Server::start_with(move || {
+        let server = ConsoleServer::interrupted(move || {
             passed.lock().pass();
         })
         .await;
-        let mut ann = Client::admin(&server).await;
+        let mut ann = ConsoleClient::admin(&server).await;
         prepare(&mut ann).await;
-        Client::again(&server).await;
+        ConsoleClient::again(&server).await;
         let body = r#"{"name": "all", "rights": [{"app": "*", "role": "admin"}]}"#;
         let made = ann.json("POST", "/api/v1/tokens", None, body).await;
         let token = made.value()["secret"].as_str().expect("a token").to_owned();
         let mut world = Self { server, ann, token, trap, ready: 0 };
         assert_eq!(world.send("GET", "/api/v1/apps", "", "", true).await.status, 200); // its use is recorded
-        let database = Connection::open(world.server.folder.path().join("control.db")).expect("the database");
+        let database = world.server.file();
         database.busy_timeout(std::time::Duration::from_secs(5)).expect("set");
         database.pragma_update(None, "foreign_keys", false).expect("set");
         database.pragma_update(None, "synchronous", "OFF").expect("set");
@@ -131,7 +131,14 @@ impl World {
         self.ready = self.commits();
     }
 
-    async fn send(&mut self, method: &str, path: &str, etag: &str, body: &str, is_token: bool) -> Reply {
+    async fn send(
+        &mut self,
+        method: &str,
+        path: &str,
+        etag: &str,
+        body: &str,
+        is_token: bool,
+    ) -> ConsoleReply {
         let authorization = format!("Authorization: Bearer {}", self.token);
         let if_match = format!("If-Match: {etag}");
         let mut fields = vec![if_match.as_str()];
@@ -140,7 +147,7 @@ impl World {
         } else {
             fields.push("Sec-Fetch-Site: same-origin");
         }
-        let mut client = Client::new(&self.server);
+        let mut client = ConsoleClient::new(&self.server);
         if is_token {
             fields.push(&authorization);
         } else {
@@ -182,13 +189,13 @@ fn needs_a_role(operation: &Operation) -> bool {
     !matches!(operation.who, Who::Anyone | Who::User)
 }
 
-fn is_done(reply: &Reply) -> bool {
+fn is_done(reply: &ConsoleReply) -> bool {
     reply.status < 400 && !is_refused(reply)
 }
 
 #[tokio::test]
 async fn a_right_that_ends_before_any_transaction_of_a_request_carries_out_nothing_more() {
-    let mut world = World::new().await;
+    let mut world = Trapped::new().await;
     let mut ended = 0;
     let mut intact = 0;
     let mut wrote = 0;
@@ -246,7 +253,7 @@ async fn a_right_that_ends_before_any_transaction_of_a_request_carries_out_nothi
 
 #[tokio::test]
 async fn a_right_that_ends_while_the_body_is_sent_carries_out_nothing() {
-    let mut world = World::new().await;
+    let mut world = Trapped::new().await;
     let mut faults = Vec::new();
     for operation in all().filter(|it| !it.body.is_empty()) {
         let method = operation.name.split(' ').next().expect("a method");
@@ -268,7 +275,7 @@ async fn a_right_that_ends_while_the_body_is_sent_carries_out_nothing() {
                 let mut fields = vec![format!("If-Match: {etag}")];
                 let kind = if is_api { "application/json" } else { "application/x-www-form-urlencoded" };
                 fields.push(format!("Content-Type: {kind}"));
-                let mut client = Client::new(&world.server);
+                let mut client = ConsoleClient::new(&world.server);
                 if is_token {
                     fields.push(format!("Authorization: Bearer {}", world.token));
                 } else {
@@ -290,7 +297,7 @@ async fn a_right_that_ends_while_the_body_is_sent_carries_out_nothing() {
 
 #[tokio::test]
 async fn events_of_a_right_that_ended_while_they_were_waited_for_are_not_answered() {
-    let mut world = World::new().await;
+    let mut world = Trapped::new().await;
     for (how, by_login, _, ending) in ENDINGS.iter().filter(|it| it.0 != "role taken") {
         for is_ended in [true, false] {
             world.prepare().await;

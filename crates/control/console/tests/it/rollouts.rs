@@ -1,40 +1,29 @@
 //! Rollouts over pages and API: the plan of an app, what a rollout shows, who may move it on.
 
 use tollgate_control::{NodeApp, NodeState, Roller};
+use tollgate_harness::console::{ConsoleClient, ConsoleReply, ConsoleServer};
+use tollgate_harness::{held, live_node};
 
 use crate::schema::fault;
-use crate::server::{Client, Reply, Server};
 
 const APP: &str = "/api/v1/apps/SIP_HOTEL";
 const API: &str = "/api/v1/apps/SIP_HOTEL/rollout";
 const PAGE: &str = "/apps/SIP_HOTEL/rollout";
 
-fn etag(reply: &Reply) -> String {
-    reply.field("etag").expect("an etag").trim_matches('"').to_owned()
+/// As a form has it.
+fn etag(reply: &ConsoleReply) -> String {
+    reply.etag().trim_matches('"').to_owned()
 }
 
-fn report(server: &Server, id: &str, acked: u64, fault: Option<&str>) {
-    let app = NodeApp {
-        app: "SIP_HOTEL".to_owned(),
-        wanted: 2,
-        acked,
-        fault: fault.map(str::to_owned),
-        fault_version: 2,
-        ..NodeApp::default()
-    };
-    server.nodes.report(NodeState {
-        id: id.to_owned(),
-        name: id.to_owned(),
-        is_connected: true,
-        last_seen_ms: server.now_ms(),
-        language: u32::MAX,
-        apps: vec![app],
-        ..NodeState::default()
-    });
+fn report(server: &ConsoleServer, id: &str, acked: u64, fault: Option<&str>) {
+    let fault = fault.map(str::to_owned);
+    let app = NodeApp { fault, fault_version: 2, ..held("SIP_HOTEL", 2, acked) };
+    let node = live_node(id, server.now_ms());
+    server.nodes.report(NodeState { language: u32::MAX, apps: vec![app], ..node });
 }
 
 /// Version 2 of the app is on its way to one of three nodes.
-async fn rolling(server: &Server, ann: &mut Client) -> Roller {
+async fn rolling(server: &ConsoleServer, ann: &mut ConsoleClient) -> Roller {
     let rule = r#"{"key": "pushGeo", "max_permits": 100, "rate": 5}"#;
     assert_eq!(ann.json("POST", &format!("{APP}/rules"), None, rule).await.status, 201);
     let now = ann.get(APP).await;
@@ -53,8 +42,8 @@ async fn rolling(server: &Server, ann: &mut Client) -> Roller {
 
 #[tokio::test]
 async fn the_plan_of_an_app_is_one_step_per_line_and_its_faults_are_beside_the_fields() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.json("POST", "/api/v1/apps", None, r#"{"app": "SIP_HOTEL"}"#).await;
     let shown = ann.get("/apps/SIP_HOTEL/settings").await.body;
     assert!(shown.contains("id=\"steps\"") && shown.contains("name=\"soak_s\" value=\"60\""), "{shown}");
@@ -104,8 +93,8 @@ async fn the_plan_of_an_app_is_one_step_per_line_and_its_faults_are_beside_the_f
 
 #[tokio::test]
 async fn a_rollout_is_shown_with_its_steps_gates_figures_and_nodes_as_described() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     assert_eq!(ann.get(API).await.status, 404);
     assert!(ann.get("/rollouts").await.body.contains("No rollouts yet"));
     let mut roller = rolling(&server, &mut ann).await;
@@ -149,13 +138,13 @@ async fn a_rollout_is_shown_with_its_steps_gates_figures_and_nodes_as_described(
 
 #[tokio::test]
 async fn approvers_move_a_rollout_on_and_others_see_it() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let mut roller = rolling(&server, &mut ann).await;
-    let mut vic = Client::user(&server, "vic", "viewer", "SIP_HOTEL").await;
-    let mut eve = Client::user(&server, "eve", "editor", "SIP_HOTEL").await;
-    let mut bob = Client::user(&server, "bob", "approver", "SIP_HOTEL").await;
-    let mut out = Client::user(&server, "out", "admin", "OTHER").await;
+    let mut vic = ConsoleClient::user(&server, "vic", "viewer", "SIP_HOTEL").await;
+    let mut eve = ConsoleClient::user(&server, "eve", "editor", "SIP_HOTEL").await;
+    let mut bob = ConsoleClient::user(&server, "bob", "approver", "SIP_HOTEL").await;
+    let mut out = ConsoleClient::user(&server, "out", "admin", "OTHER").await;
     assert_eq!((out.get(PAGE).await.status, out.get(API).await.status), (403, 403));
     assert!(out.get("/rollouts").await.body.contains("No rollouts yet"));
     let pause = |etag: &str| format!("action=pause&etag={etag}");
@@ -197,8 +186,8 @@ async fn approvers_move_a_rollout_on_and_others_see_it() {
 
 #[tokio::test]
 async fn publishing_a_change_set_offers_the_plan_and_waits_for_an_open_rollout() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let rule = r#"{"key": "pushGeo", "max_permits": 100, "rate": 5}"#;
     ann.json("POST", &format!("{APP}/rules"), None, rule).await;
     report(&server, "n1", 1, None);
@@ -211,7 +200,7 @@ async fn publishing_a_change_set_offers_the_plan_and_waits_for_an_open_rollout()
     let place = format!("/changes/{}", made.value()["id"].as_str().expect("an id"));
     let page = ann.get(&place).await.body;
     assert!(page.contains("all nodes at once") && page.contains("id=\"steps\""), "{page}");
-    let mut eve = Client::user(&server, "eve", "editor", "SIP_HOTEL").await;
+    let mut eve = ConsoleClient::user(&server, "eve", "editor", "SIP_HOTEL").await;
     assert!(eve.get(&place).await.body.contains("<fieldset disabled>"));
     let form = |steps: &str| format!("action=publish&etag=1&steps={steps}&soak_s=60&auto_rollback=yes");
     assert_eq!(eve.post(&place, &form("1+node%0Aall")).await.status, 403, "not the plan of the app");

@@ -2,10 +2,10 @@
 //! kept, nothing panics.
 
 use serde_json::{Value, json};
+use tollgate_harness::console::{ConsoleClient, ConsoleServer};
 
 use crate::contract::{prepare, target};
 use crate::operations::{API, PAGES};
-use crate::server::{Client, Server};
 
 /// Unexpected input of people and programs.
 fn texts() -> Vec<String> {
@@ -71,8 +71,8 @@ fn values() -> Vec<Value> {
 
 #[tokio::test]
 async fn every_member_of_every_body_is_held_to_its_bounds() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     prepare(&mut ann).await;
     let mut sent = 0;
     let mut rejected = 0;
@@ -183,8 +183,8 @@ fn escaped(text: &str) -> String {
 
 #[tokio::test]
 async fn every_field_of_every_form_is_held_to_its_bounds_and_kept() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     prepare(&mut ann).await;
     let secret = ann.cookie.clone();
     let mut sent = 0;
@@ -262,8 +262,8 @@ async fn every_field_of_every_form_is_held_to_its_bounds_and_kept() {
 
 #[tokio::test]
 async fn queries_paths_and_heads_are_held_to_their_bounds() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     prepare(&mut ann).await;
     for value in texts().iter().filter(|it| it.len() < 1_000).map(|it| encoded(it)) {
         for target in [
@@ -309,8 +309,8 @@ async fn queries_paths_and_heads_are_held_to_their_bounds() {
 
 #[tokio::test]
 async fn json_of_64_levels_is_read_and_of_65_is_rejected_whatever_is_in_its_texts() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let nested = |levels: usize| format!("{}1{}", "{\"a\":".repeat(levels), "}".repeat(levels));
     // The body itself is a level, and `extras` in it the others.
     let body = |levels: usize, key: &str| {

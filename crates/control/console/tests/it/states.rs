@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tollgate_control::{NodeApp, NodeState, Nodes as _};
+use tollgate_control::{NodeState, Nodes as _};
 use tollgate_fleet_proto::{Report, RuleCounts, Store};
-
-use crate::server::{Client, Server};
+use tollgate_harness::console::{ConsoleClient, ConsoleServer};
+use tollgate_harness::{held, live_node};
 
 const PAGE: &str = include_str!("../../../../../docs/internal/console-states.md");
 const DAY_MS: i64 = 24 * 3_600_000;
@@ -25,31 +25,22 @@ fn table(heading: &str) -> Vec<Vec<String>> {
 }
 
 fn node(id: &str, last_seen_ms: i64, acked: u64, wanted: u64) -> NodeState {
-    let app = NodeApp { app: "SIP_HOTEL".to_owned(), wanted, acked, ..NodeApp::default() };
-    NodeState {
-        id: id.to_owned(),
-        name: id.to_owned(),
-        language: 9,
-        is_connected: true,
-        last_seen_ms,
-        apps: vec![app],
-        ..NodeState::default()
-    }
+    let apps = vec![held("SIP_HOTEL", wanted, acked)];
+    NodeState { language: 9, apps, ..live_node(id, last_seen_ms) }
 }
 
 /// A control plane whose version 1 of an app is on the nodes `other` and `it`.
-struct World {
-    server: Server,
-    ann: Client,
-    reports: u64,
+struct TwoNodes {
+    server: ConsoleServer,
+    ann: ConsoleClient,
 }
 
-impl World {
+impl TwoNodes {
     async fn new() -> Self {
-        let server = Server::start().await;
-        let mut ann = Client::admin(&server).await;
+        let server = ConsoleServer::start().await;
+        let mut ann = ConsoleClient::admin(&server).await;
         assert_eq!(ann.post("/rules/new", crate::GOOD).await.status, 303);
-        let world = Self { server, ann, reports: 0 };
+        let world = Self { server, ann };
         world.at("it", 0, 1, 1);
         world
     }
@@ -60,25 +51,14 @@ impl World {
     }
 
     /// `it` reports its store and so many decisions.
-    async fn report(&mut self, available: bool, admitted: u64) {
-        self.reports += 1;
+    async fn report(&self, available: bool, admitted: u64) {
         let domain = "SIP_HOTEL".to_owned();
         let rule = "key=pushGeo".to_owned();
         let counts = RuleCounts { domain, rule, admitted, ..RuleCounts::default() };
         let rules = if admitted > 0 { vec![counts] } else { Vec::new() };
         let store = Some(Store { name: "redis".to_owned(), available });
-        let now_ms = self.server.now_ms();
-        let wall_ms = now_ms.unsigned_abs();
-        let report =
-            Report { sequence: self.reports, span_ms: 5_000, rules, store, wall_ms, ..Report::default() };
-        let stored = self.server.control.store_report("it", 1, report, now_ms);
-        let (stored, written) = tokio::join!(stored, self.server.control.write_reports());
-        stored.expect("stored");
-        written.expect("written");
-    }
-
-    fn later(&self, ms: i64) {
-        self.server.set_time(self.server.now_ms() + ms);
+        let wall_ms = self.server.now_ms().unsigned_abs();
+        self.server.report("it", Report { span_ms: 5_000, rules, store, wall_ms, ..Report::default() }).await;
     }
 
     /// Makes the situation of a row; `false` if there is none of this name.
@@ -95,19 +75,19 @@ impl World {
                 self.report(true, 0).await;
             }
             "behind for 30 s" => {
-                self.later(30_000);
+                self.server.pass(30_000);
                 self.at("it", 0, 0, 1);
             }
             "behind for 31 s" => {
-                self.later(31_000);
+                self.server.pass(31_000);
                 self.at("it", 0, 0, 1);
             }
-            "silent for 14 s" => self.later(14_999),
-            "down, silent for 15 s" => self.later(15_000),
-            "down, silent for 60 s" => self.later(60_000),
-            "down, silent for more than a day" => self.later(DAY_MS + 1),
+            "silent for 14 s" => self.server.pass(14_999),
+            "down, silent for 15 s" => self.server.pass(15_000),
+            "down, silent for 60 s" => self.server.pass(60_000),
+            "down, silent for more than a day" => self.server.pass(DAY_MS + 1),
             "back after a restart of its own" => {
-                self.later(60_000);
+                self.server.pass(60_000);
                 self.at("it", 0, 1, 1);
             }
             "known from before a restart of the control plane, for 14 s" => self.known_for(14_999),
@@ -120,7 +100,7 @@ impl World {
             _ => return false,
         }
         // Logins do not last for a day.
-        self.ann = Client::again(&self.server).await;
+        self.ann = ConsoleClient::again(&self.server).await;
         // The other node reports all the time.
         self.at("other", 0, 1, 1);
         true
@@ -131,11 +111,11 @@ impl World {
         let known =
             NodeState { is_connected: false, apps: Vec::new(), ..node("it", self.server.now_ms(), 0, 0) };
         assert!(self.server.nodes.report(known));
-        self.later(ms);
+        self.server.pass(ms);
     }
 
     async fn remove(&mut self) {
-        self.later(60_000);
+        self.server.pass(60_000);
         assert_eq!(self.ann.send("DELETE", "/api/v1/nodes/it", &[], "").await.status, 200);
     }
 
@@ -182,7 +162,7 @@ async fn a_node_is_shown_in_every_situation_as_the_page_of_states_says() {
     let rows = table("Nodes");
     assert!(rows.len() >= 15, "{rows:?}");
     for row in rows {
-        let mut world = World::new().await;
+        let mut world = TwoNodes::new().await;
         let (situation, cells) = row.split_first().expect("cells");
         assert!(world.make(situation).await, "no test makes the situation {situation:?}");
         // A stream that has ended is what a node that is down leaves.
@@ -209,9 +189,9 @@ async fn a_node_is_shown_in_every_situation_as_the_page_of_states_says() {
 
 #[tokio::test]
 async fn a_node_that_is_silent_for_thirty_days_is_not_kept() {
-    let world = World::new().await;
+    let world = TwoNodes::new().await;
     world.server.control.write_nodes_once().await.expect("written");
-    world.later(30 * DAY_MS + 1);
+    world.server.pass(30 * DAY_MS + 1);
     world.server.nodes.forget("it");
     world.server.control.write_nodes_once().await.expect("written");
     let known = world.server.control.known_nodes().await.expect("nodes");
@@ -223,7 +203,7 @@ async fn a_node_that_is_silent_for_thirty_days_is_not_kept() {
 async fn a_rule_of_a_disabled_app_is_in_force_nowhere_and_each_page_says_so() {
     let texts = BTreeMap::from([("en", "app disabled"), ("zh-CN", "应用已停用")]);
     for (state, is_disabled) in [("active", false), ("disabled", true)] {
-        let mut world = World::new().await;
+        let mut world = TwoNodes::new().await;
         world.at("other", 0, 1, 1);
         let app = "/api/v1/apps/SIP_HOTEL";
         let etag = world.ann.get(app).await.field("etag").expect("an etag").to_owned();

@@ -1,9 +1,9 @@
 //! Tokens over real sockets: what they may, when they end, and that they are never mixed with cookies.
 
-use crate::server::{Client, Server};
+use tollgate_harness::console::{ConsoleClient, ConsoleServer};
 
 /// A token that the client makes: its id and its text.
-async fn make(client: &mut Client, body: &str) -> (String, String) {
+async fn make(client: &mut ConsoleClient, body: &str) -> (String, String) {
     let made = client.json("POST", "/api/v1/tokens", None, body).await;
     assert_eq!(made.status, 201, "{}", made.body);
     let made = made.value();
@@ -16,12 +16,12 @@ const RULE: &str = r#"{"key": "a", "max_permits": 10}"#;
 
 #[tokio::test]
 async fn a_token_may_what_it_names_and_its_changes_are_in_the_audit_under_its_name() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.json("POST", "/api/v1/apps", None, r#"{"app": "SIP_HOTEL"}"#).await;
     ann.json("POST", "/api/v1/apps", None, r#"{"app": "OTHER"}"#).await;
     let (_, secret) = make(&mut ann, EDITOR).await;
-    let mut program = Client::new(&server);
+    let mut program = ConsoleClient::new(&server);
     let bearer = format!("Authorization: Bearer {secret}");
     // No browser sends a token: neither another site's page nor another name of the host matters.
     for more in ["Sec-Fetch-Site: cross-site", "Origin: https://evil.example"] {
@@ -60,8 +60,8 @@ async fn a_token_may_what_it_names_and_its_changes_are_in_the_audit_under_its_na
 
 #[tokio::test]
 async fn a_token_that_is_wrong_is_not_helped_by_a_cookie() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let (_, secret) = make(&mut ann, r#"{"name": "all", "rights": [{"app": "*", "role": "admin"}]}"#).await;
     assert_eq!(ann.get("/api/v1/apps").await.status, 200);
     let mut changed = secret.clone().into_bytes();
@@ -75,7 +75,7 @@ async fn a_token_that_is_wrong_is_not_helped_by_a_cookie() {
     let twice = format!("Authorization: Bearer {secret}");
     assert_eq!(ann.send("GET", "/api/v1/apps", &[&twice, &twice], "").await.status, 401);
     // With a cookie of a viewer and a token of an admin, the token counts, and the other way round.
-    let mut vic = Client::user(&server, "vic", "viewer", "*").await;
+    let mut vic = ConsoleClient::user(&server, "vic", "viewer", "*").await;
     let fields = [&*twice, "Content-Type: application/json"];
     assert_eq!(vic.send("POST", "/api/v1/apps", &fields, r#"{"app": "A"}"#).await.status, 201);
     let (_, viewer) = make(&mut vic, r#"{"name": "v", "rights": [{"app": "*", "role": "viewer"}]}"#).await;
@@ -86,14 +86,14 @@ async fn a_token_that_is_wrong_is_not_helped_by_a_cookie() {
 
 #[tokio::test]
 async fn a_token_ends_when_it_is_revoked_when_it_expires_and_with_its_owner() {
-    let server = Server::start().await;
-    Client::admin(&server).await;
-    let mut bob = Client::user(&server, "bob", "editor", "*").await;
+    let server = ConsoleServer::start().await;
+    ConsoleClient::admin(&server).await;
+    let mut bob = ConsoleClient::user(&server, "bob", "editor", "*").await;
     let rights = r#""rights": [{"app": "*", "role": "editor"}]"#;
     let (id, first) = make(&mut bob, &format!(r#"{{"name": "one", {rights}}}"#)).await;
     let (_, second) = make(&mut bob, &format!(r#"{{"name": "two", {rights}, "days": 1}}"#)).await;
     let (_, third) = make(&mut bob, &format!(r#"{{"name": "three", {rights}, "days": 365}}"#)).await;
-    let mut program = Client::new(&server);
+    let mut program = ConsoleClient::new(&server);
     let mut status = async |secret: &str| {
         let bearer = format!("Authorization: Bearer {secret}");
         program.send("GET", "/api/v1/rules", &[&bearer], "").await.status
@@ -109,7 +109,7 @@ async fn a_token_ends_when_it_is_revoked_when_it_expires_and_with_its_owner() {
     server.set_time(server.now_ms() + 1);
     assert_eq!([status(&second).await, status(&third).await], [401, 200]);
     // A role that the owner loses is lost to the token.
-    let mut ann = Client::again(&server).await; // the first login has ended meanwhile
+    let mut ann = ConsoleClient::again(&server).await; // the first login has ended meanwhile
     let user = ann.get("/api/v1/users/bob").await;
     let etag = user.field("etag").expect("an etag").to_owned();
     let path = "/api/v1/users/bob/roles/%2A";
@@ -117,7 +117,7 @@ async fn a_token_ends_when_it_is_revoked_when_it_expires_and_with_its_owner() {
     let removed = ann.json("DELETE", path, Some(&etag), "").await;
     assert_eq!(removed.status, 200, "{}", removed.body);
     let bearer = format!("Authorization: Bearer {third}");
-    let mut program = Client::new(&server);
+    let mut program = ConsoleClient::new(&server);
     let fields = [&*bearer, "Content-Type: application/json"];
     assert_eq!(program.send("POST", "/api/v1/apps/X/rules", &fields, RULE).await.status, 403);
     assert_eq!(program.send("GET", "/api/v1/rules", &[&bearer], "").await.status, 200);
@@ -134,10 +134,10 @@ async fn a_token_ends_when_it_is_revoked_when_it_expires_and_with_its_owner() {
 
 #[tokio::test]
 async fn a_token_of_nodes_may_attach_and_nothing_else() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let (id, secret) = make(&mut ann, r#"{"name": "fleet", "kind": "node"}"#).await;
-    let mut program = Client::new(&server);
+    let mut program = ConsoleClient::new(&server);
     let bearer = format!("Authorization: Bearer {secret}");
     assert_eq!(program.send("GET", "/api/v1/me", &[&bearer], "").await.status, 401);
     let tokens = server.control.node_tokens();
@@ -154,7 +154,7 @@ async fn a_token_of_nodes_may_attach_and_nothing_else() {
     assert_eq!(token["expires_at"], serde_json::Value::Null);
     ann.json("DELETE", &format!("/api/v1/tokens/{id}"), None, "").await;
     assert!(!tokens.borrow().admits(Some(&secret), now), "revoked at once");
-    let mut bob = Client::user(&server, "bob", "editor", "*").await;
+    let mut bob = ConsoleClient::user(&server, "bob", "editor", "*").await;
     for (body, status) in [
         (r#"{"name": "n", "kind": "node"}"#, 403),
         (r#"{"name": "n", "rights": [{"app": "*", "role": "admin"}]}"#, 403),
@@ -186,8 +186,8 @@ async fn a_token_of_nodes_may_attach_and_nothing_else() {
 
 #[tokio::test]
 async fn a_token_for_joining_ends_and_still_admits_the_nodes_that_have_joined_until_it_is_revoked() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     for (days, status) in [("0", 422), ("1", 201), ("30", 201), ("31", 422)] {
         let body = format!(r#"{{"name": "n", "kind": "join", "days": {days}}}"#);
         assert_eq!(ann.json("POST", "/api/v1/tokens", None, &body).await.status, status, "{days}");
@@ -195,7 +195,7 @@ async fn a_token_for_joining_ends_and_still_admits_the_nodes_that_have_joined_un
     let with_rights = r#"{"name": "n", "kind": "join", "rights": [{"app": "*", "role": "viewer"}]}"#;
     assert_eq!(ann.json("POST", "/api/v1/tokens", None, with_rights).await.status, 422);
     let body = r#"{"name": "rack 7", "kind": "join"}"#;
-    let mut bob = Client::user(&server, "bob", "editor", "*").await;
+    let mut bob = ConsoleClient::user(&server, "bob", "editor", "*").await;
     assert_eq!(bob.json("POST", "/api/v1/tokens", None, body).await.status, 403);
     let (id, secret) = make(&mut ann, body).await;
     let path = format!("/api/v1/tokens/{id}");
@@ -209,7 +209,7 @@ async fn a_token_for_joining_ends_and_still_admits_the_nodes_that_have_joined_un
     // It is listed, and can be revoked, as long as a node uses it.
     for weeks in [1, 10, 20] {
         server.set_time(made_at + weeks * 7 * day);
-        let mut ann = Client::again(&server).await;
+        let mut ann = ConsoleClient::again(&server).await;
         assert!(admits(server.now_ms())[1]);
         server.control.read_node_tokens().await.expect("recorded");
         make(&mut ann, r#"{"name": "other", "kind": "join"}"#).await;
@@ -218,20 +218,20 @@ async fn a_token_for_joining_ends_and_still_admits_the_nodes_that_have_joined_un
         let page = ann.get("/tokens").await.body;
         assert!(page.contains(&format!("/tokens/{id}/revoke")), "week {weeks}");
     }
-    let mut ann = Client::again(&server).await;
+    let mut ann = ConsoleClient::again(&server).await;
     ann.json("DELETE", &path, None, "").await;
     assert_eq!(admits(server.now_ms()), [false, false], "revoked at once");
     // Unused for 90 days after its end, it is gone.
     server.set_time(server.now_ms() + 92 * day);
-    let mut ann = Client::again(&server).await;
+    let mut ann = ConsoleClient::again(&server).await;
     make(&mut ann, r#"{"name": "other", "kind": "join"}"#).await;
     assert_eq!(ann.get("/api/v1/tokens").await.value()["tokens"].as_array().map(Vec::len), Some(1));
 }
 
 #[tokio::test]
 async fn a_token_is_shown_once_and_the_page_makes_and_revokes_it() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let made = ann.post("/tokens", "name=ci&kind=api&role=editor&apps=A%2C+B&days=30").await;
     assert_eq!(made.status, 201);
     let at = made.body.find("tgl_").expect("the token");
@@ -244,7 +244,7 @@ async fn a_token_is_shown_once_and_the_page_makes_and_revokes_it() {
     let bad = ann.post("/tokens", "name=ci&kind=api&role=editor&apps=A+B&days=0").await;
     assert_eq!((bad.status, bad.faults().len()), (422, 2), "{:?}", bad.faults());
     assert!(bad.body.contains("value=\"A B\""), "what was entered is kept");
-    let mut program = Client::new(&server);
+    let mut program = ConsoleClient::new(&server);
     let bearer = format!("Authorization: Bearer {secret}");
     assert_eq!(program.send("GET", "/api/v1/me", &[&bearer], "").await.status, 200);
     let id = list.split("/tokens/").nth(1).and_then(|it| it.split('/').next()).expect("a button").to_owned();

@@ -1,15 +1,15 @@
 //! Users over real sockets: links, passwords, roles, own logins, preferences.
 
-use crate::server::{Client, Server};
+use tollgate_harness::console::{ConsoleClient, ConsoleServer};
 
 #[tokio::test]
 async fn a_new_user_chooses_the_password_by_a_link_that_works_once() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     let made = ann.post("/users", "name=Bob&role=editor&app=SIP_HOTEL").await;
     assert_eq!(made.status, 201, "{}", made.body);
     let code = made.body.split("/link?code=").nth(1).expect("a link")[..64].to_owned();
-    let mut bob = Client::new(&server);
+    let mut bob = ConsoleClient::new(&server);
     assert_eq!(bob.post("/login", "name=bob&password=").await.status, 401, "no password yet");
     let form = bob.get(&format!("/link?code={code}")).await;
     assert!(form.status == 200 && form.body.contains("value=\"bob\""), "{}", form.body);
@@ -26,7 +26,7 @@ async fn a_new_user_chooses_the_password_by_a_link_that_works_once() {
     let form = format!("code={code}&password=a+good+long+password&again=a+good+long+password");
     assert_eq!(bob.post("/link", &form).await.place(), "/rules");
     assert_eq!(bob.get("/rules").await.status, 200);
-    assert_eq!(Client::new(&server).post("/link", &form).await.status, 403, "used");
+    assert_eq!(ConsoleClient::new(&server).post("/link", &form).await.status, 403, "used");
     assert_eq!(ann.post("/users", "name=bob&role=editor&app=*").await.faults(), ["Exists already"]);
     let page = ann.get("/users/bob").await.body;
     assert!(page.contains("SIP_HOTEL") && page.contains("Editor") && !page.contains(&code));
@@ -45,10 +45,10 @@ async fn a_new_user_chooses_the_password_by_a_link_that_works_once() {
 
 #[tokio::test]
 async fn a_role_is_granted_and_taken_away_at_once_and_the_last_admin_stays() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     ann.json("POST", "/api/v1/apps/SIP_HOTEL/rules", None, r#"{"key": "a", "max_permits": 1}"#).await;
-    let mut vic = Client::user(&server, "vic", "viewer", "OTHER").await;
+    let mut vic = ConsoleClient::user(&server, "vic", "viewer", "OTHER").await;
     assert_eq!(vic.get("/apps/SIP_HOTEL/rules/a").await.status, 403);
     assert_eq!(ann.post("/users/vic/roles", "app=SIP_HOTEL&role=editor").await.place(), "/users/vic");
     assert_eq!(vic.get("/apps/SIP_HOTEL/rules/a").await.status, 200);
@@ -74,9 +74,9 @@ async fn a_role_is_granted_and_taken_away_at_once_and_the_last_admin_stays() {
 /// Row 91
 #[tokio::test]
 async fn a_disabled_user_is_out_at_once_and_comes_back_when_enabled_and_the_list_shows_the_last_login() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
-    let mut vic = Client::user(&server, "vic", "viewer", "*").await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
+    let mut vic = ConsoleClient::user(&server, "vic", "viewer", "*").await;
     let first = server.now_ms();
     assert_eq!(ann.get("/api/v1/users/vic").await.value()["last_login_at"], first);
     let login = "name=vic&password=another+good+password";
@@ -90,7 +90,7 @@ async fn a_disabled_user_is_out_at_once_and_comes_back_when_enabled_and_the_list
         assert_eq!(user["last_login_at"], first, "{state}: nobody has logged in since");
         // Neither the login that there is nor a new one is worth anything to a disabled user.
         assert_eq!(vic.get("/rules").await.status, 303, "{state}: the login before has ended");
-        let again = Client::new(&server).post("/login", login).await;
+        let again = ConsoleClient::new(&server).post("/login", login).await;
         assert_eq!(again.status, if is_out { 401 } else { 303 }, "{state}");
     }
     assert_eq!(ann.get("/api/v1/users/vic").await.value()["last_login_at"], server.now_ms());
@@ -100,9 +100,9 @@ async fn a_disabled_user_is_out_at_once_and_comes_back_when_enabled_and_the_list
 
 #[tokio::test]
 async fn users_see_and_end_their_own_logins_and_change_their_password() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
-    let mut phone = Client::again(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
+    let mut phone = ConsoleClient::again(&server).await;
     let logins = ann.get("/api/v1/me/logins").await.value();
     let logins = logins["logins"].as_array().expect("logins").clone();
     assert_eq!(logins.len(), 2);
@@ -111,11 +111,11 @@ async fn users_see_and_end_their_own_logins_and_change_their_password() {
     assert_eq!(ann.post(&format!("/me/logins/{id}/end"), "").await.status, 303);
     assert_eq!(phone.get("/rules").await.status, 303, "it has ended");
     assert_eq!(ann.json("DELETE", &format!("/api/v1/me/logins/{id}"), None, "").await.status, 404);
-    let mut vic = Client::user(&server, "vic", "viewer", "*").await;
+    let mut vic = ConsoleClient::user(&server, "vic", "viewer", "*").await;
     let mine = ann.get("/api/v1/me/logins").await.value()["logins"][0]["id"].clone();
     let path = format!("/api/v1/me/logins/{}", mine.as_str().expect("an id"));
     assert_eq!(vic.json("DELETE", &path, None, "").await.status, 404, "of another user");
-    let phone = Client::again(&server).await;
+    let phone = ConsoleClient::again(&server).await;
     let form =
         |current: &str| format!("current={current}&password=correct+horse+stable&again=correct+horse+stable");
     let wrong = ann.post("/me/password", &form("wrong+horse+battery")).await;
@@ -129,10 +129,10 @@ async fn users_see_and_end_their_own_logins_and_change_their_password() {
 
 #[tokio::test]
 async fn language_theme_and_zone_are_kept_with_the_user() {
-    let server = Server::start().await;
-    let mut ann = Client::admin(&server).await;
+    let server = ConsoleServer::start().await;
+    let mut ann = ConsoleClient::admin(&server).await;
     assert_eq!(ann.post("/me", "locale=zh&theme=dark&zone=Asia%2FShanghai").await.place(), "/me?done=saved");
-    let mut elsewhere = Client::again(&server).await;
+    let mut elsewhere = ConsoleClient::again(&server).await;
     let page = elsewhere.send("GET", "/me", &["Accept-Language: en"], "").await.body;
     assert!(
         page.contains("lang=\"zh-CN\"") && page.contains("data-theme=\"dark\"") && page.contains("Shanghai")
